@@ -1,0 +1,53 @@
+"""`advance()`: compare-and-swap one row along its table and append the event row.
+
+The only code that writes a `state` column. Both writes share one transaction,
+so the history can neither miss a move nor invent one.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from django.db import models, transaction
+
+from core.errors import StaleState
+from core.states import Transitions
+
+
+class Stateful(Protocol):
+    """A model row with a `state`, a class-level table and an `events` relation."""
+
+    pk: Any
+    state: str
+    transitions: Transitions
+    events: Any
+
+
+def advance(
+    row: Any, event: str, *, actor: str = "", reason: str = "", **changes: object
+) -> None:
+    """Move `row` by `event`; `changes` are further columns set in the same UPDATE.
+
+    Raises IllegalTransition when the table has no such arrow, StaleState when
+    somebody else moved the row since it was read. On success the object in
+    memory carries the new values.
+    """
+    before = row.state
+    after = row.transitions.after(before, event)
+    with transaction.atomic():
+        model: type[models.Model] = type(row)
+        won = model._default_manager.filter(pk=row.pk, state=before).update(
+            state=after, **changes
+        )
+        if not won:
+            raise StaleState(
+                f"{row.transitions.name} {row.pk} is no longer {before}",
+                hint="read it again and decide anew",
+                facts={"id": str(row.pk), "event": event},
+            )
+        row.events.create(
+            event=event, before=before, after=after, actor=actor, reason=reason
+        )
+    row.state = after
+    for name, value in changes.items():
+        setattr(row, name, value)

@@ -1,0 +1,73 @@
+"""The error tree. The class tells the way to recovery; nothing here knows a business word.
+
+    SluiceError
+    ├── InvalidRequest      the caller's fault: correct it and send it again
+    ├── NotFound            absent, or not for this caller (the two look the same)
+    ├── AccessDenied        known caller, missing privilege; or unknown caller
+    ├── StaleState          somebody else moved the object first: read it again
+    ├── IllegalTransition   the state machine has no such arrow
+    ├── TransientError      try again later, nothing is broken
+    └── TerminalError       trying again will not help; somebody must act
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+
+class SluiceError(Exception):
+    """Base of every error that a person or a program outside may see.
+
+    message  what failed, on which object, and the state it is in now
+    hint     what to do next (may be empty)
+    code     stable machine word, e.g. "table_not_found"
+    facts    small JSON-able values for logs and replies; never a secret
+    """
+
+    default_code: ClassVar[str] = "error"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str | None = None,
+        hint: str = "",
+        facts: Mapping[str, object] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code or self.default_code
+        self.hint = hint
+        self.facts: dict[str, object] = dict(facts or {})
+
+    def __str__(self) -> str:
+        return f"{self.message} — {self.hint}" if self.hint else self.message
+
+
+class InvalidRequest(SluiceError):
+    default_code = "invalid_request"
+
+
+class NotFound(SluiceError):
+    default_code = "not_found"
+
+
+class AccessDenied(SluiceError):
+    default_code = "access_denied"
+
+
+class StaleState(SluiceError):
+    default_code = "stale_state"
+
+
+class IllegalTransition(SluiceError):
+    default_code = "illegal_transition"
+
+
+class TransientError(SluiceError):
+    default_code = "transient"
+
+
+class TerminalError(SluiceError):
+    default_code = "terminal"

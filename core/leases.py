@@ -1,0 +1,86 @@
+"""Take, renew and release leases. The token of a lease never goes back.
+
+Database time decides expiry, so that the clocks of workers do not matter.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from django.db import transaction
+from django.db.models import Q
+from django.db.models.functions import Now
+
+from core.models import Lease
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Proof of a taken lease: pass `token` to everything that writes under it."""
+
+    name: str
+    owner: str
+    token: int
+
+
+def take_lease(name: str, *, owner: str, seconds: float) -> Held | None:
+    """The lease if it is free, expired or already ours; else None.
+
+    A new owner gets the next token; the same owner keeps his.
+    """
+    Lease.objects.get_or_create(name=name)
+    with transaction.atomic():
+        row = (
+            Lease.objects.select_for_update()
+            .annotate(database_now=Now())
+            .get(name=name)
+        )
+        is_free = (
+            not row.owner
+            or row.expires_at is None
+            or row.expires_at <= row.database_now
+        )
+        if row.owner != owner and not is_free:
+            return None
+        if row.owner != owner or is_free:
+            row.token += 1
+        row.owner = owner
+        row.expires_at = row.database_now + timedelta(seconds=seconds)
+        row.save()
+    return Held(name=name, owner=owner, token=row.token)
+
+
+def renew_lease(held: Held, *, seconds: float) -> bool:
+    """Whether the lease is still ours; if so it now ends `seconds` from now."""
+    return bool(
+        Lease.objects.filter(
+            name=held.name, owner=held.owner, token=held.token
+        ).update(expires_at=Now() + timedelta(seconds=seconds))
+    )
+
+
+def release_lease(held: Held) -> None:
+    """Give it back; harmless when somebody else has it by now."""
+    Lease.objects.filter(name=held.name, owner=held.owner, token=held.token).update(
+        owner="", expires_at=None
+    )
+
+
+def next_token(name: str) -> int:
+    """Raise the token without an owner: for a take-over that fences the old one."""
+    Lease.objects.get_or_create(name=name)
+    with transaction.atomic():
+        row = Lease.objects.select_for_update().get(name=name)
+        row.token += 1
+        row.owner, row.expires_at = "", None
+        row.save()
+    return row.token
+
+
+def is_lease_live(name: str) -> bool:
+    return (
+        Lease.objects.filter(Q(name=name), expires_at__gt=Now())
+        .exclude(owner="")
+        .exists()
+    )
