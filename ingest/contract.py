@@ -1,0 +1,248 @@
+"""What Django and a Spark driver say to each other: JobSpec in, JobReport out.
+
+Versioned JSON values and the lines of the control pipe. Pure: both sides import
+it, it imports neither. Secrets are never in it, only references to them.
+
+Control pipe, one JSON object per line.
+  host → driver   hello, run{spec}, cancel{job_id, mode}, secret{ref, value},
+                  ping{at}, stop
+  driver → host   ready{pid, versions}, accepted{job_id, attempt},
+                  secret_request{ref}, heartbeat{at, jobs: [Progress]},
+                  log{job_id, level, message}, report{report}
+A driver that hears nothing for `silence_seconds` halts itself.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeVar
+
+from core.errors import InvalidRequest
+
+VERSION = 1
+
+T = TypeVar("T")
+
+Kind = Literal["snapshot", "resync", "round", "compact", "recover"]
+Outcome = Literal["succeeded", "cancelled", "paused", "transient", "terminal", "caller"]
+Lane = Literal["apply", "snapshot", "maintenance", "interactive"]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSpec:
+    """Where to read. The password is asked for over the pipe by `secret_ref`."""
+
+    datasource_id: int
+    kind: str
+    host: str
+    port: int
+    database: str
+    username: str
+    secret_ref: str
+    tls: str = "off"
+    max_parallel_reads: int = 2
+    max_rows_per_second: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnSpec:
+    """A column to carry. `lossy`: what becomes of values the lake cannot hold."""
+
+    source_name: str
+    name: str
+    source_type: str
+    type: str
+    lossy: Literal["", "null", "string"] = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TableSpec:
+    """A source table, its lake table and the identity that is pinned for it.
+
+    key          source names; () with row_hash True means the whole-row hash
+    path         absolute path or URI of the lake table
+    staging      directory for this table's staged files (same storage)
+    """
+
+    table_id: int
+    source_schema: str
+    source_table: str
+    database: str
+    name: str
+    path: str
+    staging: str
+    columns: tuple[ColumnSpec, ...]
+    key: tuple[str, ...]
+    row_hash: bool = False
+    cursor: str | None = None
+    partition_by: tuple[str, ...] = ()
+    buckets: int = 1
+    estimated_rows: int = 0
+    schema_version: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class FenceSpec:
+    """The fence file of the table and the token under which this job may write."""
+
+    path: str
+    token: int
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotWork:
+    """kinds snapshot and resync: chunks → staged Parquet → one commit."""
+
+    chunk_rows: int = 200_000
+    restart: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RoundWork:
+    """kind round: one timestamp round (capture → seal → apply → ledger).
+
+    low           cursor bound of the last round as text; None = everything
+    lag_seconds   safety lag behind the source's clock
+    epoch         reserved by the caller, unused so far for this source
+    """
+
+    low: str | None
+    lag_seconds: float
+    epoch: int
+    max_rows: int = 5_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class CompactWork:
+    """kind compact: execute exactly these instants, or schedule one if empty."""
+
+    instants: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class JobSpec:
+    """One job for a driver. `epoch` is the epoch of a load (0 = not a load)."""
+
+    job_id: str
+    attempt: int
+    kind: Kind
+    lane: Lane
+    lake: str
+    table: TableSpec
+    fence: FenceSpec
+    source: SourceSpec | None = None
+    epoch: int = 0
+    compact_after: int = 10
+    snapshot: SnapshotWork | None = None
+    round: RoundWork | None = None
+    compact: CompactWork | None = None
+    v: int = VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Where a job is. total None = not known yet (never shown as 0)."""
+
+    job_id: str
+    attempt: int
+    phase: str
+    done: int = 0
+    total: int | None = None
+    unit: str = "rows"
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorFact:
+    code: str
+    message: str
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class JobReport:
+    """How it ended. `facts` is what the services need to go on, by kind.
+
+    snapshot/resync  rows, bytes, chunks, instant, consistency ("snapshot" |
+                     "per_chunk"), bound (capture starts here), lossy {column: count}
+    round            rows, epoch, instant | None, position {from, to},
+                     held_back {pid, age_seconds} | None, null_cursors,
+                     more (True: cut at max_rows, run again)
+    compact          instants, seconds
+    all              pending_compactions: instants requested on the timeline
+    """
+
+    job_id: str
+    attempt: int
+    outcome: Outcome
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    error: ErrorFact | None = None
+    v: int = VERSION
+
+
+def encode(value: Any) -> str:
+    """A dataclass of this module as one line of JSON."""
+    return json.dumps(
+        dataclasses.asdict(value), separators=(",", ":"), ensure_ascii=False
+    )
+
+
+def spec_from(data: Mapping[str, Any]) -> JobSpec:
+    """A JobSpec from decoded JSON; InvalidRequest when version or shape differ."""
+    _require_version(data, "job spec")
+    try:
+        table = dict(data["table"])
+        table["columns"] = tuple(ColumnSpec(**c) for c in table["columns"])
+        table["key"] = tuple(table["key"])
+        table["partition_by"] = tuple(table["partition_by"])
+        compact = data.get("compact")
+        return JobSpec(
+            **{
+                **data,
+                "table": TableSpec(**table),
+                "fence": FenceSpec(**data["fence"]),
+                "source": _maybe(SourceSpec, data.get("source")),
+                "snapshot": _maybe(SnapshotWork, data.get("snapshot")),
+                "round": _maybe(RoundWork, data.get("round")),
+                "compact": None
+                if compact is None
+                else CompactWork(instants=tuple(compact["instants"])),
+            }
+        )
+    except (KeyError, TypeError) as error:
+        raise InvalidRequest(f"malformed job spec: {error}") from error
+
+
+def report_from(data: Mapping[str, Any]) -> JobReport:
+    """A JobReport from decoded JSON; InvalidRequest when version or shape differ."""
+    _require_version(data, "job report")
+    try:
+        return JobReport(
+            **{
+                **data,
+                "warnings": tuple(data.get("warnings", ())),
+                "error": _maybe(ErrorFact, data.get("error")),
+            }
+        )
+    except (KeyError, TypeError) as error:
+        raise InvalidRequest(f"malformed job report: {error}") from error
+
+
+def progress_from(data: Mapping[str, Any]) -> Progress:
+    return Progress(**data)
+
+
+def _maybe(kind: type[T], data: Mapping[str, Any] | None) -> T | None:
+    return None if data is None else kind(**data)
+
+
+def _require_version(data: Mapping[str, Any], what: str) -> None:
+    if data.get("v") != VERSION:
+        raise InvalidRequest(
+            f"{what} has version {data.get('v')}, this side speaks {VERSION}",
+            hint="restart the driver and the workers with the same release",
+        )
