@@ -1,0 +1,1 @@
+"""Engines: what runs a statement. The gateway sees them only through `port`."""

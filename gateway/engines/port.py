@@ -1,0 +1,235 @@
+"""What the gateway asks of an engine, and what an engine asks of the gateway.
+
+The gateway front talks to `EngineLink` and `EngineSession` only. The real link
+(launcher, Thrift sockets, control channel) and `fake` implement the same port and
+pass the same behaviour suite. This module must not know Thrift, Spark or Django.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+
+class EngineState(StrEnum):
+    """Observed state of one engine process."""
+
+    STOPPED = "STOPPED"
+    STARTING = "STARTING"
+    READY = "READY"
+    UNHEALTHY = "UNHEALTHY"
+    DRAINING = "DRAINING"
+    FAILED = "FAILED"
+
+
+@dataclass(frozen=True, slots=True)
+class EngineFacts:
+    """What is known of an engine now; the input of `lifecycle.next_action`.
+
+    `started_at` and `last_seen_at` are monotonic seconds, None before the first
+    start or hello. `reason` says why it is UNHEALTHY or FAILED.
+    """
+
+    engine_id: str
+    state: EngineState
+    pid: int | None = None
+    port: int | None = None
+    started_at: float | None = None
+    last_seen_at: float | None = None
+    open_sessions: int = 0
+    running_statements: int = 0
+    starts: int = 0
+    consecutive_failures: int = 0
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class EnginePolicy:
+    """One principal's rights as the engine's Guard needs them.
+
+    `select` and `discover` are lake patterns: `*`, `db.*` or `db.table`.
+    `version` is the global policy version the rights were read at.
+    """
+
+    principal: str
+    version: int
+    is_active: bool
+    is_admin: bool
+    select: tuple[str, ...] = ()
+    discover: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LakeTable:
+    """Answer to an engine's look-up: where the table lies, in which schema version."""
+
+    path: str
+    schema_version: int
+
+
+class EngineQuestions(Protocol):
+    """What an engine may ask over its control channel; the gateway answers.
+
+    Both raise on an unreachable database; the channel then answers the engine
+    with an error instead of "absent".
+    """
+
+    async def look_up(self, database: str, table: str) -> LakeTable | None:
+        """Return the lake table's place, or None when it does not exist."""
+
+    async def list_tables(
+        self, principal: str, database: str, pattern: str
+    ) -> list[tuple[str, str]]:
+        """Return (database, table) names the principal may discover."""
+
+    def db_read_age_ms(self) -> int:
+        """Milliseconds since the last successful read of the metadata database."""
+
+
+class OperationState(StrEnum):
+    """State of a statement inside the engine, HiveServer2's names."""
+
+    INITIALIZED = "INITIALIZED"
+    PENDING = "PENDING"
+    RUNNING = "RUNNING"
+    FINISHED = "FINISHED"
+    CANCELED = "CANCELED"
+    CLOSED = "CLOSED"
+    ERROR = "ERROR"
+    TIMEDOUT = "TIMEDOUT"
+    UNKNOWN = "UNKNOWN"
+
+    @property
+    def is_terminal(self) -> bool:
+        """True when the engine will not change this state by itself any more."""
+        return self not in {
+            OperationState.INITIALIZED,
+            OperationState.PENDING,
+            OperationState.RUNNING,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class EngineOperation:
+    """Opaque handle of a statement inside one engine session. Never shown outside."""
+
+    guid: bytes
+    secret: bytes
+    has_result_set: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class EngineStatus:
+    """Where a statement stands. `message` is the engine's raw text, not yet scrubbed."""
+
+    state: OperationState
+    sql_state: str = ""
+    error_code: int = 0
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineColumn:
+    """One result column: HiveServer2 type id (TTypeId) with decimal/char qualifiers."""
+
+    name: str
+    type_id: int
+    qualifiers: Mapping[str, int] = field(default_factory=dict)
+    comment: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FetchedBatch:
+    """One batch, still encoded.
+
+    `row_set` holds the bytes of the Thrift binary-protocol struct `TRowSet` as the
+    engine sent them (empty for an empty batch), `rows` the count when it is known
+    without decoding (-1 otherwise).
+    """
+
+    row_set: bytes
+    has_more_rows: bool
+    rows: int = -1
+
+
+class Orientation(StrEnum):
+    """FetchResults orientations an engine must know."""
+
+    NEXT = "NEXT"
+    FIRST = "FIRST"
+
+
+class EngineSession(Protocol):
+    """One user's session inside an engine. Calls may overlap; cancel never waits.
+
+    Every call raises `EngineUnavailable` when the engine is gone and `EngineRefused`
+    when it answered with an error status.
+    """
+
+    async def execute(self, statement: str) -> EngineOperation:
+        """Start a statement; return at once. Errors of analysis may come in `status`."""
+
+    async def status(self, operation: EngineOperation) -> EngineStatus:
+        """Return the state, waiting up to 5 s for a terminal one."""
+
+    async def result_schema(
+        self, operation: EngineOperation
+    ) -> tuple[EngineColumn, ...]:
+        """Return the result's columns; empty for a statement without a result."""
+
+    async def fetch(
+        self, operation: EngineOperation, orientation: Orientation, max_rows: int
+    ) -> FetchedBatch:
+        """Return the next (or first) batch."""
+
+    async def cancel(self, operation: EngineOperation) -> None:
+        """Stop the statement and its Spark job. Idempotent; does not queue behind
+        `status` or `fetch`."""
+
+    async def close_operation(self, operation: EngineOperation) -> None:
+        """Free the statement's result. Idempotent."""
+
+    async def close(self) -> None:
+        """End the session and free its sockets. Idempotent, never raises."""
+
+
+class EngineLink(Protocol):
+    """One engine process, seen from the gateway."""
+
+    def facts(self) -> EngineFacts:
+        """Return what is known now, without waiting."""
+
+    async def start(self) -> None:
+        """Launch the process; return when its Thrift port and Guard are READY.
+
+        Raises `EngineUnavailable` with the reason and the tail of the engine's log.
+        """
+
+    async def probe(self) -> None:
+        """Ask the engine something cheap; raise `EngineUnavailable` if it is dead."""
+
+    async def push_policy(self, policy: EnginePolicy) -> None:
+        """Send a policy and return when the engine acknowledged that version."""
+
+    def acknowledged_version(self, principal: str) -> int:
+        """Newest policy version this engine process acknowledged, -1 for none."""
+
+    async def forget_principal(self, principal: str) -> None:
+        """Drop a principal's policy: the Guard then denies everything of his."""
+
+    async def open_session(
+        self, principal: str, configuration: Mapping[str, str]
+    ) -> EngineSession:
+        """Open a session whose user is `principal`.
+
+        `configuration` holds already filtered OpenSession keys of the engine
+        (`set:hiveconf:<key>`, `use:database`).
+        """
+
+    def progress(self, operation: EngineOperation) -> tuple[int, int] | None:
+        """Return (done, total) tasks of a running statement, None when unknown."""
+
+    async def stop(self, *, grace_seconds: float) -> None:
+        """Ask the process to end, kill it after the grace. Idempotent."""
