@@ -1,0 +1,56 @@
+# Every command a developer or an operator of one machine needs. `make help` lists them.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+PYTHON ?= python3.11
+HOME_DIR ?= .sluice
+VENV := .venv/bin
+export LC_ALL := C.UTF-8
+export PYTHONUNBUFFERED := 1
+
+.PHONY: help
+help: ## list the targets
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: setup
+setup: ## Python packages and jars, checked by hash; offline and quick the second time
+	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) is missing: apt-get install python3.11 python3.11-venv"; exit 1; }
+	@$(PYTHON) config/parts/bootstrap.py --dev
+
+.PHONY: setup-run
+setup-run:
+	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) is missing: apt-get install python3.11 python3.11-venv"; exit 1; }
+	@$(PYTHON) config/parts/bootstrap.py
+
+.PHONY: demo
+demo: setup-run ## start everything and run the main job by itself (DETACH=1 returns when done)
+	@exec $(VENV)/python manage.py quickstart --home $(HOME_DIR) $(if $(DETACH),--detach)
+
+.PHONY: stop
+stop: ## end what `make demo` started
+	@if [ -x $(VENV)/python ]; then $(VENV)/python manage.py quickstart --stop --home $(HOME_DIR); fi
+
+.PHONY: lint
+lint: setup ## format, lint, types, import contracts, migrations
+	@$(VENV)/ruff format --check .
+	@$(VENV)/ruff check .
+	@$(VENV)/mypy
+	@$(VENV)/lint-imports
+	@$(VENV)/python manage.py makemigrations --check --dry-run
+
+.PHONY: test
+test: setup ## lint, types, import contracts and all tests, as CI runs them
+	@$(VENV)/python config/parts/checks.py
+
+.PHONY: bench
+bench: setup ## measure ratios inside one run; JSON into .sluice/bench/
+	@$(VENV)/python -m tests.bench
+
+.PHONY: fault
+fault: setup ## long fault campaigns, seeded, with a report
+	@$(VENV)/pytest -m campaign tests/fault
+
+.PHONY: lock
+lock: ## resolve the Python requirements anew and write the hashed locks
+	@cd config/parts && for name in requirements requirements-dev requirements-build; do \
+	  ../../$(VENV)/uv pip compile --quiet --universal --python-version 3.11 \
+	    --generate-hashes --no-header --no-annotate --allow-unsafe -o $$name.lock $$name.in; done
