@@ -1,13 +1,13 @@
-"""The error tree. The class tells the way to recovery; nothing here knows a business word.
+"""The error tree. The class tells the way to recovery; no business word here.
 
-    SluiceError
-    ├── InvalidRequest      the caller's fault: correct it and send it again
-    ├── NotFound            absent, or not for this caller (the two look the same)
-    ├── AccessDenied        known caller, missing privilege; or unknown caller
-    ├── StaleState          somebody else moved the object first: read it again
-    ├── IllegalTransition   the state machine has no such arrow
-    ├── TransientError      try again later, nothing is broken
-    └── TerminalError       trying again will not help; somebody must act
+SluiceError
+├── InvalidRequest      the caller's fault: correct it and send it again
+├── NotFound            absent, or not for this caller (the two look the same)
+├── AccessDenied        known caller, missing privilege; or unknown caller
+├── StaleState          somebody else moved the object first: read it again
+├── IllegalTransition   the state machine has no such arrow
+├── TransientError      try again later, nothing is broken
+└── TerminalError       trying again will not help; somebody must act
 """
 
 from __future__ import annotations

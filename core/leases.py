@@ -54,9 +54,9 @@ def take_lease(name: str, *, owner: str, seconds: float) -> Held | None:
 def renew_lease(held: Held, *, seconds: float) -> bool:
     """Whether the lease is still ours; if so it now ends `seconds` from now."""
     return bool(
-        Lease.objects.filter(
-            name=held.name, owner=held.owner, token=held.token
-        ).update(expires_at=Now() + timedelta(seconds=seconds))
+        Lease.objects.filter(name=held.name, owner=held.owner, token=held.token).update(
+            expires_at=Now() + timedelta(seconds=seconds)
+        )
     )
 
 

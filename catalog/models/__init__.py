@@ -1,0 +1,21 @@
+"""What exists and who may touch it. Facts and constraints only; no remote calls."""
+
+from __future__ import annotations
+
+from catalog.models.access import ApiToken, AuditEntry, Grant, PolicyVersion
+from catalog.models.request import IdempotencyKey
+from catalog.models.source import Datasource
+from catalog.models.table import Column, Database, SchemaVersion, Table
+
+__all__ = [
+    "ApiToken",
+    "AuditEntry",
+    "Column",
+    "Database",
+    "Datasource",
+    "Grant",
+    "IdempotencyKey",
+    "PolicyVersion",
+    "SchemaVersion",
+    "Table",
+]

@@ -1,0 +1,106 @@
+"""Grants, tokens, the policy version and the audit trail.
+
+Users and groups are Django's own (`is_superuser` = administrator).
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from django.conf import settings
+from django.db import models
+
+
+class Grant(models.Model):
+    """A privilege of a principal on a securable, named by its parts.
+
+    Names, not foreign keys: policy is about names, and a grant on a database
+    covers tables that do not exist yet. "" = the level above.
+    """
+
+    principal_kind = models.CharField(max_length=10)
+    principal_name = models.CharField(max_length=150)
+    privilege = models.CharField(max_length=20)
+    datasource = models.CharField(max_length=100)
+    database = models.CharField(max_length=200, blank=True)
+    table = models.CharField(max_length=300, blank=True)
+    granted_by = models.CharField(max_length=150, blank=True)
+    granted_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=[
+                    "principal_kind",
+                    "principal_name",
+                    "privilege",
+                    "datasource",
+                    "database",
+                    "table",
+                ],
+                name="one_grant_of_a_kind",
+            )
+        ]
+        indexes: ClassVar = [
+            models.Index(fields=["principal_kind", "principal_name"]),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.privilege} on {self.on} to {self.principal}"
+
+    @property
+    def principal(self) -> str:
+        return f"{self.principal_kind}:{self.principal_name}"
+
+    @property
+    def on(self) -> str:
+        return ".".join(p for p in (self.datasource, self.database, self.table) if p)
+
+
+class ApiToken(models.Model):
+    """A bearer token: only its hash is kept. `key_id` is the public part."""
+
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="api_tokens"
+    )
+    name = models.CharField(max_length=100)
+    key_id = models.CharField(max_length=20, unique=True)
+    digest = models.CharField(max_length=64)
+    created_at = models.DateTimeField(auto_now_add=True)
+    expires_at = models.DateTimeField(null=True, blank=True)
+    last_used_at = models.DateTimeField(null=True, blank=True)
+
+    def __str__(self) -> str:
+        return f"slt_{self.key_id}…"
+
+
+class PolicyVersion(models.Model):
+    """One row (id 1): counts every change of users, groups and grants."""
+
+    version = models.BigIntegerField(default=1)
+
+    def __str__(self) -> str:
+        return str(self.version)
+
+
+class AuditEntry(models.Model):
+    """Who did what to which object through which door; append-only."""
+
+    at = models.DateTimeField(auto_now_add=True)
+    actor = models.CharField(max_length=150)
+    action = models.CharField(max_length=60)
+    object = models.CharField(max_length=600, blank=True)
+    door = models.CharField(max_length=20)
+    is_allowed = models.BooleanField(default=True)
+    address = models.CharField(max_length=64, blank=True)
+    request_id = models.CharField(max_length=64, blank=True)
+    facts = models.JSONField(default=dict, blank=True)
+
+    class Meta:
+        indexes: ClassVar = [
+            models.Index(fields=["-at", "id"]),
+            models.Index(fields=["actor", "-at"]),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.actor} {self.action} {self.object}"

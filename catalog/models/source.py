@@ -1,0 +1,44 @@
+"""Datasources: a server (or one PostgreSQL database) that Sluice reads, or the lake."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from django.db import models
+
+LAKE = "lake"
+
+
+class Datasource(models.Model):
+    """Typed fields only; users never give URLs.
+
+    secret   encrypted password (catalog.secrets), never returned
+    options  typed per kind, validated by catalog.kinds
+    """
+
+    name = models.CharField(max_length=100, unique=True)
+    kind = models.CharField(max_length=30)
+    host = models.CharField(max_length=255, blank=True)
+    port = models.PositiveIntegerField(default=0)
+    database = models.CharField(max_length=200, blank=True)
+    username = models.CharField(max_length=200, blank=True)
+    secret = models.TextField(blank=True)
+    tls = models.CharField(max_length=10, default="off")
+    options = models.JSONField(default=dict, blank=True)
+    version = models.PositiveIntegerField(default=1)
+    created_at = models.DateTimeField(auto_now_add=True)
+    updated_at = models.DateTimeField(auto_now=True)
+    tested_at = models.DateTimeField(null=True, blank=True)
+    test_result = models.JSONField(null=True, blank=True)
+    discovered_at = models.DateTimeField(null=True, blank=True)
+    table_count = models.PositiveIntegerField(default=0)
+
+    class Meta:
+        ordering: ClassVar = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def is_lake(self) -> bool:
+        return self.kind == LAKE

@@ -1,0 +1,141 @@
+"""Databases, tables, columns and schema versions, of sources and of the lake."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from django.contrib.postgres.indexes import GinIndex, OpClass
+from django.db import models
+from django.db.models.functions import Upper
+
+from catalog.models.source import Datasource
+
+
+class Database(models.Model):
+    """The middle level: a MySQL database, a PostgreSQL schema, a lake database."""
+
+    datasource = models.ForeignKey(
+        Datasource, on_delete=models.CASCADE, related_name="databases"
+    )
+    name = models.CharField(max_length=200)
+    discovered_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["datasource", "name"], name="one_database_per_name"
+            )
+        ]
+        ordering: ClassVar = ["name"]
+
+    def __str__(self) -> str:
+        return f"{self.datasource.name}.{self.name}"
+
+
+class Table(models.Model):
+    """A table at a source, or in the lake (then with its pinned identity).
+
+    name           name in its datasource (for a lake table: the derived lake name)
+    source_name    for a lake table "schema.table" of its source, else = name
+    path           lake tables: where the data lies; derived, never given by users
+    identity       lake tables: pinned write identity (ingest.hudi), JSON
+    schema_version counts up with every change of columns
+    status         shown state with its reason
+    last_commit_*  cache of the lake's own commit metadata
+    """
+
+    SOURCE, LAKE = "source", "lake"
+
+    database = models.ForeignKey(
+        Database, on_delete=models.CASCADE, related_name="tables"
+    )
+    name = models.CharField(max_length=300)
+    source_name = models.CharField(max_length=600)
+    kind = models.CharField(max_length=10, default=SOURCE)
+    comment = models.TextField(blank=True)
+    record_key = models.JSONField(default=list, blank=True)
+    cursor = models.CharField(max_length=300, blank=True)
+    partition_by = models.JSONField(default=list, blank=True)
+    table_type = models.CharField(max_length=20, blank=True)
+    index_type = models.CharField(max_length=20, blank=True)
+    buckets = models.PositiveIntegerField(default=0)
+    path = models.CharField(max_length=1000, blank=True)
+    identity = models.JSONField(default=dict, blank=True)
+    schema_version = models.PositiveIntegerField(default=1)
+    schema_fingerprint = models.CharField(max_length=64, blank=True)
+    estimated_rows = models.BigIntegerField(default=0)
+    estimated_bytes = models.BigIntegerField(default=0)
+    status = models.CharField(max_length=20, default="DISCOVERED")
+    status_reason = models.TextField(blank=True)
+    is_queryable = models.BooleanField(default=False)
+    caught_up_at = models.DateTimeField(null=True, blank=True)
+    last_commit_instant = models.CharField(max_length=30, blank=True)
+    last_commit_position = models.JSONField(null=True, blank=True)
+    last_commit_epoch = models.BigIntegerField(null=True, blank=True)
+    last_commit_at = models.DateTimeField(null=True, blank=True)
+    seen_at = models.DateTimeField(null=True, blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["database", "name"], name="one_table_per_name"
+            )
+        ]
+        indexes: ClassVar = [
+            models.Index(fields=["name", "id"]),
+            GinIndex(
+                OpClass(Upper("name"), name="gin_trgm_ops"), name="table_name_trigram"
+            ),
+        ]
+        ordering: ClassVar = ["name", "id"]
+
+    def __str__(self) -> str:
+        return f"{self.database}.{self.name}"
+
+
+class Column(models.Model):
+    """One column; see catalog.schema.types.Column for the meaning of the fields."""
+
+    table = models.ForeignKey(Table, on_delete=models.CASCADE, related_name="columns")
+    position = models.PositiveIntegerField()
+    name = models.CharField(max_length=300)
+    source_name = models.CharField(max_length=300)
+    source_type = models.CharField(max_length=200)
+    type = models.CharField(max_length=100, blank=True)
+    nullable = models.BooleanField(default=True)
+    key = models.PositiveIntegerField(default=0)
+    comment = models.TextField(blank=True)
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["table", "position"], name="one_column_per_position"
+            )
+        ]
+        ordering: ClassVar = ["position"]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class SchemaVersion(models.Model):
+    """The columns a table had from `since` on, as JSON of catalog.schema.types."""
+
+    table = models.ForeignKey(
+        Table, on_delete=models.CASCADE, related_name="schema_versions"
+    )
+    version = models.PositiveIntegerField()
+    since = models.DateTimeField(auto_now_add=True)
+    columns = models.JSONField()
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["table", "version"], name="one_schema_per_version"
+            )
+        ]
+        ordering: ClassVar = ["version"]
+
+    def __str__(self) -> str:
+        return f"{self.table} v{self.version}"

@@ -1,0 +1,79 @@
+"""Strict reading of `SLUICE_*` environment variables, each also as `SLUICE_*_FILE`.
+
+Every setting is declared once, here, so that `manage.py settings` can list them
+all with their meaning. A value that does not parse stops the start.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from django.core.exceptions import ImproperlyConfigured
+
+T = TypeVar("T")
+TRUE, FALSE = {"1", "true", "yes", "on"}, {"0", "false", "no", "off"}
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A declared setting, for listing. `source` is default, env or file."""
+
+    name: str
+    meaning: str
+    is_secret: bool
+    source: str
+    value: str
+
+
+DECLARED: dict[str, Setting] = {}
+
+
+def read(
+    name: str,
+    *,
+    default: str | None,
+    meaning: str,
+    parse: Callable[[str], T],
+    is_secret: bool = False,
+) -> T:
+    """The parsed value of SLUICE_<name>; ImproperlyConfigured when it is wrong."""
+    full = f"SLUICE_{name}"
+    source, text = _raw(full, default)
+    if text is None:
+        raise ImproperlyConfigured(f"{full} (or {full}_FILE) must be set: {meaning}")
+    DECLARED[full] = Setting(full, meaning, is_secret, source, text)
+    try:
+        return parse(text)
+    except ValueError as error:
+        shown = "a hidden value" if is_secret else f"'{text}'"
+        raise ImproperlyConfigured(
+            f"{full} cannot be {shown}: {error} ({meaning})"
+        ) from error
+
+
+def _raw(full: str, default: str | None) -> tuple[str, str | None]:
+    file = os.environ.get(f"{full}_FILE")
+    if file:
+        try:
+            return "file", Path(file).read_text().strip()
+        except OSError as error:
+            raise ImproperlyConfigured(f"{full}_FILE={file}: {error}") from error
+    if full in os.environ:
+        return "env", os.environ[full]
+    return "default", default
+
+
+def boolean(text: str) -> bool:
+    if text.lower() in TRUE:
+        return True
+    if text.lower() in FALSE:
+        return False
+    raise ValueError("expected true or false")
+
+
+def words(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()]

@@ -1,0 +1,266 @@
+"""The one settings file. Values come from `SLUICE_*`; see `manage.py settings`.
+
+Imported by nobody in the house: packages read `django.conf.settings`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from django.core.exceptions import ImproperlyConfigured
+
+from config.env import boolean, read, words
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+
+SLUICE_HOME = read(
+    "HOME",
+    default=str(BASE_DIR / ".sluice"),
+    meaning="directory of state, keys, logs and the embedded servers",
+    parse=lambda text: Path(text).absolute(),
+)
+_keys = SLUICE_HOME / "keys"
+
+
+def _key_default(name: str) -> str | None:
+    path = _keys / name
+    return path.read_text().strip() if path.is_file() else None
+
+
+DEBUG = read("DEBUG", default="false", meaning="Django's DEBUG", parse=boolean)
+SECRET_KEY = read(
+    "SECRET_KEY",
+    default=_key_default("django"),
+    meaning="signs sessions and CSRF tokens",
+    parse=str,
+    is_secret=True,
+)
+SLUICE_SECRETS_KEYS = read(
+    "SECRETS_KEYS",
+    default=_key_default("secrets"),
+    meaning="comma-separated Fernet keys of stored secrets, newest first",
+    parse=words,
+    is_secret=True,
+)
+SLUICE_SERVICE_SECRET = read(
+    "SERVICE_SECRET",
+    default=_key_default("service"),
+    meaning="authenticates the web process to the gateway's internal API",
+    parse=str,
+    is_secret=True,
+)
+ALLOWED_HOSTS = read(
+    "ALLOWED_HOSTS",
+    default="127.0.0.1,localhost",
+    meaning="host names the web server answers to",
+    parse=words,
+)
+
+
+def _database(url: str) -> dict[str, object]:
+    parts = urlsplit(url)
+    if parts.scheme not in {"postgresql", "postgres"}:
+        raise ValueError("the metadata database is PostgreSQL: postgresql://…")
+    return {
+        "ENGINE": "django.db.backends.postgresql",
+        "HOST": unquote(parts.hostname or ""),
+        "PORT": str(parts.port or 5432),
+        "NAME": unquote(parts.path.lstrip("/")),
+        "USER": unquote(parts.username or ""),
+        "PASSWORD": unquote(parts.password or ""),
+        "CONN_MAX_AGE": 60,
+        "CONN_HEALTH_CHECKS": True,
+        "OPTIONS": {
+            "connect_timeout": 5,
+            "options": "-c statement_timeout=60000 -c lock_timeout=10000",
+        },
+    }
+
+
+DATABASES = {
+    "default": read(
+        "DATABASE_URL",
+        default=_key_default("database_url")
+        or "postgresql://sluice:sluice@127.0.0.1:5432/sluice",
+        meaning="metadata database, postgresql://user:password@host:port/name",
+        parse=_database,
+        is_secret=True,
+    )
+}
+SLUICE_REDIS_URL = read(
+    "REDIS_URL",
+    default=_key_default("redis_url") or "redis://127.0.0.1:6379/0",
+    meaning="broker: redis://… or redis+socket:///path",
+    parse=str,
+    is_secret=True,
+)
+SLUICE_LAKE_URI = read(
+    "LAKE_URI",
+    default=str(SLUICE_HOME / "lake"),
+    meaning="root of the lake; release 1 writes to a file path",
+    parse=lambda text: text.removeprefix("file://").rstrip("/"),
+)
+SLUICE_SPARK_MASTER = read(
+    "SPARK_MASTER", default="local[2]", meaning="Spark master of drivers", parse=str
+)
+SLUICE_LAUNCHER = read(
+    "LAUNCHER", default="warm", meaning="how Spark jobs run: warm", parse=str
+)
+SLUICE_DRIVER_MEMORY = read(
+    "DRIVER_MEMORY", default="1200m", meaning="heap of the warm driver", parse=str
+)
+SLUICE_ENGINE_MEMORY = read(
+    "ENGINE_MEMORY", default="900m", meaning="heap of a query engine", parse=str
+)
+SLUICE_ENGINE_STALE_SECONDS = read(
+    "ENGINE_STALE_SECONDS",
+    default="60",
+    meaning="an engine without fresh policy for so long denies everything",
+    parse=float,
+)
+SLUICE_ENGINE_ORPHAN_SECONDS = read(
+    "ENGINE_ORPHAN_SECONDS",
+    default="20",
+    meaning="an engine whose control channel is closed for so long ends itself",
+    parse=float,
+)
+SLUICE_BIND = read(
+    "BIND", default="127.0.0.1", meaning="address of all listeners", parse=str
+)
+SLUICE_WEB_PORT = read("WEB_PORT", default="8000", meaning="web port", parse=int)
+SLUICE_GATEWAY_PORT = read(
+    "GATEWAY_PORT", default="10000", meaning="HiveServer2 port", parse=int
+)
+SLUICE_GATEWAY_INTERNAL = read(
+    "GATEWAY_INTERNAL",
+    default=str(SLUICE_HOME / "run" / "gateway-internal.json"),
+    meaning="file in which the gateway says where its internal API listens",
+    parse=str,
+)
+SLUICE_TLS_CERTIFICATE = read(
+    "TLS_CERTIFICATE", default="", meaning="PEM certificate of the gateway", parse=str
+)
+SLUICE_TLS_KEY = read(
+    "TLS_KEY", default="", meaning="PEM key file of the gateway", parse=str
+)
+SLUICE_ALLOW_PLAINTEXT = read(
+    "ALLOW_PLAINTEXT",
+    default="false",
+    meaning="allow listening beyond loopback without TLS",
+    parse=boolean,
+)
+SLUICE_LEASE_SECONDS = read(
+    "LEASE_SECONDS", default="30", meaning="length of a table lease", parse=float
+)
+SLUICE_CAPTURE_LAG_SECONDS = read(
+    "CAPTURE_LAG_SECONDS",
+    default="5",
+    meaning="safety lag of timestamp capture behind the source's clock",
+    parse=float,
+)
+SLUICE_SOURCE_NETWORKS_DENIED = read(
+    "SOURCE_NETWORKS_DENIED",
+    default="169.254.0.0/16,fe80::/10,0.0.0.0/8",
+    meaning="networks that a datasource may not point to",
+    parse=words,
+)
+
+if SLUICE_BIND not in {"127.0.0.1", "::1", "localhost"} and not (
+    SLUICE_TLS_CERTIFICATE or SLUICE_ALLOW_PLAINTEXT
+):
+    raise ImproperlyConfigured(
+        f"SLUICE_BIND={SLUICE_BIND} would offer passwords in plain text: set "
+        "SLUICE_TLS_CERTIFICATE and SLUICE_TLS_KEY, or SLUICE_ALLOW_PLAINTEXT=true "
+        "behind a proxy that does TLS"
+    )
+
+INSTALLED_APPS = [
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "django.contrib.postgres",
+    "django_htmx",
+    "rest_framework",
+    "drf_spectacular",
+    "core.apps.CoreConfig",
+    "catalog.apps.CatalogConfig",
+    "ingest.apps.IngestConfig",
+    "gateway.apps.GatewayConfig",
+    "frontend.apps.FrontendConfig",
+    "config.apps.ConfigConfig",
+]
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "catalog.api.middleware.RequestContextMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+]
+ROOT_URLCONF = "config.urls"
+WSGI_APPLICATION = "config.wsgi.application"
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    },
+]
+LANGUAGE_CODE = "en"
+TIME_ZONE = "UTC"
+USE_TZ = True
+STATIC_URL = "/static/"
+STATIC_ROOT = SLUICE_HOME / "static"
+WHITENOISE_USE_FINDERS = True
+WHITENOISE_AUTOREFRESH = DEBUG
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+AUTH_PASSWORD_VALIDATORS = [
+    {
+        "NAME": "django.contrib.auth.password_validation.MinimumLengthValidator",
+        "OPTIONS": {"min_length": 10},
+    },
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+LOGIN_URL = "/login"
+LOGIN_REDIRECT_URL = "/"
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = "Lax"
+CSRF_COOKIE_SAMESITE = "Lax"
+SESSION_COOKIE_AGE = 12 * 3600
+SECURE_CONTENT_TYPE_NOSNIFF = True
+X_FRAME_OPTIONS = "DENY"
+
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": [
+        "catalog.api.authentication.BearerTokenAuthentication",
+        "rest_framework.authentication.SessionAuthentication",
+    ],
+    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "EXCEPTION_HANDLER": "catalog.api.problems.problem_response",
+    "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",
+}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "Sluice",
+    "DESCRIPTION": "Operational databases in the lakehouse.",
+    "VERSION": "1.0.0",
+    "SERVE_INCLUDE_SCHEMA": False,
+}
+
+CELERY_BROKER_URL = SLUICE_REDIS_URL
+LOGGING_CONFIG = None  # config.logs sets JSON logging up at start

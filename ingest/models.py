@@ -1,0 +1,175 @@
+"""Rows of ingestion: requests, onboarded tables, epochs, maintenance plans.
+
+Django rows are caches of what the lake says, except for what people asked for.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import ClassVar
+
+from django.db import models
+from django.db.models import Q
+
+from catalog.models import Datasource, Table
+from core.models import EventBase
+from core.states import Transitions
+from ingest import states
+
+
+class Onboarding(models.Model):
+    """One request to carry tables: what was asked, and the plan that was shown."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    datasource = models.ForeignKey(
+        Datasource, on_delete=models.CASCADE, related_name="onboardings"
+    )
+    request = models.JSONField()
+    requested_by = models.CharField(max_length=150)
+    created_at = models.DateTimeField(auto_now_add=True)
+    approved_at = models.DateTimeField(null=True, blank=True)
+    approved_by = models.CharField(max_length=150, blank=True)
+
+    class Meta:
+        ordering: ClassVar = ["-created_at"]
+
+    def __str__(self) -> str:
+        return f"onboarding {self.id}"
+
+
+class TableOnboarding(models.Model):
+    """A source table on its way into a lake table.
+
+    Several source tables may feed one lake table (sharded databases), so both
+    ends are foreign keys.
+
+    plan          steps and proposals of ingest.planning, JSON; executed as shown
+    resume_event  the event that goes back to where a pause or failure stopped it
+    load_epoch    epoch of the load; events of later epochs win over its rows
+    bound         lower bound of capture, noted before the first load attempt
+    position      upper bound of the last committed round
+    """
+
+    transitions: ClassVar[Transitions] = states.ONBOARDING
+
+    onboarding = models.ForeignKey(
+        Onboarding, on_delete=models.CASCADE, related_name="tables"
+    )
+    source_table = models.ForeignKey(
+        Table, on_delete=models.PROTECT, related_name="onboardings"
+    )
+    lake_table = models.ForeignKey(
+        Table,
+        on_delete=models.SET_NULL,
+        related_name="feeds",
+        null=True,
+        blank=True,
+    )
+    capture = models.CharField(max_length=20)
+    every_seconds = models.PositiveIntegerField(null=True, blank=True)
+    plan = models.JSONField(default=dict)
+    state = models.CharField(max_length=20, default=states.DRAFT)
+    status_reason = models.TextField(blank=True)
+    resume_event = models.CharField(max_length=30, blank=True)
+    load_epoch = models.BigIntegerField(null=True, blank=True)
+    consistency = models.CharField(max_length=20, blank=True)
+    bound = models.TextField(blank=True)
+    position = models.TextField(blank=True)
+    due_at = models.DateTimeField(null=True, blank=True)
+    failures = models.PositiveIntegerField(default=0)
+    drop_data = models.BooleanField(default=False)
+    created_at = models.DateTimeField(auto_now_add=True)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["source_table"],
+                condition=~Q(state="RETIRED"),
+                name="one_live_onboarding_per_table",
+            )
+        ]
+        indexes: ClassVar = [
+            models.Index(
+                fields=["due_at"],
+                condition=Q(due_at__isnull=False),
+                name="due_onboardings",
+            ),
+            models.Index(fields=["state", "id"]),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.source_table} [{self.state}]"
+
+
+class OnboardingEvent(EventBase):
+    table = models.ForeignKey(
+        TableOnboarding, on_delete=models.CASCADE, related_name="events"
+    )
+
+    def __str__(self) -> str:
+        return f"{self.before} → {self.after}"
+
+
+class SourceEpoch(models.Model):
+    """The next free epoch of a source; the lake's seals are the truth."""
+
+    datasource = models.OneToOneField(
+        Datasource, on_delete=models.CASCADE, related_name="epoch"
+    )
+    next_epoch = models.BigIntegerField(default=1)
+
+    def __str__(self) -> str:
+        return f"{self.datasource} epoch {self.next_epoch}"
+
+
+class MaintenancePlan(models.Model):
+    """Mirrors one instant of a lake table's timeline (compaction)."""
+
+    transitions: ClassVar[Transitions] = states.MAINTENANCE
+
+    table = models.ForeignKey(
+        Table, on_delete=models.CASCADE, related_name="maintenance_plans"
+    )
+    kind = models.CharField(max_length=20, default="compaction")
+    instant = models.CharField(max_length=30)
+    state = models.CharField(max_length=20, default=states.PROPOSED_PLAN)
+    status_reason = models.TextField(blank=True)
+    failures = models.PositiveIntegerField(default=0)
+    due_at = models.DateTimeField(null=True, blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["table", "instant"], name="one_plan_per_instant"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.instant} [{self.state}]"
+
+
+class MaintenanceEvent(EventBase):
+    plan = models.ForeignKey(
+        MaintenancePlan, on_delete=models.CASCADE, related_name="events"
+    )
+
+    def __str__(self) -> str:
+        return f"{self.before} → {self.after}"
+
+
+class DriverBoot(models.Model):
+    """One start of a warm driver, so that jobs of a dead one are recognised."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    pid = models.PositiveIntegerField(null=True, blank=True)
+    pid_started = models.FloatField(null=True, blank=True)
+    started_at = models.DateTimeField(auto_now_add=True)
+    ready_at = models.DateTimeField(null=True, blank=True)
+    heartbeat_at = models.DateTimeField(null=True, blank=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+    facts = models.JSONField(default=dict, blank=True)
+
+    def __str__(self) -> str:
+        return f"driver {self.pid}"

@@ -1,0 +1,99 @@
+"""State machines of ingestion. Pure tables; docs/states.md is generated from them."""
+
+from __future__ import annotations
+
+from core.states import Transitions, fan
+
+DRAFT, DISCOVERED, PROPOSED, APPROVED = "DRAFT", "DISCOVERED", "PROPOSED", "APPROVED"
+SNAPSHOTTING, CATCHING_UP, LIVE = "SNAPSHOTTING", "CATCHING_UP", "LIVE"
+PAUSED, NEEDS_RESYNC, RESYNCING = "PAUSED", "NEEDS_RESYNC", "RESYNCING"
+REMOVING, FAILED, RETIRED = "REMOVING", "FAILED", "RETIRED"
+
+LOADED = frozenset({CATCHING_UP, LIVE})
+MOVING = frozenset({SNAPSHOTTING, CATCHING_UP, RESYNCING})
+
+_RUNNING = (SNAPSHOTTING, CATCHING_UP, LIVE, RESYNCING, NEEDS_RESYNC)
+
+ONBOARDING = Transitions(
+    name="TableOnboarding",
+    initial=DRAFT,
+    terminal=frozenset({RETIRED}),
+    arrows={
+        (DRAFT, "discover"): DISCOVERED,
+        (DISCOVERED, "propose"): PROPOSED,
+        (PROPOSED, "propose"): PROPOSED,
+        (PROPOSED, "approve"): APPROVED,
+        (APPROVED, "start_snapshot"): SNAPSHOTTING,
+        (SNAPSHOTTING, "load"): CATCHING_UP,
+        (CATCHING_UP, "catch_up"): LIVE,
+        (LIVE, "fall_behind"): CATCHING_UP,
+        **fan((LIVE, CATCHING_UP, NEEDS_RESYNC, FAILED), "start_resync", RESYNCING),
+        (RESYNCING, "load"): CATCHING_UP,
+        **fan((LIVE, CATCHING_UP), "lose_position", NEEDS_RESYNC),
+        **fan((APPROVED, *_RUNNING), "pause", PAUSED),
+        (PAUSED, "resume_approved"): APPROVED,
+        (PAUSED, "resume_snapshot"): SNAPSHOTTING,
+        (PAUSED, "resume_catch_up"): CATCHING_UP,
+        (PAUSED, "resume_resync"): RESYNCING,
+        **fan((APPROVED, *_RUNNING), "fail", FAILED),
+        (FAILED, "resume_approved"): APPROVED,
+        (FAILED, "resume_snapshot"): SNAPSHOTTING,
+        (FAILED, "resume_catch_up"): CATCHING_UP,
+        (FAILED, "resume_resync"): RESYNCING,
+        **fan(
+            (DRAFT, DISCOVERED, PROPOSED, APPROVED, *_RUNNING, PAUSED, FAILED),
+            "remove",
+            REMOVING,
+        ),
+        (REMOVING, "retire"): RETIRED,
+    },
+    why={
+        "discover": "the source's columns have been read",
+        "propose": "a plan with reasons is there to be looked at",
+        "approve": "somebody accepted the plan; names and identity are pinned",
+        "start_snapshot": "the load may run; capture's lower bound is noted first",
+        "load": "the one commit of the load is on the lake's timeline",
+        "catch_up": "the last due round is committed",
+        "fall_behind": "a due round could not be committed in time",
+        "start_resync": "somebody asked for a fresh copy; readers keep the old one",
+        "lose_position": "the source no longer reaches back to our position",
+        "pause": "somebody asked; finished work is kept",
+        "fail": "a terminal error; the reason says what to do",
+        "remove": "somebody asked to stop carrying the table",
+        "retire": "nothing writes the table any more",
+    },
+)
+
+PROPOSED_PLAN, SCHEDULED, INFLIGHT = "PROPOSED", "SCHEDULED", "INFLIGHT"
+COMPLETED, PLAN_FAILED, CANCELLED, SUPERSEDED = (
+    "COMPLETED",
+    "FAILED",
+    "CANCELLED",
+    "SUPERSEDED",
+)
+
+MAINTENANCE = Transitions(
+    name="MaintenancePlan",
+    initial=PROPOSED_PLAN,
+    terminal=frozenset({COMPLETED, CANCELLED, SUPERSEDED}),
+    arrows={
+        (PROPOSED_PLAN, "schedule"): SCHEDULED,
+        (SCHEDULED, "start"): INFLIGHT,
+        **fan((SCHEDULED, INFLIGHT, PLAN_FAILED), "complete", COMPLETED),
+        (INFLIGHT, "fail"): PLAN_FAILED,
+        (PLAN_FAILED, "reschedule"): SCHEDULED,
+        (INFLIGHT, "roll_back"): SCHEDULED,
+        **fan((PROPOSED_PLAN, SCHEDULED), "cancel", CANCELLED),
+        **fan((SCHEDULED, INFLIGHT, PLAN_FAILED), "supersede", SUPERSEDED),
+    },
+    why={
+        "schedule": "the instant is requested on the timeline",
+        "start": "a leased job executes it",
+        "complete": "the timeline shows it completed",
+        "fail": "the attempt ended with an error",
+        "reschedule": "another attempt is due",
+        "roll_back": "the attempt was lost and its files are rolled back",
+        "cancel": "it is no longer wanted and nothing has run",
+        "supersede": "the instant is gone from the timeline",
+    },
+)
