@@ -10,7 +10,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import ClassVar, Protocol
+
+from core.errors import TerminalError, TransientError
+
+
+class EngineUnavailable(TransientError):
+    """The engine is not there or does not answer; a statement on it failed (08S01)."""
+
+    default_code: ClassVar[str] = "engine_unavailable"
+
+
+class EngineRefused(TerminalError):
+    """The engine answered with an error status; `message` is its raw text."""
+
+    default_code: ClassVar[str] = "engine_refused"
+
+    def __init__(self, message: str, *, sql_state: str = "", error_code: int = 0):
+        super().__init__(message)
+        self.sql_state = sql_state
+        self.error_code = error_code
 
 
 class EngineState(StrEnum):
