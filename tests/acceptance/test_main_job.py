@@ -1,0 +1,209 @@
+"""The main job, end to end, as a user and a program would do it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pyspark
+import pytest
+
+from tests.acceptance import wide
+from tests.product import Product, wait_for
+
+ROWS = int(os.environ.get("SLUICE_ACCEPTANCE_ROWS", "1000000"))
+
+pytestmark = pytest.mark.timeout(1500)
+
+
+@pytest.fixture(scope="module")
+def wide_source(product: Product) -> str:
+    """A datasource over REST that points to a fresh database with the wide table."""
+    demo = product.connection["demo_source"]
+    name = "wide"
+    with product.source() as admin:
+        admin.execute(f"CREATE DATABASE {name}")
+    product.connection["demo_source"] = {**demo, "database": name}
+    with product.source() as source:
+        source.execute(wide.CREATE)
+        step = 250_000
+        for first in range(1, ROWS + 1, step):
+            last = min(first + step - 1, ROWS)
+            source.execute(
+                wide.FILL.replace("{first}", str(first)).replace("{last}", str(last))
+            )
+        source.execute("ANALYZE wide")
+    product.api.post(
+        "/datasources",
+        {
+            "name": name,
+            "kind": "postgresql",
+            "host": demo["host"],
+            "port": demo["port"],
+            "database": name,
+            "username": demo["username"],
+            "password": demo["password"],
+            "tls": "off",
+            "options": {},
+        },
+        status=201,
+    )
+    job = product.api.post(f"/datasources/{name}:discover")
+    assert product.api.wait_job(job["id"])["state"] == "SUCCEEDED"
+    return name
+
+
+@pytest.fixture(scope="module")
+def wide_table(product: Product, wide_source: str) -> Any:
+    body = {
+        "datasource": wide_source,
+        "include": ["public.wide"],
+        "capture": "timestamp",
+        "schedule": {"every_seconds": 5},
+    }
+    dry = product.api.call("POST", "/onboardings", {**body, "dry_run": True})
+    assert dry.status == 200, dry.body
+    assert "a_wide" in str(dry.body)
+    product.api.post("/onboardings", {**body, "approve": True})
+    return product.api.wait_live("lake.wide.wide", seconds=900)
+
+
+def test_the_demo_is_live_and_answers_over_jdbc(product: Product) -> None:
+    with product.hive() as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM lake.demo.orders")
+        (count,) = cursor.fetchone()
+    with product.source() as source:
+        (expected,) = source.execute("SELECT count(*) FROM orders").fetchone()
+    assert 0 < count <= expected
+
+
+def test_a_million_rows_equal_the_source(product: Product, wide_table: Any) -> None:
+    with product.source() as source:
+        expected = wide.source_table(source)
+    assert expected.num_rows == ROWS
+    path = Path(product.connection["lake"]) / "wide" / "wide"
+    actual = wide.as_comparable(wide.lake_table(str(path)))
+    assert actual.num_rows == ROWS
+    assert wide.differences(expected, actual) == {}
+
+
+def test_a_change_arrives_and_is_seen_by_an_open_session(
+    product: Product, wide_table: Any
+) -> None:
+    with product.hive() as connection, connection.cursor() as cursor:
+        query = "SELECT a_text FROM wide.wide WHERE id = 7"
+        cursor.execute(query)
+        before = cursor.fetchone()[0]
+        with product.source() as source:
+            source.execute(
+                "UPDATE wide SET a_text = 'changed', updated_at = clock_timestamp()"
+                " WHERE id = 7"
+            )
+
+        def seen() -> bool:
+            cursor.execute(query)
+            return bool(cursor.fetchone()[0] == "changed")
+
+        assert before != "changed"
+        wait_for(seen, 120, "the changed row in an open session")
+    with product.source() as source:
+        expected = wide.source_table(source)
+    path = Path(product.connection["lake"]) / "wide" / "wide"
+    actual = wide.as_comparable(wide.lake_table(str(path)))
+    assert wide.differences(expected, actual) == {}
+
+
+def beeline(product: Product, sql: str, *, password: str = "") -> str:
+    """The beeline that ships inside PySpark's jars, as a subprocess."""
+    jars = Path(pyspark.__file__).parent / "jars"
+    done = subprocess.run(
+        [
+            "java",
+            "-Dfile.encoding=UTF-8",
+            "-cp",
+            f"{jars}/*",
+            "org.apache.hive.beeline.BeeLine",
+            "-u",
+            product.connection["jdbc_url"],
+            "-n",
+            product.connection["username"],
+            "-p",
+            password or product.connection["password"],
+            "--outputformat=tsv2",
+            "--showHeader=false",
+            "--silent=true",
+            "-e",
+            sql,
+        ],
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+        env={**os.environ, "LC_ALL": "C.UTF-8"},
+    )
+    return done.stdout + ("" if done.returncode == 0 else done.stderr)
+
+
+def test_beeline_reads_what_the_source_holds(product: Product, wide_table: Any) -> None:
+    said = beeline(
+        product,
+        "SELECT id, a_num, a_free, a_date, a_time, a_tstz, a_uuid, lower(hex(a_bytes)),"
+        " a_double FROM lake.wide.wide WHERE id BETWEEN 1000 AND 2999 ORDER BY id",
+    )
+    with product.source() as source:
+        source.execute("SET TIME ZONE 'UTC'")
+        rows = source.execute(
+            "SELECT id::text, a_num::text, a_free::text, a_date::text, a_time::text,"
+            " trim(trailing '.' from trim(trailing '0' from"
+            " to_char(a_tstz, 'YYYY-MM-DD HH24:MI:SS.US'))), a_uuid::text,"
+            " encode(a_bytes, 'hex') FROM wide WHERE id BETWEEN 1000 AND 2999"
+            " ORDER BY id"
+        ).fetchall()
+    lines = [line.split("\t") for line in said.splitlines() if line.strip()]
+    assert len(lines) == len(rows), said[:2000]
+    for line, row in zip(lines, rows, strict=True):
+        shown = [*line[:5], line[5].removesuffix(".0"), *line[6:8]]
+        assert tuple(shown) == row
+
+
+def test_a_wrong_password_is_refused(product: Product) -> None:
+    assert "Error validating the login" in beeline(
+        product, "SELECT 1", password=uuid.uuid4().hex
+    )
+
+
+def test_a_stranger_sees_nothing(product: Product, wide_table: Any) -> None:
+    password = uuid.uuid4().hex
+    product.api.post(
+        "/users",
+        {"name": "stranger", "password": password, "groups": [], "is_admin": False},
+        status=201,
+    )
+    with (
+        product.hive("stranger", password) as connection,
+        connection.cursor() as cursor,
+    ):
+        with pytest.raises(Exception, match="42P01|TABLE_OR_VIEW_NOT_FOUND"):
+            cursor.execute("SELECT * FROM wide.wide")
+        cursor.execute("SHOW DATABASES")
+        assert "wide" not in str(cursor.fetchall())
+
+
+def test_compaction_by_hand_keeps_reads_right(
+    product: Product, wide_table: Any
+) -> None:
+    table = product.api.table("lake.wide.wide")
+    before = product.api.get(f"/tables/{table['id']}")["last_commit"]
+    job = product.api.post(f"/tables/{table['id']}:compact")
+    with product.hive() as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT count(*), count(DISTINCT id) FROM wide.wide")
+        assert cursor.fetchone() == (ROWS, ROWS)
+        done = product.api.wait_job(job["id"], seconds=600)
+        assert done["state"] == "SUCCEEDED", done
+        cursor.execute("SELECT count(*), count(DISTINCT id) FROM wide.wide")
+        assert cursor.fetchone() == (ROWS, ROWS)
+    after = product.api.get(f"/tables/{table['id']}")["last_commit"]
+    assert after["epoch"] >= before["epoch"]
