@@ -186,7 +186,7 @@ def test_a_stranger_sees_nothing(product: Product, wide_table: Any) -> None:
         product.hive("stranger", password) as connection,
         connection.cursor() as cursor,
     ):
-        with pytest.raises(Exception, match="42P01|TABLE_OR_VIEW_NOT_FOUND"):
+        with pytest.raises(Exception, match=r"42P01|TABLE_OR_VIEW_NOT_FOUND"):
             cursor.execute("SELECT * FROM wide.wide")
         cursor.execute("SHOW DATABASES")
         assert "wide" not in str(cursor.fetchall())

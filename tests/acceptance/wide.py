@@ -113,7 +113,7 @@ def source_table(connection: psycopg.Connection[Any]) -> pa.Table:
 
 def lake_table(path: str) -> pa.Table:
     """The lake's rows by key, through a reader that is not Spark."""
-    from hudi import HudiTableBuilder  # noqa: PLC0415 - only this test needs it
+    from hudi import HudiTableBuilder
 
     table = HudiTableBuilder.from_base_uri(path).build()
     batches = table.read_snapshot()

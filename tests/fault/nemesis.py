@@ -1,0 +1,227 @@
+"""What a fault run does and checks, for the one-seed tests and the campaign alike.
+
+One run: start work, wait a seeded random time, kill one victim, then demand within
+60 s that every job is judged, nothing is orphaned and the lake equals the source.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import psutil
+import redis
+
+from tests.product import Product, wait_for
+
+GOAL_SECONDS = 60.0
+VICTIMS = (
+    "driver",
+    "driver_host",
+    "worker",
+    "web",
+    "gateway",
+    "redis",
+    "flushall",
+    "postgres",
+)
+CHECKED = ("customers", "orders", "order_items")
+_PATTERNS = {
+    "driver": "ingest.spark.main",
+    "driver_host": "manage.py driver",
+    "worker": "config.celery",
+    "web": "gunicorn",
+    "gateway": "manage.py gateway",
+    "redis": "redis-server",
+    "postgres": "postgres",
+    "writer": "writer",
+}
+
+
+def processes(home: Path) -> list[psutil.Process]:
+    """Every process of the product that runs from `home`."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            line = " ".join(process.cmdline())
+            environment = process.environ()
+        except (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):
+            continue
+        is_ours = environment.get("SLUICE_HOME") == str(home)
+        if is_ours or str(home) in line:
+            found.append(process)
+    return found
+
+
+def find(product: Product, role: str) -> list[psutil.Process]:
+    pattern = _PATTERNS[role]
+    found = []
+    for process in processes(product.home):
+        try:
+            if pattern in " ".join(process.cmdline()):
+                found.append(process)
+        except psutil.NoSuchProcess:
+            continue
+    return found
+
+
+def strike(product: Product, victim: str) -> None:
+    """Kill -9 the victim (all its processes), or empty the broker."""
+    if victim == "flushall":
+        url = (product.home / "keys" / "redis_url").read_text().strip()
+        redis.Redis.from_url(url.replace("redis+socket://", "unix://")).flushall()
+        return
+    targets = find(product, victim)
+    if victim == "postgres":
+        targets = metadata_postgres(product)
+    assert targets, f"no process of {victim} to kill"
+    for process in targets:
+        try:
+            os.kill(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+
+
+def metadata_postgres(product: Product) -> list[psutil.Process]:
+    """The postmaster of the metadata database (not the demo source's)."""
+    url = (product.home / "keys" / "database_url").read_text()
+    port = int(url.rsplit(":", 1)[1].split("/", 1)[0])
+    return [
+        process
+        for process in psutil.process_iter()
+        if process.name() == "postgres"
+        and any(
+            c.status == psutil.CONN_LISTEN and c.laddr.port == port
+            for c in process.net_connections(kind="tcp4")
+        )
+    ]
+
+
+def run(product: Product, victim: str, seed: int) -> dict[str, Any]:
+    """One fault run; raises AssertionError with what is wrong, else its facts."""
+    chance = random.Random(seed)
+    api = product.api
+    started = [
+        api.post(f"/tables/{api.table(f'lake.demo.{name}')['id']}:{verb}")["id"]
+        for name, verb in (("order_items", "resync"), ("orders", "sync"))
+    ]
+    delay = chance.uniform(0.0, 4.0)
+    time.sleep(delay)
+    strike(product, victim)
+    struck = time.monotonic()
+    wait_for(lambda: _all_judged(product), 3 * GOAL_SECONDS, "every job to be judged")
+    judged = time.monotonic() - struck
+    for job_id in started:
+        job = wait_for(lambda j=job_id: _finished(product, j), 240, f"job {job_id}")
+        assert job["state"] in {"SUCCEEDED", "FAILED", "CANCELLED"}
+        assert job["state"] != "FAILED" or job["error"]["message"], job
+    wait_for(lambda: _equal(product), 240, "the lake to equal the source")
+    wait_for(lambda: not _orphans(product), 60, "no orphan process")
+    return {
+        "victim": victim,
+        "seed": seed,
+        "delay": round(delay, 2),
+        "judged_seconds": round(judged, 1),
+    }
+
+
+def _finished(product: Product, job_id: str) -> Any:
+    try:
+        job = product.api.get(f"/jobs/{job_id}")
+    except (OSError, AssertionError):
+        return None
+    return job if job["finished_at"] else None
+
+
+def _all_judged(product: Product) -> bool:
+    """SUCCEEDED, FAILED with a reason, or RUNNING with progress newer than 10 s."""
+    try:
+        jobs = product.api.get("/jobs?page_size=100")["items"]
+    except (OSError, AssertionError):
+        return False
+    return all(_is_judged(job) for job in jobs)
+
+
+def _is_judged(job: dict[str, Any]) -> bool:
+    state = job["state"]
+    if state in {"SUCCEEDED", "CANCELLED", "QUEUED", "PLANNED"}:
+        return True
+    if state == "FAILED":
+        return bool(job["error"] and job["error"]["message"])
+    if state != "RUNNING":
+        return False
+    seen = job.get("progress_at")
+    if not seen:
+        return False
+    age = datetime.now(UTC) - datetime.fromisoformat(seen)
+    return age.total_seconds() < 10
+
+
+def _orphans(product: Product) -> list[str]:
+    """Spark processes of this product that connection.json does not know."""
+    pids = product.reload()["pids"]
+    known = {pids["driver"], *pids["engines"]}
+    known |= {p.pid for pid in list(known) if pid for p in _family(pid)}
+    return [
+        f"{process.pid} {' '.join(process.cmdline())[:200]}"
+        for process in processes(product.home)
+        if "org.apache.spark" in " ".join(process.cmdline())
+        and process.pid not in known
+    ]
+
+
+def _family(pid: int) -> list[psutil.Process]:
+    try:
+        return psutil.Process(pid).children(recursive=True)
+    except psutil.NoSuchProcess:
+        return []
+
+
+def _equal(product: Product) -> bool:
+    """Whether each checked table equals its source by key, with the writer stopped."""
+    writers = find(product, "writer")
+    for process in writers:
+        process.suspend()
+    try:
+        time.sleep(0.2)
+        with product.source() as source:
+            source.execute("SET TIME ZONE 'UTC'")
+            return _settle(product, source)
+    finally:
+        for process in writers:
+            process.resume()
+
+
+def _settle(product: Product, source: Any) -> bool:
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        if all(_is_same(product, source, name) for name in CHECKED):
+            return True
+        time.sleep(2)
+    return False
+
+
+def _is_same(product: Product, source: Any, name: str) -> bool:
+    from hudi import HudiTableBuilder  # a heavy import that only fault runs need
+
+    expected = dict(
+        source.execute(
+            f"SELECT id, (extract(epoch FROM updated_at) * 1000000)::bigint FROM {name}"
+        ).fetchall()
+    )
+    path = Path(product.connection["lake"]) / "demo" / name
+    table = HudiTableBuilder.from_base_uri(str(path)).build()
+    found: dict[int, int] = {}
+    rows = 0
+    for batch in table.read_snapshot():
+        ids = batch.column(batch.schema.get_field_index("id")).to_pylist()
+        stamps = batch.column(batch.schema.get_field_index("updated_at"))
+        found.update(zip(ids, stamps.cast("int64").to_pylist(), strict=True))
+        rows += batch.num_rows
+    assert rows == len(found), f"{name}: {rows - len(found)} duplicate keys in the lake"
+    return found == expected
