@@ -1,0 +1,118 @@
+"""Which column tells changed rows, ranked with reasons, and what it cannot tell. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from catalog.schema.types import Column
+from core.errors import InvalidRequest
+from ingest.planning.facts import Choices, Conditions, TableFacts
+from ingest.planning.plan import Proposal
+
+CURSOR_TYPES = frozenset({"timestamp", "timestamp_ntz"})
+
+_UPDATED = (
+    "updated_at", "updated", "update_time", "updated_time", "updated_on",
+    "modified_at", "modified", "modified_time", "modified_on", "last_modified",
+    "last_update", "last_updated", "last_updated_at", "changed_at", "mtime",
+    "gmt_modified", "date_modified", "modifieddate",
+)  # fmt: skip
+_CREATED = ("creat", "insert", "birth", "start", "begin", "ordered", "regist")
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    name: str
+    score: int
+    reason: str
+
+
+def rank_cursors(facts: TableFacts, carried: list[Column]) -> list[Candidate]:
+    """Columns that could be a cursor, best first; those with no hope are left out."""
+    found = [_judge(facts, c) for c in carried if c.type in CURSOR_TYPES]
+    return sorted(
+        (c for c in found if c.score > 0), key=lambda c: (-c.score, c.name)
+    )
+
+
+def _judge(facts: TableFacts, column: Column) -> Candidate:
+    name = column.source_name.lower()
+    score, why = _score_name(name)
+    if not column.nullable:
+        score, why = score + 2, [*why, "never NULL"]
+    else:
+        why = [*why, "may be NULL"]
+    if column.source_name in facts.indexed:
+        score, why = score + 2, [*why, "indexed"]
+    else:
+        why = [*why, "not indexed: every round reads the whole table"]
+    if column.type == "timestamp":
+        score, why = score + 1, [*why, "with time zone"]
+    return Candidate(column.source_name, score, ", ".join(why))
+
+
+def _score_name(name: str) -> tuple[int, list[str]]:
+    if name in _UPDATED:
+        return 10 + len(_UPDATED) - _UPDATED.index(name), ["named like a change time"]
+    if any(word in name for word in ("updat", "modif", "chang")):
+        return 8, ["named like a change time"]
+    if any(word in name for word in _CREATED):
+        return -20, ["named like a creation time: updates would be missed"]
+    return -10, ["its name does not say that updates set it"]
+
+
+def propose_cursor(
+    facts: TableFacts,
+    choices: Choices,
+    carried: list[Column],
+    conditions: Conditions,
+) -> Proposal:
+    """The cursor; value None when none is needed or none can be proposed."""
+    if conditions.capture != "timestamp":
+        return Proposal(None, "not needed: the table is loaded once")
+    ranked = rank_cursors(facts, carried)
+    if choices.cursor is not None:
+        return _chosen(facts, choices.cursor, carried)
+    if not ranked:
+        times = [c.source_name for c in carried if c.type in CURSOR_TYPES]
+        return Proposal(
+            None,
+            f"no column of {facts.source_name} is named like a change time; choose a "
+            "'cursor' that every insert and update sets, or capture 'snapshot'",
+            choices=tuple(times),
+        )
+    return Proposal(
+        ranked[0].name,
+        ranked[0].reason,
+        choices=tuple(c.name for c in ranked[1:]),
+    )
+
+
+def _chosen(facts: TableFacts, name: str, carried: list[Column]) -> Proposal:
+    column = next(c for c in carried if c.source_name == name)
+    if column.type not in CURSOR_TYPES:
+        raise InvalidRequest(
+            f"'{name}' of {facts.source_name} is {column.source_type}: a cursor must "
+            "be a timestamp",
+            code="invalid_cursor",
+            facts={"field": "cursor", "table": facts.source_name},
+        )
+    return Proposal(name, f"chosen ({_judge(facts, column).reason})", is_chosen=True)
+
+
+def what_is_missed(
+    facts: TableFacts, cursor: str, conditions: Conditions
+) -> tuple[str, ...]:
+    """What capture by this cursor cannot see, in sentences for people."""
+    missed = [
+        "deleted rows stay in the lake until a re-sync",
+        f"updates that do not set '{cursor}' to the current time are not seen",
+    ]
+    if facts.schema.column(cursor).nullable:
+        missed.append(f"rows whose '{cursor}' is NULL are counted, not carried")
+    if facts.sees_all_transactions is False:
+        missed.append(
+            f"transactions open longer than {conditions.lag_seconds:g} s can be "
+            "missed: the login lacks pg_read_all_stats, so their start is not visible"
+        )
+    return tuple(missed)

@@ -1,0 +1,88 @@
+"""What planning needs to know about a source table, and what people chose for it.
+
+Values only: whoever builds them read the catalog or the source; planning never does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from catalog.schema.types import TableSchema
+
+ROW_HASH: Literal["row_hash"] = "row_hash"
+
+Capture = Literal["snapshot", "timestamp"]
+
+
+@dataclass(frozen=True, slots=True)
+class TableFacts:
+    """A source table as discovery saw it.
+
+    unique_indexes  source names of each unique index, expression-free
+    indexed         source names that lead some index
+    estimated_bytes heap size at the source, without indexes; 0 = unknown
+    fingerprint     of the columns; compared again before the load runs
+    sees_all_transactions  whether the login may see other sessions' open
+                    transactions (pg_read_all_stats); None = not known
+    """
+
+    database: str
+    name: str
+    schema: TableSchema
+    estimated_rows: int = 0
+    estimated_bytes: int = 0
+    unique_indexes: tuple[tuple[str, ...], ...] = ()
+    indexed: frozenset[str] = frozenset()
+    fingerprint: str = ""
+    sees_all_transactions: bool | None = None
+
+    @property
+    def source_name(self) -> str:
+        return f"{self.database}.{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What the request fixed for one table; None and () mean "propose it".
+
+    record_key      source names, or "row_hash"
+    exclude_columns source names that are not carried at all
+    """
+
+    record_key: tuple[str, ...] | Literal["row_hash"] | None = None
+    cursor: str | None = None
+    partition_by: tuple[str, ...] = ()
+    buckets: int | None = None
+    exclude_columns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where the table goes: derived lake names, column by column, and the path.
+
+    column_names  source name → lake name
+    lossy         source name → what becomes of values the lake cannot hold
+    taken_by      source name of another table that already has this lake name
+    """
+
+    database: str
+    name: str
+    path: str
+    column_names: dict[str, str] = field(default_factory=dict)
+    lossy: dict[str, Literal["", "null", "string"]] = field(default_factory=dict)
+    has_data: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """What holds for the whole request.
+
+    free_bytes    space left where staging and tables lie; None = unknown
+    lag_seconds   safety lag of timestamp capture behind the source's clock
+    """
+
+    capture: Capture
+    every_seconds: int | None = None
+    lag_seconds: float = 5.0
+    free_bytes: int | None = None

@@ -1,0 +1,80 @@
+"""Which columns identify a row: the primary key, else a unique index, else ask. Pure."""
+
+from __future__ import annotations
+
+from catalog.schema.types import Column
+from core.errors import InvalidRequest
+from ingest.planning.facts import ROW_HASH, Choices, TableFacts
+from ingest.planning.plan import Proposal
+
+
+def propose_key(
+    facts: TableFacts, choices: Choices, carried: list[Column]
+) -> Proposal:
+    """The record key; value None with the question as reason when people must say."""
+    if choices.record_key is not None:
+        return _chosen(facts, choices, carried)
+    usable = {c.source_name: c for c in carried if c.is_supported}
+    primary = facts.schema.primary_key
+    unique = _unique_not_null(facts, usable)
+    if primary and all(name in usable for name in primary):
+        return Proposal(
+            list(primary),
+            "the primary key of the source table",
+            choices=tuple(list(index) for index in unique),
+        )
+    if unique:
+        return Proposal(
+            list(unique[0]),
+            "no usable primary key; this is the narrowest unique index whose "
+            "columns are all NOT NULL",
+            choices=tuple(list(index) for index in unique[1:]),
+        )
+    return Proposal(
+        None,
+        f"{facts.source_name} has no primary key and no unique index over NOT NULL "
+        "columns: choose 'record_key' columns that identify a row, or 'row_hash' "
+        "(equal rows become one with a duplicate count)",
+        choices=(ROW_HASH,),
+    )
+
+
+def _chosen(facts: TableFacts, choices: Choices, carried: list[Column]) -> Proposal:
+    if choices.record_key == ROW_HASH:
+        return Proposal(
+            ROW_HASH,
+            "chosen: a hash of the whole row, with a duplicate count for equal rows",
+            is_chosen=True,
+        )
+    names = list(choices.record_key or ())
+    if not names or len(set(names)) != len(names):
+        raise InvalidRequest(
+            f"the record key of {facts.source_name} must name columns, each once",
+            code="invalid_record_key",
+            facts={"field": "record_key", "table": facts.source_name},
+        )
+    nullable = [
+        c.source_name for c in carried if c.source_name in names and c.nullable
+    ]
+    if nullable:
+        return Proposal(
+            names,
+            f"chosen; NULL is allowed in {', '.join(nullable)}: a row with NULL there "
+            "stops the load",
+            is_chosen=True,
+        )
+    return Proposal(names, "chosen", is_chosen=True)
+
+
+def _unique_not_null(
+    facts: TableFacts, usable: dict[str, Column]
+) -> list[tuple[str, ...]]:
+    primary = set(facts.schema.primary_key)
+    found = [
+        index
+        for index in facts.unique_indexes
+        if index
+        and set(index) != primary
+        and all(name in usable and not usable[name].nullable for name in index)
+    ]
+    return sorted(found, key=lambda index: (len(index), index))

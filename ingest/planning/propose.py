@@ -1,0 +1,234 @@
+"""`propose_table()`: from facts and choices to a plan in which every value has a reason.
+
+Pure. What cannot be decided safely is not guessed: the plan is `blocked` and says
+what to choose. Choices that are wrong in themselves raise InvalidRequest.
+"""
+
+from __future__ import annotations
+
+from catalog.schema.types import Column
+from core.errors import InvalidRequest
+from ingest.planning.cursor import propose_cursor, what_is_missed
+from ingest.planning.facts import ROW_HASH, Choices, Conditions, TableFacts, Target
+from ingest.planning.key import propose_key
+from ingest.planning.plan import (
+    ApplyChanges,
+    CreateTable,
+    LoadSnapshot,
+    PlannedColumn,
+    Proposal,
+    Publish,
+    Step,
+    TablePlan,
+    Verify,
+)
+from ingest.planning.sizing import lake_bytes, propose_buckets, staging_bytes
+
+MAX_BUCKETS = 4096
+
+
+def propose_table(
+    facts: TableFacts, choices: Choices, target: Target, conditions: Conditions
+) -> TablePlan:
+    """The plan for one table; InvalidRequest (facts.field) for impossible choices."""
+    _require_known(facts, choices)
+    carried = [
+        c for c in facts.schema.columns if c.source_name not in choices.exclude_columns
+    ]
+    proposals = {
+        "record_key": propose_key(facts, choices, carried),
+        "cursor": propose_cursor(facts, choices, carried, conditions),
+        "partition_by": _propose_partitioning(choices),
+        "buckets": propose_buckets(facts, choices),
+    }
+    blocked = _why_blocked(facts, carried, proposals, conditions)
+    return TablePlan(
+        source=facts.source_name,
+        database=target.database,
+        name=target.name,
+        fingerprint=facts.fingerprint,
+        proposals=proposals,
+        steps=()
+        if blocked
+        else _steps(facts, carried, proposals, target=target, conditions=conditions),
+        warnings=_warnings(facts, carried, proposals, target, conditions),
+        excluded=choices.exclude_columns,
+        blocked=blocked,
+    )
+
+
+def _require_known(facts: TableFacts, choices: Choices) -> None:
+    known = {c.source_name for c in facts.schema.columns}
+    key = () if choices.record_key in {None, ROW_HASH} else choices.record_key or ()
+    named: dict[str, tuple[str, ...]] = {
+        "record_key": tuple(key),
+        "cursor": (choices.cursor,) if choices.cursor else (),
+        "partition_by": choices.partition_by,
+        "exclude_columns": choices.exclude_columns,
+    }
+    for field, names in named.items():
+        unknown = [name for name in names if name not in known]
+        if unknown:
+            raise InvalidRequest(
+                f"{facts.source_name} has no column '{unknown[0]}'",
+                code="unknown_column",
+                hint="columns: " + ", ".join(sorted(known)[:30]),
+                facts={"field": field, "table": facts.source_name},
+            )
+        used = set(names) & set(choices.exclude_columns)
+        if field != "exclude_columns" and used:
+            raise InvalidRequest(
+                f"column '{sorted(used)[0]}' of {facts.source_name} is excluded and "
+                f"also chosen as {field}",
+                code="column_excluded",
+                facts={"field": field, "table": facts.source_name},
+            )
+    if choices.buckets is not None and not 1 <= choices.buckets <= MAX_BUCKETS:
+        raise InvalidRequest(
+            f"{choices.buckets} buckets for {facts.source_name}",
+            code="invalid_buckets",
+            hint=f"choose 1 to {MAX_BUCKETS}",
+            facts={"field": "buckets", "table": facts.source_name},
+        )
+
+
+def _propose_partitioning(choices: Choices) -> Proposal:
+    if choices.partition_by:
+        return Proposal(list(choices.partition_by), "chosen", is_chosen=True)
+    return Proposal(
+        [],
+        "not partitioned: a row whose partition value changes would be written twice, "
+        "and buckets already spread the data",
+    )
+
+
+def _why_blocked(
+    facts: TableFacts,
+    carried: list[Column],
+    proposals: dict[str, Proposal],
+    conditions: Conditions,
+) -> str:
+    """The first reason why this cannot be approved as it stands, or ""."""
+    unsupported = [c for c in carried if not c.is_supported]
+    if unsupported:
+        named = ", ".join(f"{c.source_name} ({c.source_type})" for c in unsupported)
+        return (
+            f"the lake has no type for: {named}. Go on without them by "
+            "'exclude_columns'"
+        )
+    if not carried:
+        return "no column is left to carry"
+    if proposals["record_key"].value is None:
+        return proposals["record_key"].reason
+    if conditions.capture == "timestamp":
+        if proposals["record_key"].value == ROW_HASH:
+            return (
+                "a whole-row hash key cannot follow updates: every changed row would "
+                "stay in its old form too. Use capture 'snapshot', or choose columns "
+                "as 'record_key'"
+            )
+        if proposals["cursor"].value is None:
+            return proposals["cursor"].reason
+    needed = staging_bytes(facts) + lake_bytes(facts)
+    if conditions.free_bytes is not None and needed > conditions.free_bytes:
+        return (
+            f"the load needs about {_mb(needed)} of space (staging and table) and "
+            f"{_mb(conditions.free_bytes)} are free"
+        )
+    return ""
+
+
+def _steps(
+    facts: TableFacts,
+    carried: list[Column],
+    proposals: dict[str, Proposal],
+    *,
+    target: Target,
+    conditions: Conditions,
+) -> tuple[Step, ...]:
+    key = proposals["record_key"].value
+    steps: list[Step] = [
+        CreateTable(
+            database=target.database,
+            name=target.name,
+            path=target.path,
+            record_key=() if key == ROW_HASH else tuple(key),
+            row_hash=key == ROW_HASH,
+            partition_by=tuple(proposals["partition_by"].value),
+            buckets=proposals["buckets"].value,
+            columns=tuple(_planned(c, target) for c in carried),
+        ),
+        LoadSnapshot(
+            estimated_rows=facts.estimated_rows,
+            staging_bytes=staging_bytes(facts),
+            mode="insert_overwrite_table" if target.has_data else "bulk_insert",
+        ),
+        Verify(),
+    ]
+    if conditions.capture == "timestamp":
+        steps.append(
+            ApplyChanges(
+                cursor=proposals["cursor"].value,
+                every_seconds=conditions.every_seconds,
+                lag_seconds=conditions.lag_seconds,
+                missed=what_is_missed(facts, proposals["cursor"].value, conditions),
+            )
+        )
+    lake = f"lake.{target.database}.{target.name}"
+    steps.append(Publish(lake=lake, jdbc=f"{target.database}.{target.name}"))
+    return tuple(steps)
+
+
+def _planned(column: Column, target: Target) -> PlannedColumn:
+    return PlannedColumn(
+        source_name=column.source_name,
+        name=target.column_names.get(column.source_name, column.name),
+        source_type=column.source_type,
+        type=column.type,
+        nullable=column.nullable,
+        key=column.key,
+        lossy=target.lossy.get(column.source_name, ""),
+    )
+
+
+def _warnings(
+    facts: TableFacts,
+    carried: list[Column],
+    proposals: dict[str, Proposal],
+    target: Target,
+    conditions: Conditions,
+) -> tuple[str, ...]:
+    found: list[str] = []
+    if conditions.capture == "snapshot":
+        found.append("loaded once: later changes are carried by a re-sync only")
+    elif proposals["cursor"].value:
+        found += what_is_missed(facts, proposals["cursor"].value, conditions)
+    if proposals["record_key"].value == ROW_HASH:
+        found.append(
+            "keyed by a hash of the whole row: equal rows become one row with a "
+            "duplicate count"
+        )
+    for column in carried:
+        if lossy := target.lossy.get(column.source_name, ""):
+            found.append(_lossy_text(column, lossy))
+    renamed = [
+        f"{c.source_name} → {target.column_names[c.source_name]}"
+        for c in carried
+        if target.column_names.get(c.source_name, c.source_name) != c.source_name
+    ]
+    if renamed:
+        found.append("columns under another name: " + ", ".join(renamed))
+    if target.has_data:
+        found.append("the lake table already holds data, which this load replaces")
+    return tuple(found)
+
+
+def _lossy_text(column: Column, lossy: str) -> str:
+    what = f"column '{column.source_name}' ({column.source_type})"
+    if lossy == "string":
+        return f"{what} is carried as text, because the lake's numbers cannot hold it"
+    return f"{what}: values that the lake cannot hold (infinity, say) become NULL"
+
+
+def _mb(size: int) -> str:
+    return f"{max(1, size // 1_000_000):,} MB"
