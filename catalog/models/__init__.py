@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from catalog.models.access import ApiToken, AuditEntry, Grant, PolicyVersion
+from catalog.models.access import (
+    ApiToken,
+    AuditEntry,
+    Grant,
+    LoginFailure,
+    PolicyVersion,
+)
 from catalog.models.request import IdempotencyKey
 from catalog.models.source import Datasource
 from catalog.models.table import Column, Database, SchemaVersion, Table
@@ -15,6 +21,7 @@ __all__ = [
     "Datasource",
     "Grant",
     "IdempotencyKey",
+    "LoginFailure",
     "PolicyVersion",
     "SchemaVersion",
     "Table",

@@ -10,6 +10,8 @@ from typing import ClassVar
 from django.conf import settings
 from django.db import models
 
+from catalog.names import join_name
+
 
 class Grant(models.Model):
     """A privilege of a principal on a securable, named by its parts.
@@ -43,6 +45,7 @@ class Grant(models.Model):
         ]
         indexes: ClassVar = [
             models.Index(fields=["principal_kind", "principal_name"]),
+            models.Index(fields=["datasource", "database", "table"]),
         ]
 
     def __str__(self) -> str:
@@ -54,7 +57,7 @@ class Grant(models.Model):
 
     @property
     def on(self) -> str:
-        return ".".join(p for p in (self.datasource, self.database, self.table) if p)
+        return join_name(self.datasource, self.database, self.table)
 
 
 class ApiToken(models.Model):
@@ -81,6 +84,26 @@ class PolicyVersion(models.Model):
 
     def __str__(self) -> str:
         return str(self.version)
+
+
+class LoginFailure(models.Model):
+    """Recent failed logins of one name from one address; a bounded table."""
+
+    username = models.CharField(max_length=150)
+    address = models.CharField(max_length=64)
+    failures = models.PositiveIntegerField(default=0)
+    last_at = models.DateTimeField()
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["username", "address"], name="one_failure_count_per_door"
+            )
+        ]
+        indexes: ClassVar = [models.Index(fields=["last_at"])]
+
+    def __str__(self) -> str:
+        return f"{self.username} from {self.address}: {self.failures}"
 
 
 class AuditEntry(models.Model):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from django.db import models
+from django.db.models.functions import Lower
 
 LAKE = "lake"
 
@@ -34,6 +35,11 @@ class Datasource(models.Model):
     table_count = models.PositiveIntegerField(default=0)
 
     class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                Lower("name"), name="one_datasource_per_folded_name"
+            )
+        ]
         ordering: ClassVar = ["name"]
 
     def __str__(self) -> str:

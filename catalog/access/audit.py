@@ -1,0 +1,36 @@
+"""The audit trail: who did what to which object through which door. Append-only.
+
+Door, address and request id come from `core.context`. Facts are cleaned of
+secrets on the way in, whatever the caller passed.
+"""
+
+from __future__ import annotations
+
+from catalog.models import AuditEntry
+from core.context import current
+from core.redaction import redact_facts
+
+LONGEST_OBJECT = 600
+
+
+def record(
+    action: str,
+    *,
+    on: str = "",
+    actor: str = "",
+    door: str = "",
+    is_allowed: bool = True,
+    **facts: object,
+) -> None:
+    """Append one entry. `action` is "noun.verb", e.g. "grant.create"."""
+    context = current()
+    AuditEntry.objects.create(
+        action=action,
+        object=on[:LONGEST_OBJECT],
+        actor=(actor or context.actor or "system")[:150],
+        door=(door or context.door or "system")[:20],
+        is_allowed=is_allowed,
+        address=context.address[:64],
+        request_id=context.request_id[:64],
+        facts=redact_facts(facts),
+    )

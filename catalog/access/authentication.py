@@ -1,0 +1,155 @@
+"""Who is knocking: user name with password or token, or a bare bearer token.
+
+One way in for REST, UI and gateway. A value that starts with `slt_` is checked
+against tokens only, any other against passwords only. Failures all look alike,
+cost the same time, are throttled per name and address, and are audited.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.contrib.auth.hashers import check_password, make_password
+from django.contrib.auth.models import User
+
+from catalog.access import audit, throttle
+from catalog.access.policy import Principal
+from catalog.access.principals import principal_of, users_with_groups
+from catalog.access.tokens import PREFIX, find_token
+from core.context import current
+from core.errors import AccessDenied
+
+LONGEST_SECRET = 1_000
+AUDITED_FAILURES = 20
+_BEARER = "(token)"
+
+
+@dataclass(frozen=True, slots=True)
+class AuthenticatedUser:
+    """A proven caller. `token_id` is set when a token proved it."""
+
+    id: int
+    name: str
+    is_admin: bool
+    groups: frozenset[str]
+    token_id: int | None = None
+
+    @property
+    def principal(self) -> Principal:
+        return Principal(self.name, self.groups, is_admin=self.is_admin)
+
+
+@dataclass(frozen=True, slots=True)
+class Proven:
+    """The user row behind an AuthenticatedUser, for doors inside Django."""
+
+    row: User
+    user: AuthenticatedUser
+
+
+def authenticate(
+    username: str, secret: str, *, door: str, address: str = ""
+) -> AuthenticatedUser:
+    """The user proven by password or token.
+
+    Raises AccessDenied with code `bad_credentials`, or `too_many_attempts` with
+    the fact `retry_after_seconds`.
+    """
+    return prove(username, secret, door=door, address=address).user
+
+
+def prove(username: str, secret: str, *, door: str, address: str = "") -> Proven:
+    """`authenticate`, with the user row."""
+    address = (address or current().address)[:64]
+    if not _is_sane(username, 150) or not _is_sane(secret, LONGEST_SECRET):
+        raise _refusal()
+    _require_patience(username, address)
+    if secret.startswith(PREFIX):
+        proven = _by_token(secret, username)
+    else:
+        proven = _by_password(username, secret)
+    if proven is None:
+        _note_failure(username, door, address)
+        raise _refusal()
+    throttle.forget_failures(username, address)
+    audit.record("login", actor=username, door=door, on=username, from_address=address)
+    return proven
+
+
+def prove_bearer(token: str, *, door: str, address: str = "") -> Proven:
+    """The owner of a bearer token; successes are not audited (each call has one).
+
+    A wrong token never blocks a right one from the same address: the secret is
+    too long to guess, so only the audit of failures is bounded.
+    """
+    proven = _by_token(token, None) if len(token) <= LONGEST_SECRET else None
+    if proven is None:
+        _note_failure(_BEARER, door, (address or current().address)[:64])
+        raise _refusal()
+    return proven
+
+
+def _by_token(token: str, username: str | None) -> Proven | None:
+    row = find_token(token)
+    if row is None or (username is not None and row.user.username != username):
+        return None
+    return _proven(row.user, row.group_names, token_id=row.pk)
+
+
+def _by_password(username: str, password: str) -> Proven | None:
+    row = users_with_groups().filter(username=username).first()
+    if row is None:
+        make_password(password)  # costs what a check costs: no telling by time
+        return None
+    if not check_password(password, row.password) or not row.is_active:
+        return None
+    return _proven(row, row.group_names)
+
+
+def _proven(row: User, groups: list[str], token_id: int | None = None) -> Proven:
+    principal = principal_of(row, groups)
+    user = AuthenticatedUser(
+        id=row.pk,
+        name=principal.name,
+        is_admin=principal.is_admin,
+        groups=principal.groups,
+        token_id=token_id,
+    )
+    return Proven(row=row, user=user)
+
+
+def _require_patience(username: str, address: str) -> None:
+    wait = throttle.seconds_to_wait(username, address)
+    if wait > 0:
+        raise AccessDenied(
+            "too many failed logins",
+            code="too_many_attempts",
+            hint=f"try again in {int(wait) + 1} s",
+            facts={"retry_after_seconds": int(wait) + 1},
+        )
+
+
+def _note_failure(username: str, door: str, address: str) -> None:
+    failures = throttle.count_failure(username, address)
+    if failures <= AUDITED_FAILURES:
+        audit.record(
+            "login",
+            actor=username,
+            door=door,
+            on=username,
+            is_allowed=False,
+            from_address=address,
+            failures=failures,
+        )
+
+
+def _is_sane(text: str, longest: int) -> bool:
+    return 0 < len(text) <= longest and "\x00" not in text
+
+
+def _refusal() -> AccessDenied:
+    return AccessDenied(
+        "user name, password or token is not right",
+        code="bad_credentials",
+        hint="a token starts with slt_ and may have expired or been revoked",
+    )

@@ -1,0 +1,146 @@
+"""Grants as rows: read them as values, give them, take them back.
+
+Giving and taking bump the policy version and write the audit in one transaction.
+"""
+
+from __future__ import annotations
+
+from django.contrib.auth.models import User
+from django.db import IntegrityError, transaction
+from django.db.models import Q, QuerySet
+
+from catalog.access import audit
+from catalog.access.naming import check_group_name
+from catalog.access.policy import HeldGrant, Principal, Privilege, Securable
+from catalog.access.policy_version import bump_version
+from catalog.models import Datasource, Grant
+from catalog.names import LAKE, split_name
+from core.errors import InvalidRequest, NotFound
+
+USER, GROUP = "user", "group"
+
+
+def rows_for(principal: Principal) -> QuerySet[Grant]:
+    """Grant rows to the user himself or to a group he is in."""
+    return Grant.objects.filter(
+        Q(principal_kind=USER, principal_name=principal.name)
+        | Q(principal_kind=GROUP, principal_name__in=sorted(principal.groups))
+    )
+
+
+def grants_of(principal: Principal, *, datasource: str = "") -> list[HeldGrant]:
+    """His grants as values, optionally only those on one datasource."""
+    rows = rows_for(principal)
+    if datasource:
+        rows = rows.filter(datasource=datasource)
+    return [as_value(row) for row in rows]
+
+
+def as_value(row: Grant) -> HeldGrant:
+    return HeldGrant(
+        grantee=row.principal,
+        privilege=Privilege(row.privilege),
+        on=Securable(row.datasource, row.database, row.table),
+    )
+
+
+def parse_securable(text: str) -> Securable:
+    """ "lake.shop.orders" as a value; lake names fold to lower case as SQL does."""
+    parts = split_name(text)
+    if len(parts) > 3:
+        raise InvalidRequest(
+            f"'{text}' has more than three parts",
+            code="invalid_securable",
+            hint="grant on datasource, datasource.database or a table in it",
+        )
+    if parts[0].lower() == LAKE:
+        parts = tuple(part.lower() for part in parts)
+    return Securable(*parts)
+
+
+def grant(*, principal: str, privilege: str, on: str, by: str) -> Grant:
+    """Give `privilege` on `on` to "user:ann" or "group:bi".
+
+    Giving what is already given returns the grant that is there. InvalidRequest
+    for unknown users, datasources and privileges.
+    """
+    kind, name = _parse_grantee(principal)
+    held = _parse_privilege(privilege)
+    securable = parse_securable(on)
+    if not Datasource.objects.filter(name=securable.datasource).exists() and (
+        securable.datasource != LAKE
+    ):
+        raise InvalidRequest(
+            f"there is no datasource '{securable.datasource}'",
+            code="unknown_datasource",
+            hint="`on` starts with a datasource: lake, lake.shop, lake.shop.orders",
+        )
+    fields = {
+        "principal_kind": kind,
+        "principal_name": name,
+        "privilege": held.value,
+        "datasource": securable.datasource,
+        "database": securable.database,
+        "table": securable.table,
+    }
+    try:
+        with transaction.atomic():
+            row = Grant.objects.create(granted_by=by, **fields)
+            bump_version()
+            audit.record(
+                "grant.create",
+                on=str(securable),
+                actor=by,
+                principal=principal,
+                privilege=held.value,
+            )
+    except IntegrityError:
+        return Grant.objects.get(**fields)
+    return row
+
+
+def revoke(grant_id: int, *, by: str) -> None:
+    """Take a grant back; holds for every statement started after this returned."""
+    with transaction.atomic():
+        row = Grant.objects.select_for_update().filter(pk=grant_id).first()
+        if row is None:
+            raise NotFound(f"there is no grant {grant_id}", code="grant_not_found")
+        audit.record(
+            "grant.delete",
+            on=row.on,
+            actor=by,
+            principal=row.principal,
+            privilege=row.privilege,
+        )
+        row.delete()
+        bump_version()
+
+
+def _parse_grantee(text: str) -> tuple[str, str]:
+    kind, _, name = text.partition(":")
+    if kind not in {USER, GROUP} or not name:
+        raise InvalidRequest(
+            f"'{text}' is not a principal",
+            code="invalid_principal",
+            hint='write "user:<name>" or "group:<name>"',
+        )
+    if kind == GROUP:
+        return kind, check_group_name(name)
+    if not User.objects.filter(username=name).exists():
+        raise InvalidRequest(
+            f"there is no user '{name}'",
+            code="unknown_user",
+            hint="create the user first, or grant to a group",
+        )
+    return kind, name
+
+
+def _parse_privilege(text: str) -> Privilege:
+    try:
+        return Privilege(text)
+    except ValueError:
+        raise InvalidRequest(
+            f"'{text}' is not a privilege",
+            code="unknown_privilege",
+            hint="one of: " + ", ".join(Privilege),
+        ) from None

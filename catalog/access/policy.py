@@ -1,0 +1,161 @@
+"""The one decision: may this principal do that to this thing? Pure.
+
+Default deny. UI, REST and the SQL gateway ask the same function; SQL filters in
+`catalog.access.visibility` say the same thing for whole lists, and a test compares
+the two.
+
+Privileges        what they allow                            and imply
+discover          see that it exists, its columns and state  —
+select            read rows                                  discover
+operate           test, discover, sync, pause, cancel        discover
+manage            register, onboard, approve, remove         operate, discover
+Administrators may do everything. `manage` does not imply `select`: who runs the
+pipes need not read what flows in them. A grant covers everything below the thing
+it names; a grant below a container lets the container itself be seen, no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from core.errors import InvalidRequest
+
+
+class Privilege(StrEnum):
+    DISCOVER = "discover"
+    SELECT = "select"
+    OPERATE = "operate"
+    MANAGE = "manage"
+
+
+IMPLIED: dict[Privilege, frozenset[Privilege]] = {
+    Privilege.DISCOVER: frozenset({Privilege.DISCOVER}),
+    Privilege.SELECT: frozenset({Privilege.SELECT, Privilege.DISCOVER}),
+    Privilege.OPERATE: frozenset({Privilege.OPERATE, Privilege.DISCOVER}),
+    Privilege.MANAGE: frozenset(
+        {Privilege.MANAGE, Privilege.OPERATE, Privilege.DISCOVER}
+    ),
+}
+
+
+def granting(privilege: Privilege) -> frozenset[Privilege]:
+    """The privileges whose grant gives `privilege`."""
+    return frozenset(held for held, given in IMPLIED.items() if privilege in given)
+
+
+@dataclass(frozen=True, slots=True)
+class Securable:
+    """A datasource, one of its databases, or a table. "" = the level above."""
+
+    datasource: str
+    database: str = ""
+    table: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.datasource or (self.table and not self.database):
+            raise InvalidRequest(
+                "a securable is a datasource, datasource.database or "
+                "datasource.database.table",
+                code="invalid_securable",
+            )
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        return tuple(p for p in (self.datasource, self.database, self.table) if p)
+
+    def covers(self, other: Securable) -> bool:
+        """Whether `other` is this thing or lies below it."""
+        return other.parts[: len(self.parts)] == self.parts
+
+    def __str__(self) -> str:
+        return ".".join(
+            f"`{part.replace('`', '``')}`" if "." in part or "`" in part else part
+            for part in self.parts
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """A user with the groups he is in now."""
+
+    name: str
+    groups: frozenset[str] = frozenset()
+    is_admin: bool = False
+    is_active: bool = True
+
+    @property
+    def grantees(self) -> frozenset[str]:
+        return frozenset({f"user:{self.name}", *(f"group:{g}" for g in self.groups)})
+
+
+@dataclass(frozen=True, slots=True)
+class HeldGrant:
+    """A stored grant as a value; `grantee` is "user:ann" or "group:bi"."""
+
+    grantee: str
+    privilege: Privilege
+    on: Securable
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """reason  why, as a short word for logs: admin, grant, below, inactive, no_grant
+    via        the grant that decided, None for administrators and denials
+    """
+
+    allowed: bool
+    reason: str
+    via: HeldGrant | None = None
+
+
+def decide(
+    principal: Principal,
+    privilege: Privilege,
+    securable: Securable,
+    grants: Iterable[HeldGrant],
+) -> Decision:
+    """Whether `principal` has `privilege` on `securable`, given all `grants`.
+
+    Grants of others are ignored, so passing too many is harmless.
+    """
+    if not principal.is_active:
+        return Decision(allowed=False, reason="inactive")
+    if principal.is_admin:
+        return Decision(allowed=True, reason="admin")
+    sufficient = granting(privilege)
+    mine = [g for g in grants if g.grantee in principal.grantees]
+    for grant in mine:
+        if grant.privilege in sufficient and grant.on.covers(securable):
+            return Decision(allowed=True, reason="grant", via=grant)
+    if privilege is Privilege.DISCOVER:
+        for grant in mine:
+            if securable.covers(grant.on):
+                return Decision(allowed=True, reason="below", via=grant)
+    return Decision(allowed=False, reason="no_grant")
+
+
+def lake_patterns(
+    principal: Principal, privilege: Privilege, grants: Iterable[HeldGrant]
+) -> tuple[str, ...]:
+    """What an engine's Guard needs: `*`, `db.*` and `db.table` on lake names."""
+    if not principal.is_active:
+        return ()
+    if principal.is_admin:
+        return ("*",)
+    sufficient = granting(privilege)
+    found = {
+        _pattern(g.on)
+        for g in grants
+        if g.grantee in principal.grantees
+        and g.privilege in sufficient
+        and g.on.datasource == "lake"
+    }
+    return tuple(sorted(found))
+
+
+def _pattern(on: Securable) -> str:
+    if not on.database:
+        return "*"
+    return f"{on.database}.{on.table or '*'}"

@@ -1,0 +1,46 @@
+"""The policy as the gateway's engines need it: a version and a principal's rights.
+
+Read per statement by the gateway; must not know what an engine is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from catalog.access.grants import grants_of
+from catalog.access.policy import Privilege, lake_patterns
+from catalog.access.policy_version import CHANNEL, current_version
+from catalog.access.principals import principal_for
+
+__all__ = ["CHANNEL", "PrincipalPolicy", "current_version", "policy_for"]
+
+
+@dataclass(frozen=True, slots=True)
+class PrincipalPolicy:
+    """One principal's rights on the lake, at least as new as `version`.
+
+    `select` and `discover` are lake patterns: `*`, `db.*` or `db.table`.
+    """
+
+    principal: str
+    version: int
+    is_active: bool
+    is_admin: bool
+    select: tuple[str, ...]
+    discover: tuple[str, ...]
+
+
+def policy_for(username: str) -> PrincipalPolicy:
+    """That user's rights now; an unknown user is inactive and has none."""
+    # The version comes first: rights read later can only be newer than it says.
+    version = current_version()
+    principal = principal_for(username)
+    grants = grants_of(principal) if principal.is_active else []
+    return PrincipalPolicy(
+        principal=username,
+        version=version,
+        is_active=principal.is_active,
+        is_admin=principal.is_admin and principal.is_active,
+        select=lake_patterns(principal, Privilege.SELECT, grants),
+        discover=lake_patterns(principal, Privilege.DISCOVER, grants),
+    )

@@ -1,0 +1,128 @@
+"""Bearer tokens `slt_<key id>_<secret>`: shown once, kept as a peppered hash.
+
+The pepper comes from SLUICE_SECRET_KEY, so a stolen database holds nothing to
+guess against; changing that key ends all tokens (fallback keys keep them).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import secrets
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from django.conf import settings
+from django.contrib.auth.models import Group, User
+from django.contrib.postgres.expressions import ArraySubquery
+from django.db import transaction
+from django.db.models import OuterRef
+
+from catalog.access import audit
+from catalog.models import ApiToken
+from core.errors import InvalidRequest, NotFound
+from core.redaction import remember_secret
+
+PREFIX = "slt_"
+LONGEST_LIFE_DAYS = 3_650
+USED_EVERY = timedelta(minutes=1)
+
+_SHAPE = re.compile(r"slt_([a-z0-9]{12})_([A-Za-z0-9_-]{43})")
+
+
+@dataclass(frozen=True, slots=True)
+class NewToken:
+    """A token at its only moment in clear text."""
+
+    row: ApiToken
+    text: str
+
+
+def create_token(
+    user: User, *, name: str, expires_in_days: int | None, by: str
+) -> NewToken:
+    """A new token of `user`; None = it does not expire."""
+    if not name.strip() or len(name) > 100:
+        raise InvalidRequest("a token needs a name of 1 to 100 letters")
+    if expires_in_days is not None and not 1 <= expires_in_days <= LONGEST_LIFE_DAYS:
+        raise InvalidRequest(
+            f"expires_in_days is {expires_in_days}",
+            hint=f"1 to {LONGEST_LIFE_DAYS}, or null for a token that does not expire",
+        )
+    key_id, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
+    expires_at = (
+        None
+        if expires_in_days is None
+        else datetime.now(UTC) + timedelta(days=expires_in_days)
+    )
+    with transaction.atomic():
+        row = ApiToken.objects.create(
+            user=user,
+            name=name,
+            key_id=key_id,
+            digest=_digests(secret)[0],
+            expires_at=expires_at,
+        )
+        audit.record("token.create", on=f"{user.username}/{name}", actor=by, id=row.pk)
+    text = f"{PREFIX}{key_id}_{secret}"
+    remember_secret(text)
+    return NewToken(row=row, text=text)
+
+
+def delete_token(token_id: int, *, by: User) -> None:
+    """End a token at once: one's own, or anybody's for administrators."""
+    rows = ApiToken.objects.select_related("user").filter(pk=token_id)
+    if not by.is_superuser:
+        rows = rows.filter(user=by)
+    with transaction.atomic():
+        row = rows.first()
+        if row is None:
+            raise NotFound(f"there is no token {token_id}", code="token_not_found")
+        audit.record(
+            "token.delete", on=f"{row.user.username}/{row.name}", actor=by.username
+        )
+        row.delete()
+
+
+def find_token(text: str) -> ApiToken | None:
+    """The living token with this text, user and `group_names` read along.
+
+    Constant time in the secret; None for malformed, unknown, wrong, expired, or
+    of a user who is not active.
+    """
+    shape = _SHAPE.fullmatch(text)
+    if not shape:
+        return None
+    names = Group.objects.filter(user=OuterRef("user_id")).values("name")
+    row = (
+        ApiToken.objects.select_related("user")
+        .annotate(group_names=ArraySubquery(names))
+        .filter(key_id=shape[1])
+        .first()
+    )
+    stored = row.digest if row else "0" * 64
+    is_right = any(
+        [hmac.compare_digest(digest, stored) for digest in _digests(shape[2])]
+    )
+    now = datetime.now(UTC)
+    if row is None or not is_right or not row.user.is_active:
+        return None
+    if row.expires_at is not None and row.expires_at <= now:
+        return None
+    if row.last_used_at is None or now - row.last_used_at > USED_EVERY:
+        ApiToken.objects.filter(pk=row.pk).update(last_used_at=now)
+    return row
+
+
+def _digests(secret: str) -> list[str]:
+    """The hash under the current pepper first, then under former ones."""
+    keys = [settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS]
+    return [
+        hmac.new(
+            hashlib.sha256(b"sluice token pepper" + key.encode()).digest(),
+            secret.encode(),
+            hashlib.sha256,
+        ).hexdigest()
+        for key in keys
+    ]

@@ -1,0 +1,146 @@
+"""Users and groups. A group exists by being named; nobody is ever deleted.
+
+Each change bumps the policy version and writes the audit in its own transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from django.contrib.auth.models import Group, User
+from django.contrib.auth.password_validation import validate_password
+from django.core.exceptions import ValidationError
+from django.db import IntegrityError, transaction
+
+from catalog.access import audit
+from catalog.access.naming import check_group_name, check_user_name
+from catalog.access.policy_version import bump_version
+from core.errors import InvalidRequest, NotFound
+from core.redaction import remember_secret
+
+
+@dataclass(frozen=True, slots=True)
+class UserChange:
+    """What to change; None = leave it as it is."""
+
+    password: str | None = None
+    groups: tuple[str, ...] | None = None
+    is_admin: bool | None = None
+    is_active: bool | None = None
+
+
+def create_user(
+    name: str,
+    password: str,
+    *,
+    groups: Iterable[str] = (),
+    is_admin: bool = False,
+    by: str,
+) -> User:
+    """A new active user. InvalidRequest for a taken name or a weak password."""
+    check_user_name(name)
+    user = User(username=name, is_superuser=is_admin)
+    _set_password(user, password)
+    try:
+        with transaction.atomic():
+            user.save()
+            _set_groups(user, groups)
+            bump_version()
+            audit.record(
+                "user.create",
+                on=name,
+                actor=by,
+                groups=sorted(groups),
+                is_admin=is_admin,
+            )
+    except IntegrityError:
+        raise InvalidRequest(
+            f"there is already a user '{name}'", code="name_taken"
+        ) from None
+    return user
+
+
+def update_user(name: str, change: UserChange, *, by: str) -> User:
+    """Apply a change; deactivation ends sessions, tokens and statements at once."""
+    with transaction.atomic():
+        user = User.objects.select_for_update().filter(username=name).first()
+        if user is None:
+            raise NotFound(f"there is no user '{name}'", code="user_not_found")
+        was_admin = user.is_superuser and user.is_active
+        if change.password is not None:
+            _set_password(user, change.password)
+        if change.is_admin is not None:
+            user.is_superuser = change.is_admin
+        if change.is_active is not None:
+            user.is_active = change.is_active
+        user.save()
+        if change.groups is not None:
+            _set_groups(user, change.groups)
+        if was_admin:
+            _require_an_admin()
+        bump_version()
+        audit.record(
+            "user.update",
+            on=name,
+            actor=by,
+            groups=None if change.groups is None else sorted(change.groups),
+            is_admin=change.is_admin,
+            is_active=change.is_active,
+            changed_credentials=change.password is not None,
+        )
+    return user
+
+
+def deactivate_user(name: str, *, by: str) -> User:
+    return update_user(name, UserChange(is_active=False), by=by)
+
+
+def ensure_admin(username: str, password: str) -> User:
+    """An active administrator of that name with that password; repeatable."""
+    check_user_name(username)
+    with transaction.atomic():
+        user, _ = User.objects.select_for_update().get_or_create(username=username)
+        is_same = user.is_active and user.is_superuser and user.check_password(password)
+        if is_same:
+            return user
+        user.is_active = user.is_superuser = True
+        _set_password(user, password)
+        user.save()
+        bump_version()
+        audit.record("user.ensure_admin", on=username, actor="system")
+    return user
+
+
+def _set_password(user: User, password: str) -> None:
+    try:
+        validate_password(password, user)
+    except ValidationError as error:
+        raise InvalidRequest(
+            "the password is too weak",
+            code="weak_password",
+            hint=" ".join(error.messages),
+            facts={
+                "errors": [
+                    {"pointer": "/password", "detail": text} for text in error.messages
+                ]
+            },
+        ) from None
+    remember_secret(password)
+    user.set_password(password)
+
+
+def _set_groups(user: User, names: Iterable[str]) -> None:
+    wanted = sorted({check_group_name(name) for name in names})
+    Group.objects.bulk_create([Group(name=n) for n in wanted], ignore_conflicts=True)
+    user.groups.set(Group.objects.filter(name__in=wanted))
+
+
+def _require_an_admin() -> None:
+    """Locking everybody out could not be undone over REST or UI."""
+    if not User.objects.filter(is_superuser=True, is_active=True).exists():
+        raise InvalidRequest(
+            "this is the last active administrator",
+            code="last_admin",
+            hint="make somebody else an administrator first",
+        )

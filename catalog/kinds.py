@@ -1,0 +1,225 @@
+"""Kinds of datasources: typed fields, an allow-list of options, their JSON schema.
+
+Users never give URLs or driver properties. Pure; a kind of a later release is
+known and answers `not_yet`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from core.errors import InvalidRequest
+
+TLS = ("off", "require", "verify")
+OptionType = Literal["integer", "boolean", "strings", "string"]
+OptionValue = int | bool | str | list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One typed option. For integers `minimum`..`maximum` holds, both included."""
+
+    name: str
+    type: OptionType
+    default: OptionValue
+    meaning: str
+    minimum: int = 0
+    maximum: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of source. `release` > 1 means: known, not there yet."""
+
+    name: str
+    title: str
+    release: int
+    default_port: int
+    database_means: str = "database"
+    options: tuple[Option, ...] = ()
+
+    @property
+    def is_available(self) -> bool:
+        return self.release <= 1
+
+
+_COMMON = (
+    Option("include_databases", "strings", [], "discover only these; empty = all"),
+    Option("exclude_databases", "strings", [], "never discover these"),
+    Option(
+        "max_parallel_reads",
+        "integer",
+        2,
+        "connections that a load may hold at once",
+        minimum=1,
+        maximum=32,
+    ),
+    Option(
+        "max_rows_per_second",
+        "integer",
+        0,
+        "read throttle per load; 0 = none",
+        minimum=0,
+        maximum=10_000_000,
+    ),
+    Option(
+        "connect_timeout_seconds",
+        "integer",
+        10,
+        "longest wait for a connection",
+        minimum=1,
+        maximum=120,
+    ),
+    Option(
+        "statement_timeout_seconds",
+        "integer",
+        0,
+        "longest statement of discovery and tests at the source; 0 = its default",
+        minimum=0,
+        maximum=86_400,
+    ),
+)
+
+KINDS: dict[str, Kind] = {
+    kind.name: kind
+    for kind in (
+        Kind("postgresql", "PostgreSQL", 1, 5432, "database to connect to", _COMMON),
+        Kind("mariadb", "MariaDB", 2, 3306),
+        Kind("mysql", "MySQL", 2, 3306),
+        Kind("sqlserver", "SQL Server", 5, 1433),
+        Kind("oracle", "Oracle", 5, 1521),
+        Kind("hana", "SAP HANA", 5, 30015),
+        Kind("mongodb", "MongoDB", 5, 27017),
+        Kind("starrocks", "StarRocks", 5, 9030),
+        Kind("tablestore", "Tablestore", 5, 443),
+        Kind("kafka", "Kafka", 4, 9092),
+    )
+}
+
+
+def kind_named(name: str) -> Kind:
+    """The kind; InvalidRequest with `not_yet` or `unknown_kind` otherwise."""
+    kind = KINDS.get(name)
+    if kind is None:
+        raise InvalidRequest(
+            f"'{name}' is not a kind of datasource",
+            code="unknown_kind",
+            hint="see GET /api/v1/datasources/kinds",
+            facts={"errors": [{"pointer": "/kind", "detail": "unknown"}]},
+        )
+    if not kind.is_available:
+        raise InvalidRequest(
+            f"{kind.title} sources come with release {kind.release}",
+            code="not_yet",
+            hint="available now: "
+            + ", ".join(k.name for k in KINDS.values() if k.is_available),
+        )
+    return kind
+
+
+def checked_options(kind: Kind, given: Mapping[str, object]) -> dict[str, OptionValue]:
+    """The options with defaults filled in; all faults are named at once."""
+    known = {option.name: option for option in kind.options}
+    faults = [
+        _fault(name, f"not an option of {kind.name}")
+        for name in given
+        if name not in known
+    ]
+    values: dict[str, OptionValue] = {}
+    for option in kind.options:
+        value = given.get(option.name, option.default)
+        wrong = _CHECKS[option.type](option, value)
+        if wrong:
+            faults.append(_fault(option.name, wrong))
+        else:
+            values[option.name] = value  # type: ignore[assignment]
+    if faults:
+        raise InvalidRequest(
+            f"{len(faults)} option(s) of the datasource are wrong",
+            code="invalid_options",
+            hint="see GET /api/v1/datasources/kinds",
+            facts={"errors": faults},
+        )
+    return values
+
+
+def json_schema(kind: Kind) -> dict[str, object]:
+    """What POST /datasources takes for this kind, as JSON Schema 2020-12."""
+    text = {"type": "string"}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": kind.title,
+        "type": "object",
+        "additionalProperties": False,
+        "required": ["name", "kind", "host", "database", "username"],
+        "properties": {
+            "name": {**text, "pattern": "^[A-Za-z][A-Za-z0-9_-]{0,62}$"},
+            "kind": {"const": kind.name},
+            "host": {**text, "maxLength": 253},
+            "port": {
+                "type": "integer",
+                "minimum": 1,
+                "maximum": 65_535,
+                "default": kind.default_port,
+            },
+            "database": {**text, "description": kind.database_means},
+            "username": text,
+            "password": {**text, "writeOnly": True},
+            "tls": {"enum": list(TLS), "default": "off"},
+            "options": {
+                "type": "object",
+                "additionalProperties": False,
+                "properties": {o.name: _option_schema(o) for o in kind.options},
+            },
+        },
+    }
+
+
+def _option_schema(option: Option) -> dict[str, object]:
+    shape: dict[str, object] = {
+        "default": option.default,
+        "description": option.meaning,
+    }
+    if option.type == "strings":
+        return {"type": "array", "items": {"type": "string"}, **shape}
+    if option.type == "integer":
+        shape |= {"minimum": option.minimum, "maximum": option.maximum}
+    return {"type": option.type, **shape}
+
+
+def _wrong_integer(option: Option, value: object) -> str:
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    if is_number and option.minimum <= value <= option.maximum:  # type: ignore[operator]
+        return ""
+    return f"an integer from {option.minimum} to {option.maximum}"
+
+
+def _wrong_boolean(_: Option, value: object) -> str:
+    return "" if isinstance(value, bool) else "true or false"
+
+
+def _wrong_string(_: Option, value: object) -> str:
+    return "" if isinstance(value, str) and len(value) <= 1_000 else "a string"
+
+
+def _wrong_strings(_: Option, value: object) -> str:
+    is_right = (
+        isinstance(value, list)
+        and len(value) <= 1_000
+        and all(isinstance(item, str) and 0 < len(item) <= 200 for item in value)
+    )
+    return "" if is_right else "a list of names"
+
+
+_CHECKS: dict[OptionType, Callable[[Option, object], str]] = {
+    "integer": _wrong_integer,
+    "boolean": _wrong_boolean,
+    "string": _wrong_string,
+    "strings": _wrong_strings,
+}
+
+
+def _fault(name: str, detail: str) -> dict[str, str]:
+    return {"pointer": f"/options/{name}", "detail": detail}

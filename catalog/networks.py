@@ -1,0 +1,78 @@
+"""Where a datasource may point to: a policy over addresses, so that a connection
+form is no door into the machine's own network services.
+
+Pure over text and addresses; whoever connects resolves a name once, asks
+`require_allowed` for each address and connects to exactly that address.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterable
+
+from core.errors import InvalidRequest
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+_HOST_NAME = re.compile(
+    r"(?=.{1,253}\Z)[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
+    r"(\.[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?)*\.?"
+)
+# What the C library still reads as an IPv4 address: 127.1, 0x7f000001, 2130706433.
+_NUMERIC = re.compile(r"(0[xX][0-9a-fA-F]+|\d+)(\.(0[xX][0-9a-fA-F]+|\d+))*\.?")
+
+
+def check_host(host: str, denied: Iterable[str]) -> str:
+    """The host itself if it is well-formed and, as an address, not denied.
+
+    denied: networks in CIDR notation. A name passes here; its addresses are
+    checked when it is resolved.
+    """
+    text = host.removeprefix("[").removesuffix("]")
+    try:
+        address: Address = ipaddress.ip_address(text)
+    except ValueError:
+        if _NUMERIC.fullmatch(host) or not _HOST_NAME.fullmatch(host):
+            raise _bad_host(host, "not a host name or an IP address") from None
+        return host
+    if getattr(address, "scope_id", None):
+        raise _bad_host(host, "zone identifiers are not accepted")
+    require_allowed(str(address), denied)
+    return text
+
+
+def require_allowed(address: str, denied: Iterable[str]) -> None:
+    """InvalidRequest `network_denied` when the address lies in a denied network."""
+    value = _unwrapped(ipaddress.ip_address(address.partition("%")[0]))
+    for network in denied:
+        net = ipaddress.ip_network(network)
+        if value.version == net.version and value in net:
+            raise InvalidRequest(
+                f"a datasource may not point to {value}",
+                code="network_denied",
+                hint=f"{net} is in SLUICE_SOURCE_NETWORKS_DENIED",
+                facts={"errors": [{"pointer": "/host", "detail": "network denied"}]},
+            )
+
+
+def _unwrapped(address: Address) -> Address:
+    """The IPv4 address inside mapped, 6to4 and NAT64 forms."""
+    if isinstance(address, ipaddress.IPv4Address):
+        return address
+    if address.ipv4_mapped:
+        return address.ipv4_mapped
+    if address.sixtofour:
+        return address.sixtofour
+    if address in ipaddress.ip_network("64:ff9b::/96"):
+        return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+    return address
+
+
+def _bad_host(host: str, why: str) -> InvalidRequest:
+    return InvalidRequest(
+        f"'{host[:100]}' cannot be a host: {why}",
+        code="invalid_host",
+        hint="give a plain host name or address; the port is a field of its own",
+        facts={"errors": [{"pointer": "/host", "detail": why}]},
+    )

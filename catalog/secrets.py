@@ -1,0 +1,108 @@
+"""Stored secrets: encrypted with own keys, write-only, rotatable.
+
+A stored value is `<key id>:<Fernet token>`. Keys come from SLUICE_SECRETS_KEYS,
+newest first; nothing here is derived from Django's SECRET_KEY.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+from cryptography.fernet import Fernet, InvalidToken
+from django.conf import settings
+from django.db import transaction
+
+from catalog.access import audit
+from catalog.models import Datasource
+from core.errors import TerminalError
+from core.redaction import remember_secret
+
+
+@dataclass(frozen=True, slots=True)
+class RotationReport:
+    """oldest_key: id of the oldest key still in use after the rotation, "" = none."""
+
+    checked: int
+    rewritten: int
+    current_key: str
+    oldest_key: str
+    unused_keys: tuple[str, ...]
+
+
+def key_id(key: str) -> str:
+    """A short public name of a key."""
+    return hashlib.sha256(key.encode()).hexdigest()[:8]
+
+
+def encrypt(plain: str) -> str:
+    """The value to store; "" stays ""."""
+    if not plain:
+        return ""
+    remember_secret(plain)
+    newest = settings.SLUICE_SECRETS_KEYS[0]
+    return f"{key_id(newest)}:{Fernet(newest).encrypt(plain.encode()).decode()}"
+
+
+def decrypt(stored: str) -> str:
+    """The plain value. TerminalError when its key is gone or the value was changed."""
+    if not stored:
+        return ""
+    name, _, token = stored.partition(":")
+    for key in settings.SLUICE_SECRETS_KEYS:
+        if key_id(key) != name:
+            continue
+        try:
+            plain = Fernet(key).decrypt(token.encode()).decode()
+        except InvalidToken:
+            raise TerminalError(
+                f"a secret stored under key {name} cannot be read: it was changed",
+                code="secret_damaged",
+                hint="enter the secret again",
+            ) from None
+        remember_secret(plain)
+        return plain
+    raise TerminalError(
+        f"a secret was stored under key {name}, which is not in SLUICE_SECRETS_KEYS",
+        code="secret_key_missing",
+        hint="add that key at the end of SLUICE_SECRETS_KEYS, or enter the secret again",
+    )
+
+
+def password_of(datasource: Datasource) -> str:
+    """The datasource's password in clear text, for a connection only."""
+    return decrypt(datasource.secret)
+
+
+def rotate_secrets() -> RotationReport:
+    """Re-encrypt every stored secret with the newest key; safe to run again."""
+    keys = list(settings.SLUICE_SECRETS_KEYS)
+    current = key_id(keys[0])
+    checked = rewritten = 0
+    for pk in Datasource.objects.exclude(secret="").values_list("pk", flat=True):
+        with transaction.atomic():
+            row = Datasource.objects.select_for_update().filter(pk=pk).first()
+            if row is None:
+                continue
+            checked += 1
+            if row.secret.startswith(f"{current}:"):
+                continue
+            fresh = encrypt(decrypt(row.secret))
+            Datasource.objects.filter(pk=pk).update(secret=fresh)
+            rewritten += 1
+    used = {
+        stored.partition(":")[0]
+        for stored in Datasource.objects.exclude(secret="").values_list(
+            "secret", flat=True
+        )
+    }
+    known = [key_id(key) for key in keys]
+    in_use = [name for name in known if name in used]
+    audit.record("secrets.rotate", checked=checked, rewritten=rewritten)
+    return RotationReport(
+        checked=checked,
+        rewritten=rewritten,
+        current_key=current,
+        oldest_key=in_use[-1] if in_use else "",
+        unused_keys=tuple(name for name in known[1:] if name not in used),
+    )
