@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
-from typing import TypeVar
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
-Source = TypeVar("Source", bound=Hashable)
+Source = TypeVar("Source", str, tuple[str, str])
 
 # Names that Spark or the gateway give a meaning of their own.
 RESERVED_DATABASES = frozenset(
@@ -33,7 +34,7 @@ _TOO_NEW = re.compile(
     "\u2c5f\u9ffd-\u9fff\ua7c0\ua7c1\ua7d0\ua7d1\ua7d3\ua7d5-\ua7d9\ua7f2-\ua7f4]"
 )
 _ASCII_OUTSIDE = re.compile("[^a-z0-9_]")
-_SUFFIXED = re.compile("_[0-9a-f]{8,}(_[0-9]+)?")
+_SUFFIX_AT_END = re.compile("_[0-9a-f]{8,64}(_[0-9]+)?$")
 
 
 def plain_name(source: str) -> str:
@@ -48,7 +49,7 @@ def plain_column(source: str) -> str:
 
 def suffixed(name: str, source: str, *, digits: int = 8) -> str:
     """`name` with the first digits of the SHA-256 of the source's name."""
-    digest = hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()
+    digest = hashlib.sha256(_bytes(source)).hexdigest()
     return f"{name}_{digest[:digits]}"
 
 
@@ -63,18 +64,17 @@ def lake_databases(
     pinned: Mapping[tuple[str, str], str] | None = None,
     taken: Collection[str] = (),
 ) -> dict[tuple[str, str], str]:
-    """(datasource, schema) → lake database, for all of `sources` and `pinned`.
+    """(datasource, schema) → lake database, for all of `sources`.
 
-    `taken` are lake names in use by anything else, e.g. a chosen target database.
+    `pinned` are pairs named before (they keep their names whatever comes), `taken`
+    further lake names in use, e.g. a target database that somebody chose.
     """
-    return _names(
-        sources,
-        plain=lambda source: plain_name(_database_text(*source)),
-        text=".".join,
-        is_equal=lambda source, name: _database_text(*source) == name,
-        pinned=pinned or {},
-        taken=RESERVED_DATABASES | set(taken),
+    rule = _Rule[tuple[str, str]](
+        spelled=lambda source: _database_text(*source),
+        hashed=".".join,
+        plain=plain_name,
     )
+    return _names(rule, sources, pinned or {}, RESERVED_DATABASES | set(taken))
 
 
 def lake_tables(
@@ -83,36 +83,25 @@ def lake_tables(
     pinned: Mapping[tuple[str, str], str] | None = None,
     taken: Collection[str] = (),
 ) -> dict[tuple[str, str], str]:
-    """(schema, table) → table name inside one lake database.
+    """(schema, table) → table name inside one lake database, for all of `sources`.
 
-    `sources` are the tables to name, `pinned` those named before (they keep their
-    names whatever comes), `taken` names of that lake database used otherwise.
+    `pinned` are pairs named before (they keep their names whatever comes), `taken`
+    further table names of that lake database, e.g. from another datasource.
     """
-    return _names(
-        sources,
-        plain=lambda source: plain_name(source[1]),
-        text=".".join,
-        is_equal=lambda source, name: source[1] == name,
-        pinned=pinned or {},
-        taken=set(taken),
+    rule = _Rule[tuple[str, str]](
+        spelled=lambda source: source[1], hashed=".".join, plain=plain_name
     )
+    return _names(rule, sources, pinned or {}, taken)
 
 
 def lake_columns(
-    sources: Iterable[str],
-    *,
-    pinned: Mapping[str, str] | None = None,
+    sources: Iterable[str], *, pinned: Mapping[str, str] | None = None
 ) -> dict[str, str]:
     """Source column → lake column of one table, in the order given."""
-    return _names(
-        sources,
-        plain=plain_column,
-        text=str,
-        is_equal=lambda source, name: source == name,
-        pinned=pinned or {},
-        taken=set(),
-        must_suffix=lambda name: name.startswith(SYSTEM_PREFIXES),
+    rule = _Rule[str](
+        spelled=str, hashed=str, plain=plain_column, refused=SYSTEM_PREFIXES
     )
+    return _names(rule, sources, pinned or {}, ())
 
 
 def is_system_column(name: str) -> bool:
@@ -120,10 +109,79 @@ def is_system_column(name: str) -> bool:
 
     A source column that began like one carries a suffix and is not one.
     """
-    for prefix in SYSTEM_PREFIXES:
-        if name.startswith(prefix):
-            return not re.search(f"{_SUFFIXED.pattern}$", name[len(prefix) - 1 :])
-    return False
+    return name.startswith(SYSTEM_PREFIXES) and not _SUFFIX_AT_END.search(name)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule(Generic[Source]):
+    """spelled: what becomes the name; hashed: what the suffix is made of."""
+
+    spelled: Callable[[Source], str]
+    hashed: Callable[[Source], str]
+    plain: Callable[[str], str]
+    refused: tuple[str, ...] = ()
+
+    def name(self, source: Source) -> str:
+        return self.plain(self.spelled(source))
+
+    def is_unusable(self, source: Source) -> bool:
+        """Nothing of the spelling is left, or its beginning is Sluice's own."""
+        plain = self.name(source)
+        is_blank = plain == "t" and self.spelled(source).lower() != "t"
+        return is_blank or plain.startswith(self.refused or ("\0",))
+
+    def order(self, source: Source) -> tuple[bytes, bytes]:
+        return _bytes(self.hashed(source)), _bytes(self.spelled(source))
+
+
+def _names(
+    rule: _Rule[Source],
+    sources: Iterable[Source],
+    pinned: Mapping[Source, str],
+    taken: Collection[str],
+) -> dict[Source, str]:
+    asked = list(dict.fromkeys(sources))
+    result = {source: pinned[source] for source in asked if source in pinned}
+    used = {_folded(name) for name in (*taken, *pinned.values())}
+    rivals: dict[str, list[Source]] = {}
+    for source in sorted(set(asked) - set(result), key=rule.order):
+        rivals.setdefault(_folded(rule.name(source)), []).append(source)
+
+    losers: list[Source] = []
+    for fold, group in rivals.items():
+        winner = None if fold in used else _winner(rule, group)
+        losers += [source for source in group if source != winner]
+        if winner is not None:
+            result[winner] = rule.name(winner)
+    used |= {_folded(name) for name in result.values()}
+    for source in sorted(losers, key=rule.order):
+        tries = _tries(rule.name(source), rule.hashed(source))
+        result[source] = next(name for name in tries if _folded(name) not in used)
+        used.add(_folded(result[source]))
+    return {source: result[source] for source in asked}
+
+
+def _winner(rule: _Rule[Source], group: list[Source]) -> Source | None:
+    """Who of those that want one name gets it plain: the only or the equal one."""
+    if len(group) == 1:
+        return None if rule.is_unusable(group[0]) else group[0]
+    for source in group:
+        if rule.spelled(source) == rule.name(source) and not rule.is_unusable(source):
+            return source
+    return None
+
+
+def _tries(name: str, source: str) -> Iterator[str]:
+    for digits in (8, 16, 32, 64):
+        yield suffixed(name, source, digits=digits)
+    again = 2
+    while True:
+        yield f"{suffixed(name, source)}_{again}"
+        again += 1
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
 
 
 def _database_text(datasource: str, schema: str) -> str:
@@ -152,48 +210,3 @@ def _folded(name: str) -> str:
 def _one(convert: Callable[[str], str], character: str) -> str:
     converted = convert(character)
     return converted if len(converted) == 1 else character
-
-
-def _names(
-    sources: Iterable[Source],
-    *,
-    plain: Callable[[Source], str],
-    text: Callable[[Source], str],
-    is_equal: Callable[[Source, str], bool],
-    pinned: Mapping[Source, str],
-    taken: Collection[str],
-    must_suffix: Callable[[str], bool] = lambda _: False,
-) -> dict[Source, str]:
-    asked = list(dict.fromkeys(sources))
-    result = dict(pinned)
-    new = [source for source in asked if source not in result]
-    used = {_folded(name) for name in (*taken, *result.values())}
-    wishes: dict[str, list[Source]] = {}
-    for source in new:
-        wishes.setdefault(_folded(plain(source)), []).append(source)
-
-    suffix: list[Source] = []
-    for fold, rivals in wishes.items():
-        name = plain(rivals[0])
-        equal = [s for s in rivals if is_equal(s, plain(s))]
-        is_refused = fold in used or (name == "t" and not equal) or must_suffix(name)
-        winners = [] if is_refused else (rivals if len(rivals) == 1 else equal)[:1]
-        # Nothing equals "t" but a table of that name: `-` and `_` get a suffix.
-        for source in winners:
-            result[source] = plain(source)
-            used.add(fold)
-        suffix += [s for s in rivals if s not in winners]
-    for source in sorted(suffix, key=lambda s: (text(s).encode("utf-8", "replace"), s)):
-        name = next(n for n in _tries(plain(source), text(source)) if n not in used)
-        result[source] = name
-        used.add(_folded(name))
-    return {source: result[source] for source in (*pinned, *asked)}
-
-
-def _tries(name: str, source: str) -> Iterator[str]:
-    for digits in (8, 16, 32, 64):
-        yield suffixed(name, source, digits=digits)
-    again = 2
-    while True:
-        yield f"{suffixed(name, source)}_{again}"
-        again += 1
