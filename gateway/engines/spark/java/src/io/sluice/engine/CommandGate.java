@@ -1,0 +1,256 @@
+package io.sluice.engine;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Locale;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.analysis.NoSuchDatabaseException;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedNamespace;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedTableOrView;
+import org.apache.spark.sql.catalyst.plans.logical.DescribeColumn;
+import org.apache.spark.sql.catalyst.plans.logical.DescribeNamespace;
+import org.apache.spark.sql.catalyst.plans.logical.DescribeRelation;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.SetCatalogAndNamespace;
+import org.apache.spark.sql.catalyst.plans.logical.ShowColumns;
+import org.apache.spark.sql.catalyst.plans.logical.ShowFunctions;
+import org.apache.spark.sql.catalyst.plans.logical.ShowNamespaces;
+import org.apache.spark.sql.catalyst.plans.logical.ShowTables;
+import org.apache.spark.sql.catalyst.plans.logical.ShowViews;
+import org.apache.spark.sql.catalyst.util.StringUtils;
+import org.apache.spark.sql.execution.command.ResetCommand;
+import org.apache.spark.sql.execution.command.SetCommand;
+import org.apache.spark.sql.execution.command.SetNamespaceCommand;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import scala.Option;
+import scala.collection.Seq;
+
+/**
+ * SHOW, DESCRIBE, USE and SET: rewritten into constant tables of what the principal may see, or
+ * let through, or refused. What he may not see is answered as what does not exist.
+ */
+final class CommandGate {
+  private final SparkSession session;
+  private final Policy policy;
+
+  CommandGate(SparkSession session, Policy policy) {
+    this.session = session;
+    this.policy = policy;
+  }
+
+  LogicalPlan admit(LogicalPlan plan) {
+    if (plan instanceof ShowTables show) {
+      return showTables(show);
+    } else if (plan instanceof ShowNamespaces show) {
+      return showDatabases(show);
+    } else if (plan instanceof ShowViews show) {
+      visibleDatabase(show.namespace());
+      return Answer.of(show.output(), List.of());
+    } else if (plan instanceof ShowColumns show) {
+      return showColumns(show);
+    } else if (plan instanceof DescribeRelation describe) {
+      return describe(describe);
+    } else if (plan instanceof DescribeColumn describe) {
+      return describeColumn(describe);
+    } else if (plan instanceof DescribeNamespace describe) {
+      return describeDatabase(describe);
+    } else if (plan instanceof SetCatalogAndNamespace use) {
+      return use(use);
+    }
+    return admitUnchanged(plan);
+  }
+
+  private LogicalPlan admitUnchanged(LogicalPlan plan) {
+    if (plan instanceof ShowFunctions show) {
+      visibleDatabase(show.namespace());
+    } else if (plan instanceof SetNamespaceCommand use) {
+      Engine.get().catalogue().ensureDatabase(visibleDatabase(Functions.list(use.namespace())));
+    } else if (plan instanceof SetCommand set) {
+      requireSettable(set);
+    } else if (plan instanceof ResetCommand reset) {
+      requireSettable(reset.config());
+    } else if (!AllowedPlans.isCommand(plan.getClass())) {
+      throw ParsedCheck.refused(plan);
+    }
+    return plan;
+  }
+
+  static void requireSettable(SetCommand set) {
+    Option<String> key = set.kv().isDefined() ? Option.apply(set.kv().get()._1()) : Option.empty();
+    requireSettable(key);
+    if (set.kv().get()._2().isDefined()) {
+      Settings.requireBounded(key.get(), set.kv().get()._2().get());
+    }
+  }
+
+  private static void requireSettable(Option<String> key) {
+    if (key.isEmpty() || !Settings.isSettable(key.get())) {
+      throw Denied.forbidden("This setting is not open to SQL users.");
+    }
+  }
+
+  private LogicalPlan showTables(ShowTables show) {
+    String database = visibleDatabase(show.namespace());
+    List<Object[]> rows = new ArrayList<>();
+    for (String table : matching(tablesOf(database), show.pattern())) {
+      rows.add(new Object[] {database, table, false});
+    }
+    return Answer.of(show.output(), rows);
+  }
+
+  private LogicalPlan showDatabases(ShowNamespaces show) {
+    if (!withoutCatalog(namesOf(show.namespace())).isEmpty()) {
+      throw absent(namesOf(show.namespace()));
+    }
+    List<String> databases = new ArrayList<>(Engine.get().catalogue().databases(policy));
+    if (!databases.contains("default")) {
+      databases.add(0, "default");
+    }
+    List<Object[]> rows = new ArrayList<>();
+    matching(databases, show.pattern()).forEach(name -> rows.add(new Object[] {name}));
+    return Answer.of(show.output(), rows);
+  }
+
+  private LogicalPlan showColumns(ShowColumns show) {
+    List<String> name = new ArrayList<>(namesOfTable(show.child()));
+    if (show.namespace().isDefined()) {
+      String table = name.get(name.size() - 1);
+      name = new ArrayList<>(Functions.list(show.namespace().get()));
+      name.add(table);
+    }
+    List<Object[]> rows = new ArrayList<>();
+    for (StructField field : schemaOf(name).fields()) {
+      rows.add(new Object[] {field.name()});
+    }
+    return Answer.of(show.output(), rows);
+  }
+
+  private LogicalPlan describe(DescribeRelation describe) {
+    if (!describe.partitionSpec().isEmpty()) {
+      throw ParsedCheck.refused(describe);
+    }
+    List<String> name = namesOfTable(describe.relation());
+    List<Object[]> rows = Answer.columnRows(schemaOf(name));
+    if (describe.isExtended()) {
+      List<String> plain = withoutCatalog(name);
+      String table = plain.get(plain.size() - 1);
+      String database = plain.size() > 1 ? plain.get(0) : currentDatabase();
+      rows.add(new Object[] {"", "", ""});
+      rows.add(new Object[] {"# Detailed Table Information", "", ""});
+      rows.add(new Object[] {"Catalog", "lake", ""});
+      rows.add(new Object[] {"Database", lower(database), ""});
+      rows.add(new Object[] {"Table", lower(table), ""});
+      rows.add(new Object[] {"Type", "EXTERNAL", ""});
+      rows.add(new Object[] {"Provider", "hudi", ""});
+    }
+    return Answer.of(describe.output(), rows);
+  }
+
+  private LogicalPlan describeColumn(DescribeColumn describe) {
+    if (!(describe.column() instanceof UnresolvedAttribute column)) {
+      throw ParsedCheck.refused(describe);
+    }
+    StructType schema = schemaOf(namesOfTable(describe.relation()));
+    String wanted = column.nameParts().mkString(".");
+    for (StructField field : schema.fields()) {
+      if (field.name().equalsIgnoreCase(wanted)) {
+        Object[] name = {"col_name", field.name()};
+        Object[] type = {"data_type", field.dataType().simpleString()};
+        return Answer.of(describe.output(), name, type, new Object[] {"comment", "NULL"});
+      }
+    }
+    throw Denied.forbidden("Column " + wanted + " does not exist in this table.");
+  }
+
+  private LogicalPlan describeDatabase(DescribeNamespace describe) {
+    String database = visibleDatabase(describe.namespace());
+    Object[] catalog = {"Catalog Name", "lake"};
+    Object[] name = {"Namespace Name", database};
+    return Answer.of(describe.output(), catalog, name, new Object[] {"Comment", ""});
+  }
+
+  private LogicalPlan use(SetCatalogAndNamespace use) {
+    List<String> names = namesOf(use.child());
+    if (names.size() == 1 && isLake(names.get(0))) {
+      return use.copy(new UnresolvedNamespace(Functions.seq(List.of("spark_catalog"))));
+    }
+    String database = visibleDatabase(names);
+    Engine.get().catalogue().ensureDatabase(database);
+    return use.copy(new UnresolvedNamespace(Functions.seq(List.of("spark_catalog", database))));
+  }
+
+  private String visibleDatabase(LogicalPlan namespace) {
+    return visibleDatabase(namesOf(namespace));
+  }
+
+  private String visibleDatabase(List<String> names) {
+    List<String> plain = withoutCatalog(names);
+    if (plain.size() > 1) {
+      throw absent(names);
+    }
+    String database = lower(plain.isEmpty() ? currentDatabase() : plain.get(0));
+    if (!database.equals("default") && tablesOf(database).isEmpty()) {
+      throw absent(List.of(database));
+    }
+    return database;
+  }
+
+  private List<String> tablesOf(String database) {
+    return Engine.get().catalogue().tables(policy, database);
+  }
+
+  private StructType schemaOf(List<String> name) {
+    UnresolvedRelation relation =
+        new UnresolvedRelation(Functions.seq(name), CaseInsensitiveStringMap.empty(), false);
+    return PlanCheck.describing(
+        () -> StatementGate.analyse(session, relation).analyzed().schema());
+  }
+
+  private String currentDatabase() {
+    return session.sessionState().catalog().getCurrentDatabase();
+  }
+
+  private static List<String> namesOf(LogicalPlan namespace) {
+    if (namespace instanceof UnresolvedNamespace named) {
+      return Functions.list(named.multipartIdentifier());
+    }
+    throw ParsedCheck.refused(namespace);
+  }
+
+  private static List<String> namesOfTable(LogicalPlan relation) {
+    if (relation instanceof UnresolvedTableOrView named) {
+      return Functions.list(named.multipartIdentifier());
+    }
+    throw ParsedCheck.refused(relation);
+  }
+
+  private static List<String> withoutCatalog(List<String> names) {
+    boolean hasCatalog = !names.isEmpty() && isLake(names.get(0));
+    return hasCatalog ? names.subList(1, names.size()) : names;
+  }
+
+  private static boolean isLake(String name) {
+    return name.equalsIgnoreCase("lake") || name.equalsIgnoreCase("spark_catalog");
+  }
+
+  private static List<String> matching(List<String> names, Option<String> pattern) {
+    if (pattern.isEmpty()) {
+      return names;
+    }
+    Seq<String> found = StringUtils.filterPattern(Functions.seq(names), pattern.get());
+    return Functions.list(found);
+  }
+
+  private static RuntimeException absent(List<String> names) {
+    return Functions.<RuntimeException>raise(
+        new NoSuchDatabaseException(String.join(".", names)));
+  }
+
+  private static String lower(String text) {
+    return text.toLowerCase(Locale.ROOT);
+  }
+}

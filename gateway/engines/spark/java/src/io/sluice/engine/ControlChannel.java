@@ -1,0 +1,184 @@
+package io.sluice.engine;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.net.UnixDomainSocketAddress;
+import java.nio.ByteBuffer;
+import java.nio.channels.Channels;
+import java.nio.channels.SocketChannel;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicLong;
+
+/**
+ * The engine's end of the control channel: JSON lines over a unix socket on which the gateway
+ * listens. Carries policies and heartbeats in, look-ups out and back. Reconnects for ever; when
+ * nobody has adopted the engine for {@code orphanSeconds}, the engine ends itself.
+ */
+final class ControlChannel implements Runnable {
+  private static final long ANSWER_SECONDS = 15;
+  private static final long RETRY_MILLIS = 500;
+  private final ObjectMapper json = new ObjectMapper();
+  private final Map<String, CompletableFuture<JsonNode>> waiting = new ConcurrentHashMap<>();
+  private final AtomicLong requests = new AtomicLong();
+  private final StartFile start;
+  private final Policies policies;
+  private final int port;
+  private volatile SocketChannel channel;
+
+  ControlChannel(StartFile start, Policies policies, int port) {
+    this.start = start;
+    this.policies = policies;
+    this.port = port;
+  }
+
+  @Override
+  public void run() {
+    long closedSince = System.nanoTime();
+    while (System.nanoTime() - closedSince < TimeUnit.SECONDS.toNanos(start.orphanSeconds())) {
+      try (SocketChannel opened = connect()) {
+        if (read(opened)) {
+          closedSince = System.nanoTime();
+        }
+      } catch (IOException e) {
+        // Closed or not there yet: try again until the orphan limit.
+      } finally {
+        disconnected();
+      }
+      pause();
+    }
+    Engine.end("control channel closed for " + start.orphanSeconds() + " s");
+  }
+
+  /** Asks the gateway and waits; throws {@link Denied} when no answer comes. */
+  JsonNode ask(String type, Map<String, String> arguments) {
+    String id = Long.toString(requests.incrementAndGet());
+    ObjectNode request = json.createObjectNode().put("type", type).put("request_id", id);
+    arguments.forEach(request::put);
+    CompletableFuture<JsonNode> answer = new CompletableFuture<>();
+    waiting.put(id, answer);
+    try {
+      send(request);
+      JsonNode given = answer.get(ANSWER_SECONDS, TimeUnit.SECONDS);
+      if (given.hasNonNull("error")) {
+        throw Denied.noCatalogue("The catalogue could not answer.");
+      }
+      return given;
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+      throw Denied.noCatalogue("The statement was cancelled.");
+    } catch (Denied e) {
+      throw e;
+    } catch (Exception e) {
+      throw Denied.noCatalogue("The catalogue did not answer.");
+    } finally {
+      waiting.remove(id);
+    }
+  }
+
+  void send(ObjectNode message) throws IOException {
+    SocketChannel open = channel;
+    if (open == null) {
+      throw new IOException("control channel closed");
+    }
+    ByteBuffer line = StandardCharsets.UTF_8.encode(json.writeValueAsString(message) + "\n");
+    synchronized (this) {
+      while (line.hasRemaining()) {
+        open.write(line);
+      }
+    }
+  }
+
+  private SocketChannel connect() throws IOException {
+    SocketChannel opened =
+        SocketChannel.open(UnixDomainSocketAddress.of(start.controlSocket()));
+    channel = opened;
+    send(
+        json.createObjectNode()
+            .put("type", "hello")
+            .put("secret", start.secret())
+            .put("pid", ProcessHandle.current().pid())
+            .put("port", port)
+            .put("engine_id", start.engineId()));
+    return opened;
+  }
+
+  /** Reads until the peer closes; true when the gateway had welcomed this engine. */
+  private boolean read(SocketChannel opened) throws IOException {
+    boolean isWelcome = false;
+    BufferedReader lines =
+        new BufferedReader(Channels.newReader(opened, StandardCharsets.UTF_8));
+    try {
+      for (String line = lines.readLine(); line != null; line = lines.readLine()) {
+        JsonNode message = json.readTree(line);
+        isWelcome |= message.path("type").asText().equals("welcome");
+        receive(message);
+      }
+    } catch (IOException e) {
+      // A broken connection counts as a closed one.
+    }
+    return isWelcome;
+  }
+
+  private void receive(JsonNode message) throws IOException {
+    switch (message.path("type").asText()) {
+      case "policy" -> acknowledge(message);
+      case "forget" -> policies.forget(message.path("principal").asText());
+      case "heartbeat" -> policies.heartbeat(message.path("db_read_age_ms").asLong());
+      case "table", "tables" -> {
+        CompletableFuture<JsonNode> answer = waiting.get(message.path("request_id").asText());
+        if (answer != null) {
+          answer.complete(message);
+        }
+      }
+      case "shutdown" -> Engine.end("asked by the gateway");
+      default -> {
+        // Newer gateways may say more than this engine understands.
+      }
+    }
+  }
+
+  private void acknowledge(JsonNode message) throws IOException {
+    Policy policy =
+        new Policy(
+            message.required("principal").asText(),
+            message.required("version").asLong(),
+            message.required("active").asBoolean(),
+            message.required("admin").asBoolean(),
+            strings(message.required("select")),
+            strings(message.required("discover")));
+    policies.store(policy);
+    send(
+        json.createObjectNode()
+            .put("type", "ack")
+            .put("version", policy.version())
+            .put("principal", policy.principal()));
+  }
+
+  private static List<String> strings(JsonNode array) {
+    List<String> out = new ArrayList<>();
+    array.forEach(item -> out.add(item.asText()));
+    return List.copyOf(out);
+  }
+
+  private void disconnected() {
+    channel = null;
+    waiting.values().forEach(w -> w.completeExceptionally(new IOException("closed")));
+  }
+
+  private static void pause() {
+    try {
+      Thread.sleep(RETRY_MILLIS);
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+    }
+  }
+}

@@ -1,0 +1,74 @@
+package io.sluice.engine;
+
+import java.util.Map;
+import org.apache.spark.QueryContext;
+import org.apache.spark.SparkThrowable;
+
+/** A refusal by the Guard: a Spark error with an error class and an SQLSTATE of its own. */
+final class Denied extends RuntimeException implements SparkThrowable {
+  private static final String NO_PRIVILEGE = "42501";
+  private final String errorClass;
+  private final String sqlState;
+
+  private Denied(String errorClass, String sqlState, String message) {
+    super("[" + errorClass + "] " + message + " SQLSTATE: " + sqlState);
+    this.errorClass = errorClass;
+    this.sqlState = sqlState;
+  }
+
+  /** A privilege is missing on an object that the user may see. */
+  static Denied privilege(String privilege, String object) {
+    return new Denied(
+        "INSUFFICIENT_PRIVILEGE",
+        NO_PRIVILEGE,
+        "You need the privilege " + privilege + " on " + object + ". Ask an administrator.");
+  }
+
+  /** The statement, clause or function is not open to SQL users at all. */
+  static Denied forbidden(String what) {
+    return new Denied("STATEMENT_NOT_ALLOWED", NO_PRIVILEGE, what);
+  }
+
+  /** The engine cannot know the user's rights now. */
+  static Denied noPolicy(String why) {
+    return new Denied("POLICY_UNAVAILABLE", "08S01", why + " Nothing was run; try again.");
+  }
+
+  /** The catalogue of the gateway did not answer. */
+  static Denied noCatalogue(String why) {
+    return new Denied("CATALOG_UNAVAILABLE", "08S01", why + " Nothing was run; try again.");
+  }
+
+  /** The live source is named although only its lake copy can be queried. */
+  static Denied liveSource(String named, String lakeName) {
+    return new Denied(
+        "LIVE_SOURCE_NOT_AVAILABLE",
+        "0A000",
+        named + " names the live source, which cannot be queried. Use " + lakeName + ".");
+  }
+
+  @Override
+  public String getErrorClass() {
+    return errorClass;
+  }
+
+  @Override
+  public String getSqlState() {
+    return sqlState;
+  }
+
+  @Override
+  public Map<String, String> getMessageParameters() {
+    return Map.of();
+  }
+
+  @Override
+  public QueryContext[] getQueryContext() {
+    return new QueryContext[0];
+  }
+
+  @Override
+  public String toString() {
+    return getMessage();
+  }
+}

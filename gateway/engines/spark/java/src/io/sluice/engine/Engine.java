@@ -1,0 +1,83 @@
+package io.sluice.engine;
+
+import java.nio.file.Path;
+import org.apache.spark.sql.SparkSession;
+
+/**
+ * The one engine of this JVM: its start file, its policies, who its sessions belong to, and its
+ * line to the gateway. Called by the Python main through py4j, and by the Guard.
+ */
+public final class Engine {
+  private static volatile Engine current;
+  private final StartFile start;
+  private final Policies policies;
+  private final Identity identity;
+  private volatile Catalogue catalogue;
+
+  private Engine(StartFile start, SparkSession root) {
+    this.start = start;
+    this.policies = new Policies(start.staleSeconds(), System::nanoTime);
+    this.identity = new Identity(root);
+  }
+
+  /** Before the Thrift Server listens: from here on every client session is refused. */
+  public static void prepare(String startFile, SparkSession root) throws Exception {
+    current = new Engine(StartFile.read(Path.of(startFile)), root);
+  }
+
+  /** The Thrift Server listens: sessions get users, the gateway is called. Returns the port. */
+  public static int serve(Object thriftServer, SparkSession root) throws Exception {
+    Engine engine = get();
+    int port = engine.identity.bind(thriftServer);
+    ControlChannel control = new ControlChannel(engine.start, engine.policies, port);
+    engine.catalogue = new Catalogue(root, control);
+    Thread thread = new Thread(control, "sluice-control");
+    thread.setDaemon(true);
+    thread.start();
+    return port;
+  }
+
+  static Engine get() {
+    return current;
+  }
+
+  /**
+   * True for the engine's own session, which no client can reach. Before {@link #prepare} there
+   * is no other, as nothing listens yet.
+   */
+  static boolean owns(SparkSession session) {
+    Engine engine = current;
+    return engine == null || engine.identity.isEngine(session);
+  }
+
+  /** Ends the JVM at once: a hanging task must not keep an engine alive. */
+  static void end(String why) {
+    System.err.println("engine ends: " + why);
+    Runtime.getRuntime().halt(3);
+  }
+
+  StartFile start() {
+    return start;
+  }
+
+  Policies policies() {
+    return policies;
+  }
+
+  Identity identity() {
+    return identity;
+  }
+
+  Catalogue catalogue() {
+    Catalogue ready = catalogue;
+    if (ready == null) {
+      throw Denied.noCatalogue("The engine is still starting.");
+    }
+    return ready;
+  }
+
+  /** The rights of a session's user now; refuses nobody, strangers and stale state. */
+  Policy policyOf(SparkSession session) {
+    return policies.require(identity.principalOf(session));
+  }
+}

@@ -1,0 +1,48 @@
+package io.sluice.engine;
+
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.SparkSessionExtensions;
+import org.apache.spark.sql.catalyst.parser.ParserInterface;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import scala.Function1;
+import scala.runtime.AbstractFunction1;
+import scala.runtime.AbstractFunction2;
+import scala.runtime.BoxedUnit;
+
+/**
+ * Installs the Guard in every session: a gate behind the parser (nothing forbidden is even
+ * analysed) and a check of the analysed plan (the authority). Must be the last extension, so
+ * that its parser is the outermost.
+ */
+public final class GuardExtension extends AbstractFunction1<SparkSessionExtensions, BoxedUnit> {
+  @Override
+  public BoxedUnit apply(SparkSessionExtensions extensions) {
+    extensions.injectParser(
+        new AbstractFunction2<SparkSession, ParserInterface, ParserInterface>() {
+          @Override
+          public ParserInterface apply(SparkSession session, ParserInterface parser) {
+            return new GuardedParser(session, parser);
+          }
+        });
+    extensions.injectCheckRule(
+        new AbstractFunction1<SparkSession, Function1<LogicalPlan, BoxedUnit>>() {
+          @Override
+          public Function1<LogicalPlan, BoxedUnit> apply(SparkSession session) {
+            return checkOf(session);
+          }
+        });
+    return BoxedUnit.UNIT;
+  }
+
+  private static Function1<LogicalPlan, BoxedUnit> checkOf(SparkSession session) {
+    return new AbstractFunction1<LogicalPlan, BoxedUnit>() {
+      @Override
+      public BoxedUnit apply(LogicalPlan plan) {
+        if (!Engine.owns(session)) {
+          new PlanCheck(Engine.get().policyOf(session)).check(plan);
+        }
+        return BoxedUnit.UNIT;
+      }
+    };
+  }
+}

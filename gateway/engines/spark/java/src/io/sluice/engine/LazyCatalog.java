@@ -1,0 +1,83 @@
+package io.sluice.engine;
+
+import java.util.Locale;
+import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.hudi.catalog.HoodieCatalog;
+
+/**
+ * The session catalog that asks the gateway at each reference to a table. A table the session's
+ * user has no privilege on is absent here, so Spark answers as for one that never was.
+ */
+public final class LazyCatalog extends HoodieCatalog {
+  @Override
+  public Table loadTable(Identifier name) {
+    if (!Engine.owns(spark())) {
+      require(name);
+    }
+    return super.loadTable(name);
+  }
+
+  @Override
+  public Table loadTable(Identifier name, String version) {
+    return loadTable(name);
+  }
+
+  @Override
+  public Table loadTable(Identifier name, long timestamp) {
+    return loadTable(name);
+  }
+
+  @Override
+  public boolean tableExists(Identifier name) {
+    try {
+      loadTable(name);
+      return true;
+    } catch (Exception e) {
+      if (e instanceof NoSuchTableException) {
+        return false;
+      }
+      throw Functions.<RuntimeException>raise(e);
+    }
+  }
+
+  private void require(Identifier name) {
+    Policy policy = Engine.get().policyOf(spark());
+    String[] namespace = name.namespace();
+    if (namespace.length == 2) {
+      refuseLiveSource(policy, name);
+    }
+    if (namespace.length != 1) {
+      throw absent(name);
+    }
+    String database = lower(namespace[0]);
+    String table = lower(name.name());
+    if (!policy.maySee(database, table)
+        || !Engine.get().catalogue().refresh(database, table)) {
+      throw absent(name);
+    }
+  }
+
+  private void refuseLiveSource(Policy policy, Identifier name) {
+    String[] source = name.namespace();
+    String lakeName =
+        Engine.get().catalogue().lakeNameOf(lower(source[0]), source[1], name.name());
+    if (lakeName == null) {
+      return;
+    }
+    String[] parts = lakeName.split("\\.", 2);
+    if (parts.length == 2 && policy.maySee(parts[0], parts[1])) {
+      throw Denied.liveSource(
+          String.join(".", source) + "." + name.name(), "lake." + lakeName);
+    }
+  }
+
+  private static RuntimeException absent(Identifier name) {
+    return Functions.<RuntimeException>raise(new NoSuchTableException(name));
+  }
+
+  private static String lower(String text) {
+    return text.toLowerCase(Locale.ROOT);
+  }
+}

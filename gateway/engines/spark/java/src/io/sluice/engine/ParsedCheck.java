@@ -1,0 +1,72 @@
+package io.sluice.engine;
+
+import org.apache.spark.sql.catalyst.analysis.UnresolvedFunction;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedGenerator;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedTableValuedFunction;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import scala.collection.Seq;
+
+/**
+ * Judges a query before it is analysed. Needed beside {@link PlanCheck} because analysis itself
+ * evaluates inline tables, arguments of table functions and time-travel expressions, and reads
+ * paths given to table functions.
+ */
+final class ParsedCheck extends PlanWalk {
+  @Override
+  boolean enter(LogicalPlan node) {
+    if (!AllowedPlans.isParsedQuery(node.getClass())) {
+      throw Denied.forbidden(describe(node));
+    }
+    if (node instanceof UnresolvedTableValuedFunction call) {
+      requireTableFunction(call.name());
+    }
+    if (node instanceof UnresolvedRelation relation && relation.isStreaming()) {
+      throw Denied.forbidden("Streaming reads are not open to SQL users.");
+    }
+    return true;
+  }
+
+  @Override
+  void judge(Expression expression, Expression parent) {
+    if (!AllowedExpressions.isAllowedParsed(expression.getClass())) {
+      throw Denied.forbidden(
+          "Expression " + expression.getClass().getSimpleName() + " is not open to SQL users.");
+    }
+    if (expression instanceof UnresolvedFunction call) {
+      requireFunction(call.nameParts());
+    } else if (expression instanceof UnresolvedGenerator call) {
+      if (call.name().database().isDefined()) {
+        throw Denied.forbidden("Only built-in functions can be called.");
+      }
+      requireTableFunction(call.name().funcName());
+    }
+  }
+
+  static Denied refused(LogicalPlan node) {
+    return Denied.forbidden(describe(node));
+  }
+
+  private static String describe(LogicalPlan node) {
+    return node.getClass().getSimpleName()
+        + " is not open to SQL users. Lake tables are read-only;"
+        + " allowed are SELECT, SHOW, DESCRIBE, EXPLAIN, USE and listed SETs.";
+  }
+
+  private static void requireFunction(Seq<String> name) {
+    if (name.size() != 1 || !AllowedExpressions.isAllowedFunction(name.apply(0))) {
+      throw Denied.forbidden("Function " + name.mkString(".") + " is not open to SQL users.");
+    }
+  }
+
+  private static void requireTableFunction(Seq<String> name) {
+    requireTableFunction(name.mkString("."));
+  }
+
+  private static void requireTableFunction(String name) {
+    if (!AllowedExpressions.isAllowedTableFunction(name)) {
+      throw Denied.forbidden("Table function " + name + " is not open to SQL users.");
+    }
+  }
+}

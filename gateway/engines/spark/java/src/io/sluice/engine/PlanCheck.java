@@ -1,0 +1,113 @@
+package io.sluice.engine;
+
+import java.util.Locale;
+import java.util.function.Supplier;
+import org.apache.spark.sql.catalyst.TableIdentifier;
+import org.apache.spark.sql.catalyst.expressions.AttributeReference;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.RuntimeReplaceable;
+import org.apache.spark.sql.catalyst.expressions.objects.Invoke;
+import org.apache.spark.sql.catalyst.expressions.objects.StaticInvoke;
+import org.apache.spark.sql.catalyst.plans.logical.Command;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.CommandResult;
+import org.apache.spark.sql.execution.command.SetCommand;
+import org.apache.spark.sql.execution.datasources.LogicalRelation;
+import org.apache.spark.sql.types.Metadata;
+
+/**
+ * The authority: judges the analysed plan of one statement by allow-lists, default deny. A table
+ * may be read if the catalogue gave it a name and the policy grants select on that name.
+ */
+final class PlanCheck extends PlanWalk {
+  /** Set while the Guard itself asks for a table's columns: seeing is then enough. */
+  private static final ThreadLocal<Boolean> DESCRIBING = ThreadLocal.withInitial(() -> false);
+
+  private final Policy policy;
+
+  PlanCheck(Policy policy) {
+    this.policy = policy;
+  }
+
+  static <T> T describing(Supplier<T> analysis) {
+    DESCRIBING.set(true);
+    try {
+      return analysis.get();
+    } finally {
+      DESCRIBING.set(false);
+    }
+  }
+
+  void check(LogicalPlan plan) {
+    walk(plan);
+  }
+
+  @Override
+  boolean enter(LogicalPlan node) {
+    if (node instanceof CommandResult) {
+      return false; // Holds rows of a command that was checked before it ran.
+    }
+    if (node instanceof LogicalRelation relation) {
+      requireReadable(relation);
+      return false;
+    }
+    if (node instanceof Command) {
+      return enterCommand(node);
+    }
+    if (!AllowedPlans.isQuery(node.getClass())) {
+      throw ParsedCheck.refused(node);
+    }
+    return true;
+  }
+
+  private static boolean enterCommand(LogicalPlan node) {
+    if (!AllowedPlans.isCommand(node.getClass())) {
+      throw ParsedCheck.refused(node);
+    }
+    if (node instanceof SetCommand set) {
+      CommandGate.requireSettable(set);
+    }
+    return false; // Their children are names, not data.
+  }
+
+  private void requireReadable(LogicalRelation relation) {
+    if (relation.catalogTable().isEmpty()) {
+      throw Denied.forbidden("Only tables of the catalogue can be read.");
+    }
+    TableIdentifier name = relation.catalogTable().get().identifier();
+    String database = lower(name.database().isDefined() ? name.database().get() : "");
+    String table = lower(name.table());
+    boolean isOpen =
+        DESCRIBING.get() ? policy.maySee(database, table) : policy.maySelect(database, table);
+    if (!isOpen) {
+      throw Denied.privilege("select", database + "." + table);
+    }
+    relation.output().foreach(Functions.of(PlanCheck::requireData));
+  }
+
+  @Override
+  void judge(Expression expression, Expression parent) {
+    requireData(expression);
+    boolean isReplacement =
+        parent instanceof RuntimeReplaceable
+            && (expression instanceof StaticInvoke || expression instanceof Invoke);
+    if (!isReplacement && !AllowedExpressions.isAllowed(expression.getClass())) {
+      throw Denied.forbidden(
+          "Expression " + expression.getClass().getSimpleName() + " is not open to SQL users.");
+    }
+  }
+
+  /** Hidden metadata columns tell where files lie. */
+  private static void requireData(Expression expression) {
+    if (expression instanceof AttributeReference column) {
+      Metadata metadata = column.metadata();
+      if (metadata.contains("__metadata_col") || metadata.contains("__file_source_metadata_col")) {
+        throw Denied.forbidden("Column " + column.name() + " is not open to SQL users.");
+      }
+    }
+  }
+
+  private static String lower(String text) {
+    return text.toLowerCase(Locale.ROOT);
+  }
+}

@@ -1,0 +1,27 @@
+package io.sluice.engine;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+
+/** What the launcher tells an engine, in a file that only its user can read. */
+record StartFile(
+    String engineId, String secret, Path controlSocket, long staleSeconds, long orphanSeconds) {
+
+  static StartFile read(Path path) throws IOException {
+    JsonNode node = new ObjectMapper().readTree(Files.readString(path));
+    return new StartFile(
+        node.required("engine_id").asText(),
+        node.required("secret").asText(),
+        Path.of(node.required("control_socket").asText()),
+        node.required("stale_seconds").asLong(),
+        node.required("orphan_seconds").asLong());
+  }
+
+  @Override
+  public String toString() {
+    return "StartFile[" + engineId + "]";
+  }
+}

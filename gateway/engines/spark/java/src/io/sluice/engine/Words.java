@@ -1,0 +1,17 @@
+package io.sluice.engine;
+
+import java.util.Set;
+
+/** Word lists written as text blocks. */
+final class Words {
+  private Words() {}
+
+  static Set<String> of(String text) {
+    return Set.of(text.strip().split("\\s+"));
+  }
+
+  /** The name of a Scala object's class without its trailing dollar sign. */
+  static String withoutModuleSign(String className) {
+    return className.endsWith("$") ? className.substring(0, className.length() - 1) : className;
+  }
+}

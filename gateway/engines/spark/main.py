@@ -1,0 +1,179 @@
+"""An engine process: a local Spark session, its Thrift Server and the Guard's JVM side.
+
+Started by `gateway.engines.launch` with one argument, the path of a start file that
+only this user can read. It must not know Django, grants or the metadata database: all
+that comes over the control channel, which the JVM side keeps.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+PR_SET_PDEATHSIG = 1
+ENGINE_CLASS = "io.sluice.engine"
+
+
+@dataclass(frozen=True, slots=True)
+class EngineStart:
+    """What the launcher says. The secret and the socket are read by the JVM only.
+
+    `memory` is the JVM heap as Spark writes it (`1g`), `java_options` further options
+    of the JVM, `cores` the number of task threads.
+    """
+
+    path: Path
+    run_dir: Path
+    jars: tuple[str, ...]
+    memory: str
+    cores: int
+    java_options: str
+
+    @classmethod
+    def read(cls, path: Path) -> EngineStart:
+        """Read a start file; raises KeyError or ValueError when it is not one."""
+        facts = json.loads(path.read_text(encoding="utf-8"))
+        return cls(
+            path=path,
+            run_dir=Path(facts["run_dir"]),
+            jars=tuple(facts["jars"]),
+            memory=facts["memory"],
+            cores=int(facts["cores"]),
+            java_options=facts["java_options"],
+        )
+
+
+def spark_settings(start: EngineStart) -> Mapping[str, str]:
+    """Return the engine's Spark settings. No secret may ever stand here."""
+    return {
+        "spark.master": f"local[{start.cores}]",
+        "spark.app.name": "sluice-engine",
+        "spark.driver.memory": start.memory,
+        "spark.driver.extraClassPath": os.pathsep.join(start.jars),
+        "spark.driver.extraJavaOptions": start.java_options,
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.local.dir": str(start.run_dir / "tmp"),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.eventLog.enabled": "false",
+        "spark.speculation": "false",
+        "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
+        "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
+        **_sql_settings(start),
+        **_thrift_settings(),
+    }
+
+
+def _sql_settings(start: EngineStart) -> Mapping[str, str]:
+    return {
+        "spark.sql.extensions": (
+            "org.apache.spark.sql.hudi.HoodieSparkSessionExtension,"
+            f"{ENGINE_CLASS}.GuardExtension"
+        ),
+        "spark.sql.catalog.spark_catalog": f"{ENGINE_CLASS}.LazyCatalog",
+        "spark.sql.catalog.lake": f"{ENGINE_CLASS}.LakeCatalog",
+        "spark.sql.catalogImplementation": "in-memory",
+        "spark.sql.warehouse.dir": str(start.run_dir / "warehouse"),
+        # A committed row must show in the next statement of an open session.
+        "spark.sql.filesourceTableRelationCacheSize": "0",
+        "spark.sql.variable.substitute": "false",
+        "spark.sql.runSQLOnFiles": "false",
+        "spark.sql.error.messageFormat": "PRETTY",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": str(max(2, start.cores)),
+        "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
+        "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+        "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
+        "spark.sql.thriftserver.ui.retainedStatements": "20",
+        "spark.sql.thriftserver.ui.retainedSessions": "20",
+        "spark.sql.ui.retainedExecutions": "20",
+        "hoodie.metadata.enable": "false",
+        "hoodie.enable.data.skipping": "false",
+        "hoodie.embed.timeline.server": "false",
+    }
+
+
+def _thrift_settings() -> Mapping[str, str]:
+    hive = {
+        "hive.server2.thrift.port": "0",
+        "hive.server2.thrift.bind.host": "127.0.0.1",
+        "hive.server2.transport.mode": "binary",
+        "hive.server2.authentication": "CUSTOM",
+        "hive.server2.custom.authentication.class": (
+            f"{ENGINE_CLASS}.SecretAuthenticator"
+        ),
+        "hive.server2.enable.doAs": "true",
+        "hive.server2.allow.user.substitution": "false",
+        "hive.server2.logging.operation.enabled": "false",
+        "hive.server2.thrift.min.worker.threads": "2",
+    }
+    settings = {f"spark.hadoop.{key}": value for key, value in hive.items()}
+    settings["spark.sql.thriftServer.interruptOnCancel"] = "true"
+    return settings
+
+
+def start_spark(start: EngineStart) -> SparkSession:
+    """Start the JVM and the session; the Guard refuses all clients from here on."""
+    builder = SparkSession.builder
+    for key, value in spark_settings(start).items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("WARN")
+    engine = _java_package(spark).Engine
+    engine.prepare(str(start.path), _root(spark))
+    return spark
+
+
+def start_thrift_server(spark: SparkSession) -> int:
+    """Listen on a free loopback port and call the gateway; return the port."""
+    jvm: Any = spark.sparkContext._jvm
+    hive = jvm.org.apache.spark.sql.hive.thriftserver
+    server = hive.HiveThriftServer2.startWithContext(_root(spark).sqlContext())
+    engine = _java_package(spark).Engine
+    return int(engine.serve(server, _root(spark)))
+
+
+def _root(spark: SparkSession) -> Any:
+    return spark._jsparkSession
+
+
+def _java_package(spark: SparkSession) -> Any:
+    jvm: Any = spark.sparkContext._jvm
+    return jvm.io.sluice.engine
+
+
+def _die_with_parent() -> None:
+    """Ask the kernel for SIGKILL when the gateway dies, however it dies."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def main(arguments: list[str]) -> int:
+    """Run until the JVM ends or this process is told to end."""
+    _die_with_parent()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    began = time.monotonic()
+    start = EngineStart.read(Path(arguments[0]))
+    (start.run_dir / "tmp").mkdir(parents=True, exist_ok=True)
+    spark = start_spark(start)
+    port = start_thrift_server(spark)
+    sys.stdout.write(
+        json.dumps({"ready": port, "seconds": round(time.monotonic() - began, 1)}) + "\n"
+    )
+    sys.stdout.flush()
+    jvm_process: Any = spark.sparkContext._gateway.proc  # type: ignore[union-attr]
+    return int(jvm_process.wait())
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
