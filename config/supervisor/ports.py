@@ -1,0 +1,50 @@
+"""Which TCP ports to listen on: a default moves to the next free one, a wish does not."""
+
+from __future__ import annotations
+
+import socket
+
+from core.errors import TerminalError
+
+TRIES = 200
+
+
+def is_free(port: int, host: str = "127.0.0.1") -> bool:
+    """Whether a listener could bind now. Connections in TIME_WAIT do not count."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError:
+            return False
+    return True
+
+
+def free_port(host: str = "127.0.0.1") -> int:
+    """Any free port, chosen by the system."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.bind((host, 0))
+        return int(probe.getsockname()[1])
+
+
+def choose(
+    *, explicit: int | None, default: int, what: str, taken: frozenset[int]
+) -> int:
+    """The explicit port or TerminalError; else the next free one from the default."""
+    if explicit is not None:
+        if explicit not in taken and is_free(explicit):
+            return explicit
+        raise TerminalError(
+            f"port {explicit} for {what} is taken",
+            code="port_taken",
+            hint="choose another port or end the program that listens there",
+            facts={"port": explicit, "what": what},
+        )
+    for port in range(default, default + TRIES):
+        if port not in taken and is_free(port):
+            return port
+    raise TerminalError(
+        f"no free port for {what} in {default}–{default + TRIES - 1}",
+        code="port_taken",
+        hint="name a free port yourself",
+    )

@@ -1,0 +1,226 @@
+"""Servers that the whole test session shares, each started when first asked for.
+
+Settings are loaded against a throw-away home, never against the developer's own. The
+database of Django, a second PostgreSQL to play a source, Redis and one Spark session
+come from the same parts the product runs on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from config.embedded import EmbeddedPostgres, EmbeddedRedis
+from config.supervisor.home import make_keys
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+HOME = Path(tempfile.mkdtemp(prefix="sluice-test-"))
+ROOT = Path(__file__).resolve().parent.parent
+
+for _name in [name for name in os.environ if name.startswith("SLUICE_")]:
+    if _name not in {
+        "SLUICE_PARTS_CACHE",
+        "SLUICE_MAVEN_URL",
+        "SLUICE_NO_APT",
+        "SLUICE_ACCEPTANCE_ROWS",
+    }:
+        del os.environ[_name]
+os.environ["SLUICE_HOME"] = str(HOME)
+os.environ["DJANGO_SETTINGS_MODULE"] = "config.settings"
+os.environ.setdefault("SLUICE_PARTS_CACHE", str(ROOT / ".sluice" / "parts"))
+os.environ["LC_ALL"] = "C.UTF-8"
+os.environ["TZ"] = "UTC"
+make_keys(HOME)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    from django.conf import settings
+
+    settings.INSTALLED_APPS  # noqa: B018  loads the settings before pytest-django looks
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if os.environ.get("PYTEST_XDIST_WORKER") is None:
+        shutil.rmtree(HOME, ignore_errors=True)
+
+
+@dataclass(frozen=True)
+class SourceServer:
+    """A PostgreSQL server that plays sources. `dsn` is its superuser's."""
+
+    host: str
+    port: int
+    username: str
+    password: str
+
+    def dsn(self, database: str = "postgres") -> str:
+        secret = quote(self.password, safe="")
+        return (
+            f"postgresql://{self.username}:{secret}@{self.host}:{self.port}/{database}"
+        )
+
+    def connect(self, database: str = "postgres") -> psycopg.Connection[Any]:
+        return psycopg.connect(self.dsn(database), autocommit=True)
+
+    def create_database(self, name: str) -> str:
+        """A new, empty database; its DSN."""
+        with self.connect() as link:
+            drop = sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)")
+            link.execute(drop.format(sql.Identifier(name)))
+            link.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+        return self.dsn(name)
+
+    def drop_database(self, name: str) -> None:
+        with self.connect() as link:
+            drop = sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)")
+            link.execute(drop.format(sql.Identifier(name)))
+
+    def create_user(self, name: str, password: str, options: str = "") -> None:
+        with self.connect() as link:
+            exists = link.execute(
+                "SELECT 1 FROM pg_roles WHERE rolname = %s", [name]
+            ).fetchone()
+            verb = "ALTER" if exists else "CREATE"
+            link.execute(
+                sql.SQL(f"{verb} ROLE {{}} LOGIN {options} PASSWORD {{}}").format(
+                    sql.Identifier(name), sql.Literal(password)
+                )
+            )
+
+
+@pytest.fixture(scope="session")
+def metadata_pg() -> Iterator[EmbeddedPostgres]:
+    """The server of Django's database."""
+    server = EmbeddedPostgres(HOME, "metadata", durable=False)
+    server.start()
+    yield server
+    server.destroy()
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(metadata_pg: EmbeddedPostgres) -> None:
+    """Point Django to the server of this session (pytest-django asks for this)."""
+    from django.db import connections
+
+    address = metadata_pg.address
+    connections["default"].settings_dict.update(
+        HOST=address.host,
+        PORT=str(address.port),
+        USER=address.username,
+        PASSWORD=address.password,
+        NAME="sluice",
+    )
+    metadata_pg.ensure_database("sluice")
+
+
+@pytest.fixture
+def sluice_environment(
+    db: None, metadata_pg: EmbeddedPostgres, redis_url: str
+) -> dict[str, str]:
+    """Environment of a subprocess that shares this test's database and broker.
+
+    What the test wrote is visible to it only once committed, so the test asks for
+    `transactional_db` too.
+    """
+    from django.db import connection
+
+    database = str(connection.settings_dict["NAME"])
+    return {
+        **os.environ,
+        "SLUICE_DATABASE_URL": metadata_pg.address.url(database),
+        "SLUICE_REDIS_URL": redis_url,
+    }
+
+
+@pytest.fixture(scope="session")
+def source_pg() -> Iterator[SourceServer]:
+    """A second PostgreSQL, in the role of a source."""
+    server = EmbeddedPostgres(HOME, "source", durable=False)
+    address = server.start()
+    yield SourceServer(address.host, address.port, address.username, address.password)
+    server.destroy()
+
+
+@pytest.fixture(scope="session")
+def redis_server() -> Iterator[EmbeddedRedis]:
+    server = EmbeddedRedis(HOME)
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def redis_url(
+    redis_server: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[str]:
+    """A running, empty broker, also put into Django's settings and the Celery app."""
+    import redis
+    from django.conf import settings
+
+    from config.celery import app
+
+    with contextlib.closing(redis.Redis.from_url(redis_server.url)) as client:
+        client.flushall()
+    monkeypatch.setattr(settings, "SLUICE_REDIS_URL", redis_server.url)
+    monkeypatch.setattr(app.conf, "broker_url", redis_server.url)
+    yield redis_server.url
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """The one local Spark of this session, with Hudi and our jar on its class path."""
+    from config.parts.paths import spark_classpath
+
+    session = _spark_session(spark_classpath(), tmp_path_factory.mktemp("spark"))
+    yield session
+    session.stop()
+
+
+def _spark_session(classpath: str, scratch: Path) -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    java = "-Dfile.encoding=UTF-8 -Duser.timezone=UTC"
+    options = {
+        "spark.driver.extraClassPath": classpath,
+        "spark.driver.extraJavaOptions": f"{java} -Dderby.system.home={scratch}",
+        "spark.driver.memory": "1500m",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.default.parallelism": "2",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        "spark.local.dir": str(scratch / "local"),
+        "spark.speculation": "false",
+        "spark.scheduler.mode": "FAIR",
+        "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
+        "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
+        "spark.sql.extensions": "org.apache.spark.sql.hudi.HoodieSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": (
+            "org.apache.spark.sql.hudi.catalog.HoodieCatalog"
+        ),
+        "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+        "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+        "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",
+        "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
+        "spark.sql.filesourceTableRelationCacheSize": "0",
+    }
+    builder = SparkSession.builder.master("local[2]").appName("sluice-tests")
+    for name, value in options.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()

@@ -1,0 +1,88 @@
+"""The embedded servers: start, recognise, restart after a kill, leave nothing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from pathlib import Path
+
+import psycopg
+import pytest
+import redis
+
+from config.embedded import EmbeddedPostgres, EmbeddedRedis
+from config.supervisor.process import ProcessIdentity, read_identity
+
+
+@pytest.fixture
+def server(tmp_path: Path):
+    one = EmbeddedPostgres(tmp_path, "metadata", durable=False)
+    yield one
+    one.destroy()
+
+
+def test_postgres_keeps_its_data_over_kill_and_restart(server: EmbeddedPostgres) -> None:
+    server.start()
+    url = server.ensure_database("kept")
+    with psycopg.connect(url, autocommit=True) as link:
+        link.execute("CREATE TABLE t AS SELECT 42 AS answer")
+        link.execute("CHECKPOINT")
+        setting = link.execute(
+            "SELECT current_setting('wal_level'), current_setting('server_encoding'),"
+            " current_setting('dynamic_shared_memory_type')"
+        ).fetchone()
+    assert setting == ("logical", "UTF8", "mmap")
+    identity = read_identity(server.pid_file)
+    assert identity is not None
+    os.kill(identity.pid, signal.SIGKILL)
+    server.stop()
+    assert not server.is_running()
+    server.start()
+    with psycopg.connect(server.ensure_database("kept")) as link:
+        assert link.execute("SELECT answer FROM t").fetchone() == (42,)
+
+
+def test_postgres_wants_the_password(server: EmbeddedPostgres) -> None:
+    address = server.start()
+    with pytest.raises(psycopg.OperationalError, match="password"):
+        psycopg.connect(
+            host=address.host,
+            port=address.port,
+            user=address.username,
+            password="wrong",
+            dbname="postgres",
+        )
+
+
+def test_postgres_leaves_nothing_when_destroyed(tmp_path: Path) -> None:
+    server = EmbeddedPostgres(tmp_path, "metadata", durable=False)
+    address = server.start()
+    identity = read_identity(server.pid_file)
+    server.destroy()
+    assert identity is not None
+    assert not identity.is_alive()
+    assert not server.data.exists()
+    with socket.socket() as probe:
+        assert probe.connect_ex((address.host, address.port)) != 0
+
+
+def test_a_reused_pid_is_not_taken_for_the_server(server: EmbeddedPostgres) -> None:
+    own = ProcessIdentity.of(os.getpid())
+    assert own is not None
+    assert own.is_alive()
+    assert not ProcessIdentity(own.pid, own.start_time - 100).is_alive()
+
+
+def test_redis_wants_the_password_and_ends(tmp_path: Path) -> None:
+    server = EmbeddedRedis(tmp_path)
+    url = server.start()
+    with redis.Redis.from_url(url) as client:
+        assert client.ping()
+    with (
+        redis.Redis(host="127.0.0.1", port=int(url.rsplit(":", 1)[1].split("/")[0])) as anybody,
+        pytest.raises(redis.AuthenticationError),
+    ):
+        anybody.ping()
+    server.stop()
+    assert not server.is_running()
