@@ -141,7 +141,7 @@ class EngineOperation:
 
 @dataclass(frozen=True, slots=True)
 class EngineStatus:
-    """Where a statement stands. `message` is the engine's raw text, not yet scrubbed."""
+    """Where a statement stands. `message` is the engine's raw text, unscrubbed."""
 
     state: OperationState
     sql_state: str = ""
@@ -188,7 +188,7 @@ class EngineSession(Protocol):
     """
 
     async def execute(self, statement: str) -> EngineOperation:
-        """Start a statement; return at once. Errors of analysis may come in `status`."""
+        """Start a statement and return; errors of analysis may come in `status`."""
 
     async def status(self, operation: EngineOperation) -> EngineStatus:
         """Return the state, waiting up to 5 s for a terminal one."""

@@ -1,0 +1,157 @@
+"""One client connection as a state machine: bytes to events, replies to bytes.
+
+The caller owns the socket: it feeds what it received to `receive`, walks the events,
+and sends the bytes that the other methods return. Must not know sockets or meaning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gateway.hs2 import calls, framing, sasl, states
+from gateway.hs2.binary import Reader
+from gateway.hs2.errors import LimitExceeded, MessageError, ProtocolError
+from gateway.hs2.messages import Reply, Request
+
+
+@dataclass(frozen=True, slots=True)
+class LoginRequested:
+    """The peer offered credentials; answer by `accept_login` or `refuse_login`."""
+
+    credentials: sasl.Credentials
+
+
+@dataclass(frozen=True, slots=True)
+class CallReceived:
+    """A decoded call; answer by `reply` with the same name and sequence."""
+
+    name: str
+    sequence: int
+    request: Request
+
+
+@dataclass(frozen=True, slots=True)
+class CallRefused:
+    """A call that cannot be served; `answer` is the fault to send as it is."""
+
+    name: str
+    reason: str
+    answer: bytes
+
+
+Event = LoginRequested | CallReceived | CallRefused
+
+
+class ServerConnection:
+    """The server's side of one connection."""
+
+    def __init__(self, *, max_request: int = framing.MAX_REQUEST) -> None:
+        self.state = states.NEGOTIATION.initial
+        self._frames = framing.FrameBuffer(limit=max_request)
+
+    def receive(self, data: bytes) -> Iterator[Event]:
+        """Yield what `data` completes. Walk it to the end before receiving more.
+
+        Raises ProtocolError once; the connection is then CLOSED, and its `answer`
+        (if any) was returned by `farewell`.
+        """
+        self._frames.feed(data)
+        try:
+            self._bound_before_login()
+            while self.state != states.CLOSED:
+                event = self._next()
+                if event is None:
+                    return
+                yield event
+        except ProtocolError:
+            self.state = states.CLOSED
+            raise
+
+    def accept_login(self) -> bytes:
+        """Return the bytes that tell the peer he is in."""
+        self._move("accept")
+        return framing.sasl_frame(framing.COMPLETE)
+
+    def refuse_login(self, reason: str = "") -> bytes:
+        """Return the bytes that tell the peer he is not; then close."""
+        self._move("refuse")
+        text = f"{sasl.REFUSED}: {reason}" if reason else sasl.REFUSED
+        return framing.sasl_frame(framing.BAD, text.encode())
+
+    def farewell(self, reason: str) -> bytes:
+        """Return the last words before closing, if the peer can still read any."""
+        was, self.state = self.state, states.CLOSED
+        if was in states.NEGOTIATING:
+            return framing.sasl_frame(framing.ERROR, reason.encode())
+        return b""
+
+    def reply(self, call: CallReceived, reply: Reply) -> list[bytes | bytearray]:
+        """Return the buffers of the reply, to be sent in order."""
+        body = calls.encode_reply(call.name, reply, sequence=call.sequence)
+        return [framing.length_prefix(len(body)), body]
+
+    def fault(self, call: CallReceived, message: str) -> list[bytes | bytearray]:
+        """Return the buffers of an INTERNAL_ERROR answer."""
+        body = calls.encode_fault(
+            call.name, message, kind=calls.INTERNAL_ERROR, sequence=call.sequence
+        )
+        return [framing.length_prefix(len(body)), body]
+
+    def _bound_before_login(self) -> None:
+        early = self.state in states.NEGOTIATING
+        if early and len(self._frames) > 4 * framing.MAX_SASL_PAYLOAD:
+            raise LimitExceeded("too many bytes were sent before the login")
+
+    def _move(self, event: str) -> None:
+        self.state = states.NEGOTIATION.after(self.state, event)
+
+    def _next(self) -> Event | None:
+        if self.state == states.OPEN:
+            message = self._frames.next_message()
+            return None if message is None else _call(message)
+        if self.state == states.JUDGING:
+            return None
+        frame = self._frames.next_sasl()
+        return None if frame is None else self._negotiate(frame)
+
+    def _negotiate(self, frame: framing.SaslFrame) -> Event | None:
+        if frame.status in {framing.BAD, framing.ERROR}:
+            raise ProtocolError("the peer gave up the login")
+        if self.state == states.FRESH:
+            if frame.status != framing.START or frame.payload != sasl.MECHANISM:
+                raise ProtocolError(
+                    "only the SASL mechanism PLAIN is offered",
+                    hint="log in with user name and password, or a token as password",
+                )
+            self._move("start")
+            return self._next()
+        if frame.status not in {framing.OK, framing.COMPLETE}:
+            raise ProtocolError("a PLAIN response was expected")
+        credentials = sasl.parse_plain(frame.payload)
+        self._move("respond")
+        return LoginRequested(credentials)
+
+
+def _call(message: bytes) -> Event:
+    reader = Reader(message)
+    envelope = calls.read_envelope(reader)
+    if envelope.kind != calls.CALL:
+        raise ProtocolError(f"a client may only call, not send kind {envelope.kind}")
+    if envelope.name not in calls.REQUESTS:
+        reason = f"Invalid method name: '{envelope.name}'"
+        return _refused(envelope, reason, calls.UNKNOWN_METHOD)
+    try:
+        request = calls.decode_request(envelope, reader)
+    except MessageError as error:
+        return _refused(envelope, error.message, calls.PROTOCOL_ERROR)
+    return CallReceived(envelope.name, envelope.sequence, request)
+
+
+def _refused(envelope: calls.Envelope, reason: str, kind: int) -> CallRefused:
+    body = calls.encode_fault(
+        envelope.name, reason, kind=kind, sequence=envelope.sequence
+    )
+    return CallRefused(
+        envelope.name, reason, framing.length_prefix(len(body)) + bytes(body)
+    )

@@ -1,0 +1,86 @@
+"""Row sets written, cut and read; the public bindings are the oracle."""
+
+from __future__ import annotations
+
+import pytest
+from TCLIService import ttypes
+from thrift.protocol.TBinaryProtocol import TBinaryProtocol
+from thrift.transport.TTransport import TMemoryBuffer
+
+from gateway.hs2 import calls, messages, rowset
+from gateway.hs2.values import TypeId
+
+TYPES = (
+    TypeId.BOOLEAN,
+    TypeId.TINYINT,
+    TypeId.SMALLINT,
+    TypeId.INT,
+    TypeId.BIGINT,
+    TypeId.DOUBLE,
+    TypeId.STRING,
+    TypeId.BINARY,
+)
+ROWS = [
+    (True, -1, 300, 70000, 2**62, 0.1, "ü", b"\xff\x00"),
+    *[(None,) * 8] * 8,
+    (False, 127, -5, 0, -(2**63), -0.0, "", b""),
+]
+
+
+def parse(data: bytes):
+    value = ttypes.TRowSet()
+    value.read(TBinaryProtocol(TMemoryBuffer(data)))
+    return value
+
+
+def test_the_public_bindings_read_our_row_sets():
+    parsed = parse(rowset.encode_row_set(TYPES, ROWS))
+    assert parsed.rows == []
+    names = [
+        "boolVal", "byteVal", "i16Val", "i32Val", "i64Val", "doubleVal",
+        "stringVal", "binaryVal",
+    ]  # fmt: skip
+    for index, (name, column) in enumerate(zip(names, parsed.columns, strict=True)):
+        got = getattr(column, name)
+        assert got.values[0] == ROWS[0][index]
+        assert got.values[9] == ROWS[9][index]
+        assert got.nulls == b"\xfe\x01"
+
+
+def test_reading_gives_back_what_was_written():
+    data = rowset.encode_row_set(TYPES, ROWS)
+    columns = rowset.decode_row_set(data)
+    assert list(zip(*columns, strict=True)) == ROWS
+    assert rowset.count_rows(data) == 10
+
+
+def test_an_empty_row_set_keeps_its_columns():
+    data = rowset.encode_row_set(TYPES, [])
+    assert len(parse(data).columns) == 8
+    assert rowset.count_rows(data) == 0
+    assert rowset.decode_row_set(data) == [[]] * 8
+
+
+@pytest.mark.parametrize("body", [b"", b"\x0a\x00\x01" + b"\0" * 9])
+def test_a_row_set_without_columns_has_no_rows(body):
+    assert rowset.count_rows(body) == 0
+    assert rowset.decode_row_set(body) == []
+
+
+def test_a_fetch_reply_is_cut_without_touching_its_rows():
+    data = rowset.encode_row_set(TYPES, ROWS)
+    reply = messages.FetchResultsReply(has_more_rows=True, results=data)
+    frame = bytes(calls.encode_reply("FetchResults", reply, sequence=9))
+    cut = rowset.cut_fetch_reply(frame, sequence=9)
+    assert cut.row_set == data
+    assert cut.has_more_rows
+    assert cut.status.code == 0
+
+
+def test_a_failed_fetch_has_a_status_and_no_rows():
+    from gateway.hs2.values import failure
+
+    reply = messages.FetchResultsReply(status=failure("gone"))
+    frame = bytes(calls.encode_reply("FetchResults", reply, sequence=9))
+    cut = rowset.cut_fetch_reply(frame, sequence=9)
+    assert (cut.status.message, cut.row_set) == ("gone", b"")
