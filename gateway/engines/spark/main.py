@@ -60,7 +60,11 @@ def spark_settings(start: EngineStart) -> Mapping[str, str]:
         "spark.app.name": "sluice-engine",
         "spark.driver.memory": start.memory,
         "spark.driver.extraClassPath": os.pathsep.join(start.jars),
-        "spark.driver.extraJavaOptions": start.java_options,
+        # Hive makes a fresh configuration for the authenticator: it sees only this.
+        "spark.driver.extraJavaOptions": (
+            f"{start.java_options} -Dhive.server2.custom.authentication.class="
+            f"{ENGINE_CLASS}.SecretAuthenticator"
+        ),
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.local.dir": str(start.run_dir / "tmp"),
@@ -110,9 +114,6 @@ def _thrift_settings() -> Mapping[str, str]:
         "hive.server2.thrift.bind.host": "127.0.0.1",
         "hive.server2.transport.mode": "binary",
         "hive.server2.authentication": "CUSTOM",
-        "hive.server2.custom.authentication.class": (
-            f"{ENGINE_CLASS}.SecretAuthenticator"
-        ),
         "hive.server2.enable.doAs": "true",
         "hive.server2.allow.user.substitution": "false",
         "hive.server2.logging.operation.enabled": "false",
@@ -168,7 +169,8 @@ def main(arguments: list[str]) -> int:
     spark = start_spark(start)
     port = start_thrift_server(spark)
     sys.stdout.write(
-        json.dumps({"ready": port, "seconds": round(time.monotonic() - began, 1)}) + "\n"
+        json.dumps({"ready": port, "seconds": round(time.monotonic() - began, 1)})
+        + "\n"
     )
     sys.stdout.flush()
     jvm_process: Any = spark.sparkContext._gateway.proc  # type: ignore[union-attr]

@@ -11,7 +11,7 @@ final class Denied extends RuntimeException implements SparkThrowable {
   private final String sqlState;
 
   private Denied(String errorClass, String sqlState, String message) {
-    super("[" + errorClass + "] " + message + " SQLSTATE: " + sqlState);
+    super(message);
     this.errorClass = errorClass;
     this.sqlState = sqlState;
   }
@@ -67,6 +67,7 @@ final class Denied extends RuntimeException implements SparkThrowable {
     return new QueryContext[0];
   }
 
+  /** The Thrift Server puts the error class before this. */
   @Override
   public String toString() {
     return getMessage();

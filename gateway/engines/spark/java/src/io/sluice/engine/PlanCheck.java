@@ -9,6 +9,8 @@ import org.apache.spark.sql.catalyst.expressions.RuntimeReplaceable;
 import org.apache.spark.sql.catalyst.expressions.objects.Invoke;
 import org.apache.spark.sql.catalyst.expressions.objects.StaticInvoke;
 import org.apache.spark.sql.catalyst.plans.logical.Command;
+import org.apache.spark.sql.catalyst.plans.logical.DeserializeToObject;
+import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.CommandResult;
 import org.apache.spark.sql.execution.command.SetCommand;
@@ -47,6 +49,9 @@ final class PlanCheck extends PlanWalk {
     if (node instanceof CommandResult) {
       return false; // Holds rows of a command that was checked before it ran.
     }
+    if (isDecoder(node)) {
+      return false;
+    }
     if (node instanceof LogicalRelation relation) {
       requireReadable(relation);
       return false;
@@ -58,6 +63,13 @@ final class PlanCheck extends PlanWalk {
       throw ParsedCheck.refused(node);
     }
     return true;
+  }
+
+  /** Spark turns result rows into objects through a plan over a relation without rows. */
+  private static boolean isDecoder(LogicalPlan node) {
+    return node instanceof DeserializeToObject decoder
+        && decoder.child() instanceof LocalRelation relation
+        && relation.data().isEmpty();
   }
 
   private static boolean enterCommand(LogicalPlan node) {
@@ -101,7 +113,9 @@ final class PlanCheck extends PlanWalk {
   private static void requireData(Expression expression) {
     if (expression instanceof AttributeReference column) {
       Metadata metadata = column.metadata();
-      if (metadata.contains("__metadata_col") || metadata.contains("__file_source_metadata_col")) {
+      boolean isSparkMetadata =
+          metadata.contains("__metadata_col") && !column.name().startsWith("_hoodie_");
+      if (isSparkMetadata || metadata.contains("__file_source_metadata_col")) {
         throw Denied.forbidden("Column " + column.name() + " is not open to SQL users.");
       }
     }
