@@ -6,6 +6,7 @@ so the history can neither miss a move nor invent one.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from django.db import models, transaction
@@ -51,3 +52,59 @@ def advance(
     row.state = after
     for name, value in changes.items():
         setattr(row, name, value)
+
+
+def advance_all(
+    rows: Sequence[Any],
+    event: str,
+    *,
+    actor: str = "",
+    reason: str = "",
+    **changes: object,
+) -> None:
+    """`advance()` for many rows of one model in one state: all of them or none.
+
+    Two statements however many rows there are. Raises as `advance()` does.
+    """
+    if not rows:
+        return
+    first = rows[0]
+    before, after = first.state, first.transitions.after(first.state, event)
+    with transaction.atomic():
+        model: type[models.Model] = type(first)
+        won = model._default_manager.filter(
+            pk__in=[row.pk for row in rows], state=before
+        ).update(state=after, **changes)
+        if won != len(rows):
+            raise StaleState(
+                f"{len(rows) - won} of {len(rows)} rows are no longer {before}",
+                hint="read them again and decide anew",
+                facts={"event": event},
+            )
+        record_moves(rows, event, before=before, actor=actor, reason=reason)
+    for row in rows:
+        row.state = after
+        for name, value in changes.items():
+            setattr(row, name, value)
+
+
+def record_moves(
+    rows: Sequence[Any], event: str, *, before: str, actor: str = "", reason: str = ""
+) -> None:
+    """Event rows for rows that were just moved, or created, along one arrow."""
+    relation = type(rows[0]).events.rel
+    model, field = relation.related_model, relation.field.name
+    model._default_manager.bulk_create(
+        [
+            model(
+                **{field: row},
+                event=event,
+                before=before,
+                after=row.transitions.after(before, event),
+                actor=actor,
+                reason=reason,
+            )
+            for row in rows
+        ],
+        batch_size=1000,
+    )

@@ -1,0 +1,162 @@
+"""A table on its way: moves of its onboarding row, and what the lake table shows.
+
+Every move goes through `move()`, so that the state a person sees on the table is
+the state of the row. It must not know reports or drivers.
+"""
+
+from __future__ import annotations
+
+from django.db import transaction
+
+from catalog.models import Table
+from core.advance import advance
+from core.errors import InvalidRequest, SluiceError
+from core.models import Job
+from ingest.kinds import LOADS, RESYNC, ROUND, SNAPSHOT
+from ingest.models import TableOnboarding
+from ingest.planning.plan import TablePlan, plan_from_json
+from ingest.states import (
+    APPROVED,
+    CATCHING_UP,
+    FAILED,
+    LIVE,
+    LOADED,
+    NEEDS_RESYNC,
+    ONBOARDING,
+    PAUSED,
+    RESYNCING,
+    RETIRED,
+    SNAPSHOTTING,
+)
+
+# Where a pause or a failure goes on later, by the state it happened in.
+RESUME = {
+    APPROVED: "resume_approved",
+    SNAPSHOTTING: "resume_snapshot",
+    CATCHING_UP: "resume_catch_up",
+    LIVE: "resume_catch_up",
+    NEEDS_RESYNC: "resume_catch_up",
+    RESYNCING: "resume_resync",
+}
+_RUNS_IN = {
+    SNAPSHOT: frozenset({APPROVED, SNAPSHOTTING}),
+    RESYNC: frozenset({RESYNCING}),
+    ROUND: LOADED,
+}
+
+
+def feed_of(table_id: int) -> TableOnboarding | None:
+    """The onboarding that carries this lake table now, if one does."""
+    return (
+        TableOnboarding.objects.filter(lake_table_id=table_id)
+        .exclude(state=RETIRED)
+        .select_related(
+            "lake_table__database__datasource", "source_table__database__datasource"
+        )
+        .order_by("-id")
+        .first()
+    )
+
+
+def lock_feed(job: Job) -> TableOnboarding | None:
+    """The row a job works for, locked: moves of one table never overlap."""
+    found = feed_of(int(job.payload["table"]))
+    if found is None:
+        return None
+    state = (
+        TableOnboarding.objects.select_for_update()
+        .filter(pk=found.pk)
+        .values_list("state", flat=True)
+        .get()
+    )
+    if state != found.state:
+        found.refresh_from_db(fields=["state", "resume_event", "position", "load_epoch"])
+    return found
+
+
+def move(
+    feed: TableOnboarding,
+    event: str,
+    *,
+    reason: str = "",
+    actor: str = "",
+    **changes: object,
+) -> None:
+    """Advance the row and show its new state on the lake table, together."""
+    with transaction.atomic():
+        advance(
+            feed, event, actor=actor, reason=reason, status_reason=reason, **changes
+        )
+        show(feed)
+
+
+def stop(feed: TableOnboarding, event: str, *, reason: str, actor: str = "") -> None:
+    """Pause or fail, remembering where it goes on. A stopped row only says why."""
+    if not ONBOARDING.is_legal(feed.state, event):
+        say(feed, reason)
+        return
+    resume = RESUME.get(feed.state, feed.resume_event)
+    move(feed, event, reason=reason, actor=actor, resume_event=resume, due_at=None)
+
+
+def say(feed: TableOnboarding, reason: str) -> None:
+    """Change only the sentence that people see."""
+    if feed.status_reason != reason:
+        TableOnboarding.objects.filter(pk=feed.pk).update(status_reason=reason)
+        feed.status_reason = reason
+        show(feed)
+
+
+def show(feed: TableOnboarding, **changes: object) -> None:
+    """Copy state and reason to the lake table; `changes` are further columns."""
+    if feed.lake_table_id is None:
+        return
+    Table.objects.filter(pk=feed.lake_table_id).update(
+        status=feed.state, status_reason=feed.status_reason, **changes
+    )
+
+
+def why_refused(job: Job, feed: TableOnboarding | None) -> SluiceError | None:
+    """Why this job can no longer run, or None. Asked right before each attempt."""
+    if feed is None:
+        return InvalidRequest(
+            f"{job.subject} is no longer onboarded",
+            code="not_onboarded",
+            hint="onboard the table again if it shall be carried",
+        )
+    expected = _RUNS_IN.get(job.kind)
+    if expected is not None and feed.state not in expected:
+        return InvalidRequest(
+            f"{job.subject} is {feed.state}: a {job.kind} does not run now",
+            code="not_now",
+            hint="resume the table first" if feed.state in {PAUSED, FAILED} else "",
+        )
+    if job.kind in LOADS:
+        return source_changed(feed, plan_from_json(feed.plan))
+    return None
+
+
+def source_changed(feed: TableOnboarding, plan: TablePlan) -> SluiceError | None:
+    """Whether the source table is still what the plan was made for."""
+    source = feed.source_table
+    if source.status == "DROPPED":
+        return InvalidRequest(
+            f"{plan.source} was dropped at the source after the plan was made",
+            code="source_dropped",
+            hint="remove its onboarding, or restore the table and discover again",
+        )
+    if plan.fingerprint and source.schema_fingerprint != plan.fingerprint:
+        return InvalidRequest(
+            f"{plan.source} was altered at the source after the plan was made; "
+            "nothing was written",
+            code="source_altered",
+            hint="remove this onboarding and onboard the table again: the new plan "
+            "shows its present columns",
+        )
+    return None
+
+
+def note_claimed(job: Job, feed: TableOnboarding) -> None:
+    """A load that may run now shows as one."""
+    if job.kind == SNAPSHOT and feed.state == APPROVED:
+        move(feed, "start_snapshot")

@@ -1,0 +1,40 @@
+"""The kinds of ingestion jobs: their lane, their leases, how many run at once. Values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from ingest.lake.fence import Scope
+
+SNAPSHOT: Final = "snapshot"
+RESYNC: Final = "resync"
+ROUND: Final = "round"
+COMPACT: Final = "compact"
+REMOVE: Final = "remove"
+
+
+@dataclass(frozen=True, slots=True)
+class JobKind:
+    """scopes: the leases it takes, in this order; the first one is its key."""
+
+    name: str
+    lane: str
+    scopes: tuple[Scope, ...]
+    max_attempts: int = 4
+
+
+KINDS: Final = {
+    kind.name: kind
+    for kind in (
+        JobKind(SNAPSHOT, "snapshot", ("write",)),
+        # replaces every file group, so nothing may compact them meanwhile
+        JobKind(RESYNC, "snapshot", ("write", "service")),
+        JobKind(ROUND, "apply", ("write",), max_attempts=3),
+        JobKind(COMPACT, "maintenance", ("service",)),
+    )
+}
+LOADS: Final = frozenset({SNAPSHOT, RESYNC})
+
+# How many specs of a lane a driver holds at once; the rest stays QUEUED and says so.
+LANE_LIMITS: Final = {"apply": 3, "snapshot": 2, "maintenance": 1}

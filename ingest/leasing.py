@@ -1,0 +1,71 @@
+"""Taking a table: its leases in order, then the fences in the lake.
+
+A lease says who should write, the fence makes it true. It must not know what the
+job does with the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+
+from django.conf import settings
+from django.db.models.functions import Now
+
+from core.leases import Held, next_token, take_lease
+from core.models import Lease
+from ingest.contract import FenceSpec
+from ingest.lake.fence import Scope, fence_path, raise_fence
+
+WRITE: Scope = "write"
+SERVICE: Scope = "service"
+
+
+def lease_name(table_id: int, scope: Scope) -> str:
+    return f"table:{table_id}:{scope}"
+
+
+def take_table(
+    table_id: int, scopes: Sequence[Scope], *, owner: str
+) -> list[FenceSpec] | None:
+    """Fences raised to our tokens, one per scope; None when a lease is not free.
+
+    `scopes` come in the order write, service, which everybody keeps. A lease that
+    was taken before another one was refused ends by itself.
+    """
+    fences = []
+    for scope in scopes:
+        held = take_lease(
+            lease_name(table_id, scope),
+            owner=owner,
+            seconds=settings.SLUICE_LEASE_SECONDS,
+        )
+        if held is None:
+            return None
+        fences.append(_raise(table_id, scope, held))
+    return fences
+
+
+def _raise(table_id: int, scope: Scope, held: Held) -> FenceSpec:
+    path = fence_path(settings.SLUICE_LAKE_URI, table_id, scope)
+    raise_fence(path, held.token)
+    return FenceSpec(path=str(path), token=held.token)
+
+
+def renew(owners: Iterable[str]) -> None:
+    """All leases of these owners that have not ended yet, in one statement."""
+    Lease.objects.filter(owner__in=list(owners), expires_at__gt=Now()).update(
+        expires_at=Now() + timedelta(seconds=settings.SLUICE_LEASE_SECONDS)
+    )
+
+
+def release(owner: str) -> None:
+    """Give everything back that this owner still holds."""
+    Lease.objects.filter(owner=owner).update(owner="", expires_at=None)
+
+
+def shut_out(table_id: int, scopes: Sequence[Scope]) -> None:
+    """Raise the fences without an owner: whoever wrote until now cannot commit."""
+    for scope in scopes:
+        token = next_token(lease_name(table_id, scope))
+        raise_fence(fence_path(settings.SLUICE_LAKE_URI, table_id, scope), token)

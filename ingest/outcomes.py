@@ -1,0 +1,223 @@
+"""What the end of a job means for its table. Called inside the transaction of the end.
+
+Knows facts of reports and rows; decides nothing about leases or attempts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from django.db.models.functions import Now
+
+from core.clock import SystemClock
+from core.errors import SluiceError
+from core.models import Job
+from ingest import feeds, upkeep
+from ingest.backoff import wait_after
+from ingest.jobrows import move_job
+from ingest.kinds import COMPACT, LOADS, RESYNC, ROUND
+from ingest.models import TableOnboarding
+from ingest.planning.plan import ApplyChanges, plan_from_json
+from ingest.states import (
+    CATCHING_UP,
+    LIVE,
+    LOADED,
+    PAUSED,
+    RESYNCING,
+    SNAPSHOTTING,
+)
+
+
+def apply_success(job: Job, feed: TableOnboarding | None, facts: Mapping[str, Any]) -> None:
+    """Advance the table by what has been committed."""
+    table_id = int(job.payload["table"])
+    if job.kind == COMPACT:
+        upkeep.complete(table_id, [str(i) for i in facts.get("instants", ())])
+    elif feed is not None and job.kind in LOADS:
+        _loaded(feed, facts)
+    elif feed is not None and job.kind == ROUND:
+        _round_done(job, feed, facts)
+    if "pending_compactions" in facts:
+        upkeep.mirror(table_id, [str(i) for i in facts["pending_compactions"]])
+
+
+def _loaded(feed: TableOnboarding, facts: Mapping[str, Any]) -> None:
+    bound = str(facts.get("bound") or "")
+    is_continuous = feed.capture != "snapshot"
+    changes: dict[str, Any] = {
+        "bound": bound,
+        "position": bound,
+        "consistency": str(facts.get("consistency") or ""),
+        "failures": 0,
+    }
+    now = SystemClock().now()
+    if feed.state in {SNAPSHOTTING, RESYNCING}:
+        due = now if is_continuous else None
+        feeds.move(feed, "load", due_at=due, **changes)
+        if not is_continuous:
+            feeds.move(feed, "catch_up", reason=_how_consistent(feed))
+    else:
+        # it was committed while somebody paused it: it goes on behind the load
+        _set(feed, resume_event="resume_catch_up", **changes)
+    feeds.show(
+        feed,
+        is_queryable=True,
+        caught_up_at=now,
+        **_commit(feed, facts, position=bound, epoch=feed.load_epoch),
+    )
+
+
+def _how_consistent(feed: TableOnboarding) -> str:
+    if feed.consistency != "per_chunk":
+        return ""
+    return (
+        "loaded over several attempts, so its chunks show the source at different "
+        "moments; re-sync for one consistent moment"
+    )
+
+
+def _round_done(job: Job, feed: TableOnboarding, facts: Mapping[str, Any]) -> None:
+    position = str((facts.get("position") or {}).get("to") or feed.position)
+    is_more = bool(facts.get("more"))
+    now = SystemClock().now()
+    due = now if is_more else next_round(feed, job)
+    reason = _held_back_text(facts)
+    if feed.state == CATCHING_UP and not is_more:
+        feeds.move(
+            feed, "catch_up", reason=reason, position=position, failures=0, due_at=due
+        )
+    else:
+        is_moving = feed.state in LOADED
+        _set(feed, position=position, failures=0, due_at=due if is_moving else None)
+        if is_moving:
+            feeds.say(feed, reason)
+    changes: dict[str, Any] = {}
+    if not is_more:
+        changes["caught_up_at"] = now - _behind(job, feed, facts)
+    if facts.get("instant"):
+        changes |= _commit(feed, facts, position=position, epoch=facts.get("epoch"))
+    feeds.show(feed, **changes)
+
+
+def _behind(job: Job, feed: TableOnboarding, facts: Mapping[str, Any]) -> timedelta:
+    """How old the upper bound of the round is by now."""
+    step: ApplyChanges = plan_from_json(feed.plan).step(ApplyChanges)
+    lag = step.lag_seconds
+    if held := facts.get("held_back"):
+        lag = max(lag, float(held.get("age_seconds") or 0))
+    ran = SystemClock().now() - job.started_at if job.started_at else timedelta()
+    return timedelta(seconds=lag) + ran
+
+
+def next_round(feed: TableOnboarding, job: Job) -> Any:
+    """Due `every_seconds` after this round was asked for, never in the past."""
+    if feed.every_seconds is None:
+        return None
+    now = SystemClock().now()
+    began = job.queued_at or now
+    return max(now, began + timedelta(seconds=feed.every_seconds))
+
+
+def _held_back_text(facts: Mapping[str, Any]) -> str:
+    said = []
+    if held := facts.get("held_back"):
+        said.append(
+            f"held back by the open transaction of process {held.get('pid')}, "
+            f"{float(held.get('age_seconds') or 0):.0f} s old"
+        )
+    if nulls := facts.get("null_cursors"):
+        said.append(f"{nulls} rows have no cursor value and are not followed")
+    return "; ".join(said)
+
+
+def _commit(
+    feed: TableOnboarding, facts: Mapping[str, Any], *, position: str, epoch: Any
+) -> dict[str, Any]:
+    return {
+        "last_commit_instant": str(facts.get("instant") or ""),
+        "last_commit_position": {"to": position},
+        "last_commit_epoch": epoch,
+        "last_commit_at": Now(),
+    }
+
+
+def _set(feed: TableOnboarding, **changes: Any) -> None:
+    TableOnboarding.objects.filter(pk=feed.pk).update(**changes)
+    for name, value in changes.items():
+        setattr(feed, name, value)
+
+
+# --------------------------------------------------------------- other endings
+
+
+def fail(job: Job, feed: TableOnboarding | None, error: SluiceError) -> None:
+    """End the job FAILED. A round's transient trouble never stops its table."""
+    _end_failed(job, "fail", error)
+    if job.kind == COMPACT:
+        upkeep.fail(int(job.payload["table"]), job.payload.get("instants", []), error)
+        return
+    if feed is None:
+        return
+    if job.kind == ROUND and error.default_code == "transient":
+        failures = feed.failures + 1
+        wait = max(wait_after(failures + 2), feed.every_seconds or 0)
+        _set(
+            feed,
+            failures=failures,
+            due_at=SystemClock().now() + timedelta(seconds=wait),
+        )
+        reason = f"{error.message}; next try in {wait:.0f} s"
+        if feed.state == LIVE:
+            feeds.move(feed, "fall_behind", reason=reason)
+        else:
+            feeds.say(feed, reason)
+        return
+    feeds.stop(feed, "fail", reason=str(error))
+
+
+def note_retry(job: Job) -> None:
+    if job.kind == COMPACT:
+        upkeep.roll_back(int(job.payload["table"]), job.payload.get("instants", []))
+
+
+def note_cancelled(job: Job, feed: TableOnboarding | None, *, actor: str) -> None:
+    """Somebody stopped the job: a load's table pauses, a round comes again later."""
+    if job.kind == COMPACT:
+        upkeep.roll_back(int(job.payload["table"]), job.payload.get("instants", []))
+        return
+    if feed is None or feed.state == PAUSED:
+        return
+    if job.kind == ROUND:
+        if feed.state in LOADED:
+            _set(feed, due_at=next_round(feed, job))
+        return
+    by = f" by {actor}" if actor else ""
+    was_resync = job.kind == RESYNC
+    feeds.stop(feed, "pause", reason=f"its {job.kind} was cancelled{by}", actor=actor)
+    if was_resync and feed.state == PAUSED:
+        # the old copy and its position are untouched, so that is where it goes on
+        _set(feed, resume_event="resume_catch_up")
+
+
+def reject(job: Job, feed: TableOnboarding | None, error: SluiceError) -> None:
+    """It cannot run any more: nothing was attempted."""
+    if error.code == "not_now":
+        move_job(job, "cancel", reason=error.message, finished_at=SystemClock().now())
+        return
+    _end_failed(job, "reject", error)
+    if feed is not None:
+        feeds.stop(feed, "fail", reason=str(error))
+
+
+def _end_failed(job: Job, event: str, error: SluiceError) -> None:
+    move_job(
+        job,
+        event,
+        reason=error.message,
+        finished_at=SystemClock().now(),
+        error_code=error.code,
+        error_message=error.message,
+        error_hint=error.hint,
+    )

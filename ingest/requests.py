@@ -1,0 +1,194 @@
+"""The body of `POST /onboardings` as a checked value; each mistake has its pointer.
+
+What later releases bring is told apart from what is wrong. Knows no rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, NoReturn, cast
+
+from core.errors import InvalidRequest
+from ingest.planning.facts import ROW_HASH, Capture, Choices
+
+_FIELDS = frozenset(
+    {
+        "datasource", "include", "exclude", "capture", "schedule", "target_database",
+        "tables", "dry_run", "approve",
+    }
+)  # fmt: skip
+_TABLE_FIELDS = frozenset(
+    {"record_key", "cursor", "partition_by", "buckets", "exclude_columns"}
+)
+_LATER_CAPTURES = frozenset({"log"})
+MIN_SECONDS, MAX_SECONDS = 1, 31 * 24 * 3600
+
+
+@dataclass(frozen=True, slots=True)
+class OnboardingRequest:
+    """What somebody asks for. `every_seconds` None = rounds by hand."""
+
+    datasource: str
+    include: tuple[str, ...]
+    exclude: tuple[str, ...] = ()
+    capture: Capture = "timestamp"
+    every_seconds: int | None = None
+    target_database: str | None = None
+    tables: Mapping[str, Choices] = field(default_factory=dict)
+    dry_run: bool = False
+    approve: bool = False
+
+    def to_data(self) -> dict[str, Any]:
+        """What is stored on the row, for people to look at."""
+        return {
+            "datasource": self.datasource,
+            "include": list(self.include),
+            "exclude": list(self.exclude),
+            "capture": self.capture,
+            "schedule": {"every_seconds": self.every_seconds}
+            if self.every_seconds
+            else None,
+            "target_database": self.target_database,
+        }
+
+
+def parse_request(data: Any) -> OnboardingRequest:
+    """InvalidRequest with code `not_yet` for later releases' values."""
+    body = _mapping(data, "")
+    _known(body, _FIELDS, "")
+    return OnboardingRequest(
+        datasource=_text(body, "datasource"),
+        include=_texts(body.get("include"), "/include", at_least=1),
+        exclude=_texts(body.get("exclude") or [], "/exclude"),
+        capture=_capture(body.get("capture", "timestamp")),
+        every_seconds=_schedule(body.get("schedule")),
+        target_database=_target(body.get("target_database")),
+        tables={
+            name: _choices(value, name)
+            for name, value in _mapping(body.get("tables") or {}, "/tables").items()
+        },
+        dry_run=_flag(body, "dry_run"),
+        approve=_flag(body, "approve"),
+    )
+
+
+def refuse(pointer: str, detail: str, *, code: str = "invalid_request") -> NoReturn:
+    raise InvalidRequest(
+        detail, code=code, facts={"errors": [{"pointer": pointer, "detail": detail}]}
+    )
+
+
+def not_yet(what: str, *, hint: str = "") -> InvalidRequest:
+    """For REST this is 501 `not_yet`."""
+    return InvalidRequest(
+        f"{what} comes with a later release", code="not_yet", hint=hint
+    )
+
+
+def _capture(value: Any) -> Capture:
+    if value in _LATER_CAPTURES:
+        raise not_yet(f"capture '{value}'", hint="use 'timestamp' or 'snapshot'")
+    if value not in {"snapshot", "timestamp"}:
+        refuse("/capture", f"'{value}' is no capture: use 'snapshot' or 'timestamp'")
+    return cast(Capture, value)
+
+
+def _schedule(value: Any) -> int | None:
+    if value is None:
+        return None
+    schedule = _mapping(value, "/schedule")
+    if "cron" in schedule:
+        raise not_yet("a cron schedule", hint='use {"every_seconds": …}')
+    _known(schedule, frozenset({"every_seconds"}), "/schedule")
+    seconds = schedule.get("every_seconds")
+    is_number = isinstance(seconds, int) and not isinstance(seconds, bool)
+    if not is_number or not MIN_SECONDS <= cast(int, seconds) <= MAX_SECONDS:
+        refuse(
+            "/schedule/every_seconds",
+            f"every_seconds must be a whole number from {MIN_SECONDS} to {MAX_SECONDS}",
+        )
+    return cast(int, seconds)
+
+
+def _target(value: Any) -> str | None:
+    if value is None:
+        return None
+    if not isinstance(value, str) or not value.strip():
+        refuse("/target_database", "target_database must be a name")
+    return cast(str, value)
+
+
+def _choices(value: Any, table: str) -> Choices:
+    at = f"/tables/{escape(table)}"
+    data = _mapping(value, at)
+    _known(data, _TABLE_FIELDS, at)
+    key = data.get("record_key")
+    cursor, buckets = data.get("cursor"), data.get("buckets")
+    if cursor is not None and not isinstance(cursor, str):
+        refuse(f"{at}/cursor", "cursor must be the name of a column")
+    if buckets is not None and (not isinstance(buckets, int) or buckets is True):
+        refuse(f"{at}/buckets", "buckets must be a whole number")
+    return Choices(
+        record_key=_key(key, f"{at}/record_key"),
+        cursor=cursor,
+        partition_by=_texts(data.get("partition_by") or [], f"{at}/partition_by"),
+        buckets=buckets,
+        exclude_columns=_texts(
+            data.get("exclude_columns") or [], f"{at}/exclude_columns"
+        ),
+    )
+
+
+def _key(value: Any, at: str) -> tuple[str, ...] | Literal["row_hash"] | None:
+    if value is None:
+        return None
+    if value == ROW_HASH:
+        return ROW_HASH
+    if isinstance(value, str):
+        refuse(at, 'record_key must be a list of columns, "row_hash" or null')
+    return _texts(value, at, at_least=1)
+
+
+def escape(part: str) -> str:
+    """One part of a JSON pointer."""
+    return part.replace("~", "~0").replace("/", "~1")
+
+
+def _mapping(value: Any, at: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        refuse(at, "expected an object")
+    return value
+
+
+def _known(data: Mapping[str, Any], fields: frozenset[str], at: str) -> None:
+    for name in data:
+        if name not in fields:
+            refuse(
+                f"{at}/{escape(name)}",
+                f"unknown field '{name}'; known: {', '.join(sorted(fields))}",
+                code="unknown_field",
+            )
+
+
+def _text(body: Mapping[str, Any], name: str) -> str:
+    value = body.get(name)
+    if not isinstance(value, str) or not value:
+        refuse(f"/{name}", f"'{name}' is missing")
+    return cast(str, value)
+
+
+def _texts(value: Any, at: str, *, at_least: int = 0) -> tuple[str, ...]:
+    if not isinstance(value, list) or len(value) < at_least:
+        refuse(at, "expected a list of names" + (", not empty" if at_least else ""))
+    for index, item in enumerate(value):
+        if not isinstance(item, str) or not item:
+            refuse(f"{at}/{index}", "expected a name")
+    return tuple(value)
+
+
+def _flag(body: Mapping[str, Any], name: str) -> bool:
+    value = body.get(name, False)
+    if not isinstance(value, bool):
+        refuse(f"/{name}", f"'{name}' must be true or false")
+    return value

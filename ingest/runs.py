@@ -1,0 +1,314 @@
+"""The life of an ingestion job: start → claim → hand over → finish.
+
+The job row is the truth; whoever calls these functions may die between any two of
+them. Knows rows, leases and specs. Must not know Spark, pipes or REST: the driver
+host (`ingest.launch`) carries specs to a driver and brings reports back, and what
+an ending means for the table is decided in `ingest.outcomes`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from django.db import IntegrityError, transaction
+from django.db.models import Count, Q, QuerySet
+from django.db.models.functions import Now
+
+from catalog.models import Table
+from core.advance import record_moves
+from core.clock import SystemClock
+from core.errors import InvalidRequest, SluiceError, StaleState, TerminalError
+from core.errors import TransientError
+from core.jobs import ACTIVE, CANCELLING, LAUNCHING, PLANNED, QUEUED, UNKNOWN, WAITING
+from core.models import Job
+from ingest import epochs, feeds, leasing, outcomes, specs, upkeep
+from ingest.backoff import wait_after
+from ingest.contract import JobReport, JobSpec, encode, spec_from
+from ingest.dispatch import ring
+from ingest.jobrows import move_job
+from ingest.kinds import COMPACT, KINDS, LANE_LIMITS, ROUND
+from ingest.models import DriverBoot, TableOnboarding
+
+BOOT_SILENT_SECONDS = 10
+DEATHS_BEFORE_ISOLATION = 2
+
+# ------------------------------------------------------------------------- start
+
+
+def start_load(
+    feed: TableOnboarding, kind: str, *, actor: str, restart: bool = False
+) -> Job:
+    """Queue the load (snapshot or resync) of an approved table."""
+    return start_jobs([new_job(feed, kind, actor=actor, restart=restart)])[0]
+
+
+def start_round(feed: TableOnboarding, *, actor: str) -> Job:
+    """Queue one round of timestamp capture; one that waits already is returned."""
+    return start_jobs([new_job(feed, ROUND, actor=actor)])[0]
+
+
+def start_compaction(table: Table, *, actor: str, instants: Iterable[str] = ()) -> Job:
+    """Queue the execution of exactly these instants (none = schedule one first)."""
+    payload = {"table": table.pk, "instants": list(instants)}
+    return start_jobs([_job(table, COMPACT, payload, actor=actor)])[0]
+
+
+def new_job(
+    feed: TableOnboarding, kind: str, *, actor: str, restart: bool = False
+) -> Job:
+    """An unsaved job of this feed, for `start_jobs`."""
+    if feed.lake_table is None:
+        raise InvalidRequest(f"{feed.source_table} is not approved yet", code="not_now")
+    payload = {"feed": feed.pk, "table": feed.lake_table_id, "restart": restart}
+    return _job(feed.lake_table, kind, payload, actor=actor)
+
+
+def _job(table: Table, kind_name: str, payload: dict[str, Any], *, actor: str) -> Job:
+    kind = KINDS[kind_name]
+    return Job(
+        kind=kind_name,
+        subject=str(table),
+        subject_id=str(table.pk),
+        exclusive_key=leasing.lease_name(table.pk, kind.scopes[0]),
+        lane=kind.lane,
+        max_attempts=kind.max_attempts,
+        payload=payload,
+        requested_by=actor,
+        state=QUEUED,
+        queued_at=SystemClock().now(),
+        reason="waiting for a driver",
+    )
+
+
+def start_jobs(jobs: list[Job]) -> list[Job]:
+    """Queue many at once; where an equal one waits already, that one is returned."""
+    with transaction.atomic():
+        Job.objects.bulk_create(jobs, ignore_conflicts=True, batch_size=500)
+        stored = set(
+            Job.objects.filter(pk__in=[j.pk for j in jobs]).values_list("pk", flat=True)
+        )
+        if fresh := [job for job in jobs if job.pk in stored]:
+            record_moves(fresh, "enqueue", before=PLANNED, actor=jobs[0].requested_by)
+        ring()
+    return [job if job.pk in stored else _waiting_twin(job) for job in jobs]
+
+
+def _waiting_twin(job: Job) -> Job:
+    twin = Job.objects.filter(
+        exclusive_key=job.exclusive_key, kind=job.kind, state__in=WAITING
+    ).first()
+    if twin is None:
+        raise StaleState(
+            f"another {job.kind} of {job.subject} has just started",
+            hint="look at the table's jobs and ask again if need be",
+        )
+    return twin
+
+
+# ------------------------------------------------------------------------- claim
+
+
+def claim_queued() -> list[UUID]:
+    """Move what may run now to LAUNCHING, with leases, fences and spec in place.
+
+    Safe to call from anywhere at any time; rows that somebody else looks at are
+    skipped. What cannot run yet says why.
+    """
+    due = Job.objects.filter(state=QUEUED, kind__in=list(KINDS)).filter(
+        Q(not_before=None) | Q(not_before__lte=Now())
+    )
+    if not due.exists():
+        return []
+    boot = live_boot()
+    if boot is None:
+        _say(due, "waiting for a driver: none is ready")
+        return []
+    active = Job.objects.filter(state__in=ACTIVE, kind__in=list(KINDS))
+    used = dict(active.values_list("lane").annotate(Count("pk")))
+    busy = list(active.values_list("exclusive_key", flat=True))
+    _say(due.filter(exclusive_key__in=busy), "another job works on this table")
+    claimed: list[UUID] = []
+    for lane, limit in LANE_LIMITS.items():
+        waiting = due.filter(lane=lane).exclude(exclusive_key__in=busy)
+        free = limit - used.get(lane, 0)
+        if free <= 0:
+            _say(waiting, f"waiting for a free place in the {lane} lane")
+            continue
+        first = waiting.order_by("queued_at").values_list("pk", flat=True)[: free * 2]
+        for pk in first:
+            if free > 0 and _try_claim(pk, boot):
+                claimed.append(pk)
+                free -= 1
+    return claimed
+
+
+def live_boot() -> DriverBoot | None:
+    """The driver that takes work now: ready, not ended, heard of recently."""
+    heard = Now() - timedelta(seconds=BOOT_SILENT_SECONDS)
+    boots = DriverBoot.objects.filter(
+        ended_at=None, ready_at__isnull=False, heartbeat_at__gt=heard
+    )
+    return boots.order_by("-started_at").first()
+
+
+def _say(jobs: QuerySet[Job], reason: str) -> None:
+    """Why these wait. Only rows whose reason differs are written, a page at a time."""
+    pks = list(jobs.exclude(reason=reason).values_list("pk", flat=True)[:500])
+    if pks:
+        Job.objects.filter(pk__in=pks, state=QUEUED).update(reason=reason)
+
+
+def _try_claim(job_id: UUID, boot: DriverBoot) -> bool:
+    try:
+        with transaction.atomic():
+            rows = Job.objects.select_for_update(skip_locked=True)
+            job = rows.filter(pk=job_id, state=QUEUED).first()
+            return job is not None and _claim(job, boot)
+    except (IntegrityError, StaleState):
+        return False  # somebody else was first
+    except SluiceError as error:
+        _put_off(job_id, error)
+        return False
+
+
+def _claim(job: Job, boot: DriverBoot) -> bool:
+    feed = feeds.lock_feed(job)
+    refusal = feeds.why_refused(job, feed)
+    if feed is None or refusal is not None:
+        outcomes.reject(job, feed, refusal or TerminalError("its table is gone"))
+        return False
+    is_isolated = job.payload.get("deaths", 0) >= DEATHS_BEFORE_ISOLATION
+    kind = KINDS[job.kind]
+    scopes = ("write", "service") if is_isolated else kind.scopes
+    owner = owner_of(job.pk, job.attempts + 1)
+    fences = leasing.take_table(int(job.payload["table"]), scopes, owner=owner)
+    if fences is None:
+        Job.objects.filter(pk=job.pk).update(reason="waiting for the table's lease")
+        return False
+    fence = fences[scopes.index(kind.scopes[0])]
+    spec = specs.build_spec(job, feed, fence=fence, epoch=epochs.epoch_for(job, feed))
+    move_job(
+        job,
+        "claim",
+        spec=json.loads(encode(spec)),
+        handle={"boot": str(boot.pk), "isolated": is_isolated},
+        attempts=job.attempts + 1,
+        started_at=SystemClock().now(),
+        **_FRESH,
+    )
+    if job.kind == COMPACT:
+        upkeep.start(int(job.payload["table"]), job.payload["instants"])
+    feeds.note_claimed(job, feed)
+    return True
+
+
+_FRESH: dict[str, Any] = {
+    "report": None,
+    "finished_at": None,
+    "progress_at": None,
+    "error_code": "",
+    "error_message": "",
+    "error_hint": "",
+}
+
+
+def _put_off(job_id: UUID, error: SluiceError) -> None:
+    """The lake or the catalog refused before anything ran: later, or never."""
+    with transaction.atomic():
+        job = Job.objects.select_for_update().get(pk=job_id)
+        if job.state != QUEUED:
+            return
+        if isinstance(error, TransientError):
+            later = SystemClock().now() + timedelta(seconds=wait_after(3))
+            Job.objects.filter(pk=job_id).update(reason=str(error), not_before=later)
+        else:
+            outcomes.reject(job, feeds.lock_feed(job), error)
+
+
+def owner_of(job_id: UUID, attempt: int) -> str:
+    """The owner of an attempt's leases."""
+    return f"job:{job_id}:{attempt}"
+
+
+# ---------------------------------------------------------------------- hand over
+
+
+def launching_for(boot_id: UUID) -> list[tuple[JobSpec, bool]]:
+    """Claimed for this driver and not accepted yet: (spec, needs its own process)."""
+    rows = Job.objects.filter(state=LAUNCHING, handle__boot=str(boot_id))
+    return [
+        (spec_from(spec), bool(handle.get("isolated")))
+        for spec, handle in rows.order_by("queued_at").values_list("spec", "handle")
+    ]
+
+
+def note_accepted(job_id: UUID, attempt: int) -> None:
+    """The driver has the spec. A repeated or late message changes nothing."""
+    with transaction.atomic():
+        job = Job.objects.select_for_update().filter(pk=job_id).first()
+        if job and job.attempts == attempt and job.state in {LAUNCHING, UNKNOWN}:
+            move_job(job, "accepted", progress_at=SystemClock().now())
+
+
+# ------------------------------------------------------------------------- finish
+
+
+def finish(report: JobReport) -> bool:
+    """End the attempt that the report speaks of; False when it is not the last one.
+
+    Reports may come twice or late: only the present attempt of an unfinished job
+    counts.
+    """
+    with transaction.atomic():
+        job = Job.objects.select_for_update().filter(pk=report.job_id).first()
+        if job is None or job.attempts != report.attempt or job.state not in ACTIVE:
+            return False
+        feed = feeds.lock_feed(job)
+        job.report = json.loads(encode(report))
+        Job.objects.filter(pk=job.pk).update(report=job.report)
+        if report.outcome == "succeeded":
+            move_job(job, "succeed", finished_at=SystemClock().now())
+            outcomes.apply_success(job, feed, report.facts)
+        elif report.outcome in {"cancelled", "paused"} or job.state == CANCELLING:
+            _end_cancelled(job, feed)
+        else:
+            _fail_or_retry(job, feed, _error(report))
+        leasing.release(owner_of(job.pk, report.attempt))
+        ring()
+    return True
+
+
+def _end_cancelled(job: Job, feed: TableOnboarding | None) -> None:
+    asked = job.events.filter(event="request_cancel").last()
+    move_job(job, "cancelled", finished_at=SystemClock().now(), reason=job.reason)
+    outcomes.note_cancelled(job, feed, actor=asked.actor if asked else "")
+
+
+def _fail_or_retry(job: Job, feed: TableOnboarding | None, error: SluiceError) -> None:
+    now = SystemClock().now()
+    if isinstance(error, TransientError) and job.attempts < job.max_attempts:
+        wait = wait_after(job.attempts)
+        reason = f"{error.message}; try {job.attempts + 1} in {wait:.0f} s"
+        later = now + timedelta(seconds=wait)
+        move_job(job, "try_again", reason=reason, not_before=later)
+        outcomes.note_retry(job)
+        return
+    outcomes.fail(job, feed, error)
+
+
+_ERRORS: dict[str, type[SluiceError]] = {
+    "transient": TransientError,
+    "terminal": TerminalError,
+    "caller": InvalidRequest,
+}
+
+
+def _error(report: JobReport) -> SluiceError:
+    kind, fact = _ERRORS[report.outcome], report.error
+    if fact is None:
+        return kind("the driver gave no reason", code="unexplained")
+    return kind(fact.message, code=fact.code, hint=fact.hint)

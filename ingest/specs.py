@@ -1,0 +1,114 @@
+"""From rows to a JobSpec: what a driver has to know, and nothing secret.
+
+It decides nothing; who may run when is decided in `ingest.runs`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.conf import settings
+
+from catalog.models import Datasource, Table
+from core.models import Job
+from ingest.contract import (
+    ColumnSpec,
+    CompactWork,
+    FenceSpec,
+    JobSpec,
+    RoundWork,
+    SnapshotWork,
+    SourceSpec,
+    TableSpec,
+)
+from ingest.kinds import COMPACT, ROUND
+from ingest.models import TableOnboarding
+from ingest.planning.plan import ApplyChanges, CreateTable, TablePlan, plan_from_json
+
+SECRET_PREFIX = "datasource:"
+
+
+def build_spec(
+    job: Job, feed: TableOnboarding, *, fence: FenceSpec, epoch: int
+) -> JobSpec:
+    """The spec of this job's next attempt. `epoch` is reserved for it, 0 = none."""
+    plan = plan_from_json(feed.plan)
+    table = _lake_table(feed)
+    shared: dict[str, Any] = {
+        "job_id": str(job.pk),
+        "attempt": job.attempts + 1,
+        "kind": job.kind,
+        "lane": job.lane,
+        "lake": settings.SLUICE_LAKE_URI,
+        "table": table_spec(plan, table, feed.source_table),
+        "fence": fence,
+    }
+    if job.kind == COMPACT:
+        instants = tuple(job.payload.get("instants", ()))
+        return JobSpec(**shared, compact=CompactWork(instants=instants))
+    shared["source"] = source_spec(feed.source_table.database.datasource)
+    if job.kind == ROUND:
+        step: ApplyChanges = plan.step(ApplyChanges)
+        work = RoundWork(
+            low=feed.position or None, lag_seconds=step.lag_seconds, epoch=epoch
+        )
+        return JobSpec(**shared, round=work)
+    restart = bool(job.payload.get("restart")) and job.attempts == 0
+    return JobSpec(**shared, epoch=epoch, snapshot=SnapshotWork(restart=restart))
+
+
+def table_spec(plan: TablePlan, lake: Table, source: Table) -> TableSpec:
+    create: CreateTable = plan.step(CreateTable)
+    apply: ApplyChanges | None = plan.step(ApplyChanges)
+    return TableSpec(
+        table_id=lake.pk,
+        source_schema=source.database.name,
+        source_table=source.name,
+        database=lake.database.name,
+        name=lake.name,
+        path=lake.path,
+        staging=staging_path(lake.pk),
+        columns=tuple(
+            ColumnSpec(
+                source_name=c.source_name,
+                name=c.name,
+                source_type=c.source_type,
+                type=c.type,
+                lossy=c.lossy,
+            )
+            for c in create.columns
+        ),
+        key=create.record_key,
+        row_hash=create.row_hash,
+        cursor=apply.cursor if apply else None,
+        partition_by=create.partition_by,
+        buckets=create.buckets,
+        estimated_rows=source.estimated_rows,
+        schema_version=lake.schema_version,
+    )
+
+
+def source_spec(source: Datasource) -> SourceSpec:
+    options = source.options or {}
+    return SourceSpec(
+        datasource_id=source.pk,
+        kind=source.kind,
+        host=source.host,
+        port=source.port,
+        database=source.database,
+        username=source.username,
+        secret_ref=f"{SECRET_PREFIX}{source.pk}",
+        tls=source.tls,
+        max_parallel_reads=int(options.get("max_parallel_reads") or 2),
+        max_rows_per_second=int(options.get("max_rows_per_second") or 0),
+    )
+
+
+def staging_path(table_id: int) -> str:
+    return f"{settings.SLUICE_LAKE_URI}/_sluice/staging/{table_id}"
+
+
+def _lake_table(feed: TableOnboarding) -> Table:
+    if feed.lake_table is None:
+        raise ValueError(f"onboarding {feed.pk} was never approved")
+    return feed.lake_table

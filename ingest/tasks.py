@@ -1,0 +1,12 @@
+"""Celery's side of ingestion: one-line bodies into services, each done in seconds."""
+
+from __future__ import annotations
+
+from celery import shared_task
+
+from ingest.tick import tick_once
+
+
+@shared_task(name="ingest.tick", ignore_result=True)
+def tick() -> None:
+    tick_once()
