@@ -13,6 +13,9 @@ from enum import StrEnum
 from typing import ClassVar, Protocol
 
 from core.errors import TerminalError, TransientError
+from gateway.engines.lifecycle import EngineFacts, EngineState
+
+__all__ = ["EngineFacts", "EngineState"]
 
 
 class EngineUnavailable(TransientError):
@@ -30,38 +33,6 @@ class EngineRefused(TerminalError):
         super().__init__(message)
         self.sql_state = sql_state
         self.error_code = error_code
-
-
-class EngineState(StrEnum):
-    """Observed state of one engine process."""
-
-    STOPPED = "STOPPED"
-    STARTING = "STARTING"
-    READY = "READY"
-    UNHEALTHY = "UNHEALTHY"
-    DRAINING = "DRAINING"
-    FAILED = "FAILED"
-
-
-@dataclass(frozen=True, slots=True)
-class EngineFacts:
-    """What is known of an engine now; the input of `lifecycle.next_action`.
-
-    `started_at` and `last_seen_at` are monotonic seconds, None before the first
-    start or hello. `reason` says why it is UNHEALTHY or FAILED.
-    """
-
-    engine_id: str
-    state: EngineState
-    pid: int | None = None
-    port: int | None = None
-    started_at: float | None = None
-    last_seen_at: float | None = None
-    open_sessions: int = 0
-    running_statements: int = 0
-    starts: int = 0
-    consecutive_failures: int = 0
-    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,275 @@
+"""The gateway's end of an engine's control channel: JSON lines on a unix socket.
+
+Carries policies and heartbeats out, acknowledgements, look-ups and progress in. One
+listener serves one engine process, which proves itself with its start secret and may
+re-connect at any time. Must not know Thrift or the database.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+import logging
+from collections.abc import Awaitable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gateway.engines.port import EnginePolicy, EngineQuestions, EngineUnavailable
+
+log = logging.getLogger(__name__)
+
+HEARTBEAT_SECONDS = 2.0
+ACK_SECONDS = 10.0
+HELLO_SECONDS = 10.0
+MAX_LINE = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """How an engine introduced itself."""
+
+    engine_id: str
+    pid: int
+    port: int
+
+
+class ControlListener:
+    """Listens at `path`; the engine must say `secret` in its first line."""
+
+    def __init__(self, path: Path, secret: str, questions: EngineQuestions) -> None:
+        self.path = path
+        self.hello: Hello | None = None
+        self._secret = secret
+        self._questions = questions
+        self._server: asyncio.Server | None = None
+        self._writer: asyncio.StreamWriter | None = None
+        self._greeted = asyncio.Event()
+        self._acknowledged: dict[str, int] = {}
+        self._pushes: dict[str, list[tuple[int, asyncio.Future[None]]]] = {}
+        self._progress: dict[str, tuple[int, int]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> None:
+        """Begin to listen; the socket is this user's only."""
+        self._server = await asyncio.start_unix_server(
+            self._serve, path=str(self.path), limit=MAX_LINE
+        )
+        self.path.chmod(0o600)
+
+    async def close(self) -> None:
+        """Stop listening and hang up."""
+        if self._server:
+            self._server.close()
+        self._hang_up()
+        for task in list(self._tasks):
+            task.cancel()
+        self.path.unlink(missing_ok=True)
+
+    @property
+    def is_connected(self) -> bool:
+        """True while a welcomed engine is on the line."""
+        return self._writer is not None
+
+    async def wait_hello(self) -> Hello:
+        """Return once the engine introduced itself."""
+        await self._greeted.wait()
+        if self.hello is None:
+            raise EngineUnavailable("the engine hung up")
+        return self.hello
+
+    def acknowledged_version(self, principal: str) -> int:
+        """Newest policy version this engine process has, -1 for none."""
+        return self._acknowledged.get(principal, -1)
+
+    async def push_policy(self, policy: EnginePolicy) -> None:
+        """Send a policy; return when the engine acknowledged it."""
+        done = asyncio.get_running_loop().create_future()
+        entry = (policy.version, done)
+        self._pushes.setdefault(policy.principal, []).append(entry)
+        try:
+            await self._send(_policy_line(policy))
+            async with asyncio.timeout(ACK_SECONDS):
+                await done
+        except TimeoutError as error:
+            raise EngineUnavailable(
+                f"the engine did not acknowledge policy version {policy.version} "
+                f"within {ACK_SECONDS:.0f} s"
+            ) from error
+        finally:
+            waiting = self._pushes.get(policy.principal, [])
+            if entry in waiting:
+                waiting.remove(entry)
+            if not waiting:
+                self._pushes.pop(policy.principal, None)
+
+    async def forget(self, principal: str) -> None:
+        """Make the engine drop a principal's policy."""
+        self._acknowledged.pop(principal, None)
+        if self.is_connected:
+            await self._send({"type": "forget", "principal": principal})
+
+    async def shutdown(self) -> None:
+        """Ask the engine to end itself; nothing happens when it is not there."""
+        if self.is_connected:
+            await self._send({"type": "shutdown"})
+
+    def progress(self, statement: str) -> tuple[int, int] | None:
+        """Return (done, total) tasks the engine last told of a statement."""
+        return self._progress.get(statement)
+
+    async def _send(self, message: Mapping[str, object]) -> None:
+        writer = self._writer
+        if writer is None:
+            raise EngineUnavailable("the engine's control channel is closed")
+        try:
+            writer.write(json.dumps(message).encode() + b"\n")
+            await writer.drain()
+        except (OSError, RuntimeError) as error:
+            raise EngineUnavailable(f"the control channel broke: {error}") from error
+
+    async def _serve(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        heartbeat = None
+        try:
+            async with asyncio.timeout(HELLO_SECONDS):
+                hello = _hello(await reader.readline(), self._secret)
+            if hello is None:
+                log.warning("a stranger knocked at an engine's control channel")
+                return
+            self._welcome(hello, writer)
+            await self._send({"type": "welcome"})
+            heartbeat = asyncio.create_task(self._beat())
+            while line := await reader.readline():
+                self._receive(json.loads(line))
+        except (
+            OSError,
+            ValueError,
+            KeyError,
+            TimeoutError,
+            EngineUnavailable,
+        ) as error:
+            log.warning("control channel ended: %r", error)
+        finally:
+            if heartbeat:
+                heartbeat.cancel()
+            if self._writer is writer:
+                self._hang_up()
+            writer.close()
+
+    def _welcome(self, hello: Hello, writer: asyncio.StreamWriter) -> None:
+        if self.hello is None or self.hello.pid != hello.pid:
+            self._acknowledged.clear()
+        self._hang_up()
+        self.hello, self._writer = hello, writer
+        self._greeted.set()
+
+    def _hang_up(self) -> None:
+        if self._writer:
+            self._writer.close()
+        self._writer = None
+        self._greeted.clear()
+        for waiting in self._pushes.values():
+            for _, done in waiting:
+                if not done.done():
+                    done.set_exception(EngineUnavailable("the engine hung up"))
+
+    async def _beat(self) -> None:
+        while True:
+            versions = self._acknowledged.values()
+            await self._send(
+                {
+                    "type": "heartbeat",
+                    "db_read_age_ms": self._questions.db_read_age_ms(),
+                    "policy_version": max(versions, default=-1),
+                }
+            )
+            await asyncio.sleep(HEARTBEAT_SECONDS)
+
+    def _receive(self, message: dict[str, Any]) -> None:
+        kind = message["type"]
+        if kind == "ack":
+            self._acknowledge(str(message["principal"]), int(message["version"]))
+        elif kind == "lookup":
+            self._spawn(self._answer_lookup(message))
+        elif kind == "list":
+            self._spawn(self._answer_list(message))
+        elif kind == "progress":
+            counts = (int(message["done"]), int(message["total"]))
+            self._progress[str(message["statement"])] = counts
+            if len(self._progress) > 1000:
+                self._progress.pop(next(iter(self._progress)))
+
+    def _acknowledge(self, principal: str, version: int) -> None:
+        if version > self.acknowledged_version(principal):
+            self._acknowledged[principal] = version
+        for wanted, done in self._pushes.get(principal, []):
+            if wanted <= version and not done.done():
+                done.set_result(None)
+
+    def _spawn(self, work: Awaitable[None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _answer_lookup(self, message: dict[str, Any]) -> None:
+        answer: dict[str, object] = {
+            "type": "table",
+            "request_id": message["request_id"],
+        }
+        database, table = str(message["database"]), str(message["table"])
+        try:
+            found = await self._questions.look_up(database, table)
+        except Exception as error:  # noqa: BLE001  the engine must get an answer
+            log.warning("a look-up failed: %r", error)
+            answer |= {"found": False, "error": "the catalogue could not be read"}
+        else:
+            answer["found"] = found is not None
+            if found:
+                answer |= {"path": found.path, "schema_version": found.schema_version}
+        await self._try_send(answer)
+
+    async def _answer_list(self, message: dict[str, Any]) -> None:
+        answer: dict[str, object] = {
+            "type": "tables",
+            "request_id": message["request_id"],
+        }
+        try:
+            answer["names"] = await self._questions.list_tables(
+                str(message["principal"]),
+                str(message["database"]),
+                str(message["pattern"]),
+            )
+        except Exception as error:  # noqa: BLE001  the engine must get an answer
+            log.warning("a listing failed: %r", error)
+            answer |= {"names": [], "error": "the catalogue could not be read"}
+        await self._try_send(answer)
+
+    async def _try_send(self, answer: Mapping[str, object]) -> None:
+        try:
+            await self._send(answer)
+        except EngineUnavailable:
+            log.info("the engine hung up before its answer")
+
+
+def _policy_line(policy: EnginePolicy) -> dict[str, object]:
+    return {
+        "type": "policy",
+        "principal": policy.principal,
+        "version": policy.version,
+        "active": policy.is_active,
+        "admin": policy.is_admin,
+        "select": list(policy.select),
+        "discover": list(policy.discover),
+    }
+
+
+def _hello(line: bytes, secret: str) -> Hello | None:
+    message = json.loads(line)
+    if message.get("type") != "hello":
+        return None
+    if not hmac.compare_digest(str(message.get("secret", "")), secret):
+        return None
+    return Hello(str(message["engine_id"]), int(message["pid"]), int(message["port"]))

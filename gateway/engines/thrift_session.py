@@ -1,0 +1,228 @@
+"""`EngineSession` over an engine's Thrift Server: a few channels, one engine session.
+
+The first channel owns the engine session (it ends with it) and carries results;
+one more is kept for cancel, and others are opened while all are busy with waiting.
+Must not know who may do what.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from gateway.engines.channel import EngineChannel
+from gateway.engines.port import (
+    EngineColumn,
+    EngineOperation,
+    EngineRefused,
+    EngineStatus,
+    EngineUnavailable,
+    FetchedBatch,
+    OperationState,
+    Orientation,
+)
+from gateway.hs2 import calls, messages, rowset
+from gateway.hs2.errors import MessageError, ProtocolError, RemoteFault
+from gateway.hs2.values import (
+    V8,
+    FetchOrientation,
+    Handle,
+    OperationHandle,
+    SessionHandle,
+    State,
+    Status,
+    StatusCode,
+)
+
+MAX_CHANNELS = 8
+PROTOCOL = V8
+_FINE = {StatusCode.SUCCESS, StatusCode.SUCCESS_WITH_INFO, StatusCode.STILL_EXECUTING}
+_ORIENTATIONS = {
+    Orientation.NEXT: FetchOrientation.NEXT,
+    Orientation.FIRST: FetchOrientation.FIRST,
+}
+
+ChannelOpener = Callable[[], Awaitable[EngineChannel]]
+
+
+class ThriftEngineSession:
+    """One engine session. `on_close` is told once, when it ended."""
+
+    def __init__(
+        self,
+        opener: ChannelOpener,
+        owner: EngineChannel,
+        session: SessionHandle,
+        *,
+        on_close: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._opener = opener
+        self._owner = owner
+        self._channels = [owner]
+        self._control: EngineChannel | None = None
+        self._session = session
+        self._on_close = on_close
+        self._is_closed = False
+
+    @classmethod
+    async def open(
+        cls,
+        opener: ChannelOpener,
+        configuration: Mapping[str, str],
+        *,
+        on_close: Callable[[], None] = lambda: None,
+    ) -> ThriftEngineSession:
+        """Open the session whose user is the one the opener logs in as."""
+        owner = await opener()
+        request = messages.OpenSession(
+            client_protocol=PROTOCOL, configuration=dict(configuration)
+        )
+        try:
+            reply = await _call(owner, request)
+            _check(reply.status)
+        except BaseException:
+            owner.close()
+            raise
+        return cls(opener, owner, reply.session, on_close=on_close)
+
+    @property
+    def is_closed(self) -> bool:
+        """True when the engine's side of the session is gone."""
+        return self._is_closed or self._owner.is_closed
+
+    async def execute(self, statement: str) -> EngineOperation:
+        """Start a statement; see the port."""
+        request = messages.ExecuteStatement(
+            session=self._session, statement=statement, run_async=True
+        )
+        reply = await self._ask(request)
+        handle: OperationHandle | None = reply.operation
+        if handle is None:
+            raise EngineRefused("the engine started nothing")
+        return EngineOperation(handle.id.guid, handle.id.secret, handle.has_result_set)
+
+    async def status(self, operation: EngineOperation) -> EngineStatus:
+        """Wait up to the engine's own 5 s; see the port."""
+        request = messages.GetOperationStatus(operation=_handle(operation))
+        reply = await self._ask(request)
+        try:
+            state = OperationState[State(reply.state).name]
+        except (KeyError, ValueError):
+            state = OperationState.UNKNOWN
+        return EngineStatus(
+            state, reply.sql_state or "", reply.error_code or 0, reply.message or ""
+        )
+
+    async def result_schema(
+        self, operation: EngineOperation
+    ) -> tuple[EngineColumn, ...]:
+        """Return the result's columns; see the port."""
+        request = messages.GetResultSetMetadata(operation=_handle(operation))
+        reply = await self._ask(request)
+        if reply.schema is None:
+            return ()
+        return tuple(
+            EngineColumn(item.name, item.type_id, item.qualifiers, item.comment or "")
+            for item in reply.schema.columns
+        )
+
+    async def fetch(
+        self, operation: EngineOperation, orientation: Orientation, max_rows: int
+    ) -> FetchedBatch:
+        """Return a batch, still encoded; see the port."""
+        channel = await self._free_channel()
+        sequence = channel.next_sequence()
+        request = messages.FetchResults(
+            operation=_handle(operation),
+            orientation=_ORIENTATIONS[orientation],
+            max_rows=max_rows,
+        )
+        data = await channel.exchange(calls.encode_call(request, sequence=sequence))
+        with _understood():
+            reply = rowset.cut_fetch_reply(data, sequence=sequence)
+        _check(reply.status)
+        with _understood():
+            rows = rowset.count_rows(reply.row_set)
+        return FetchedBatch(reply.row_set if rows else b"", reply.has_more_rows, rows)
+
+    async def cancel(self, operation: EngineOperation) -> None:
+        """Stop a statement over the channel that nothing else uses."""
+        request = messages.CancelOperation(operation=_handle(operation))
+        await self._tell(request)
+
+    async def close_operation(self, operation: EngineOperation) -> None:
+        """Free a statement's result."""
+        if self.is_closed:
+            return
+        with contextlib.suppress(EngineRefused):
+            await self._ask(messages.CloseOperation(operation=_handle(operation)))
+
+    async def close(self) -> None:
+        """End the engine session and all channels."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        try:
+            with contextlib.suppress(EngineUnavailable, EngineRefused):
+                await self._tell(messages.CloseSession(session=self._session))
+        finally:
+            for channel in [*self._channels, *filter(None, [self._control])]:
+                channel.close()
+            self._on_close()
+
+    async def _tell(self, request: messages.Request) -> None:
+        if self._control is None or self._control.is_closed:
+            self._control = await self._opener()
+        reply = await _call(self._control, request)
+        with contextlib.suppress(EngineRefused):
+            _check(reply.status)
+
+    async def _ask(self, request: messages.Request) -> Any:
+        reply = await _call(await self._free_channel(), request)
+        _check(reply.status)
+        return reply
+
+    async def _free_channel(self) -> EngineChannel:
+        if self.is_closed:
+            raise EngineUnavailable("the engine session is closed")
+        self._channels = [c for c in self._channels if not c.is_closed]
+        for channel in self._channels:
+            if not channel.is_busy:
+                return channel
+        if len(self._channels) >= MAX_CHANNELS:
+            return self._channels[-1]
+        channel = await self._opener()
+        self._channels.append(channel)
+        return channel
+
+
+async def _call(channel: EngineChannel, request: messages.Request) -> Any:
+    sequence = channel.next_sequence()
+    data = await channel.exchange(calls.encode_call(request, sequence=sequence))
+    with _understood():
+        return calls.decode_reply(data, type(request), sequence=sequence)
+
+
+@contextlib.contextmanager
+def _understood() -> Any:
+    try:
+        yield
+    except (ProtocolError, MessageError) as error:
+        raise EngineUnavailable(f"the engine babbles: {error.message}") from error
+    except RemoteFault as error:
+        raise EngineRefused(error.message) from error
+
+
+def _handle(operation: EngineOperation) -> OperationHandle:
+    handle = Handle(guid=operation.guid, secret=operation.secret)
+    return OperationHandle(id=handle, type=0, has_result_set=operation.has_result_set)
+
+
+def _check(status: Status) -> None:
+    if status.code not in _FINE:
+        raise EngineRefused(
+            status.message or "\n".join(status.info or ()),
+            sql_state=status.sql_state or "",
+            error_code=status.error_code or 0,
+        )
