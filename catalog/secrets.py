@@ -65,7 +65,7 @@ def decrypt(stored: str) -> str:
     raise TerminalError(
         f"a secret was stored under key {name}, which is not in SLUICE_SECRETS_KEYS",
         code="secret_key_missing",
-        hint="add that key at the end of SLUICE_SECRETS_KEYS, or enter the secret again",
+        hint="add that key at the end of the list, or enter the secret again",
     )
 
 

@@ -20,6 +20,7 @@ def record(
     actor: str = "",
     door: str = "",
     is_allowed: bool = True,
+    address: str = "",
     **facts: object,
 ) -> None:
     """Append one entry. `action` is "noun.verb", e.g. "grant.create"."""
@@ -30,7 +31,7 @@ def record(
         actor=(actor or context.actor or "system")[:150],
         door=(door or context.door or "system")[:20],
         is_allowed=is_allowed,
-        address=context.address[:64],
+        address=(address or context.address)[:64],
         request_id=context.request_id[:64],
         facts=redact_facts(facts),
     )

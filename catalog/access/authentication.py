@@ -14,7 +14,7 @@ from django.contrib.auth.models import User
 
 from catalog.access import audit, throttle
 from catalog.access.policy import Principal
-from catalog.access.principals import principal_of, users_with_groups
+from catalog.access.principals import group_names_of, principal_of, users_with_groups
 from catalog.access.tokens import PREFIX, find_token
 from core.context import current
 from core.errors import AccessDenied
@@ -72,7 +72,7 @@ def prove(username: str, secret: str, *, door: str, address: str = "") -> Proven
         _note_failure(username, door, address)
         raise _refusal()
     throttle.forget_failures(username, address)
-    audit.record("login", actor=username, door=door, on=username, from_address=address)
+    audit.record("login", actor=username, door=door, on=username, address=address)
     return proven
 
 
@@ -93,7 +93,7 @@ def _by_token(token: str, username: str | None) -> Proven | None:
     row = find_token(token)
     if row is None or (username is not None and row.user.username != username):
         return None
-    return _proven(row.user, row.group_names, token_id=row.pk)
+    return _proven(row.user, group_names_of(row), token_id=row.pk)
 
 
 def _by_password(username: str, password: str) -> Proven | None:
@@ -103,7 +103,7 @@ def _by_password(username: str, password: str) -> Proven | None:
         return None
     if not check_password(password, row.password) or not row.is_active:
         return None
-    return _proven(row, row.group_names)
+    return _proven(row, group_names_of(row))
 
 
 def _proven(row: User, groups: list[str], token_id: int | None = None) -> Proven:
@@ -138,7 +138,7 @@ def _note_failure(username: str, door: str, address: str) -> None:
             door=door,
             on=username,
             is_allowed=False,
-            from_address=address,
+            address=address,
             failures=failures,
         )
 

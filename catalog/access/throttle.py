@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 from django.db import connection
 from django.db.models.functions import Now
 
 from catalog.models import LoginFailure
 
 FREE_FAILURES = 10
-FORGOTTEN_AFTER = timedelta(minutes=15)
+FORGOTTEN_AFTER = 900.0
 LONGEST_PAUSE = 300.0
 MOST_ROWS = 10_000
 
 _COUNT = """
 INSERT INTO catalog_loginfailure (username, address, failures, last_at)
-VALUES (%s, %s, 1, now())
-ON CONFLICT (username, address) DO UPDATE SET last_at = now(), failures =
-  CASE WHEN catalog_loginfailure.last_at < now() - %s
+VALUES (%s, %s, 1, clock_timestamp())
+ON CONFLICT (username, address) DO UPDATE SET last_at = clock_timestamp(), failures =
+  CASE WHEN catalog_loginfailure.last_at < now() - make_interval(secs => %s)
        THEN 1 ELSE catalog_loginfailure.failures + 1 END
 RETURNING failures
 """
 _FORGET = """
-DELETE FROM catalog_loginfailure WHERE last_at < now() - %s OR id IN (
+DELETE FROM catalog_loginfailure
+WHERE last_at < now() - make_interval(secs => %s) OR id IN (
   SELECT id FROM catalog_loginfailure ORDER BY last_at DESC OFFSET %s)
 """
 
@@ -38,10 +37,10 @@ def seconds_to_wait(username: str, address: str) -> float:
     if row is None or row.failures < FREE_FAILURES:
         return 0.0
     since = (row.database_now - row.last_at).total_seconds()
-    if since > FORGOTTEN_AFTER.total_seconds():
+    if since > FORGOTTEN_AFTER:
         return 0.0
-    pause = min(2.0 ** min(row.failures - FREE_FAILURES, 10), LONGEST_PAUSE)
-    return max(0.0, pause - since)
+    pause = min(5.0 * 2 ** min(row.failures - FREE_FAILURES, 6), LONGEST_PAUSE)
+    return float(max(0.0, pause - since))
 
 
 def count_failure(username: str, address: str) -> int:

@@ -18,6 +18,7 @@ from django.contrib.auth.models import Group, User
 from django.contrib.postgres.expressions import ArraySubquery
 from django.db import transaction
 from django.db.models import OuterRef
+from django.utils.encoding import force_bytes
 
 from catalog.access import audit
 from catalog.models import ApiToken
@@ -102,9 +103,7 @@ def find_token(text: str) -> ApiToken | None:
         .first()
     )
     stored = row.digest if row else "0" * 64
-    is_right = any(
-        [hmac.compare_digest(digest, stored) for digest in _digests(shape[2])]
-    )
+    is_right = any(hmac.compare_digest(digest, stored) for digest in _digests(shape[2]))
     now = datetime.now(UTC)
     if row is None or not is_right or not row.user.is_active:
         return None
@@ -120,7 +119,7 @@ def _digests(secret: str) -> list[str]:
     keys = [settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS]
     return [
         hmac.new(
-            hashlib.sha256(b"sluice token pepper" + key.encode()).digest(),
+            hashlib.sha256(b"sluice token pepper" + force_bytes(key)).digest(),
             secret.encode(),
             hashlib.sha256,
         ).hexdigest()

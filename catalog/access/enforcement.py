@@ -1,0 +1,71 @@
+"""`require()`: the decision applied to a request, before anything is touched.
+
+What the caller may not even see answers as an absent thing does; what he may see
+but not do is denied by name of the missing privilege, and audited.
+"""
+
+from __future__ import annotations
+
+from catalog.access import audit
+from catalog.access.grants import grants_of
+from catalog.access.policy import (
+    Decision,
+    Principal,
+    Privilege,
+    Securable,
+    decide,
+)
+from core.errors import AccessDenied, NotFound
+
+
+def decision_for(
+    principal: Principal, privilege: Privilege, securable: Securable
+) -> Decision:
+    """`decide` with the principal's stored grants; at most one statement."""
+    if principal.is_admin or not principal.is_active:
+        return decide(principal, privilege, securable, ())
+    grants = grants_of(principal, datasource=securable.datasource)
+    return decide(principal, privilege, securable, grants)
+
+
+def require(principal: Principal, privilege: Privilege, securable: Securable) -> None:
+    """Return when allowed; else NotFound (may not see it) or AccessDenied."""
+    grants = (
+        ()
+        if principal.is_admin or not principal.is_active
+        else grants_of(principal, datasource=securable.datasource)
+    )
+    if decide(principal, privilege, securable, grants).allowed:
+        return
+    if not decide(principal, Privilege.DISCOVER, securable, grants).allowed:
+        raise absent(securable)
+    audit.record(
+        f"{privilege.value}.denied",
+        on=str(securable),
+        actor=principal.name,
+        is_allowed=False,
+    )
+    raise AccessDenied(
+        f"privilege '{privilege}' on {securable} is missing",
+        code="missing_privilege",
+        hint="an administrator can grant it",
+        facts={"privilege": privilege.value, "on": str(securable)},
+    )
+
+
+def require_admin(principal: Principal) -> None:
+    """AccessDenied unless the caller is an active administrator."""
+    if principal.is_admin and principal.is_active:
+        return
+    audit.record("admin.denied", actor=principal.name, is_allowed=False)
+    raise AccessDenied(
+        "this is for administrators",
+        code="admin_only",
+        hint="ask an administrator",
+    )
+
+
+def absent(securable: Securable) -> NotFound:
+    """The same words whether it is not there or not for this caller."""
+    what = ("datasource", "database", "table")[len(securable.parts) - 1]
+    return NotFound(f"there is no {what} {securable}", code=f"{what}_not_found")

@@ -1,0 +1,39 @@
+"""Where packages above the catalog add to what it says, without being known to it.
+
+Filled once at start (`AppConfig.ready` of the package above), read afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from django.db.models import CharField, Expression, UUIDField, Value
+
+from catalog.models import Datasource
+
+
+@dataclass(slots=True)
+class Extensions:
+    """annotations  name -> SQL expression on Table, so that facts cost no statement:
+                 `onboarding` (id of the request that carries it) and
+                 `carried_as` ("database.table" of the lake table it feeds)
+    blockers     what still needs a datasource, as texts; empty = it may be deleted
+    releases     deletes finished rows that only keep a datasource from being deleted
+    """
+
+    annotations: dict[str, Callable[[], Expression]] = field(default_factory=dict)
+    blockers: list[Callable[[Datasource], list[str]]] = field(default_factory=list)
+    releases: list[Callable[[Datasource], None]] = field(default_factory=list)
+
+
+def _nothing() -> Extensions:
+    return Extensions(
+        annotations={
+            "onboarding": lambda: Value(None, output_field=UUIDField(null=True)),
+            "carried_as": lambda: Value(None, output_field=CharField(null=True)),
+        }
+    )
+
+
+registered = _nothing()

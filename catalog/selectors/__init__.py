@@ -1,0 +1,54 @@
+"""Look-ups of the catalog, filtered by what the caller may see, in few statements.
+
+`<noun>_for(principal)` for people, `lake_*` for the gateway. Never loads a list to
+filter it in Python.
+"""
+
+from __future__ import annotations
+
+from catalog.selectors.containers import (
+    database_for,
+    databases_for,
+    datasource_for,
+    datasources_for,
+)
+from catalog.selectors.lake import (
+    LakeColumn,
+    LakeLocation,
+    LakeTable,
+    lake_columns_matching,
+    lake_columns_of,
+    lake_databases_matching,
+    lake_table_location,
+    lake_tables_matching,
+)
+from catalog.selectors.paging import Page, keyset_page
+from catalog.selectors.tables import (
+    TableFilter,
+    table_at,
+    table_for,
+    table_named,
+    tables_for,
+)
+
+__all__ = [
+    "LakeColumn",
+    "LakeLocation",
+    "LakeTable",
+    "Page",
+    "TableFilter",
+    "database_for",
+    "databases_for",
+    "datasource_for",
+    "datasources_for",
+    "keyset_page",
+    "lake_columns_matching",
+    "lake_columns_of",
+    "lake_databases_matching",
+    "lake_table_location",
+    "lake_tables_matching",
+    "table_at",
+    "table_for",
+    "table_named",
+    "tables_for",
+]

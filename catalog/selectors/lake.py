@@ -1,0 +1,218 @@
+"""What the gateway asks about lake tables: where one lies, which match a pattern.
+
+Patterns are JDBC's: `%`, `_`, a backslash escapes; `*` counts as `%`; "" or None
+match everything. Lake names are lower case, so patterns fold to it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import CharField, Lookup, Q, QuerySet
+from django.db.models.sql.compiler import SQLCompiler
+
+from catalog.access.policy import Principal
+from catalog.access.visibility import visible_databases, visible_tables
+from catalog.like import escaped, for_sql, is_everything, matcher
+from catalog.models import Column, Database, Table
+from catalog.names import LAKE
+
+
+@dataclass(frozen=True, slots=True)
+class LakeLocation:
+    """Where a lake table's data lies, and which version its columns have."""
+
+    path: str
+    schema_version: int
+
+
+@dataclass(frozen=True, slots=True)
+class LakeTable:
+    """A queryable lake table; `(database, name)` is its place in the order."""
+
+    database: str
+    name: str
+    comment: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LakeColumn:
+    """A column as queries see it. `position` counts from 1; `key` as in the catalog."""
+
+    database: str
+    table: str
+    name: str
+    type: str
+    position: int
+    nullable: bool = True
+    key: int = 0
+    comment: str = ""
+
+
+HUDI_COLUMNS = (
+    "_hoodie_commit_time",
+    "_hoodie_commit_seqno",
+    "_hoodie_record_key",
+    "_hoodie_partition_path",
+    "_hoodie_file_name",
+)
+SLUICE_COLUMNS = (
+    ("_sluice_seq", "bigint", False),
+    ("_sluice_deleted", "boolean", True),
+)
+
+
+@CharField.register_lookup
+class Like(Lookup[bool]):
+    """`field__like=pattern`: SQL's LIKE with its wildcards, pattern bound."""
+
+    lookup_name = "like"
+
+    def as_sql(
+        self, compiler: SQLCompiler, connection: Any
+    ) -> tuple[str, tuple[str | int, ...]]:
+        left, left_params = self.process_lhs(compiler, connection)
+        right, right_params = self.process_rhs(compiler, connection)
+        return f"{left} LIKE {right}", (*left_params, *right_params)
+
+
+def lake_table_location(database: str, table: str) -> LakeLocation | None:
+    """The place of a queryable lake table, None when there is none. One statement.
+
+    Says nothing about rights: the engine's Guard decides.
+    """
+    found = (
+        _queryable()
+        .filter(database__name=database.lower(), name=table.lower())
+        .values_list("path", "schema_version")
+        .first()
+    )
+    if found is None:
+        return None
+    return LakeLocation(path=found[0], schema_version=found[1])
+
+
+def lake_databases_matching(
+    principal: Principal, pattern: str | None, *, limit: int, after: str | None = None
+) -> list[str]:
+    """Names of visible lake databases after `after`, ordered. One statement."""
+    rows = Database.objects.filter(
+        visible_databases(principal), _like("name", pattern), datasource__name=LAKE
+    )
+    if after is not None:
+        rows = rows.filter(name__gt=after)
+    return list(rows.order_by("name").values_list("name", flat=True)[:limit])
+
+
+def lake_tables_matching(
+    principal: Principal,
+    schema_pattern: str | None,
+    table_pattern: str | None,
+    limit: int,
+    after: tuple[str, str] | None = None,
+) -> list[LakeTable]:
+    """Visible queryable tables after `after`, ordered by (database, name)."""
+    rows = _matching(principal, schema_pattern, table_pattern)
+    if after is not None:
+        database, name = after
+        rows = rows.filter(
+            Q(database__name__gt=database) | Q(database__name=database, name__gt=name)
+        )
+    found = rows.order_by("database__name", "name").values_list(
+        "database__name", "name", "comment"
+    )
+    return [LakeTable(*row) for row in found[:limit]]
+
+
+def lake_columns_matching(
+    principal: Principal,
+    schema_pattern: str | None,
+    table_pattern: str | None,
+    column_pattern: str | None,
+    limit: int,
+    after: tuple[str, str] | None = None,
+) -> list[LakeColumn]:
+    """Columns of at most `limit` tables after `after`, in table and column order.
+
+    `_hoodie_*` first, then the source's, then `_sluice_*`. Two statements. Go on
+    with the (database, table) of the last one; an empty list can also mean that
+    no column of these tables matches, so page by `lake_tables_matching` then.
+    """
+    tables = lake_tables_matching(
+        principal, schema_pattern, table_pattern, limit, after
+    )
+    if not tables:
+        return []
+    wanted = Q()
+    for table in tables:
+        wanted |= Q(table__database__name=table.database, table__name=table.name)
+    by_table: dict[tuple[str, str], list[Column]] = {}
+    columns = (
+        Column.objects.filter(wanted, table__database__datasource__name=LAKE)
+        .select_related("table__database")
+        .order_by("position")
+    )
+    for column in columns:
+        place = (column.table.database.name, column.table.name)
+        by_table.setdefault(place, []).append(column)
+    matches = matcher(column_pattern)
+    return [
+        column
+        for table in tables
+        for column in as_seen(table, by_table.get((table.database, table.name), []))
+        if matches(column.name)
+    ]
+
+
+def lake_columns_of(
+    principal: Principal, database: str, table: str
+) -> list[LakeColumn]:
+    """All columns of one visible table as queries see them; [] when there is none."""
+    return lake_columns_matching(
+        principal, escaped(database), escaped(table), None, limit=1
+    )
+
+
+def as_seen(table: LakeTable, columns: list[Column]) -> list[LakeColumn]:
+    """The catalog's columns with those that Hudi and Sluice add."""
+    seen: list[tuple[str, str, bool, int, str]] = [
+        (name, "string", True, 0, "") for name in HUDI_COLUMNS
+    ]
+    seen += [(c.name, c.type, c.nullable, c.key, c.comment) for c in columns if c.type]
+    seen += [(name, kind, nullable, 0, "") for name, kind, nullable in SLUICE_COLUMNS]
+    return [
+        LakeColumn(
+            database=table.database,
+            table=table.name,
+            name=name,
+            type=kind,
+            position=position,
+            nullable=nullable,
+            key=key,
+            comment=comment,
+        )
+        for position, (name, kind, nullable, key, comment) in enumerate(seen, start=1)
+    ]
+
+
+def _like(field: str, pattern: str | None) -> Q:
+    if pattern is None or is_everything(pattern):
+        return Q()
+    return Q(**{f"{field}__like": for_sql(pattern.lower())})
+
+
+def _queryable() -> QuerySet[Table]:
+    return Table.objects.filter(
+        database__datasource__name=LAKE, is_queryable=True
+    ).exclude(path="")
+
+
+def _matching(
+    principal: Principal, schema_pattern: str | None, table_pattern: str | None
+) -> QuerySet[Table]:
+    return _queryable().filter(
+        visible_tables(principal),
+        _like("database__name", schema_pattern),
+        _like("name", table_pattern),
+    )
