@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from typing import cast
 
 from gateway.engines.port import EngineUnavailable
 from gateway.hs2 import framing, sasl
@@ -62,7 +61,6 @@ class EngineChannel:
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
                 transport, wire = await loop.create_connection(_Wire, host, port)
-                transport = cast(asyncio.Transport, transport)
                 raw = transport.get_extra_info("socket")
                 raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 transport.write(sasl.client_opening(username, secret))

@@ -1,0 +1,31 @@
+"""How much one gateway process takes on; plain numbers with their units."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayLimits:
+    """Counts, and times in seconds."""
+
+    connections: int = 4000
+    connections_per_user: int = 1500
+    connections_per_address: int = 3000
+    logins_waiting: int = 64
+    sessions_per_connection: int = 16
+    operations_per_session: int = 100
+    statements_running: int = 32
+    statements_queued: int = 500
+    engine_sessions: int = 200
+    warm_sessions: int = 16
+    login_seconds: float = 15.0
+    long_poll_seconds: float = 5.0
+    session_idle_seconds: float = 6 * 3600.0
+    operation_idle_seconds: float = 3600.0
+    engine_wait_seconds: float = 240.0
+    max_request: int = 16 * 1024 * 1024
+    max_statement: int = 1024 * 1024
+    max_fetch_rows: int = 100_000
+    write_high_water: int = 4 * 1024 * 1024
+    close_disabled_within: float = 2.0

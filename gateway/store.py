@@ -1,0 +1,237 @@
+"""The gateway's only way to the metadata database: bounded threads, time-outs, a fuse.
+
+The event loop awaits these calls and never touches the ORM. While the database is
+away, calls fail at once with `DatabaseAway` (08S01); what needs no database goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import ClassVar, TypeVar
+
+from django.db import DatabaseError, InterfaceError, OperationalError, connection
+
+from catalog.access import audit, policy_feed
+from catalog.access.authentication import AuthenticatedUser, authenticate
+from catalog.access.principals import principal_for
+from catalog.selectors import lake
+from core.context import working_for
+from core.errors import TransientError
+from gateway.engines.port import EnginePolicy, LakeTable
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+CALL_SECONDS = 8.0
+LOGIN_SECONDS = 12.0
+FUSE_AFTER = 3
+FUSE_SECONDS = 2.0
+AUDIT_KEPT = 20_000
+AUDIT_BATCH = 200
+
+
+class DatabaseAway(TransientError):
+    """The metadata database did not answer; nothing was decided or changed."""
+
+    default_code: ClassVar[str] = "database_away"
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRecord:
+    """One line for the audit trail."""
+
+    actor: str
+    action: str
+    object: str = ""
+    is_allowed: bool = True
+    address: str = ""
+    facts: dict[str, object] = field(default_factory=dict)
+
+
+class Store:
+    """Awaitable reads and writes. One per gateway process."""
+
+    def __init__(self, *, threads: int = 6, login_threads: int = 2) -> None:
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="store")
+        self._logins = ThreadPoolExecutor(login_threads, thread_name_prefix="login")
+        self._failures = 0
+        self._open_until = 0.0
+        self._last_read = time.monotonic()
+        self._audit: deque[AuditRecord] = deque(maxlen=AUDIT_KEPT)
+        self._audit_task: asyncio.Task[None] | None = None
+        self.audit_lost = 0
+
+    async def authenticate(
+        self, username: str, secret: str, *, address: str
+    ) -> AuthenticatedUser:
+        """Return the proven user; AccessDenied or DatabaseAway otherwise."""
+
+        def work() -> AuthenticatedUser:
+            return authenticate(username, secret, door="gateway", address=address)
+
+        return await self._run(work, pool=self._logins, seconds=LOGIN_SECONDS)
+
+    async def policy_version(self) -> int:
+        """Return the current version of all rights."""
+        return await self._run(policy_feed.current_version)
+
+    async def policy_for(self, username: str) -> EnginePolicy:
+        """Return one user's rights on the lake as they are now."""
+
+        def work() -> EnginePolicy:
+            policy = policy_feed.policy_for(username)
+            return EnginePolicy(
+                principal=policy.principal,
+                version=policy.version,
+                is_active=policy.is_active,
+                is_admin=policy.is_admin,
+                select=policy.select,
+                discover=policy.discover,
+            )
+
+        return await self._run(work)
+
+    async def look_up(self, database: str, table: str) -> LakeTable | None:
+        """Return where a queryable lake table lies."""
+        found = await self._run(lambda: lake.lake_table_location(database, table))
+        return LakeTable(found.path, found.schema_version) if found else None
+
+    async def list_tables(
+        self, principal: str, database: str, pattern: str
+    ) -> list[tuple[str, str]]:
+        """Return (database, table) names a principal may discover."""
+        found = await self.tables(principal, database, pattern, limit=100_000)
+        return [(table.database, table.name) for table in found]
+
+    async def databases(
+        self, username: str, pattern: str | None, *, limit: int
+    ) -> list[str]:
+        """Return names of lake databases the user may see."""
+
+        def work() -> list[str]:
+            principal = principal_for(username)
+            return lake.lake_databases_matching(principal, pattern, limit=limit)
+
+        return await self._run(work)
+
+    async def tables(
+        self, username: str, schema: str | None, table: str | None, *, limit: int
+    ) -> list[lake.LakeTable]:
+        """Return lake tables the user may see."""
+
+        def work() -> list[lake.LakeTable]:
+            principal = principal_for(username)
+            return lake.lake_tables_matching(principal, schema, table, limit)
+
+        return await self._run(work)
+
+    async def columns(
+        self,
+        username: str,
+        schema: str | None,
+        table: str | None,
+        *,
+        column: str | None,
+        limit: int,
+    ) -> list[lake.LakeColumn]:
+        """Return columns of at most `limit` lake tables the user may see."""
+
+        def work() -> list[lake.LakeColumn]:
+            principal = principal_for(username)
+            return lake.lake_columns_matching(principal, schema, table, column, limit)
+
+        return await self._run(work)
+
+    def db_read_age_ms(self) -> int:
+        """Return milliseconds since the database last answered."""
+        return int((time.monotonic() - self._last_read) * 1000)
+
+    @property
+    def is_open(self) -> bool:
+        """True while the fuse lets calls through."""
+        return time.monotonic() >= self._open_until
+
+    def note(self, record: AuditRecord) -> None:
+        """Queue an audit line; it is written within moments, in order."""
+        if len(self._audit) == AUDIT_KEPT:
+            self.audit_lost += 1
+        self._audit.append(record)
+        if self._audit_task is None or self._audit_task.done():
+            self._audit_task = asyncio.create_task(self._write_audit())
+
+    async def close(self) -> None:
+        """Write what is queued and end the threads."""
+        if self._audit_task:
+            await asyncio.wait([self._audit_task], timeout=3)
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._logins.shutdown(wait=False, cancel_futures=True)
+
+    async def _write_audit(self) -> None:
+        while self._audit:
+            batch = [
+                self._audit.popleft() for _ in range(min(len(self._audit), AUDIT_BATCH))
+            ]
+            try:
+                await self._run(lambda batch=batch: _record(batch))
+            except DatabaseAway:
+                self._audit.extendleft(reversed(batch))
+                await asyncio.sleep(FUSE_SECONDS)
+
+    async def _run(
+        self,
+        work: Callable[[], T],
+        *,
+        pool: ThreadPoolExecutor | None = None,
+        seconds: float = CALL_SECONDS,
+    ) -> T:
+        if not self.is_open:
+            raise _away()
+        loop = asyncio.get_running_loop()
+        future = loop.run_in_executor(pool or self._pool, _hygienic, work)
+        try:
+            async with asyncio.timeout(seconds):
+                result = await asyncio.shield(future)
+        except (DatabaseError, InterfaceError, TimeoutError) as error:
+            future.add_done_callback(lambda f: f.cancelled() or f.exception())
+            self._blow(error)
+            raise _away() from error
+        self._failures = 0
+        self._last_read = time.monotonic()
+        return result
+
+    def _blow(self, error: BaseException) -> None:
+        self._failures += 1
+        if self._failures >= FUSE_AFTER:
+            self._open_until = time.monotonic() + FUSE_SECONDS
+        log.warning("the metadata database did not answer: %s", type(error).__name__)
+
+
+def _away() -> DatabaseAway:
+    return DatabaseAway(
+        "the metadata database does not answer; the statement was not started",
+        hint="try again in a few seconds",
+    )
+
+
+def _hygienic(work: Callable[[], T]) -> T:
+    """Run in a pool thread; a connection that failed is never used again."""
+    connection.close_if_unusable_or_obsolete()
+    try:
+        return work()
+    except (OperationalError, InterfaceError):
+        connection.close()
+        raise
+
+
+def _record(batch: list[AuditRecord]) -> None:
+    for line in batch:
+        with working_for(actor=line.actor, door="gateway", address=line.address):
+            audit.record(
+                line.action, on=line.object, is_allowed=line.is_allowed, **line.facts
+            )
