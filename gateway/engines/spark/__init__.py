@@ -1,1 +1,1 @@
-"""The engine process: Spark with a Thrift Server and the Guard. Never imports Django."""
+"""The engine process: Spark, its Thrift Server and the Guard. Never imports Django."""

@@ -116,8 +116,10 @@ def _thrift_settings() -> Mapping[str, str]:
         "hive.server2.authentication": "CUSTOM",
         "hive.server2.enable.doAs": "true",
         "hive.server2.allow.user.substitution": "false",
+        # Several statements share a session's socket: no long wait may hold it.
+        "hive.server2.long.polling.timeout": "500ms",
         "hive.server2.logging.operation.enabled": "false",
-        "hive.server2.thrift.min.worker.threads": "2",
+        "hive.server2.thrift.min.worker.threads": "4",
     }
     settings = {f"spark.hadoop.{key}": value for key, value in hive.items()}
     settings["spark.sql.thriftServer.interruptOnCancel"] = "true"

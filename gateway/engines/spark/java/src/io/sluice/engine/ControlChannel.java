@@ -21,7 +21,7 @@ import java.util.concurrent.atomic.AtomicLong;
 /**
  * The engine's end of the control channel: JSON lines over a unix socket on which the gateway
  * listens. Carries policies and heartbeats in, look-ups out and back. Reconnects for ever; when
- * nobody has adopted the engine for {@code orphanSeconds}, the engine ends itself.
+ * nobody has adopted the engine for {@code orphanMillis}, the engine ends itself.
  */
 final class ControlChannel implements Runnable {
   private static final long ANSWER_SECONDS = 15;
@@ -43,7 +43,7 @@ final class ControlChannel implements Runnable {
   @Override
   public void run() {
     long closedSince = System.nanoTime();
-    while (System.nanoTime() - closedSince < TimeUnit.SECONDS.toNanos(start.orphanSeconds())) {
+    while (System.nanoTime() - closedSince < TimeUnit.MILLISECONDS.toNanos(start.orphanMillis())) {
       try (SocketChannel opened = connect()) {
         if (read(opened)) {
           closedSince = System.nanoTime();
@@ -55,7 +55,7 @@ final class ControlChannel implements Runnable {
       }
       pause();
     }
-    Engine.end("control channel closed for " + start.orphanSeconds() + " s");
+    Engine.end("control channel closed for " + start.orphanMillis() + " ms");
   }
 
   /** Asks the gateway and waits; throws {@link Denied} when no answer comes. */

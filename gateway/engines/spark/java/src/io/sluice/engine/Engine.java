@@ -16,7 +16,7 @@ public final class Engine {
 
   private Engine(StartFile start, SparkSession root) {
     this.start = start;
-    this.policies = new Policies(start.staleSeconds(), System::nanoTime);
+    this.policies = new Policies(start.staleMillis(), System::nanoTime);
     this.identity = new Identity(root);
   }
 

@@ -16,8 +16,8 @@ final class Policies {
   /** Last moment at which the gateway is known to have read its database; null before. */
   private volatile Long readAt;
 
-  Policies(long staleSeconds, LongSupplier nanoTime) {
-    this.staleNanos = staleSeconds * 1_000_000_000L;
+  Policies(long staleMillis, LongSupplier nanoTime) {
+    this.staleNanos = staleMillis * 1_000_000L;
     this.nanoTime = nanoTime;
   }
 

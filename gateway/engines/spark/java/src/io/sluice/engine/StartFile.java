@@ -8,7 +8,7 @@ import java.nio.file.Path;
 
 /** What the launcher tells an engine, in a file that only its user can read. */
 record StartFile(
-    String engineId, String secret, Path controlSocket, long staleSeconds, long orphanSeconds) {
+    String engineId, String secret, Path controlSocket, long staleMillis, long orphanMillis) {
 
   static StartFile read(Path path) throws IOException {
     JsonNode node = new ObjectMapper().readTree(Files.readString(path));
@@ -16,8 +16,12 @@ record StartFile(
         node.required("engine_id").asText(),
         node.required("secret").asText(),
         Path.of(node.required("control_socket").asText()),
-        node.required("stale_seconds").asLong(),
-        node.required("orphan_seconds").asLong());
+        millis(node.required("stale_seconds")),
+        millis(node.required("orphan_seconds")));
+  }
+
+  private static long millis(JsonNode seconds) {
+    return Math.round(seconds.asDouble() * 1000);
   }
 
   @Override

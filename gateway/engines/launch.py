@@ -1,0 +1,205 @@
+"""Starts and ends engine processes, and removes those a dead gateway left behind.
+
+An engine gets its own process group, dies with the gateway's main thread, and is told
+its secret through a file only this user can read. Must not know Thrift or policies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+from gateway.engines.port import EngineUnavailable
+
+MODULE = "gateway.engines.spark.main"
+LOG_TAIL = 2000
+# Fast to start and small before fast to run: most statements are short, and the
+# serial collector needs no threads of its own on a two-core machine.
+JAVA_OPTIONS = (
+    "-XX:+UseSerialGC -Xss4m -XX:MaxMetaspaceSize=320m -XX:ReservedCodeCacheSize=128m "
+    "-XX:+ExitOnOutOfMemoryError -Xshare:auto "
+    "-Dfile.encoding=UTF-8 -Duser.timezone=UTC"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSpec:
+    """What an engine is made of. `home` holds state; `jars` are in class-path order.
+
+    `memory` is the JVM heap (`900m`), `stale_seconds` and `orphan_seconds` as in the
+    settings of the same name.
+    """
+
+    home: Path
+    jars: tuple[Path, ...]
+    memory: str
+    cores: int = 2
+    stale_seconds: float = 60.0
+    orphan_seconds: float = 20.0
+    java_options: str = JAVA_OPTIONS
+    python: str = field(default=sys.executable)
+
+    @property
+    def run_dir(self) -> Path:
+        """Where pid files lie."""
+        return self.home / "run"
+
+
+class EngineProcess:
+    """One launched process. `socket_path` is where its control channel must listen."""
+
+    def __init__(self, spec: EngineSpec, engine_id: str, secret: str) -> None:
+        self.engine_id = engine_id
+        self._spec = spec
+        self._secret = secret
+        # Paths of unix sockets must be short, so the home will not do.
+        self._private = Path(tempfile.mkdtemp(prefix="sluice-engine-"))
+        self.socket_path = self._private / "control.sock"
+        self._process: asyncio.subprocess.Process | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """Process id of the engine's Python side, which leads the process group."""
+        return self._process.pid if self._process else None
+
+    @property
+    def is_running(self) -> bool:
+        """True from launch until the process was seen to end."""
+        return self._process is not None and self._process.returncode is None
+
+    @property
+    def log_path(self) -> Path:
+        """Where both sides of the engine write."""
+        return self._spec.home / "log" / f"engine-{self.engine_id}.log"
+
+    @property
+    def _state_dir(self) -> Path:
+        return self._spec.home / "engines" / self.engine_id
+
+    @property
+    def _pid_file(self) -> Path:
+        return self._spec.run_dir / f"engine-{self.engine_id}.pid.json"
+
+    async def launch(self) -> None:
+        """Start the process. Call it on the main thread: the engine dies with it."""
+        for directory in (self._spec.run_dir, self.log_path.parent, self._state_dir):
+            directory.mkdir(parents=True, exist_ok=True)
+        start_file = self._write_start_file()
+        with self.log_path.open("ab") as log:
+            self._process = await asyncio.create_subprocess_exec(
+                self._spec.python,
+                "-m",
+                MODULE,
+                str(start_file),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=_environment(),
+                cwd=str(self._state_dir),
+                start_new_session=True,
+            )
+        _write_pid_file(self._pid_file, self._process.pid)
+
+    async def wait(self) -> int:
+        """Return the exit code once the process ended."""
+        if self._process is None:
+            raise EngineUnavailable("the engine was never launched")
+        return await self._process.wait()
+
+    async def end(self, *, grace_seconds: float) -> None:
+        """End the whole process group, by force after the grace. Idempotent."""
+        process = self._process
+        if process is not None:
+            if process.returncode is None:
+                _signal_group(process.pid, signal.SIGTERM)
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(grace_seconds):
+                        await process.wait()
+            _signal_group(process.pid, signal.SIGKILL)
+            await process.wait()
+        self._forget()
+
+    def log_tail(self) -> str:
+        """Return the last lines of the engine's log."""
+        with contextlib.suppress(OSError):
+            return self.log_path.read_text("utf-8", "replace")[-LOG_TAIL:]
+        return ""
+
+    def _forget(self) -> None:
+        self._pid_file.unlink(missing_ok=True)
+        shutil.rmtree(self._private, ignore_errors=True)
+        shutil.rmtree(self._state_dir, ignore_errors=True)
+
+    def _write_start_file(self) -> Path:
+        path = self._private / "start.json"
+        facts = {
+            "engine_id": self.engine_id,
+            "secret": self._secret,
+            "control_socket": str(self.socket_path),
+            "stale_seconds": self._spec.stale_seconds,
+            "orphan_seconds": self._spec.orphan_seconds,
+            "run_dir": str(self._state_dir),
+            "jars": [str(jar) for jar in self._spec.jars],
+            "memory": self._spec.memory,
+            "cores": self._spec.cores,
+            "java_options": self._spec.java_options,
+        }
+        handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        with os.fdopen(handle, "w", encoding="utf-8") as out:
+            json.dump(facts, out)
+        return path
+
+
+def _environment() -> dict[str, str]:
+    """Return the engine's environment: no setting of ours, so no secret of ours."""
+    kept = {"PATH", "JAVA_HOME", "HOME", "USER", "TMPDIR", "LANG", "HADOOP_USER_NAME"}
+    environment = {key: os.environ[key] for key in kept if key in os.environ}
+    root = Path(__file__).resolve().parents[2]
+    return environment | {
+        "LC_ALL": "C.UTF-8",
+        "PYTHONPATH": str(root),
+        "PYTHONUNBUFFERED": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+
+
+def _signal_group(pid: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, number)
+
+
+def _write_pid_file(path: Path, pid: int) -> None:
+    try:
+        born = psutil.Process(pid).create_time()
+    except psutil.NoSuchProcess:
+        born = 0.0
+    path.write_text(json.dumps({"pid": pid, "born": born}), encoding="utf-8")
+
+
+def clean_orphans(run_dir: Path) -> list[int]:
+    """Kill engines of an earlier gateway; return their process ids.
+
+    A process counts only when it is as old as its pid file says: ids are reused.
+    """
+    killed = []
+    for path in sorted(run_dir.glob("engine-*.pid.json")):
+        with contextlib.suppress(ValueError, KeyError, OSError, psutil.Error):
+            facts = json.loads(path.read_text(encoding="utf-8"))
+            process = psutil.Process(int(facts["pid"]))
+            if abs(process.create_time() - float(facts["born"])) < 1.0:
+                _signal_group(process.pid, signal.SIGKILL)
+                killed.append(process.pid)
+        path.unlink(missing_ok=True)
+    return killed

@@ -1,0 +1,36 @@
+"""Makes an engine's error text fit to be read by users.
+
+Pure: removes the Thrift Server's wrapping, plan trees, stack traces and storage
+addresses; keeps the error class and the sentence.
+"""
+
+from __future__ import annotations
+
+import re
+
+_WRAPPING = re.compile(
+    r"^(?:Error running query: |Error retrieving next row set: )?"
+    r"(?:\[(?P<class>[A-Z0-9_.]+)\] )?"
+    r"(?:[\w.$]+(?:Exception|Error|Denied)(?:: |$))*"
+)
+_PLAN = re.compile(r";?\n(?:'|\+-|:-|== |!|[A-Z]\w+(?: |\())", re.MULTILINE)
+_TRACE = re.compile(r"\n\s+at [\w.$/]+\(|\nCaused by: |\nDriver stacktrace:")
+_ADDRESS = re.compile(
+    r"\b[a-zA-Z][a-zA-Z0-9+.-]*:/[^\s,;\])}>'\"`]*"
+    r"|(?<![\w/.])/(?:[\w.@=+-]+/)+[\w.@=+-]*"
+)
+MAX_TEXT = 4000
+
+
+def scrub_message(text: str) -> str:
+    """Return what a user may read of an engine's error text. Idempotent."""
+    wrapping = _WRAPPING.match(text)
+    rest = text[wrapping.end() :] if wrapping else text
+    error_class = wrapping.group("class") if wrapping else None
+    if error_class and not rest.startswith("["):
+        rest = f"[{error_class}] {rest}"
+    for end in (_TRACE, _PLAN):
+        found = end.search(rest)
+        if found:
+            rest = rest[: found.start()]
+    return _ADDRESS.sub("(storage)", rest).strip()[:MAX_TEXT]

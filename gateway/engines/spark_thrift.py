@@ -1,0 +1,254 @@
+"""One Spark engine as the gateway sees it: process, control channel, Thrift sessions.
+
+Puts `launch`, the control listener and `thrift_session` together behind the port. Must
+not know users' handles or the metadata database.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gateway.control import ControlListener
+from gateway.engines.channel import EngineChannel
+from gateway.engines.launch import EngineProcess, EngineSpec
+from gateway.engines.port import (
+    EngineFacts,
+    EngineOperation,
+    EnginePolicy,
+    EngineQuestions,
+    EngineRefused,
+    EngineSession,
+    EngineState,
+    EngineUnavailable,
+    OperationState,
+)
+from gateway.engines.thrift_session import ThriftEngineSession
+
+HOST = "127.0.0.1"
+START_SECONDS = 180.0
+PROBE_SECONDS = 10.0
+# Never a user's name: user names hold no sign outside letters, digits and "._@-".
+PROBE_PRINCIPAL = "#probe"
+WARM_UP = (
+    "SELECT k, count(*), max(v) FROM (VALUES (1, 'a'), (2, 'b')) t(k, v) "
+    "WHERE k > 0 GROUP BY k ORDER BY k"
+)
+
+
+@dataclass(slots=True)
+class _Running:
+    """The parts of a launched engine."""
+
+    process: EngineProcess
+    control: ControlListener
+    secret: str
+    port: int = 0
+
+
+class SparkEngine:
+    """`EngineLink` to one local Spark engine, launched on `start`."""
+
+    def __init__(
+        self, spec: EngineSpec, questions: EngineQuestions, *, engine_id: str
+    ) -> None:
+        self._spec = spec
+        self._questions = questions
+        self._engine_id = engine_id
+        self._running: _Running | None = None
+        self._state = EngineState.STOPPED
+        self._reason = ""
+        self._started_at: float | None = None
+        self._seen_at: float | None = None
+        self._starts = 0
+        self._failures = 0
+        self._sessions = 0
+        self._turn = asyncio.Lock()
+
+    def facts(self) -> EngineFacts:
+        """Return what is known now."""
+        running = self._running
+        state, reason = self._state, self._reason
+        if state is EngineState.READY and running and not running.process.is_running:
+            state, reason = EngineState.FAILED, "the process ended"
+        return EngineFacts(
+            engine_id=self._engine_id,
+            state=state,
+            pid=running.process.pid if running else None,
+            port=running.port if running else None,
+            started_at=self._started_at,
+            last_seen_at=self._seen_at,
+            open_sessions=self._sessions,
+            starts=self._starts,
+            consecutive_failures=self._failures,
+            reason=reason,
+        )
+
+    async def start(self) -> None:
+        """Launch a process and wait until it is warm. A second caller waits along."""
+        async with self._turn:
+            if self.facts().state is EngineState.READY:
+                return
+            await self._end_process(grace_seconds=0)
+            self._state, self._reason = EngineState.STARTING, ""
+            self._starts += 1
+            self._started_at = time.monotonic()
+            try:
+                await self._launch()
+            except BaseException as error:
+                self._failures += 1
+                self._state, self._reason = EngineState.FAILED, str(error)
+                await self._end_process(grace_seconds=0)
+                raise
+            self._failures = 0
+            self._seen_at = time.monotonic()
+            self._state = EngineState.READY
+
+    async def _launch(self) -> None:
+        secret = secrets.token_urlsafe(32)
+        process = EngineProcess(self._spec, self._engine_id, secret)
+        control = ControlListener(process.socket_path, secret, self._questions)
+        self._running = running = _Running(process, control, secret)
+        await control.start()
+        await process.launch()
+        running.port = await self._first_hello(running)
+        await self._warm_up(WARM_UP)
+
+    async def _first_hello(self, running: _Running) -> int:
+        hello = asyncio.ensure_future(running.control.wait_hello())
+        ended = asyncio.ensure_future(running.process.wait())
+        try:
+            await asyncio.wait(
+                (hello, ended),
+                timeout=START_SECONDS,
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+            if hello.done():
+                return hello.result().port
+        finally:
+            hello.cancel()
+            ended.cancel()
+        what = "ended while starting" if ended.done() else "did not start in time"
+        raise EngineUnavailable(
+            f"the engine {what}; its log ends: {running.process.log_tail()}",
+            hint=f"read {running.process.log_path}",
+        )
+
+    async def probe(self) -> None:
+        """Run a constant statement; EngineUnavailable when that does not work."""
+        try:
+            async with asyncio.timeout(PROBE_SECONDS):
+                await self._warm_up("SELECT 1")
+        except (TimeoutError, EngineRefused) as error:
+            raise EngineUnavailable(f"the engine fails its probe: {error}") from error
+        self._seen_at = time.monotonic()
+
+    async def _warm_up(self, statement: str) -> None:
+        nobody = EnginePolicy(
+            principal=PROBE_PRINCIPAL, version=0, is_active=True, is_admin=False
+        )
+        if self.acknowledged_version(PROBE_PRINCIPAL) < 0:
+            await self.push_policy(nobody)
+        session = await self._open(PROBE_PRINCIPAL, {})
+        try:
+            await run_statement(session, statement)
+        finally:
+            await session.close()
+
+    async def push_policy(self, policy: EnginePolicy) -> None:
+        """Send a policy and wait for its acknowledgement."""
+        await self._require_running().control.push_policy(policy)
+
+    def acknowledged_version(self, principal: str) -> int:
+        """Newest policy version this process acknowledged, -1 for none."""
+        if self._running is None:
+            return -1
+        return self._running.control.acknowledged_version(principal)
+
+    async def forget_principal(self, principal: str) -> None:
+        """Drop a principal's policy: from now on everything of his is denied."""
+        if self._running is not None:
+            await self._running.control.forget(principal)
+
+    async def open_session(
+        self, principal: str, configuration: Mapping[str, str]
+    ) -> EngineSession:
+        """Open a session of `principal`; his policy must have been pushed.
+
+        The engine denies statements of a session that is not fully open, so
+        `use:database` becomes a statement of its own.
+        """
+        settings = {k: v for k, v in configuration.items() if k != "use:database"}
+        session = await self._open(principal, settings)
+        database = configuration.get("use:database") or "default"
+        try:
+            if database != "default":
+                name = database.replace("`", "``")
+                await run_statement(session, f"USE `{name}`")
+        except BaseException:
+            await session.close()
+            raise
+        return session
+
+    async def _open(
+        self, principal: str, settings: Mapping[str, str]
+    ) -> ThriftEngineSession:
+        running = self._require_running()
+
+        async def opener() -> EngineChannel:
+            return await EngineChannel.open(
+                HOST, running.port, username=principal, secret=running.secret
+            )
+
+        self._sessions += 1
+        try:
+            return await ThriftEngineSession.open(
+                opener, settings, on_close=self._session_closed
+            )
+        except BaseException:
+            self._session_closed()
+            raise
+
+    def _session_closed(self) -> None:
+        self._sessions -= 1
+
+    def progress(self, operation: EngineOperation) -> tuple[int, int] | None:
+        """Return (done, total) tasks of a running statement, None when unknown."""
+        if self._running is None:
+            return None
+        return self._running.control.progress(operation.guid.hex())
+
+    async def stop(self, *, grace_seconds: float) -> None:
+        """Ask the process to end, kill it after the grace. Idempotent."""
+        async with self._turn:
+            if self._running is not None:
+                with contextlib.suppress(EngineUnavailable):
+                    await self._running.control.shutdown()
+            await self._end_process(grace_seconds=grace_seconds)
+            self._state, self._reason = EngineState.STOPPED, ""
+
+    async def _end_process(self, *, grace_seconds: float) -> None:
+        running, self._running = self._running, None
+        if running is not None:
+            await running.control.close()
+            await running.process.end(grace_seconds=grace_seconds)
+
+    def _require_running(self) -> _Running:
+        if self._running is None or not self._running.process.is_running:
+            raise EngineUnavailable("the engine is not running", hint="try again")
+        return self._running
+
+
+async def run_statement(session: EngineSession, statement: str) -> EngineOperation:
+    """Run a statement to its end; EngineRefused when it does not finish well."""
+    operation = await session.execute(statement)
+    status = await session.status(operation)
+    while not status.state.is_terminal:
+        status = await session.status(operation)
+    if status.state is not OperationState.FINISHED:
+        raise EngineRefused(status.message, sql_state=status.sql_state)
+    return operation
