@@ -1,0 +1,59 @@
+"""What discovery knows about a source table, read back from the catalog as values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from catalog.models import Table
+from catalog.schema.types import Column, TableSchema
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFacts:
+    """A source table as the last discovery saw it.
+
+    unique_indexes  column names per unique index over not-null columns, key excluded
+    indexed         columns that lead some index
+    estimated_bytes of the rows, without indexes
+    sees_all_transactions  whether the login had pg_read_all_stats; None = not known
+    """
+
+    schema: TableSchema
+    estimated_rows: int
+    estimated_bytes: int
+    unique_indexes: tuple[tuple[str, ...], ...]
+    indexed: frozenset[str]
+    fingerprint: str
+    sees_all_transactions: bool | None
+
+
+def source_facts(table: Table) -> SourceFacts:
+    """Facts of a row of kind source; one query unless columns are prefetched."""
+    kept = table.identity
+    return SourceFacts(
+        schema=schema_of(table),
+        estimated_rows=table.estimated_rows,
+        estimated_bytes=table.estimated_bytes,
+        unique_indexes=tuple(tuple(n) for n in kept.get("unique_indexes", ())),
+        indexed=frozenset(kept.get("indexed", ())),
+        fingerprint=table.schema_fingerprint,
+        sees_all_transactions=kept.get("sees_all_transactions"),
+    )
+
+
+def schema_of(table: Table) -> TableSchema:
+    """The columns of a catalog row, of a source or of the lake, as values."""
+    return TableSchema(
+        tuple(
+            Column(
+                source_name=row.source_name,
+                name=row.name,
+                source_type=row.source_type,
+                type=row.type,
+                nullable=row.nullable,
+                key=row.key,
+                comment=row.comment,
+            )
+            for row in table.columns.all()
+        )
+    )

@@ -1,0 +1,54 @@
+"""'What this user needs': the statements an administrator of the source runs once.
+
+Pure text, for people to read and paste; Sluice never runs them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+def quoted(name: str) -> str:
+    """A PostgreSQL identifier, always in quotes."""
+    escaped = name.replace('"', '""')
+    return f'"{escaped}"'
+
+
+def statements_for(
+    username: str, database: str, schemas: Iterable[str]
+) -> tuple[str, ...]:
+    """The grants for snapshot and timestamp capture of all tables of `schemas`."""
+    user = quoted(username)
+    result = [f"GRANT CONNECT ON DATABASE {quoted(database)} TO {user};"]
+    for schema in schemas:
+        name = quoted(schema)
+        result += [
+            f"GRANT USAGE ON SCHEMA {name} TO {user};",
+            f"GRANT SELECT ON ALL TABLES IN SCHEMA {name} TO {user};",
+            f"ALTER DEFAULT PRIVILEGES IN SCHEMA {name}"
+            f" GRANT SELECT ON TABLES TO {user};",
+        ]
+    return (*result, stats_grant(username))
+
+
+def stats_grant(username: str) -> str:
+    """Lets timestamp capture see when other users' transactions began."""
+    return f"GRANT pg_read_all_stats TO {quoted(username)};"
+
+
+def script_for(username: str, database: str, schemas: Iterable[str]) -> str:
+    """The same as a commented script, with the creation of the user in front."""
+    return "\n".join(
+        (
+            "-- Run as an administrator of the source, connected to the database"
+            f" {quoted(database)}.",
+            f"-- CREATE ROLE {quoted(username)} LOGIN PASSWORD '…';",
+            "-- Read access. Default privileges hold for tables that the role running",
+            "-- this creates later; repeat that line FOR ROLE of other owners.",
+            *statements_for(username, database, schemas)[:-1],
+            "-- Timestamp capture waits for open transactions; without this grant it",
+            "-- cannot see those of other users and relies on its safety lag alone.",
+            stats_grant(username),
+            "",
+        )
+    )

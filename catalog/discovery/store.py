@@ -1,0 +1,233 @@
+"""Writes what discovery found into the catalog: bulk upserts, one page at a time.
+
+Writing the same page twice changes nothing. Knows rows, not sources or jobs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from catalog.discovery.reader import CARRIED_KINDS, DiscoveredTable
+from catalog.models import Column, Database, Datasource, SchemaVersion, Table
+from catalog.schema.diff import columns_as_json, fingerprint
+
+DISCOVERED, UNSUPPORTED = "DISCOVERED", "UNSUPPORTED"
+NO_PRIVILEGE, VANISHED = "NO_PRIVILEGE", "VANISHED"
+# Only these are discovery's to change; any other status of a source table stays.
+_OWN_STATUS = frozenset({DISCOVERED, UNSUPPORTED, NO_PRIVILEGE, VANISHED})
+
+_UPDATED = (
+    "comment",
+    "record_key",
+    "table_type",
+    "identity",
+    "schema_version",
+    "schema_fingerprint",
+    "estimated_rows",
+    "estimated_bytes",
+    "status",
+    "status_reason",
+    "seen_at",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PageCounts:
+    """What a page brought: tables new, changed in columns or key, unsupported."""
+
+    tables: int = 0
+    new: int = 0
+    changed: int = 0
+    columns_not_carried: int = 0
+
+
+def save_databases(
+    datasource: Datasource, names: Iterable[str], *, seen_at: datetime
+) -> None:
+    """Rows for all databases (schemas), also those without a table."""
+    Database.objects.bulk_create(
+        [
+            Database(datasource=datasource, name=name, discovered_at=seen_at)
+            for name in names
+        ],
+        update_conflicts=True,
+        unique_fields=["datasource", "name"],
+        update_fields=["discovered_at"],
+        batch_size=1_000,
+    )
+
+
+def save_page(
+    datasource: Datasource,
+    found: Sequence[DiscoveredTable],
+    *,
+    seen_at: datetime,
+    sees_all_transactions: bool | None = None,
+    refresh: bool = False,
+) -> PageCounts:
+    """Upsert tables, their columns and schema versions; call inside a transaction.
+
+    Columns are written only for tables whose columns differ from the last look,
+    with `refresh` for all.
+    """
+    ids = _database_ids(datasource, {t.database for t in found}, seen_at=seen_at)
+    known = {
+        (table.database_id, table.name): table
+        for table in Table.objects.select_for_update().filter(
+            database__in=ids.values(), name__in={t.name for t in found}
+        )
+    }
+    rows: list[Table] = []
+    rewrite: list[tuple[Table, DiscoveredTable]] = []
+    new = changed = 0
+    for table in found:
+        old = known.get((ids[table.database], table.name))
+        row = _row(table, ids[table.database], old, seen_at=seen_at)
+        row.identity["sees_all_transactions"] = sees_all_transactions
+        rows.append(row)
+        if refresh or old is None or old.identity.get("digest") != _digest(table):
+            rewrite.append((row, table))
+        new += old is None
+        changed += old is not None and old.schema_version != row.schema_version
+    Table.objects.bulk_create(
+        rows,
+        update_conflicts=True,
+        unique_fields=["database", "name"],
+        update_fields=_UPDATED,
+    )
+    _write_columns(rewrite)
+    return PageCounts(
+        tables=len(rows),
+        new=new,
+        changed=changed,
+        columns_not_carried=sum(len(t.schema.unsupported) for t in found),
+    )
+
+
+def finish(datasource: Datasource, *, seen_at: datetime) -> int:
+    """Mark what this discovery did not see; the number of tables that vanished.
+
+    Rows stay: an onboarding or a grant may point to them. Empty databases go.
+    """
+    gone = (
+        Table.objects.filter(database__datasource=datasource, kind=Table.SOURCE)
+        .exclude(seen_at=seen_at)
+        .exclude(status=VANISHED)
+        .update(
+            status=VANISHED,
+            status_reason="the last discovery did not find it at the source",
+        )
+    )
+    Database.objects.filter(datasource=datasource, tables__isnull=True).exclude(
+        discovered_at=seen_at
+    ).delete()
+    present = Table.objects.filter(database__datasource=datasource, seen_at=seen_at)
+    Datasource.objects.filter(pk=datasource.pk).update(
+        discovered_at=seen_at, table_count=present.count()
+    )
+    return gone
+
+
+def _database_ids(
+    datasource: Datasource, names: set[str], *, seen_at: datetime
+) -> dict[str, int]:
+    """Ids by name; a schema made after the first page gets its row here."""
+    query = Database.objects.filter(datasource=datasource, name__in=names)
+    ids = dict(query.values_list("name", "id"))
+    if missing := names - ids.keys():
+        save_databases(datasource, sorted(missing), seen_at=seen_at)
+        ids = dict(query.values_list("name", "id"))
+    return ids
+
+
+def _row(
+    found: DiscoveredTable,
+    database_id: int,
+    old: Table | None,
+    *,
+    seen_at: datetime,
+) -> Table:
+    mark = fingerprint(found.schema)
+    version = 1
+    if old is not None:
+        is_changed = old.schema_fingerprint not in {"", mark}
+        version = old.schema_version + is_changed
+    status, reason = _status(found, old)
+    return Table(
+        database_id=database_id,
+        name=found.name,
+        source_name=found.name,
+        kind=Table.SOURCE,
+        comment=found.comment,
+        record_key=list(found.schema.primary_key),
+        table_type=found.kind,
+        identity=_facts(found),
+        schema_version=version,
+        schema_fingerprint=mark,
+        estimated_rows=found.estimated_rows,
+        estimated_bytes=found.estimated_bytes,
+        status=status,
+        status_reason=reason,
+        seen_at=seen_at,
+    )
+
+
+def _status(found: DiscoveredTable, old: Table | None) -> tuple[str, str]:
+    if old is not None and old.status not in _OWN_STATUS:
+        return old.status, old.status_reason
+    if found.kind not in CARRIED_KINDS:
+        return UNSUPPORTED, f"a {found.kind} is not carried in this release"
+    if not found.is_readable:
+        return NO_PRIVILEGE, "the datasource's user may not SELECT it"
+    return DISCOVERED, ""
+
+
+def _facts(found: DiscoveredTable) -> dict[str, Any]:
+    return {
+        "unique_indexes": [list(names) for names in found.unique_indexes],
+        "indexed": list(found.indexed),
+        "digest": _digest(found),
+    }
+
+
+def _digest(found: DiscoveredTable) -> str:
+    """Differs when anything written to Column rows does, comments included."""
+    text = json.dumps(columns_as_json(found.schema))
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def _write_columns(tables: Sequence[tuple[Table, DiscoveredTable]]) -> None:
+    Column.objects.filter(table__in=[row.pk for row, _ in tables]).delete()
+    Column.objects.bulk_create(
+        [
+            Column(
+                table=row,
+                position=position,
+                name=column.name,
+                source_name=column.source_name,
+                source_type=column.source_type[:200],
+                type=column.type,
+                nullable=column.nullable,
+                key=column.key,
+                comment=column.comment,
+            )
+            for row, table in tables
+            for position, column in enumerate(table.schema.columns, start=1)
+        ]
+    )
+    SchemaVersion.objects.bulk_create(
+        [
+            SchemaVersion(
+                table=row,
+                version=row.schema_version,
+                columns=columns_as_json(table.schema),
+            )
+            for row, table in tables
+        ],
+        ignore_conflicts=True,
+    )

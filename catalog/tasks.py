@@ -1,0 +1,14 @@
+"""Celery tasks of the catalog: one line each into a service."""
+
+from __future__ import annotations
+
+import uuid
+
+from celery import shared_task
+
+from catalog.discovery.services import advance_discovery
+
+
+@shared_task(name="catalog.advance_discovery")  # type: ignore[untyped-decorator]
+def advance_discovery_task(job_id: str) -> None:
+    advance_discovery(uuid.UUID(job_id))
