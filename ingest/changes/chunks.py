@@ -1,0 +1,104 @@
+"""Cutting a table into chunks by key ranges, as values and predicates.
+
+Boundaries are texts computed and compared by the database only: another
+collation in the client would lose rows. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from ingest.changes.quoting import literal, name
+
+ChunkBy = Literal["key", "ctid", "whole"]
+
+# Even steps through a key range with more holes than this make empty chunks.
+_DENSE = 4
+_MAX_CHUNKS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPart:
+    """A column of the key with the source's own type, for literals."""
+
+    column: str
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Rows with low < key ≤ high; () means open. For ctid, pages [low, high)."""
+
+    number: int
+    low: tuple[str, ...] = ()
+    high: tuple[str, ...] = ()
+
+
+def plan_even_chunks(
+    *, lowest: int, highest: int, rows: int, chunk_rows: int
+) -> tuple[Chunk, ...] | None:
+    """Equal steps over an integer key, or None when it has too many holes."""
+    width = highest - lowest + 1
+    count = min(max(1, -(-rows // max(1, chunk_rows))), _MAX_CHUNKS, width)
+    if count > 1 and width > _DENSE * max(rows, 1):
+        return None
+    edges = [str(lowest + width * i // count - 1) for i in range(1, count)]
+    return plan_walked_chunks([(e,) for e in edges], (str(highest),))
+
+
+def plan_walked_chunks(
+    edges: Sequence[tuple[str, ...]], highest: tuple[str, ...]
+) -> tuple[Chunk, ...]:
+    """Chunks between boundaries that the database found; the last is frozen at
+    the highest key seen, so a table that grows does not grow the chunk."""
+    chunks: list[Chunk] = []
+    low: tuple[str, ...] = ()
+    for edge in (*edges, highest):
+        if edge != low:
+            chunks.append(Chunk(len(chunks), low, edge))
+        low = edge
+    return tuple(chunks)
+
+
+def plan_page_chunks(*, pages: int, rows: int, chunk_rows: int) -> tuple[Chunk, ...]:
+    """Ranges of heap pages, for tables without an index on their key."""
+    count = min(max(1, -(-rows // max(1, chunk_rows))), max(1, pages), _MAX_CHUNKS)
+    edges = ["0", *[str(pages * i // count) for i in range(1, count)], ""]
+    return tuple(
+        Chunk(i, (edges[i],), (edges[i + 1],) if edges[i + 1] else ())
+        for i in range(count)
+    )
+
+
+def key_predicate(parts: Sequence[KeyPart], chunk: Chunk) -> str:
+    """SQL for one chunk by key; row values, which PostgreSQL takes to an index."""
+    terms = []
+    if chunk.low:
+        terms.append(f"{_row(parts)} > {_values(parts, chunk.low)}")
+    if chunk.high:
+        terms.append(f"{_row(parts)} <= {_values(parts, chunk.high)}")
+    return " AND ".join(terms) or "TRUE"
+
+
+def page_predicate(chunk: Chunk) -> str:
+    terms = [f"ctid >= '({int(chunk.low[0])},0)'::tid"]
+    if chunk.high:
+        terms.append(f"ctid < '({int(chunk.high[0])},0)'::tid")
+    return " AND ".join(terms)
+
+
+def after_predicate(parts: Sequence[KeyPart], low: tuple[str, ...]) -> str:
+    """Keys beyond `low`, for walking an index."""
+    return f"{_row(parts)} > {_values(parts, low)}" if low else "TRUE"
+
+
+def _row(parts: Sequence[KeyPart]) -> str:
+    columns = ", ".join(name(p.column) for p in parts)
+    return f"({columns})" if len(parts) > 1 else columns
+
+
+def _values(parts: Sequence[KeyPart], values: tuple[str, ...]) -> str:
+    cast = [f"{literal(v)}::{p.type}" for p, v in zip(parts, values, strict=True)]
+    return f"({', '.join(cast)})" if len(parts) > 1 else cast[0]

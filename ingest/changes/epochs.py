@@ -1,0 +1,131 @@
+"""Epochs: numbers, seals and ledger entries, with their versioned codecs.
+
+A seal closes an epoch and is the only thing apply believes. Pure.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from core.errors import InvalidRequest, TerminalError
+
+INDEX_BITS = 24
+MAX_INDEX = (1 << INDEX_BITS) - 1
+MAX_EPOCH = (1 << (63 - INDEX_BITS)) - 1
+VERSION = 1
+
+TableOutcome = Literal["committed", "unchanged", "deferred"]
+
+
+def seq_of(epoch: int, index: int) -> int:
+    """`_sluice_seq`: numeric, monotone, independent of the source's own order.
+
+    index 0 is a load's row, changes start at 1.
+    """
+    if not 0 <= epoch <= MAX_EPOCH:
+        raise InvalidRequest(f"epoch {epoch} does not fit into _sluice_seq")
+    if not 0 <= index <= MAX_INDEX:
+        raise InvalidRequest(f"index {index} does not fit into one epoch")
+    return epoch << INDEX_BITS | index
+
+
+def epoch_of(seq: int) -> int:
+    return seq >> INDEX_BITS
+
+
+def epochs_needed(rows: int) -> int:
+    """Consecutive epoch numbers to reserve for that many folded keys."""
+    return max(1, -(-rows // MAX_INDEX))
+
+
+@dataclass(frozen=True, slots=True)
+class SealedFile:
+    """A file of change events: path relative to the epoch's directory."""
+
+    table_id: int
+    path: str
+    rows: int
+    bytes: int
+    sha256: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Seal:
+    """An epoch is what its seal says, byte for byte.
+
+    start, end       source positions; per table in `tables` for cursors
+    schema_versions  table id → schema version its rows were written with
+    """
+
+    source: int
+    epoch: int
+    epoch_last: int
+    start: str
+    end: str
+    files: tuple[SealedFile, ...]
+    schema_versions: Mapping[str, int] = field(default_factory=dict)
+    job_id: str = ""
+    v: int = VERSION
+
+    def files_for(self, table_id: int) -> tuple[SealedFile, ...]:
+        return tuple(f for f in self.files if f.table_id == table_id)
+
+    def rows_for(self, table_id: int) -> int:
+        return sum(f.rows for f in self.files_for(table_id))
+
+    def is_about(self, table_id: int) -> bool:
+        return str(table_id) in self.schema_versions
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerLine:
+    """What an epoch became in one table."""
+
+    state: TableOutcome
+    instant: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerEntry:
+    """One epoch of one source, table by table; later generations supersede."""
+
+    source: int
+    epoch: int
+    tables: Mapping[str, LedgerLine]
+    generation: int = 0
+    v: int = VERSION
+
+
+def encode(value: Seal | LedgerEntry) -> str:
+    return json.dumps(dataclasses.asdict(value), separators=(",", ":"), sort_keys=True)
+
+
+def decode_seal(text: str) -> Seal:
+    data = _decoded(text, "seal")
+    data["files"] = tuple(SealedFile(**f) for f in data["files"])
+    return Seal(**data)
+
+
+def decode_ledger_entry(text: str) -> LedgerEntry:
+    data = _decoded(text, "ledger entry")
+    data["tables"] = {k: LedgerLine(**line) for k, line in data["tables"].items()}
+    return LedgerEntry(**data)
+
+
+def _decoded(text: str, what: str) -> dict[str, Any]:
+    try:
+        data = json.loads(text)
+        version = data["v"]
+    except (ValueError, TypeError, KeyError) as error:
+        raise TerminalError(f"a {what} in the lake is damaged: {error}") from error
+    if version != VERSION:
+        raise TerminalError(
+            f"a {what} in the lake has version {version}, this code reads {VERSION}",
+            hint="run it with the release that wrote it, or a newer one",
+        )
+    return dict(data)

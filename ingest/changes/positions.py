@@ -1,0 +1,113 @@
+"""Positions of timestamp cursors: ISO text with microseconds that sorts as time.
+
+`2026-01-31T08:00:00.000000Z` for cursors with a zone, without Z for those
+without. Pure: the clock is the source's, its reading is handed in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from core.errors import InvalidRequest
+
+# A prepared transaction does not say when it began. With nothing captured yet
+# there is no older bound to fall back on, so a day is assumed and said.
+PREPARED_MARGIN = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTransaction:
+    """A transaction of somebody else that may still commit rows.
+
+    pid       0 for a prepared one
+    since     its start; for a prepared one the time of PREPARE, which is later
+    """
+
+    pid: int
+    since: datetime
+    is_prepared: bool = False
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceClock:
+    """One reading of the source, taken before any row is read.
+
+    transactions is empty and sees_others False without `pg_read_all_stats`.
+    offset_seconds: the server's own time zone east of UTC.
+    """
+
+    now: datetime
+    transactions: tuple[OpenTransaction, ...]
+    sees_others: bool
+    offset_seconds: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """Rows with a cursor ≤ `high` are all committed. held_by says what kept it
+    below clock - lag."""
+
+    high: datetime
+    held_by: OpenTransaction | None = None
+
+
+def plan_bound(
+    clock: SourceClock, *, lag_seconds: float, low: datetime | None
+) -> Bound:
+    """min(clock - lag, start of the oldest open transaction), never below `low`."""
+    high = clock.now - timedelta(seconds=max(0.0, lag_seconds))
+    held: OpenTransaction | None = None
+    for transaction in clock.transactions:
+        # a row may carry exactly the start of its transaction
+        limit = transaction.since - timedelta(microseconds=1)
+        if transaction.is_prepared:
+            limit = min(limit, low or transaction.since - PREPARED_MARGIN)
+        if limit < high:
+            high, held = limit, transaction
+    if low is not None and high < low:
+        high = low
+    return Bound(high, held)
+
+
+def to_text(moment: datetime, *, has_zone: bool) -> str:
+    text = moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f").rjust(26, "0")
+    return f"{text}Z" if has_zone else text
+
+
+def from_text(text: str) -> datetime:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise InvalidRequest(f"'{text}' is not a cursor position") from error
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def wall_clock(clock: SourceClock) -> SourceClock:
+    """The same reading for a cursor without zone, as naive time labelled UTC.
+
+    Nobody says whether an application writes local time or UTC, so the earlier
+    of both is the bound: rows come later on such servers, but none is missed.
+    """
+    shift = timedelta(seconds=min(0, clock.offset_seconds))
+    return SourceClock(
+        now=clock.now + shift,
+        transactions=tuple(_shifted(t, shift) for t in clock.transactions),
+        sees_others=clock.sees_others,
+        offset_seconds=clock.offset_seconds,
+    )
+
+
+def oldest(transactions: Iterable[OpenTransaction]) -> OpenTransaction | None:
+    return min(transactions, key=lambda t: t.since, default=None)
+
+
+def _shifted(transaction: OpenTransaction, shift: timedelta) -> OpenTransaction:
+    return OpenTransaction(
+        transaction.pid,
+        transaction.since + shift,
+        transaction.is_prepared,
+        transaction.name,
+    )

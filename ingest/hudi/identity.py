@@ -1,0 +1,132 @@
+"""The part of a lake table that may never change by accident, as one value.
+
+Hudi stores only some of it and checks less: a different bucket count silently
+duplicates rows. So the identity travels in every commit and is compared before
+every write. It must not know paths, leases or jobs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from core.errors import TerminalError
+from ingest.contract import TableSpec
+
+SEQ = "_sluice_seq"
+DELETED = "_sluice_deleted"
+KEY = "_sluice_key"
+COUNT = "_sluice_count"
+LOCK_PROVIDER = "io.sluice.lake.FencedLockProvider"
+TABLE_VERSION = 9
+
+# Hudi renders other key types differently in its two writers (timestamps as text
+# in one, as microseconds in the other) and refuses empty strings, so their keys
+# are carried in a text column of our own.
+_NATIVE_KEY_TYPES = frozenset({"int", "bigint"})
+
+
+@dataclass(frozen=True, slots=True)
+class TableIdentity:
+    """Everything two writers of one table must agree on.
+
+    record_key, partition_by   lake column names
+    buckets                    file groups per partition, fixed for life
+    """
+
+    record_key: tuple[str, ...]
+    buckets: int
+    partition_by: tuple[str, ...] = ()
+    ordering: str = SEQ
+    merge_mode: str = "EVENT_TIME_ORDERING"
+    delete_field: str = DELETED
+    delete_marker: str = "true"
+    index: str = "BUCKET/SIMPLE"
+    table_version: int = TABLE_VERSION
+    metadata_table: bool = False
+    lock_provider: str = LOCK_PROVIDER
+
+    @property
+    def digest(self) -> str:
+        """16 hex digits that are equal exactly when the identities are equal."""
+        text = json.dumps(self.to_data(), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def to_data(self) -> dict[str, Any]:
+        data = dataclasses.asdict(self)
+        data["record_key"] = list(self.record_key)
+        data["partition_by"] = list(self.partition_by)
+        return data
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> TableIdentity:
+        known = {f.name for f in dataclasses.fields(cls)}
+        values = {k: v for k, v in data.items() if k in known}
+        values["record_key"] = tuple(values["record_key"])
+        values["partition_by"] = tuple(values.get("partition_by", ()))
+        return cls(**values)
+
+
+def identity_for(table: TableSpec) -> TableIdentity:
+    """The identity of the lake table that this spec describes."""
+    names = {c.source_name: c.name for c in table.columns}
+    return TableIdentity(
+        record_key=(key_column(table),),
+        buckets=table.buckets,
+        partition_by=tuple(names[p] for p in table.partition_by),
+    )
+
+
+def key_column(table: TableSpec) -> str:
+    """The lake column that is the record key: the source's own, or `_sluice_key`."""
+    if table.row_hash or len(table.key) != 1:
+        return KEY
+    column = next(c for c in table.columns if c.source_name == table.key[0])
+    is_native = column.type in _NATIVE_KEY_TYPES or column.source_type == "uuid"
+    return column.name if is_native else KEY
+
+
+def drift(pinned: TableIdentity, wanted: TableIdentity) -> tuple[str, ...]:
+    """One sentence per field that differs, naming both values."""
+    return tuple(
+        f"{f.name} is {getattr(pinned, f.name)!r} in the lake, "
+        f"{getattr(wanted, f.name)!r} in the plan"
+        for f in dataclasses.fields(pinned)
+        if getattr(pinned, f.name) != getattr(wanted, f.name)
+    )
+
+
+def property_drift(
+    properties: Mapping[str, str], wanted: TableIdentity
+) -> tuple[str, ...]:
+    """The same against `hoodie.properties`, which holds only part of an identity."""
+    expected = {
+        "hoodie.table.type": "MERGE_ON_READ",
+        "hoodie.table.version": str(wanted.table_version),
+        "hoodie.table.recordkey.fields": ",".join(wanted.record_key),
+        "hoodie.table.ordering.fields": wanted.ordering,
+        "hoodie.table.partition.fields": ",".join(wanted.partition_by),
+        "hoodie.record.merge.mode": wanted.merge_mode,
+    }
+    return tuple(
+        f"{name} is {properties.get(name, '')!r} in the lake, {value!r} in the plan"
+        for name, value in expected.items()
+        if properties.get(name, "") != value
+    )
+
+
+def refuse_drift(table: str, differences: Iterable[str]) -> None:
+    """TerminalError `identity_drift` when there is any difference."""
+    found = tuple(differences)
+    if found:
+        raise TerminalError(
+            f"lake table {table} is not what the plan says: {'; '.join(found)}."
+            " Nothing was written",
+            code="identity_drift",
+            hint="plan the table anew, or resync it into a new lake table",
+            facts={"differences": list(found)},
+        )

@@ -1,0 +1,147 @@
+"""From an identity to complete Hudi options; every trap we met is closed here.
+
+Pure. It must not know Spark: callers pass the mapping to a writer or session.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from ingest.hudi.identity import TableIdentity
+from ingest.hudi.position import EXTRA_KEY
+
+Operation = Literal["bulk_insert", "upsert", "insert_overwrite_table"]
+
+TOKEN_OPTION = "hoodie.write.lock.sluice.token"
+FENCE_OPTION = "hoodie.write.lock.sluice.fence"
+
+
+@dataclass(frozen=True, slots=True)
+class WriterFence:
+    """What the lock provider compares: the fence file and this writer's token."""
+
+    path: str
+    token: int
+
+
+def write_options(
+    identity: TableIdentity,
+    *,
+    name: str,
+    fence: WriterFence,
+    operation: Operation,
+    position: str,
+    compact_after: int = 10,
+) -> dict[str, str]:
+    """Options of one DataFrame write.
+
+    name           the table's name inside Hudi
+    position       encoded `_sluice` value, stored atomically with the data
+    compact_after  delta commits after which a compaction is *scheduled* (the
+                   maintenance lane executes it)
+    """
+    options = {
+        **table_options(identity, name=name),
+        **concurrency_options(fence),
+        "hoodie.datasource.write.operation": operation,
+        EXTRA_KEY: position,
+        "hoodie.compact.inline": "false",
+        "hoodie.compact.schedule.inline": "true",
+        "hoodie.compact.inline.max.delta.commits": str(max(1, compact_after)),
+    }
+    if operation == "upsert":
+        # one batch holds one row per key: folded before it was sealed
+        options["hoodie.combine.before.upsert"] = "true"
+    else:
+        options["hoodie.datasource.write.row.writer.enable"] = "true"
+        options["hoodie.compact.schedule.inline"] = "false"
+        options["hoodie.combine.before.insert"] = "false"
+    return options
+
+
+def table_options(identity: TableIdentity, *, name: str) -> dict[str, str]:
+    """What defines the table, passed on every write because Hudi forgets half."""
+    return {
+        "hoodie.table.name": name,
+        "hoodie.datasource.write.table.type": "MERGE_ON_READ",
+        "hoodie.datasource.write.recordkey.field": ",".join(identity.record_key),
+        "hoodie.datasource.write.partitionpath.field": ",".join(identity.partition_by),
+        "hoodie.datasource.write.keygenerator.class": _key_generator(identity),
+        "hoodie.datasource.write.hive_style_partitioning": "true",
+        "hoodie.datasource.write.partitionpath.urlencode": "true",
+        "hoodie.table.ordering.fields": identity.ordering,
+        "hoodie.write.record.merge.mode": identity.merge_mode,
+        "hoodie.payload.delete.field": identity.delete_field,
+        "hoodie.payload.delete.marker": identity.delete_marker,
+        "hoodie.index.type": "BUCKET",
+        "hoodie.index.bucket.engine": "SIMPLE",
+        "hoodie.bucket.index.num.buckets": str(identity.buckets),
+        "hoodie.bucket.index.hash.field": ",".join(identity.record_key),
+        "hoodie.write.table.version": str(identity.table_version),
+        "hoodie.write.auto.upgrade": "false",
+        "hoodie.metadata.enable": str(identity.metadata_table).lower(),
+        # a column missing from a batch must fail, not become NULL in alive rows
+        "hoodie.write.set.null.for.missing.columns": "false",
+        **_COST_OPTIONS,
+    }
+
+
+def concurrency_options(fence: WriterFence) -> dict[str, str]:
+    """Lock and concurrency, equal for ingest, compaction, clean and rollback."""
+    return {
+        "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
+        "hoodie.clean.failed.writes.policy": "LAZY",
+        "hoodie.write.lock.provider": "io.sluice.lake.FencedLockProvider",
+        TOKEN_OPTION: str(fence.token),
+        FENCE_OPTION: fence.path,
+        # a refused writer must fail now: with the defaults it retries for minutes
+        "hoodie.write.lock.num_retries": "0",
+        "hoodie.write.lock.client.num_retries": "0",
+        "hoodie.write.lock.wait_time_ms": "60000",
+        # would replace our provider by one without a fence
+        "hoodie.auto.adjust.lock.configs": "false",
+        "hoodie.write.rolling.metadata.keys": EXTRA_KEY,
+        "hoodie.client.heartbeat.interval_in_ms": "10000",
+    }
+
+
+def service_options(
+    identity: TableIdentity, *, name: str, fence: WriterFence
+) -> dict[str, str]:
+    """Session options of compaction, cleaning and archiving.
+
+    They go into a session's conf, never into a procedure's option string: that
+    one splits on commas, and drops the lock.
+    """
+    return {
+        **table_options(identity, name=name),
+        **concurrency_options(fence),
+        "hoodie.compact.inline": "false",
+        "hoodie.compact.schedule.inline": "false",
+        "hoodie.clean.commits.retained": "10",
+        "hoodie.keep.min.commits": "20",
+        "hoodie.keep.max.commits": "30",
+    }
+
+
+# Measured: these make a small commit three times as fast on a file lake. Cleaning
+# and archiving run in the maintenance lane under the service lease.
+_COST_OPTIONS = {
+    "hoodie.embed.timeline.server": "false",
+    "hoodie.write.markers.type": "DIRECT",
+    "hoodie.clean.automatic": "false",
+    "hoodie.archive.automatic": "false",
+    "hoodie.parquet.compression.codec": "zstd",
+    # the bucket index finds files by hash; a bloom filter is 400 KB for nothing
+    "hoodie.parquet.bloom.filter.enabled": "false",
+    "hoodie.datasource.hive_sync.enable": "false",
+}
+
+
+def _key_generator(identity: TableIdentity) -> str:
+    if not identity.partition_by:
+        return "org.apache.hudi.keygen.NonpartitionedKeyGenerator"
+    if len(identity.partition_by) == 1 and len(identity.record_key) == 1:
+        return "org.apache.hudi.keygen.SimpleKeyGenerator"
+    return "org.apache.hudi.keygen.ComplexKeyGenerator"

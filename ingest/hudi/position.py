@@ -1,0 +1,82 @@
+"""The `_sluice` key of a commit: where its data came from, atomic with the data.
+
+The lake is the truth for positions; database rows are caches of this. Pure.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from core.errors import TerminalError
+from ingest.hudi.identity import TableIdentity
+
+EXTRA_KEY = "_sluice"
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class CommitPosition:
+    """One commit's way: source positions, epochs, and who wrote it.
+
+    source      datasource id
+    start, end  source positions as text; "" = none (start of a load)
+    run         job id of the writer
+    fence       token under which it wrote
+    """
+
+    source: int
+    start: str
+    end: str
+    epoch_from: int
+    epoch_to: int
+    run: str
+    fence: int
+    identity: TableIdentity
+
+
+def encode_position(position: CommitPosition) -> str:
+    data = {
+        "v": VERSION,
+        "source": position.source,
+        "from": position.start,
+        "to": position.end,
+        "epoch_from": position.epoch_from,
+        "epoch_to": position.epoch_to,
+        "run": position.run,
+        "fence": position.fence,
+        "identity": position.identity.to_data(),
+    }
+    return json.dumps(data, separators=(",", ":"), ensure_ascii=False)
+
+
+def decode_position(text: str) -> CommitPosition:
+    """TerminalError `unknown_position` when the lake was written by newer code."""
+    try:
+        data: Mapping[str, Any] = json.loads(text)
+        if data["v"] != VERSION:
+            raise ValueError(f"version {data['v']}, this code reads {VERSION}")
+        return CommitPosition(
+            source=int(data["source"]),
+            start=str(data["from"]),
+            end=str(data["to"]),
+            epoch_from=int(data["epoch_from"]),
+            epoch_to=int(data["epoch_to"]),
+            run=str(data["run"]),
+            fence=int(data["fence"]),
+            identity=TableIdentity.from_data(data["identity"]),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise TerminalError(
+            f"the position in the lake's last commit cannot be read: {error}",
+            code="unknown_position",
+            hint="run this table with the release that wrote it, or a newer one",
+        ) from error
+
+
+def latest(positions: Iterable[CommitPosition]) -> CommitPosition | None:
+    """The furthest one. A compaction that ran beside ingest may complete later
+    than a newer commit and carry an older position, so order of commits lies."""
+    return max(positions, key=lambda p: (p.epoch_to, p.fence), default=None)

@@ -1,0 +1,103 @@
+"""Hudi's timeline as values, read from file names of table versions 8 and 9.
+
+Names: `<asked>.<action>.requested`, `<asked>[.<action>].inflight`,
+`<asked>_<done>.<action>`. Pure: who lists the directory is `ingest.lake`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+State = Literal["REQUESTED", "INFLIGHT", "COMPLETED"]
+
+_PENDING = re.compile(r"(\d{17})(?:\.(\w+))?\.(requested|inflight)")
+_COMPLETED = re.compile(r"(\d{17})_(\d{17})\.(\w+)")
+_RANK = {"REQUESTED": 0, "INFLIGHT": 1, "COMPLETED": 2}
+WRITES = frozenset({"commit", "deltacommit", "replacecommit"})
+SERVICES = frozenset({"compaction", "logcompaction", "clustering", "indexing"})
+
+
+@dataclass(frozen=True, slots=True)
+class Instant:
+    """One action. `asked` identifies it; `action` is what was asked for, so a
+    completed compaction is "compaction" although its file ends in ".commit"."""
+
+    asked: str
+    action: str
+    state: State
+    completed: str = ""
+
+    @property
+    def file_name(self) -> str:
+        """The file that holds a completed instant's facts."""
+        action = {"compaction": "commit", "clustering": "replacecommit"}.get(
+            self.action, self.action
+        )
+        return f"{self.asked}_{self.completed}.{action}"
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """The active instants, oldest first by the time they were asked."""
+
+    instants: tuple[Instant, ...] = ()
+
+    @classmethod
+    def of(cls, names: Iterable[str]) -> Timeline:
+        found: dict[str, Instant] = {}
+        for name in names:
+            instant = parse_instant(name)
+            if instant is not None:
+                seen = found.get(instant.asked)
+                found[instant.asked] = (
+                    instant if seen is None else _merge(seen, instant)
+                )
+        return cls(tuple(found[asked] for asked in sorted(found)))
+
+    @property
+    def completed_writes(self) -> tuple[Instant, ...]:
+        """Completed instants that carry rows, oldest completion first; a
+        compaction counts, since it carries the position on."""
+        done = (
+            i
+            for i in self.instants
+            if i.state == "COMPLETED" and (i.action in WRITES or i.action in SERVICES)
+        )
+        return tuple(sorted(done, key=lambda i: i.completed))
+
+    @property
+    def pending_compactions(self) -> tuple[Instant, ...]:
+        return tuple(
+            i
+            for i in self.instants
+            if i.action == "compaction" and i.state != "COMPLETED"
+        )
+
+    @property
+    def pending_writes(self) -> tuple[Instant, ...]:
+        """Writes that never completed: rubble of a writer, once it is dead."""
+        return tuple(
+            i for i in self.instants if i.action in WRITES and i.state != "COMPLETED"
+        )
+
+    def find(self, asked: str) -> Instant | None:
+        return next((i for i in self.instants if i.asked == asked), None)
+
+
+def parse_instant(name: str) -> Instant | None:
+    """None for anything that is not an instant's file (checksums, history)."""
+    if found := _PENDING.fullmatch(name):
+        state: State = "REQUESTED" if found[3] == "requested" else "INFLIGHT"
+        return Instant(found[1], found[2] or "commit", state)
+    if found := _COMPLETED.fullmatch(name):
+        return Instant(found[1], found[3], "COMPLETED", found[2])
+    return None
+
+
+def _merge(one: Instant, two: Instant) -> Instant:
+    ahead, behind = sorted((one, two), key=lambda i: _RANK[i.state], reverse=True)
+    action = behind.action if behind.action in SERVICES else ahead.action
+    return Instant(ahead.asked, action, ahead.state, ahead.completed)

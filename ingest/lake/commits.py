@@ -1,0 +1,155 @@
+"""Reading a Hudi table's state from its files: timeline, positions, properties.
+
+No JVM: services, pages and drivers read the lake's truth in milliseconds. Files
+of completed instants are Avro (timeline layout 2, table versions 8 and 9).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import fastavro
+
+from core.errors import TerminalError
+from ingest.hudi.position import EXTRA_KEY, CommitPosition, decode_position, latest
+from ingest.hudi.timeline import Instant, Timeline
+from ingest.lake.files import local_path, storage_error
+
+# Far more than commits between two archivings; stops at the first few in practice.
+_LOOK_BACK = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A completed instant with what its file says."""
+
+    instant: Instant
+    operation: str
+    position: CommitPosition | None
+    schema: str = ""
+    rows_written: int = 0
+    bytes_written: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LakeState:
+    """A table as the lake shows it now.
+
+    exists    the table was created (it may have no completed commit)
+    commits   newest completion first, as many as were needed
+    columns   of the newest schema: lake name → may it be NULL
+    """
+
+    exists: bool
+    timeline: Timeline = field(default_factory=Timeline)
+    commits: tuple[Commit, ...] = ()
+    position: CommitPosition | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+    columns: Mapping[str, bool] = field(default_factory=dict)
+
+    @property
+    def pending_compactions(self) -> tuple[str, ...]:
+        return tuple(i.asked for i in self.timeline.pending_compactions)
+
+
+def read_lake_table(path: str, *, commits: int = 3) -> LakeState:
+    """The state of the table at `path`; `exists` False when there is none."""
+    base = local_path(path)
+    properties = read_properties(base)
+    if properties is None:
+        return LakeState(exists=False)
+    timeline = read_timeline(base)
+    found = _newest_commits(base, timeline, wanted=commits)
+    positions = [c.position for c in found if c.position]
+    schema = next((c.schema for c in found if c.schema), "")
+    return LakeState(
+        exists=True,
+        timeline=timeline,
+        commits=tuple(found[:commits]),
+        position=latest(positions),
+        properties=properties,
+        columns=_columns(schema),
+    )
+
+
+def read_timeline(base: Path) -> Timeline:
+    folder = base / ".hoodie" / "timeline"
+    try:
+        return Timeline.of(entry.name for entry in folder.iterdir())
+    except FileNotFoundError:
+        return Timeline()
+    except OSError as error:
+        raise storage_error(error, folder) from error
+
+
+def read_properties(base: Path) -> dict[str, str] | None:
+    """`hoodie.properties`, or None when there is no table."""
+    path = base / ".hoodie" / "hoodie.properties"
+    try:
+        text = path.read_text("utf-8")
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise storage_error(error, path) from error
+    lines = (line for line in text.splitlines() if line and line[0] not in "#!")
+    pairs = (line.partition("=") for line in lines)
+    return {key.strip(): value.strip() for key, _, value in pairs}
+
+
+def read_commit(base: Path, instant: Instant) -> Commit:
+    path = base / ".hoodie" / "timeline" / instant.file_name
+    try:
+        with path.open("rb") as file:
+            record: Any = next(iter(fastavro.reader(file)))
+    except OSError as error:
+        raise storage_error(error, path) from error
+    except (ValueError, StopIteration, EOFError) as error:
+        raise TerminalError(
+            f"instant {instant.asked} of {base.name} cannot be read: {error}",
+            code="timeline_damaged",
+        ) from error
+    extra = record.get("extraMetadata") or {}
+    stats = [
+        stat
+        for parts in (record.get("partitionToWriteStats") or {}).values()
+        for stat in parts
+    ]
+    text = extra.get(EXTRA_KEY)
+    return Commit(
+        instant=instant,
+        operation=record.get("operationType") or "",
+        position=decode_position(text) if text else None,
+        schema=extra.get("schema") or "",
+        rows_written=sum(s.get("numWrites") or 0 for s in stats),
+        bytes_written=sum(s.get("totalWriteBytes") or 0 for s in stats),
+    )
+
+
+def _newest_commits(base: Path, timeline: Timeline, *, wanted: int) -> list[Commit]:
+    found: list[Commit] = []
+    writes = 0
+    for commit in _commits(base, timeline):
+        found.append(commit)
+        # a compaction carries an older writer's position: see real writes too
+        writes += commit.instant.action != "compaction"
+        if len(found) >= wanted and writes:
+            break
+    return found
+
+
+def _commits(base: Path, timeline: Timeline) -> Iterator[Commit]:
+    for instant in reversed(timeline.completed_writes[-_LOOK_BACK:]):
+        yield read_commit(base, instant)
+
+
+def _columns(schema: str) -> dict[str, bool]:
+    if not schema:
+        return {}
+    fields = json.loads(schema)["fields"]
+    return {
+        f["name"]: isinstance(f["type"], list) and "null" in f["type"] for f in fields
+    }

@@ -1,0 +1,7 @@
+"""The Spark driver: snapshots, rounds and maintenance of lake tables.
+
+A process of its own that gets JobSpecs on a pipe and answers with JobReports. It
+must not know Django, the metadata database or Celery.
+"""
+
+from __future__ import annotations

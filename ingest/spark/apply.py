@@ -1,0 +1,154 @@
+"""Applying sealed epochs to a lake table: a range of them, one commit.
+
+Believes seals and the lake's last commit only, so a replay changes nothing. It
+must not know how events were captured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from core.errors import InvalidRequest, TerminalError
+from ingest.changes.epochs import LedgerEntry, LedgerLine, Seal, seq_of
+from ingest.changes.select import Selection, select_columns
+from ingest.contract import JobSpec
+from ingest.lake.commits import Commit
+from ingest.lake.epochs import (
+    drop_events,
+    epoch_folder,
+    seals_after,
+    write_ledger_entry,
+)
+from ingest.spark.capture_timestamp import capture_round
+from ingest.spark.gate import SourceGate
+from ingest.spark.jobrun import JobRun
+from ingest.spark.recovery import roll_back_writes
+from ingest.spark.rows import lake_rows, read_staged, unfit_counts
+from ingest.spark.source import SourceAccess
+from ingest.spark.writer import Span, checked_state, commit_rows, qualified_name
+
+
+def run_round(
+    run: JobRun, spark: SparkSession, access: SourceAccess, gate: SourceGate
+) -> dict[str, Any]:
+    """Kind round: capture → seal → apply → ledger; the facts of the report."""
+    run.enter("checking")
+    state = checked_state(run.spec)
+    if not state.timeline.completed_writes:
+        raise InvalidRequest(
+            f"lake table {qualified_name(run.spec)} has no load yet",
+            code="not_loaded",
+            hint="load the table first",
+        )
+    seal, facts = capture_round(run, spark, access, gate)
+    run.enter("applying", total=seal.rows_for(run.spec.table.table_id))
+    commit, rows = apply_epochs(run, spark, upto=seal.epoch)
+    return {
+        **facts,
+        "rows": rows,
+        "epoch": seal.epoch,
+        "instant": commit.instant.asked if commit else None,
+        "completed_at": commit.instant.completed if commit else None,
+        "bytes": commit.bytes_written if commit else 0,
+        "position": {"from": seal.start, "to": seal.end},
+        "lossy": dict(run.lossy),
+    }
+
+
+def apply_epochs(
+    run: JobRun, spark: SparkSession, *, upto: int
+) -> tuple[Commit | None, int]:
+    """One commit for every sealed epoch of the table that the lake lacks, up to
+    `upto`. (None, 0) when none of them has rows."""
+    spec = run.spec
+    source = spec.source.datasource_id if spec.source else 0
+    state = roll_back_writes(spark, spec, checked_state(spec))
+    applied = state.position.epoch_to if state.position else 0
+    table_id = spec.table.table_id
+    seals = [
+        s
+        for s in seals_after(spec.lake, source, applied, upto=upto)
+        if s.is_about(table_id)
+    ]
+    full = [s for s in seals if s.rows_for(table_id)]
+    commit: Commit | None = None
+    rows = sum(s.rows_for(table_id) for s in full)
+    if full:
+        _refuse_lost_events(spec, full)
+        span = Span(
+            start=seals[0].start,
+            end=seals[-1].end,
+            epoch_from=seals[0].epoch,
+            epoch_to=seals[-1].epoch_last,
+        )
+        batch = _batch(run, spark, full)
+        run.check()
+        commit = commit_rows(spec, batch, state, operation="upsert", span=span)
+        run.add_done(rows)
+    for seal in seals:
+        _account(spec, seal, commit)
+    return commit, rows
+
+
+def _batch(run: JobRun, spark: SparkSession, seals: Sequence[Seal]) -> DataFrame:
+    selection = select_columns(run.spec.table.columns)
+    parts = [_events(run, spark, selection, seal) for seal in seals]
+    batch = parts[0]
+    for part in parts[1:]:
+        # one row per key within an epoch; across epochs Hudi keeps the highest
+        # _sluice_seq when it combines the batch
+        batch = batch.unionByName(part)
+    return batch
+
+
+def _events(
+    run: JobRun, spark: SparkSession, selection: Selection, seal: Seal
+) -> DataFrame:
+    spec = run.spec
+    folder = epoch_folder(spec.lake, seal.source, seal.epoch)
+    files = [str(folder / f.path) for f in seal.files_for(spec.table.table_id)]
+    # one file per epoch and table, so ids count from 0 within it
+    events = read_staged(spark, selection, files)
+    lossy, nulls = unfit_counts(events, spec.table, selection)
+    if nulls:
+        raise InvalidRequest(
+            f"{nulls} changed rows of {spec.table.source_schema}."
+            f"{spec.table.source_table} have NULL in the key. Nothing was written",
+            code="null_keys",
+            hint="choose a key that is never NULL, or the whole-row hash",
+        )
+    for name, count in lossy.items():
+        run.lossy[name] = run.lossy.get(name, 0) + count
+        run.warn(f"{count} values of {name} have no form in the lake: NULL there")
+    # keys are unique in one snapshot, so every event may carry the same index
+    seq = F.lit(seq_of(seal.epoch, 1)).cast("bigint")
+    return lake_rows(events, spec.table, selection, seq=seq)
+
+
+def _refuse_lost_events(spec: JobSpec, seals: Sequence[Seal]) -> None:
+    for seal in seals:
+        folder = epoch_folder(spec.lake, seal.source, seal.epoch)
+        for file in seal.files_for(spec.table.table_id):
+            if not (folder / file.path).is_dir():
+                raise TerminalError(
+                    f"epoch {seal.epoch} of {qualified_name(spec)} is sealed, but its"
+                    " events are gone from the lake",
+                    code="events_lost",
+                    hint="resync the table",
+                )
+
+
+def _account(spec: JobSpec, seal: Seal, commit: Commit | None) -> None:
+    has_rows = bool(seal.rows_for(spec.table.table_id))
+    line = (
+        LedgerLine("committed", commit.instant.asked)
+        if has_rows and commit is not None
+        else LedgerLine("unchanged")
+    )
+    entry = LedgerEntry(seal.source, seal.epoch, {str(spec.table.table_id): line})
+    write_ledger_entry(spec.lake, entry)
+    drop_events(spec.lake, seal.source, seal.epoch)

@@ -1,0 +1,220 @@
+"""One round of timestamp capture: rows with a cursor in (low, high] → an epoch.
+
+`high` is noted before reading, so nothing inside the window can still commit.
+Deletes are not seen by this capture. It must not know how an epoch is applied.
+"""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from core.errors import InvalidRequest, TerminalError
+from ingest.changes.epochs import MAX_INDEX, Seal, SealedFile
+from ingest.changes.positions import (
+    Bound,
+    SourceClock,
+    from_text,
+    plan_bound,
+    to_text,
+    wall_clock,
+)
+from ingest.changes.quoting import literal, name, qualified
+from ingest.changes.select import select_columns
+from ingest.contract import RoundWork, TableSpec
+from ingest.lake.epochs import epoch_folder, read_seal, write_seal
+from ingest.lake.staging import folder_bytes
+from ingest.spark.gate import SourceGate
+from ingest.spark.jobrun import JobRun
+from ingest.spark.reading import Reading, read_to_parquet
+from ingest.spark.source import Source, SourceAccess, open_source
+from ingest.spark.source_check import require_columns
+
+_CURSOR_TYPES = frozenset({"timestamp", "timestamp_ntz"})
+# Counting more NULL cursors than this tells nobody anything new.
+_NULLS_COUNTED = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What one round reads. low "" = from the beginning.
+
+    more  cut at max_rows: run another round
+    """
+
+    low: str
+    high: str
+    held_back: dict[str, Any] | None
+    more: bool
+    null_cursors: int
+
+
+def capture_round(
+    run: JobRun, spark: SparkSession, access: SourceAccess, gate: SourceGate
+) -> tuple[Seal, dict[str, Any]]:
+    """Seals the round's epoch; a replay of a sealed epoch reads nothing."""
+    spec, work = run.spec, round_work(run)
+    sealed = read_seal(spec.lake, access.spec.datasource_id, work.epoch)
+    if sealed is not None:
+        return sealed, {"held_back": None, "more": False, "null_cursors": 0}
+    with open_source(access) as source:
+        run.enter("planning")
+        require_columns(source, spec.table, run.warn)
+        clock = source.clock()
+        if not clock.sees_others:
+            run.warn(
+                "open transactions of others cannot be seen (pg_read_all_stats is"
+                f" missing): rows that commit more than {work.lag_seconds:g} s after"
+                " their cursor time can be missed"
+            )
+        bound = _bound(run, clock)
+        snapshot = source.begin_snapshot()
+        window = _window(run, source, clock, bound)
+        run.enter("reading")
+        with gate.reading(run.check):
+            file = _read(run, spark, access, snapshot=snapshot, window=window)
+        gate.account(file.rows)
+    run.add_done(file.rows)
+    seal = write_seal(spec.lake, _seal(run, access, window, file))
+    return seal, {
+        "held_back": window.held_back,
+        "more": window.more,
+        "null_cursors": window.null_cursors,
+    }
+
+
+def round_work(run: JobRun) -> RoundWork:
+    if run.spec.round is None or run.spec.table.cursor is None:
+        raise InvalidRequest("a round needs a cursor and its bounds")
+    return run.spec.round
+
+
+def _has_zone(table: TableSpec) -> bool:
+    column = next(c for c in table.columns if c.source_name == table.cursor)
+    if column.type not in _CURSOR_TYPES:
+        raise InvalidRequest(
+            f"column {column.source_name} ({column.source_type}) cannot be a cursor",
+            code="bad_cursor",
+            hint="a cursor is a timestamp that every write sets to the current time",
+        )
+    return column.type == "timestamp"
+
+
+def _bound(run: JobRun, clock: SourceClock) -> Bound:
+    work, has_zone = round_work(run), _has_zone(run.spec.table)
+    if not has_zone and clock.offset_seconds:
+        run.warn(
+            "the cursor has no time zone and the server is not on UTC: rows arrive"
+            f" up to {abs(clock.offset_seconds)} s later"
+        )
+    reading = clock if has_zone else wall_clock(clock)
+    low = from_text(work.low) if work.low else None
+    return plan_bound(reading, lag_seconds=work.lag_seconds, low=low)
+
+
+def _window(run: JobRun, source: Source, clock: SourceClock, bound: Bound) -> Window:
+    table, work = run.spec.table, round_work(run)
+    has_zone = _has_zone(table)
+    cursor = name(table.cursor or "")
+    relation = qualified(table.source_schema, table.source_table)
+    low, high = work.low or "", to_text(bound.high, has_zone=has_zone)
+    cut = source.rows(
+        f"SELECT {cursor} FROM {relation} WHERE {_range(table, low, high)}"
+        f" ORDER BY {cursor} OFFSET {max(1, work.max_rows) - 1} LIMIT 1"
+    )
+    more = False
+    if cut:
+        # rows equal to the cut stay together, or the next round would miss some
+        moment: datetime = cut[0][0]
+        edge = to_text(_labelled(moment), has_zone=has_zone)
+        more, high = edge != high, edge
+    nulls = source.one(
+        f"SELECT count(*) FROM (SELECT 1 FROM {relation} WHERE {cursor} IS NULL"
+        f" LIMIT {_NULLS_COUNTED}) AS nulls"
+    )[0]
+    if nulls:
+        run.warn(f"{nulls} rows have no {table.cursor}: their changes are not seen")
+    return Window(low, high, _held_back(clock, bound), more, int(nulls))
+
+
+def _read(
+    run: JobRun,
+    spark: SparkSession,
+    access: SourceAccess,
+    *,
+    snapshot: str,
+    window: Window,
+) -> SealedFile:
+    spec, work = run.spec, round_work(run)
+    table = spec.table
+    selection = select_columns(table.columns)
+    where = _range(table, window.low, window.high)
+    sql = selection.sql(table.source_schema, table.source_table, where)
+    folder = epoch_folder(spec.lake, access.spec.datasource_id, work.epoch)
+    # nothing was sealed, so whatever lies there is rubble of a dead attempt
+    shutil.rmtree(folder, ignore_errors=True)
+    path = str(table.table_id)
+    target = folder / path
+    rows = read_to_parquet(
+        run, spark, Reading(access, selection, sql, snapshot), target
+    )
+    if rows > MAX_INDEX:
+        raise TerminalError(
+            f"{rows} rows share one value of {table.cursor}: too many for an epoch",
+            code="epoch_too_large",
+            hint="resync the table, then go on",
+        )
+    return SealedFile(table.table_id, path, rows, folder_bytes(target))
+
+
+def _range(table: TableSpec, low: str, high: str) -> str:
+    cursor = name(table.cursor or "")
+    kind = "timestamptz" if _has_zone(table) else "timestamp"
+    terms = [f"{cursor} <= {literal(high)}::{kind}"]
+    if low:
+        terms.append(f"{cursor} > {literal(low)}::{kind}")
+    return " AND ".join(terms)
+
+
+def _labelled(moment: datetime) -> datetime:
+    return moment if moment.tzinfo else from_text(moment.isoformat())
+
+
+def _held_back(clock: SourceClock, bound: Bound) -> dict[str, Any] | None:
+    if bound.held_by is None:
+        return None
+    since = next(
+        (t.since for t in clock.transactions if _same(t, bound)), bound.held_by.since
+    )
+    age = max(timedelta(0), clock.now - since)
+    return {
+        "pid": bound.held_by.pid,
+        "age_seconds": round(age.total_seconds(), 3),
+        "prepared": bound.held_by.name if bound.held_by.is_prepared else None,
+    }
+
+
+def _same(transaction: Any, bound: Bound) -> bool:
+    held = bound.held_by
+    return held is not None and (transaction.pid, transaction.name) == (
+        held.pid,
+        held.name,
+    )
+
+
+def _seal(run: JobRun, access: SourceAccess, window: Window, file: SealedFile) -> Seal:
+    spec, work = run.spec, round_work(run)
+    return Seal(
+        source=access.spec.datasource_id,
+        epoch=work.epoch,
+        epoch_last=work.epoch,
+        start=window.low,
+        end=window.high,
+        files=(file,),
+        schema_versions={str(spec.table.table_id): spec.table.schema_version},
+        job_id=spec.job_id,
+    )

@@ -1,0 +1,99 @@
+"""Asking the source where to cut a table, inside the load's own snapshot.
+
+The database computes and compares every boundary. It must not read rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ingest.changes.chunks import (
+    Chunk,
+    ChunkBy,
+    KeyPart,
+    after_predicate,
+    key_predicate,
+    page_predicate,
+    plan_even_chunks,
+    plan_page_chunks,
+    plan_walked_chunks,
+)
+from ingest.changes.quoting import name, qualified
+from ingest.contract import TableSpec
+from ingest.spark.jobrun import JobRun
+from ingest.spark.source import KeyFacts, Source
+
+_ROWS_PER_PAGE = 50
+_INTEGERS = frozenset({"smallint", "integer", "bigint"})
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    by: ChunkBy
+    chunks: tuple[Chunk, ...]
+
+
+def cut_table(
+    run: JobRun, source: Source, facts: KeyFacts | None, *, chunk_rows: int
+) -> Cut:
+    """Chunks by key where an index supports it, else by heap pages, else one."""
+    table = run.spec.table
+    pages = source.pages(table)
+    # a table that was never analysed has no estimate
+    rows = source.estimated_rows(table) or max(pages, 1) * _ROWS_PER_PAGE
+    if facts is not None and facts.is_walkable and facts.is_not_null:
+        return _by_key(run, source, facts, rows=rows, chunk_rows=chunk_rows)
+    if pages < 0:
+        return Cut("whole", (Chunk(0),))
+    return Cut("ctid", plan_page_chunks(pages=pages, rows=rows, chunk_rows=chunk_rows))
+
+
+def key_parts(table: TableSpec, facts: KeyFacts) -> tuple[KeyPart, ...]:
+    return tuple(KeyPart(c, t) for c, t in zip(table.key, facts.types, strict=True))
+
+
+def predicate_for(
+    by: ChunkBy, table: TableSpec, facts: KeyFacts | None, chunk: Chunk
+) -> str:
+    if by == "key" and facts is not None:
+        return key_predicate(key_parts(table, facts), chunk)
+    return page_predicate(chunk) if by == "ctid" else "TRUE"
+
+
+def _by_key(
+    run: JobRun, source: Source, facts: KeyFacts, *, rows: int, chunk_rows: int
+) -> Cut:
+    table = run.spec.table
+    # "r." because a bare name in ORDER BY means the output, which is text
+    relation = f"{qualified(table.source_schema, table.source_table)} AS r"
+    parts = key_parts(table, facts)
+    columns = ", ".join(f"r.{name(p.column)}::text" for p in parts)
+    downwards = ", ".join(f"r.{name(p.column)} DESC" for p in parts)
+    highest = source.rows(
+        f"SELECT {columns} FROM {relation} ORDER BY {downwards} LIMIT 1"
+    )
+    if not highest:
+        return Cut("key", (Chunk(0),))
+    top = tuple(highest[0])
+    if len(parts) == 1 and parts[0].type in _INTEGERS and top[0] is not None:
+        key = name(parts[0].column)
+        lowest = source.one(f"SELECT min({key}) FROM {relation}")[0]
+        even = plan_even_chunks(
+            lowest=int(lowest), highest=int(top[0]), rows=rows, chunk_rows=chunk_rows
+        )
+        if even is not None:
+            return Cut("key", even)
+    edges: list[tuple[str, ...]] = []
+    upwards = ", ".join(f"r.{name(p.column)}" for p in parts)
+    low: tuple[str, ...] = ()
+    while True:
+        run.check()
+        found = source.rows(
+            f"SELECT {columns} FROM {relation} WHERE {after_predicate(parts, low)}"
+            f" ORDER BY {upwards} OFFSET {chunk_rows - 1} LIMIT 1"
+        )
+        if not found or None in found[0]:
+            break
+        low = tuple(found[0])
+        edges.append(low)
+    return Cut("key", plan_walked_chunks(edges, top))

@@ -1,0 +1,107 @@
+"""Executing compactions by explicit instants, one committer each.
+
+Writers schedule them; this runs in the maintenance lane under the service lease,
+cleans and archives afterwards. Success is what the timeline shows.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from core.errors import InvalidRequest, TerminalError
+from ingest.contract import CompactWork, JobSpec
+from ingest.hudi.timeline import Timeline
+from ingest.lake.commits import read_lake_table, read_timeline
+from ingest.lake.files import local_path
+from ingest.spark.jobrun import JobRun
+from ingest.spark.recovery import (
+    roll_back_compaction,
+    service_session,
+    sql_text,
+    write_client,
+)
+from ingest.spark.writer import checked_state, qualified_name
+
+
+def compact_table(run: JobRun, spark: SparkSession) -> dict[str, Any]:
+    """Kind compact; returns the executed instants and how long it took."""
+    spec = run.spec
+    started = time.monotonic()
+    run.enter("checking")
+    checked_state(spec)
+    session = service_session(spark, spec)
+    wanted = (spec.compact or CompactWork()).instants or _scheduled(session, spec)
+    run.enter("compacting", total=len(wanted), unit="plans")
+    for asked in wanted:
+        run.check()
+        _execute(session, spec, asked)
+        run.add_done(1)
+    run.enter("cleaning", unit="steps")
+    _tidy(spark, spec)
+    return {
+        "instants": list(wanted),
+        "seconds": round(time.monotonic() - started, 3),
+    }
+
+
+def _scheduled(session: SparkSession, spec: JobSpec) -> tuple[str, ...]:
+    """A new plan over everything there is; the pending ones when nothing new is."""
+    before = {i.asked for i in _timeline(spec).pending_compactions}
+    session.conf.set("hoodie.compact.inline.max.delta.commits", "1")
+    session.sql(
+        f"CALL run_compaction(op => 'schedule', path => {_path(spec)})"
+    ).collect()
+    after = {i.asked for i in _timeline(spec).pending_compactions}
+    return tuple(sorted(after - before or after))
+
+
+def _execute(session: SparkSession, spec: JobSpec, asked: str) -> None:
+    instant = _timeline(spec).find(asked)
+    if instant is not None and instant.state == "COMPLETED":
+        return  # a former attempt of this job got that far
+    if instant is None or instant.action != "compaction":
+        raise InvalidRequest(
+            f"{qualified_name(spec)} has no compaction {asked}",
+            code="unknown_instant",
+            hint="read the table's timeline again",
+        )
+    if instant.state == "INFLIGHT":
+        # we hold the service lease, so its compactor is dead
+        roll_back_compaction(session, spec, instant)
+    session.sql(
+        f"CALL run_compaction(op => 'execute', path => {_path(spec)},"
+        f" instants => '{asked}')"
+    ).collect()
+    done = _timeline(spec).find(asked)
+    if done is None or done.state != "COMPLETED":
+        state = "gone" if done is None else done.state
+        raise TerminalError(
+            f"compaction {asked} of {qualified_name(spec)} did not complete: {state}",
+            code="compaction_incomplete",
+            hint="run it again; readers see the table as before",
+        )
+
+
+def _tidy(spark: SparkSession, spec: JobSpec) -> None:
+    """Old file versions and old instants go, under the same fence."""
+    client = write_client(spark, spec)
+    try:
+        client.clean()
+        client.archive()
+    finally:
+        client.close()
+
+
+def pending_compactions(spec: JobSpec) -> list[str]:
+    return list(read_lake_table(spec.table.path, commits=1).pending_compactions)
+
+
+def _timeline(spec: JobSpec) -> Timeline:
+    return read_timeline(local_path(spec.table.path))
+
+
+def _path(spec: JobSpec) -> str:
+    return sql_text(str(local_path(spec.table.path)))

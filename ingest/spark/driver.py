@@ -1,0 +1,182 @@
+"""The driver between control pipe and lanes: messages in, reports out.
+
+A driver without its host has no lease: it halts when the pipe closes or falls
+silent, so it never writes unwatched. It must not know what jobs do.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import logging
+import os
+import platform
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pyspark.sql import SparkSession
+
+from core.errors import SluiceError, TransientError
+from ingest.contract import ErrorFact, JobReport, spec_from
+from ingest.spark.lanes import Lanes
+from ingest.spark.pipe import ControlPipe
+
+HEARTBEAT_SECONDS = 2.0
+_SILENCE_SECONDS = 30.0
+_SECRET_SECONDS = 20.0
+_STOP_SECONDS = 5.0
+_HALTED = 70
+
+log = logging.getLogger(__name__)
+
+
+class Driver:
+    """Serves one pipe. Times are monotonic: a clock jump must not halt it."""
+
+    def __init__(
+        self, spark: SparkSession, pipe: ControlPipe, *, is_single: bool = False
+    ) -> None:
+        self._spark = spark
+        self._pipe = pipe
+        self._is_single = is_single
+        self._silence = _SILENCE_SECONDS
+        self._secrets: dict[str, _Secret] = {}
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+        self._lanes = Lanes(spark, secrets=self._secret, report=self._send_report)
+
+    def serve(self) -> int:
+        """Blocks until `stop`; every other end halts the process."""
+        beat = threading.Thread(target=self._beat, daemon=True)
+        beat.start()
+        self._pipe.send("ready", pid=os.getpid(), versions=self._versions())
+        for message in self._pipe.messages():
+            if not self._handle(message):
+                self._finish()
+                return 0
+        self.halt("the control pipe closed")
+        return _HALTED
+
+    def halt(self, why: str) -> None:
+        """Ends JVM and process at once, without giving a commit time to finish."""
+        log.error("driver halts: %s", why)
+        with contextlib.suppress(Exception):
+            self._jvm_process().kill()
+        os._exit(_HALTED)
+
+    def _handle(self, message: Mapping[str, Any]) -> bool:
+        kind = message.get("type")
+        if kind == "stop":
+            return False
+        if kind == "hello":
+            self._silence = float(message.get("silence_seconds", self._silence))
+        elif kind == "run":
+            self._run(message)
+        elif kind == "cancel":
+            mode: Literal["cancel", "pause"] = (
+                "pause" if message.get("mode") == "pause" else "cancel"
+            )
+            self._lanes.stop(str(message.get("job_id")), mode)
+        elif kind == "secret":
+            self._waiting(str(message.get("ref"))).give(message.get("value"))
+        return True
+
+    def _run(self, message: Mapping[str, Any]) -> None:
+        data = message.get("spec") or {}
+        try:
+            spec = spec_from(data)
+        except SluiceError as error:
+            fact = ErrorFact(error.code, error.message, error.hint)
+            report = JobReport(
+                str(data.get("job_id", "")),
+                int(data.get("attempt", 0)),
+                "caller",
+                error=fact,
+            )
+            self._send_report(report)
+            return
+        self._pipe.send("accepted", job_id=spec.job_id, attempt=spec.attempt)
+        self._lanes.submit(spec)
+
+    def _secret(self, ref: str) -> str:
+        """Asks the host; the value is forgotten once the asker has it."""
+        waiting = self._waiting(ref)
+        self._pipe.send("secret_request", ref=ref)
+        value = waiting.wait(_SECRET_SECONDS)
+        with self._lock:
+            self._secrets.pop(ref, None)
+        if value is None:
+            raise TransientError(
+                "the password of the source was not handed to the driver",
+                code="secret_unavailable",
+                hint="enter the datasource's password again, then retry",
+            )
+        return value
+
+    def _waiting(self, ref: str) -> _Secret:
+        with self._lock:
+            return self._secrets.setdefault(ref, _Secret())
+
+    def _send_report(self, report: JobReport) -> None:
+        with contextlib.suppress(OSError):
+            self._pipe.send("report", report=dataclasses.asdict(report))
+        if self._is_single:
+            self._ended.set()
+
+    def _beat(self) -> None:
+        while not self._ended.wait(HEARTBEAT_SECONDS):
+            if self._pipe.silent_for() > self._silence:
+                self.halt(f"nothing heard for {self._silence:g} s")
+            jobs = [dataclasses.asdict(p) for p in self._lanes.progress()]
+            try:
+                self._pipe.send("heartbeat", at=time.time(), jobs=jobs)
+            except OSError:
+                self.halt("nobody reads the control pipe")
+        if self._is_single:
+            os._exit(self._close())
+
+    def _finish(self) -> None:
+        """Jobs that still run end as paused: what they staged is kept."""
+        self._lanes.stop_all("pause")
+        deadline = time.monotonic() + _STOP_SECONDS
+        while self._lanes.progress() and time.monotonic() < deadline:
+            time.sleep(0.1)
+        os._exit(self._close())
+
+    def _close(self) -> int:
+        with contextlib.suppress(Exception):
+            self._spark.stop()
+        with contextlib.suppress(Exception):
+            self._jvm_process().kill()
+        return 0
+
+    def _jvm_process(self) -> Any:
+        gateway: Any = self._spark.sparkContext._gateway
+        return gateway.proc
+
+    def _versions(self) -> dict[str, str]:
+        jvm: Any = self._spark._jvm
+        return {
+            "spark": self._spark.version,
+            "java": str(jvm.java.lang.System.getProperty("java.version")),
+            "scala": str(jvm.scala.util.Properties.versionNumberString()),
+            "python": platform.python_version(),
+        }
+
+
+class _Secret:
+    """A value that somebody waits for."""
+
+    def __init__(self) -> None:
+        self._given = threading.Event()
+        self._value: str | None = None
+
+    def give(self, value: object) -> None:
+        self._value = value if isinstance(value, str) else None
+        self._given.set()
+
+    def wait(self, seconds: float) -> str | None:
+        self._given.wait(seconds)
+        return self._value

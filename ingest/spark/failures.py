@@ -1,0 +1,145 @@
+"""From any exception to an outcome and words for it.
+
+Says whose turn it is: ours again (transient), somebody must act (terminal), the
+request was wrong (caller). It must not know jobs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import psycopg
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+
+from core.errors import (
+    AccessDenied,
+    InvalidRequest,
+    NotFound,
+    SluiceError,
+    StaleState,
+    TransientError,
+)
+from ingest.contract import ErrorFact, Outcome
+
+_FIRST_LINES = 600
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    outcome: Outcome
+    error: ErrorFact
+
+
+def failure_of(error: BaseException) -> Failure:
+    if isinstance(error, SluiceError):
+        return Failure(
+            _outcome_of(error), ErrorFact(error.code, error.message, error.hint)
+        )
+    if isinstance(error, psycopg.Error):
+        return _source_failure(error.sqlstate or "", str(error))
+    text = _java_text(error)
+    if text is not None:
+        return _java_failure(error, text)
+    if isinstance(error, OSError):
+        return _of("transient", "storage_failed", f"a file operation failed: {error}")
+    return _of("terminal", "unexpected", f"{type(error).__name__}: {error}")
+
+
+def _outcome_of(error: SluiceError) -> Outcome:
+    if isinstance(error, (TransientError, StaleState)):
+        return "transient"
+    if isinstance(error, (InvalidRequest, NotFound, AccessDenied)):
+        return "caller"
+    return "terminal"
+
+
+def _java_text(error: BaseException) -> str | None:
+    """All messages of a Java exception and its causes, or None for other ones."""
+    if not isinstance(error, (Py4JJavaError, PySparkException)):
+        return None
+    java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+    parts: list[str] = [str(error)[:_FIRST_LINES]]
+    for _ in range(20):
+        if java is None:
+            break
+        state = _sql_state(java)
+        parts.append(f"{state}{java.getMessage()}")
+        java = java.getCause()
+    return "\n".join(parts)
+
+
+def _sql_state(java: object) -> str:
+    try:
+        return f"[SQLSTATE {java.getSQLState()}] "  # type: ignore[attr-defined]
+    except Exception:  # noqa: BLE001 - most Java exceptions have no such method
+        return ""
+
+
+def _java_failure(error: BaseException, text: str) -> Failure:
+    if "sluice.fenced" in text:
+        return _of(
+            "transient",
+            "fenced",
+            "another driver took the table over; this one wrote nothing more",
+            "read the table's jobs again",
+        )
+    if "No space left on device" in text or "Disk quota exceeded" in text:
+        return _of(
+            "transient",
+            "storage_full",
+            "the lake's storage is full; nothing of this job is visible",
+            "free space there; then retry",
+        )
+    if "Permission denied" in text or "Read-only file system" in text:
+        return _of(
+            "terminal",
+            "lake_not_writable",
+            "the lake's storage refused a write; nothing of this job is visible",
+            "give the user that runs Sluice write access; then retry",
+        )
+    found = text.rpartition("[SQLSTATE ")[2]
+    if found and "[SQLSTATE " in text:
+        state, _, rest = found.partition("] ")
+        return _source_failure(state, rest.splitlines()[0] if rest else state)
+    if "PSQLException" in text:
+        line = next(x for x in text.splitlines() if "PSQLException" in x)
+        return _source_failure("", line.partition("PSQLException:")[2].strip())
+    first = text.strip().splitlines()
+    return _of(
+        "transient",
+        "spark_failed",
+        f"Spark failed: {(first[-1] or first[0])[:_FIRST_LINES]}",
+        "the driver's log has the whole trace",
+    )
+
+
+def _source_failure(state: str, message: str) -> Failure:
+    text = message.strip().splitlines()[0] if message.strip() else "no message"
+    for prefix, outcome, code, hint in _SOURCE:
+        if state.startswith(prefix) and prefix:
+            return _of(outcome, code, f"the source says: {text} ({state})", hint)
+    return _of(
+        "transient",
+        "source_unreachable",
+        f"the source cannot be reached or failed: {text}",
+        "check host, port and network, then retry",
+    )
+
+
+_SOURCE: tuple[tuple[str, Outcome, str, str], ...] = (
+    ("28", "caller", "source_login_failed", "correct user and password"),
+    ("3D", "caller", "source_database_missing", "correct the database's name"),
+    ("42P01", "caller", "source_table_missing", "discover the source again"),
+    ("42703", "caller", "source_changed", "discover the source again"),
+    ("42501", "caller", "source_privilege_missing", "grant SELECT on the table"),
+    ("3F", "caller", "source_table_missing", "discover the source again"),
+    ("42", "terminal", "source_refused", "the driver's log has the statement"),
+    ("22", "terminal", "source_value_refused", "the driver's log has the value"),
+    ("57014", "transient", "source_cancelled", "somebody cancelled it: retry"),
+    ("53", "transient", "source_exhausted", "lower the parallel reads, then retry"),
+)
+
+
+def _of(outcome: Outcome, code: str, message: str, hint: str = "") -> Failure:
+    return Failure(outcome, ErrorFact(code, message, hint))

@@ -1,0 +1,86 @@
+"""One gate per source: how many reads at once, and how many rows per second.
+
+All jobs of a driver that read the same source go through its gate, chunk by
+chunk, so several tables interleave and none starves. It must not know SQL.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from ingest.contract import SourceSpec
+
+_POLL_SECONDS = 0.2
+
+
+class SourceGate:
+    """First come, first served; limits follow the newest spec."""
+
+    def __init__(self) -> None:
+        self._condition = threading.Condition()
+        self._queue: deque[object] = deque()
+        self._reading = 0
+        self._limit = 1
+        self._rate = 0
+        self._free_at = 0.0
+
+    def configure(self, spec: SourceSpec) -> None:
+        with self._condition:
+            self._limit = max(1, spec.max_parallel_reads)
+            self._rate = max(0, spec.max_rows_per_second)
+            self._condition.notify_all()
+
+    @contextmanager
+    def reading(self, check: Callable[[], None]) -> Iterator[None]:
+        """Waits for a place; `check` may raise to give up waiting."""
+        ticket = object()
+        with self._condition:
+            self._queue.append(ticket)
+            try:
+                while not self._may_enter(ticket):
+                    self._condition.wait(_POLL_SECONDS)
+                    check()
+            except BaseException:
+                self._queue.remove(ticket)
+                self._condition.notify_all()
+                raise
+            self._queue.popleft()
+            self._reading += 1
+        try:
+            yield
+        finally:
+            with self._condition:
+                self._reading -= 1
+                self._condition.notify_all()
+
+    def account(self, rows: int) -> None:
+        """After a read: the next one waits until the average is below the rate."""
+        with self._condition:
+            if self._rate:
+                start = max(time.monotonic(), self._free_at)
+                self._free_at = start + rows / self._rate
+
+    def _may_enter(self, ticket: object) -> bool:
+        return (
+            self._queue[0] is ticket
+            and self._reading < self._limit
+            and time.monotonic() >= self._free_at
+        )
+
+
+class SourceGates:
+    """The gates of a driver by datasource."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._gates: dict[int, SourceGate] = {}
+
+    def gate_for(self, spec: SourceSpec) -> SourceGate:
+        with self._lock:
+            gate = self._gates.setdefault(spec.datasource_id, SourceGate())
+        gate.configure(spec)
+        return gate

@@ -1,0 +1,63 @@
+"""Reading one range of a source table through Spark's JDBC.
+
+The statement is complete when it comes here. It must not know chunks or plans.
+"""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from ingest.changes.quoting import literal
+from ingest.changes.select import Selection
+from ingest.spark.source import SESSION_SETTINGS, SourceAccess
+
+FETCH_ROWS = 10_000
+_TRANSACTION = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"
+
+
+def read_statement(
+    spark: SparkSession,
+    access: SourceAccess,
+    selection: Selection,
+    *,
+    sql: str,
+    snapshot: str,
+) -> DataFrame:
+    """One partition with the rows of `sql`, as of the exported `snapshot`.
+
+    Columns c0…, m0… of the selection, each of its lake type.
+    """
+    reader = spark.read.format("jdbc").options(**_options(access, sql, snapshot))
+    return cast_to_lake(reader.load(), selection)
+
+
+def cast_to_lake(rows: DataFrame, selection: Selection) -> DataFrame:
+    columns = [F.col(c.alias).cast(c.type) for c in selection.columns]
+    named = [c.alias(s.alias) for c, s in zip(columns, selection.columns, strict=True)]
+    return rows.select(*named, *selection.mask_aliases)
+
+
+def _options(access: SourceAccess, sql: str, snapshot: str) -> dict[str, str]:
+    source = access.spec
+    host = f"[{source.host}]" if ":" in source.host else source.host
+    settings = "; ".join(
+        f"SET LOCAL {k} = {literal(v)}" for k, v in SESSION_SETTINGS.items()
+    )
+    import_snapshot = f"SET TRANSACTION SNAPSHOT {literal(snapshot)}"
+    return {
+        "url": f"jdbc:postgresql://{host}:{source.port}/{quote(source.database, '')}",
+        "driver": "org.postgresql.Driver",
+        "user": source.username,
+        "password": access.password,
+        "sslmode": access.ssl_mode,
+        "ApplicationName": access.application,
+        "dbtable": f"({sql}) AS source_rows",
+        "fetchsize": str(FETCH_ROWS),
+        "sessionInitStatement": f"{_TRANSACTION}; {import_snapshot}; {settings}",
+        "loginTimeout": "10",
+        "tcpKeepAlive": "true",
+        "pushDownPredicate": "false",
+    }

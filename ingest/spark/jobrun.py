@@ -1,0 +1,110 @@
+"""A job inside the driver: progress, warnings, and the way to stop it.
+
+Stopping is a flag that every step reads, plus whatever the step registered to
+interrupt what it waits for. It must not know what the job does.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Literal
+
+from ingest.contract import JobSpec, Progress
+
+StopMode = Literal["cancel", "pause"]
+
+
+class Interrupted(Exception):
+    """The job was asked to stop. `mode` says how it ends."""
+
+    def __init__(self, mode: StopMode) -> None:
+        super().__init__(mode)
+        self.mode = mode
+
+
+class JobRun:
+    """State shared by the job's threads, the heartbeat and the control pipe."""
+
+    def __init__(self, spec: JobSpec, secrets: Callable[[str], str]) -> None:
+        self.spec = spec
+        self.tag = f"sluice-{spec.job_id}"
+        # the source shows this name, and its statements are cancelled by it
+        self.application = f"sluice:{spec.job_id}"[:63]
+        # lake column → values that have no form in the lake and became NULL
+        self.lossy: dict[str, int] = {}
+        self._secrets = secrets
+        self._lock = threading.Lock()
+        self._progress = Progress(spec.job_id, spec.attempt, "waiting")
+        self._warnings: list[str] = []
+        self._stop: StopMode | None = None
+        self._stoppers: list[Callable[[], None]] = []
+
+    @property
+    def progress(self) -> Progress:
+        with self._lock:
+            return self._progress
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        with self._lock:
+            return tuple(self._warnings)
+
+    @property
+    def stop_mode(self) -> StopMode | None:
+        return self._stop
+
+    def secret(self, ref: str) -> str:
+        """The secret behind a reference, asked for over the pipe; never stored."""
+        return self._secrets(ref)
+
+    def warn(self, message: str) -> None:
+        with self._lock:
+            if message not in self._warnings:
+                self._warnings.append(message)
+
+    def enter(
+        self, phase: str, *, total: int | None = None, unit: str = "rows"
+    ) -> None:
+        """A new phase begins; raises Interrupted when the job shall stop."""
+        self.check()
+        with self._lock:
+            self._progress = Progress(
+                self.spec.job_id, self.spec.attempt, phase, 0, total, unit
+            )
+
+    def add_done(self, count: int) -> None:
+        with self._lock:
+            done = self._progress.done + count
+            self._progress = dataclasses.replace(self._progress, done=done)
+
+    def explain(self, reason: str) -> None:
+        with self._lock:
+            self._progress = dataclasses.replace(self._progress, reason=reason)
+
+    def check(self) -> None:
+        if self._stop is not None:
+            raise Interrupted(self._stop)
+
+    def request_stop(self, mode: StopMode) -> None:
+        """Sets the flag and interrupts what the job waits for. Idempotent; a
+        cancel overrides a pause."""
+        with self._lock:
+            self._stop = "cancel" if self._stop == "cancel" else mode
+            stoppers = list(self._stoppers)
+        for stop in stoppers:
+            stop()
+
+    @contextmanager
+    def stopped_by(self, stop: Callable[[], None]) -> Iterator[None]:
+        """While inside, a stop request also calls `stop`."""
+        with self._lock:
+            self._stoppers.append(stop)
+        try:
+            self.check()
+            yield
+        finally:
+            with self._lock:
+                self._stoppers.remove(stop)

@@ -1,0 +1,112 @@
+"""From a JobSpec to a JobReport: which work, and how its end is told.
+
+Whatever the exception says, the lake is asked before a job is called failed or
+cancelled. It must not know the control pipe or threads.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from core.errors import InvalidRequest, SluiceError
+from ingest.contract import JobReport, JobSpec, Outcome
+from ingest.lake.staging import StagingArea
+from ingest.spark.apply import run_round
+from ingest.spark.compaction import compact_table, pending_compactions
+from ingest.spark.failures import failure_of
+from ingest.spark.gate import SourceGates
+from ingest.spark.jobrun import Interrupted, JobRun
+from ingest.spark.recovery import recover_table
+from ingest.spark.snapshot import load_table
+from ingest.spark.source import SourceAccess
+
+log = logging.getLogger(__name__)
+
+_LOADS = frozenset({"snapshot", "resync"})
+
+
+def run_job(run: JobRun, spark: SparkSession, gates: SourceGates) -> JobReport:
+    """Runs to the end and never raises: the report is the only way out."""
+    spec = run.spec
+    try:
+        facts = _work(run, spark, gates)
+    except Exception as error:
+        if run.stop_mode is not None and not isinstance(error, SluiceError):
+            return _stopped(run, spark)
+        log.warning("job %s failed", spec.job_id, exc_info=error)
+        failure = failure_of(error)
+        _undo(run, spark)
+        return JobReport(
+            spec.job_id,
+            spec.attempt,
+            failure.outcome,
+            facts=_pending(spec),
+            warnings=run.warnings,
+            error=failure.error,
+        )
+    return _report(run, "succeeded", facts)
+
+
+def _work(run: JobRun, spark: SparkSession, gates: SourceGates) -> dict[str, Any]:
+    spec = run.spec
+    if spec.kind == "compact":
+        return compact_table(run, spark)
+    if spec.kind == "recover":
+        return recover_table(spark, spec)
+    if spec.source is None:
+        raise InvalidRequest(f"a job of kind {spec.kind} needs a source")
+    access = SourceAccess(
+        spec.source, run.secret(spec.source.secret_ref), run.application
+    )
+    gate = gates.gate_for(spec.source)
+    if spec.kind in _LOADS:
+        return load_table(run, spark, access, gate)
+    if spec.kind == "round":
+        return run_round(run, spark, access, gate)
+    raise InvalidRequest(f"unknown kind of job: {spec.kind}", code="unknown_kind")
+
+
+def _stopped(run: JobRun, spark: SparkSession) -> JobReport:
+    """A pause keeps what was staged, a cancel drops it."""
+    spec = run.spec
+    _undo(run, spark)
+    outcome: Outcome = "paused" if run.stop_mode == "pause" else "cancelled"
+    if outcome == "cancelled" and spec.kind in _LOADS:
+        try:
+            StagingArea(spec.table.staging).clear()
+        except SluiceError as error:
+            run.warn(f"staged files could not be removed: {error.message}")
+    return _report(run, outcome, {})
+
+
+def _undo(run: JobRun, spark: SparkSession) -> None:
+    """Our own unfinished instant goes at once; the next job would do it too."""
+    if run.spec.kind == "compact":
+        return
+    try:
+        recover_table(spark, run.spec)
+    except Exception as error:  # noqa: BLE001 - the first failure is the report's
+        log.info("nothing rolled back for %s: %s", run.spec.job_id, error)
+
+
+def _report(run: JobRun, outcome: Outcome, facts: dict[str, Any]) -> JobReport:
+    return JobReport(
+        run.spec.job_id,
+        run.spec.attempt,
+        outcome,
+        facts={**facts, **_pending(run.spec)},
+        warnings=run.warnings,
+    )
+
+
+def _pending(spec: JobSpec) -> dict[str, Any]:
+    try:
+        return {"pending_compactions": pending_compactions(spec)}
+    except SluiceError:
+        return {"pending_compactions": []}
+
+
+__all__ = ["Interrupted", "run_job"]

@@ -1,0 +1,119 @@
+"""Removing the rubble of writers that are known to be dead.
+
+Runs under a raised fence only: the lock provider keeps the old writer from
+completing anything while this undoes it. Requested compactions are plans, not
+rubble, and stay.
+"""
+
+from __future__ import annotations
+
+import shutil
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from core.errors import TerminalError
+from ingest.contract import JobSpec
+from ingest.hudi.identity import identity_for
+from ingest.hudi.options import service_options
+from ingest.hudi.timeline import Instant
+from ingest.lake.commits import LakeState, read_lake_table
+from ingest.lake.fence import require_fence
+from ingest.lake.files import local_path, storage_error
+from ingest.spark.writer import qualified_name, writer_fence
+
+
+def recover_table(spark: SparkSession, spec: JobSpec) -> dict[str, Any]:
+    """Kind recover: rolls back every write that never completed."""
+    require_fence(local_path(spec.fence.path), spec.fence.token)
+    before = read_lake_table(spec.table.path)
+    undone = [i.asked for i in before.timeline.pending_writes]
+    if before.exists and not before.timeline.completed_writes:
+        clear_unborn_table(spec)
+    else:
+        roll_back_writes(spark, spec, before)
+    return {"rolled_back": undone}
+
+
+def roll_back_writes(spark: SparkSession, spec: JobSpec, state: LakeState) -> LakeState:
+    """Rolls pending writes back, newest first; returns the state afterwards."""
+    pending = state.timeline.pending_writes
+    if not pending:
+        return state
+    client = _client(spark, spec)
+    try:
+        for instant in reversed(pending):
+            client.rollback(instant.asked)
+    finally:
+        client.close()
+    after = read_lake_table(spec.table.path)
+    left = {i.asked for i in after.timeline.pending_writes} & {i.asked for i in pending}
+    if left:
+        raise TerminalError(
+            f"could not roll back {', '.join(sorted(left))} of {qualified_name(spec)}",
+            code="rollback_failed",
+            hint="look at the driver's log; readers do not see these instants",
+        )
+    return after
+
+
+def roll_back_compaction(spark: SparkSession, spec: JobSpec, instant: Instant) -> None:
+    """An inflight compaction of a dead compactor becomes a request again."""
+    session = service_session(spark, spec)
+    path = sql_text(str(local_path(spec.table.path)))
+    session.sql(
+        f"CALL run_rollback_inflight_tableservice(path => {path},"
+        f" pending_instant => '{instant.asked}')"
+    ).collect()
+
+
+def clear_unborn_table(spec: JobSpec) -> LakeState:
+    """A table without any completed commit was never visible: its first load
+    begins with nothing instead of a rollback of everything."""
+    folder = local_path(spec.table.path)
+    try:
+        shutil.rmtree(folder)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise storage_error(error, folder) from error
+    return LakeState(exists=False)
+
+
+def service_session(spark: SparkSession, spec: JobSpec) -> SparkSession:
+    """A session of its own whose conf carries the lock, fence and position keys;
+    procedures take them from nowhere else."""
+    session = spark.newSession()
+    options = service_options(
+        identity_for(spec.table), name=spec.table.name, fence=writer_fence(spec)
+    )
+    for key, value in options.items():
+        session.conf.set(key, value)
+    return session
+
+
+def write_client(spark: SparkSession, spec: JobSpec) -> Any:
+    """Hudi's Java write client for table services; the caller closes it."""
+    return _client(spark, spec)
+
+
+def sql_text(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+def _client(spark: SparkSession, spec: JobSpec) -> Any:
+    options = service_options(
+        identity_for(spec.table), name=spec.table.name, fence=writer_fence(spec)
+    )
+    jvm: Any = spark._jvm
+    java_options = jvm.java.util.HashMap()
+    for key, value in options.items():
+        java_options.put(key, value)
+    return jvm.org.apache.hudi.DataSourceUtils.createHoodieClient(
+        spark.sparkContext._jsc,
+        "",
+        str(local_path(spec.table.path)),
+        spec.table.name,
+        java_options,
+    )

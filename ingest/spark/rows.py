@@ -1,0 +1,148 @@
+"""From rows as staged (c0, c1, …) to rows as the lake wants them.
+
+Adds the record key, `_sluice_seq` and `_sluice_deleted`. It must not know where
+the rows came from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from catalog.schema.types import DataType
+from ingest.changes.select import SelectedColumn, Selection, mask_of
+from ingest.contract import TableSpec
+from ingest.hudi.identity import COUNT, DELETED, KEY, SEQ, key_column
+
+_SIMPLE: Mapping[str, type[T.DataType]] = {
+    "boolean": T.BooleanType,
+    "int": T.IntegerType,
+    "bigint": T.LongType,
+    "float": T.FloatType,
+    "double": T.DoubleType,
+    "string": T.StringType,
+    "binary": T.BinaryType,
+    "date": T.DateType,
+    "timestamp": T.TimestampType,
+    "timestamp_ntz": T.TimestampNTZType,
+}
+
+
+def spark_type(text: str) -> T.DataType:
+    kind = DataType.parse(text)
+    if kind.name == "decimal":
+        return T.DecimalType(kind.precision, kind.scale)
+    if kind.name == "array":
+        return T.ArrayType(spark_type(kind.element))
+    return _SIMPLE[kind.name]()
+
+
+def staged_schema(selection: Selection) -> T.StructType:
+    """The schema of staged files, stated so that no files read as no rows."""
+    fields = [T.StructField(c.alias, spark_type(c.type)) for c in selection.columns]
+    masks = [T.StructField(a, T.LongType()) for a in selection.mask_aliases]
+    return T.StructType([*fields, *masks])
+
+
+def read_staged(
+    spark: SparkSession, selection: Selection, folders: Sequence[str]
+) -> DataFrame:
+    schema = staged_schema(selection)
+    if not folders:
+        return spark.createDataFrame([], schema)
+    return spark.read.schema(schema).parquet(*folders)
+
+
+def lake_rows(
+    rows: DataFrame, table: TableSpec, selection: Selection, *, seq: Column
+) -> DataFrame:
+    """Rows with lake names and Sluice's columns. `seq` must not be NULL; rows
+    without a key must have been refused before."""
+    if table.row_hash:
+        rows = _counted(rows, selection)
+    columns = [F.col(c.alias).alias(c.name) for c in selection.columns]
+    by_name = {c.name: c for c in selection.columns}
+    key = key_column(table)
+    if table.row_hash:
+        columns += [F.coalesce(F.col(KEY), F.lit("")).alias(KEY), F.col(COUNT)]
+    elif key == KEY:
+        aliases = _key_aliases(table, selection)
+        columns.append(_key_text(aliases).alias(KEY))
+    else:
+        # a literal alternative makes the field NOT NULL in Hudi's schema
+        kept = F.col(by_name[key].alias)
+        fallback = F.lit("" if by_name[key].type == "string" else 0)
+        solid = F.coalesce(kept, fallback.cast(by_name[key].type)).alias(key)
+        columns = [
+            solid if c.name == key else column
+            for c, column in zip(selection.columns, columns, strict=True)
+        ]
+    return rows.select(*columns, seq.alias(SEQ), F.lit(False).alias(DELETED))  # noqa: FBT003
+
+
+def unfit_counts(
+    rows: DataFrame, table: TableSpec, selection: Selection
+) -> tuple[dict[str, int], int]:
+    """({lake column: values that became NULL}, rows with a NULL in the key)."""
+    counted = [c for c in selection.columns if c.bit >= 0]
+    sums = [_bit_sum(c).alias(f"u{i}") for i, c in enumerate(counted)]
+    nulls = F.lit(False)  # noqa: FBT003
+    for alias in _key_aliases(table, selection):
+        nulls = nulls | F.col(alias.alias).isNull()
+    row = rows.agg(F.sum(nulls.cast("bigint")).alias("n"), *sums).first()
+    assert row is not None
+    found = {c.name: int(row[f"u{i}"] or 0) for i, c in enumerate(counted)}
+    return {name: count for name, count in found.items() if count}, int(row["n"] or 0)
+
+
+def duplicate_keys(rows: DataFrame, table: TableSpec, selection: Selection) -> int:
+    """How many keys occur more than once."""
+    aliases = [c.alias for c in _key_aliases(table, selection)]
+    return rows.groupBy(*aliases).count().where("count > 1").count()
+
+
+def _key_aliases(table: TableSpec, selection: Selection) -> list[SelectedColumn]:
+    names = {c.source_name: c.name for c in table.columns}
+    by_name = {c.name: c for c in selection.columns}
+    return [by_name[names[k]] for k in table.key]
+
+
+def _bit_sum(column: SelectedColumn) -> Column:
+    mask, flag = mask_of(column.bit)
+    hit = F.col(f"m{mask}").bitwiseAND(F.lit(flag)) != 0
+    return F.sum(hit.cast("bigint"))
+
+
+def _key_text(columns: Sequence[SelectedColumn]) -> Column:
+    """Length-prefixed values: `("a,b", "c")` and `("a", "b,c")` stay different,
+    and an empty string is a key like any other."""
+    return F.concat(*[_prefixed(c) for c in columns])
+
+
+def _prefixed(column: SelectedColumn) -> Column:
+    text = F.coalesce(_text(column), F.lit(""))
+    return F.concat(F.length(text).cast("string"), F.lit(":"), text)
+
+
+def _text(column: SelectedColumn) -> Column:
+    value = F.col(column.alias)
+    if column.type == "binary":
+        return F.hex(value)
+    if column.type.startswith("array"):
+        return F.to_json(value)
+    return value.cast("string")
+
+
+def _counted(rows: DataFrame, selection: Selection) -> DataFrame:
+    """One row per distinct row, with its hash and how often it occurred."""
+    parts = []
+    for column in selection.columns:
+        text = _text(column)
+        some = F.concat(F.length(text).cast("string"), F.lit(":"), text)
+        parts.append(F.coalesce(some, F.lit("-")))
+    firsts = [F.first(c.alias).alias(c.alias) for c in selection.columns]
+    hashed = rows.withColumn(KEY, F.sha2(F.concat(*parts), 256))
+    return hashed.groupBy(KEY).agg(F.count(F.lit(1)).alias(COUNT), *firsts)

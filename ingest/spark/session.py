@@ -1,0 +1,84 @@
+"""The Spark session of a driver, with every setting Hudi and our types need.
+
+Tests use the same one. It must not know jobs or sources.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+POOLS = Path(__file__).with_name("pools.xml")
+_JAVA_OPTIONS = "-Duser.timezone=UTC -Dfile.encoding=UTF-8 -XX:+UseG1GC"
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSpec:
+    """What differs between installations.
+
+    jars     absolute paths, put on the driver's own class path (`spark.jars`
+             loses Hudi after some closed sessions)
+    scratch  a directory for Spark's spill files and warehouse
+    """
+
+    jars: Sequence[str]
+    scratch: str
+    master: str = "local[4]"
+    memory: str = "1500m"
+    app_name: str = "sluice-ingest"
+    extra: Mapping[str, str] = field(default_factory=dict)
+
+
+def start_session(spec: SessionSpec) -> SparkSession:
+    """Starts the JVM. LC_ALL is set because a JVM under POSIX mangles names."""
+    os.environ["LC_ALL"] = "C.UTF-8"
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    builder = SparkSession.builder.master(spec.master).appName(spec.app_name)
+    for name, value in {**_settings(spec), **spec.extra}.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("WARN")
+    return spark
+
+
+def _settings(spec: SessionSpec) -> dict[str, str]:
+    rebase = ("datetimeRebaseModeInWrite", "datetimeRebaseModeInRead")
+    parquet = (*rebase, "int96RebaseModeInWrite", "int96RebaseModeInRead")
+    return {
+        "spark.driver.extraClassPath": os.pathsep.join(spec.jars),
+        "spark.driver.memory": spec.memory,
+        "spark.driver.extraJavaOptions": _JAVA_OPTIONS,
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.local.dir": spec.scratch,
+        "spark.sql.warehouse.dir": str(Path(spec.scratch) / "warehouse"),
+        "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
+        "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
+        "spark.sql.extensions": (
+            "org.apache.spark.sql.hudi.HoodieSparkSessionExtension"
+        ),
+        "spark.sql.catalog.spark_catalog": (
+            "org.apache.spark.sql.hudi.catalog.HoodieCatalog"
+        ),
+        "spark.sql.catalogImplementation": "in-memory",
+        # a second attempt of a running task makes a second file group
+        "spark.speculation": "false",
+        "spark.scheduler.mode": "FAIR",
+        "spark.scheduler.allocation.file": POOLS.as_uri(),
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "4",
+        "spark.default.parallelism": "4",
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+        "spark.sql.readSideCharPadding": "false",
+        "spark.sql.filesourceTableRelationCacheSize": "0",
+        "spark.sql.variable.substitute": "false",
+        "spark.cleaner.periodicGC.interval": "10min",
+        **{f"spark.sql.parquet.{mode}": "CORRECTED" for mode in parquet},
+        **{f"spark.sql.avro.{mode}": "CORRECTED" for mode in rebase},
+    }

@@ -1,0 +1,297 @@
+"""Loading a table: chunks under an exported snapshot, staged, then one commit.
+
+A finished chunk is never read again, whatever happened in between. Nothing is
+visible before the one commit. It must not know how Hudi is configured.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from core.errors import InvalidRequest, TerminalError
+from ingest.changes.chunks import Chunk
+from ingest.changes.epochs import LedgerEntry, LedgerLine, seq_of
+from ingest.changes.positions import plan_bound, to_text, wall_clock
+from ingest.changes.select import Selection, select_columns
+from ingest.contract import JobSpec, SnapshotWork, SourceSpec, encode
+from ingest.hudi.options import Operation
+from ingest.lake.commits import Commit, LakeState
+from ingest.lake.epochs import write_ledger_entry
+from ingest.lake.staging import (
+    ChunkManifest,
+    LoadPlan,
+    StagingArea,
+    folder_bytes,
+    require_space,
+)
+from ingest.spark.chunking import cut_table, predicate_for
+from ingest.spark.gate import SourceGate
+from ingest.spark.jobrun import JobRun
+from ingest.spark.parallel import run_parallel
+from ingest.spark.reading import Reading, read_to_parquet
+from ingest.spark.recovery import clear_unborn_table, roll_back_writes
+from ingest.spark.rows import duplicate_keys, lake_rows, read_staged, unfit_counts
+from ingest.spark.source import KeyFacts, Source, SourceAccess, open_source
+from ingest.spark.source_check import require_columns
+from ingest.spark.writer import (
+    Span,
+    checked_state,
+    commit_of,
+    commit_rows,
+    qualified_name,
+)
+
+# Events around the start of a load are read again by the first round; more is
+# harmless, less could miss rows of transactions that were open.
+_BOUND_LAG_SECONDS = 60.0
+_THROTTLED_CHUNK_SECONDS = 5
+_BYTES_PER_VALUE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class _Load:
+    """What the steps of one attempt share."""
+
+    run: JobRun
+    spark: SparkSession
+    access: SourceAccess
+    gate: SourceGate
+    staging: StagingArea
+    selection: Selection
+
+
+def load_table(
+    run: JobRun, spark: SparkSession, access: SourceAccess, gate: SourceGate
+) -> dict[str, Any]:
+    """Kinds snapshot and resync; returns the facts of the report."""
+    spec = run.spec
+    run.enter("checking")
+    state = checked_state(spec)
+    done = commit_of(spec, spec.epoch)
+    staging = StagingArea(spec.table.staging)
+    plan = staging.plan()
+    if done is None:
+        state = _cleared(run, spark, state)
+        load = _Load(
+            run, spark, access, gate, staging, select_columns(spec.table.columns)
+        )
+        plan, facts = _stage(load)
+        run.enter("committing", unit="commits")
+        done = _commit(load, state, plan, facts)
+    report = _facts(spec, staging, plan, done)
+    report["lossy"] = dict(run.lossy)
+    _account(spec, done)
+    staging.clear()
+    return report
+
+
+def _cleared(run: JobRun, spark: SparkSession, state: LakeState) -> LakeState:
+    """Refuses to load twice, removes the rubble of attempts that died."""
+    spec = run.spec
+    if spec.kind == "snapshot" and state.timeline.completed_writes:
+        raise TerminalError(
+            f"lake table {qualified_name(spec)} has data already: a second load"
+            " would duplicate it. Nothing was written",
+            code="lake_table_exists",
+            hint="resync the table to load it anew",
+        )
+    if state.exists and not state.timeline.completed_writes:
+        return clear_unborn_table(spec)
+    return roll_back_writes(spark, spec, state)
+
+
+def _stage(load: _Load) -> tuple[LoadPlan, KeyFacts | None]:
+    spec = load.run.spec
+    with open_source(load.access) as source:
+        load.run.enter("planning")
+        require_columns(source, spec.table, load.run.warn)
+        facts = (
+            None
+            if spec.table.row_hash
+            else source.key_facts(spec.table, spec.table.key)
+        )
+        bound = _bound(load.run, source)
+        snapshot = source.begin_snapshot()
+        plan = _plan(load, source, facts, snapshot=snapshot, bound=bound)
+        _read_chunks(load, plan, facts, snapshot)
+    return plan, facts
+
+
+def _plan(
+    load: _Load, source: Source, facts: KeyFacts | None, *, snapshot: str, bound: str
+) -> LoadPlan:
+    """The plan of the first attempt, or a new one when it does not fit."""
+    spec = load.run.spec
+    work = spec.snapshot or SnapshotWork()
+    old = load.staging.plan()
+    fingerprint = _fingerprint(spec)
+    if old is not None and old.fingerprint == fingerprint and not work.restart:
+        if old.by == "key":
+            return old
+        # pages move between snapshots: what was read by page is read again
+        load.run.warn("the table has no index on a key: its load started again")
+    require_space(spec.table.staging, _space_needed(spec))
+    cut = cut_table(
+        load.run, source, facts, chunk_rows=_chunk_rows(work, load.access.spec)
+    )
+    first_bound = old.bound if old and old.fingerprint == fingerprint else bound
+    plan = LoadPlan(fingerprint, cut.by, cut.chunks, snapshot, first_bound)
+    load.staging.begin(plan)
+    return plan
+
+
+def _read_chunks(
+    load: _Load, plan: LoadPlan, facts: KeyFacts | None, snapshot: str
+) -> None:
+    run, table = load.run, load.run.spec.table
+    finished = load.staging.finished()
+    total = max(table.estimated_rows, sum(m.rows for m in finished.values())) or None
+    run.enter("reading", total=total)
+    run.add_done(sum(m.rows for m in finished.values()))
+
+    def read(chunk: Chunk) -> None:
+        where = predicate_for(plan.by, table, facts, chunk)
+        sql = load.selection.sql(table.source_schema, table.source_table, where)
+        folder = load.staging.chunk_folder(chunk.number)
+        shutil.rmtree(folder, ignore_errors=True)
+        with load.gate.reading(run.check):
+            rows = read_to_parquet(
+                run,
+                load.spark,
+                Reading(load.access, load.selection, sql, snapshot),
+                folder,
+            )
+        load.gate.account(rows)
+        load.staging.finish(
+            ChunkManifest(
+                chunk.number, snapshot, run.spec.attempt, rows, folder_bytes(folder)
+            )
+        )
+        run.add_done(rows)
+
+    todo = [c for c in plan.chunks if c.number not in finished]
+    run_parallel(run, todo, read, threads=load.access.spec.max_parallel_reads)
+
+
+def _commit(
+    load: _Load, state: LakeState, plan: LoadPlan, facts: KeyFacts | None
+) -> Commit:
+    spec = load.run.spec
+    folders = [
+        str(load.staging.chunk_folder(m.number))
+        for m in load.staging.finished().values()
+        if m.rows
+    ]
+    staged = read_staged(load.spark, load.selection, folders)
+    _refuse_bad_keys(load, staged, facts)
+    seq = F.lit(seq_of(spec.epoch, 0)).cast("bigint")
+    rows = lake_rows(staged, spec.table, load.selection, seq=seq)
+    is_first = not state.timeline.completed_writes
+    operation: Operation = "bulk_insert" if is_first else "insert_overwrite_table"
+    # what was staged decides the columns: a resync may drop some
+    fresh = LakeState(exists=state.exists, timeline=state.timeline)
+    return commit_rows(
+        spec,
+        rows,
+        fresh,
+        operation=operation,
+        span=Span("", plan.bound, spec.epoch, spec.epoch),
+    )
+
+
+def _refuse_bad_keys(load: _Load, staged: Any, facts: KeyFacts | None) -> None:
+    """NULL or repeated keys would vanish or double silently in the lake."""
+    run, table = load.run, load.run.spec.table
+    lossy: Mapping[str, int] = {}
+    nulls = 0
+    is_sure = facts is None or (facts.is_unique and facts.is_not_null)
+    if load.selection.masks or not is_sure:
+        lossy, nulls = unfit_counts(staged, table, load.selection)
+    run.lossy.update(lossy)
+    for name, count in lossy.items():
+        run.warn(f"{count} values of {name} have no form in the lake: NULL there")
+    if nulls:
+        raise InvalidRequest(
+            f"{nulls} rows of {table.source_schema}.{table.source_table} have NULL"
+            f" in the key {', '.join(table.key)}. Nothing was loaded",
+            code="null_keys",
+            hint="choose a key that is never NULL, or the whole-row hash",
+        )
+    if facts is not None and not facts.is_unique:
+        repeated = duplicate_keys(staged, table, load.selection)
+        if repeated:
+            raise InvalidRequest(
+                f"{repeated} keys of {table.source_schema}.{table.source_table} occur"
+                f" more than once in {', '.join(table.key)}. Nothing was loaded",
+                code="repeated_keys",
+                hint="choose columns that are unique together, or the whole-row hash",
+            )
+
+
+def _bound(run: JobRun, source: Source) -> str:
+    """The cursor position where capture will start: noted before any reading."""
+    table = run.spec.table
+    if table.cursor is None:
+        return ""
+    column = next(c for c in table.columns if c.source_name == table.cursor)
+    has_zone = column.type == "timestamp"
+    clock = source.clock()
+    clock = clock if has_zone else wall_clock(clock)
+    bound = plan_bound(clock, lag_seconds=_BOUND_LAG_SECONDS, low=None)
+    return to_text(bound.high, has_zone=has_zone)
+
+
+def _account(spec: JobSpec, commit: Commit) -> None:
+    if spec.source is None:
+        return
+    line = LedgerLine("committed", commit.instant.asked)
+    entry = LedgerEntry(
+        spec.source.datasource_id, spec.epoch, {str(spec.table.table_id): line}
+    )
+    write_ledger_entry(spec.lake, entry)
+
+
+def _facts(
+    spec: JobSpec, staging: StagingArea, plan: LoadPlan | None, commit: Commit
+) -> dict[str, Any]:
+    manifests = list(staging.finished().values())
+    snapshots = {m.snapshot for m in manifests}
+    position = commit.position
+    return {
+        "rows": sum(m.rows for m in manifests) if plan else commit.rows_written,
+        "bytes": commit.bytes_written,
+        "chunks": len(manifests),
+        "instant": commit.instant.asked,
+        "completed_at": commit.instant.completed,
+        "epoch": spec.epoch,
+        "consistency": "per_chunk" if len(snapshots) > 1 else "snapshot",
+        "bound": position.end if position else "",
+        "position": {"from": "", "to": position.end if position else ""},
+        "committed_rows": commit.rows_written,
+    }
+
+
+def _fingerprint(spec: JobSpec) -> str:
+    table = spec.table
+    parts = [spec.kind, table.source_schema, table.source_table, table.path]
+    parts += [*table.key, str(table.row_hash), *(encode(c) for c in table.columns)]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+
+
+def _chunk_rows(work: SnapshotWork, source: SourceSpec) -> int:
+    if not source.max_rows_per_second:
+        return max(1, work.chunk_rows)
+    # a throttle counts whole chunks: small ones keep the flow even
+    limit = source.max_rows_per_second * _THROTTLED_CHUNK_SECONDS
+    return max(1, min(work.chunk_rows, limit))
+
+
+def _space_needed(spec: JobSpec) -> int:
+    return spec.table.estimated_rows * len(spec.table.columns) * _BYTES_PER_VALUE

@@ -1,0 +1,231 @@
+"""The control side of a PostgreSQL source: snapshot, clock, facts, cancelling.
+
+Rows travel through Spark's JDBC; this psycopg connection holds the exported
+snapshot they share. It must not know the lake.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+from psycopg.rows import tuple_row
+
+from core.errors import InvalidRequest
+from ingest.changes.positions import OpenTransaction, SourceClock
+from ingest.changes.quoting import literal, qualified
+from ingest.contract import SourceSpec, TableSpec
+
+_SSL = {"off": "disable", "require": "require", "verify": "verify-full"}
+_CONNECT_SECONDS = 10
+
+# Text of values must not depend on a role's or database's settings.
+SESSION_SETTINGS = {
+    "DateStyle": "ISO, YMD",
+    "IntervalStyle": "iso_8601",
+    "TimeZone": "UTC",
+    "extra_float_digits": "3",
+    "bytea_output": "hex",
+}
+
+Row = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceAccess:
+    """A source with its password, in memory only; `repr` does not show it."""
+
+    spec: SourceSpec
+    password: str
+    application: str
+
+    def __repr__(self) -> str:
+        return f"SourceAccess({self.spec.host}:{self.spec.port}, {self.application})"
+
+    @property
+    def ssl_mode(self) -> str:
+        return _SSL.get(self.spec.tls, "require")
+
+
+@dataclass(frozen=True, slots=True)
+class KeyFacts:
+    """What the source guarantees about a key.
+
+    types       SQL type text per column, in key order
+    is_unique   a valid unique index over exactly these columns
+    is_walkable a btree index that begins with them in this order
+    is_not_null every column is declared NOT NULL
+    """
+
+    types: tuple[str, ...]
+    is_unique: bool
+    is_walkable: bool
+    is_not_null: bool
+
+
+class Source:
+    """One open connection, autocommit, read only."""
+
+    def __init__(self, connection: psycopg.Connection[Row]) -> None:
+        self._connection = connection
+
+    def rows(self, sql: str, parameters: Sequence[object] | None = None) -> list[Row]:
+        # every dynamic part of `sql` went through ingest.changes.quoting
+        return self._connection.execute(sql, parameters).fetchall()
+
+    def one(self, sql: str, parameters: Sequence[object] | None = None) -> Row:
+        return self.rows(sql, parameters)[0]
+
+    def begin_snapshot(self) -> str:
+        """Opens a transaction that stays open and exports its snapshot."""
+        self.run("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        return str(self.one("SELECT pg_export_snapshot()")[0])
+
+    def run(self, command: str) -> None:
+        self._connection.execute(command)
+
+    def is_alive(self) -> bool:
+        return not self._connection.closed and not self._connection.broken
+
+    def columns(self, table: TableSpec) -> dict[str, tuple[str, bool]]:
+        """Column → (type text, NOT NULL) as the table is now."""
+        found = self.rows(
+            "SELECT a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull"
+            " FROM pg_attribute a WHERE a.attrelid = %s::regclass"
+            " AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum",
+            [qualified(table.source_schema, table.source_table)],
+        )
+        return {row[0]: (row[1], row[2]) for row in found}
+
+    def estimated_rows(self, table: TableSpec) -> int:
+        """The planner's estimate, partitions included; at least 0."""
+        row = self.one(
+            "SELECT coalesce(sum(greatest(c.reltuples, 0)), 0)::bigint"
+            " FROM pg_class c WHERE c.oid = %s::regclass OR c.oid IN"
+            " (SELECT relid FROM pg_partition_tree(%s::regclass) WHERE isleaf)",
+            [qualified(table.source_schema, table.source_table)] * 2,
+        )
+        return int(row[0])
+
+    def pages(self, table: TableSpec) -> int:
+        """Heap pages of the table, of its largest partition, or -1 when it has no
+        heap (views, foreign tables)."""
+        row = self.one(
+            "SELECT max(CASE WHEN c.relkind IN ('r', 'm') THEN"
+            " pg_relation_size(c.oid) / current_setting('block_size')::bigint END)"
+            " FROM pg_class c WHERE c.oid = %s::regclass OR c.oid IN"
+            " (SELECT relid FROM pg_partition_tree(%s::regclass) WHERE isleaf)",
+            [qualified(table.source_schema, table.source_table)] * 2,
+        )
+        return -1 if row[0] is None else int(row[0])
+
+    def key_facts(self, table: TableSpec, key: Sequence[str]) -> KeyFacts:
+        columns = self.columns(table)
+        indexes = self.rows(
+            "SELECT i.indisunique AND i.indimmediate, i.indnkeyatts, am.amname,"
+            " (SELECT array_agg(a.attname::text ORDER BY k.n)"
+            "  FROM unnest(i.indkey::int2[]) WITH ORDINALITY k(attnum, n)"
+            "  LEFT JOIN pg_attribute a"
+            "  ON a.attrelid = i.indrelid AND a.attnum = k.attnum"
+            "  WHERE k.n <= i.indnkeyatts)"
+            " FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid"
+            " JOIN pg_am am ON am.oid = c.relam"
+            " WHERE i.indrelid = %s::regclass AND i.indisvalid AND i.indpred IS NULL",
+            [qualified(table.source_schema, table.source_table)],
+        )
+        wanted = list(key)
+        return KeyFacts(
+            types=tuple(columns[k][0] for k in wanted),
+            is_unique=any(
+                i[0] and sorted(i[3], key=str) == sorted(wanted)
+                for i in indexes
+                if None not in i[3]
+            ),
+            is_walkable=any(
+                i[2] == "btree" and i[3][: len(wanted)] == wanted for i in indexes
+            ),
+            is_not_null=all(columns[k][1] for k in wanted),
+        )
+
+    def clock(self) -> SourceClock:
+        """Time and open transactions of others, in one statement."""
+        sees = bool(
+            self.one("SELECT pg_has_role(current_user, 'pg_read_all_stats', 'USAGE')")[
+                0
+            ]
+        )
+        now, offset, active, prepared = self.one(_CLOCK)
+        transactions = [OpenTransaction(pid, since) for pid, since in active or ()]
+        transactions += [
+            OpenTransaction(0, since, is_prepared=True, name=gid)
+            for gid, since in prepared or ()
+        ]
+        return SourceClock(now, tuple(transactions), sees, int(offset))
+
+
+# Autovacuum and the like never write rows of users. Sluice's own transactions only
+# read. The zone is the one sessions get by default, not the one we set.
+_CLOCK = """
+SELECT clock_timestamp(),
+  (SELECT extract(epoch FROM (now() AT TIME ZONE s.reset_val)
+                             - (now() AT TIME ZONE 'UTC'))
+   FROM pg_settings s WHERE s.name = 'TimeZone'),
+  (SELECT array_agg(ROW(a.pid, a.xact_start)) FROM pg_stat_activity a
+   WHERE a.xact_start IS NOT NULL AND a.pid <> pg_backend_pid()
+     AND a.datname = current_database()
+     AND coalesce(a.backend_type, '') NOT IN ('autovacuum worker', 'walsender')
+     AND NOT (a.application_name LIKE 'sluice:%' AND a.usename = current_user)),
+  (SELECT array_agg(ROW(p.gid, p.prepared)) FROM pg_prepared_xacts p
+   WHERE p.database = current_database())
+"""
+
+
+@contextmanager
+def open_source(access: SourceAccess) -> Iterator[Source]:
+    """A connection with the pinned session settings, closed at the end."""
+    if access.spec.kind != "postgresql":
+        raise InvalidRequest(
+            f"sources of kind '{access.spec.kind}' cannot be read yet",
+            code="not_yet",
+        )
+    connection = _connect(access)
+    try:
+        for setting, value in SESSION_SETTINGS.items():
+            statement = f"SET {setting} = {literal(value)}"
+            connection.execute(statement)
+        # our snapshot may have to stay open for hours while chunks are read
+        connection.execute("SET idle_in_transaction_session_timeout = 0")
+        yield Source(connection)
+    finally:
+        connection.close()
+
+
+def cancel_statements(access: SourceAccess) -> None:
+    """Cancels what this application runs at the source now. Spark cannot: a task
+    that waits for its first row ignores its kill."""
+    with _connect(access, application="sluice:cancel") as connection:
+        connection.execute(
+            "SELECT pg_cancel_backend(pid) FROM pg_stat_activity"
+            " WHERE application_name = %s AND pid <> pg_backend_pid()"
+            " AND state <> 'idle'",
+            [access.application],
+        )
+
+
+def _connect(access: SourceAccess, *, application: str = "") -> psycopg.Connection[Row]:
+    return psycopg.connect(
+        host=access.spec.host,
+        port=access.spec.port,
+        dbname=access.spec.database,
+        user=access.spec.username,
+        password=access.password,
+        sslmode=access.ssl_mode,
+        application_name=application or access.application,
+        connect_timeout=_CONNECT_SECONDS,
+        autocommit=True,
+        client_encoding="utf8",
+        row_factory=tuple_row,
+    )

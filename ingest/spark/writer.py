@@ -1,0 +1,132 @@
+"""One Hudi commit under a fence, and what the timeline says about it afterwards.
+
+Every write of a lake table passes here: fence, identity and columns are checked
+before, the instant is read from the timeline after. It must not know sources.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import DataFrame
+
+from core.errors import TerminalError
+from ingest.contract import JobSpec
+from ingest.hudi.identity import (
+    TableIdentity,
+    drift,
+    identity_for,
+    property_drift,
+    refuse_drift,
+)
+from ingest.hudi.options import Operation, WriterFence, write_options
+from ingest.hudi.position import CommitPosition, encode_position
+from ingest.lake.commits import Commit, LakeState, read_lake_table
+from ingest.lake.fence import require_fence
+from ingest.lake.files import local_path
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """What a commit brings: source positions and epochs, both ends included."""
+
+    start: str
+    end: str
+    epoch_from: int
+    epoch_to: int
+
+
+def writer_fence(spec: JobSpec) -> WriterFence:
+    return WriterFence(str(local_path(spec.fence.path)), spec.fence.token)
+
+
+def qualified_name(spec: JobSpec) -> str:
+    return f"{spec.table.database}.{spec.table.name}"
+
+
+def checked_state(spec: JobSpec) -> LakeState:
+    """The table's state, after fence and identity were found right."""
+    require_fence(local_path(spec.fence.path), spec.fence.token)
+    state = read_lake_table(spec.table.path)
+    if state.exists:
+        wanted = identity_for(spec.table)
+        refuse_drift(
+            qualified_name(spec),
+            (
+                *property_drift(state.properties, wanted),
+                *(drift(state.position.identity, wanted) if state.position else ()),
+            ),
+        )
+    return state
+
+
+def commit_rows(
+    spec: JobSpec,
+    rows: DataFrame,
+    state: LakeState,
+    *,
+    operation: Operation,
+    span: Span,
+) -> Commit:
+    """Writes `rows` as exactly one commit and returns it as the timeline has it.
+
+    TerminalError `missing_columns` when rows lack a column of the table: Hudi
+    would write NULL into alive rows or fail half-way.
+    """
+    missing = [c for c in state.columns if c not in rows.columns]
+    if missing:
+        raise TerminalError(
+            f"the rows for {qualified_name(spec)} lack the columns"
+            f" {', '.join(missing)}. Nothing was written",
+            code="missing_columns",
+            hint="a column disappeared at the source: plan the table anew",
+        )
+    identity = identity_for(spec.table)
+    options = write_options(
+        identity,
+        name=spec.table.name,
+        fence=writer_fence(spec),
+        operation=operation,
+        position=encode_position(_position(spec, identity, span)),
+        compact_after=spec.compact_after,
+    )
+    writer = rows.write.format("hudi").options(**options).mode("append")
+    writer.save(str(local_path(spec.table.path)))
+    found = commit_of(spec, span.epoch_to)
+    if found is None:
+        raise TerminalError(
+            f"the write to {qualified_name(spec)} ended without a commit",
+            code="commit_missing",
+            hint="retry the job; nothing of it is visible",
+        )
+    return found
+
+
+def commit_of(spec: JobSpec, epoch: int) -> Commit | None:
+    """This job's own commit up to that epoch, when the lake already has it."""
+    state = read_lake_table(spec.table.path, commits=10)
+    for commit in state.commits:
+        position = commit.position
+        if position is None or commit.instant.action == "compaction":
+            continue
+        if position.run == spec.job_id and position.epoch_to == epoch:
+            return commit
+    return None
+
+
+def table_folder(spec: JobSpec) -> Path:
+    return local_path(spec.table.path)
+
+
+def _position(spec: JobSpec, identity: TableIdentity, span: Span) -> CommitPosition:
+    return CommitPosition(
+        source=spec.source.datasource_id if spec.source else 0,
+        start=span.start,
+        end=span.end,
+        epoch_from=span.epoch_from,
+        epoch_to=span.epoch_to,
+        run=spec.job_id,
+        fence=spec.fence.token,
+        identity=identity,
+    )
