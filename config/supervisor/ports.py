@@ -1,4 +1,4 @@
-"""Which TCP ports to listen on: a default moves to the next free one, a wish does not."""
+"""Which TCP ports to listen on: a taken default moves on, a taken wish is an error."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def choose(
         if port not in taken and is_free(port):
             return port
     raise TerminalError(
-        f"no free port for {what} in {default}–{default + TRIES - 1}",
+        f"no free port for {what} in {default} to {default + TRIES - 1}",
         code="port_taken",
         hint="name a free port yourself",
     )
