@@ -69,7 +69,7 @@ def lake_databases(
     `pinned` are pairs named before (they keep their names whatever comes), `taken`
     further lake names in use, e.g. a target database that somebody chose.
     """
-    rule = _Rule[tuple[str, str]](
+    rule: _Rule[tuple[str, str]] = _Rule(
         spelled=lambda source: _database_text(*source),
         hashed=".".join,
         plain=plain_name,
@@ -88,7 +88,7 @@ def lake_tables(
     `pinned` are pairs named before (they keep their names whatever comes), `taken`
     further table names of that lake database, e.g. from another datasource.
     """
-    rule = _Rule[tuple[str, str]](
+    rule: _Rule[tuple[str, str]] = _Rule(
         spelled=lambda source: source[1], hashed=".".join, plain=plain_name
     )
     return _names(rule, sources, pinned or {}, taken)
@@ -98,7 +98,7 @@ def lake_columns(
     sources: Iterable[str], *, pinned: Mapping[str, str] | None = None
 ) -> dict[str, str]:
     """Source column → lake column of one table, in the order given."""
-    rule = _Rule[str](
+    rule: _Rule[str] = _Rule(
         spelled=str, hashed=str, plain=plain_column, refused=SYSTEM_PREFIXES
     )
     return _names(rule, sources, pinned or {}, ())
