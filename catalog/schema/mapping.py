@@ -67,7 +67,8 @@ _KINDS = {
     "p": "pseudo-types hold no storable value",
 }
 _TYPE = re.compile(
-    r"(?P<name>.+?)(?:\((?P<precision>-?\d+)(?:,(?P<scale>-?\d+))?\))?(?P<rest> .+)?"
+    r"(?P<name>.+?)"
+    r"(?:\((?P<precision>-?\d+)(?:,(?P<scale>-?\d+))?\)(?P<rest> .+)?)?"
 )
 
 

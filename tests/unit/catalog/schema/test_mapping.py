@@ -1,0 +1,143 @@
+"""Every PostgreSQL type of release 1, and every one that is refused with a reason."""
+
+from __future__ import annotations
+
+import pytest
+
+from catalog.schema.mapping import (
+    SourceType,
+    cannot_hold,
+    chosen_type,
+    lake_type,
+    unsupported_reason,
+)
+from catalog.schema.types import DataType
+
+INFINITE = "infinity, -infinity and years outside 0001-9999"
+
+CARRIED = [
+    ("boolean", "boolean", ""),
+    ("smallint", "int", ""),
+    ("integer", "int", ""),
+    ("bigint", "bigint", ""),
+    ("oid", "bigint", ""),
+    ("real", "float", ""),
+    ("double precision", "double", ""),
+    ("numeric", "string", ""),
+    ("numeric(12,2)", "decimal(12,2)", "NaN"),
+    ("numeric(38,0)", "decimal(38,0)", "NaN"),
+    ("numeric(38,38)", "decimal(38,38)", "NaN"),
+    ("numeric(39,0)", "string", ""),
+    ("numeric(60,20)", "string", ""),
+    ("numeric(5)", "decimal(5,0)", "NaN"),
+    ("numeric(10,-2)", "decimal(12,0)", "NaN"),
+    ("numeric(37,-1)", "decimal(38,0)", "NaN"),
+    ("numeric(37,-2)", "string", ""),
+    ("numeric(3,5)", "decimal(5,5)", "NaN"),
+    ("numeric(3,39)", "string", ""),
+    ("text", "string", ""),
+    ("character varying", "string", ""),
+    ("character varying(63)", "string", ""),
+    ("character(5)", "string", ""),
+    ("bpchar", "string", ""),
+    ("name", "string", ""),
+    ("citext", "string", ""),
+    ("public.citext", "string", ""),
+    ('"my schema".citext', "string", ""),
+    ("uuid", "string", ""),
+    ("json", "string", ""),
+    ("jsonb", "string", ""),
+    ("bytea", "binary", ""),
+    ("date", "date", INFINITE),
+    ("timestamp without time zone", "timestamp_ntz", INFINITE),
+    ("timestamp(3) without time zone", "timestamp_ntz", INFINITE),
+    ("timestamp with time zone", "timestamp", INFINITE),
+    ("timestamp(0) with time zone", "timestamp", INFINITE),
+    ("time without time zone", "string", ""),
+    ("time(6) without time zone", "string", ""),
+]
+
+
+@pytest.mark.parametrize(("text", "expected", "lost"), CARRIED)
+def test_scalars(text: str, expected: str, lost: str) -> None:
+    found = lake_type(SourceType(text))
+    assert (found.type, found.reason, found.cannot_hold) == (expected, "", lost)
+    assert str(DataType.parse(found.type)) == expected
+
+
+@pytest.mark.parametrize(("text", "expected", "lost"), CARRIED)
+def test_arrays_of_them(text: str, expected: str, lost: str) -> None:
+    for dimensions in (0, 1):
+        source = SourceType(f"{text}[]", element=text, dimensions=dimensions)
+        found = lake_type(source)
+        assert (found.type, found.cannot_hold) == (f"array<{expected}>", lost)
+        assert str(DataType.parse(found.type)) == f"array<{expected}>"
+
+
+def test_enums_and_their_arrays() -> None:
+    assert lake_type(SourceType("shop.mood", kind="e")).type == "string"
+    array = SourceType("shop.mood[]", element="shop.mood", element_kind="e")
+    assert lake_type(array).type == "array<string>"
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        (SourceType("money"), "locale"),
+        (SourceType("interval"), "intervals"),
+        (SourceType("interval day to second(3)"), "interval"),
+        (SourceType("xml"), "xml"),
+        (SourceType("inet"), "network"),
+        (SourceType("cidr"), "network"),
+        (SourceType("macaddr8"), "network"),
+        (SourceType("tsvector"), "text search"),
+        (SourceType("bit(8)"), "bit strings"),
+        (SourceType("bit varying(8)"), "bit strings"),
+        (SourceType("time with time zone"), "zone"),
+        (SourceType("time(3) with time zone"), "zone"),
+        (SourceType("point"), "geometric"),
+        (SourceType("public.geometry(Point,4326)"), "not carried"),
+        (SourceType('"char"'), "one-byte"),
+        (SourceType("int4range", kind="r"), "range"),
+        (SourceType("int4multirange", kind="m"), "range"),
+        (SourceType("shop.address", kind="c"), "composite"),
+        (SourceType("shop.strange"), "shop.strange"),
+        (SourceType("integer[]", element="integer", dimensions=2), "dimension"),
+        (SourceType("money[]", element="money"), "money"),
+        (SourceType("shop.a[]", element="shop.a", element_kind="c"), "composite"),
+    ],
+)
+def test_what_is_not_carried_says_why(source: SourceType, words: str) -> None:
+    found = lake_type(source)
+    assert found.type == ""
+    assert words in found.reason
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("money", "locale"),
+        ("integer[]", "dimension"),
+        ("a.b", "type a.b"),
+        ("xml", "xml"),
+    ],
+)
+def test_the_reason_from_the_text_alone(text: str, words: str) -> None:
+    assert words in unsupported_reason(text)
+
+
+@pytest.mark.parametrize(
+    ("source", "lake", "lossy", "expected"),
+    [
+        ("date", "date", "null", "date"),
+        ("date", "date", "", "date"),
+        ("date", "date", "string", "string"),
+        ("date[]", "array<date>", "string", "array<string>"),
+        ("numeric(5,2)", "decimal(5,2)", "string", "string"),
+    ],
+)
+def test_the_choice_for_values_the_lake_cannot_hold(
+    source, lake, lossy, expected
+) -> None:
+    assert cannot_hold(source, lake)
+    assert chosen_type(lake, lossy) == expected
