@@ -2,6 +2,33 @@
 
 from __future__ import annotations
 
-from django.urls import URLPattern, URLResolver
+from importlib.util import find_spec
 
-urlpatterns: list[URLPattern | URLResolver] = []
+from django.urls import URLPattern, URLResolver, include, path
+
+from catalog.api import house
+from catalog.api import urls as catalog_urls
+
+API = "api/v1/"
+PARTS = [(API, "ingest.api.urls"), (API, "gateway.api.urls"), ("", "frontend.urls")]
+
+
+def _has(module: str) -> bool:
+    return find_spec(module.rpartition(".")[0]) is not None and (
+        find_spec(module) is not None
+    )
+
+
+urlpatterns: list[URLPattern | URLResolver] = [
+    path("health/live", house.live),
+    path("health/ready", house.ready),
+    path("metrics", house.metrics),
+    path(API, include(catalog_urls.urlpatterns)),
+    *(path(at, include(name)) for at, name in PARTS if at and _has(name)),
+    path(API, include(catalog_urls.later_patterns)),
+    path(API, include(catalog_urls.everything_else)),
+    *(path(at, include(name)) for at, name in PARTS if not at and _has(name)),
+]
+
+handler404 = "catalog.api.problems.page_not_found"
+handler500 = "catalog.api.problems.server_error"

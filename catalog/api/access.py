@@ -1,0 +1,172 @@
+"""REST of users, grants, tokens and the audit trail. For administrators, except
+that everybody sees and manages his own tokens and sees his own user and grants.
+"""
+
+from __future__ import annotations
+
+from django.contrib.auth.models import User
+from django.db.models import QuerySet
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from catalog.access import grants, tokens, users
+from catalog.access.enforcement import require_admin
+from catalog.api.bodies import audit_body, grant_body, token_body, user_body
+from catalog.api.idempotency import idempotent
+from catalog.api.serializers import Anything, GrantNew, TokenNew, UserNew, UserPatch
+from catalog.api.views import PAGING, ApiView, body_of, paged, truth
+from catalog.models import ApiToken, AuditEntry, Grant
+
+NEWEST_FIRST = {"id": ("-id",)}
+
+
+class UsersView(ApiView):
+    queries = PAGING | {"is_active", "group", "q"}
+
+    @extend_schema(responses=Anything)
+    def get(self, request: Request) -> Response:
+        rows = _users()
+        if not self.principal.is_admin:
+            rows = rows.filter(pk=self.account.pk)
+        if (is_active := truth(request, "is_active")) is not None:
+            rows = rows.filter(is_active=is_active)
+        if group := request.query_params.get("group"):
+            rows = rows.filter(groups__name=group)
+        if q := request.query_params.get("q"):
+            rows = rows.filter(username__istartswith=q)
+        return paged(request, rows, sorts={"name": ("username", "id")}, body=user_body)
+
+    @extend_schema(request=UserNew, responses={201: Anything})
+    @idempotent
+    def post(self, request: Request) -> Response:
+        require_admin(self.principal)
+        given = body_of(UserNew, request)
+        row = users.create_user(
+            given["name"],
+            given["password"],
+            groups=given["groups"],
+            is_admin=given["is_admin"],
+            by=self.principal.name,
+        )
+        return Response(
+            user_body(row),
+            status=201,
+            headers={"Location": f"/api/v1/users/{row.username}"},
+        )
+
+
+class UserView(ApiView):
+    @extend_schema(request=UserPatch, responses=Anything)
+    def patch(self, request: Request, name: str) -> Response:
+        require_admin(self.principal)
+        given = body_of(UserPatch, request)
+        if "groups" in given:
+            given["groups"] = tuple(given["groups"])
+        change = users.UserChange(**given)
+        return Response(
+            user_body(users.update_user(name, change, by=self.principal.name))
+        )
+
+
+class GrantsView(ApiView):
+    queries = PAGING | {"principal", "privilege", "on"}
+
+    @extend_schema(responses=Anything)
+    def get(self, request: Request) -> Response:
+        rows = (
+            Grant.objects.all()
+            if self.principal.is_admin
+            else grants.rows_for(self.principal)
+        )
+        given = request.query_params
+        if principal := given.get("principal"):
+            kind, _, name = principal.partition(":")
+            rows = rows.filter(principal_kind=kind, principal_name=name)
+        if privilege := given.get("privilege"):
+            rows = rows.filter(privilege=privilege)
+        if on := given.get("on"):
+            securable = grants.parse_securable(on)
+            rows = rows.filter(
+                datasource=securable.datasource,
+                database=securable.database,
+                table=securable.table,
+            )
+        return paged(request, rows, sorts={"id": ("id",)}, body=grant_body)
+
+    @extend_schema(request=GrantNew, responses={201: Anything})
+    @idempotent
+    def post(self, request: Request) -> Response:
+        require_admin(self.principal)
+        given = body_of(GrantNew, request)
+        row = grants.grant(**given, by=self.principal.name)
+        return Response(
+            grant_body(row),
+            status=201,
+            headers={"Location": f"/api/v1/grants/{row.pk}"},
+        )
+
+
+class GrantView(ApiView):
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, id: int) -> Response:
+        require_admin(self.principal)
+        grants.revoke(id, by=self.principal.name)
+        return Response(status=204)
+
+
+class TokensView(ApiView):
+    queries = PAGING | {"user"}
+
+    @extend_schema(responses=Anything)
+    def get(self, request: Request) -> Response:
+        rows = ApiToken.objects.select_related("user")
+        if not self.principal.is_admin:
+            rows = rows.filter(user=self.account)
+        if user := request.query_params.get("user"):
+            rows = rows.filter(user__username=user)
+        return paged(request, rows, sorts={"id": ("id",)}, body=token_body)
+
+    @extend_schema(request=TokenNew, responses={201: Anything})
+    @idempotent
+    def post(self, request: Request) -> Response:
+        given = body_of(TokenNew, request)
+        made = tokens.create_token(
+            self.account,
+            name=given["name"],
+            expires_in_days=given["expires_in_days"],
+            by=self.principal.name,
+        )
+        return Response(
+            {**token_body(made.row), "token": made.text},
+            status=201,
+            headers={"Location": f"/api/v1/tokens/{made.row.pk}"},
+        )
+
+
+class TokenView(ApiView):
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, id: int) -> Response:
+        tokens.delete_token(id, by=self.account)
+        return Response(status=204)
+
+
+class AuditView(ApiView):
+    queries = PAGING | {"actor", "action", "object", "door", "is_allowed"}
+
+    @extend_schema(responses=Anything)
+    def get(self, request: Request) -> Response:
+        require_admin(self.principal)
+        rows = AuditEntry.objects.all()
+        for name in ("actor", "action", "door"):
+            if value := request.query_params.get(name):
+                rows = rows.filter(**{name: value})
+        if on := request.query_params.get("object"):
+            rows = rows.filter(object__startswith=on)
+        if (is_allowed := truth(request, "is_allowed")) is not None:
+            rows = rows.filter(is_allowed=is_allowed)
+        return paged(request, rows, sorts=NEWEST_FIRST, body=audit_body)
+
+
+def _users() -> QuerySet[User]:
+    return User.objects.prefetch_related("groups")

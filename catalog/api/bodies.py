@@ -1,0 +1,254 @@
+"""What things look like in JSON. Add members, never rename or remove one.
+
+Instants, positions and numbers that may pass 2^53 are strings; secrets are in no
+body.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+from django.contrib.auth.models import User
+
+from catalog.models import (
+    ApiToken,
+    AuditEntry,
+    Column,
+    Database,
+    Datasource,
+    Grant,
+    SchemaVersion,
+    Table,
+)
+from catalog.names import LAKE, join_name
+from core.models import Job
+
+Body = dict[str, object]
+LARGEST_EXACT = 2**53
+
+
+def instant(at: datetime | None) -> str | None:
+    """ISO 8601 in UTC with Z."""
+    if at is None:
+        return None
+    return at.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def number(value: int | None) -> int | str | None:
+    """A number while every JSON reader keeps it exactly, else a string."""
+    if value is None or abs(value) <= LARGEST_EXACT:
+        return value
+    return str(value)
+
+
+def datasource_body(row: Datasource) -> Body:
+    return {
+        "name": row.name,
+        "kind": row.kind,
+        "host": row.host,
+        "port": row.port,
+        "database": row.database,
+        "username": row.username,
+        "has_password": bool(row.secret),
+        "tls": row.tls,
+        "options": row.options,
+        "version": row.version,
+        "table_count": row.table_count,
+        "created_at": instant(row.created_at),
+        "updated_at": instant(row.updated_at),
+        "tested_at": instant(row.tested_at),
+        "test_result": row.test_result,
+        "discovered_at": instant(row.discovered_at),
+    }
+
+
+def database_body(row: Database) -> Body:
+    return {
+        "name": row.name,
+        "datasource": row.datasource.name,
+        "qualified_name": join_name(row.datasource.name, row.name),
+        "discovered_at": instant(row.discovered_at),
+    }
+
+
+def column_body(column: Column) -> Body:
+    return {
+        "name": column.name,
+        "source_name": column.source_name,
+        "type": column.type,
+        "source_type": column.source_type,
+        "nullable": column.nullable,
+        "key": column.key,
+        "comment": column.comment,
+    }
+
+
+def table_body(table: Table, now: datetime | None = None) -> Body:
+    """A row of `selectors.tables`: columns prefetched, onboarding annotated."""
+    datasource, database = table.database.datasource.name, table.database.name
+    facts: Any = table
+    return {
+        "id": table.pk,
+        "datasource": datasource,
+        "database": database,
+        "name": table.name,
+        "source_name": table.source_name,
+        "qualified_name": join_name(datasource, database, table.name),
+        "kind": table.kind,
+        "comment": table.comment,
+        "columns": [column_body(column) for column in table.columns.all()],
+        "record_key": table.record_key,
+        "cursor": table.cursor or None,
+        "partition_by": table.partition_by,
+        "table_type": table.table_type or None,
+        "index": {"type": table.index_type, "buckets": table.buckets}
+        if table.index_type
+        else None,
+        "status": table.status,
+        "status_reason": table.status_reason,
+        "lag_seconds": lag_seconds(table, now),
+        "last_commit": last_commit_body(table),
+        "onboarding": str(facts.onboarding) if facts.onboarding else None,
+        "names": names_body(table, facts.carried_as),
+        "schema_version": table.schema_version,
+        "estimated_rows": number(table.estimated_rows),
+        "is_queryable": table.is_queryable,
+    }
+
+
+def lag_seconds(table: Table, now: datetime | None = None) -> float | None:
+    """How old the newest fully carried state is; None before the first load."""
+    if table.caught_up_at is None:
+        return None
+    age = (now or datetime.now(UTC)) - table.caught_up_at
+    return round(max(0.0, age.total_seconds()), 1)
+
+
+def last_commit_body(table: Table) -> Body | None:
+    if not table.last_commit_instant:
+        return None
+    return {
+        "instant": table.last_commit_instant,
+        "position": _position(table.last_commit_position),
+        "epoch": number(table.last_commit_epoch),
+        "at": instant(table.last_commit_at),
+    }
+
+
+def names_body(table: Table, carried_as: str | None) -> Body:
+    """How to name the data in queries; None while there is no lake table.
+
+    carried_as: "database.table" of the lake table that a source table feeds
+    """
+    if table.kind == Table.LAKE:
+        carried_as = join_name(table.database.name, table.name)
+    if not carried_as:
+        return {"lake": None, "jdbc": None}
+    return {"lake": f"{LAKE}.{carried_as}", "jdbc": carried_as}
+
+
+def schema_body(table: Table) -> Body:
+    return {
+        "table": table.pk,
+        "version": table.schema_version,
+        "columns": [column_body(column) for column in table.columns.all()],
+    }
+
+
+def schema_version_body(row: SchemaVersion) -> Body:
+    return {
+        "version": row.version,
+        "since": instant(row.since),
+        "columns": row.columns,
+    }
+
+
+def job_body(job: Job) -> Body:
+    failed = bool(job.error_code or job.error_message)
+    return {
+        "id": str(job.pk),
+        "kind": job.kind,
+        "subject": job.subject,
+        "state": job.state,
+        "progress": {
+            "phase": job.phase,
+            "done": number(job.done),
+            "total": number(job.total),
+            "unit": job.unit,
+        },
+        "reason": job.reason,
+        "error": {
+            "code": job.error_code,
+            "message": job.error_message,
+            "hint": job.error_hint,
+        }
+        if failed
+        else None,
+        "attempts": job.attempts,
+        "requested_by": job.requested_by,
+        "created_at": instant(job.created_at),
+        "started_at": instant(job.started_at),
+        "finished_at": instant(job.finished_at),
+    }
+
+
+def user_body(user: User) -> Body:
+    """A row with its groups prefetched."""
+    return {
+        "name": user.username,
+        "groups": sorted(group.name for group in user.groups.all()),
+        "is_admin": user.is_superuser,
+        "is_active": user.is_active,
+        "created_at": instant(user.date_joined),
+        "last_login": instant(user.last_login),
+    }
+
+
+def grant_body(row: Grant) -> Body:
+    return {
+        "id": row.pk,
+        "principal": row.principal,
+        "privilege": row.privilege,
+        "on": row.on,
+        "granted_by": row.granted_by,
+        "granted_at": instant(row.granted_at),
+    }
+
+
+def token_body(row: ApiToken) -> Body:
+    """Never with the secret; `hint` is the public part."""
+    return {
+        "id": row.pk,
+        "name": row.name,
+        "user": row.user.username,
+        "hint": f"slt_{row.key_id}_…",
+        "created_at": instant(row.created_at),
+        "expires_at": instant(row.expires_at),
+        "last_used_at": instant(row.last_used_at),
+    }
+
+
+def audit_body(row: AuditEntry) -> Body:
+    return {
+        "id": row.pk,
+        "at": instant(row.at),
+        "actor": row.actor,
+        "action": row.action,
+        "object": row.object,
+        "door": row.door,
+        "is_allowed": row.is_allowed,
+        "address": row.address,
+        "request_id": row.request_id,
+        "facts": row.facts,
+    }
+
+
+def _position(position: Any) -> str | None:
+    """Positions are strings; a stored {"from", "to"} shows where it has got to."""
+    if position is None or isinstance(position, str):
+        return position
+    if isinstance(position, dict) and isinstance(position.get("to"), str):
+        return str(position["to"])
+    return json.dumps(position, separators=(",", ":"), ensure_ascii=False)

@@ -1,0 +1,154 @@
+"""REST of datasources: list, register, change, remove, test, discover."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from catalog import datasources as service
+from catalog import selectors
+from catalog.access.enforcement import require
+from catalog.access.policy import Privilege, Securable
+from catalog.api.bodies import database_body, datasource_body, job_body
+from catalog.api.etag import etag_of, expected_version
+from catalog.api.idempotency import idempotent
+from catalog.api.serializers import Anything, DatasourceNew, DatasourcePatch, Empty
+from catalog.api.views import PAGING, ApiView, body_of, paged
+from catalog.discovery.services import start_discovery, start_test
+from catalog.kinds import KINDS, json_schema, kind_named
+from catalog.models import Datasource
+from core.models import Job
+
+BY_NAME = {"name": ("name", "id")}
+
+
+class DatasourcesView(ApiView):
+    queries = PAGING
+
+    @extend_schema(responses=Anything)
+    def get(self, request: Request) -> Response:
+        rows = selectors.datasources_for(self.principal)
+        return paged(request, rows, sorts=BY_NAME, body=datasource_body)
+
+    @extend_schema(request=DatasourceNew, responses={201: Anything})
+    @idempotent
+    def post(self, request: Request) -> Response:
+        if isinstance(request.data, Mapping) and "kind" in request.data:
+            kind_named(str(request.data["kind"]))
+        new = service.NewDatasource(**body_of(DatasourceNew, request))
+        require_to_register(self, new.name)
+        row = service.create_datasource(new, by=self.principal.name)
+        return _shown(row, status=201, Location=f"/api/v1/datasources/{row.name}")
+
+
+def require_to_register(view: ApiView, name: str) -> None:
+    """Administrators, and who already holds `manage` on that name."""
+    require(view.principal, Privilege.MANAGE, Securable(name))
+
+
+class KindsView(ApiView):
+    @extend_schema(responses=Anything)
+    def get(self, request: Request) -> Response:
+        return Response({"items": [_kind_body(name) for name in KINDS]})
+
+
+def _kind_body(name: str) -> dict[str, object]:
+    kind = KINDS[name]
+    return {
+        "kind": kind.name,
+        "title": kind.title,
+        "is_available": kind.is_available,
+        "release": kind.release,
+        "schema": json_schema(kind) if kind.is_available else None,
+    }
+
+
+class DatasourceView(ApiView):
+    @extend_schema(responses=Anything)
+    def get(self, request: Request, ds: str) -> Response:
+        row = selectors.datasource_for(self.principal, ds)
+        if request.headers.get("If-None-Match") == etag_of(row):
+            return Response(status=304, headers={"ETag": etag_of(row)})
+        return _shown(row)
+
+    @extend_schema(request=DatasourcePatch, responses=Anything)
+    def patch(self, request: Request, ds: str) -> Response:
+        require(self.principal, Privilege.MANAGE, Securable(ds))
+        row = service.update_datasource(
+            ds,
+            service.DatasourceChange(**body_of(DatasourcePatch, request)),
+            by=self.principal.name,
+            expected_version=expected_version(request),
+        )
+        return _shown(row)
+
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, ds: str) -> Response:
+        require(self.principal, Privilege.MANAGE, Securable(ds))
+        service.delete_datasource(
+            ds, by=self.principal.name, expected_version=expected_version(request)
+        )
+        return Response(status=204)
+
+
+class _JobView(ApiView):
+    """A verb on a datasource that starts a job."""
+
+    @staticmethod
+    def start(datasource: Datasource, by: str) -> Job:
+        raise NotImplementedError
+
+    @extend_schema(request=Empty, responses={202: Anything})
+    @idempotent
+    def post(self, request: Request, ds: str) -> Response:
+        require(self.principal, Privilege.OPERATE, Securable(ds))
+        row = selectors.datasource_for(self.principal, ds)
+        service.require_a_source(row)
+        return accepted(self.start(row, self.principal.name))
+
+
+class DatasourceTestView(_JobView):
+    @staticmethod
+    def start(datasource: Datasource, by: str) -> Job:
+        return start_test(datasource, by=by)
+
+
+class DatasourceDiscoverView(_JobView):
+    @staticmethod
+    def start(datasource: Datasource, by: str) -> Job:
+        return start_discovery(datasource, by=by)
+
+
+class DatabasesView(ApiView):
+    queries = PAGING
+
+    @extend_schema(responses=Anything)
+    def get(self, request: Request, ds: str) -> Response:
+        selectors.datasource_for(self.principal, ds)
+        rows = selectors.databases_for(self.principal, ds)
+        return paged(request, rows, sorts=BY_NAME, body=database_body)
+
+
+class DatabaseView(ApiView):
+    @extend_schema(responses=Anything)
+    def get(self, request: Request, ds: str, db: str) -> Response:
+        return Response(database_body(selectors.database_for(self.principal, ds, db)))
+
+
+def accepted(job: Job, body: Callable[[Job], dict[str, Any]] = job_body) -> Response:
+    """202 with the job and where to look at it."""
+    return Response(
+        body(job),
+        status=202,
+        headers={"Location": f"/api/v1/jobs/{job.pk}", "Retry-After": "1"},
+    )
+
+
+def _shown(row: Datasource, *, status: int = 200, **headers: str) -> Response:
+    return Response(
+        datasource_body(row), status=status, headers={"ETag": etag_of(row), **headers}
+    )

@@ -1,0 +1,85 @@
+"""Gauges read from the database when asked: no process has to keep them.
+
+No label carries a name of a source, table or user.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+from django.db import DatabaseError
+from django.db.models import Count, Min
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from catalog.access.policy_version import current_version
+from catalog.models import Datasource, Table
+from core import jobs
+from core.models import Job
+
+log = logging.getLogger("sluice.metrics")
+
+
+class CatalogGauges(Collector):
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        try:
+            yield from (_tables(), _lag(), _jobs(), _waiting(), *_small())
+        except DatabaseError:
+            log.warning("gauges are missing: the database cannot be read")
+
+    def describe(self) -> Iterator[GaugeMetricFamily]:
+        return iter(())
+
+
+def _tables() -> GaugeMetricFamily:
+    family = GaugeMetricFamily(
+        "sluice_tables", "Tables by kind and status", labels=["kind", "status"]
+    )
+    rows = (
+        Table.objects.order_by().values_list("kind", "status").annotate(n=Count("pk"))
+    )
+    for kind, status, count in rows:
+        family.add_metric([kind, status], count)
+    return family
+
+
+def _lag() -> GaugeMetricFamily:
+    """The oldest state that is still being kept fresh."""
+    oldest = Table.objects.filter(kind=Table.LAKE, status="LIVE").aggregate(
+        at=Min("caught_up_at")
+    )["at"]
+    age = (datetime.now(UTC) - oldest).total_seconds() if oldest else 0.0
+    return GaugeMetricFamily(
+        "sluice_table_lag_seconds_max", "Lag of the latest LIVE table", value=age
+    )
+
+
+def _jobs() -> GaugeMetricFamily:
+    family = GaugeMetricFamily(
+        "sluice_jobs", "Jobs by kind and state", labels=["kind", "state"]
+    )
+    rows = Job.objects.order_by().values_list("kind", "state").annotate(n=Count("pk"))
+    for kind, state, count in rows:
+        family.add_metric([kind, state], count)
+    return family
+
+
+def _waiting() -> GaugeMetricFamily:
+    oldest = Job.objects.filter(state=jobs.QUEUED).aggregate(at=Min("queued_at"))["at"]
+    age = (datetime.now(UTC) - oldest).total_seconds() if oldest else 0.0
+    return GaugeMetricFamily(
+        "sluice_jobs_oldest_queued_seconds", "Age of the longest wait", value=age
+    )
+
+
+def _small() -> list[GaugeMetricFamily]:
+    return [
+        GaugeMetricFamily(
+            "sluice_datasources", "Datasources", value=Datasource.objects.count()
+        ),
+        GaugeMetricFamily(
+            "sluice_policy_version", "Policy version", value=current_version()
+        ),
+    ]

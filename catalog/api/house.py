@@ -1,0 +1,138 @@
+"""What Sluice is and how it is: /config, /health, /metrics, and the catch-all."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import sys
+from datetime import timedelta
+
+import django
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from drf_spectacular.utils import extend_schema
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    REGISTRY,
+    CollectorRegistry,
+    generate_latest,
+    multiprocess,
+)
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from catalog import health
+from catalog.api.gauges import CatalogGauges
+from catalog.api.idempotency import LIFETIME
+from catalog.api.serializers import Anything
+from catalog.api.views import ApiView
+from catalog.kinds import KINDS
+from catalog.selectors.paging import DEFAULT_SIZE, LARGEST_SIZE
+from core.errors import InvalidRequest, NotFound
+
+RELEASE = 1
+
+
+class ConfigView(ApiView):
+    @extend_schema(responses=Anything)
+    def get(self, request: Request) -> Response:
+        return Response(
+            {
+                "release": RELEASE,
+                "versions": _versions(),
+                "limits": {
+                    "page_size_default": DEFAULT_SIZE,
+                    "page_size_max": LARGEST_SIZE,
+                    "idempotency_seconds": int(LIFETIME / timedelta(seconds=1)),
+                },
+                "capabilities": {
+                    "kinds": [k.name for k in KINDS.values() if k.is_available],
+                    "captures": ["snapshot", "timestamp"],
+                    "privileges": ["discover", "select", "operate", "manage"],
+                    "statements": True,
+                },
+                "gateway": {
+                    "port": settings.SLUICE_GATEWAY_PORT,
+                    "http_port": None,
+                    "tls": bool(settings.SLUICE_TLS_CERTIFICATE),
+                },
+                "user": {
+                    "name": self.principal.name,
+                    "groups": sorted(self.principal.groups),
+                    "is_admin": self.principal.is_admin,
+                },
+            }
+        )
+
+
+def _versions() -> dict[str, str]:
+    return {
+        "sluice": str(settings.SPECTACULAR_SETTINGS["VERSION"]),
+        "api": "v1",
+        "python": ".".join(map(str, sys.version_info[:3])),
+        "django": django.get_version(),
+        "spark": importlib.metadata.version("pyspark"),
+    }
+
+
+class NothingHere(ApiView):
+    """Any other address below /api/v1, for callers who are let in."""
+
+    schema = None
+
+    def _answer(self, request: Request, rest: str) -> Response:
+        raise NotFound(
+            f"there is nothing at /api/v1/{rest[:200]}",
+            hint="see GET /api/v1/schema for what there is",
+        )
+
+    get = post = put = patch = delete = _answer
+
+
+class NotYet(ApiView):
+    """An address of a later release; `release` comes from the route."""
+
+    schema = None
+    release = 2
+
+    def _answer(self, request: Request, **_: object) -> Response:
+        raise InvalidRequest(
+            f"this comes with release {self.release}",
+            code="not_yet",
+            hint=f"this is release {RELEASE}",
+        )
+
+    get = post = put = patch = delete = _answer
+
+
+def live(request: HttpRequest) -> HttpResponse:
+    """The process answers; nothing else is looked at."""
+    return JsonResponse({"status": "ok"})
+
+
+def ready(request: HttpRequest) -> HttpResponse:
+    """200 when requests can be served well, else 503 with the reasons."""
+    checks = health.readiness()
+    is_ready = all(not check.problem for check in checks)
+    body = {
+        "status": "ok" if is_ready else "unavailable",
+        "checks": [
+            {"name": c.name, "ok": not c.problem, "problem": c.problem, "hint": c.hint}
+            for c in checks
+        ],
+    }
+    return JsonResponse(body, status=200 if is_ready else 503)
+
+
+def metrics(request: HttpRequest) -> HttpResponse:
+    """Prometheus text: process counters of all web processes, gauges of the catalog.
+
+    Carries no name of a source, table or user, so it needs no login.
+    """
+    registry = CollectorRegistry()
+    if os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
+        multiprocess.MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+    else:
+        registry.register(REGISTRY)
+    registry.register(CatalogGauges())
+    return HttpResponse(generate_latest(registry), content_type=CONTENT_TYPE_LATEST)

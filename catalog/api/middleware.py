@@ -1,0 +1,61 @@
+"""Every request gets an id and a context; its outcome is logged and counted.
+
+Knows HTTP only: who the caller is comes later, from authentication.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+import uuid
+from collections.abc import Callable
+
+from django.http import HttpRequest, HttpResponse
+
+from catalog.api.instruments import REQUEST_SECONDS, REQUESTS
+from core.context import working_for
+
+log = logging.getLogger("sluice.http")
+_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_QUIET = ("/health/", "/metrics", "/static/")
+
+
+class RequestContextMiddleware:
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        given = request.headers.get("X-Request-ID", "")
+        request_id = given if _ID.fullmatch(given) else uuid.uuid4().hex
+        is_api = request.path.startswith("/api/")
+        started = time.monotonic()
+        with working_for(
+            request_id=request_id,
+            actor="",
+            door="rest" if is_api else "web",
+            address=str(request.META.get("REMOTE_ADDR", "")),
+        ):
+            response = self.get_response(request)
+            response["X-Request-ID"] = request_id
+            if is_api and "Cache-Control" not in response:
+                response["Cache-Control"] = "no-store"
+            self._note(request, response, time.monotonic() - started)
+        return response
+
+    @staticmethod
+    def _note(request: HttpRequest, response: HttpResponse, seconds: float) -> None:
+        match = request.resolver_match
+        route = match.route if match else "(none)"
+        method = request.method or ""
+        REQUESTS.labels(method, route, str(response.status_code)).inc()
+        REQUEST_SECONDS.labels(method, route).observe(seconds)
+        if request.path.startswith(_QUIET):
+            return
+        log.info(
+            "%s %s %s",
+            method,
+            request.path,
+            response.status_code,
+            extra={"ms": round(seconds * 1000, 1), "status": response.status_code},
+        )

@@ -1,0 +1,71 @@
+"""REST of the catalog, below /api/v1. Jobs, onboardings and table verbs are ingest's,
+statements the gateway's.
+"""
+
+from __future__ import annotations
+
+from django.urls import URLPattern, path
+from drf_spectacular.views import SpectacularAPIView
+
+from catalog.api import access, converters, datasources, house, tables
+
+converters.register()
+
+DS = "datasources/<source:ds>"
+
+urlpatterns: list[URLPattern] = [
+    path("config", house.ConfigView.as_view()),
+    path("schema", SpectacularAPIView.as_view()),
+    path("datasources", datasources.DatasourcesView.as_view()),
+    path("datasources/kinds", datasources.KindsView.as_view()),
+    path(DS, datasources.DatasourceView.as_view()),
+    path(f"{DS}:test", datasources.DatasourceTestView.as_view()),
+    path(f"{DS}:discover", datasources.DatasourceDiscoverView.as_view()),
+    path(f"{DS}/databases", datasources.DatabasesView.as_view()),
+    path(f"{DS}/databases/<name:db>", datasources.DatabaseView.as_view()),
+    path(f"{DS}/databases/<name:db>/tables", tables.DatabaseTablesView.as_view()),
+    path(
+        f"{DS}/databases/<name:db>/tables/<name:table>",
+        tables.NamedTableView.as_view(),
+    ),
+    path("tables", tables.TablesView.as_view()),
+    path("tables/<id:id>", tables.TableView.as_view()),
+    path("tables/<id:id>/schema", tables.TableSchemaView.as_view()),
+    path("users", access.UsersView.as_view()),
+    path("users/<name:name>", access.UserView.as_view()),
+    path("grants", access.GrantsView.as_view()),
+    path("grants/<id:id>", access.GrantView.as_view()),
+    path("tokens", access.TokensView.as_view()),
+    path("tokens/<id:id>", access.TokenView.as_view()),
+    path("audit", access.AuditView.as_view()),
+]
+
+# Addresses of later releases, known so that they answer `not_yet` and not "absent".
+_TABLE = "tables/<id:id>"
+LATER: tuple[tuple[int, str], ...] = (
+    (2, "jobs/<uuid:id>/events"),
+    (2, f"{_TABLE}:verify"),
+    (3, f"{_TABLE}/schema-history"),
+    (3, f"{_TABLE}/files"),
+    (3, f"{_TABLE}/health"),
+    (3, f"{_TABLE}/metrics"),
+    (3, f"{_TABLE}/savepoints"),
+    *(
+        (3, f"{_TABLE}:{verb}")
+        for verb in (
+            "unschedule-compaction",
+            "rollback",
+            "deduplicate",
+            "clean",
+            "resize",
+            "restore",
+        )
+    ),
+    (3, "alert-targets"),
+    (3, "alert-targets/<name:name>"),
+    (3, "alerts"),
+)
+later_patterns = [
+    path(route, house.NotYet.as_view(release=release)) for release, route in LATER
+]
+everything_else = [path("<path:rest>", house.NothingHere.as_view())]

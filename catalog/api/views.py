@@ -1,0 +1,140 @@
+"""What every REST view shares: caller, paging, typed bodies. No endpoint is here.
+
+A view is three lines: who asks, which service or selector, which body.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from django.contrib.auth.models import User
+from django.db.models import Model, QuerySet
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.serializers import Serializer
+from rest_framework.views import APIView
+
+from catalog.access.policy import Principal
+from catalog.api.authentication import principal_from
+from catalog.selectors.paging import DEFAULT_SIZE, LARGEST_SIZE, keyset_page
+from core.errors import InvalidRequest
+
+M = TypeVar("M", bound=Model)
+
+
+class ApiView(APIView):
+    """Base of all REST views.
+
+    queries  names of allowed query parameters; others are refused, so that a
+             misspelt filter never silently returns everything
+    """
+
+    queries: frozenset[str] = frozenset()
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        super().initial(request, *args, **kwargs)
+        principal_from(request)
+        unknown = sorted(set(request.query_params) - self.queries - {"format"})
+        if unknown:
+            raise InvalidRequest(
+                f"unknown query parameter(s): {', '.join(unknown)}",
+                code="unknown_parameter",
+                hint="known here: " + (", ".join(sorted(self.queries)) or "none"),
+                facts={"errors": [{"parameter": p, "detail": "?"} for p in unknown]},
+            )
+
+    @property
+    def principal(self) -> Principal:
+        return principal_from(self.request)
+
+    @property
+    def account(self) -> User:
+        """The caller's user row."""
+        assert isinstance(self.request.user, User)
+        return self.request.user
+
+
+PAGING = frozenset({"page_size", "page_token", "sort"})
+
+
+def paged(
+    request: Request,
+    rows: QuerySet[M],
+    *,
+    sorts: Mapping[str, tuple[str, ...]],
+    body: Callable[[M], dict[str, object]],
+) -> Response:
+    """One page as `{items, next_page_token}`.
+
+    sorts: allowed values of `?sort=` to key columns, the first one is the default;
+    each is also allowed with "-" before it.
+    """
+    page = keyset_page(
+        rows,
+        order=_order(request.query_params.get("sort", ""), sorts),
+        size=page_size(request),
+        token=request.query_params.get("page_token"),
+    )
+    return Response(
+        {
+            "items": [body(row) for row in page.items],
+            "next_page_token": page.next_page_token,
+        }
+    )
+
+
+def page_size(request: Request) -> int:
+    text = request.query_params.get("page_size", str(DEFAULT_SIZE))
+    if not text.isascii() or not text.isdigit() or len(text) > 9 or int(text) < 1:
+        raise InvalidRequest(
+            f"page_size is '{text}'",
+            code="invalid_page_size",
+            hint=f"a number from 1 to {LARGEST_SIZE}",
+        )
+    return min(int(text), LARGEST_SIZE)
+
+
+def _order(given: str, sorts: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+    if not given:
+        return next(iter(sorts.values()))
+    keys = sorts.get(given.removeprefix("-"))
+    if keys is None:
+        raise InvalidRequest(
+            f"sort is '{given}'",
+            code="invalid_sort",
+            hint="one of: " + ", ".join(f"{k}, -{k}" for k in sorts),
+        )
+    plain = tuple(key.removeprefix("-") for key in keys)
+    return tuple(f"-{key}" for key in plain) if given.startswith("-") else plain
+
+
+def body_of(serializer: type[Serializer[Any]], request: Request) -> dict[str, Any]:
+    """The validated request body; unknown fields are refused by name."""
+    if not isinstance(request.data, Mapping):
+        raise InvalidRequest("the body must be a JSON object")
+    checked = serializer(data=request.data)
+    unknown = sorted(set(map(str, request.data)) - set(checked.fields))
+    if unknown:
+        raise InvalidRequest(
+            f"unknown field(s): {', '.join(unknown)}",
+            code="unknown_field",
+            hint="known: " + ", ".join(checked.fields),
+            facts={
+                "errors": [
+                    {"pointer": f"/{name}", "detail": "unknown"} for name in unknown
+                ]
+            },
+        )
+    checked.is_valid(raise_exception=True)
+    return dict(checked.validated_data)
+
+
+def truth(request: Request, name: str) -> bool | None:
+    """A boolean query parameter, None when it is not given."""
+    text = request.query_params.get(name)
+    if text is None:
+        return None
+    if text not in {"true", "false"}:
+        raise InvalidRequest(f"{name} is '{text}'", hint="true or false")
+    return text == "true"
