@@ -13,20 +13,23 @@ import time
 from celery import Celery
 from django.conf import settings
 from django.db import transaction
-from kombu.exceptions import OperationalError
+from kombu.exceptions import KombuError
+from redis.exceptions import RedisError
 
 log = logging.getLogger(__name__)
 
 QUIET_SECONDS = 10.0
+# A message nobody took for so long is void; the tick finds the work anyway.
+EXPIRES_SECONDS = 60
 TICK = "ingest.tick"
 
 _quiet_until = 0.0
 
 
 @functools.cache
-def _producer() -> Celery:
+def _producer(url: str) -> Celery:
     """Its own app object: the web process never loads the worker's configuration."""
-    app = Celery("sluice", broker=settings.CELERY_BROKER_URL, set_as_current=False)
+    app = Celery("sluice", broker=url, set_as_current=False)
     app.conf.update(
         broker_connection_timeout=1,
         broker_transport_options={"socket_timeout": 1, "socket_connect_timeout": 1},
@@ -45,7 +48,13 @@ def _send(task: str, args: tuple[str, ...]) -> None:
     if time.monotonic() < _quiet_until:
         return
     try:
-        _producer().send_task(task, args=list(args), retry=False, ignore_result=True)
-    except (OperationalError, OSError) as error:
+        _producer(settings.CELERY_BROKER_URL).send_task(
+            task,
+            args=list(args),
+            retry=False,
+            ignore_result=True,
+            expires=EXPIRES_SECONDS,
+        )
+    except (KombuError, RedisError, OSError) as error:
         _quiet_until = time.monotonic() + QUIET_SECONDS
         log.warning("the broker is away, the tick will find the work: %s", error)

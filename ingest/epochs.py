@@ -1,4 +1,4 @@
-"""Reserving epochs of a source. The counter only grows; the lake's seals are the truth."""
+"""Reserving epochs of a source. The counter only grows; the lake's seals decide."""
 
 from __future__ import annotations
 

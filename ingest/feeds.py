@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from django.db import transaction
 
+from catalog.discovery.store import VANISHED
 from catalog.models import Table
 from core.advance import advance
 from core.errors import InvalidRequest, SluiceError
@@ -70,7 +71,9 @@ def lock_feed(job: Job) -> TableOnboarding | None:
         .get()
     )
     if state != found.state:
-        found.refresh_from_db(fields=["state", "resume_event", "position", "load_epoch"])
+        found.refresh_from_db(
+            fields=["state", "resume_event", "position", "load_epoch"]
+        )
     return found
 
 
@@ -139,7 +142,7 @@ def why_refused(job: Job, feed: TableOnboarding | None) -> SluiceError | None:
 def source_changed(feed: TableOnboarding, plan: TablePlan) -> SluiceError | None:
     """Whether the source table is still what the plan was made for."""
     source = feed.source_table
-    if source.status == "DROPPED":
+    if source.status == VANISHED:
         return InvalidRequest(
             f"{plan.source} was dropped at the source after the plan was made",
             code="source_dropped",

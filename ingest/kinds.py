@@ -1,4 +1,4 @@
-"""The kinds of ingestion jobs: their lane, their leases, how many run at once. Values."""
+"""The kinds of ingestion jobs: lane, leases, how many run at once. Values."""
 
 from __future__ import annotations
 

@@ -30,7 +30,9 @@ from ingest.states import (
 )
 
 
-def apply_success(job: Job, feed: TableOnboarding | None, facts: Mapping[str, Any]) -> None:
+def apply_success(
+    job: Job, feed: TableOnboarding | None, facts: Mapping[str, Any]
+) -> None:
     """Advance the table by what has been committed."""
     table_id = int(job.payload["table"])
     if job.kind == COMPACT:

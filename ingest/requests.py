@@ -116,7 +116,7 @@ def _target(value: Any) -> str | None:
         return None
     if not isinstance(value, str) or not value.strip():
         refuse("/target_database", "target_database must be a name")
-    return cast(str, value)
+    return value
 
 
 def _choices(value: Any, table: str) -> Choices:
@@ -175,7 +175,7 @@ def _text(body: Mapping[str, Any], name: str) -> str:
     value = body.get(name)
     if not isinstance(value, str) or not value:
         refuse(f"/{name}", f"'{name}' is missing")
-    return cast(str, value)
+    return value
 
 
 def _texts(value: Any, at: str, *, at_least: int = 0) -> tuple[str, ...]:

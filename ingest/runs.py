@@ -21,8 +21,13 @@ from django.db.models.functions import Now
 from catalog.models import Table
 from core.advance import record_moves
 from core.clock import SystemClock
-from core.errors import InvalidRequest, SluiceError, StaleState, TerminalError
-from core.errors import TransientError
+from core.errors import (
+    InvalidRequest,
+    SluiceError,
+    StaleState,
+    TerminalError,
+    TransientError,
+)
 from core.jobs import ACTIVE, CANCELLING, LAUNCHING, PLANNED, QUEUED, UNKNOWN, WAITING
 from core.models import Job
 from ingest import epochs, feeds, leasing, outcomes, specs, upkeep
@@ -243,6 +248,7 @@ def launching_for(boot_id: UUID) -> list[tuple[JobSpec, bool]]:
     return [
         (spec_from(spec), bool(handle.get("isolated")))
         for spec, handle in rows.order_by("queued_at").values_list("spec", "handle")
+        if spec is not None
     ]
 
 

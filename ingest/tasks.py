@@ -7,6 +7,6 @@ from celery import shared_task
 from ingest.tick import tick_once
 
 
-@shared_task(name="ingest.tick", ignore_result=True)
+@shared_task(name="ingest.tick", ignore_result=True)  # type: ignore[untyped-decorator]
 def tick() -> None:
     tick_once()

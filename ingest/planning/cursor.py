@@ -1,4 +1,4 @@
-"""Which column tells changed rows, ranked with reasons, and what it cannot tell. Pure."""
+"""Which column tells changed rows, with reasons, and what it cannot tell. Pure."""
 
 from __future__ import annotations
 
@@ -30,9 +30,7 @@ class Candidate:
 def rank_cursors(facts: TableFacts, carried: list[Column]) -> list[Candidate]:
     """Columns that could be a cursor, best first; those with no hope are left out."""
     found = [_judge(facts, c) for c in carried if c.type in CURSOR_TYPES]
-    return sorted(
-        (c for c in found if c.score > 0), key=lambda c: (-c.score, c.name)
-    )
+    return sorted((c for c in found if c.score > 0), key=lambda c: (-c.score, c.name))
 
 
 def _judge(facts: TableFacts, column: Column) -> Candidate:

@@ -1,4 +1,4 @@
-"""Which columns identify a row: the primary key, else a unique index, else ask. Pure."""
+"""What identifies a row: the primary key, else a unique index, else ask. Pure."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from ingest.planning.facts import ROW_HASH, Choices, TableFacts
 from ingest.planning.plan import Proposal
 
 
-def propose_key(
-    facts: TableFacts, choices: Choices, carried: list[Column]
-) -> Proposal:
+def propose_key(facts: TableFacts, choices: Choices, carried: list[Column]) -> Proposal:
     """The record key; value None with the question as reason when people must say."""
     if choices.record_key is not None:
         return _chosen(facts, choices, carried)
@@ -53,9 +51,7 @@ def _chosen(facts: TableFacts, choices: Choices, carried: list[Column]) -> Propo
             code="invalid_record_key",
             facts={"field": "record_key", "table": facts.source_name},
         )
-    nullable = [
-        c.source_name for c in carried if c.source_name in names and c.nullable
-    ]
+    nullable = [c.source_name for c in carried if c.source_name in names and c.nullable]
     if nullable:
         return Proposal(
             names,

@@ -168,7 +168,8 @@ def plan_to_json(plan: TablePlan) -> dict[str, Any]:
         | dataclasses.asdict(step)
         for step in plan.steps
     ]
-    return {"v": VERSION} | _plain(data)
+    plain: dict[str, Any] = _plain(data)
+    return {"v": VERSION} | plain
 
 
 def plan_from_json(data: Mapping[str, Any]) -> TablePlan:

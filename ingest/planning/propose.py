@@ -1,4 +1,4 @@
-"""`propose_table()`: from facts and choices to a plan in which every value has a reason.
+"""`propose_table()`: facts and choices in, a plan in which every value has a reason.
 
 Pure. What cannot be decided safely is not guessed: the plan is `blocked` and says
 what to choose. Choices that are wrong in themselves raise InvalidRequest.

@@ -1,0 +1,252 @@
+"""What people ask of a table or a job that is there: sync, re-sync, pause, resume,
+compact, cancel, retry. Each call writes rows and rings; nothing runs here."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from django.db import IntegrityError, transaction
+
+from catalog.models import Table
+from core.advance import advance_all
+from core.clock import SystemClock
+from core.errors import InvalidRequest, NotFound, StaleState
+from core.jobs import ACTIVE, CANCELLING, TERMINAL, WAITING
+from core.models import Job
+from ingest import feeds, outcomes, runs, upkeep
+from ingest.dispatch import ring
+from ingest.feeds import feed_of, move, stop
+from ingest.jobrows import move_job
+from ingest.kinds import COMPACT, KINDS, LOADS, RESYNC, ROUND, SNAPSHOT
+from ingest.models import MaintenancePlan, TableOnboarding
+from ingest.states import (
+    APPROVED,
+    FAILED,
+    LOADED,
+    NEEDS_RESYNC,
+    ONBOARDING,
+    PAUSED,
+    REMOVING,
+    RESYNCING,
+    SNAPSHOTTING,
+)
+
+
+def locked_feed(table: Table) -> TableOnboarding:
+    """The onboarding of a lake table, locked; InvalidRequest when it has none."""
+    feed = feed_of(table.pk)
+    if feed is None:
+        raise InvalidRequest(
+            f"{table} is not carried by an onboarding",
+            code="not_onboarded",
+            hint="give the name of its lake table, or onboard it first",
+        )
+    TableOnboarding.objects.select_for_update().get(pk=feed.pk)
+    feed.refresh_from_db()
+    return feed
+
+
+def start_sync(table: Table, *, actor: str) -> Job:
+    """One round now. For a table that is loaded once, this is a re-sync's work."""
+    with transaction.atomic():
+        feed = locked_feed(table)
+        if feed.capture == "snapshot":
+            raise InvalidRequest(
+                f"{table} is loaded once and has no rounds",
+                code="not_continuous",
+                hint="use :resync for a fresh copy",
+            )
+        if feed.state not in LOADED:
+            raise _not_now(feed, "synchronise")
+        job = runs.start_round(feed, actor=actor)
+        TableOnboarding.objects.filter(pk=feed.pk).update(due_at=None)
+        return job
+
+
+def start_resync(table: Table, *, actor: str) -> Job:
+    """A fresh copy that replaces the table in one commit; readers keep the old one."""
+    with transaction.atomic():
+        feed = locked_feed(table)
+        if feed.state == FAILED and not table.is_queryable:
+            return retry_feed(feed, actor=actor)
+        if not ONBOARDING.is_legal(feed.state, "start_resync"):
+            raise _not_now(feed, "re-sync")
+        cancel_waiting(feed, [ROUND], actor=actor)
+        move(feed, "start_resync", actor=actor, due_at=None, load_epoch=None, bound="")
+        return runs.start_load(feed, RESYNC, actor=actor, restart=True)
+
+
+def start_compaction(table: Table, *, actor: str) -> Job:
+    """Execute what is scheduled on the timeline; schedule first when nothing is."""
+    with transaction.atomic():
+        feed = locked_feed(table)
+        if not table.is_queryable or feed.state == REMOVING:
+            raise _not_now(feed, "compact")
+        instants = MaintenancePlan.objects.filter(table=table, state__in=upkeep.OPEN)
+        failed = list(instants.filter(state="FAILED"))
+        advance_all(failed, "reschedule", actor=actor)
+        names = list(instants.order_by("instant").values_list("instant", flat=True))
+        return runs.start_compaction(table, actor=actor, instants=names)
+
+
+def pause(table: Table, *, actor: str) -> TableOnboarding:
+    """Stop after what is finished; a running load keeps its finished chunks."""
+    with transaction.atomic():
+        feed = locked_feed(table)
+        if feed.state == PAUSED:
+            return feed
+        if not ONBOARDING.is_legal(feed.state, "pause"):
+            raise _not_now(feed, "pause")
+        stop(feed, "pause", reason=f"paused by {actor}", actor=actor)
+        cancel_waiting(feed, [ROUND, *LOADS], actor=actor)
+        running = Job.objects.filter(
+            subject_id=str(table.pk), kind__in=[ROUND, *LOADS], state__in=ACTIVE
+        )
+        for job in running.select_for_update():
+            ask_to_stop(job, "pause", actor=actor)
+        ring()
+        return feed
+
+
+def resume(table: Table, *, actor: str) -> TableOnboarding:
+    """Go on where a pause or a failure stopped it."""
+    with transaction.atomic():
+        feed = locked_feed(table)
+        if feed.state not in {PAUSED, FAILED}:
+            raise _not_now(feed, "resume")
+        retry_feed(feed, actor=actor)
+        return feed
+
+
+def retry_feed(feed: TableOnboarding, *, actor: str) -> Job:
+    """The job with which a stopped table goes on. Its loads keep finished chunks."""
+    event = feed.resume_event or "resume_approved"
+    move(feed, event, actor=actor, resume_event="", failures=0)
+    if feed.state in {APPROVED, SNAPSHOTTING}:
+        return runs.start_load(feed, SNAPSHOT, actor=actor)
+    if feed.state == RESYNCING:
+        return runs.start_load(feed, RESYNC, actor=actor)
+    if feed.capture == "snapshot":
+        move(feed, "catch_up", actor=actor)
+        return _last_job(feed)
+    return runs.start_round(feed, actor=actor)
+
+
+def _last_job(feed: TableOnboarding) -> Job:
+    job = Job.objects.filter(subject_id=str(feed.lake_table_id)).order_by("-created_at")
+    return job[0]
+
+
+# --------------------------------------------------------------------------- jobs
+
+
+def cancel_job(job_id: UUID, *, actor: str) -> Job:
+    """A waiting job just ends; a running one is asked, and honours it soon."""
+    with transaction.atomic():
+        job = Job.objects.select_for_update().filter(pk=job_id).first()
+        if job is None:
+            raise NotFound("there is no such job", code="job_not_found")
+        if job.state in TERMINAL:
+            raise StaleState(
+                f"{job.kind} of {job.subject} is {job.state} already",
+                code="job_finished",
+            )
+        if job.state in WAITING:
+            _end_waiting(job, actor=actor)
+            if job.kind in KINDS:
+                from_feed = feed_of(int(job.payload["table"]))
+                outcomes.note_cancelled(job, from_feed, actor=actor)
+        elif job.kind == "remove":
+            raise InvalidRequest(
+                "a removal that has begun cannot be cancelled", code="not_now"
+            )
+        else:
+            ask_to_stop(job, "cancel", actor=actor)
+        ring()
+        return job
+
+
+def retry_job(job_id: UUID, *, actor: str) -> Job:
+    """Another go for a job that failed or was cancelled."""
+    try:
+        with transaction.atomic():
+            job = Job.objects.select_for_update().filter(pk=job_id).first()
+            if job is None:
+                raise NotFound("there is no such job", code="job_not_found")
+            if job.kind not in KINDS:
+                raise InvalidRequest(f"a {job.kind} job is not retried", code="not_now")
+            move_job(
+                job,
+                "retry",
+                reason="waiting for a driver",
+                actor=actor,
+                queued_at=SystemClock().now(),
+                not_before=None,
+                finished_at=None,
+                cancel_requested="",
+                max_attempts=job.attempts + KINDS[job.kind].max_attempts,
+            )
+            _revive(job, actor=actor)
+            ring()
+            return job
+    except IntegrityError as error:
+        raise StaleState(
+            "another job of this kind already waits for the table",
+            code="already_queued",
+            hint="look at the table's jobs",
+        ) from error
+
+
+def _revive(job: Job, *, actor: str) -> None:
+    """The table must be where this job may run; only its newest job can say that."""
+    feed = feed_of(int(job.payload["table"]))
+    if feed is None:
+        raise InvalidRequest(f"{job.subject} is no longer onboarded", code="not_now")
+    if job.kind == COMPACT:
+        failed = MaintenancePlan.objects.filter(table=feed.lake_table, state="FAILED")
+        advance_all(list(failed), "reschedule", actor=actor)
+        return
+    if feed.state in {PAUSED, FAILED}:
+        event = "resume_resync" if job.kind == RESYNC else feed.resume_event
+        move(feed, event or "resume_approved", actor=actor, resume_event="")
+    refusal = feeds.why_refused(job, feed)
+    if refusal is not None:
+        raise refusal
+
+
+def ask_to_stop(job: Job, mode: str, *, actor: str) -> None:
+    Job.objects.filter(pk=job.pk).update(cancel_requested=mode)
+    if job.state != CANCELLING:
+        move_job(job, "request_cancel", reason=f"{mode} asked by {actor}", actor=actor)
+
+
+def cancel_waiting(feed: TableOnboarding, kinds: list[str], *, actor: str) -> None:
+    waiting = Job.objects.select_for_update().filter(
+        subject_id=str(feed.lake_table_id), kind__in=kinds, state__in=WAITING
+    )
+    for job in waiting:
+        _end_waiting(job, actor=actor)
+
+
+def _end_waiting(job: Job, *, actor: str) -> None:
+    move_job(
+        job,
+        "cancel",
+        reason=f"cancelled by {actor}",
+        actor=actor,
+        finished_at=SystemClock().now(),
+    )
+
+
+def _not_now(feed: TableOnboarding, verb: str) -> InvalidRequest:
+    hints = {
+        PAUSED: "resume it first",
+        FAILED: "resume it, or retry its last job",
+        NEEDS_RESYNC: "re-sync it",
+    }
+    return InvalidRequest(
+        f"cannot {verb} {feed.lake_table or feed.source_table}: it is {feed.state}",
+        code="not_now",
+        hint=hints.get(feed.state, "wait until that is done"),
+        facts={"state": feed.state},
+    )

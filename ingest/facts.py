@@ -1,0 +1,174 @@
+"""From catalog rows to planning's facts and targets, in bulk: few statements however
+many tables a request names. Decides nothing; the rules are in `ingest.planning`."""
+
+from __future__ import annotations
+
+import shutil
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Literal
+
+from django.conf import settings
+from django.db.models import Q
+
+from catalog.discovery.facts import source_facts
+from catalog.discovery.store import NO_PRIVILEGE, VANISHED
+from catalog.lake import lake_datasource
+from catalog.models import Database, Datasource, Table
+from catalog.schema import types
+from catalog.schema.mapping import cannot_hold
+from catalog.schema.naming import (
+    RESERVED_DATABASES,
+    lake_columns,
+    lake_databases,
+    lake_tables,
+    plain_name,
+)
+from core.errors import InvalidRequest
+from ingest.models import TableOnboarding
+from ingest.planning.facts import TableFacts, Target
+from ingest.states import RETIRED
+
+Lossy = Literal["", "null", "string"]
+SourceName = tuple[str, str]
+
+
+def facts_of(tables: Sequence[Table]) -> list[TableFacts]:
+    """One TableFacts per row (columns prefetched), in the same order."""
+    found = [(table, source_facts(table)) for table in tables]
+    return [
+        TableFacts(
+            database=table.database.name,
+            name=table.name,
+            schema=facts.schema,
+            estimated_rows=facts.estimated_rows,
+            estimated_bytes=facts.estimated_bytes,
+            unique_indexes=facts.unique_indexes,
+            indexed=facts.indexed,
+            fingerprint=facts.fingerprint,
+            sees_all_transactions=facts.sees_all_transactions,
+        )
+        for table, facts in found
+    ]
+
+
+def targets_of(
+    source: Datasource, facts: Sequence[TableFacts], *, target_database: str | None
+) -> list[Target]:
+    """Derived lake names and paths; names given before are kept and never reused."""
+    taken = _Taken(source)
+    databases = _databases(source, facts, taken, target_database)
+    names: dict[SourceName, str] = {}
+    for database, wanted in _grouped(facts, databases).items():
+        names |= lake_tables(wanted, taken=taken.tables[database])
+    return [
+        _target(f, databases[f.database], names[(f.database, f.name)]) for f in facts
+    ]
+
+
+class _Taken:
+    """Lake names in use or promised by a plan that is not retired."""
+
+    def __init__(self, source: Datasource) -> None:
+        lake = lake_datasource()
+        self.tables: dict[str, set[str]] = defaultdict(set)
+        for database, table in Table.objects.filter(
+            database__datasource=lake
+        ).values_list("database__name", "name"):
+            self.tables[database].add(table)
+        self.databases: set[str] = set(
+            Database.objects.filter(datasource=lake).values_list("name", flat=True)
+        )
+        self.pinned: dict[SourceName, str] = {}
+        for plan, schema, datasource_id in TableOnboarding.objects.exclude(
+            state=RETIRED
+        ).values_list(
+            "plan__database",
+            "source_table__database__name",
+            "source_table__database__datasource_id",
+        ):
+            self.databases.add(plan)
+            if datasource_id == source.pk and plan:
+                self.pinned.setdefault((source.name, schema), plan)
+        planned = TableOnboarding.objects.exclude(state=RETIRED)
+        for database, name in planned.values_list("plan__database", "plan__name"):
+            self.tables[database].add(name)
+
+
+def _databases(
+    source: Datasource,
+    facts: Sequence[TableFacts],
+    taken: _Taken,
+    target_database: str | None,
+) -> dict[str, str]:
+    schemas = list(dict.fromkeys(f.database for f in facts))
+    if target_database is not None:
+        _require_usable(target_database)
+        return dict.fromkeys(schemas, target_database)
+    keys = [(source.name, schema) for schema in schemas]
+    others = taken.databases - set(taken.pinned.values())
+    pinned = {key: name for key, name in taken.pinned.items() if key in set(keys)}
+    found = lake_databases(keys, pinned=pinned, taken=others)
+    return {schema: found[(source.name, schema)] for schema in schemas}
+
+
+def _require_usable(name: str) -> None:
+    if plain_name(name) != name or name in RESERVED_DATABASES:
+        detail = f"'{name}' cannot be a lake database"
+        raise InvalidRequest(
+            detail,
+            code="invalid_name",
+            hint=f"use '{plain_name(name)}', say: lower case letters, digits and _",
+            facts={"errors": [{"pointer": "/target_database", "detail": detail}]},
+        )
+
+
+def _grouped(
+    facts: Iterable[TableFacts], databases: dict[str, str]
+) -> dict[str, list[SourceName]]:
+    groups: dict[str, list[SourceName]] = defaultdict(list)
+    for each in facts:
+        groups[databases[each.database]].append((each.database, each.name))
+    return groups
+
+
+def _target(facts: TableFacts, database: str, name: str) -> Target:
+    columns = facts.schema.columns
+    return Target(
+        database=database,
+        name=name,
+        path=f"{settings.SLUICE_LAKE_URI}/{database}/{name}",
+        column_names=lake_columns([c.source_name for c in columns]),
+        lossy={c.source_name: _lossy(c) for c in columns},
+    )
+
+
+def _lossy(column: types.Column) -> Lossy:
+    if not column.type:
+        return ""
+    if column.type == "string" and column.source_type.startswith("numeric"):
+        return "string"
+    return "null" if cannot_hold(column.source_type, column.type) else ""
+
+
+def free_bytes() -> int | None:
+    """Space left where the lake lies; None when that cannot be told."""
+    path = Path(settings.SLUICE_LAKE_URI)
+    while not path.exists() and path != path.parent:
+        path = path.parent
+    try:
+        return shutil.disk_usage(path).free
+    except OSError:
+        return None
+
+
+def names_of(source: Datasource) -> list[tuple[int, str, str]]:
+    """(id, database, table) of every table of a source that can be carried."""
+    return list(
+        Table.objects.filter(
+            ~Q(status__in=[VANISHED, NO_PRIVILEGE]), database__datasource=source
+        )
+        .order_by("database__name", "name")
+        .values_list("pk", "database__name", "name")
+    )

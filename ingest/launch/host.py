@@ -1,0 +1,386 @@
+"""The driver host: between job rows and a launcher, one step at a time.
+
+Hands LAUNCHING rows over, writes progress, logs and reports back, renews leases,
+answers requests for secrets by reference. What it holds in memory may be lost at any
+moment; the lake and the rows suffice to go on. With the database away it keeps the
+driver alive and everything said until it can be written.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, cast
+from uuid import UUID, uuid4
+
+import django.db
+import psutil
+from django.conf import settings
+from django.db import connection
+from django.db.models.functions import Now
+
+from catalog.models import Datasource
+from catalog.secrets import password_of
+from core.errors import SluiceError
+from core.jobs import CANCELLING, LAUNCHING, RUNNING, UNKNOWN
+from core.models import Job, JobLog
+from core.redaction import redact
+from ingest import leasing, reconcile, runs
+from ingest.contract import JobReport, Progress, progress_from, report_from
+from ingest.launch.launcher import CancelMode, Launcher, Message
+from ingest.models import DriverBoot
+from ingest.specs import SECRET_PREFIX
+
+log = logging.getLogger(__name__)
+
+FLUSH_SECONDS = 1.0
+LOOK_SECONDS = 0.5
+PING_SECONDS = 2.0
+MISSED_SECONDS = 20.0
+START_SECONDS = 120.0
+MAX_LOGS = 10_000
+MAX_LINE = 8_000
+
+
+@dataclass(slots=True)
+class Flight:
+    """A spec in a driver's hands. `seen` = monotonic time of its last sign."""
+
+    job_id: UUID
+    attempt: int
+    origin: str
+    seen: float
+    is_accepted: bool = False
+    progress: Progress | None = None
+    asked: str = ""
+    asked_at: float = 0.0
+
+
+@dataclass(slots=True)
+class _Boot:
+    """The warm driver's present start."""
+
+    id: UUID = field(default_factory=uuid4)
+    is_stored: bool = False
+    is_ready: bool = False
+    facts: dict[str, Any] = field(default_factory=dict)
+    heard: float = 0.0
+
+
+class DriverHost:
+    """`step()` does a bit of everything; the command calls it until told to stop."""
+
+    def __init__(
+        self, launcher: Launcher, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.launcher = launcher
+        self.clock = clock
+        self.boot: _Boot | None = None
+        self.flights: dict[str, Flight] = {}
+        self.deaths = 0
+        self._next_start = 0.0
+        self._flushed = self._looked = self._pinged = 0.0
+        self._logs: list[tuple[str, str, str]] = []
+        self._accepted: list[tuple[str, int]] = []
+        self._reports: list[JobReport] = []
+        self._secrets: list[tuple[str, str]] = []
+        self._ended: list[UUID] = []
+        self._orphans: list[UUID] = []
+        self.is_database_away = False
+
+    # ------------------------------------------------------------------ the step
+
+    def step(self, seconds: float = 0.25) -> None:
+        """Listen for at most `seconds`, then write, look and speak as is due."""
+        self._keep_driver()
+        for message in self.launcher.poll(seconds):
+            self._hear(message)
+        now = self.clock()
+        if now - self._pinged >= PING_SECONDS:
+            self._pinged = now
+            self.launcher.ping()
+        self._watch_silence(now)
+        is_urgent = bool(
+            self._reports or self._accepted or self._ended or self._secrets
+        )
+        if is_urgent or now - self._flushed >= FLUSH_SECONDS:
+            self._flushed = now
+            self._with_database(self._flush)
+        if now - self._looked >= LOOK_SECONDS:
+            self._looked = now
+            self._with_database(self._look)
+
+    def stop(self) -> None:
+        """End the driver, then say so; its jobs are judged by the next reconciler."""
+        self.launcher.stop()
+        if self.boot is not None:
+            self._ended.append(self.boot.id)
+            self.boot = None
+        self._with_database(self._flush)
+        self._with_database(reconcile.reconcile_jobs)
+
+    def _with_database(self, work: Callable[[], object]) -> None:
+        try:
+            work()
+            self.is_database_away = False
+        except django.db.Error as error:
+            if not self.is_database_away:
+                log.warning("the database is away, keeping the driver: %s", error)
+            self.is_database_away = True
+            connection.close()
+
+    # ------------------------------------------------------------ the warm driver
+
+    def _keep_driver(self) -> None:
+        if self.launcher.is_running or self.clock() < self._next_start:
+            return
+        if self.boot is not None or self.is_database_away:
+            return
+        self.boot = _Boot(heard=self.clock())
+        self._with_database(self._store_boot)
+        if not self.boot.is_stored:
+            self.boot = None
+            return
+        self.launcher.start(str(self.boot.id))
+
+    def _store_boot(self) -> None:
+        if self.boot is None or self.boot.is_stored:
+            return
+        DriverBoot.objects.create(id=self.boot.id)
+        self.boot.is_stored = True
+
+    def _watch_silence(self, now: float) -> None:
+        """A driver that hangs is as good as dead, and must be dead to be judged."""
+        if self.boot is None or not self.launcher.is_running:
+            return
+        limit = settings.SLUICE_LEASE_SECONDS if self.boot.is_ready else START_SECONDS
+        if now - self.boot.heard > limit:
+            log.error("the driver has been silent for %.0f s: killing it", limit)
+            self.boot.heard = now
+            self.launcher.kill()
+
+    # ------------------------------------------------------------------- hearing
+
+    def _hear(self, message: Message) -> None:
+        if self.boot is not None and not message.origin:
+            self.boot.heard = self.clock()
+        data = message.data
+        try:
+            match message.kind:
+                case "ready":
+                    self._hear_ready(message)
+                case "accepted":
+                    self._hear_accepted(str(data["job_id"]), int(data["attempt"]))
+                case "secret_request":
+                    self._secrets.append((str(data["ref"]), message.origin))
+                case "heartbeat":
+                    self._hear_heartbeat(data)
+                case "log":
+                    self._hear_log(data)
+                case "report":
+                    self._hear_report(report_from(data["report"]))
+                case "died":
+                    self._hear_death(message)
+        except (KeyError, TypeError, ValueError, SluiceError):
+            log.exception("a driver sent a malformed %s", message.kind)
+
+    def _hear_ready(self, message: Message) -> None:
+        if self.boot is not None and not message.origin:
+            self.boot.is_ready = True
+            self.boot.facts = dict(message.data)
+            self._flushed = 0.0
+
+    def _hear_accepted(self, job_id: str, attempt: int) -> None:
+        flight = self.flights.get(job_id)
+        if flight and flight.attempt == attempt:
+            flight.is_accepted = True
+            flight.seen = self.clock()
+            self._accepted.append((job_id, attempt))
+
+    def _hear_heartbeat(self, data: Any) -> None:
+        for each in data.get("jobs", []):
+            progress = progress_from(each)
+            flight = self.flights.get(progress.job_id)
+            if flight and flight.attempt == progress.attempt:
+                flight.seen = self.clock()
+                flight.progress = progress
+
+    def _hear_log(self, data: Any) -> None:
+        if len(self._logs) < MAX_LOGS:
+            text = redact(str(data["message"]))[:MAX_LINE]
+            self._logs.append((str(data["job_id"]), str(data["level"])[:10], text))
+
+    def _hear_report(self, report: JobReport) -> None:
+        flight = self.flights.get(report.job_id)
+        if flight and flight.attempt == report.attempt:
+            self._reports.append(report)
+
+    def _hear_death(self, message: Message) -> None:
+        if message.origin:
+            self.flights.pop(message.origin, None)
+            self._orphans.append(UUID(message.origin))
+            return
+        self.deaths = 0 if self.boot and self.boot.is_ready else self.deaths + 1
+        wait = min(30.0, 2.0 ** min(self.deaths, 5))
+        self._next_start = self.clock() + (wait if self.deaths else 0.5)
+        log.error(
+            "the driver ended with code %s; next start in %.1f s",
+            message.data.get("code"),
+            self._next_start - self.clock(),
+        )
+        if self.boot is not None:
+            self._ended.append(self.boot.id)
+            self.boot = None
+        reported = {report.job_id for report in self._reports}
+        self.flights = {
+            job_id: flight
+            for job_id, flight in self.flights.items()
+            if flight.origin or job_id in reported
+        }
+
+    # ------------------------------------------------------------------- writing
+
+    def _flush(self) -> None:
+        """Everything said since the last time; kept until it is written."""
+        self._answer_secrets()
+        while self._accepted:
+            job_id, attempt = self._accepted[0]
+            runs.note_accepted(UUID(job_id), attempt)
+            self._accepted.pop(0)
+        self._write_logs()
+        while self._reports:
+            report = self._reports[0]
+            runs.finish(report)
+            self._reports.pop(0)
+            self.flights.pop(report.job_id, None)
+        self._write_boot()
+        self._write_progress()
+        while self._ended:
+            reconcile.note_boot_ended(self._ended[0])
+            self._ended.pop(0)
+            reconcile.reconcile_jobs()
+        while self._orphans:
+            reconcile.judge_lost(self._orphans[0], "its own process ended")
+            self._orphans.pop(0)
+
+    def _answer_secrets(self) -> None:
+        while self._secrets:
+            ref, origin = self._secrets[0]
+            try:
+                pk = int(ref.removeprefix(SECRET_PREFIX))
+                value = password_of(Datasource.objects.get(pk=pk))
+            except (ValueError, Datasource.DoesNotExist, SluiceError):
+                log.warning("a driver asked for %s, which is not there", ref)
+                value = ""
+            self.launcher.give_secret(ref, value, origin=origin)
+            self._secrets.pop(0)
+
+    def _write_logs(self) -> None:
+        if not self._logs:
+            return
+        lines, known = self._logs[:], {job_id for job_id, _, _ in self._logs}
+        present = {
+            str(pk)
+            for pk in Job.objects.filter(pk__in=known).values_list("pk", flat=True)
+        }
+        JobLog.objects.bulk_create(
+            [
+                JobLog(job_id=UUID(job_id), level=level, message=text)
+                for job_id, level, text in lines
+                if job_id in present
+            ]
+        )
+        del self._logs[: len(lines)]
+
+    def _write_boot(self) -> None:
+        boot = self.boot
+        if boot is None or not self.launcher.is_running:
+            return
+        if self.clock() - boot.heard > runs.BOOT_SILENT_SECONDS and boot.is_ready:
+            return
+        changes: dict[str, Any] = {"heartbeat_at": Now(), "pid": self.launcher.pid}
+        if boot.is_ready and boot.facts:
+            changes |= {"ready_at": Now(), "facts": boot.facts}
+            changes["pid_started"] = _started(self.launcher.pid)
+        DriverBoot.objects.filter(pk=boot.id).update(**changes)
+        boot.facts = {}
+
+    def _write_progress(self) -> None:
+        fresh = [f for f in self.flights.values() if self.clock() - f.seen < 10]
+        if not fresh:
+            return
+        leasing.renew([runs.owner_of(f.job_id, f.attempt) for f in fresh])
+        Job.objects.filter(
+            pk__in=[f.job_id for f in fresh], state__in=[RUNNING, CANCELLING]
+        ).update(progress_at=Now())
+        for flight in fresh:
+            progress, flight.progress = flight.progress, None
+            if progress is not None:
+                Job.objects.filter(
+                    pk=flight.job_id, attempts=flight.attempt, finished_at=None
+                ).update(
+                    phase=progress.phase[:60],
+                    done=progress.done,
+                    total=progress.total,
+                    unit=progress.unit[:20],
+                    reason=progress.reason,
+                )
+
+    # ------------------------------------------------------------------- looking
+
+    def _look(self) -> None:
+        """Claim and hand over what may run; pass on what people asked meanwhile."""
+        if self.boot is None or not self.boot.is_ready:
+            return
+        runs.claim_queued()
+        for spec, isolated in runs.launching_for(self.boot.id):
+            if spec.job_id in self.flights:
+                continue
+            origin = spec.job_id if isolated else ""
+            self.flights[spec.job_id] = Flight(
+                UUID(spec.job_id), spec.attempt, origin, self.clock()
+            )
+            self.launcher.submit(spec, isolated=isolated)
+        self._pass_wishes_on()
+
+    def _pass_wishes_on(self) -> None:
+        if not self.flights:
+            return
+        now = self.clock()
+        rows = {
+            str(pk): (state, attempts, wish)
+            for pk, state, attempts, wish in Job.objects.filter(
+                pk__in=list(self.flights)
+            ).values_list("pk", "state", "attempts", "cancel_requested")
+        }
+        for job_id, flight in list(self.flights.items()):
+            state, attempts, wish = rows.get(job_id, ("", 0, ""))
+            is_ours = attempts == flight.attempt and state in _HELD
+            if not is_ours:
+                # judged without us while we were away: it must not go on here
+                self.launcher.cancel(job_id, "cancel")
+                self.flights.pop(job_id)
+            elif wish and (wish != flight.asked or now - flight.asked_at > 5):
+                self.launcher.cancel(job_id, cast(CancelMode, wish))
+                flight.asked, flight.asked_at = wish, now
+            elif now - flight.seen > MISSED_SECONDS:
+                self._lose(flight)
+
+    def _lose(self, flight: Flight) -> None:
+        """The driver lives and does not know the job: tell it to stop, then judge."""
+        log.error("the driver says nothing of job %s any more", flight.job_id)
+        self.launcher.cancel(str(flight.job_id), "cancel")
+        self.flights.pop(str(flight.job_id))
+        reconcile.judge_lost(flight.job_id, "the driver lost it")
+
+
+_HELD = frozenset({LAUNCHING, RUNNING, CANCELLING, UNKNOWN})
+
+
+def _started(pid: int | None) -> float | None:
+    try:
+        return psutil.Process(pid).create_time() if pid else None
+    except psutil.NoSuchProcess:
+        return None

@@ -1,0 +1,203 @@
+"""Judging jobs whose driver is gone: the lake's own timeline says what became of them.
+
+Fence first, look second: once the fence is raised nothing of the old writer can
+complete any more, so what the timeline shows then is final. A lake that cannot be
+read makes a job UNKNOWN, never FAILED.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.db import connection, transaction
+from django.db.models import Q
+from django.db.models.functions import Now
+
+from core.clock import SystemClock
+from core.errors import SluiceError, TerminalError
+from core.jobs import ACTIVE, CANCELLING, LAUNCHING, RUNNING
+from core.models import Job
+from ingest import feeds, leasing, outcomes
+from ingest.backoff import wait_after
+from ingest.dispatch import ring
+from ingest.jobrows import move_job
+from ingest.kinds import COMPACT, KINDS, LOADS
+from ingest.lake.commits import LakeState, read_lake_table
+from ingest.models import DriverBoot
+
+log = logging.getLogger(__name__)
+
+MAX_DEATHS = 4
+LOOK_BACK = 20
+# A database that has just started has not heard of anybody yet.
+GRACE_SECONDS = 10
+
+
+def reconcile_jobs() -> int:
+    """Judge every job whose driver ended or is silent; how many were judged."""
+    if _is_database_young():
+        return 0
+    gone = _dead_boots()
+    lost = Job.objects.filter(state__in=ACTIVE, kind__in=list(KINDS))
+    judged = 0
+    for job_id, handle in lost.values_list("pk", "handle"):
+        boot = handle.get("boot", "")
+        if boot in gone or not boot:
+            judged += judge_lost(job_id, gone.get(boot, "its driver is gone"))
+    return judged
+
+
+def note_boot_ended(boot_id: UUID) -> None:
+    """The process was seen dead: its jobs can be judged at once."""
+    DriverBoot.objects.filter(pk=boot_id, ended_at=None).update(ended_at=Now())
+
+
+def _dead_boots() -> dict[str, str]:
+    """Boots that no job may hang on any more, with the reason in words."""
+    silence = timedelta(seconds=settings.SLUICE_LEASE_SECONDS)
+    rows = DriverBoot.objects.filter(
+        Q(ended_at__isnull=False)
+        | Q(heartbeat_at__lt=Now() - silence)
+        | Q(heartbeat_at=None, started_at__lt=Now() - 4 * silence)
+    )
+    return {
+        str(pk): "its driver ended" if ended else "its driver has fallen silent"
+        for pk, ended in rows.order_by("-started_at").values_list("pk", "ended_at")[
+            :200
+        ]
+    }
+
+
+def _is_database_young() -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT now() - pg_postmaster_start_time() < make_interval(secs => %s)",
+            [GRACE_SECONDS],
+        )
+        row = cursor.fetchone()
+    return bool(row and row[0])
+
+
+def judge_lost(job_id: UUID, why: str) -> bool:
+    """Decide about one job of a dead driver; False when somebody else does."""
+    with transaction.atomic():
+        rows = Job.objects.select_for_update(skip_locked=True)
+        job = rows.filter(pk=job_id, state__in=ACTIVE).first()
+        if job is None:
+            return False
+        try:
+            state = _fence_and_look(job)
+        except SluiceError as error:
+            _lose_sight(job, error)
+            return False
+        except OSError as error:
+            _lose_sight(job, TerminalError(str(error)))
+            return False
+        _decide(job, state, why)
+        ring()
+    return True
+
+
+def _fence_and_look(job: Job) -> LakeState:
+    scopes = ("write", "service") if _is_isolated(job) else KINDS[job.kind].scopes
+    leasing.shut_out(int(job.payload["table"]), scopes)
+    path = (job.spec or {}).get("table", {}).get("path", "")
+    return read_lake_table(path, commits=LOOK_BACK)
+
+
+def _is_isolated(job: Job) -> bool:
+    return bool(job.handle.get("isolated"))
+
+
+def _lose_sight(job: Job, error: SluiceError) -> None:
+    reason = f"its driver is gone and the lake cannot be asked: {error.message}"
+    if job.state in {LAUNCHING, RUNNING}:
+        move_job(job, "lose_sight", reason=reason)
+    elif job.reason != reason:
+        Job.objects.filter(pk=job.pk).update(reason=reason)
+
+
+def _decide(job: Job, state: LakeState, why: str) -> None:
+    feed = feeds.lock_feed(job)
+    now = SystemClock().now()
+    facts = _found(job, state)
+    if facts is not None:
+        move_job(
+            job,
+            "succeed",
+            reason=f"{why}, and the lake's timeline shows its commit",
+            finished_at=now,
+            report={"v": 1, "from": "timeline", "facts": dict(facts)},
+        )
+        outcomes.apply_success(job, feed, facts)
+        return
+    if job.state == CANCELLING:
+        move_job(job, "cancelled", reason=f"{why} before it answered", finished_at=now)
+        asked = job.events.filter(event="request_cancel").last()
+        outcomes.note_cancelled(job, feed, actor=asked.actor if asked else "")
+        return
+    _try_again(job, feed, state, why)
+
+
+def _try_again(job: Job, feed: Any, state: LakeState, why: str) -> None:
+    was_running = job.state != LAUNCHING
+    deaths = int(job.payload.get("deaths", 0)) + was_running
+    if deaths >= MAX_DEATHS:
+        error = TerminalError(
+            f"{job.kind} of {job.subject}: the driver died {deaths} times under it; "
+            "nothing of it is visible in the lake",
+            code="driver_died",
+            hint="look at the log of the last attempt, then retry the job",
+        )
+        outcomes.fail(job, feed, error)
+        return
+    payload = job.payload | {"deaths": deaths}
+    if job.kind == COMPACT and not payload.get("instants"):
+        payload["instants"] = list(state.pending_compactions)
+    outcomes.note_retry(job)
+    wait = wait_after(deaths) if was_running else 0.0
+    move_job(
+        job,
+        "try_again",
+        reason=f"{why} without a commit; it runs again",
+        payload=payload,
+        not_before=SystemClock().now() + timedelta(seconds=wait),
+        # a death is counted as a death, not as an attempt of its own
+        max_attempts=job.max_attempts + 1,
+    )
+
+
+def _found(job: Job, state: LakeState) -> Mapping[str, Any] | None:
+    """Facts as a report would carry them, read from the table itself; or None."""
+    if not state.exists:
+        return None
+    pending = list(state.pending_compactions)
+    if job.kind == COMPACT:
+        wanted = [str(i) for i in job.payload.get("instants", ())]
+        found = [state.timeline.find(instant) for instant in wanted]
+        is_done = bool(wanted) and all(i and i.state == "COMPLETED" for i in found)
+        done = {"instants": wanted, "pending_compactions": pending}
+        return done if is_done else None
+    for commit in state.commits:
+        position = commit.position
+        if position is None or position.run != str(job.pk):
+            continue
+        facts: dict[str, Any] = {
+            "instant": commit.instant.asked,
+            "epoch": position.epoch_to,
+            "rows": commit.rows_written,
+            "pending_compactions": pending,
+        }
+        if job.kind in LOADS:
+            single = job.attempts == 1
+            facts["bound"] = position.end
+            facts["consistency"] = "snapshot" if single else "per_chunk"
+        else:
+            facts["position"] = {"from": position.start, "to": position.end}
+        return facts
+    return None

@@ -1,0 +1,191 @@
+"""Stopping to carry a table: preview, then keep or drop its lake data, in pages.
+
+Files are deleted a page at a time with the job row as the only memory, so a removal
+survives every kill. Only paths below the lake that Sluice derived are ever touched.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import UUID
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models.functions import Now
+
+from catalog.models import Table
+from core.clock import SystemClock
+from core.errors import TerminalError, TransientError
+from core.jobs import ACTIVE, QUEUED, WAITING
+from core.models import Job
+from ingest import leasing, runs
+from ingest.controls import ask_to_stop, cancel_waiting, locked_feed
+from ingest.dispatch import ring
+from ingest.feeds import feed_of, move
+from ingest.jobrows import move_job
+from ingest.kinds import COMPACT, LOADS, REMOVE, ROUND
+from ingest.lake.files import local_path, storage_error
+from ingest.models import TableOnboarding
+from ingest.specs import staging_path
+
+PAGE_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class RemovalPreview:
+    """What a removal would do, before anybody says yes. bytes: on disk now."""
+
+    table: str
+    drop_data: bool
+    files: int
+    bytes: int
+    will: tuple[str, ...]
+
+
+def plan_removal(table: Table, *, drop_data: bool) -> RemovalPreview:
+    files = size = 0
+    for path in _files(local_path(table.path)):
+        files += 1
+        size += path.lstat().st_size
+    stop = f"stop carrying {table.source_name} into {table}"
+    data = (
+        f"delete {files:,} files, {size:,} bytes, and {table} from the catalog"
+        if drop_data
+        else f"keep {table} as it is, readable, no longer refreshed"
+    )
+    return RemovalPreview(str(table), drop_data, files, size, (stop, data))
+
+
+def start_removal(table: Table, *, drop_data: bool, actor: str) -> Job:
+    """Queue the removal; running work on the table is asked to stop first."""
+    with transaction.atomic():
+        if feed_of(table.pk) is not None:
+            _stop_feed(table, drop_data=drop_data, actor=actor)
+        if drop_data:
+            Table.objects.filter(pk=table.pk).update(is_queryable=False)
+        job = Job(
+            kind=REMOVE,
+            subject=str(table),
+            subject_id=str(table.pk),
+            exclusive_key=leasing.lease_name(table.pk, "write"),
+            payload={"table": table.pk, "drop_data": drop_data, "path": table.path},
+            requested_by=actor,
+            state=QUEUED,
+            queued_at=SystemClock().now(),
+            reason="waiting for running work on the table to stop",
+        )
+        return runs.start_jobs([job])[0]
+
+
+def _stop_feed(table: Table, *, drop_data: bool, actor: str) -> None:
+    feed = locked_feed(table)
+    move(feed, "remove", actor=actor, drop_data=drop_data, due_at=None)
+    cancel_waiting(feed, [ROUND, COMPACT, *LOADS], actor=actor)
+    running = Job.objects.filter(subject_id=str(table.pk), state__in=ACTIVE)
+    for job in running.exclude(kind=REMOVE).select_for_update():
+        ask_to_stop(job, "cancel", actor=actor)
+
+
+def advance_removals() -> int:
+    """Give each unfinished removal a page of work; how many moved on."""
+    waiting = Job.objects.filter(kind=REMOVE, state__in=[*WAITING, *ACTIVE])
+    return sum(_advance(pk) for pk in list(waiting.values_list("pk", flat=True)[:20]))
+
+
+def _advance(job_id: UUID) -> bool:
+    with transaction.atomic():
+        rows = Job.objects.select_for_update(skip_locked=True)
+        job = rows.filter(pk=job_id).first()
+        if job is None or job.is_finished:
+            return False
+        if job.state == QUEUED and not _begin(job):
+            return False
+        try:
+            is_done = not job.payload["drop_data"] or _delete_page(job)
+        except TransientError as error:
+            Job.objects.filter(pk=job.pk).update(reason=str(error))
+            return False
+        except TerminalError as error:
+            move_job(job, "fail", reason=str(error), finished_at=SystemClock().now(),
+                     error_code=error.code, error_message=error.message,
+                     error_hint=error.hint)  # fmt: skip
+            return False
+        if is_done:
+            _end(job)
+    if not is_done:
+        ring()
+    return True
+
+
+def _begin(job: Job) -> bool:
+    table_id = int(job.payload["table"])
+    others = Job.objects.filter(subject_id=str(table_id), state__in=ACTIVE)
+    if others.exclude(pk=job.pk).exists():
+        return False
+    owner = runs.owner_of(job.pk, 1)
+    if leasing.take_table(table_id, ("write", "service"), owner=owner) is None:
+        return False
+    now = SystemClock().now()
+    move_job(job, "claim", started_at=now, attempts=1)
+    move_job(job, "accepted", progress_at=now, phase="deleting", unit="files")
+    return True
+
+
+def _delete_page(job: Job) -> bool:
+    """Delete for at most PAGE_SECONDS; True when nothing is left."""
+    base = _require_below_lake(str(job.payload["path"]))
+    leasing.take_table(
+        int(job.payload["table"]),
+        ("write", "service"),
+        owner=runs.owner_of(job.pk, 1),
+    )
+    until = time.monotonic() + PAGE_SECONDS
+    deleted = 0
+    try:
+        for path in _files(base):
+            path.unlink(missing_ok=True)
+            deleted += 1
+            if time.monotonic() > until:
+                break
+        else:
+            shutil.rmtree(base, ignore_errors=False) if base.exists() else None
+    except OSError as error:
+        raise storage_error(error, base) from error
+    Job.objects.filter(pk=job.pk).update(done=job.done + deleted, progress_at=Now())
+    return not base.exists()
+
+
+def _require_below_lake(path: str) -> Path:
+    lake, base = local_path(settings.SLUICE_LAKE_URI), local_path(path)
+    is_table = base.parent.parent == lake and not base.parent.name.startswith("_")
+    if ".." in base.parts or not is_table:
+        raise TerminalError(
+            f"{path} is not a lake table's path: nothing was deleted",
+            code="path_refused",
+        )
+    return base
+
+
+def _end(job: Job) -> None:
+    table_id = int(job.payload["table"])
+    shutil.rmtree(local_path(staging_path(table_id)), ignore_errors=True)
+    feed = feed_of(table_id)
+    if feed is not None:
+        TableOnboarding.objects.select_for_update().get(pk=feed.pk)
+        move(feed, "retire", actor=job.requested_by)
+    move_job(job, "succeed", finished_at=SystemClock().now())
+    leasing.release(runs.owner_of(job.pk, 1))
+    if job.payload["drop_data"]:
+        Table.objects.filter(pk=table_id).delete()
+
+
+def _files(base: Path) -> Iterator[Path]:
+    """Every file below `base`, links not followed; nothing when it is not there."""
+    for folder, _, names in os.walk(base):
+        for name in names:
+            yield Path(folder) / name

@@ -1,0 +1,81 @@
+"""`tick_once()`: everything that time brings about, found in the database.
+
+Called every second or so by the tick loop and by Celery's doorbell; two at once do
+no harm. A part that fails is logged and does not stop the others.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from datetime import timedelta
+
+from django.db import transaction
+from django.db.models.functions import Now
+
+from core.errors import SluiceError
+from core.jobs import SUCCEEDED
+from core.models import Job
+from ingest import removal, runs, upkeep
+from ingest.kinds import ROUND
+from ingest.models import DriverBoot, TableOnboarding
+from ingest.reconcile import reconcile_jobs
+from ingest.selectors import onboardings_due
+
+log = logging.getLogger(__name__)
+
+DUE_PAGE = 200
+KEPT_ROUNDS = timedelta(days=2)
+PRUNE_PAGE = 2000
+ACTOR = "schedule"
+
+
+def tick_once() -> None:
+    """One pass over what is due. Database errors go up: the caller tries again."""
+    for part in (
+        reconcile_jobs,
+        start_due_rounds,
+        start_due_compactions,
+        runs.claim_queued,
+        removal.advance_removals,
+        prune,
+    ):
+        _run(part)
+
+
+def _run(part: Callable[[], object]) -> None:
+    try:
+        part()
+    except SluiceError:
+        log.exception("tick: %s failed", part.__name__)
+
+
+def start_due_rounds() -> int:
+    """Queue a round for every table whose time has come; how many."""
+    with transaction.atomic():
+        due = list(onboardings_due(limit=DUE_PAGE))
+        if due:
+            runs.start_jobs([runs.new_job(feed, ROUND, actor=ACTOR) for feed in due])
+            TableOnboarding.objects.filter(pk__in=[f.pk for f in due]).update(
+                due_at=None
+            )
+    return len(due)
+
+
+def start_due_compactions() -> int:
+    due = upkeep.compactions_due()
+    for table, instants in due.items():
+        runs.start_compaction(table, actor=ACTOR, instants=instants)
+    return len(due)
+
+
+def prune() -> int:
+    """Forget rounds that went well long ago: a busy table makes thousands a day."""
+    old = Job.objects.filter(
+        kind=ROUND, state=SUCCEEDED, finished_at__lt=Now() - KEPT_ROUNDS
+    )
+    pks = list(old.values_list("pk", flat=True)[:PRUNE_PAGE])
+    if pks:
+        Job.objects.filter(pk__in=pks).delete()
+    DriverBoot.objects.filter(ended_at__lt=Now() - KEPT_ROUNDS).delete()
+    return len(pks)
