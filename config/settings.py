@@ -12,6 +12,7 @@ from urllib.parse import unquote, urlsplit
 from django.core.exceptions import ImproperlyConfigured
 
 from config.env import boolean, read, words
+from config.parts.paths import spark_classpath
 from config.parts.paths import spark_jars
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -105,6 +106,12 @@ SLUICE_LAKE_URI = read(
 )
 SLUICE_SPARK_MASTER = read(
     "SPARK_MASTER", default="local[2]", meaning="Spark master of drivers", parse=str
+)
+SLUICE_SPARK_JARS = read(
+    "SPARK_JARS",
+    default=spark_classpath(),
+    meaning="class path of drivers and engines beyond Spark's own jars",
+    parse=str,
 )
 SLUICE_LAUNCHER = read(
     "LAUNCHER", default="warm", meaning="how Spark jobs run: warm", parse=str
