@@ -56,6 +56,9 @@ def write_options(
     else:
         options["hoodie.datasource.write.row.writer.enable"] = "true"
         options["hoodie.compact.schedule.inline"] = "false"
+        if operation == "insert_overwrite_table":
+            # without it Hudi takes its row-by-row way and fails on our buckets
+            options["hoodie.bulkinsert.overwrite.operation.type"] = operation
         options["hoodie.combine.before.insert"] = "false"
     return options
 

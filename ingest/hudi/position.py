@@ -77,6 +77,5 @@ def decode_position(text: str) -> CommitPosition:
 
 
 def latest(positions: Iterable[CommitPosition]) -> CommitPosition | None:
-    """The furthest one. A compaction that ran beside ingest may complete later
-    than a newer commit and carry an older position, so order of commits lies."""
+    """The furthest of positions whose order is not known."""
     return max(positions, key=lambda p: (p.epoch_to, p.fence), default=None)

@@ -64,13 +64,12 @@ def read_lake_table(path: str, *, commits: int = 3) -> LakeState:
         return LakeState(exists=False)
     timeline = read_timeline(base)
     found = _newest_commits(base, timeline, wanted=commits)
-    positions = [c.position for c in found if c.position]
     schema = next((c.schema for c in found if c.schema), "")
     return LakeState(
         exists=True,
         timeline=timeline,
         commits=tuple(found[:commits]),
-        position=latest(positions),
+        position=_position(found),
         properties=properties,
         columns=_columns(schema),
     )
@@ -139,6 +138,18 @@ def _newest_commits(base: Path, timeline: Timeline, *, wanted: int) -> list[Comm
         if len(found) >= wanted and writes:
             break
     return found
+
+
+def _position(newest_first: list[Commit]) -> CommitPosition | None:
+    """Of the newest write. Compactions only carry positions on, and one that ran
+    beside ingest may complete later than a newer write with an older position."""
+    carried = [c.position for c in newest_first if c.position]
+    written = (
+        c.position
+        for c in newest_first
+        if c.position and c.instant.action != "compaction"
+    )
+    return next(written, None) or latest(carried)
 
 
 def _commits(base: Path, timeline: Timeline) -> Iterator[Commit]:

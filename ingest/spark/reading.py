@@ -48,7 +48,7 @@ def read_to_parquet(
         snapshot=reading.snapshot,
     ).observe(observed, F.count(F.lit(1)).alias("rows"))
     with run.stopped_by(cancel_at_source):
-        rows.write.option("compression", "lz4raw").mode("overwrite").parquet(
+        rows.write.option("compression", "lz4_raw").mode("overwrite").parquet(
             folder.as_uri()
         )
     return int(observed.get["rows"])

@@ -74,7 +74,7 @@ def load_table(
     spec = run.spec
     run.enter("checking")
     state = checked_state(spec)
-    done = commit_of(spec, spec.epoch)
+    done = commit_of(spec)
     staging = StagingArea(spec.table.staging)
     plan = staging.plan()
     if done is None:
@@ -270,7 +270,7 @@ def _facts(
         "chunks": len(manifests),
         "instant": commit.instant.asked,
         "completed_at": commit.instant.completed,
-        "epoch": spec.epoch,
+        "epoch": position.epoch_to if position else spec.epoch,
         "consistency": "per_chunk" if len(snapshots) > 1 else "snapshot",
         "bound": position.end if position else "",
         "position": {"from": "", "to": position.end if position else ""},

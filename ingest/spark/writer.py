@@ -103,14 +103,14 @@ def commit_rows(
     return found
 
 
-def commit_of(spec: JobSpec, epoch: int) -> Commit | None:
-    """This job's own commit up to that epoch, when the lake already has it."""
+def commit_of(spec: JobSpec, epoch: int | None = None) -> Commit | None:
+    """This job's own commit (up to that epoch), when the lake already has it."""
     state = read_lake_table(spec.table.path, commits=10)
     for commit in state.commits:
         position = commit.position
         if position is None or commit.instant.action == "compaction":
             continue
-        if position.run == spec.job_id and position.epoch_to == epoch:
+        if position.run == spec.job_id and epoch in (None, position.epoch_to):
             return commit
     return None
 
