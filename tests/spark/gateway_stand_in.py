@@ -1,0 +1,122 @@
+"""A process in the gateway's place: launches one engine and keeps its control channel.
+
+Takes commands as JSON lines on stdin and answers each with one line on stdout, so that
+a test can stop, continue and kill "the gateway" without stopping itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from gateway.engines.launch import EngineSpec
+from gateway.engines.port import EnginePolicy, LakeTable
+from gateway.engines.spark_thrift import SparkEngine
+
+
+class Questions:
+    """The catalogue: what the test said, nothing else."""
+
+    def __init__(self) -> None:
+        self.tables: dict[tuple[str, str], LakeTable] = {}
+        self.age_ms = 0
+
+    async def look_up(self, database: str, table: str) -> LakeTable | None:
+        return self.tables.get((database, table))
+
+    async def list_tables(
+        self, principal: str, database: str, pattern: str
+    ) -> list[tuple[str, str]]:
+        # Deliberately unfiltered: the engine has to filter for itself.
+        return [name for name in self.tables if database in {"*", name[0]}]
+
+    def db_read_age_ms(self) -> int:
+        return self.age_ms
+
+
+class StandIn:
+    def __init__(self, spec: EngineSpec) -> None:
+        self.questions = Questions()
+        self.engine = SparkEngine(spec, self.questions, engine_id="test")
+
+    async def obey(self, command: dict[str, Any]) -> dict[str, Any]:
+        kind = command.pop("do")
+        result: dict[str, Any] = await getattr(self, kind)(**command)
+        return result
+
+    async def start(self) -> dict[str, Any]:
+        await self.engine.start()
+        running = self.engine._running
+        assert running is not None
+        assert running.control.hello is not None
+        return {
+            "port": running.port,
+            "secret": running.secret,
+            "pid": running.process.pid,
+            "java_pid": running.control.hello.pid,
+            "log": str(running.process.log_path),
+        }
+
+    async def table(self, name: str, path: str | None, version: int) -> dict[str, Any]:
+        database, table = name.split(".")
+        self.questions.tables.pop((database, table), None)
+        if path is not None:
+            self.questions.tables[database, table] = LakeTable(path, version)
+        return {}
+
+    async def policy(self, **facts: Any) -> dict[str, Any]:
+        facts["select"], facts["discover"] = (
+            tuple(facts["select"]),
+            tuple(facts["discover"]),
+        )
+        await self.engine.push_policy(EnginePolicy(**facts))
+        return {}
+
+    async def age(self, ms: int) -> dict[str, Any]:
+        self.questions.age_ms = ms
+        return {}
+
+    async def probe(self) -> dict[str, Any]:
+        await self.engine.probe()
+        return {"state": self.engine.facts().state}
+
+    async def hang_up(self) -> dict[str, Any]:
+        assert self.engine._running is not None
+        await self.engine._running.control.close()
+        return {}
+
+    async def stop(self) -> dict[str, Any]:
+        await self.engine.stop(grace_seconds=5)
+        return {"state": self.engine.facts().state}
+
+
+async def main() -> None:
+    facts = json.loads(sys.argv[1])
+    spec = EngineSpec(
+        home=Path(facts["home"]),
+        jars=tuple(Path(jar) for jar in facts["jars"]),
+        memory=facts["memory"],
+        stale_seconds=facts["stale_seconds"],
+        orphan_seconds=facts["orphan_seconds"],
+    )
+    stand_in = StandIn(spec)
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader()
+    await loop.connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), sys.stdin
+    )
+    while line := await reader.readline():
+        try:
+            answer = await stand_in.obey(json.loads(line))
+        except Exception as error:
+            answer = {"error": repr(error)}
+        sys.stdout.write(json.dumps(answer) + "\n")
+        sys.stdout.flush()
+    await stand_in.stop()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
