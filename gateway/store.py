@@ -13,9 +13,15 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import ClassVar, TypeVar
 
-from django.db import DatabaseError, InterfaceError, OperationalError, connection
+from django.db import (
+    DataError,
+    InterfaceError,
+    OperationalError,
+    connection,
+)
 
 from catalog.access import audit, policy_feed
 from catalog.access.authentication import AuthenticatedUser, authenticate
@@ -34,6 +40,7 @@ FUSE_AFTER = 3
 FUSE_SECONDS = 2.0
 AUDIT_KEPT = 20_000
 AUDIT_BATCH = 200
+TABLES_PER_PAGE = 500
 
 
 class DatabaseAway(TransientError):
@@ -48,7 +55,7 @@ class AuditRecord:
 
     actor: str
     action: str
-    object: str = ""
+    on: str = ""
     is_allowed: bool = True
     address: str = ""
     facts: dict[str, object] = field(default_factory=dict)
@@ -138,13 +145,27 @@ class Store:
         table: str | None,
         *,
         column: str | None,
-        limit: int,
+        most: int,
     ) -> list[lake.LakeColumn]:
-        """Return columns of at most `limit` lake tables the user may see."""
+        """Return columns the user may see, read in pages of tables, `most` at most."""
+        found: list[lake.LakeColumn] = []
+        after: tuple[str, str] | None = None
+        while len(found) < most:
+            columns, after = await self._run(
+                partial(_column_page, username, (schema, table, column), after)
+            )
+            found += columns
+            if after is None:
+                break
+        return found[:most]
+
+    async def columns_of(
+        self, username: str, database: str, table: str
+    ) -> list[lake.LakeColumn]:
+        """Return all columns of one visible table."""
 
         def work() -> list[lake.LakeColumn]:
-            principal = principal_for(username)
-            return lake.lake_columns_matching(principal, schema, table, column, limit)
+            return lake.lake_columns_of(principal_for(username), database, table)
 
         return await self._run(work)
 
@@ -178,7 +199,7 @@ class Store:
                 self._audit.popleft() for _ in range(min(len(self._audit), AUDIT_BATCH))
             ]
             try:
-                await self._run(lambda batch=batch: _record(batch))
+                await self._run(partial(_record, batch))
             except DatabaseAway:
                 self._audit.extendleft(reversed(batch))
                 await asyncio.sleep(FUSE_SECONDS)
@@ -197,7 +218,7 @@ class Store:
         try:
             async with asyncio.timeout(seconds):
                 result = await asyncio.shield(future)
-        except (DatabaseError, InterfaceError, TimeoutError) as error:
+        except (OperationalError, InterfaceError, TimeoutError) as error:
             future.add_done_callback(lambda f: f.cancelled() or f.exception())
             self._blow(error)
             raise _away() from error
@@ -210,6 +231,23 @@ class Store:
         if self._failures >= FUSE_AFTER:
             self._open_until = time.monotonic() + FUSE_SECONDS
         log.warning("the metadata database did not answer: %s", type(error).__name__)
+
+
+def _column_page(
+    username: str,
+    patterns: tuple[str | None, str | None, str | None],
+    after: tuple[str, str] | None,
+) -> tuple[list[lake.LakeColumn], tuple[str, str] | None]:
+    """One page of columns and where to go on; None at the end."""
+    principal = principal_for(username)
+    schema, table, column = patterns
+    limit = TABLES_PER_PAGE
+    tables = lake.lake_tables_matching(principal, schema, table, limit, after)
+    if not tables:
+        return [], None
+    columns = lake.lake_columns_matching(principal, schema, table, column, limit, after)
+    last = (tables[-1].database, tables[-1].name)
+    return columns, last if len(tables) == limit else None
 
 
 def _away() -> DatabaseAway:
@@ -232,6 +270,12 @@ def _hygienic(work: Callable[[], T]) -> T:
 def _record(batch: list[AuditRecord]) -> None:
     for line in batch:
         with working_for(actor=line.actor, door="gateway", address=line.address):
-            audit.record(
-                line.action, on=line.object, is_allowed=line.is_allowed, **line.facts
-            )
+            try:
+                audit.record(
+                    line.action,
+                    on=line.on,
+                    is_allowed=line.is_allowed,
+                    **line.facts,  # type: ignore[arg-type]
+                )
+            except (DataError, ValueError):
+                log.exception("an audit line could not be stored: %s", line.action)

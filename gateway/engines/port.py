@@ -158,6 +158,10 @@ class EngineSession(Protocol):
     when it answered with an error status.
     """
 
+    @property
+    def is_closed(self) -> bool:
+        """True when the engine's side of the session is gone."""
+
     async def execute(self, statement: str) -> EngineOperation:
         """Start a statement and return; errors of analysis may come in `status`."""
 

@@ -1,0 +1,199 @@
+"""A session's half inside the engine: opened at need, brought up to date, replaced.
+
+Every use first makes sure that the engine's Guard knows the user's rights as of now.
+Must not know clients, handles or the wire.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Coroutine, Mapping
+
+from core.errors import AccessDenied, SluiceError
+from gateway.engines.lifecycle import EngineState
+from gateway.engines.port import (
+    EngineLink,
+    EngineOperation,
+    EngineRefused,
+    EngineSession,
+    EngineUnavailable,
+    OperationState,
+)
+from gateway.operation import Operation
+from gateway.services import Services
+
+DEFAULT_DATABASE = "default"
+CLOSE_SECONDS = 10.0
+
+
+class EngineSide:
+    """The engine session of one gateway session of `user`."""
+
+    def __init__(
+        self, services: Services, user: str, configuration: Mapping[str, str]
+    ) -> None:
+        self._services = services
+        self._user = user
+        self._configuration = configuration
+        self._changes: dict[str, str] = {}
+        self._engine: EngineSession | None = None
+        self._database = DEFAULT_DATABASE
+        self._opening = asyncio.Lock()
+        self._is_closed = False
+        self._background: set[asyncio.Task[None]] = set()
+
+    @property
+    def current(self) -> EngineSession:
+        """The engine session that holds the results; EngineUnavailable when lost."""
+        if self._engine is None or self._engine.is_closed:
+            raise EngineUnavailable(
+                "the engine that held this result is gone",
+                hint="run the statement again",
+            )
+        return self._engine
+
+    async def link_for(self, operation: Operation) -> EngineLink:
+        """Wait for a READY engine that knows the user's rights, and return it."""
+        supply = self._services.supply
+        if supply.facts().state is not EngineState.READY:
+            operation.say("the query engine is starting")
+        link = await supply.ready(seconds=self._services.limits.engine_wait_seconds)
+        await self._authorise(link)
+        return link
+
+    async def require_active(self) -> None:
+        """Raise AccessDenied when the user was disabled; asks no engine."""
+        version = await self._services.store.policy_version()
+        if self._services.supply.link.acknowledged_version(self._user) < version:
+            policy = await self._services.store.policy_for(self._user)
+            if not policy.is_active:
+                raise _disabled(self._user)
+
+    async def session(self, link: EngineLink, database: str) -> EngineSession:
+        """Return the engine session, opened if need be, with `database` current."""
+        async with self._opening:
+            if self._is_closed:
+                raise EngineUnavailable("the session is closed")
+            if self._engine is None or self._engine.is_closed:
+                self._engine = await self._open(link)
+            if self._database != database:
+                name = database.replace("`", "``")
+                await self._aside(self._engine, f"USE `{name}`")
+                self._database = database
+            return self._engine
+
+    async def run(self, engine: EngineSession, operation: Operation) -> None:
+        """Run a statement to its end in the engine, whatever the end is."""
+        handle = await engine.execute(operation.statement)
+        operation.engine = handle
+        if not operation.is_alive:
+            await engine.cancel(handle)
+            return
+        operation.advance("run")
+        status = await engine.status(handle)
+        while not status.state.is_terminal and operation.is_alive:
+            status = await engine.status(handle)
+        if status.state is OperationState.FINISHED:
+            if operation.has_result_set:
+                operation.columns = await engine.result_schema(handle)
+                operation.has_result_set = bool(operation.columns)
+            operation.finish()
+        elif status.state in {OperationState.CANCELED, OperationState.CLOSED}:
+            operation.stop("cancel")
+        elif status.state is OperationState.TIMEDOUT:
+            operation.stop("time_out")
+        elif operation.is_alive:
+            raise EngineRefused(
+                status.message,
+                sql_state=status.sql_state,
+                error_code=status.error_code,
+            )
+
+    def remember(self, key: str, statement: str) -> None:
+        """Keep a SET, to be repeated should the engine be replaced."""
+        self._changes[key] = statement
+
+    def warm(self) -> None:
+        """Open the engine session ahead of the first statement, if one is READY."""
+        supply = self._services.supply
+        facts = supply.facts()
+        if facts.state is not EngineState.READY:
+            supply.want()
+        elif facts.open_sessions < self._services.limits.warm_sessions:
+            self._spawn(self._warm(supply.link))
+
+    async def cancel(self, handle: EngineOperation) -> None:
+        """Stop a statement and its Spark job; never raises."""
+        if self._engine is None:
+            return
+        with contextlib.suppress(EngineUnavailable, EngineRefused, TimeoutError):
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await self._engine.cancel(handle)
+
+    def free(self, handle: EngineOperation) -> None:
+        """Let the engine drop a result, in the background."""
+        if self._engine and not self._engine.is_closed:
+            self._spawn(_freed(self._engine, handle))
+
+    async def close(self) -> None:
+        """End the engine session. Idempotent, never raises."""
+        self._is_closed = True
+        async with self._opening:
+            engine, self._engine = self._engine, None
+        if engine:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(CLOSE_SECONDS):
+                    await engine.close()
+
+    async def _authorise(self, link: EngineLink) -> None:
+        """Make the Guard know this user's rights as of now, or newer."""
+        version = await self._services.store.policy_version()
+        if link.acknowledged_version(self._user) >= version:
+            return
+        policy = await self._services.store.policy_for(self._user)
+        if not policy.is_active:
+            await link.forget_principal(self._user)
+            raise _disabled(self._user)
+        await link.push_policy(policy)
+
+    async def _open(self, link: EngineLink) -> EngineSession:
+        most = self._services.limits.engine_sessions
+        if link.facts().open_sessions >= most:
+            raise EngineUnavailable(
+                f"the engine serves {most} sessions already",
+                hint="close sessions that are not needed, or try again later",
+            )
+        engine = await link.open_session(self._user, self._configuration)
+        self._database = DEFAULT_DATABASE
+        for change in self._changes.values():
+            await self._aside(engine, change)
+        return engine
+
+    async def _warm(self, link: EngineLink) -> None:
+        with contextlib.suppress(SluiceError, TimeoutError):
+            await self._authorise(link)
+            await self.session(link, self._database)
+
+    async def _aside(self, engine: EngineSession, statement: str) -> None:
+        handle = await engine.execute(statement)
+        status = await engine.status(handle)
+        while not status.state.is_terminal:
+            status = await engine.status(handle)
+        self._spawn(_freed(engine, handle))
+        if status.state is not OperationState.FINISHED:
+            raise EngineRefused(status.message, sql_state=status.sql_state)
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+
+async def _freed(engine: EngineSession, handle: EngineOperation) -> None:
+    with contextlib.suppress(EngineUnavailable, EngineRefused):
+        await engine.close_operation(handle)
+
+
+def _disabled(user: str) -> AccessDenied:
+    return AccessDenied(f"{user} is disabled", code="user_disabled")

@@ -1,0 +1,166 @@
+"""Answers to the metadata calls, from the catalog, filtered by what the user may see.
+
+Patterns are JDBC's (`%`, `_`, backslash escapes); impyla's `.*` counts as `%`. Must
+not know sockets or engines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from catalog.like import matcher
+from gateway.engines.port import EngineColumn
+from gateway.functions import NAMES
+from gateway.hs2 import messages, metadata, typeinfo
+from gateway.hs2.values import ColumnDesc, OperationType
+from gateway.operation import LocalRows, Operation
+from gateway.store import Store
+
+CATALOG = "lake"
+MOST_ROWS = 200_000
+_TABLE = "TABLE"
+_NOT_NULL, _NULLABLE = 0, 1
+Rows = list[tuple[Any, ...]]
+
+
+class MetadataDesk:
+    """Makes finished operations out of metadata requests."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._answers: dict[type, Callable[[str, Any], Awaitable[Operation]]] = {
+            messages.GetCatalogs: self._catalogs,
+            messages.GetSchemas: self._schemas,
+            messages.GetTables: self._tables,
+            messages.GetTableTypes: self._table_types,
+            messages.GetColumns: self._columns,
+            messages.GetTypeInfo: self._type_info,
+            messages.GetFunctions: self._functions,
+            messages.GetPrimaryKeys: self._primary_keys,
+            messages.GetCrossReference: self._cross_reference,
+        }
+
+    def answers(self, request: object) -> bool:
+        """True for a request this desk knows."""
+        return type(request) in self._answers
+
+    async def answer(self, user: str, request: object) -> Operation:
+        """Return a finished operation that holds the rows."""
+        return await self._answers[type(request)](user, request)
+
+    async def _catalogs(self, user: str, request: Any) -> Operation:
+        return _done(OperationType.GET_CATALOGS, metadata.CATALOGS, [(CATALOG,)])
+
+    async def _schemas(self, user: str, request: messages.GetSchemas) -> Operation:
+        rows: Rows = []
+        if _is_lake(request.catalog):
+            pattern = _pattern(request.schema)
+            names = await self._store.databases(user, pattern, limit=MOST_ROWS)
+            rows = [(name, CATALOG) for name in names]
+        return _done(OperationType.GET_SCHEMAS, metadata.SCHEMAS, rows)
+
+    async def _tables(self, user: str, request: messages.GetTables) -> Operation:
+        rows: Rows = []
+        wanted = {kind.upper() for kind in request.types or ()}
+        if _is_lake(request.catalog) and (not wanted or _TABLE in wanted):
+            found = await self._store.tables(
+                user,
+                _pattern(request.schema),
+                _pattern(request.table),
+                limit=MOST_ROWS,
+            )
+            rows = [
+                (CATALOG, t.database, t.name, _TABLE, t.comment, *[None] * 5)
+                for t in found
+            ]
+        return _done(OperationType.GET_TABLES, metadata.TABLES, rows)
+
+    async def _table_types(self, user: str, request: Any) -> Operation:
+        kinds: Rows = [("TABLE",), ("VIEW",)]
+        return _done(OperationType.GET_TABLE_TYPES, metadata.TABLE_TYPES, kinds)
+
+    async def _columns(self, user: str, request: messages.GetColumns) -> Operation:
+        rows: Rows = []
+        if _is_lake(request.catalog):
+            found = await self._store.columns(
+                user,
+                _pattern(request.schema),
+                _pattern(request.table),
+                column=_pattern(request.column),
+                most=MOST_ROWS,
+            )
+            rows = [_column_row(column) for column in found]
+        return _done(OperationType.GET_COLUMNS, metadata.COLUMNS, rows)
+
+    async def _type_info(self, user: str, request: Any) -> Operation:
+        rows = typeinfo.type_info_rows()
+        return _done(OperationType.GET_TYPE_INFO, metadata.TYPE_INFO, rows)
+
+    async def _functions(self, user: str, request: messages.GetFunctions) -> Operation:
+        fits = matcher(_pattern(request.function))
+        rows: Rows = [(None, None, n, "", 1, n) for n in NAMES if fits(n)]
+        return _done(OperationType.GET_FUNCTIONS, metadata.FUNCTIONS, rows)
+
+    async def _primary_keys(
+        self, user: str, request: messages.GetPrimaryKeys
+    ) -> Operation:
+        rows: Rows = []
+        if request.table and _is_lake(request.catalog):
+            found = await self._store.columns_of(
+                user, request.schema or "default", request.table
+            )
+            keys = sorted((c for c in found if c.key), key=lambda c: c.key)
+            rows = [(CATALOG, c.database, c.table, c.name, c.key, None) for c in keys]
+        return _done(OperationType.UNKNOWN, metadata.PRIMARY_KEYS, rows)
+
+    async def _cross_reference(self, user: str, request: Any) -> Operation:
+        return _done(OperationType.UNKNOWN, metadata.CROSS_REFERENCE, [])
+
+
+def _done(
+    kind: OperationType, columns: tuple[ColumnDesc, ...], rows: Rows
+) -> Operation:
+    operation = Operation(kind)
+    operation.columns = tuple(EngineColumn(c.name, c.type_id) for c in columns)
+    operation.local = LocalRows(tuple(c.type_id for c in columns), rows)
+    operation.finish()
+    return operation
+
+
+def _is_lake(catalog: str | None) -> bool:
+    return matcher(_pattern(catalog))(CATALOG) or catalog == "spark_catalog"
+
+
+def _pattern(text: str | None) -> str | None:
+    return None if text is None else text.replace(".*", "%")
+
+
+def _column_row(column: Any) -> tuple[Any, ...]:
+    kind = typeinfo.sql_type(column.type)
+    nullable = _NULLABLE if column.nullable else _NOT_NULL
+    return (
+        CATALOG,
+        column.database,
+        column.table,
+        column.name,
+        kind.jdbc,
+        column.type.upper(),
+        kind.precision,
+        None,
+        kind.scale,
+        kind.radix,
+        nullable,
+        column.comment,
+        None,
+        None,
+        None,
+        kind.precision if kind.is_text else None,
+        column.position - 1,
+        "YES" if column.nullable else "NO",
+        None,
+        None,
+        None,
+        None,
+        "NO",
+    )

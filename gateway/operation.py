@@ -1,0 +1,152 @@
+"""One operation of a session: its state, its result's shape, its outcome.
+
+The state machine is the gateway's own; the engine's state only drives it. Must not
+know sockets or which engine runs the statement.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from core.states import Transitions, fan
+from gateway.engines.port import EngineColumn, EngineOperation, OperationState
+from gateway.faults import CANCELLED, TIMED_OUT, Fault
+from gateway.hs2.values import Handle, OperationType
+
+S = OperationState
+ALIVE = (S.INITIALIZED, S.PENDING, S.RUNNING)
+ENDED = (S.FINISHED, S.CANCELED, S.ERROR, S.TIMEDOUT)
+LOG_LINES = 1000
+
+OPERATION = Transitions(
+    name="Operation",
+    initial=S.INITIALIZED,
+    arrows={
+        (S.INITIALIZED, "queue"): S.PENDING,
+        **fan((S.INITIALIZED, S.PENDING), "run", S.RUNNING),
+        **fan(ALIVE, "finish", S.FINISHED),
+        **fan(ALIVE, "fail", S.ERROR),
+        **fan(ALIVE, "cancel", S.CANCELED),
+        **fan(ALIVE, "time_out", S.TIMEDOUT),
+        **fan((*ALIVE, *ENDED), "close", S.CLOSED),
+    },
+    terminal=frozenset({S.CLOSED}),
+    why={
+        "queue": "it waits for a slot, an engine or its policy",
+        "run": "the engine took the statement",
+        "finish": "its result can be fetched",
+        "fail": "the engine or a check refused it",
+        "cancel": "the client asked; the Spark job is stopped",
+        "time_out": "the client's own time limit passed",
+        "close": "the client or the end of its session freed it",
+    },
+)
+
+
+def new_handle() -> Handle:
+    """Return an unguessable handle."""
+    return Handle(guid=secrets.token_bytes(16), secret=secrets.token_bytes(16))
+
+
+@dataclass(slots=True)
+class LocalRows:
+    """A result the gateway made itself, with a reading position."""
+
+    type_ids: tuple[int, ...]
+    rows: Sequence[Sequence[object]]
+    position: int = 0
+
+    def take(self, count: int) -> Sequence[Sequence[object]]:
+        """Return the next rows."""
+        taken = self.rows[self.position : self.position + count]
+        self.position += len(taken)
+        return taken
+
+
+@dataclass(slots=True, eq=False)
+class Operation:
+    """One statement or metadata call. `rows` counts what was handed out."""
+
+    kind: OperationType
+    statement: str = ""
+    has_result_set: bool = True
+    handle: Handle = field(default_factory=new_handle)
+    state: OperationState = S.INITIALIZED
+    columns: tuple[EngineColumn, ...] = ()
+    local: LocalRows | None = None
+    engine: EngineOperation | None = None
+    fault: Fault | None = None
+    rows: int = 0
+    started: float = field(default_factory=time.time)
+    completed: float | None = None
+    touched: float = field(default_factory=time.monotonic)
+    runner: asyncio.Task[None] | None = None
+    log: list[str] = field(default_factory=list)
+    log_position: int = 0
+    is_cancellable_task: bool = False
+    _ended: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def id(self) -> str:
+        """The public name in logs and audit; not enough to act on the operation."""
+        return self.handle.guid.hex()
+
+    @property
+    def is_alive(self) -> bool:
+        """True until it finished, failed, was cancelled or closed."""
+        return self.state in ALIVE
+
+    def advance(self, event: str) -> None:
+        """Take one arrow of OPERATION; IllegalTransition when there is none."""
+        self.state = OperationState(OPERATION.after(self.state, event))
+        if not self.is_alive:
+            self.completed = self.completed or time.time()
+            self._ended.set()
+
+    def finish(self) -> None:
+        """Make the result fetchable, unless the operation ended before."""
+        if self.is_alive:
+            self.advance("finish")
+
+    def fail(self, fault: Fault) -> None:
+        """End with an error, unless the operation ended before."""
+        if self.is_alive:
+            self.fault = fault
+            self.advance("fail")
+
+    def stop(self, event: str) -> bool:
+        """End by `cancel` or `time_out`; False when it had ended before."""
+        if not self.is_alive:
+            return False
+        self.fault = (
+            Fault("the statement ran longer than its time limit", TIMED_OUT)
+            if event == "time_out"
+            else Fault("the statement was cancelled", CANCELLED)
+        )
+        self.advance(event)
+        return True
+
+    def say(self, line: str) -> None:
+        """Append a line to the operation's log."""
+        if len(self.log) < LOG_LINES:
+            self.log.append(line)
+
+    def new_log_lines(self) -> list[str]:
+        """Return log lines not read before."""
+        lines = self.log[self.log_position :]
+        self.log_position = len(self.log)
+        return lines
+
+    async def wait(self, seconds: float | None = None) -> None:
+        """Return when it ended, or after `seconds`."""
+        if not self.is_alive:
+            return
+        try:
+            async with asyncio.timeout(seconds):
+                await self._ended.wait()
+        except TimeoutError:
+            return

@@ -1,0 +1,291 @@
+"""The HiveServer2 door: sockets, TLS, limits, logins. The gateway's only socket code
+towards clients; what a call means is `handler`'s business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+import ssl
+import time
+from collections import Counter, deque
+from collections.abc import Iterable
+
+from core.errors import AccessDenied
+from gateway.handler import Handler
+from gateway.hs2 import sasl
+from gateway.hs2.connection import (
+    CallReceived,
+    CallRefused,
+    Event,
+    LoginRequested,
+    ServerConnection,
+)
+from gateway.hs2.errors import ProtocolError
+from gateway.metrics import CONNECTIONS, LOGINS
+from gateway.services import Services
+from gateway.store import DatabaseAway
+
+log = logging.getLogger(__name__)
+
+EVENTS_HELD = 32
+SWEEP_SECONDS = 30.0
+_KEEPALIVE = (
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 60),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 20),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 4),
+    (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
+)
+
+
+class GatewayServer:
+    """Listens and keeps track of the connections."""
+
+    def __init__(self, services: Services) -> None:
+        self.services = services
+        self.connections: set[ClientProtocol] = set()
+        self.per_user: Counter[str] = Counter()
+        self.per_address: Counter[str] = Counter()
+        self.logins_waiting = 0
+        self.is_draining = False
+        self._server: asyncio.Server | None = None
+        self._sweeper: asyncio.Task[None] | None = None
+
+    async def start(
+        self, host: str, port: int, *, tls: ssl.SSLContext | None = None
+    ) -> int:
+        """Listen; return the port (the one chosen when `port` is 0)."""
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(
+            lambda: ClientProtocol(self), host, port, ssl=tls, backlog=1024
+        )
+        self._sweeper = asyncio.create_task(self._sweep())
+        chosen: int = self._server.sockets[0].getsockname()[1]
+        return chosen
+
+    async def close(self) -> None:
+        """Stop listening, end all connections and their sessions."""
+        self.is_draining = True
+        if self._sweeper:
+            self._sweeper.cancel()
+        if self._server:
+            self._server.close()
+        ending = [
+            connection.end("the gateway stops") for connection in self.connections
+        ]
+        if ending:
+            await asyncio.wait([asyncio.ensure_future(e) for e in ending], timeout=15)
+
+    async def end_sessions_of(self, users: Iterable[str]) -> None:
+        """End every connection of these users at once."""
+        named = set(users)
+        for connection in list(self.connections):
+            if connection.handler and connection.handler.user in named:
+                await connection.end("the user was disabled")
+
+    def users(self) -> set[str]:
+        """Return who is logged in."""
+        return {c.handler.user for c in self.connections if c.handler}
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(SWEEP_SECONDS)
+            for connection in list(self.connections):
+                if connection.handler:
+                    await connection.handler.end_idle(time.monotonic())
+
+
+class ClientProtocol(asyncio.Protocol):
+    """One client's socket. Calls are served one after another, in order."""
+
+    def __init__(self, server: GatewayServer) -> None:
+        self.handler: Handler | None = None
+        self._server = server
+        self._connection = ServerConnection(
+            max_request=server.services.limits.max_request
+        )
+        self._transport: asyncio.Transport | None = None
+        self._events: deque[Event] = deque()
+        self._worker: asyncio.Task[None] | None = None
+        self._login_timer: asyncio.TimerHandle | None = None
+        self._writable = asyncio.Event()
+        self._writable.set()
+        self._is_counted = False
+        self.address = ""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Count the connection and give it a moment to log in."""
+        self._transport = transport  # type: ignore[assignment]
+        peer = transport.get_extra_info("peername")
+        self.address = str(peer[0]) if isinstance(peer, tuple) else ""
+        _keep_alive(transport)
+        limits = self._server.services.limits
+        self._transport.set_write_buffer_limits(high=limits.write_high_water)  # type: ignore[union-attr]
+        full = (
+            self._server.is_draining
+            or len(self._server.connections) >= limits.connections
+            or self._server.per_address[self.address] >= limits.connections_per_address
+        )
+        self._server.connections.add(self)
+        self._server.per_address[self.address] += 1
+        self._is_counted = True
+        CONNECTIONS.inc()
+        if full:
+            self._hang_up("too many connections; try again later")
+            return
+        loop = asyncio.get_running_loop()
+        self._login_timer = loop.call_later(limits.login_seconds, self._too_slow)
+
+    def data_received(self, data: bytes) -> None:
+        """Turn bytes into events and see that somebody serves them."""
+        try:
+            self._events.extend(self._connection.receive(data))
+        except ProtocolError as error:
+            log.info("%s broke the protocol: %s", self.address, error.message)
+            self._hang_up(str(error))
+            return
+        if self._events and self._worker is None:
+            self._worker = asyncio.create_task(self._serve())
+        if len(self._events) > EVENTS_HELD and self._transport:
+            self._transport.pause_reading()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the connection and end what it had open."""
+        self._forget()
+        if self._worker:
+            self._worker.cancel()
+        if self.handler:
+            self._ending = asyncio.create_task(self.handler.close())
+
+    def pause_writing(self) -> None:
+        """The client reads slowly: stop producing."""
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        """The client caught up."""
+        self._writable.set()
+
+    async def end(self, reason: str) -> None:
+        """Close the sessions and the socket."""
+        log.info("connection of %s ends: %s", self.address, reason)
+        self._hang_up(reason)
+        if self.handler:
+            await self.handler.close()
+
+    async def _serve(self) -> None:
+        try:
+            while self._events:
+                await self._serve_one(self._events.popleft())
+                if len(self._events) < EVENTS_HELD and self._transport:
+                    self._transport.resume_reading()
+        except Exception:
+            log.exception("a connection failed inside the gateway")
+            self._hang_up("the gateway failed")
+        finally:
+            self._worker = None
+
+    async def _serve_one(self, event: Event) -> None:
+        if isinstance(event, LoginRequested):
+            await self._log_in(event.credentials)
+        elif isinstance(event, CallRefused):
+            self._write([event.answer])
+        elif self.handler:
+            await self._call(event, self.handler)
+
+    async def _call(self, call: CallReceived, handler: Handler) -> None:
+        reply = await handler.handle(call.request)
+        await self._writable.wait()
+        try:
+            buffers = self._connection.reply(call, reply)
+        except Exception:
+            log.exception("a reply to %s could not be encoded", call.name)
+            buffers = self._connection.fault(call, "the gateway failed")
+        self._write(buffers)
+
+    async def _log_in(self, credentials: sasl.Credentials) -> None:
+        refusal = await self._judge(credentials)
+        if self._connection.state == "CLOSED":
+            return
+        if refusal is not None:
+            LOGINS.labels("refused").inc()
+            self._write([self._connection.refuse_login(refusal)])
+            self._close()
+            return
+        LOGINS.labels("accepted").inc()
+        if self._login_timer:
+            self._login_timer.cancel()
+        user = credentials.username
+        self._server.per_user[user] += 1
+        self.handler = Handler(self._server.services, user, self.address)
+        self._write([self._connection.accept_login()])
+        self._events.extend(self._connection.receive(b""))
+
+    async def _judge(self, credentials: sasl.Credentials) -> str | None:
+        """Return why the login is refused, None when it is not."""
+        server = self._server
+        limits = server.services.limits
+        user = credentials.username
+        if credentials.authzid and credentials.authzid != user:
+            return "acting as another user is not allowed"
+        if server.per_user[user] >= limits.connections_per_user:
+            return "too many connections of this user"
+        if server.logins_waiting >= limits.logins_waiting:
+            return "too many logins at the moment, try again later"
+        server.logins_waiting += 1
+        try:
+            await server.services.store.authenticate(
+                user, credentials.password, address=self.address
+            )
+        except AccessDenied as error:
+            return str(error)
+        except DatabaseAway as error:
+            return f"{error} (08S01)"
+        finally:
+            server.logins_waiting -= 1
+        return None
+
+    def _write(self, buffers: Iterable[bytes | bytearray]) -> None:
+        if self._transport and not self._transport.is_closing():
+            self._transport.writelines(buffers)
+
+    def _too_slow(self) -> None:
+        self._hang_up("the login took too long")
+
+    def _hang_up(self, reason: str) -> None:
+        self._write([self._connection.farewell(reason)])
+        self._close()
+
+    def _close(self) -> None:
+        if self._transport:
+            self._transport.close()
+
+    def _forget(self) -> None:
+        if not self._is_counted:
+            return
+        self._is_counted = False
+        CONNECTIONS.dec()
+        if self._login_timer:
+            self._login_timer.cancel()
+        server = self._server
+        server.connections.discard(self)
+        _drop(server.per_address, self.address)
+        if self.handler:
+            _drop(server.per_user, self.handler.user)
+
+
+def _drop(counts: Counter[str], key: str) -> None:
+    counts[key] -= 1
+    if counts[key] <= 0:
+        del counts[key]
+
+
+def _keep_alive(transport: asyncio.BaseTransport) -> None:
+    raw = transport.get_extra_info("socket")
+    if raw is None:
+        return
+    for level, option, value in _KEEPALIVE:
+        with contextlib.suppress(OSError):
+            raw.setsockopt(level, option, value)

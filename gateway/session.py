@@ -1,0 +1,236 @@
+"""One user's session: its settings, its database, its operations.
+
+Nothing is asked of an engine before the first statement. Must not know sockets.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+
+from catalog.like import escaped
+from core.errors import AccessDenied, InvalidRequest, SluiceError
+from gateway.engine_side import DEFAULT_DATABASE, EngineSide
+from gateway.engines.port import (
+    EngineRefused,
+    EngineSession,
+    EngineUnavailable,
+    OperationState,
+)
+from gateway.faults import DENIED, ENGINE_AWAY, GENERAL, NO_SUCH_SCHEMA, Fault, clean
+from gateway.hs2.values import Handle, OperationType
+from gateway.metrics import STATEMENT_SECONDS, STATEMENTS
+from gateway.operation import Operation, new_handle
+from gateway.services import Services
+from gateway.settable import SessionSettings, require_settable
+from gateway.statement import Kind, StatementRule, rule_of
+from gateway.store import AuditRecord, DatabaseAway
+
+log = logging.getLogger(__name__)
+
+_LAKE_CATALOGS = {"", "lake", "spark_catalog"}
+
+
+class Session:
+    """A session of `user`, reachable only through the connection that opened it."""
+
+    def __init__(
+        self,
+        services: Services,
+        user: str,
+        *,
+        protocol: int,
+        address: str = "",
+        settings: SessionSettings | None = None,
+    ) -> None:
+        self.handle: Handle = new_handle()
+        self.user = user
+        self.protocol = protocol
+        self.operations: dict[bytes, Operation] = {}
+        self.touched = time.monotonic()
+        self.database = DEFAULT_DATABASE
+        self._address = address
+        self._services = services
+        self._side = EngineSide(services, user, (settings or SessionSettings()).engine)
+        self._timers: set[asyncio.Task[None]] = set()
+
+    @property
+    def engine(self) -> EngineSession:
+        """The engine session that holds the results; EngineUnavailable when lost."""
+        return self._side.current
+
+    def warm(self) -> None:
+        """Open the engine's session ahead of the first statement."""
+        self._side.warm()
+
+    async def use(self, database: str) -> None:
+        """Make `database` current; InvalidRequest when the user cannot see it."""
+        if database.lower() != DEFAULT_DATABASE:
+            pattern = escaped(database)
+            names = await self._services.store.databases(self.user, pattern, limit=1)
+            if names != [database.lower()]:
+                raise InvalidRequest(
+                    f"[SCHEMA_NOT_FOUND] The schema `{database}` cannot be found. "
+                    "Verify the spelling and correctness of the schema and catalog.",
+                    code="schema_not_found",
+                )
+        self.database = database.lower()
+
+    def start(self, statement: str, *, timeout_seconds: float = 0) -> Operation:
+        """Begin a statement and return its operation."""
+        limits = self._services.limits
+        if len(self.operations) >= limits.operations_per_session:
+            raise InvalidRequest(
+                f"this session has {len(self.operations)} open operations",
+                code="too_many_operations",
+                hint="close statements that are done with",
+            )
+        if len(statement) > limits.max_statement:
+            raise InvalidRequest(
+                f"the statement has {len(statement)} characters; "
+                f"at most {limits.max_statement} are accepted",
+                code="statement_too_long",
+            )
+        rule = rule_of(statement)
+        operation = Operation(
+            OperationType.EXECUTE_STATEMENT, statement, rule.has_result_set
+        )
+        self.add(operation)
+        operation.runner = asyncio.create_task(self._run(operation, rule))
+        if timeout_seconds > 0:
+            timer = asyncio.create_task(self._time_out(operation, timeout_seconds))
+            self._timers.add(timer)
+            timer.add_done_callback(self._timers.discard)
+        return operation
+
+    def add(self, operation: Operation) -> None:
+        """Make an operation reachable by its handle."""
+        self.touched = time.monotonic()
+        self.operations[operation.handle.guid] = operation
+
+    def find(self, handle: Handle) -> Operation | None:
+        """Return the session's operation of that handle and secret."""
+        found = self.operations.get(handle.guid)
+        return found if found and found.handle == handle else None
+
+    async def cancel(self, operation: Operation, event: str = "cancel") -> None:
+        """Stop an operation; the engine's job is stopped too. Idempotent."""
+        if not operation.stop(event):
+            return
+        if operation.is_cancellable_task and operation.runner:
+            operation.runner.cancel()
+        elif operation.engine:
+            await self._side.cancel(operation.engine)
+
+    async def free(self, operation: Operation) -> None:
+        """Cancel if need be, free the engine's result, forget the operation."""
+        if self.operations.pop(operation.handle.guid, None) is None:
+            return
+        await self.cancel(operation)
+        if operation.kind is OperationType.EXECUTE_STATEMENT and operation.rows:
+            self._note("statement.fetch", operation, {"rows": operation.rows})
+        operation.advance("close")
+        if operation.engine:
+            self._side.free(operation.engine)
+
+    async def close(self) -> None:
+        """End everything of the session. Idempotent, never raises."""
+        for timer in self._timers:
+            timer.cancel()
+        for operation in list(self.operations.values()):
+            await self.free(operation)
+        await self._side.close()
+
+    async def _time_out(self, operation: Operation, seconds: float) -> None:
+        await operation.wait(seconds)
+        await self.cancel(operation, "time_out")
+
+    async def _run(self, operation: Operation, rule: StatementRule) -> None:
+        try:
+            await self._attempt(operation, rule)
+        except asyncio.CancelledError:
+            operation.stop("cancel")
+        except SluiceError as error:
+            operation.fail(self._fault(error))
+        except Exception:
+            log.exception("operation %s failed inside the gateway", operation.id)
+            operation.fail(Fault("the gateway failed; see its log"))
+        finally:
+            self._account(operation)
+
+    async def _attempt(self, operation: Operation, rule: StatementRule) -> None:
+        if rule.kind is Kind.SET:
+            require_settable(rule.target)
+        if rule.kind is Kind.USE and rule.catalog.lower() in _LAKE_CATALOGS:
+            await self._side.require_active()
+            await self.use(rule.target)
+            operation.finish()
+            return
+        operation.is_cancellable_task = True
+        operation.advance("queue")
+        if self._services.slots.locked():
+            operation.say(f"waiting behind {self._services.waiting} statements")
+        async with self._services.slot():
+            link = await self._side.link_for(operation)
+            operation.is_cancellable_task = False
+            engine = await self._side.session(link, self.database)
+            if operation.is_alive:
+                await self._side.run(engine, operation)
+        if rule.kind is Kind.SET and operation.state is OperationState.FINISHED:
+            self._side.remember(rule.target, operation.statement)
+
+    def _fault(self, error: SluiceError) -> Fault:
+        if isinstance(error, EngineRefused):
+            return clean(
+                error.message,
+                sql_state=error.sql_state,
+                error_code=error.error_code,
+                lake=self._services.lake_root,
+            )
+        return Fault(str(error), sql_state_of(error))
+
+    def _account(self, operation: Operation) -> None:
+        seconds = (operation.completed or time.time()) - operation.started
+        STATEMENTS.labels(operation.state).inc()
+        STATEMENT_SECONDS.observe(seconds)
+        fault = operation.fault
+        facts: dict[str, object] = {
+            "statement": operation.statement[:4000],
+            "state": operation.state,
+            "seconds": round(seconds, 3),
+        }
+        if fault:
+            facts |= {"error": fault.message[:500], "sql_state": fault.sql_state}
+        is_allowed = fault is None or fault.sql_state != DENIED
+        self._note("statement.run", operation, facts, is_allowed=is_allowed)
+
+    def _note(
+        self,
+        action: str,
+        operation: Operation,
+        facts: dict[str, object],
+        *,
+        is_allowed: bool = True,
+    ) -> None:
+        self._services.store.note(
+            AuditRecord(
+                actor=self.user,
+                action=action,
+                on=operation.id,
+                is_allowed=is_allowed,
+                address=self._address,
+                facts=facts,
+            )
+        )
+
+
+def sql_state_of(error: SluiceError) -> str:
+    """Return the SQLSTATE of one of the gateway's own errors."""
+    if isinstance(error, EngineUnavailable | DatabaseAway):
+        return ENGINE_AWAY
+    if isinstance(error, AccessDenied):
+        return DENIED
+    if error.code == "schema_not_found":
+        return NO_SUCH_SCHEMA
+    return GENERAL
