@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
+from importlib import import_module
 
 from django.urls import URLPattern, URLResolver, include, path
 
@@ -14,9 +14,11 @@ PARTS = [(API, "ingest.api.urls"), (API, "gateway.api.urls"), ("", "frontend.url
 
 
 def _has(module: str) -> bool:
-    return find_spec(module.rpartition(".")[0]) is not None and (
-        find_spec(module) is not None
-    )
+    try:
+        import_module(module)
+    except ImportError:
+        return False
+    return True
 
 
 urlpatterns: list[URLPattern | URLResolver] = [

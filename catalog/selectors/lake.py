@@ -64,7 +64,7 @@ SLUICE_COLUMNS = (
 
 
 @CharField.register_lookup
-class Like(Lookup[bool]):
+class Like(Lookup):
     """`field__like=pattern`: SQL's LIKE with its wildcards, pattern bound."""
 
     lookup_name = "like"
