@@ -26,6 +26,8 @@ _KEPT = ("PATH", "JAVA_HOME", "HOME", "USER", "TMPDIR", "LANG", "HADOOP_USER_NAM
 
 class Command(BaseCommand):
     help = "Run the driver host: it owns the warm Spark driver and hands jobs to it."
+    # routes and pages are no business of this process
+    requires_system_checks: list[str] = []
 
     def handle(self, *args: Any, **options: Any) -> None:
         home = Path(settings.SLUICE_HOME)
