@@ -85,6 +85,16 @@ _KNOWN = (
         "switch TLS on at the server, or set tls to 'off' on a network you trust",
     ),
     _Known(
+        "not_postgresql",
+        TerminalError,
+        (),
+        r"invalid response to SSL negotiation|unexpected response from server"
+        r"|WRONG_VERSION_NUMBER"
+        r"|expected authentication request|received invalid",
+        "{host}:{port} does not speak PostgreSQL's protocol",
+        "check the port: another kind of server answers there",
+    ),
+    _Known(
         "tls_certificate",
         TerminalError,
         (),
@@ -133,15 +143,6 @@ _KNOWN = (
         r"No route to host|Network is unreachable|Host is down",
         "{host}:{port} cannot be reached from here",
         "check the address, routes and firewalls between here and there",
-    ),
-    _Known(
-        "not_postgresql",
-        TerminalError,
-        (),
-        r"invalid response to SSL negotiation|unexpected response from server"
-        r"|expected authentication request|received invalid",
-        "{host}:{port} does not speak PostgreSQL's protocol",
-        "check the port: another kind of server answers there",
     ),
     _Known(
         "connection_lost",

@@ -1,0 +1,48 @@
+"""A source database with a plain reader, and a doorbell that only writes down."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    # Models load only once pytest-django has set Django up.
+    from tests.integration.discovery.support import Source
+
+
+@pytest.fixture(scope="session")
+def reader_role(source_pg) -> str:
+    from tests.integration.discovery.support import PASSWORD, READER
+
+    source_pg.create_user(READER, PASSWORD)
+    return READER
+
+
+@pytest.fixture
+def source(source_pg, reader_role) -> Iterator[Source]:
+    from tests.integration.discovery.support import Source
+
+    name = f"src_{uuid.uuid4().hex[:10]}"
+    source_pg.create_database(name)
+    yield Source(source_pg, name)
+    source_pg.drop_database(name)
+
+
+@pytest.fixture(autouse=True)
+def rung(monkeypatch) -> list[uuid.UUID]:
+    """Ids of the jobs that were rung for."""
+    from catalog import dispatch
+    from catalog.discovery import services
+
+    calls: list[uuid.UUID] = []
+
+    def ring(job_id: uuid.UUID) -> bool:
+        calls.append(job_id)
+        return True
+
+    monkeypatch.setattr(dispatch, "ring", ring)
+    monkeypatch.setattr(services, "_rung", {})
+    return calls

@@ -1,0 +1,83 @@
+"""A source database that a datasource points to, and jobs driven by hand."""
+
+from __future__ import annotations
+
+import dataclasses
+import uuid
+from dataclasses import dataclass, field
+from typing import Any
+
+import psycopg
+
+from catalog.discovery import services
+from catalog.discovery.access import SourceAccess, access_for
+from catalog.models import Datasource
+from catalog.secrets import encrypt
+from core.models import Job
+
+READER, PASSWORD = "sluice_reader", "reader's p@ss;word"
+
+
+@dataclass
+class Source:
+    """One database of the source server and the datasource that points to it."""
+
+    server: Any
+    name: str
+    row: Datasource | None = None
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    def run(self, *statements: str) -> None:
+        with self.server.connect(self.name) as link:
+            for statement in statements:
+                link.execute(statement)
+
+    def grant_all(self, *schemas: str) -> None:
+        for schema in schemas or ("public",):
+            quoted = '"' + schema.replace('"', '""') + '"'
+            self.run(
+                f"GRANT USAGE ON SCHEMA {quoted} TO {READER}",
+                f"GRANT SELECT ON ALL TABLES IN SCHEMA {quoted} TO {READER}",
+            )
+
+    def link(self) -> psycopg.Connection:
+        return self.server.connect(self.name)
+
+    @property
+    def datasource(self) -> Datasource:
+        if self.row is None:
+            self.row = Datasource.objects.create(
+                name=f"s{uuid.uuid4().hex[:8]}",
+                kind="postgresql",
+                host=self.server.host,
+                port=self.server.port,
+                database=self.name,
+                username=READER,
+                secret=encrypt(PASSWORD),
+            )
+        return self.row
+
+    def access(self, **changes: Any) -> SourceAccess:
+        return dataclasses.replace(access_for(self.datasource), **changes)
+
+    def set(self, **changes: Any) -> Datasource:
+        for name, value in changes.items():
+            setattr(self.datasource, name, value)
+        self.datasource.save()
+        return self.datasource
+
+
+def finish(job: Job, *, most: int = 500) -> Job:
+    """Advance until the job is finished; the row as it is then."""
+    for _ in range(most):
+        services.advance_discovery(job.pk)
+        job.refresh_from_db()
+        if job.is_finished:
+            return job
+        if job.not_before:
+            Job.objects.filter(pk=job.pk).update(not_before=None)
+    raise AssertionError(f"still {job} after {most} pieces: {job.reason}")
+
+
+def discover(datasource: Datasource, **options: Any) -> Job:
+    return finish(services.start_discovery(datasource, by="ann", **options))
