@@ -209,6 +209,7 @@ INSTALLED_APPS = [
 ]
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
+    "frontend.middleware.PageHeadersMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "catalog.api.middleware.RequestContextMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",

@@ -1,0 +1,49 @@
+"""How to connect to what a page shows: JDBC URL, PyHive, beeline. Text only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.conf import settings
+from django.http import HttpRequest
+
+from catalog.models import Table
+
+
+@dataclass(frozen=True, slots=True)
+class Snippet:
+    """`key` names it within the page, `text` is what gets copied."""
+
+    key: str
+    title: str
+    text: str
+
+
+def snippets_for(request: HttpRequest, table: Table) -> list[Snippet]:
+    """Ready-to-paste connections for a lake table; none for a source table."""
+    if table.kind != Table.LAKE:
+        return []
+    host = request.get_host().rsplit(":", 1)[0]
+    port, user = settings.SLUICE_GATEWAY_PORT, request.user.get_username()
+    database = table.database.name
+    statement = f"SELECT * FROM {database}.{table.name} LIMIT 10"
+    url = f"jdbc:hive2://{host}:{port}/{database}"
+    return [
+        Snippet("sql", "SQL", statement),
+        Snippet("jdbc", "JDBC", url),
+        Snippet("beeline", "beeline", f'beeline -u "{url}" -n {user} -e "{statement}"'),
+        Snippet("pyhive", "PyHive", _pyhive(host, port, user, database, statement)),
+    ]
+
+
+def _pyhive(host: str, port: int, *, user: str, database: str, statement: str) -> str:
+    return (
+        "from pyhive import hive\n\n"
+        "connection = hive.connect(\n"
+        f'    host="{host}", port={port}, database="{database}",\n'
+        f'    username="{user}", password="<password or slt_ token>", auth="CUSTOM",\n'
+        ")\n"
+        "cursor = connection.cursor()\n"
+        f'cursor.execute("{statement}")\n'
+        "print(cursor.fetchall())\n"
+    )

@@ -1,0 +1,100 @@
+"""Forms of users, grants and tokens. Rules are the services'; these shape input."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.contrib.auth.models import User
+
+from catalog.access.policy import Privilege
+
+PASSWORD = forms.PasswordInput(
+    render_value=False, attrs={"autocomplete": "new-password"}
+)
+MEANINGS = {
+    Privilege.DISCOVER: "discover: see that it exists",
+    Privilege.SELECT: "select: read rows",
+    Privilege.OPERATE: "operate: test, sync, pause, cancel",
+    Privilege.MANAGE: "manage: carry, approve, remove",
+}
+
+
+class _Form(forms.Form):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, label_suffix="", **kwargs)
+
+
+class NewUserForm(_Form):
+    name = forms.CharField(max_length=150, label="User name")
+    password = forms.CharField(max_length=1000, strip=False, widget=PASSWORD)
+    groups = forms.CharField(
+        required=False,
+        help_text="Separated by commas. A group exists by being named.",
+    )
+    is_admin = forms.BooleanField(required=False, label="Administrator")
+
+    def values(self) -> dict[str, Any]:
+        return {**self.cleaned_data, "groups": _names(self.cleaned_data["groups"])}
+
+
+class UserForm(_Form):
+    password = forms.CharField(
+        max_length=1000,
+        required=False,
+        strip=False,
+        widget=PASSWORD,
+        label="New password",
+        help_text="Empty: it stays as it is.",
+    )
+    groups = forms.CharField(required=False, help_text="Separated by commas.")
+    is_admin = forms.BooleanField(required=False, label="Administrator")
+    is_active = forms.BooleanField(required=False, label="May log in")
+
+    @staticmethod
+    def initial_of(user: User) -> dict[str, Any]:
+        return {
+            "groups": ", ".join(sorted(g.name for g in user.groups.all())),
+            "is_admin": user.is_superuser,
+            "is_active": user.is_active,
+        }
+
+    def values(self) -> dict[str, Any]:
+        data = self.cleaned_data
+        return {
+            "password": data["password"] or None,
+            "groups": tuple(_names(data["groups"])),
+            "is_admin": data["is_admin"],
+            "is_active": data["is_active"],
+        }
+
+
+class GrantForm(_Form):
+    principal = forms.CharField(
+        max_length=160,
+        label="To",
+        widget=forms.TextInput(attrs={"list": "principals"}),
+        help_text="user:ann or group:bi",
+    )
+    privilege = forms.ChoiceField(choices=[(p.value, m) for p, m in MEANINGS.items()])
+    on = forms.CharField(
+        max_length=600,
+        label="On",
+        help_text="lake, lake.shop, lake.shop.orders, or a source",
+    )
+
+
+class TokenForm(_Form):
+    name = forms.CharField(max_length=100, help_text="What it is for.")
+    expires_in_days = forms.IntegerField(
+        required=False,
+        min_value=1,
+        max_value=3650,
+        initial=90,
+        label="Valid for … days",
+        help_text="Empty: it does not expire.",
+    )
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]

@@ -1,0 +1,135 @@
+"""The form of a source, typed per kind. Secrets go in and never come out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.forms import BoundField
+
+from catalog.kinds import Kind, Option
+from catalog.models import Datasource
+
+MAIN = ("name", "host", "port", "database", "username", "password", "tls")
+OPTION = "option_"
+TLS = [
+    ("off", "off"),
+    ("require", "require: encrypted, whoever answers"),
+    ("verify", "verify: encrypted, certificate checked"),
+]
+
+
+class SourceForm(forms.Form):
+    """Fields of every kind; the options of the chosen one are added per instance."""
+
+    required_css_class = "is-required"
+    name = forms.CharField(
+        max_length=63,
+        help_text="The first part of its tables' names. Lower-case letters, digits and _; it stays.",
+    )
+    host = forms.CharField(
+        max_length=253, help_text="A host name or address, without a scheme."
+    )
+    port = forms.IntegerField(min_value=1, max_value=65535)
+    database = forms.CharField(
+        max_length=200, help_text="One PostgreSQL database; all its schemas."
+    )
+    username = forms.CharField(max_length=200, label="User")
+    password = forms.CharField(
+        max_length=1000,
+        required=False,
+        strip=False,
+        widget=forms.PasswordInput(
+            render_value=False, attrs={"autocomplete": "new-password"}
+        ),
+    )
+    tls = forms.ChoiceField(choices=TLS, label="TLS")
+
+    def __init__(
+        self, *args: Any, kind: Kind, stored: Datasource | None = None, **kwargs: Any
+    ) -> None:
+        super().__init__(*args, label_suffix="", **kwargs)
+        self.kind = kind
+        for option in kind.options:
+            self.fields[OPTION + option.name] = _field_of(option)
+        if stored is not None:
+            del self.fields["name"]
+            self.fields[
+                "password"
+            ].help_text = "Stored. Leave it empty to keep it; it is never shown."
+        else:
+            self.fields["password"].help_text = "Stored encrypted; never shown again."
+
+    @property
+    def main_fields(self) -> list[BoundField]:
+        return [self[name] for name in MAIN if name in self.fields]
+
+    @property
+    def option_fields(self) -> list[BoundField]:
+        return [self[name] for name in self.fields if name.startswith(OPTION)]
+
+    @property
+    def has_option_errors(self) -> bool:
+        return any(name.startswith(OPTION) for name in self.errors)
+
+    def options(self) -> dict[str, Any]:
+        """The typed options, as `catalog.kinds` checks them."""
+        return {
+            option.name: _value_of(option, self.cleaned_data[OPTION + option.name])
+            for option in self.kind.options
+        }
+
+    def point_at(self, errors: object) -> bool:
+        """Show a service's pointers at their fields; False when there are none."""
+        found = False
+        for error in errors if isinstance(errors, list) else []:
+            name = str(error.get("pointer", "")).removeprefix("/")
+            name = name.replace("options/", OPTION)
+            if name in self.fields:
+                self.add_error(name, str(error.get("detail", "")))
+                found = True
+        return found
+
+
+def initial_of(kind: Kind, stored: Datasource | None) -> dict[str, Any]:
+    """Values to show; the secret is not among them."""
+    options = stored.options if stored else {}
+    values: dict[str, Any] = {
+        OPTION + option.name: _text_of(options.get(option.name, option.default))
+        for option in kind.options
+    }
+    if stored is None:
+        return values | {"port": kind.default_port, "tls": "off"}
+    names = ("host", "port", "database", "username", "tls")
+    return values | {name: getattr(stored, name) for name in names}
+
+
+def _field_of(option: Option) -> forms.Field:
+    label = option.name.replace("_", " ").capitalize()
+    if option.type == "integer":
+        return forms.IntegerField(
+            min_value=option.minimum,
+            max_value=option.maximum,
+            label=label,
+            help_text=option.meaning,
+        )
+    if option.type == "boolean":
+        return forms.BooleanField(required=False, label=label, help_text=option.meaning)
+    if option.type == "strings":
+        return forms.CharField(
+            required=False,
+            label=label,
+            help_text=f"{option.meaning}; one a line",
+            widget=forms.Textarea(attrs={"rows": 2}),
+        )
+    return forms.CharField(required=False, label=label, help_text=option.meaning)
+
+
+def _value_of(option: Option, value: Any) -> Any:
+    if option.type == "strings":
+        return [line.strip() for line in str(value).splitlines() if line.strip()]
+    return value
+
+
+def _text_of(value: Any) -> Any:
+    return "\n".join(value) if isinstance(value, list) else value

@@ -1,0 +1,181 @@
+"""What all pages share: who asks, errors as pages, slices of long lists.
+
+Knows HTTP and templates. Holds no business rule: services and selectors decide,
+and their errors carry the words that are shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec
+from urllib.parse import quote
+
+from django.conf import settings
+from django.contrib import messages
+from django.contrib.auth.models import User
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import redirect, render
+from django.utils.http import url_has_allowed_host_and_scheme
+from django_htmx.middleware import HtmxDetails
+
+from catalog.access.policy import Principal
+from catalog.access.principals import principal_of
+from core.context import name_actor
+from core.errors import (
+    AccessDenied,
+    InvalidRequest,
+    NotFound,
+    SluiceError,
+    TransientError,
+)
+
+P = ParamSpec("P")
+PAGE_SIZE = 50
+
+
+class PageRequest(HttpRequest):
+    """A request of a logged-in user."""
+
+    user: User
+    principal: Principal
+    htmx: HtmxDetails
+
+
+View = Callable[Concatenate[PageRequest, P], HttpResponse]
+
+
+def page(view: View[P]) -> Callable[Concatenate[HttpRequest, P], HttpResponse]:
+    """A view for logged-in users whose SluiceErrors become pages."""
+
+    @wraps(view)
+    def wrapped(
+        request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs
+    ) -> HttpResponse:
+        if not request.user.is_authenticated:
+            return _to_login(request)
+        request.principal = principal_of(request.user)  # type: ignore[attr-defined]
+        name_actor(request.user.get_username())
+        try:
+            return view(request, *args, **kwargs)  # type: ignore[arg-type]
+        except SluiceError as error:
+            return error_page(request, error)
+
+    return wrapped
+
+
+def admin_page(view: View[P]) -> Callable[Concatenate[HttpRequest, P], HttpResponse]:
+    """A page that for everybody but administrators does not exist."""
+
+    @wraps(view)
+    def guarded(
+        request: PageRequest, /, *args: P.args, **kwargs: P.kwargs
+    ) -> HttpResponse:
+        if not request.principal.is_admin:
+            raise NotFound("there is no such page")
+        return view(request, *args, **kwargs)
+
+    return page(guarded)
+
+
+def error_page(request: HttpRequest, error: SluiceError) -> HttpResponse:
+    """The error as a whole page, or as a card where htmx asked for a part."""
+    is_part = request.headers.get("HX-Request") == "true"
+    template = "parts/error.html" if is_part else "error.html"
+    return render(
+        request,
+        f"frontend/{template}",
+        {"error": error, "title": _title_of(error)},
+        status=200 if is_part else _status_of(error),
+    )
+
+
+def attempt(
+    request: PageRequest, done: str, action: Callable[[], object]
+) -> SluiceError | None:
+    """Run an action; say `done`, or what failed, on the next page."""
+    try:
+        action()
+    except SluiceError as error:
+        messages.error(request, str(error), extra_tags="bad")
+        return error
+    messages.success(request, done, extra_tags="ok")
+    return None
+
+
+def back(request: HttpRequest, view: str, *args: object) -> HttpResponse:
+    """Back to where the user came from (`next`, within this site), else to `view`."""
+    wanted = request.POST.get("next", "")
+    if url_has_allowed_host_and_scheme(wanted, allowed_hosts={request.get_host()}):
+        return HttpResponseRedirect(wanted)
+    return redirect(f"frontend:{view}", *args)
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """One page of a list whose length nobody counted. Numbers start at 1."""
+
+    items: Sequence[Any]
+    number: int
+    has_next: bool
+    size: int = PAGE_SIZE
+
+    @property
+    def first(self) -> int:
+        return (self.number - 1) * self.size + 1
+
+    @property
+    def last(self) -> int:
+        return self.first + len(self.items) - 1
+
+
+def page_number(request: HttpRequest) -> int:
+    text = request.GET.get("page", "1")
+    return max(1, int(text)) if text.isascii() and text.isdigit() else 1
+
+
+def cut(
+    request: HttpRequest,
+    rows: QuerySet[Any] | Sequence[Any],
+    *,
+    size: int = PAGE_SIZE,
+) -> Slice:
+    """The page the request asks for; reads one row more than it shows."""
+    number = min(page_number(request), 100_000)
+    start = (number - 1) * size
+    found = list(rows[start : start + size + 1])
+    return Slice(found[:size], number, has_next=len(found) > size, size=size)
+
+
+def _to_login(request: HttpRequest) -> HttpResponse:
+    if request.headers.get("HX-Request") == "true":
+        return HttpResponse(status=401)
+    return HttpResponseRedirect(
+        f"{settings.LOGIN_URL}?next={quote(request.get_full_path())}"
+    )
+
+
+def _status_of(error: SluiceError) -> int:
+    match error:
+        case NotFound():
+            return 404
+        case AccessDenied():
+            return 403
+        case InvalidRequest():
+            return 400
+        case TransientError():
+            return 503
+    return 409
+
+
+def _title_of(error: SluiceError) -> str:
+    match error:
+        case NotFound():
+            return "Not here"
+        case AccessDenied():
+            return "Not allowed"
+        case TransientError():
+            return "Not reachable just now"
+    return "That did not work"

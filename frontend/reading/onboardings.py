@@ -1,0 +1,196 @@
+"""Onboardings: what was asked, planned and done, table by table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import BigIntegerField, Count, Q, QuerySet, Sum
+from django.db.models.fields.json import KT
+from django.db.models.functions import Cast
+
+from catalog.access.policy import Principal
+from catalog.selectors import datasources_for
+from core.errors import NotFound
+from core.jobs import ACTIVE, WAITING
+from core.models import Job
+from frontend.reading.jobs import jobs_for
+from ingest import facts as reading
+from ingest.models import Onboarding, TableOnboarding
+from ingest.states import APPROVED, MOVING, PROPOSED
+
+TITLES = {
+    "record_key": "Record key",
+    "cursor": "Cursor",
+    "partition_by": "Partitioning",
+    "buckets": "Buckets",
+    "name": "Lake name",
+    "staging": "Staging space",
+}
+
+
+def onboardings_for(principal: Principal) -> QuerySet[Onboarding]:
+    """Onboardings of sources that the principal may see."""
+    visible = datasources_for(principal).order_by().values("pk")
+    return Onboarding.objects.filter(datasource__in=visible).select_related(
+        "datasource"
+    )
+
+
+def onboarding_for(principal: Principal, pk: object) -> Onboarding:
+    row = onboardings_for(principal).filter(pk=pk).first()
+    if row is None:
+        raise NotFound(f"there is no onboarding {pk}", code="onboarding_not_found")
+    return row
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far an onboarding is. Bytes are sums over the tables still PROPOSED."""
+
+    tables: int
+    states: list[tuple[str, int]]
+    approvable: int
+    blocked: int
+    rows: int
+    staging_bytes: int
+    free_bytes: int | None
+    jobs: list[Job]
+
+    @property
+    def is_open(self) -> bool:
+        return bool(self.approvable or self.blocked)
+
+    @property
+    def is_short(self) -> bool:
+        return self.free_bytes is not None and self.staging_bytes > self.free_bytes
+
+    @property
+    def is_moving(self) -> bool:
+        names = {name for name, count in self.states if count}
+        return bool(names & {*MOVING, APPROVED} or self.jobs)
+
+
+def progress_of(principal: Principal, onboarding: Onboarding) -> Progress:
+    feeds = TableOnboarding.objects.filter(onboarding=onboarding)
+    states = list(
+        feeds.values_list("state").annotate(count=Count("pk")).order_by("state")
+    )
+    open_rows = feeds.filter(state=PROPOSED)
+    sums = open_rows.aggregate(
+        blocked=Count("pk", filter=_BLOCKED),
+        all=Count("pk"),
+        rows=Sum("source_table__estimated_rows"),
+        staging=Sum(_STAGING),
+    )
+    carried = feeds.filter(lake_table__isnull=False).values_list(
+        "lake_table_id", flat=True
+    )
+    jobs = (
+        jobs_for(principal)
+        .filter(state__in=[*WAITING, *ACTIVE], subject_id__in=map(str, carried))
+        .order_by("-started_at")
+    )
+    return Progress(
+        tables=sum(count for _, count in states),
+        states=states,
+        approvable=sums["all"] - sums["blocked"],
+        blocked=sums["blocked"],
+        rows=sums["rows"] or 0,
+        staging_bytes=sums["staging"] or 0,
+        free_bytes=reading.free_bytes() if sums["all"] else None,
+        jobs=list(jobs[:10]) if onboarding.approved_at else [],
+    )
+
+
+# The plan's JSON as ingest.planning.plan writes it.
+_BLOCKED = ~Q(plan__blocked="")
+_STAGING = Cast(KT("plan__steps__1__staging_bytes"), BigIntegerField())
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """One proposal in words."""
+
+    title: str
+    value: str
+    reason: str
+    is_chosen: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A table of an onboarding, ready to be shown."""
+
+    pk: int
+    source: str
+    target: str
+    state: str
+    status_reason: str
+    lake_table_id: int | None
+    rows: int
+    blocked: str
+    warnings: list[str]
+    proposals: list[Decided]
+    steps: list[Any]
+    columns: list[Any]
+    excluded: list[str]
+    can_choose: bool
+    is_open: bool
+
+
+def item_of(feed: TableOnboarding, *, is_open: bool = False) -> Item:
+    plan, lake = feed.plan, feed.lake_table
+    source = feed.source_table
+    steps = plan.get("steps", [])
+    create = next((s for s in steps if s["step"] == "CreateTable"), {})
+    target = (
+        f"{lake.database.name}.{lake.name}"
+        if lake
+        else f"{plan.get('database', '')}.{plan.get('name', '')}"
+    )
+    is_proposed = feed.state == PROPOSED
+    return Item(
+        pk=feed.pk,
+        source=f"{source.database.name}.{source.name}",
+        target=target,
+        state=feed.state,
+        status_reason=feed.status_reason,
+        lake_table_id=feed.lake_table_id,
+        rows=source.estimated_rows,
+        blocked=plan.get("blocked", "") if is_proposed else "",
+        warnings=plan.get("warnings", []),
+        proposals=[
+            Decided(TITLES.get(name, name), shown(one["value"]), one["reason"],
+                    one["is_chosen"])
+            for name, one in plan.get("proposals", {}).items()
+        ],
+        steps=steps,
+        columns=create.get("columns", []),
+        excluded=plan.get("excluded", []),
+        can_choose=is_proposed,
+        is_open=is_open,
+    )  # fmt: skip
+
+
+def feeds_of(
+    onboarding: Onboarding, *, only_blocked: bool
+) -> QuerySet[TableOnboarding]:
+    rows = TableOnboarding.objects.filter(onboarding=onboarding).select_related(
+        "source_table__database__datasource", "lake_table__database"
+    )
+    if only_blocked:
+        rows = rows.filter(_BLOCKED, state=PROPOSED)
+    return rows.order_by("pk")
+
+
+def shown(value: Any) -> str:
+    """A proposal's value as people read it."""
+    if value is None or value == []:
+        return "none"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value))
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key}: {shown(each)}" for key, each in value.items())
+    return {"row_hash": "hash of the whole row"}.get(str(value), str(value))

@@ -1,0 +1,87 @@
+"""The home page's numbers, in a fixed number of statements."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db.models import Count, Min, Q
+from django.urls import reverse
+
+from catalog.access.policy import Principal
+from catalog.models import Table
+from catalog.selectors import TableFilter, datasources_for, tables_for
+from core.jobs import ACTIVE, WAITING
+from core.models import Job
+from frontend.reading.jobs import jobs_for
+from frontend.reading.onboardings import onboardings_for
+from ingest.models import Onboarding
+from ingest.states import FAILED, LIVE, NEEDS_RESYNC, PROPOSED
+
+SHOWN = 8
+PROBLEMS = (FAILED, NEEDS_RESYNC)
+IN_USE = Q(onboarding__isnull=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    name: str
+    url: str
+    state: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """oldest  when the table that lags most was last caught up"""
+
+    sources: int
+    tables: int
+    live: int
+    oldest: datetime | None
+    oldest_name: str
+    jobs: list[Job]
+    has_more_jobs: bool
+    problems: list[Problem]
+    waiting: list[Onboarding]
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.sources or self.tables)
+
+
+def overview_for(principal: Principal) -> Overview:
+    lake = tables_for(principal, TableFilter(kind=Table.LAKE)).prefetch_related(None)
+    counts = lake.aggregate(
+        tables=Count("pk"),
+        live=Count("pk", filter=Q(status=LIVE)),
+        oldest=Min("caught_up_at", filter=Q(status=LIVE)),
+    )
+    worst = None
+    if counts["oldest"] is not None:
+        worst = lake.filter(status=LIVE).order_by("caught_up_at").first()
+    moving = jobs_for(principal).filter(state__in=[*WAITING, *ACTIVE])
+    jobs = list(moving.order_by("-started_at", "-created_at")[: SHOWN + 1])
+    waiting = onboardings_for(principal).filter(
+        approved_at=None, tables__state=PROPOSED
+    )
+    return Overview(
+        sources=datasources_for(principal).exclude(kind=Table.LAKE).count(),
+        tables=counts["tables"],
+        live=counts["live"],
+        oldest=counts["oldest"],
+        oldest_name=f"{worst.database.name}.{worst.name}" if worst else "",
+        jobs=jobs[:SHOWN],
+        has_more_jobs=len(jobs) > SHOWN,
+        problems=[_problem(t) for t in lake.filter(status__in=PROBLEMS)[:50]],
+        waiting=list(waiting.distinct()[:SHOWN]),
+    )
+
+
+def _problem(table: Table) -> Problem:
+    return Problem(
+        name=f"{table.database.name}.{table.name}",
+        url=reverse("frontend:table", args=[table.pk]),
+        state=table.status,
+        reason=table.status_reason,
+    )

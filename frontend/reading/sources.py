@@ -1,0 +1,76 @@
+"""Sources as pages show them: the steps of a test, what the user may do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from catalog.access.enforcement import decision_for
+from catalog.access.policy import Principal, Privilege, Securable
+from catalog.discovery.probe import STEPS
+from catalog.models import Datasource
+from core.models import Job
+
+
+@dataclass(frozen=True, slots=True)
+class StepLine:
+    """One step of a connection test. state: ok, failed, skipped, running, waiting."""
+
+    name: str
+    state: str
+    message: str = ""
+    hint: str = ""
+    raw: str = ""
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class May:
+    """What the principal may do with a source."""
+
+    operate: bool
+    manage: bool
+
+
+def rights_on(principal: Principal, securable: Securable) -> May:
+    def holds(privilege: Privilege) -> bool:
+        return decision_for(principal, privilege, securable).allowed
+
+    return May(operate=holds(Privilege.OPERATE), manage=holds(Privilege.MANAGE))
+
+
+def steps_of(job: Job) -> list[StepLine]:
+    """A test job's steps: those done, the one at work, those to come."""
+    done = (job.report or {}).get("steps", [])
+    return _lines(done, is_moving=not job.is_finished)
+
+
+def stored_steps(source: Datasource) -> list[StepLine]:
+    """The steps of the last finished test."""
+    result = source.test_result or {}
+    return _lines(result.get("steps", []), is_moving=False)
+
+
+def _lines(done: list[dict[str, Any]], *, is_moving: bool) -> list[StepLine]:
+    lines = [
+        StepLine(
+            name=step["name"].replace("_", " "),
+            state=step["status"],
+            message=step["message"],
+            hint=step["hint"],
+            raw=step["raw"],
+            seconds=step["seconds"],
+        )
+        for step in done
+    ]
+    if not is_moving:
+        return lines
+    names = [step_name(step) for step in STEPS]
+    for index, name in enumerate(names[len(lines) :]):
+        lines.append(StepLine(name, "running" if index == 0 else "waiting"))
+    return lines
+
+
+def step_name(step: Any) -> str:
+    name = step if isinstance(step, str) else step[0]
+    return str(name).replace("_", " ")

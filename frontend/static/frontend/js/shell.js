@@ -1,0 +1,120 @@
+// Theme toggle, keyboard shortcuts, copy buttons and quiet polling, for every page.
+const root = document.documentElement;
+
+function isDark() {
+  if (root.dataset.theme) return root.dataset.theme === "dark";
+  return matchMedia("(prefers-color-scheme: dark)").matches;
+}
+
+function toggleTheme() {
+  root.dataset.theme = isDark() ? "light" : "dark";
+  localStorage.setItem("sluice-theme", root.dataset.theme);
+  announce(`${root.dataset.theme} colours`);
+}
+
+function announce(text) {
+  const place = document.getElementById("announcer");
+  if (place) place.textContent = text;
+}
+
+async function copyFrom(button) {
+  const source = document.getElementById(button.dataset.copy);
+  if (!source) return;
+  const text = "value" in source ? source.value : source.textContent;
+  try {
+    await navigator.clipboard.writeText(text);
+    announce("Copied");
+    flash(button, "Copied");
+  } catch {
+    const range = document.createRange();
+    range.selectNodeContents(source);
+    getSelection().removeAllRanges();
+    getSelection().addRange(range);
+    flash(button, "Selected");
+  }
+}
+
+function flash(button, text) {
+  const label = button.querySelector("span") || button;
+  const before = label.textContent;
+  label.textContent = text;
+  setTimeout(() => (label.textContent = before), 1600);
+}
+
+document.addEventListener("click", (event) => {
+  const target = event.target.closest("[data-action], [data-copy]");
+  if (!target) return;
+  if (target.dataset.copy) copyFrom(target);
+  if (target.dataset.action === "theme") toggleTheme();
+  if (target.dataset.action === "keys") document.getElementById("keys")?.showModal();
+  if (target.dataset.action === "close") target.closest("dialog")?.close();
+});
+
+// ---------------------------------------------------------------- keyboard
+const GOES = { h: "home", s: "sources", t: "tables", j: "jobs", q: "sql" };
+let pressedG = 0;
+
+function isTyping(event) {
+  return event.target.matches?.("input, textarea, select, [contenteditable]");
+}
+
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event)) return;
+  if (event.key === "/") {
+    const field = document.querySelector("[data-search]");
+    if (!field) return;
+    event.preventDefault();
+    field.focus();
+    field.select();
+  } else if (event.key === "?") {
+    document.getElementById("keys")?.showModal();
+  } else if (event.key === "g") {
+    pressedG = Date.now();
+  } else if (GOES[event.key] && Date.now() - pressedG < 1200) {
+    document.querySelector(`[data-go="${GOES[event.key]}"]`)?.click();
+  }
+});
+
+// ---------------------------------------------------------------- forms
+// Filters apply as soon as a choice is made; without JS the button does it.
+document.addEventListener("change", (event) => {
+  if (event.target.matches("select[data-submit]")) event.target.form.requestSubmit();
+});
+
+document.addEventListener("submit", (event) => {
+  const form = event.target;
+  if (!form.matches("form[data-once]")) return;
+  if (form.dataset.sent) event.preventDefault();
+  form.dataset.sent = "1";
+});
+addEventListener("pageshow", () => {
+  document.querySelectorAll("form[data-sent]").forEach((f) => delete f.dataset.sent);
+});
+
+// Type-to-confirm: the button stays off until the name is there.
+document.addEventListener("input", (event) => {
+  const field = event.target.closest("[data-confirm]");
+  if (!field) return;
+  const button = document.getElementById(field.dataset.button);
+  if (button) button.disabled = field.value.trim() !== field.dataset.confirm;
+});
+
+// ---------------------------------------------------------------- polling
+// Nobody looks at a hidden tab, and an answer that lost its way is tried again.
+document.addEventListener("htmx:beforeRequest", (event) => {
+  const isPoll = event.detail.elt.hasAttribute("data-poll");
+  if (isPoll && document.hidden) event.preventDefault();
+});
+
+function setOffline(isOffline) {
+  const banner = document.getElementById("offline");
+  if (banner) banner.hidden = !isOffline;
+}
+document.addEventListener("htmx:sendError", () => setOffline(true));
+document.addEventListener("htmx:afterRequest", (event) => {
+  if (event.detail.successful) setOffline(false);
+});
+document.addEventListener("htmx:responseError", (event) => {
+  const status = event.detail.xhr.status;
+  if (status === 401 || status === 403) location.reload();
+});

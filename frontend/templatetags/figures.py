@@ -1,0 +1,150 @@
+"""Numbers, sizes and times as people read them. Pure formatting; UTC everywhere."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+from django import template
+from django.utils import timezone
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+register = template.Library()
+DASH = "\N{EN DASH}"
+
+
+@register.filter
+def figure(value: object) -> str:
+    """1234567 → 1,234,567; a missing number is a dash, never 0."""
+    if value is None or value == "":
+        return DASH
+    if isinstance(value, float):
+        return f"{value:,.1f}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+@register.filter
+def size(value: object) -> str:
+    """Bytes as 12.3 GB."""
+    if not isinstance(value, int | float):
+        return DASH
+    amount = float(value)
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if amount < 1000 or unit == "TB":
+            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1000
+    return DASH
+
+
+@register.filter
+def duration(seconds: object) -> str:
+    """Seconds as 0.4 s, 12 s, 3 min 5 s, 2 h 10 min, 4 d 3 h."""
+    if not isinstance(seconds, int | float):
+        return DASH
+    whole = int(seconds)
+    if seconds < 10:
+        return f"{max(seconds, 0):.1f} s"
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return _pair(whole, 60, "min", "s")
+    if whole < 86400:
+        return _pair(whole // 60, 60, "h", "min")
+    return _pair(whole // 3600, 24, "d", "h")
+
+
+def _pair(value: int, base: int, big: str, small: str) -> str:
+    rest = value % base
+    return f"{value // base} {big}" + (f" {rest} {small}" if rest else "")
+
+
+@register.filter
+def parsed(value: object) -> datetime | None:
+    """An instant from a datetime or ISO text; None when it is neither."""
+    if isinstance(value, datetime):
+        return value
+    if isinstance(value, str) and value:
+        try:
+            found = datetime.fromisoformat(value)
+        except ValueError:
+            return None
+        return found if found.tzinfo else found.replace(tzinfo=UTC)
+    return None
+
+
+@register.filter
+def ago(value: object) -> SafeString | str:
+    """A <time> that reads "3 min ago" and tells the exact instant on hover."""
+    at = parsed(value)
+    if at is None:
+        return DASH
+    seconds = (timezone.now() - at).total_seconds()
+    if abs(seconds) < 2:
+        text = "just now"
+    elif seconds < 0:
+        text = f"in {_rough(-seconds)}"
+    else:
+        text = f"{_rough(seconds)} ago"
+    return _time(at, text)
+
+
+def _rough(seconds: float) -> str:
+    whole = int(seconds)
+    for length, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if whole >= length:
+            return f"{whole // length} {unit}"
+    return f"{whole} s"
+
+
+@register.filter
+def clock(value: object) -> SafeString | str:
+    """A <time> as 14:03:22."""
+    at = parsed(value)
+    return DASH if at is None else _time(at, f"{at.astimezone(UTC):%H:%M:%S}")
+
+
+@register.filter
+def instant(value: object) -> SafeString | str:
+    """A <time> as 2026-08-22 14:03:22 UTC."""
+    at = parsed(value)
+    return (
+        DASH if at is None else _time(at, f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC")
+    )
+
+
+def _time(at: datetime, text: str) -> SafeString:
+    exact = at.astimezone(UTC)
+    return format_html(
+        '<time datetime="{}" title="{}">{}</time>',
+        exact.isoformat(),
+        f"{exact:%Y-%m-%d %H:%M:%S} UTC",
+        text,
+    )
+
+
+@register.filter
+def seconds_until(start: object, end: object) -> float | None:
+    """Seconds from `start` to `end` (or to now when it has not ended)."""
+    first, last = parsed(start), parsed(end)
+    if first is None:
+        return None
+    return ((last or timezone.now()) - first).total_seconds()
+
+
+@register.filter
+def percent(done: object, total: object) -> str:
+    if not isinstance(done, int) or not isinstance(total, int) or not total:
+        return ""
+    return f"{min(100, 100 * done // total)} %"
+
+
+@register.filter
+def pretty(value: object) -> str:
+    """JSON for people, names in their own letters."""
+    return json.dumps(value, indent=2, ensure_ascii=False, default=str)
+
+
+@register.filter
+def joined(values: object) -> str:
+    return ", ".join(map(str, values)) if isinstance(values, list | tuple) else ""

@@ -1,0 +1,57 @@
+"""Links of the shell and of paged lists; they keep the other query parameters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import template
+from django.urls import reverse
+
+register = template.Library()
+
+# Pages that belong under an entry of the side navigation without its prefix.
+ALSO = {"onboarding": "sources", "onboard": "sources", "source": "sources",
+        "table": "tables", "job": "jobs"}  # fmt: skip
+
+
+@register.inclusion_tag("frontend/parts/entry.html", takes_context=True)
+def entry(context: dict[str, Any], name: str, icon: str, word: str) -> dict[str, Any]:
+    """One line of the side navigation, marked when the page lies below it."""
+    match = context["request"].resolver_match
+    here = match.url_name if match else ""
+    section = (here or "").split("-")[0]
+    is_current = name in (section, ALSO.get(section))
+    return {
+        "url": reverse(f"frontend:{name}"),
+        "name": name,
+        "icon": icon,
+        "word": word,
+        "is_current": is_current,
+    }
+
+
+@register.simple_tag(takes_context=True)
+def query(context: dict[str, Any], **changes: object) -> str:
+    """This page's query string with some parameters changed; "" removes one."""
+    parameters = context["request"].GET.copy()
+    for name, value in changes.items():
+        parameters.pop(name, None)
+        if value not in ("", None):
+            parameters[name] = str(value)
+    encoded: str = parameters.urlencode()
+    return f"?{encoded}" if encoded else "?"
+
+
+@register.inclusion_tag("frontend/parts/pager.html", takes_context=True)
+def pager(
+    context: dict[str, Any], slice_: Any, of: str, total: int | None = None
+) -> dict[str, Any]:
+    """Previous and next of a `Slice`; nothing when it is the only page."""
+    return {
+        "request": context["request"],
+        "slice": slice_,
+        "of": of,
+        "total": total,
+        "previous": slice_.number - 1,
+        "following": slice_.number + 1,
+    }

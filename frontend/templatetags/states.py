@@ -1,0 +1,84 @@
+"""`{% state job.state %}`: every state as colour, icon and word. Knows words only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django import template
+
+register = template.Library()
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """tone is a CSS class (ok, info, warn, bad, idle); `moves` spins the icon."""
+
+    tone: str
+    icon: str
+    word: str
+    moves: bool = False
+
+
+LOOKS = {
+    # jobs
+    "PLANNED": Look("idle", "wait", "planned"),
+    "QUEUED": Look("idle", "wait", "queued"),
+    "LAUNCHING": Look("info", "move", "launching", moves=True),
+    "RUNNING": Look("info", "move", "running", moves=True),
+    "SUCCEEDED": Look("ok", "check", "succeeded"),
+    "CANCELLED": Look("idle", "stop", "cancelled"),
+    "CANCELLING": Look("warn", "move", "cancelling", moves=True),
+    "UNKNOWN": Look("warn", "unknown", "unknown"),
+    # tables
+    "DRAFT": Look("idle", "wait", "draft"),
+    "DISCOVERED": Look("idle", "dash", "not carried"),
+    "PROPOSED": Look("warn", "wait", "waits for approval"),
+    "APPROVED": Look("info", "wait", "approved"),
+    "SNAPSHOTTING": Look("info", "move", "loading", moves=True),
+    "CATCHING_UP": Look("info", "move", "catching up", moves=True),
+    "LIVE": Look("ok", "check", "live"),
+    "PAUSED": Look("idle", "pause", "paused"),
+    "NEEDS_RESYNC": Look("warn", "warn", "needs re-sync"),
+    "RESYNCING": Look("info", "move", "re-syncing", moves=True),
+    "REMOVING": Look("warn", "move", "removing", moves=True),
+    "RETIRED": Look("idle", "stop", "removed"),
+    "FAILED": Look("bad", "cross", "failed"),
+    # statements
+    "INITIALIZED": Look("idle", "wait", "starting"),
+    "PENDING": Look("idle", "wait", "waiting"),
+    "FINISHED": Look("ok", "check", "finished"),
+    "CANCELED": Look("idle", "stop", "cancelled"),
+    "CLOSED": Look("idle", "stop", "closed"),
+    "ERROR": Look("bad", "cross", "error"),
+    "TIMEDOUT": Look("bad", "wait", "timed out"),
+    # engines and processes
+    "STOPPED": Look("idle", "stop", "stopped"),
+    "STARTING": Look("info", "move", "starting", moves=True),
+    "READY": Look("ok", "check", "ready"),
+    "DRAINING": Look("warn", "move", "draining", moves=True),
+    "UNHEALTHY": Look("bad", "warn", "unhealthy"),
+    # steps of tests and checks
+    "ok": Look("ok", "check", "ok"),
+    "passed": Look("ok", "check", "passed"),
+    "failed": Look("bad", "cross", "failed"),
+    "warning": Look("warn", "warn", "warning"),
+    "skipped": Look("idle", "dash", "skipped"),
+    "running": Look("info", "move", "running", moves=True),
+    "waiting": Look("idle", "wait", "waiting"),
+    "problem": Look("bad", "warn", "problem"),
+}
+
+
+def look_of(state: str) -> Look:
+    return LOOKS.get(state) or Look("idle", "unknown", state.lower() or "unknown")
+
+
+@register.inclusion_tag("frontend/parts/state.html")
+def state(name: object) -> dict[str, object]:
+    """A badge for a state's machine word."""
+    return {"look": look_of(str(name)), "name": name}
+
+
+@register.filter
+def look(name: object) -> Look:
+    return look_of(str(name))

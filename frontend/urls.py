@@ -1,0 +1,75 @@
+"""Every page, readable on one screen. Parts that htmx asks for lie below their page."""
+
+from __future__ import annotations
+
+from django.urls import path
+
+from frontend.views import (
+    grants,
+    home,
+    jobs,
+    onboard,
+    people,
+    plans,
+    session,
+    source_forms,
+    sources,
+    sql,
+    system,
+    table_actions,
+    tables,
+    tokens,
+)
+
+app_name = "frontend"
+urlpatterns = [
+    path("", home.home, name="home"),
+    path("login", session.log_in, name="login"),
+    path("logout", session.log_out, name="logout"),
+    path("sources", sources.source_list, name="sources"),
+    path("sources/new", source_forms.add_source, name="source-new"),
+    path("sources/<str:name>", sources.source_page, name="source"),
+    path("sources/<str:name>/work", sources.source_work, name="source-work"),
+    path("sources/<str:name>/edit", source_forms.edit_source, name="source-edit"),
+    path("sources/<str:name>/delete", source_forms.delete_source, name="source-delete"),
+    path("sources/<str:name>/test", sources.test_source, name="source-test"),
+    path("sources/<str:name>/discover", sources.discover, name="source-discover"),
+    path("sources/<str:name>/onboard", onboard.pick_tables, name="onboard"),
+    path("onboardings/<uuid:pk>", plans.plan_page, name="onboarding"),
+    path("onboardings/<uuid:pk>/overview", plans.overview, name="onboarding-overview"),
+    path("onboardings/<uuid:pk>/approve", plans.approve, name="onboarding-approve"),
+    path(
+        "onboardings/<uuid:pk>/tables/<int:feed_id>",
+        plans.choose,
+        name="onboarding-choose",
+    ),
+    path("tables", tables.table_list, name="tables"),
+    path("tables/<int:table_id>", tables.table_page, name="table"),
+    path("tables/<int:table_id>/state", tables.table_state, name="table-state"),
+    path("tables/<int:table_id>/commits", tables.table_commits, name="table-commits"),
+    path("tables/<int:table_id>/sample", tables.table_sample, name="table-sample"),
+    path(
+        "tables/<int:table_id>/<slug:name>",
+        table_actions.table_action,
+        name="table-action",
+    ),
+    path("jobs", jobs.job_list, name="jobs"),
+    path("jobs/<uuid:pk>", jobs.job_page, name="job"),
+    path("jobs/<uuid:pk>/live", jobs.job_live, name="job-live"),
+    path("jobs/<uuid:pk>/log", jobs.job_log, name="job-log"),
+    path("jobs/<uuid:pk>/cancel", jobs.cancel, name="job-cancel"),
+    path("jobs/<uuid:pk>/retry", jobs.retry, name="job-retry"),
+    path("sql", sql.sql_page, name="sql"),
+    path("sql/run", sql.run, name="sql-run"),
+    path("sql/<str:statement_id>", sql.statement, name="sql-statement"),
+    path("sql/<str:statement_id>/cancel", sql.cancel, name="sql-cancel"),
+    path("tokens", tokens.token_list, name="tokens"),
+    path("tokens/<int:token_id>/delete", tokens.delete, name="tokens-delete"),
+    path("users", people.user_list, name="users"),
+    path("users/<str:name>", people.user_page, name="users-user"),
+    path("groups", people.group_list, name="groups"),
+    path("grants", grants.grant_list, name="grants"),
+    path("grants/<int:grant_id>/revoke", grants.revoke_grant, name="grants-revoke"),
+    path("audit", grants.audit_list, name="audit"),
+    path("system", system.system_page, name="system"),
+]

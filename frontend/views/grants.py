@@ -1,0 +1,72 @@
+"""Grants and the audit trail, for administrators."""
+
+from __future__ import annotations
+
+from django.contrib import messages
+from django.contrib.auth.models import Group, User
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import (
+    require_http_methods,
+    require_POST,
+    require_safe,
+)
+
+from catalog.access.grants import grant, revoke
+from catalog.models import AuditEntry, Grant
+from core.errors import SluiceError
+from frontend.forms.people import GrantForm
+from frontend.pages import PageRequest, admin_page, attempt, cut
+
+
+@admin_page
+@require_http_methods(["GET", "POST"])
+def grant_list(request: PageRequest) -> HttpResponse:
+    form = GrantForm(request.POST or None, initial={"privilege": "select"})
+    error: SluiceError | None = None
+    if request.method == "POST" and form.is_valid():
+        try:
+            row = grant(**form.cleaned_data, by=request.principal.name)
+        except SluiceError as refused:
+            error = refused
+        else:
+            messages.success(request, f"Granted: {row}.", extra_tags="ok")
+            return redirect("frontend:grants")
+    rows = Grant.objects.order_by("principal_kind", "principal_name", "id")
+    q = request.GET.get("q", "").strip()
+    if q:
+        rows = rows.filter(principal_name__icontains=q)
+    context = {
+        "grants": cut(request, rows),
+        "form": form,
+        "error": error,
+        "q": q,
+        "users": User.objects.order_by("username")[:500],
+        "groups": Group.objects.order_by("name")[:500],
+    }
+    return render(request, "frontend/admin/grants.html", context)
+
+
+@admin_page
+@require_POST
+def revoke_grant(request: PageRequest, grant_id: int) -> HttpResponse:
+    actor = request.principal.name
+    attempt(
+        request,
+        "Revoked. It holds for every statement from now on.",
+        lambda: revoke(grant_id, by=actor),
+    )
+    return redirect("frontend:grants")
+
+
+@admin_page
+@require_safe
+def audit_list(request: PageRequest) -> HttpResponse:
+    wanted = {name: request.GET.get(name, "").strip() for name in ("actor", "action")}
+    rows = AuditEntry.objects.order_by("-at", "-id")
+    if wanted["actor"]:
+        rows = rows.filter(actor=wanted["actor"])
+    if wanted["action"]:
+        rows = rows.filter(action__startswith=wanted["action"])
+    context = {"entries": cut(request, rows), "wanted": wanted}
+    return render(request, "frontend/admin/audit.html", context)

@@ -1,0 +1,22 @@
+"""Home: what is carried, what moves, what needs somebody."""
+
+from __future__ import annotations
+
+from django.http import HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from frontend.pages import PageRequest, page
+from frontend.reading.overview import overview_for
+
+
+@page
+@require_safe
+def home(request: PageRequest) -> HttpResponse:
+    context = {
+        "home": overview_for(request.principal),
+        "can_register": request.principal.is_admin,
+    }
+    part = request.htmx and request.htmx.target == "home-live"
+    template = "home_live.html" if part else "home.html"
+    return render(request, f"frontend/{template}", context)

@@ -1,0 +1,164 @@
+"""Jobs: the list, one job as it moves, its log, cancel and retry."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+
+from django.db.models import QuerySet
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_POST, require_safe
+
+from catalog.access.enforcement import decision_for, require
+from catalog.access.policy import Privilege, Securable
+from catalog.discovery.services import DISCOVER, TEST
+from core import jobs as states
+from core.models import Job
+from frontend.pages import PageRequest, attempt, cut, page
+from frontend.reading.jobs import job_for, jobs_for, log_of, speed_of
+from frontend.reading.securables import securable_of_job
+from frontend.reading.sources import steps_of
+from ingest import controls
+from ingest.kinds import KINDS, REMOVE
+
+UNFINISHED = "unfinished"
+JOB_KINDS = (TEST, DISCOVER, *KINDS, REMOVE)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The filter of the list as the URL carries it."""
+
+    q: str
+    kind: str
+    state: str
+    subject: str
+
+    @classmethod
+    def of(cls, request: PageRequest) -> Wanted:
+        get = request.GET.get
+        return cls(get("q", "").strip()[:300], get("kind", ""), get("state", ""),
+                   get("subject", ""))  # fmt: skip
+
+    def rows(self, request: PageRequest) -> QuerySet[Job]:
+        rows = jobs_for(request.principal).order_by("-created_at", "id")
+        if self.q:
+            rows = rows.filter(subject__icontains=self.q)
+        if self.kind:
+            rows = rows.filter(kind=self.kind)
+        if self.subject:
+            rows = rows.filter(subject_id=self.subject)
+        if self.state == UNFINISHED:
+            return rows.filter(state__in=[*states.WAITING, *states.ACTIVE])
+        return rows.filter(state=self.state) if self.state else rows
+
+
+@page
+@require_safe
+def job_list(request: PageRequest) -> HttpResponse:
+    wanted = Wanted.of(request)
+    found = cut(request, wanted.rows(request))
+    is_moving = any(not job.is_finished for job in found.items)
+    context = {
+        "wanted": wanted,
+        "jobs": found,
+        "kinds": JOB_KINDS,
+        "states": states.JOB.states,
+        "is_filtered": any((wanted.q, wanted.kind, wanted.state, wanted.subject)),
+        "poll_seconds": 2 if is_moving else 10,
+    }
+    part = request.htmx and request.htmx.target == "job-list"
+    template = "jobs/rows.html" if part else "jobs/list.html"
+    return render(request, f"frontend/{template}", context)
+
+
+@page
+@require_safe
+def job_page(request: PageRequest, pk: uuid.UUID) -> HttpResponse:
+    job = job_for(request.principal, pk)
+    before = request.GET.get("before", "")
+    is_older = before.isascii() and before.isdigit()
+    context = {
+        **_live(request, job),
+        "log": log_of(job, before=int(before) if is_older else None),
+        "is_older": is_older,
+        "links": _links(job),
+    }
+    return render(request, "frontend/jobs/job.html", context)
+
+
+@page
+@require_safe
+def job_live(request: PageRequest, pk: uuid.UUID) -> HttpResponse:
+    context = _live(request, job_for(request.principal, pk))
+    return render(request, "frontend/jobs/live.html", context)
+
+
+@page
+@require_safe
+def job_log(request: PageRequest, pk: uuid.UUID) -> HttpResponse:
+    job = job_for(request.principal, pk)
+    context = {"job": job, "log": log_of(job), "is_older": False}
+    return render(request, "frontend/jobs/log.html", context)
+
+
+@page
+@require_POST
+def cancel(request: PageRequest, pk: uuid.UUID) -> HttpResponse:
+    job = _operable(request, pk)
+    actor = request.principal.name
+    attempt(
+        request, "Cancel: asked for.", lambda: controls.cancel_job(job.pk, actor=actor)
+    )
+    return redirect("frontend:job", pk)
+
+
+@page
+@require_POST
+def retry(request: PageRequest, pk: uuid.UUID) -> HttpResponse:
+    job = _operable(request, pk)
+    actor = request.principal.name
+    attempt(request, "Queued again.", lambda: controls.retry_job(job.pk, actor=actor))
+    return redirect("frontend:job", pk)
+
+
+def _operable(request: PageRequest, pk: uuid.UUID) -> Job:
+    job = job_for(request.principal, pk)
+    securable = securable_of_job(job)
+    if securable is not None:
+        require(request.principal, Privilege.OPERATE, securable)
+    return job
+
+
+def _live(request: PageRequest, job: Job) -> dict[str, object]:
+    securable = securable_of_job(job)
+    may = _may_operate(request, securable)
+    return {
+        "job": job,
+        "events": list(job.events.all()[:200]),
+        "rate": speed_of(job),
+        "steps": steps_of(job) if job.kind == TEST else [],
+        "is_moving": not job.is_finished,
+        "can_cancel": may and not job.is_finished and job.state != states.CANCELLING,
+        "can_retry": may
+        and job.kind in KINDS
+        and job.state in {states.FAILED, states.CANCELLED},
+    }
+
+
+def _may_operate(request: PageRequest, securable: Securable | None) -> bool:
+    if securable is None:
+        return request.principal.is_admin
+    return decision_for(request.principal, Privilege.OPERATE, securable).allowed
+
+
+def _links(job: Job) -> list[dict[str, str]]:
+    if job.kind in {TEST, DISCOVER}:
+        url = reverse("frontend:source", args=[job.subject])
+        return [{"url": url, "icon": "source", "word": "Source"}]
+    if job.subject_id.isdigit():
+        url = reverse("frontend:table", args=[int(job.subject_id)])
+        return [{"url": url, "icon": "table", "word": "Table"}]
+    return []

@@ -1,0 +1,104 @@
+"""A plan: what will happen table by table, choices, approval, and then progress."""
+
+from __future__ import annotations
+
+import uuid
+
+from django.contrib import messages
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import (
+    require_http_methods,
+    require_POST,
+    require_safe,
+)
+
+from catalog.access.enforcement import require
+from catalog.access.policy import Privilege, Securable
+from core.errors import NotFound, SluiceError
+from frontend.forms.onboarding import ChoicesForm
+from frontend.pages import PageRequest, Slice, attempt, cut, page
+from frontend.reading.onboardings import (
+    feeds_of,
+    item_of,
+    onboarding_for,
+    progress_of,
+)
+from frontend.reading.sources import rights_on
+from ingest.choosing import choose_for
+from ingest.models import Onboarding
+from ingest.onboarding import approve_onboarding
+
+
+@page
+@require_safe
+def plan_page(request: PageRequest, pk: uuid.UUID) -> HttpResponse:
+    onboarding = onboarding_for(request.principal, pk)
+    only = request.GET.get("show", "")
+    feeds = cut(request, feeds_of(onboarding, only_blocked=only == "blocked"), size=25)
+    is_open = len(feeds.items) == 1
+    items = [item_of(feed, is_open=is_open) for feed in feeds.items]
+    context = {
+        "onboarding": onboarding,
+        "overview": progress_of(request.principal, onboarding),
+        "tables": Slice(items, feeds.number, feeds.has_next, feeds.size),
+        "wanted": only,
+        "may": rights_on(request.principal, _securable(onboarding)),
+    }
+    return render(request, "frontend/onboarding/plan.html", context)
+
+
+@page
+@require_safe
+def overview(request: PageRequest, pk: uuid.UUID) -> HttpResponse:
+    onboarding = onboarding_for(request.principal, pk)
+    context = {
+        "onboarding": onboarding,
+        "overview": progress_of(request.principal, onboarding),
+    }
+    return render(request, "frontend/onboarding/overview.html", context)
+
+
+@page
+@require_POST
+def approve(request: PageRequest, pk: uuid.UUID) -> HttpResponse:
+    onboarding = onboarding_for(request.principal, pk)
+    require(request.principal, Privilege.MANAGE, _securable(onboarding))
+    actor = request.principal.name
+    attempt(
+        request,
+        "Approved. The loads begin as soon as the driver is free.",
+        lambda: approve_onboarding(onboarding, actor=actor),
+    )
+    return redirect("frontend:onboarding", pk)
+
+
+@page
+@require_http_methods(["GET", "POST"])
+def choose(request: PageRequest, pk: uuid.UUID, feed_id: int) -> HttpResponse:
+    onboarding = onboarding_for(request.principal, pk)
+    require(request.principal, Privilege.MANAGE, _securable(onboarding))
+    feed = feeds_of(onboarding, only_blocked=False).filter(pk=feed_id).first()
+    if feed is None:
+        raise NotFound("there is no such table in this plan")
+    form = ChoicesForm(request.POST or None, feed=feed)
+    error: SluiceError | None = None
+    if request.method == "POST" and form.is_valid():
+        try:
+            choose_for(feed, form.choices(), actor=request.principal.name)
+        except SluiceError as refused:
+            error = refused
+        else:
+            messages.success(request, "Planned anew.", extra_tags="ok")
+            return redirect("frontend:onboarding", pk)
+    context = {
+        "onboarding": onboarding,
+        "item": item_of(feed),
+        "form": form,
+        "error": error,
+    }
+    return render(request, "frontend/onboarding/choose.html", context)
+
+
+def _securable(onboarding: Onboarding) -> Securable:
+    return Securable(onboarding.datasource.name)

@@ -1,0 +1,47 @@
+"""Log in and out. Whether a name and password are right is the catalog's matter."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.contrib import auth
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import redirect, render
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.http import require_http_methods, require_POST
+
+from catalog.access.authentication import prove
+from core.errors import AccessDenied
+
+BACKEND = "catalog.access.backend.SluiceBackend"
+
+
+@sensitive_post_parameters("password")
+@require_http_methods(["GET", "POST"])
+def log_in(request: HttpRequest) -> HttpResponse:
+    wanted = request.POST.get("next") or request.GET.get("next") or ""
+    if not url_has_allowed_host_and_scheme(wanted, allowed_hosts={request.get_host()}):
+        wanted = settings.LOGIN_REDIRECT_URL
+    if request.user.is_authenticated:
+        return HttpResponseRedirect(wanted)
+    name, error = request.POST.get("username", "").strip(), None
+    if request.method == "POST":
+        try:
+            proven = prove(name, request.POST.get("password", ""), door="web")
+        except AccessDenied as denied:
+            error = denied
+        else:
+            auth.login(request, proven.row, backend=BACKEND)
+            return HttpResponseRedirect(wanted)
+    return render(
+        request,
+        "frontend/login.html",
+        {"error": error, "name": name, "next": wanted},
+        status=403 if error else 200,
+    )
+
+
+@require_POST
+def log_out(request: HttpRequest) -> HttpResponse:
+    auth.logout(request)
+    return redirect("frontend:login")

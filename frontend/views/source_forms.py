@@ -1,0 +1,145 @@
+"""Add, edit and delete a source. Checks beyond the form are the catalog's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.http import require_http_methods
+
+from catalog import datasources
+from catalog.access.enforcement import require, require_admin
+from catalog.access.policy import Privilege, Securable
+from catalog.datasources import DatasourceChange, NewDatasource
+from catalog.discovery.needs import script_for
+from catalog.discovery.services import start_test
+from catalog.kinds import KINDS, Kind, kind_named
+from catalog.models import Datasource
+from core.errors import InvalidRequest, SluiceError
+from frontend.forms.sources import SourceForm, initial_of
+from frontend.pages import PageRequest, page
+from frontend.views.sources import source_named
+
+
+@sensitive_post_parameters("password")
+@page
+@require_http_methods(["GET", "POST"])
+def add_source(request: PageRequest) -> HttpResponse:
+    require_admin(request.principal)
+    kind = kind_named(request.POST.get("kind", "postgresql"))
+    form = SourceForm(request.POST or None, kind=kind, initial=initial_of(kind, None))
+    error = None
+    if request.method == "POST" and form.is_valid():
+        try:
+            source = _create(form, by=request.principal.name)
+        except InvalidRequest as refused:
+            error = None if form.point_at(refused.facts.get("errors")) else refused
+        else:
+            messages.success(request, f"{source.name} is stored.", extra_tags="ok")
+            return redirect("frontend:source", source.name)
+    return _render(request, kind, form, error=error)
+
+
+@sensitive_post_parameters("password")
+@page
+@require_http_methods(["GET", "POST"])
+def edit_source(request: PageRequest, name: str) -> HttpResponse:
+    source = source_named(request, name)
+    require(request.principal, Privilege.MANAGE, Securable(name))
+    kind = kind_named(source.kind)
+    initial = initial_of(kind, source)
+    form = SourceForm(request.POST or None, kind=kind, stored=source, initial=initial)
+    error: SluiceError | None = None
+    if request.method == "POST" and form.is_valid():
+        try:
+            _update(source, form, by=request.principal.name)
+        except SluiceError as refused:
+            error = None if form.point_at(refused.facts.get("errors")) else refused
+        else:
+            messages.success(request, f"{name} is changed.", extra_tags="ok")
+            return redirect("frontend:source", name)
+    return _render(request, kind, form, error=error, source=source)
+
+
+@page
+@require_http_methods(["GET", "POST"])
+def delete_source(request: PageRequest, name: str) -> HttpResponse:
+    source = source_named(request, name)
+    require(request.principal, Privilege.MANAGE, Securable(name))
+    error: SluiceError | None = None
+    if request.method == "POST":
+        if request.POST.get("confirm", "").strip() == name:
+            try:
+                datasources.delete_datasource(name, by=request.principal.name)
+            except SluiceError as refused:
+                error = refused
+            else:
+                messages.success(request, f"{name} is deleted.", extra_tags="ok")
+                return redirect("frontend:sources")
+        else:
+            error = SluiceError("the name does not match: nothing was done")
+    context = {"source": source, "error": error}
+    return render(request, "frontend/sources/delete.html", context)
+
+
+def _create(form: SourceForm, *, by: str) -> Datasource:
+    data = form.cleaned_data
+    source = datasources.create_datasource(
+        NewDatasource(
+            name=data["name"],
+            kind=form.kind.name,
+            host=data["host"],
+            port=data["port"],
+            database=data["database"],
+            username=data["username"],
+            password=data["password"],
+            tls=data["tls"],
+            options=form.options(),
+        ),
+        by=by,
+    )
+    start_test(source, by=by)
+    return source
+
+
+def _update(source: Datasource, form: SourceForm, *, by: str) -> None:
+    data = form.cleaned_data
+    change = DatasourceChange(
+        host=data["host"],
+        port=data["port"],
+        database=data["database"],
+        username=data["username"],
+        password=data["password"] or None,
+        tls=data["tls"],
+        options=form.options(),
+    )
+    datasources.update_datasource(
+        source.name, change, by=by, expected_version=source.version
+    )
+
+
+def _render(
+    request: PageRequest,
+    kind: Kind,
+    form: SourceForm,
+    *,
+    error: SluiceError | None,
+    source: Datasource | None = None,
+) -> HttpResponse:
+    user = (source.username if source else form["username"].value()) or "sluice"
+    database = (source.database if source else form["database"].value()) or "shop"
+    context: dict[str, Any] = {
+        "form": form,
+        "source": source,
+        "error": error,
+        "kinds": list(KINDS.values()),
+        "chosen": kind,
+        "later": ", ".join(k.title for k in KINDS.values() if not k.is_available),
+        "needs": script_for(str(user), str(database), ["public"]),
+    }
+    has_faults = bool(form.errors or error)
+    status = 422 if has_faults and request.method == "POST" else 200
+    return render(request, "frontend/sources/form.html", context, status=status)

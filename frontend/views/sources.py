@@ -1,0 +1,113 @@
+"""Sources: the list, one source's page, its test and discovery."""
+
+from __future__ import annotations
+
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_POST, require_safe
+
+from catalog.access.enforcement import require
+from catalog.access.policy import Privilege, Securable
+from catalog.discovery.services import DISCOVER, TEST, start_discovery, start_test
+from catalog.models import Datasource, Table
+from catalog.names import LAKE
+from catalog.selectors import (
+    TableFilter,
+    databases_for,
+    datasource_for,
+    datasources_for,
+    tables_for,
+)
+from core.errors import NotFound
+from core.models import Job
+from frontend.pages import PageRequest, attempt, cut, page
+from frontend.reading.jobs import latest_on_source
+from frontend.reading.sources import rights_on, steps_of, stored_steps
+
+
+def source_named(request: PageRequest, name: str) -> Datasource:
+    """The source of that name, for its viewers; the lake is not a source."""
+    source = datasource_for(request.principal, name)
+    if source.is_lake:
+        raise NotFound("there is no such source")
+    return source
+
+
+@page
+@require_safe
+def source_list(request: PageRequest) -> HttpResponse:
+    rows = datasources_for(request.principal).exclude(kind=LAKE)
+    context = {
+        "sources": cut(request, rows),
+        "can_register": request.principal.is_admin,
+    }
+    return render(request, "frontend/sources/list.html", context)
+
+
+@page
+@require_safe
+def source_page(request: PageRequest, name: str) -> HttpResponse:
+    source = source_named(request, name)
+    q = request.GET.get("q", "").strip()[:300]
+    database = request.GET.get("database", "")
+    wanted = TableFilter(source.name, database, kind=Table.SOURCE, q=q)
+    rows = tables_for(request.principal, wanted).prefetch_related(None)
+    context = {
+        "source": source,
+        "wanted": wanted,
+        "tables": cut(request, rows.order_by("database__name", "name", "id")),
+        "databases": databases_for(request.principal, source.name)[:1000],
+    }
+    if request.htmx and request.htmx.target == "source-tables":
+        return render(request, "frontend/sources/tables.html", context)
+    context |= {"may": rights_on(request.principal, Securable(source.name))}
+    context |= _work(request, source)
+    return render(request, "frontend/sources/source.html", context)
+
+
+@page
+@require_safe
+def source_work(request: PageRequest, name: str) -> HttpResponse:
+    """The part that moves; when discovery ends, the whole page is read again."""
+    source = source_named(request, name)
+    work = _work(request, source)
+    response = render(request, "frontend/sources/work.html", {"source": source, **work})
+    job = work["job"]
+    if isinstance(job, Job) and job.is_finished and job.kind == DISCOVER:
+        response["HX-Refresh"] = "true"
+    return response
+
+
+@page
+@require_POST
+def test_source(request: PageRequest, name: str) -> HttpResponse:
+    source = source_named(request, name)
+    require(request.principal, Privilege.OPERATE, Securable(source.name))
+    actor = request.principal.name
+    attempt(request, "Testing.", lambda: start_test(source, by=actor))
+    return redirect("frontend:source", name)
+
+
+@page
+@require_POST
+def discover(request: PageRequest, name: str) -> HttpResponse:
+    source = source_named(request, name)
+    require(request.principal, Privilege.OPERATE, Securable(source.name))
+    actor = request.principal.name
+    attempt(request, "Discovering.", lambda: start_discovery(source, by=actor))
+    return redirect("frontend:source", name)
+
+
+def _work(request: PageRequest, source: Datasource) -> dict[str, object]:
+    job = latest_on_source(request.principal, source.pk)
+    is_moving = job is not None and not job.is_finished
+    is_test = job is not None and job.kind == TEST and is_moving
+    steps = steps_of(job) if job and is_test else stored_steps(source)
+    is_shown = job is not None and (is_moving or job.error_message)
+    if job is not None and job.kind == TEST and not is_moving:
+        is_shown = False  # its steps say all
+    return {
+        "job": job if is_shown else None,
+        "steps": steps,
+        "is_moving": is_moving,
+    }

@@ -1,0 +1,29 @@
+"""System: health, driver, engines, versions; for administrators."""
+
+from __future__ import annotations
+
+from django.http import HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from catalog import health
+from frontend.pages import PageRequest, admin_page
+from frontend.reading.statements import engines_or_error
+from frontend.reading.system import drivers, queue, versions
+
+
+@admin_page
+@require_safe
+def system_page(request: PageRequest) -> HttpResponse:
+    engines, gateway_error = engines_or_error()
+    context = {
+        "checks": health.readiness(),
+        "drivers": drivers(),
+        "engines": engines,
+        "gateway_error": gateway_error,
+        "versions": versions(),
+        "queue": queue(),
+    }
+    part = request.htmx and request.htmx.target == "system-live"
+    template = "system_live.html" if part else "system.html"
+    return render(request, f"frontend/admin/{template}", context)

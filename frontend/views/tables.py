@@ -1,0 +1,124 @@
+"""Tables: the list, one table's page and its parts. What may be seen is decided by
+the catalog's selectors.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.db.models import QuerySet
+from django.http import HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from catalog.models import Table
+from catalog.names import LAKE
+from catalog.selectors import TableFilter, table_for, tables_for
+from core.jobs import ACTIVE
+from frontend.connect import snippets_for
+from frontend.pages import PageRequest, cut, page
+from frontend.reading.jobs import jobs_on_table
+from frontend.reading.statements import sample_of
+from frontend.reading.tables import commits_of, feed_for
+from ingest.states import MOVING
+
+STATES = (
+    "LIVE", "CATCHING_UP", "SNAPSHOTTING", "RESYNCING", "APPROVED", "PAUSED",
+    "NEEDS_RESYNC", "FAILED", "REMOVING", "RETIRED",
+)  # fmt: skip
+SORTS = {
+    "name": ("name", "id"),
+    "-commit": ("-last_commit_at", "-id"),
+    "lag": ("caught_up_at", "id"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The filter of the list as the URL carries it."""
+
+    q: str
+    where: str
+    status: str
+    sort: str
+
+    @classmethod
+    def of(cls, request: PageRequest) -> Wanted:
+        get = request.GET.get
+        sort = get("sort", "name")
+        return cls(
+            q=get("q", "").strip()[:300],
+            where=get("where", LAKE),
+            status=get("status", ""),
+            sort=sort if sort in SORTS else "name",
+        )
+
+    def rows(self, request: PageRequest) -> QuerySet[Table]:
+        kind = self.where if self.where in {Table.LAKE, Table.SOURCE} else ""
+        wanted = TableFilter(kind=kind, status=self.status, q=self.q)
+        found = tables_for(request.principal, wanted)
+        return found.prefetch_related(None).order_by(*SORTS[self.sort])
+
+
+@page
+@require_safe
+def table_list(request: PageRequest) -> HttpResponse:
+    wanted = Wanted.of(request)
+    context = {
+        "wanted": wanted,
+        "tables": cut(request, wanted.rows(request)),
+        "states": STATES,
+        "is_filtered": bool(wanted.q or wanted.status),
+    }
+    part = request.htmx and request.htmx.target == "table-list"
+    template = "tables/rows.html" if part else "tables/list.html"
+    return render(request, f"frontend/{template}", context)
+
+
+@page
+@require_safe
+def table_page(request: PageRequest, table_id: int) -> HttpResponse:
+    table = table_for(request.principal, table_id)
+    context = {
+        "table": table,
+        "columns": table.columns.all(),
+        "snippets": snippets_for(request, table),
+        **_moving(request, table),
+    }
+    return render(request, "frontend/tables/table.html", context)
+
+
+@page
+@require_safe
+def table_state(request: PageRequest, table_id: int) -> HttpResponse:
+    """The part of the table page that moves."""
+    table = table_for(request.principal, table_id)
+    context = {"table": table, **_moving(request, table)}
+    return render(request, "frontend/tables/state.html", context)
+
+
+@page
+@require_safe
+def table_commits(request: PageRequest, table_id: int) -> HttpResponse:
+    table = table_for(request.principal, table_id)
+    context = {"table": table, "commits": commits_of(table)}
+    return render(request, "frontend/tables/commits.html", context)
+
+
+@page
+@require_safe
+def table_sample(request: PageRequest, table_id: int) -> HttpResponse:
+    table = table_for(request.principal, table_id)
+    context = {"table": table, "sample": sample_of(request.principal, table)}
+    return render(request, "frontend/tables/sample.html", context)
+
+
+def _moving(request: PageRequest, table: Table) -> dict[str, object]:
+    jobs = jobs_on_table(request.principal, table.pk)
+    is_moving = table.status in MOVING or any(job.state in ACTIVE for job in jobs)
+    return {
+        "feed": feed_for(request.principal, table),
+        "jobs": jobs,
+        "is_moving": is_moving,
+        "poll_seconds": 2 if is_moving else 10,
+    }
