@@ -138,9 +138,7 @@ def test_a_name_is_resolved_once_and_only_that_address_used(
 
 def test_a_resolver_that_hangs_is_left(source, monkeypatch) -> None:
     release = threading.Event()
-    monkeypatch.setattr(
-        socket, "getaddrinfo", lambda *a, **k: [release.wait(30)][:0]
-    )
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *a, **k: [release.wait(30)][:0])
     access = source.access(host="slow.example", connect_timeout=1)
     started = time.monotonic()
     step = failing(run_probe(access), "resolve")
