@@ -5,7 +5,6 @@ Imported by nobody in the house: packages read `django.conf.settings`.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -13,7 +12,6 @@ from django.core.exceptions import ImproperlyConfigured
 
 from config.env import boolean, read, words
 from config.parts.paths import spark_classpath
-from config.parts.paths import spark_jars
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
@@ -115,12 +113,6 @@ SLUICE_SPARK_JARS = read(
 )
 SLUICE_LAUNCHER = read(
     "LAUNCHER", default="warm", meaning="how Spark jobs run: warm", parse=str
-)
-SLUICE_JARS = read(
-    "JARS",
-    default=os.pathsep.join(str(path) for path in spark_jars()),
-    meaning="jars of every Spark driver beyond pyspark's own, as a class path",
-    parse=lambda text: tuple(Path(one) for one in text.split(os.pathsep)),
 )
 SLUICE_DRIVER_MEMORY = read(
     "DRIVER_MEMORY", default="1200m", meaning="heap of the warm driver", parse=str
@@ -250,6 +242,7 @@ AUTH_PASSWORD_VALIDATORS = [
     },
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
+AUTHENTICATION_BACKENDS = ["catalog.access.backend.SluiceBackend"]
 LOGIN_URL = "/login"
 LOGIN_REDIRECT_URL = "/"
 SESSION_COOKIE_HTTPONLY = True

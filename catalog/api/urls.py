@@ -5,7 +5,8 @@ statements the gateway's.
 from __future__ import annotations
 
 from django.urls import URLPattern, path
-from drf_spectacular.views import SpectacularAPIView
+from drf_spectacular.views import SpectacularJSONAPIView
+from rest_framework.permissions import IsAuthenticated
 
 from catalog.api import access, converters, datasources, house, tables
 
@@ -15,7 +16,9 @@ DS = "datasources/<source:ds>"
 
 urlpatterns: list[URLPattern] = [
     path("config", house.ConfigView.as_view()),
-    path("schema", SpectacularAPIView.as_view()),
+    path(
+        "schema", SpectacularJSONAPIView.as_view(permission_classes=[IsAuthenticated])
+    ),
     path("datasources", datasources.DatasourcesView.as_view()),
     path("datasources/kinds", datasources.KindsView.as_view()),
     path(DS, datasources.DatasourceView.as_view()),

@@ -1,10 +1,130 @@
-"""Cheap password hashes for all tests of the catalog but those about their cost."""
+"""People, a token for each, and REST clients, for the tests of the catalog."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
 import pytest
+from django.test import Client
+
+if TYPE_CHECKING:
+    from catalog.models import Database, Datasource, Table
+
+# Models are imported where they are used: pytest reads this file before Django is up.
+
+PASSWORD = "correct horse battery"
 
 
 @pytest.fixture(autouse=True)
-def _cheap_hashes(settings):
+def _small_house(settings):
+    settings.STATIC_ROOT.mkdir(exist_ok=True)
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+
+
+class Rest:
+    """JSON in, JSON out, as one caller."""
+
+    def __init__(self, token: str = "") -> None:
+        self.client = Client(raise_request_exception=False)
+        self.headers = {"Authorization": f"Bearer {token}"} if token else {}
+
+    def __call__(self, method: str, path: str, body: Any = None, **headers: str) -> Any:
+        given = {k.replace("_", "-"): v for k, v in headers.items()}
+        return self.client.generic(
+            method,
+            path if path.startswith("/") else f"/api/v1/{path}",
+            data=b"" if body is None else _json(body),
+            content_type="application/json",
+            headers={**self.headers, **given},
+        )
+
+
+def _json(body: Any) -> bytes:
+    return body if isinstance(body, bytes) else json.dumps(body).encode()
+
+
+@pytest.fixture
+def person(db) -> Callable[..., Rest]:
+    """Make a user with a token that has just been used; his REST client."""
+
+    from catalog.access import tokens, users
+
+    def make(name: str, **more: Any) -> Rest:
+        user = users.create_user(name, PASSWORD, by="test", **more)
+        made = tokens.create_token(user, name="t", expires_in_days=1, by=name)
+        assert tokens.find_token(made.text)
+        return Rest(made.text)
+
+    return make
+
+
+@pytest.fixture
+def admin(person) -> Rest:
+    return person("root", is_admin=True)
+
+
+@pytest.fixture
+def ann(person) -> Rest:
+    return person("ann", groups=["bi"])
+
+
+@pytest.fixture
+def shop(db) -> Datasource:
+    """A source with two databases of three tables each, one with an odd name."""
+    from catalog.models import Database, Datasource
+
+    source = Datasource.objects.create(
+        name="shop",
+        kind="postgresql",
+        host="db.example",
+        port=5432,
+        database="shop",
+        username="reader",
+    )
+    for name in ["public", "my.db"]:
+        database = Database.objects.create(datasource=source, name=name)
+        for table in ["orders", "people", "a.b c"]:
+            add_table(database, table)
+    return source
+
+
+@pytest.fixture
+def lake_orders(db) -> Table:
+    from catalog.lake import lake_database
+
+    return add_table(lake_database("shop"), "orders", lake=True)
+
+
+def add_table(database: Database, name: str, *, lake: bool = False) -> Table:
+    from catalog.models import Column, Table
+
+    more: dict[str, Any] = (
+        {
+            "kind": Table.LAKE,
+            "path": f"/lake/{database.name}/{name}",
+            "is_queryable": True,
+            "index_type": "bucket",
+            "buckets": 4,
+            "table_type": "MERGE_ON_READ",
+            "status": "LIVE",
+        }
+        if lake
+        else {}
+    )
+    table = Table.objects.create(
+        database=database, name=name, source_name=name, record_key=["id"], **more
+    )
+    for position, (column, kind) in enumerate([("id", "bigint"), ("note", "string")]):
+        Column.objects.create(
+            table=table,
+            position=position,
+            name=column,
+            source_name=column,
+            source_type=kind,
+            type=kind,
+            nullable=column != "id",
+            key=1 if column == "id" else 0,
+        )
+    return table
