@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 
+_EXCEPTION = r"(?:(?:[a-z]\w*\.)+[\w.$]*(?:Exception|Error)(?:: |$)\s*)*"
 _WRAPPING = re.compile(
-    r"^(?:Error running query: |Error retrieving next row set: )?"
-    r"(?:\[(?P<class>[A-Z0-9_.]+)\] )?"
-    r"(?:[\w.$]+(?:Exception|Error|Denied)(?:: |$))*"
+    rf"^{_EXCEPTION}"
+    r"(?:Error running query: |Error retrieving next row set: )?"
+    rf"{_EXCEPTION}(?:\[(?P<class>[A-Z0-9_.]+)\] )?{_EXCEPTION}"
 )
-_PLAN = re.compile(r";?\n(?:'|\+-|:-|== |!|[A-Z]\w+(?: |\())", re.MULTILINE)
+_PLAN = re.compile(r";\n|\n(?:'[A-Z]|\+- |:- |== (?!SQL ==))")
 _TRACE = re.compile(r"\n\s+at [\w.$/]+\(|\nCaused by: |\nDriver stacktrace:")
 _ADDRESS = re.compile(
     r"\b[a-zA-Z][a-zA-Z0-9+.-]*:/[^\s,;\])}>'\"`]*"

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.spark.engine_bench import EngineBench, write_table
+from tests.spark.lake_bench import LakeBench
 
 
 @dataclass(frozen=True)
@@ -78,3 +79,11 @@ def bench(
         started.table(name, lake.place(name))
     yield started
     started.close()
+
+
+@pytest.fixture
+def lake_bench(spark: Any, source_pg: Any, tmp_path: Path) -> Iterator[LakeBench]:
+    """A new source database and a new lake."""
+    bench = LakeBench(spark, source_pg.create_database("shop"), tmp_path)
+    yield bench
+    bench.close()

@@ -52,7 +52,7 @@ final class AllowedExpressions {
       MultiplyDTInterval MultiplyInterval MultiplyYMInterval Murmur3Hash NTile NaNvl
       NamedArgumentExpression NamedLambdaVariable NextDay Not NotLikeAll NotLikeAny Now
       NthValue NullIf Nvl Nvl2 OctetLength Or OuterReference Overlay ParseToDate
-      ParseToTimestamp ParseUrl PercentRank Pi Pmod PosExplode Pow PrettyAttribute
+      ParseToTimestamp ParseUrl PercentRank Pi Pmod PosExplode Pow PreciseTimestampConversion PrettyAttribute
       Quarter RLike RaiseError Rand Randn Rank RegExpCount RegExpExtract
       RegExpExtractAll RegExpInStr RegExpReplace RegExpSubStr Remainder Reverse Right Rint
       Rollup Round RoundCeil RoundFloor RowNumber ScalarSubquery SchemaOfCsv SchemaOfJson

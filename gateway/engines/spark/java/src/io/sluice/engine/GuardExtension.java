@@ -4,6 +4,7 @@ import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.SparkSessionExtensions;
 import org.apache.spark.sql.catalyst.parser.ParserInterface;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.rules.Rule;
 import scala.Function1;
 import scala.runtime.AbstractFunction1;
 import scala.runtime.AbstractFunction2;
@@ -22,6 +23,13 @@ public final class GuardExtension extends AbstractFunction1<SparkSessionExtensio
           @Override
           public ParserInterface apply(SparkSession session, ParserInterface parser) {
             return new GuardedParser(session, parser);
+          }
+        });
+    extensions.injectResolutionRule(
+        new AbstractFunction1<SparkSession, Rule<LogicalPlan>>() {
+          @Override
+          public Rule<LogicalPlan> apply(SparkSession session) {
+            return new LakeNames();
           }
         });
     extensions.injectCheckRule(

@@ -1,0 +1,206 @@
+"""A source database, a lake and the jobs between them, for tests of ingest.spark."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlparse
+
+import psycopg
+from psycopg import sql
+
+from ingest.contract import (
+    ColumnSpec,
+    CompactWork,
+    FenceSpec,
+    JobReport,
+    JobSpec,
+    RoundWork,
+    SnapshotWork,
+    SourceSpec,
+    TableSpec,
+    encode,
+    spec_from,
+)
+from ingest.lake.commits import LakeState, read_lake_table
+from ingest.lake.fence import fence_path, raise_fence
+from ingest.spark.gate import SourceGates
+from ingest.spark.jobrun import JobRun
+from ingest.spark.jobs import run_job
+from ingest.spark.parallel import enter_lane
+
+TYPES = {
+    "smallint": "int",
+    "integer": "int",
+    "bigint": "bigint",
+    "boolean": "boolean",
+    "real": "float",
+    "double precision": "double",
+    "date": "date",
+    "bytea": "binary",
+    "timestamp without time zone": "timestamp_ntz",
+    "timestamp with time zone": "timestamp",
+    "text[]": "array<string>",
+}
+
+
+def lake_type(source_type: str) -> str:
+    if source_type.startswith("numeric("):
+        precision, scale = source_type[8:-1].split(",")
+        if int(precision) <= 38:
+            return f"decimal({precision},{scale})"
+    return TYPES.get(source_type, "string")
+
+
+class LakeBench:
+    """One source database (superuser) and one lake."""
+
+    SOURCE = 1
+
+    def __init__(self, spark: Any, dsn: str, root: Path) -> None:
+        self.spark = spark
+        self.dsn = dsn
+        self.lake = str(root / "lake")
+        self.gates = SourceGates()
+        self.link: psycopg.Connection[Any] = psycopg.connect(dsn, autocommit=True)
+        parts = urlparse(dsn)
+        self.password = parts.password or ""
+        self.source = SourceSpec(
+            self.SOURCE,
+            "postgresql",
+            parts.hostname or "",
+            parts.port or 0,
+            parts.path.strip("/"),
+            parts.username or "",
+            "datasource:1",
+        )
+        self._epoch = 100
+        self._tables = 0
+
+    def close(self) -> None:
+        self.link.close()
+
+    def sql(self, statement: str) -> list[tuple[Any, ...]]:
+        cursor = self.link.execute(statement)
+        return cursor.fetchall() if cursor.description else []
+
+    def table(
+        self,
+        name: str,
+        key: tuple[str, ...] = ("id",),
+        *,
+        schema: str = "public",
+        **k: Any,
+    ) -> TableSpec:
+        """The spec of a source table as it is now, with its fence raised to 1."""
+        relation = sql.Identifier(schema, name).as_string(self.link)
+        found = self.link.execute(
+            "SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute"
+            " WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped"
+            " ORDER BY attnum",
+            [relation],
+        ).fetchall()
+        self._tables += 1
+        number = self._tables
+        lake_name = f"t{number}"
+        rename = k.pop("rename", {})
+        columns = tuple(
+            ColumnSpec(n, rename.get(n, n), t, k.pop(f"type_{n}", lake_type(t)))
+            for n, t in found
+        )
+        for scope in ("write", "service"):
+            raise_fence(fence_path(self.lake, number, scope), 1)
+        return TableSpec(
+            number,
+            schema,
+            name,
+            "shop",
+            lake_name,
+            f"{self.lake}/shop/{lake_name}",
+            f"{self.lake}/_sluice/staging/{number}",
+            columns,
+            key,
+            **{"buckets": 2, **k},
+        )
+
+    def spec(self, kind: str, table: TableSpec, *, token: int = 1, **k: Any) -> JobSpec:
+        scope = "service" if kind == "compact" else "write"
+        lane = {"compact": "maintenance", "round": "apply"}.get(kind, "snapshot")
+        fence = FenceSpec(str(fence_path(self.lake, table.table_id, scope)), token)
+        values = {
+            "job_id": str(uuid.uuid4()),
+            "attempt": 1,
+            "source": self.source,
+            **k,
+        }
+        made = JobSpec(
+            kind=kind, lane=lane, lake=self.lake, table=table, fence=fence, **values
+        )
+        return spec_from(json.loads(encode(made)))
+
+    def start(self, spec: JobSpec) -> JobRun:
+        run = JobRun(spec, lambda ref: self.password)
+        enter_lane(run)
+        return run
+
+    def run(self, spec: JobSpec) -> JobReport:
+        return run_job(self.start(spec), self.spark, self.gates)
+
+    def load(
+        self,
+        table: TableSpec,
+        *,
+        kind: str = "snapshot",
+        chunk_rows: int = 200_000,
+        **k: Any,
+    ) -> JobReport:
+        self._epoch += 1
+        work = SnapshotWork(chunk_rows=chunk_rows)
+        return self.run(self.spec(kind, table, epoch=self._epoch, snapshot=work, **k))
+
+    def round_spec(
+        self,
+        table: TableSpec,
+        low: str | None,
+        *,
+        lag: float = 0,
+        max_rows: int = 5_000_000,
+        **k: Any,
+    ) -> JobSpec:
+        self._epoch += 1
+        work = RoundWork(low, lag, self._epoch, max_rows)
+        return self.spec("round", table, round=work, **k)
+
+    def round(self, table: TableSpec, low: str | None, **k: Any) -> JobReport:
+        return self.run(self.round_spec(table, low, **k))
+
+    def compact(self, table: TableSpec, *instants: str, **k: Any) -> JobReport:
+        return self.run(self.spec("compact", table, compact=CompactWork(instants), **k))
+
+    def take_over(self, table: TableSpec, token: int, scope: str = "write") -> None:
+        raise_fence(fence_path(self.lake, table.table_id, scope), token)  # type: ignore[arg-type]
+
+    def state(self, table: TableSpec) -> LakeState:
+        return read_lake_table(table.path, commits=20)
+
+    def frame(self, table: TableSpec) -> Any:
+        return self.spark.read.format("hudi").load(table.path)
+
+    def rows(
+        self, table: TableSpec, *columns: str, order: str = ""
+    ) -> list[tuple[Any, ...]]:
+        """Values as the lake has them, by Spark's text of each."""
+        frame = self.frame(table).select(*(f"`{c}`" for c in columns))
+        return sorted(tuple(r) for r in frame.collect())
+
+
+def assert_done(report: JobReport) -> JobReport:
+    assert report.outcome == "succeeded", report
+    return report
+
+
+def with_attempt(spec: JobSpec, attempt: int) -> JobSpec:
+    return replace(spec, attempt=attempt)

@@ -1,0 +1,183 @@
+"""The engine over time: fresh data, fresh rights, a silent gateway, a dead one."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from gateway.engines.launch import clean_orphans
+from gateway.engines.port import EngineUnavailable
+from tests.spark.conftest import SYSTEM, Lake
+from tests.spark.engine_bench import (
+    ORPHAN_SECONDS,
+    STALE_SECONDS,
+    Client,
+    EngineBench,
+    write_table,
+)
+
+ABSENT_TABLE = "42P01"
+NO_CATALOGUE = "08S01"
+
+
+@pytest.fixture
+def client(bench: EngineBench) -> Iterator[Client]:
+    bench.policy("eve", select=["grow.*", "shop.orders"])
+    opened = bench.connect("eve")
+    yield opened
+    opened.close()
+
+
+def until(condition: Callable[[], bool], seconds: float) -> bool:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.2)
+    return condition()
+
+
+def test_commits_columns_and_deletes_show_in_the_next_statement(
+    bench: EngineBench, client: Client, spark: Any, tmp_path: Path
+) -> None:
+    path = tmp_path / "fresh"
+    write_table(spark, path, f"select id, 'a' as v, {SYSTEM} from range(3) t(id)")
+    bench.table("grow.fresh", path, 1)
+    count = "select count(*) from grow.fresh"
+    assert client.rows(count) == [(3,)]
+
+    second = "cast(2 as bigint) as _sluice_seq"
+    alive, dead = "false as _sluice_deleted", "true as _sluice_deleted"
+    row = f"select 7L as id, 'b' as v, {second}, {alive}"
+    write_table(spark, path, row, operation="upsert")
+    assert client.rows(count) == [(4,)]
+
+    column = f"select 8L as id, 'c' as v, {second}, {alive}, 'new' as extra"
+    write_table(spark, path, column, operation="upsert")
+    bench.table("grow.fresh", path, 2)
+    seen = client.rows("select id, extra from grow.fresh where id > 6 order by id")
+    assert seen == [(7, None), (8, "new")]
+    assert ("extra", "string", None) in client.rows("describe grow.fresh")
+
+    gone = f"select 7L as id, 'b' as v, cast(3 as bigint) as _sluice_seq, {dead}, 'x' as extra"
+    write_table(spark, path, gone, operation="upsert")
+    assert client.rows("select id from lake.grow.fresh where id > 6") == [(8,)]
+
+
+def test_a_table_can_move_go_and_come_back(
+    bench: EngineBench, client: Client, lake: Lake
+) -> None:
+    count = "select count(*) from grow.wanderer"
+    assert client.run(count).sql_state == ABSENT_TABLE
+    bench.table("grow.wanderer", lake.place("shop.orders"), 1)
+    assert client.rows(count) == [(20,)]
+    bench.table("grow.wanderer", lake.place("shop.customers"), 1)
+    assert client.rows(count) == [(5,)]
+    bench.table("grow.wanderer", None)
+    assert client.run(count).sql_state == ABSENT_TABLE
+    bench.table("grow.wanderer", lake.place("shop.orders"), 2)
+    assert client.rows(count) == [(20,)]
+
+
+def test_reading_writes_nothing_into_the_lake(
+    bench: EngineBench, client: Client, lake: Lake
+) -> None:
+    def everything() -> dict[str, float]:
+        files = lake.place("shop.orders").rglob("*")
+        return {str(path): path.stat().st_mtime for path in files if path.is_file()}
+
+    before = everything()
+    client.rows("select * from shop.orders")
+    client.rows("describe extended shop.orders")
+    assert everything() == before
+
+
+def test_cancel_stops_the_statement(bench: EngineBench, client: Client) -> None:
+    heavy = "select count(*) from range(100000000) a cross join range(100000) b"
+
+    async def scenario() -> tuple[str, float]:
+        operation = await client.session.execute(heavy)
+        assert not (await client.session.status(operation)).state.is_terminal
+        began = time.monotonic()
+        await client.session.cancel(operation)
+        status = await client.session.status(operation)
+        return status.state.value, time.monotonic() - began
+
+    state, seconds = bench.wait(scenario())
+    assert state == "CANCELED"
+    assert seconds < 15
+    assert client.rows("select 1") == [(1,)]
+
+
+def test_an_old_reading_of_the_database_denies(
+    bench: EngineBench, client: Client
+) -> None:
+    assert client.rows("select 1") == [(1,)]
+    bench.tell("age", ms=int(STALE_SECONDS * 1000) + 60_000)
+    denied = until(lambda: client.run("select 1").sql_state == NO_CATALOGUE, 15)
+    bench.tell("age", ms=0)
+    assert denied
+    assert until(lambda: not client.run("select 1").is_refused, 15)
+
+
+def test_a_stopped_gateway_denies_even_with_the_secret(
+    bench: EngineBench, client: Client
+) -> None:
+    """Straight to the engine's own port: old and new sessions alike."""
+    assert client.rows("select count(*) from shop.orders") == [(20,)]
+    bench.gateway.send_signal(signal.SIGSTOP)
+    try:
+        denied = until(
+            lambda: client.run("select 1").sql_state == NO_CATALOGUE, STALE_SECONDS * 3
+        )
+        fresh = bench.connect("eve")
+        second = fresh.run("select count(*) from shop.orders")
+        fresh.close()
+    finally:
+        bench.gateway.send_signal(signal.SIGCONT)
+    assert denied
+    assert second.sql_state == NO_CATALOGUE
+    assert until(lambda: not client.run("select 1").is_refused, 20)
+
+
+def test_probe_and_warm_reuse(bench: EngineBench) -> None:
+    assert bench.tell("probe") == {"state": "READY"}
+    assert bench.tell("start")["pid"] == bench.pid
+
+
+def test_a_closed_control_channel_ends_the_engine(bench: EngineBench) -> None:
+    """Last but one: this engine is gone afterwards, the next start makes a new one."""
+    processes = [psutil.Process(bench.pid), psutil.Process(bench.java_pid)]
+    bench.tell("hang_up")
+    _, alive = psutil.wait_procs(processes, timeout=ORPHAN_SECONDS * 3 + 10)
+    assert not alive
+    with pytest.raises(EngineUnavailable):
+        bench.connect("eve")
+
+
+def test_an_engine_dies_with_its_gateway_and_leaves_nothing(bench: EngineBench) -> None:
+    started = bench.tell("start")
+    processes = [psutil.Process(started["pid"]), psutil.Process(started["java_pid"])]
+    home = Path(started["log"]).parents[1]
+    bench.gateway.kill()
+    bench.gateway.wait()
+    _, alive = psutil.wait_procs(processes, timeout=20)
+    assert not alive
+    assert list((home / "run").glob("engine-*.pid.json"))
+    assert clean_orphans(home / "run") == []
+    assert not list((home / "run").glob("engine-*.pid.json"))
+
+
+def test_orphans_are_killed_only_when_they_are_ours(tmp_path: Path) -> None:
+    mine = psutil.Process(os.getpid())
+    stranger = tmp_path / "engine-x.pid.json"
+    stranger.write_text(f'{{"pid": {mine.pid}, "born": {mine.create_time() - 100}}}')
+    assert clean_orphans(tmp_path) == []
+    assert not stranger.exists()
