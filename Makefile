@@ -6,6 +6,8 @@ HOME_DIR ?= .sluice
 VENV := .venv/bin
 export LC_ALL := C.UTF-8
 export PYTHONUNBUFFERED := 1
+# type checker and migration check read the settings, which want keys
+LINT_KEYS := SLUICE_SECRET_KEY=lint SLUICE_SECRETS_KEYS=lint SLUICE_SERVICE_SECRET=lint
 
 .PHONY: help
 help: ## list the targets
@@ -33,9 +35,9 @@ stop: ## end what `make demo` started
 lint: setup ## format, lint, types, import contracts, migrations
 	@$(VENV)/ruff format --check .
 	@$(VENV)/ruff check .
-	@$(VENV)/mypy
+	@$(LINT_KEYS) $(VENV)/mypy
 	@$(VENV)/lint-imports
-	@$(VENV)/python manage.py makemigrations --check --dry-run
+	@$(LINT_KEYS) $(VENV)/python manage.py makemigrations --check --dry-run
 
 .PHONY: test
 test: setup ## lint, types, import contracts and all tests, as CI runs them

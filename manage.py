@@ -10,4 +10,8 @@ from django.core.management import execute_from_command_line
 
 if __name__ == "__main__":
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
+    if sys.argv[1:2] == ["quickstart"]:  # it makes what the settings need
+        from config.supervisor.quickstart import main
+
+        raise SystemExit(main(sys.argv[2:]))
     execute_from_command_line(sys.argv)

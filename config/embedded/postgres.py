@@ -123,6 +123,7 @@ class EmbeddedPostgres:
             directory=self.store,
             stop_signal=signal.SIGINT,  # fast shutdown: does not wait for clients
             stop_grace_seconds=20.0,
+            is_bare=True,
         )
 
     def start(self) -> PostgresAddress:

@@ -74,6 +74,7 @@ class EmbeddedRedis:
             log=self.log,
             directory=self.home,
             stop_grace_seconds=5.0,
+            is_bare=True,
         )
 
     def start(self) -> str:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import base64
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from config.supervisor.process import write_private
 
-KEY_FILES = {
+KEY_FILES: dict[str, Callable[[], str]] = {
     "django": lambda: secrets.token_urlsafe(48),
     # a Fernet key: 32 bytes, URL-safe base64
     "secrets": lambda: base64.urlsafe_b64encode(secrets.token_bytes(32)).decode(),

@@ -55,7 +55,12 @@ class ProcessIdentity:
 
 @dataclass(frozen=True, slots=True)
 class ChildSpec:
-    """How one child is started. `user` names the account to run as (root only)."""
+    """How one child is started.
+
+    user          the account to run as (root only)
+    is_bare       it gets none of our environment: for servers that are not ours
+    dies_with_us  off only for what shall outlive the caller
+    """
 
     name: str
     command: Sequence[str]
@@ -65,26 +70,40 @@ class ChildSpec:
     directory: Path | None = None
     stop_signal: int = signal.SIGTERM
     stop_grace_seconds: float = 15.0
+    is_bare: bool = False
+    dies_with_us: bool = True
 
 
 def spawn(spec: ChildSpec) -> subprocess.Popen[bytes]:
     """Start the child in its own process group; it gets SIGTERM when we die."""
     output = _open_log(spec.log)
+    account = pwd.getpwnam(spec.user) if spec.user else None
     try:
         return subprocess.Popen(
             list(spec.command),
-            env={**os.environ, "LC_ALL": "C.UTF-8", **spec.environment},
+            env=_environment(spec),
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
             cwd=spec.directory,
             start_new_session=True,
-            preexec_fn=_die_with(os.getpid(), spec.stop_signal),
-            **_account(spec.user),
+            preexec_fn=_die_with(os.getpid(), spec.stop_signal)
+            if spec.dies_with_us
+            else None,
+            user=account.pw_uid if account else None,
+            group=account.pw_gid if account else None,
+            extra_groups=[] if account else None,
         )
     finally:
         if output != subprocess.DEVNULL:
             os.close(output)
+
+
+def _environment(spec: ChildSpec) -> dict[str, str]:
+    inherited = {"PATH": os.environ.get("PATH", os.defpath)}
+    if not spec.is_bare:
+        inherited = dict(os.environ)
+    return {**inherited, "LC_ALL": "C.UTF-8", "TZ": "UTC", **spec.environment}
 
 
 def _open_log(path: Path | None) -> int:
@@ -92,13 +111,6 @@ def _open_log(path: Path | None) -> int:
         return subprocess.DEVNULL
     path.parent.mkdir(parents=True, exist_ok=True)
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-
-
-def _account(user: str | None) -> dict[str, object]:
-    if user is None:
-        return {}
-    entry = pwd.getpwnam(user)
-    return {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": []}
 
 
 def _die_with(parent: int, sign: int) -> Callable[[], None]:
@@ -196,9 +208,18 @@ def read_identity(path: Path) -> ProcessIdentity | None:
     """The identity in a `*.pid.json` file; None when it is absent or not readable."""
     try:
         body = json.loads(path.read_text())
-        return ProcessIdentity(int(body["pid"]), float(body["start_time"]))
+        return ProcessIdentity(int(body["pid"]), _start_time(body))
     except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+def _start_time(body: dict[str, float]) -> float:
+    """As the file says; engines call it `born`; a file without it names a live pid."""
+    for name in ("start_time", "born"):
+        if name in body:
+            return float(body[name])
+    found = ProcessIdentity.of(int(body["pid"]))
+    return found.start_time if found else 0.0
 
 
 def write_identity(path: Path, pid: int, role: str) -> None:

@@ -1,0 +1,52 @@
+"""`manage.py tick`: the loop that finds everything due in the database.
+
+It is what makes the broker expendable: whatever no doorbell announced is found here.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+from types import FrameType
+from typing import Any
+
+from django.core.management.base import BaseCommand
+from django.db import Error as DatabaseError
+from django.db import close_old_connections, connections
+
+from catalog.discovery.services import ring_due_discoveries
+from ingest.tick import tick_once
+
+log = logging.getLogger(__name__)
+
+PERIOD_SECONDS = 1.0
+AWAY_SECONDS = 3.0
+
+
+class Command(BaseCommand):
+    help = "Run the periodic tick: due rounds, compactions, discoveries, lost jobs."
+    requires_system_checks: list[str] = []
+
+    def handle(self, *_: Any, **__: Any) -> None:
+        stop = threading.Event()
+
+        def told(number: int, frame: FrameType | None) -> None:
+            stop.set()
+
+        signal.signal(signal.SIGTERM, told)
+        signal.signal(signal.SIGINT, told)
+        while not stop.wait(PERIOD_SECONDS if self._tick() else AWAY_SECONDS):
+            pass
+
+    def _tick(self) -> bool:
+        """Whether the database answered."""
+        close_old_connections()
+        try:
+            tick_once()
+            ring_due_discoveries()
+        except DatabaseError as error:
+            log.warning("the metadata database is away: %s", error)
+            connections.close_all()
+            return False
+        return True

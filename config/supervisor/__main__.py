@@ -1,0 +1,68 @@
+"""`python -m config.supervisor`: the supervising process itself; see quickstart."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import sys
+import traceback
+from datetime import UTC, datetime
+from pathlib import Path
+
+from config.supervisor.home import Home
+from config.supervisor.process import write_private
+from config.supervisor.stack import Options
+from config.supervisor.supervisor import Supervisor, describe
+from core.errors import TerminalError
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object per line, like the logs of every other process of ours."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        body = {
+            "at": datetime.fromtimestamp(record.created, UTC).isoformat(),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        for name in ("role", "pid", "exit", "wait_seconds"):
+            if name in record.__dict__:
+                body[name] = record.__dict__[name]
+        return json.dumps(body)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--home", type=Path, required=True)
+    parser.add_argument("--no-demo", action="store_true")
+    parser.add_argument("--web-port", type=int)
+    parser.add_argument("--gateway-port", type=int)
+    parser.add_argument("--gateway-http-port", type=int)
+    given = parser.parse_args()
+    handler = logging.StreamHandler(sys.stdout)
+    handler.setFormatter(JsonLines())
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
+    options = Options(
+        home=given.home.absolute(),
+        has_demo=not given.no_demo,
+        web_port=given.web_port,
+        gateway_port=given.gateway_port,
+        gateway_http_port=given.gateway_http_port,
+    )
+    problem = Home(options.home).problem_file
+    try:
+        Supervisor(options).run()
+    except TerminalError as error:
+        write_private(problem, describe(error))
+        return 1
+    except Exception as error:  # noqa: BLE001  whoever waits for us must be told
+        log = traceback.format_exc()
+        write_private(problem, describe(TerminalError(str(error), facts={"log": log})))
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

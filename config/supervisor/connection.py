@@ -1,0 +1,72 @@
+"""`connection.json`: where everything answers and which processes there are."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from config.supervisor.home import Home
+from config.supervisor.process import read_identity, write_private
+from config.supervisor.stack import Stack
+
+
+def connection_of(stack: Stack, pids: Mapping[str, int | None]) -> dict[str, object]:
+    """The content, from what is running now. `pids`: by role, of our own children."""
+    login = json.loads(stack.home.administrator_file.read_text())
+    gateway = {"host": "127.0.0.1", "port": stack.ports.gateway, "http_port": None}
+    return {
+        "web_url": f"http://127.0.0.1:{stack.ports.web}",
+        "username": login["username"],
+        "password": login["password"],
+        "token": login["token"],
+        "gateway": gateway,
+        "jdbc_url": f"jdbc:hive2://127.0.0.1:{stack.ports.gateway}/default",
+        "demo_source": demo_source(stack),
+        "pids": {**pids, **reported_pids(stack.home)},
+        "lake": _lake(stack),
+    }
+
+
+def demo_source(stack: Stack) -> dict[str, object] | None:
+    """How to reach the demo shop, as a user who is not the server's superuser."""
+    path = stack.home.keys / "demo_source.json"
+    if stack.servers.demo is None or not path.exists():
+        return None
+    body: dict[str, object] = json.loads(path.read_text())
+    return {**body, "port": stack.servers.demo.address.port}
+
+
+def reported_pids(home: Home) -> dict[str, object]:
+    """Processes that our children start and report: the Spark driver and engines."""
+    engines = [_live_pid(path) for path in sorted(home.run.glob("engine-*.pid.json"))]
+    return {
+        "driver": _live_pid(home.run / "driver.pid.json"),
+        "engines": [pid for pid in engines if pid is not None],
+        "captures": [],
+    }
+
+
+def _live_pid(path: Path) -> int | None:
+    identity = read_identity(path)
+    return identity.pid if identity and identity.is_alive() else None
+
+
+def _lake(stack: Stack) -> str:
+    named = os.environ.get("SLUICE_LAKE_URI")
+    return (named or str(stack.home.path / "lake")).removeprefix("file://")
+
+
+class ConnectionFile:
+    """Rewrites the file only when its content changes."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._written = ""
+
+    def write(self, content: dict[str, object]) -> None:
+        text = json.dumps(content, indent=2)
+        if text != self._written:
+            write_private(self._path, text)
+            self._written = text

@@ -1,0 +1,205 @@
+"""`manage.py quickstart`: starts a home's stack, walks the demo, ends it again.
+
+It runs before any settings exist, so it knows the supervisor and never Django.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+
+import psutil
+
+from config.parts.combination import problem
+from config.parts.installed import installed
+from config.parts.javac import ensure_sluice_jar
+from config.supervisor.home import Home, make_keys
+from config.supervisor.process import (
+    ChildSpec,
+    ProcessIdentity,
+    descendants,
+    end,
+    read_identity,
+    spawn,
+)
+from config.supervisor.stack import ROOT
+from core.errors import SluiceError, TerminalError
+
+START_SECONDS = 300.0
+STOP_SECONDS = 90.0
+
+
+def say(text: str) -> None:
+    print(text, flush=True)  # noqa: T201
+
+
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(
+        prog="manage.py quickstart",
+        description="Start Sluice on this machine with embedded servers and a demo.",
+    )
+    made.add_argument("--home", type=Path, default=ROOT / ".sluice")
+    made.add_argument("--detach", action="store_true", help="return once it is up")
+    made.add_argument("--no-demo", action="store_true", help="without demo source")
+    made.add_argument("--stop", action="store_true", help="end what runs from --home")
+    made.add_argument("--web-port", type=int)
+    made.add_argument("--gateway-port", type=int)
+    made.add_argument("--gateway-http-port", type=int)
+    return made
+
+
+def main(arguments: Sequence[str]) -> int:
+    given = parser().parse_args(arguments)
+    home = Home(given.home.absolute())
+    if given.stop:
+        stop(home)
+        return 0
+    try:
+        return _start(home, given)
+    except SluiceError as error:
+        print(f"quickstart: {error}", file=sys.stderr, flush=True)  # noqa: T201
+        if tail := error.facts.get("log"):
+            print(tail, file=sys.stderr, flush=True)  # noqa: T201
+        return 1
+
+
+def _start(home: Home, given: argparse.Namespace) -> int:
+    if line := problem(installed()):
+        raise TerminalError(line)
+    if given.gateway_http_port is not None:
+        say("note: the gateway's HTTP port comes with a later release, not opened")
+    started = time.monotonic()
+    make_keys(home.path)
+    ensure_sluice_jar(say)
+    supervisor = _spawn(home, given)
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        connection = wait_until_up(home, supervisor)
+        say(f"up after {time.monotonic() - started:.0f} s: {connection['web_url']}")
+        if not given.no_demo:
+            from config.demo.walk import walk  # PyHive only where it is used
+
+            walk(home.path, say)
+        _show(connection, time.monotonic() - started)
+        if given.detach:
+            return 0
+        say("Ctrl-C ends it.")
+        while supervisor.is_alive():
+            time.sleep(0.5)
+    except KeyboardInterrupt:
+        say("\nstopping")
+    except SluiceError:
+        stop(home)
+        raise
+    stop(home)
+    return 0
+
+
+def _interrupt(sign: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _spawn(home: Home, given: argparse.Namespace) -> ProcessIdentity:
+    command = [sys.executable, "-m", "config.supervisor", "--home", str(home.path)]
+    for name in ("web_port", "gateway_port", "gateway_http_port"):
+        if getattr(given, name) is not None:
+            command += [f"--{name.replace('_', '-')}", str(getattr(given, name))]
+    if given.no_demo:
+        command.append("--no-demo")
+    home.problem_file.unlink(missing_ok=True)
+    spec = ChildSpec(
+        name="supervisor",
+        command=command,
+        environment={"SLUICE_HOME": str(home.path), "PYTHONUNBUFFERED": "1"},
+        log=home.logs / "supervisor.log",
+        directory=ROOT,
+        dies_with_us=not given.detach,
+    )
+    process = spawn(spec)
+    process.returncode = 0  # ours to watch by identity, not by this object
+    found = ProcessIdentity.of(process.pid)
+    if found is None:
+        raise TerminalError("the supervisor did not start", hint=f"see {spec.log}")
+    return found
+
+
+def wait_until_up(home: Home, supervisor: ProcessIdentity) -> dict[str, object]:
+    """The content of connection.json; TerminalError with what the supervisor said."""
+    limit = time.monotonic() + START_SECONDS
+    while time.monotonic() < limit:
+        owner = read_identity(home.supervisor_file)
+        if home.connection_file.exists() and owner and owner.pid == supervisor.pid:
+            found: dict[str, object] = json.loads(home.connection_file.read_text())
+            return found
+        if not supervisor.is_alive():
+            break
+        time.sleep(0.1)
+    if home.problem_file.exists():
+        said = json.loads(home.problem_file.read_text())
+        facts = {"log": said["log"]} if said.get("log") else {}
+        raise TerminalError(said["message"], hint=said["hint"], facts=facts)
+    raise TerminalError("Sluice did not start", hint=f"see {home.logs}/supervisor.log")
+
+
+def stop(home: Home) -> None:
+    """End everything of this home; returns when no process of it is left."""
+    supervisor = read_identity(home.supervisor_file)
+    if supervisor is not None and supervisor.is_alive():
+        below = descendants(supervisor)
+        end([supervisor], grace_seconds=STOP_SECONDS)
+        end(below, sign=signal.SIGKILL, grace_seconds=5.0)
+    for path in sorted(home.run.glob("*.pid.json")):
+        identity = read_identity(path)
+        is_server = path.name.startswith("postgres-")
+        if identity is not None and identity.is_alive() and _is_ours(identity):
+            end([identity], sign=signal.SIGINT if is_server else signal.SIGTERM)
+    end(_marked(home), sign=signal.SIGKILL, grace_seconds=5.0)
+    leftovers = [*home.run.glob("*.pid.json"), *home.run.glob("*.lock")]
+    for path in [*leftovers, home.connection_file]:
+        path.unlink(missing_ok=True)
+    say("stopped")
+
+
+def _is_ours(identity: ProcessIdentity) -> bool:
+    """Not ourselves, nor the shell that called us: pid files may be very old."""
+    return identity.pid not in {os.getpid(), os.getppid()}
+
+
+def _marked(home: Home) -> list[ProcessIdentity]:
+    """Processes that still carry this home in their environment."""
+    own = {os.getpid(), *(parent.pid for parent in psutil.Process().parents())}
+    found = []
+    for process in psutil.process_iter():
+        try:
+            is_marked = process.environ().get("SLUICE_HOME") == str(home.path)
+        except (psutil.Error, OSError):
+            continue
+        identity = ProcessIdentity.of(process.pid)
+        # a test or a shell with the same setting is not part of the stack
+        if is_marked and process.pid not in own and identity and _is_stack(process):
+            found.append(identity)
+    return found
+
+
+def _is_stack(process: psutil.Process) -> bool:
+    try:
+        line = " ".join(process.cmdline())
+    except psutil.Error:
+        return False
+    return any(word in line for word in ("config.", "manage.py", "spark", "sluice"))
+
+
+def _show(connection: dict[str, object], seconds: float) -> None:
+    say("")
+    say(f"Sluice runs ({seconds:.0f} s after the start)")
+    say(f"  web      {connection['web_url']}")
+    say(f"  login    {connection['username']}  password {connection['password']}")
+    say(f"  JDBC     {connection['jdbc_url']}")
+    say("  all of it in connection.json of the home directory")

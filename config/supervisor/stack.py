@@ -1,0 +1,188 @@
+"""Which processes make one machine's Sluice, and with what environment each starts."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from config.embedded import EmbeddedPostgres, EmbeddedRedis
+from config.supervisor.home import Home
+from config.supervisor.ports import choose
+from config.supervisor.process import ChildSpec, write_private
+
+ROOT = Path(__file__).resolve().parents[2]
+WEB_PORT, GATEWAY_PORT = 8000, 10000
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the caller of quickstart chose; None means the default, or the next free."""
+
+    home: Path
+    has_demo: bool = True
+    web_port: int | None = None
+    gateway_port: int | None = None
+    gateway_http_port: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """A part of the stack. `make` is called before every start: ports may move."""
+
+    name: str
+    make: Callable[[], ChildSpec]
+    is_server: bool = False  # ends after everything that uses it
+
+
+@dataclass(frozen=True, slots=True)
+class Servers:
+    """The embedded servers of a home; None where an outside one was named."""
+
+    metadata: EmbeddedPostgres | None
+    redis: EmbeddedRedis | None
+    demo: EmbeddedPostgres | None
+
+    def roles(self) -> list[Role]:
+        pairs = [
+            ("postgres", self.metadata),
+            ("redis", self.redis),
+            ("demo_postgres", self.demo),
+        ]
+        return [Role(name, one.prepare, is_server=True) for name, one in pairs if one]
+
+
+def servers_of(options: Options) -> Servers:
+    is_named = {
+        name: name in os.environ or f"{name}_FILE" in os.environ
+        for name in ("SLUICE_DATABASE_URL", "SLUICE_REDIS_URL")
+    }
+    home = options.home
+    return Servers(
+        metadata=None
+        if is_named["SLUICE_DATABASE_URL"]
+        else EmbeddedPostgres(home, "metadata"),
+        redis=None if is_named["SLUICE_REDIS_URL"] else EmbeddedRedis(home),
+        demo=EmbeddedPostgres(home, "demo") if options.has_demo else None,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    web: int
+    gateway: int
+
+
+def choose_ports(options: Options) -> Ports:
+    """TerminalError when a port that was asked for is taken."""
+    web = choose(
+        explicit=options.web_port,
+        default=WEB_PORT,
+        what="the web interface",
+        taken=frozenset(),
+    )
+    gateway = choose(
+        explicit=options.gateway_port,
+        default=GATEWAY_PORT,
+        what="the gateway",
+        taken=frozenset({web}),
+    )
+    return Ports(web=web, gateway=gateway)
+
+
+class Stack:
+    """The roles of one home, in the order in which they start."""
+
+    def __init__(self, options: Options, servers: Servers, ports: Ports) -> None:
+        self.home = Home(options.home)
+        self.options = options
+        self.servers = servers
+        self.ports = ports
+
+    def environment(self) -> dict[str, str]:
+        """What every process of ours gets on top of the supervisor's environment."""
+        return {
+            "SLUICE_HOME": str(self.home.path),
+            "SLUICE_WEB_PORT": str(self.ports.web),
+            "SLUICE_GATEWAY_PORT": str(self.ports.gateway),
+            "DJANGO_SETTINGS_MODULE": "config.settings",
+            "PYTHONUNBUFFERED": "1",
+            "PYTHONPATH": str(ROOT),
+        }
+
+    def write_server_addresses(self) -> None:
+        """Settings read these when the environment does not name other servers."""
+        if self.servers.metadata is not None:
+            url = self.servers.metadata.ensure_database("sluice")
+            write_private(self.home.keys / "database_url", url)
+        if self.servers.redis is not None:
+            write_private(self.home.keys / "redis_url", self.servers.redis.url)
+
+    def prepare_command(self) -> ChildSpec:
+        """The one-off that migrates the database and makes the administrator."""
+        return self._manage("prepare")
+
+    def roles(self) -> list[Role]:
+        """Our own processes, without the servers."""
+        specs = [
+            self._web(),
+            self._manage("gateway", grace=20.0),
+            self._manage("driver", grace=30.0),
+            self._worker(),
+            self._manage("tick"),
+        ]
+        if self.servers.demo is not None:
+            specs.append(self._demo_writer())
+        return [Role(spec.name, _always(spec)) for spec in specs]
+
+    def _child(self, name: str, arguments: list[str], grace: float = 10.0) -> ChildSpec:
+        return ChildSpec(
+            name=name,
+            command=[sys.executable, *arguments],
+            environment=self.environment(),
+            log=self.home.logs / f"{name}.log",
+            directory=ROOT,
+            stop_grace_seconds=grace,
+        )
+
+    def _manage(self, name: str, grace: float = 10.0) -> ChildSpec:
+        return self._child(name, ["manage.py", name], grace)
+
+    def _web(self) -> ChildSpec:
+        bind = os.environ.get("SLUICE_BIND", "127.0.0.1")
+        arguments = [
+            *("-m", "gunicorn", "config.wsgi:application", "--name", "sluice-web"),
+            *("--bind", f"{bind}:{self.ports.web}", "--worker-class", "gthread"),
+            *("--workers", "1", "--threads", "12", "--timeout", "120"),
+            *("--graceful-timeout", "5", "--keep-alive", "15", "--no-control-socket"),
+            *("--worker-tmp-dir", str(self.home.run)),
+        ]
+        return self._child("web", arguments)
+
+    def _worker(self) -> ChildSpec:
+        arguments = [
+            *("-m", "celery", "-A", "config.celery", "worker", "--pool", "prefork"),
+            *("--concurrency", "1", "--without-gossip", "--without-mingle"),
+            *("--loglevel", "INFO", "--hostname", "sluice@localhost"),
+        ]
+        return self._child("worker", arguments)
+
+    def _demo_writer(self) -> ChildSpec:
+        folder = str(self.home.path)
+        spec = self._child("demo_writer", ["-m", "config.demo.writer", folder])
+        return ChildSpec(
+            name=spec.name,
+            command=spec.command,
+            environment=spec.environment,
+            log=spec.log,
+            directory=ROOT,
+            stop_signal=signal.SIGTERM,
+            stop_grace_seconds=5.0,
+        )
+
+
+def _always(spec: ChildSpec) -> Callable[[], ChildSpec]:
+    return lambda: spec

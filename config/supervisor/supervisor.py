@@ -1,0 +1,265 @@
+"""Starts the stack of one home, restarts what crashes, ends everything it started.
+
+It adopts orphans, so that no process of ours escapes when its parent dies first.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import logging
+import os
+import signal
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from types import FrameType
+
+from config.supervisor.connection import ConnectionFile, connection_of
+from config.supervisor.home import make_keys
+from config.supervisor.process import (
+    ChildSpec,
+    ProcessIdentity,
+    adopt_orphans,
+    descendants,
+    end,
+    reap,
+    spawn,
+    write_identity,
+)
+from config.supervisor.stack import Options, Role, Stack, choose_ports, servers_of
+from core.errors import TerminalError
+
+log = logging.getLogger(__name__)
+
+LOOP_SECONDS = 0.25
+READY_SECONDS = 180.0
+PREPARE_SECONDS = 300.0
+LONGEST_WAIT_SECONDS = 30.0
+STEADY_SECONDS = 60.0
+
+
+@dataclass(slots=True)
+class Child:
+    """A role while it runs, and how often it crashed lately."""
+
+    role: Role
+    spec: ChildSpec
+    process: subprocess.Popen[bytes]
+    started: float
+    crashes: int = 0
+    due: float = 0.0  # monotonic time of the next start, 0 while it runs
+
+    @property
+    def identity(self) -> ProcessIdentity | None:
+        return None if self.due else ProcessIdentity.of(self.process.pid)
+
+
+def wait_before_restart(crashes: int) -> float:
+    """Seconds until the next start: half a second, doubling up to half a minute."""
+    return float(min(LONGEST_WAIT_SECONDS, 0.5 * 2 ** min(crashes - 1, 10)))
+
+
+@dataclass(slots=True)
+class Supervisor:
+    """One run of one home. `run` returns when it was told to stop."""
+
+    options: Options
+    children: dict[str, Child] = field(default_factory=dict)
+    is_stopping: bool = False
+
+    def run(self) -> None:
+        """Blocks. TerminalError when the start is impossible; all is ended then too."""
+        make_keys(self.options.home)
+        lock = self._lock()
+        adopt_orphans()
+        for sign in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(sign, self._told)
+        stack = Stack(
+            self.options, servers_of(self.options), choose_ports(self.options)
+        )
+        home = stack.home
+        write_identity(home.supervisor_file, os.getpid(), "supervisor")
+        file = ConnectionFile(home.connection_file)
+        try:
+            self._start_all(stack)
+            while not self.is_stopping:
+                self._look_after()
+                file.write(connection_of(stack, self.pids()))
+                time.sleep(LOOP_SECONDS)
+        finally:
+            self.stop()
+            home.connection_file.unlink(missing_ok=True)
+            for path in [*home.run.glob("*.pid.json"), *home.run.glob("*.lock")]:
+                path.unlink(missing_ok=True)
+            os.close(lock)
+
+    def pids(self) -> dict[str, int | None]:
+        """Of our own children, None while one waits for its restart."""
+        own = {
+            name: None if child.due else child.process.pid
+            for name, child in self.children.items()
+        }
+        own["driver_host"] = own.pop("driver", None)
+        return {"supervisor": os.getpid(), **own}
+
+    def _lock(self) -> int:
+        path = self.options.home / "run" / "supervisor.lock"
+        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise TerminalError(
+                f"Sluice runs already from {self.options.home}",
+                code="already_running",
+                hint="end it with `make stop` or choose another --home",
+            ) from error
+        return handle
+
+    def _told(self, sign: int, frame: FrameType | None) -> None:
+        self.is_stopping = True
+
+    def _start_all(self, stack: Stack) -> None:
+        for role in stack.servers.roles():
+            self._start(role)
+        servers = stack.servers
+        for server in (servers.metadata, servers.redis, servers.demo):
+            if server is not None:
+                server.wait_ready()
+        stack.write_server_addresses()
+        self._prepare(stack.prepare_command())
+        for role in stack.roles():
+            if self.is_stopping:
+                return
+            self._start(role)
+        self._wait_for_web(stack)
+
+    def _prepare(self, spec: ChildSpec) -> None:
+        process = spawn(spec)
+        limit = time.monotonic() + PREPARE_SECONDS
+        while process.poll() is None and not self.is_stopping:
+            if time.monotonic() > limit:
+                break
+            time.sleep(0.05)
+        if process.poll() != 0 and not self.is_stopping:
+            tail = spec.log.read_text()[-800:] if spec.log else ""
+            raise TerminalError(
+                "the metadata database could not be prepared",
+                code="prepare_failed",
+                hint=f"see {spec.log}",
+                facts={"log": tail},
+            )
+
+    def _start(self, role: Role) -> None:
+        spec = role.make()
+        earlier = self.children.get(role.name)
+        self.children[role.name] = Child(
+            role=role,
+            spec=spec,
+            process=spawn(spec),
+            started=time.monotonic(),
+            crashes=earlier.crashes if earlier else 0,
+        )
+        pid = self.children[role.name].process.pid
+        # the driver host itself reports the Spark driver as driver.pid.json
+        name = "driver_host" if role.name == "driver" else spec.name
+        write_identity(self.options.home / "run" / f"{name}.pid.json", pid, name)
+        log.info("started %s", role.name, extra={"role": role.name, "pid": pid})
+
+    def _wait_for_web(self, stack: Stack) -> None:
+        url = f"http://127.0.0.1:{stack.ports.web}/health/live"
+        limit = time.monotonic() + READY_SECONDS
+        while not self.is_stopping:
+            self._look_after()
+            if _answers(url):
+                return
+            if time.monotonic() > limit:
+                raise TerminalError(
+                    "the web process does not answer",
+                    code="web_not_started",
+                    hint=f"see {stack.home.logs / 'web.log'}",
+                )
+            time.sleep(LOOP_SECONDS)
+
+    def _look_after(self) -> None:
+        """Restart what ended, later each time; reap what was left to us."""
+        now = time.monotonic()
+        for child in list(self.children.values()):
+            if child.due:
+                if now >= child.due and not self.is_stopping:
+                    self._restart(child)
+                continue
+            code = child.process.poll()
+            if code is None:
+                continue
+            steady = now - child.started > STEADY_SECONDS
+            child.crashes = 1 if steady else child.crashes + 1
+            wait = wait_before_restart(child.crashes)
+            child.due = now + wait
+            facts = {"role": child.role.name, "exit": code, "wait_seconds": wait}
+            log.warning("%s ended", child.role.name, extra=facts)
+        reap()
+
+    def _restart(self, child: Child) -> None:
+        try:
+            self._start(child.role)
+        except (OSError, TerminalError) as error:
+            child.crashes += 1
+            child.due = time.monotonic() + wait_before_restart(child.crashes)
+            log.warning("%s cannot start: %s", child.role.name, error)
+
+    def stop(self) -> None:
+        """End ours, then the servers they use, then whatever is still below us."""
+        self.is_stopping = True
+        ours = [one for one in self.children.values() if not one.role.is_server]
+        servers = [one for one in self.children.values() if one.role.is_server]
+        below = [one for child in ours for one in _family(child)]
+        self._end(ours)
+        end(below, sign=signal.SIGKILL, grace_seconds=1.0)
+        self._end(servers)
+        own = ProcessIdentity.of(os.getpid())
+        rest = descendants(own) if own else []
+        if rest:
+            end(rest, sign=signal.SIGKILL, grace_seconds=5.0)
+        reap()
+
+    def _end(self, children: Sequence[Child]) -> None:
+        """All are asked at once; each has its own grace, the longest one counts."""
+        for child in children:
+            if child.process.poll() is None:
+                child.process.send_signal(child.spec.stop_signal)
+        limit = time.monotonic()
+        for child in children:
+            remaining = limit + child.spec.stop_grace_seconds - time.monotonic()
+            try:
+                child.process.wait(max(0.0, remaining))
+            except subprocess.TimeoutExpired:
+                log.warning("%s does not end, killing it", child.role.name)
+                os.killpg(child.process.pid, signal.SIGKILL)
+                child.process.wait(5.0)
+
+
+def _family(child: Child) -> list[ProcessIdentity]:
+    identity = child.identity
+    return descendants(identity) if identity else []
+
+
+def _answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=2) as reply:
+            return bool(reply.status == 200)
+    except urllib.error.HTTPError as error:
+        error.close()
+        return False
+    except OSError:
+        return False
+
+
+def describe(error: TerminalError) -> str:
+    """The problem as one JSON line, for the quickstart that waits for us."""
+    return json.dumps(
+        {"message": error.message, "hint": error.hint, "log": error.facts.get("log")}
+    )
