@@ -6,3 +6,13 @@ from django.apps import AppConfig
 class IngestConfig(AppConfig):
     name = "ingest"
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        # models can be imported only once all apps are there
+        from catalog.extensions import registered
+        from ingest import carrying
+
+        registered.annotations["onboarding"] = carrying.onboarding_id
+        registered.annotations["carried_as"] = carrying.carried_as
+        registered.blockers.append(carrying.what_needs)
+        registered.releases.append(carrying.forget_retired)

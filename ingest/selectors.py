@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from django.db.models import QuerySet
-from django.db.models.functions import Now
+from typing import Any
+from uuid import UUID
 
-from ingest.models import TableOnboarding
+from django.db.models import CharField, Q, QuerySet
+from django.db.models.functions import Cast, Now
+
+from catalog.access.policy import Principal
+from catalog.access.visibility import visible_datasources, visible_tables
+from catalog.discovery.services import KINDS as SOURCE_KINDS
+from catalog.models import Datasource, Table
+from core.errors import NotFound
+from core.models import Job
+from ingest.models import Onboarding, TableOnboarding
 from ingest.states import LOADED
 
 
@@ -21,4 +30,58 @@ def onboardings_due(*, limit: int = 200) -> QuerySet[TableOnboarding]:
         )
         .select_related("lake_table__database__datasource")
         .order_by("due_at")[:limit]
+    )
+
+
+def jobs_for(principal: Principal) -> QuerySet[Job]:
+    """Jobs on what the principal may see, and those he asked for himself."""
+    if principal.is_admin and principal.is_active:
+        return Job.objects.all()
+    tables = Table.objects.filter(visible_tables(principal))
+    sources = Datasource.objects.filter(visible_datasources(principal))
+    on_source = Q(kind__in=SOURCE_KINDS, subject_id__in=_as_text(sources))
+    on_table = ~Q(kind__in=SOURCE_KINDS) & Q(subject_id__in=_as_text(tables))
+    return Job.objects.filter(on_source | on_table | Q(requested_by=principal.name))
+
+
+def _as_text(rows: QuerySet[Any]) -> QuerySet[Any, Any]:
+    """Their primary keys as jobs name them."""
+    return rows.order_by().values_list(Cast("pk", CharField()), flat=True)
+
+
+def job_for(principal: Principal, job_id: UUID) -> Job:
+    """NotFound when absent or hidden."""
+    job = jobs_for(principal).filter(pk=job_id).first()
+    if job is None:
+        raise NotFound(f"there is no job {job_id}", code="job_not_found")
+    return job
+
+
+def onboardings_for(principal: Principal) -> QuerySet[Onboarding]:
+    """Requests on datasources the principal may see."""
+    rows = Onboarding.objects.select_related("datasource")
+    if principal.is_admin and principal.is_active:
+        return rows
+    sources = Datasource.objects.filter(visible_datasources(principal))
+    return rows.filter(datasource__in=sources)
+
+
+def onboarding_for(principal: Principal, onboarding_id: UUID) -> Onboarding:
+    row = onboardings_for(principal).filter(pk=onboarding_id).first()
+    if row is None:
+        raise NotFound(
+            f"there is no onboarding {onboarding_id}", code="onboarding_not_found"
+        )
+    return row
+
+
+def feeds_for(
+    principal: Principal, onboarding: Onboarding
+) -> QuerySet[TableOnboarding]:
+    """Its tables, as far as the principal may see them."""
+    visible = Table.objects.filter(visible_tables(principal))
+    return (
+        onboarding.tables.filter(source_table__in=visible)
+        .select_related("source_table__database", "lake_table__database")
+        .order_by("id")
     )

@@ -1,0 +1,149 @@
+"""What ingestion looks like in JSON. Add members, never rename or remove one."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from catalog.api.bodies import Body, instant, number
+from catalog.api.bodies import job_body as core_job_body
+from catalog.names import LAKE, join_name
+from core.models import Job, JobLog
+from ingest.lake.commits import Commit
+from ingest.models import Onboarding, TableOnboarding
+from ingest.onboarding import Draft
+from ingest.planning.plan import plan_to_json
+from ingest.removal import RemovalPreview
+
+
+def job_body(job: Job) -> Body:
+    return core_job_body(job) | {
+        "subject_id": job.subject_id,
+        "progress_at": instant(job.progress_at),
+        "cancel_requested": job.cancel_requested,
+        "links": {
+            "self": f"/api/v1/jobs/{job.pk}",
+            "logs": f"/api/v1/jobs/{job.pk}/logs",
+        },
+    }
+
+
+def job_detail_body(job: Job) -> Body:
+    """With its moves; two statements."""
+    return job_body(job) | {
+        "lane": job.lane,
+        "max_attempts": job.max_attempts,
+        "not_before": instant(job.not_before),
+        "facts": (job.report or {}).get("facts"),
+        "warnings": list((job.report or {}).get("warnings") or []),
+        "events": [
+            {
+                "at": instant(event.at),
+                "event": event.event,
+                "before": event.before,
+                "after": event.after,
+                "actor": event.actor,
+                "reason": event.reason,
+            }
+            for event in job.events.all()
+        ],
+    }
+
+
+def log_body(line: JobLog) -> Body:
+    return {
+        "id": line.pk,
+        "at": instant(line.at),
+        "level": line.level,
+        "message": line.message,
+    }
+
+
+def onboarding_body(row: Onboarding) -> Body:
+    return {
+        "id": str(row.pk),
+        "datasource": row.datasource.name,
+        "request": row.request,
+        "requested_by": row.requested_by,
+        "created_at": instant(row.created_at),
+        "approved_at": instant(row.approved_at),
+        "approved_by": row.approved_by,
+        "links": {"self": f"/api/v1/onboardings/{row.pk}"},
+    }
+
+
+def feed_body(feed: TableOnboarding) -> Body:
+    lake = feed.lake_table
+    name = join_name(feed.plan.get("database", ""), feed.plan.get("name", ""))
+    return {
+        "id": feed.pk,
+        "source": feed.plan.get("source", ""),
+        "source_table": feed.source_table_id,
+        "table": lake.pk if lake else None,
+        "name": f"{LAKE}.{name}",
+        "capture": feed.capture,
+        "every_seconds": feed.every_seconds,
+        "status": feed.state,
+        "status_reason": feed.status_reason,
+        "position": feed.position or None,
+        "consistency": feed.consistency or None,
+        "plan": feed.plan,
+    }
+
+
+def draft_body(draft: Draft) -> Body:
+    """The answer to a dry run: nothing of it is stored."""
+    return {
+        "id": None,
+        "datasource": draft.source.name,
+        "dry_run": True,
+        "skipped": list(draft.skipped),
+        "tables": [
+            {
+                "source": each.plan.source,
+                "source_table": each.table.pk,
+                "name": f"{LAKE}.{join_name(each.plan.database, each.plan.name)}",
+                "status": "PROPOSED",
+                "status_reason": each.plan.blocked,
+                "plan": plan_to_json(each.plan),
+            }
+            for each in draft.planned
+        ],
+    }
+
+
+def commit_body(commit: Commit) -> Body:
+    position = commit.position
+    return {
+        "instant": commit.instant.asked,
+        "completed": commit.instant.completed,
+        "at": instant(_at(commit.instant.completed)),
+        "action": commit.instant.action,
+        "operation": commit.operation,
+        "rows": number(commit.rows_written),
+        "bytes": number(commit.bytes_written),
+        "position": position.end if position else None,
+        "from": position.start if position else None,
+        "epoch": number(position.epoch_to) if position else None,
+        "epoch_from": number(position.epoch_from) if position else None,
+        "run": position.run if position else None,
+    }
+
+
+def _at(completed: str) -> datetime | None:
+    """Hudi's 17 digits (to the millisecond, UTC) as an instant."""
+    try:
+        moment = datetime.strptime(completed[:14], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
+    except ValueError:
+        return None
+    return moment.replace(microsecond=int(completed[14:17] or 0) * 1000)
+
+
+def removal_body(preview: RemovalPreview) -> Body:
+    return {
+        "table": preview.table,
+        "data": "drop" if preview.drop_data else "keep",
+        "files": preview.files,
+        "bytes": number(preview.bytes),
+        "will": list(preview.will),
+        "dry_run": True,
+    }

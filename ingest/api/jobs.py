@@ -1,0 +1,134 @@
+"""REST of jobs, of every kind: list, one, cancel, retry, logs."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from django.db.models import Q, QuerySet
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from catalog.access import audit
+from catalog.access.enforcement import require
+from catalog.access.policy import Privilege, Securable
+from catalog.api.idempotency import idempotent
+from catalog.api.serializers import Anything, Empty
+from catalog.api.views import PAGING, ApiView, page_size, paged
+from catalog.discovery.services import KINDS as SOURCE_KINDS
+from catalog.models import Datasource, Table
+from catalog.selectors.tables import securable_of
+from core.errors import InvalidRequest
+from core.jobs import TERMINAL
+from core.models import Job, JobLog
+from ingest import controls, selectors
+from ingest.api.bodies import job_body, job_detail_body, log_body
+
+NEWEST = {"created_at": ("-created_at", "-id")}
+
+
+class JobsView(ApiView):
+    queries = PAGING | {"state", "kind", "table", "is_finished"}
+
+    @extend_schema(responses=Anything)
+    def get(self, request: Request) -> Response:
+        rows = _filtered(selectors.jobs_for(self.principal), request)
+        return paged(request, rows, sorts=NEWEST, body=job_body)
+
+
+def _filtered(rows: QuerySet[Job], request: Request) -> QuerySet[Job]:
+    asked = request.query_params
+    if states := asked.get("state"):
+        rows = rows.filter(state__in=states.split(","))
+    if kinds := asked.get("kind"):
+        rows = rows.filter(kind__in=kinds.split(","))
+    if table := asked.get("table"):
+        rows = rows.filter(~Q(kind__in=SOURCE_KINDS), subject_id=table)
+    if finished := asked.get("is_finished"):
+        is_terminal = Q(state__in=sorted(TERMINAL))
+        rows = rows.filter(is_terminal if finished == "true" else ~is_terminal)
+    return rows
+
+
+class JobView(ApiView):
+    @extend_schema(responses=Anything)
+    def get(self, request: Request, job_id: UUID) -> Response:
+        return Response(job_detail_body(selectors.job_for(self.principal, job_id)))
+
+
+class JobCancelView(ApiView):
+    @extend_schema(request=Empty, responses={202: Anything})
+    @idempotent
+    def post(self, request: Request, job_id: UUID) -> Response:
+        _require_to_operate(self, selectors.job_for(self.principal, job_id))
+        job = controls.cancel_job(job_id, actor=self.principal.name)
+        audit.record("job.cancel", on=job.subject, id=str(job.pk))
+        return Response(job_body(job), status=202)
+
+
+class JobRetryView(ApiView):
+    @extend_schema(request=Empty, responses={202: Anything})
+    @idempotent
+    def post(self, request: Request, job_id: UUID) -> Response:
+        _require_to_operate(self, selectors.job_for(self.principal, job_id))
+        job = controls.retry_job(job_id, actor=self.principal.name)
+        audit.record("job.retry", on=job.subject, id=str(job.pk))
+        return Response(job_body(job), status=202)
+
+
+def _require_to_operate(view: ApiView, job: Job) -> None:
+    """`operate` on what the job works on; a thing that is gone has administrators."""
+    securable = Securable("lake")
+    if job.kind in SOURCE_KINDS:
+        source = Datasource.objects.filter(pk=job.subject_id).first()
+        securable = Securable(source.name) if source else securable
+    else:
+        tables = Table.objects.select_related("database__datasource")
+        table = tables.filter(pk=int(job.subject_id or 0)).first()
+        securable = securable_of(table) if table else securable
+    require(view.principal, Privilege.OPERATE, securable)
+
+
+class JobLogsView(ApiView):
+    """Lines in order of time. `direction=back` starts at the end; `cursor` goes on."""
+
+    queries = frozenset({"cursor", "direction", "page_size", "level"})
+
+    @extend_schema(responses=Anything)
+    def get(self, request: Request, job_id: UUID) -> Response:
+        job = selectors.job_for(self.principal, job_id)
+        is_back = request.query_params.get("direction", "forward") == "back"
+        rows = JobLog.objects.filter(job=job)
+        if level := request.query_params.get("level"):
+            rows = rows.filter(level=level)
+        if cursor := _cursor(request):
+            rows = rows.filter(pk__lt=cursor) if is_back else rows.filter(pk__gt=cursor)
+        size = page_size(request)
+        found = list(rows.order_by("-pk" if is_back else "pk")[: size + 1])
+        page, is_more = found[:size], len(found) > size
+        if is_back:
+            page.reverse()
+        return Response(
+            {
+                "items": [log_body(line) for line in page],
+                "older": str(page[0].pk) if page and (is_more or not is_back) else None,
+                "newer": str(page[-1].pk)
+                if page
+                else request.query_params.get("cursor"),
+                "next_page_token": _next(page, is_back=is_back) if is_more else None,
+                "is_finished": job.is_finished,
+            }
+        )
+
+
+def _next(page: list[JobLog], *, is_back: bool) -> str:
+    return str(page[0].pk if is_back else page[-1].pk)
+
+
+def _cursor(request: Request) -> int | None:
+    text = request.query_params.get("cursor")
+    if not text:
+        return None
+    if not text.isascii() or not text.isdigit() or len(text) > 18:
+        raise InvalidRequest(f"cursor is '{text}'", code="invalid_cursor")
+    return int(text)

@@ -1,0 +1,106 @@
+"""REST of onboardings: ask, look, approve."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from django.db.models import Count
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from catalog import selectors as catalog_selectors
+from catalog.access import audit
+from catalog.access.enforcement import require
+from catalog.access.policy import Privilege, Securable
+from catalog.api.idempotency import idempotent
+from catalog.api.serializers import Anything, Empty
+from catalog.api.views import PAGING, ApiView, paged
+from catalog.api.views import page_size as page_size_of
+from catalog.selectors.paging import keyset_page
+from ingest import onboarding, selectors
+from ingest.api.bodies import draft_body, feed_body, job_body, onboarding_body
+from ingest.models import Onboarding
+from ingest.requests import OnboardingRequest, parse_request
+
+NEWEST = {"created_at": ("-created_at", "-id")}
+INLINE_TABLES = 200
+
+
+class OnboardingsView(ApiView):
+    queries = PAGING | {"datasource"}
+
+    @extend_schema(responses=Anything)
+    def get(self, request: Request) -> Response:
+        rows = selectors.onboardings_for(self.principal)
+        if name := request.query_params.get("datasource"):
+            rows = rows.filter(datasource__name=name)
+        return paged(request, rows, sorts=NEWEST, body=onboarding_body)
+
+    @extend_schema(request=Anything, responses={200: Anything, 202: Anything})
+    @idempotent
+    def post(self, request: Request) -> Response:
+        asked = parse_request(request.data)
+        require(self.principal, Privilege.MANAGE, _securable(asked))
+        catalog_selectors.datasource_for(self.principal, asked.datasource)
+        if asked.dry_run:
+            return Response(draft_body(onboarding.plan_onboarding(asked)))
+        row = onboarding.start_onboarding(asked, actor=self.principal.name)
+        audit.record("onboarding.start", on=asked.datasource, is_approved=asked.approve)
+        return _shown(self, row, status=202)
+
+
+def _securable(asked: OnboardingRequest) -> Securable:
+    """The database when all patterns lie in one, else the datasource."""
+    databases = {pattern.partition(".")[0] for pattern in asked.include}
+    named = databases.pop() if len(databases) == 1 else ""
+    is_plain = bool(named) and "*" not in named
+    return Securable(asked.datasource, named if is_plain else "")
+
+
+class OnboardingView(ApiView):
+    queries = frozenset({"page_size", "page_token"})
+
+    @extend_schema(responses=Anything)
+    def get(self, request: Request, onboarding_id: UUID) -> Response:
+        return _shown(self, selectors.onboarding_for(self.principal, onboarding_id))
+
+
+class ApproveView(ApiView):
+    @extend_schema(request=Empty, responses={202: Anything})
+    @idempotent
+    def post(self, request: Request, onboarding_id: UUID) -> Response:
+        row = selectors.onboarding_for(self.principal, onboarding_id)
+        require(self.principal, Privilege.MANAGE, Securable(row.datasource.name))
+        onboarding.approve_onboarding(row, actor=self.principal.name)
+        audit.record("onboarding.approve", on=row.datasource.name, id=str(row.pk))
+        row.refresh_from_db()
+        return _shown(self, row, status=202)
+
+
+def _shown(view: ApiView, row: Onboarding, *, status: int = 200) -> Response:
+    """The request with a page of its tables, counts by state, and its open jobs."""
+    feeds = selectors.feeds_for(view.principal, row)
+    size = page_size_of(view.request) if status == 200 else INLINE_TABLES
+    token = view.request.query_params.get("page_token")
+    page = keyset_page(feeds, order=("id",), size=size, token=token)
+    counts = dict(feeds.order_by().values_list("state").annotate(Count("pk")))
+    tables = [f.lake_table_id for f in page.items if f.lake_table_id]
+    jobs = (
+        selectors.jobs_for(view.principal)
+        .filter(subject_id__in=[str(pk) for pk in tables], finished_at=None)
+        .order_by("created_at")[:size]
+    )
+    body = onboarding_body(row) | {
+        "counts": counts,
+        "tables": [feed_body(feed) for feed in page.items],
+        "jobs": [job_body(job) for job in jobs],
+        "not_approved": [
+            {"source": f.plan.get("source", ""), "reason": f.status_reason}
+            for f in page.items
+            if f.state == "PROPOSED" and f.status_reason
+        ],
+        "next_page_token": page.next_page_token,
+    }
+    headers = {"Location": f"/api/v1/onboardings/{row.pk}"} if status == 202 else {}
+    return Response(body, status=status, headers=headers)

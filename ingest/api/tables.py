@@ -1,0 +1,193 @@
+"""REST verbs of tables: sync, resync, pause, resume, compact, remove; and what the
+lake holds of them: commits and a sample."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from django.db import transaction
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from catalog.access import audit
+from catalog.access.enforcement import require
+from catalog.access.policy import Privilege
+from catalog.api.idempotency import idempotent
+from catalog.api.serializers import Anything, Empty
+from catalog.api.views import ApiView, page_size
+from catalog.models import Table
+from catalog.selectors.tables import securable_of, table_for
+from core.errors import InvalidRequest
+from core.jobs import TERMINAL
+from core.models import Job
+from ingest import controls, removal, samples
+from ingest.api.bodies import commit_body, job_body, removal_body
+from ingest.models import TableOnboarding
+from ingest.requests import refuse
+from ingest.states import RETIRED
+
+LARGEST_SAMPLE = 200
+DEFAULT_SAMPLE = 20
+
+
+def lake_table_of(view: ApiView, table_id: int, privilege: Privilege) -> Table:
+    """The lake table meant by the id of it or of its source table, permitted."""
+    table = table_for(view.principal, table_id)
+    require(view.principal, privilege, securable_of(table))
+    if table.kind == Table.LAKE:
+        return table
+    feed = (
+        TableOnboarding.objects.exclude(state=RETIRED)
+        .filter(source_table=table, lake_table__isnull=False)
+        .first()
+    )
+    if feed is None or feed.lake_table_id is None:
+        raise InvalidRequest(
+            f"{table} is not carried into the lake",
+            code="not_onboarded",
+            hint="POST /api/v1/onboardings",
+        )
+    lake = table_for(view.principal, feed.lake_table_id)
+    require(view.principal, privilege, securable_of(lake))
+    return lake
+
+
+class _Verb(ApiView):
+    """A verb that answers 202 with the job it queued."""
+
+    name: ClassVar[str]
+    start: ClassVar[Callable[..., Job]]
+
+    @extend_schema(request=Empty, responses={202: Anything})
+    @idempotent
+    def post(self, request: Request, table_id: int) -> Response:
+        table = lake_table_of(self, table_id, Privilege.OPERATE)
+        job = type(self).start(table, actor=self.principal.name)
+        audit.record(f"table.{self.name}", on=str(table), job=str(job.pk))
+        return accepted(job)
+
+
+def accepted(job: Job) -> Response:
+    headers = {"Location": f"/api/v1/jobs/{job.pk}"}
+    return Response(job_body(job), status=202, headers=headers)
+
+
+class SyncView(_Verb):
+    name = "sync"
+    start = staticmethod(controls.start_sync)
+
+
+class ResyncView(_Verb):
+    name = "resync"
+    start = staticmethod(controls.start_resync)
+
+
+class CompactView(_Verb):
+    name = "compact"
+    start = staticmethod(controls.start_compaction)
+
+
+class _Switch(ApiView):
+    """A verb that changes the table's state at once; running work follows."""
+
+    name: ClassVar[str]
+    move: ClassVar[Callable[..., TableOnboarding]]
+
+    @extend_schema(request=Empty, responses={202: Anything})
+    @idempotent
+    def post(self, request: Request, table_id: int) -> Response:
+        table = lake_table_of(self, table_id, Privilege.OPERATE)
+        feed = type(self).move(table, actor=self.principal.name)
+        audit.record(f"table.{self.name}", on=str(table))
+        open_jobs = Job.objects.filter(subject_id=str(table.pk)).exclude(
+            state__in=sorted(TERMINAL)
+        )
+        body = {
+            "table": table.pk,
+            "status": feed.state,
+            "status_reason": feed.status_reason,
+            "jobs": [job_body(job) for job in open_jobs.order_by("created_at")],
+            "links": {"table": f"/api/v1/tables/{table.pk}"},
+        }
+        return Response(body, status=202)
+
+
+class PauseView(_Switch):
+    name = "pause"
+    move = staticmethod(controls.pause)
+
+
+class ResumeView(_Switch):
+    name = "resume"
+    move = staticmethod(controls.resume)
+
+
+class RemoveView(ApiView):
+    """`{"data": "keep" | "drop", "dry_run": false}`; a dry run answers 200."""
+
+    @extend_schema(request=Anything, responses={200: Anything, 202: Anything})
+    @idempotent
+    def post(self, request: Request, table_id: int) -> Response:
+        table = lake_table_of(self, table_id, Privilege.MANAGE)
+        body = request.data if isinstance(request.data, dict) else {}
+        for name in body:
+            if name not in {"data", "dry_run"}:
+                refuse(f"/{name}", f"unknown field '{name}'", code="unknown_field")
+        data = body.get("data", "keep")
+        if data not in {"keep", "drop"}:
+            refuse("/data", "data must be 'keep' or 'drop'")
+        is_drop = data == "drop"
+        if body.get("dry_run") is True:
+            return Response(
+                removal_body(removal.plan_removal(table, drop_data=is_drop))
+            )
+        with transaction.atomic():
+            job = removal.start_removal(
+                table, drop_data=is_drop, actor=self.principal.name
+            )
+            audit.record("table.remove", on=str(table), data=data)
+        return accepted(job)
+
+
+class CommitsView(ApiView):
+    """Completed instants of the lake table's own timeline, newest first."""
+
+    queries = frozenset({"page_size", "page_token"})
+
+    @extend_schema(responses=Anything)
+    def get(self, request: Request, table_id: int) -> Response:
+        table = lake_table_of(self, table_id, Privilege.DISCOVER)
+        page = samples.commits_of(
+            table,
+            size=page_size(request),
+            before=request.query_params.get("page_token") or None,
+        )
+        items = [commit_body(commit) for commit in page.commits]
+        return Response({"items": items, "next_page_token": page.next_before})
+
+
+class SampleView(ApiView):
+    """Some rows of a lake table, source columns only; needs `select`."""
+
+    queries = frozenset({"limit"})
+
+    @extend_schema(responses=Anything)
+    def get(self, request: Request, table_id: int) -> Response:
+        table = lake_table_of(self, table_id, Privilege.SELECT)
+        sample = samples.sample_of(table, limit=_limit(request))
+        columns = [{"name": name, "type": kind} for name, kind in sample.columns]
+        return Response({"columns": columns, "rows": sample.rows})
+
+
+def _limit(request: Request) -> int:
+    text = request.query_params.get("limit", str(DEFAULT_SAMPLE))
+    is_number = text.isascii() and text.isdigit() and len(text) < 6
+    if not is_number or not 1 <= int(text) <= LARGEST_SAMPLE:
+        raise InvalidRequest(
+            f"limit is '{text}'",
+            code="invalid_limit",
+            hint=f"a number from 1 to {LARGEST_SAMPLE}",
+        )
+    return int(text)

@@ -1,0 +1,33 @@
+"""REST of ingestion, below /api/v1: onboardings, jobs, and the verbs of tables."""
+
+from __future__ import annotations
+
+from django.urls import URLPattern, path
+
+from catalog.api import converters
+from ingest.api import jobs, onboardings, tables
+
+converters.register()
+
+_ONE = "onboardings/<uuid:onboarding_id>"
+_JOB = "jobs/<uuid:job_id>"
+_TABLE = "tables/<id:table_id>"
+
+urlpatterns: list[URLPattern] = [
+    path("onboardings", onboardings.OnboardingsView.as_view()),
+    path(_ONE, onboardings.OnboardingView.as_view()),
+    path(f"{_ONE}:approve", onboardings.ApproveView.as_view()),
+    path("jobs", jobs.JobsView.as_view()),
+    path(_JOB, jobs.JobView.as_view()),
+    path(f"{_JOB}:cancel", jobs.JobCancelView.as_view()),
+    path(f"{_JOB}:retry", jobs.JobRetryView.as_view()),
+    path(f"{_JOB}/logs", jobs.JobLogsView.as_view()),
+    path(f"{_TABLE}:sync", tables.SyncView.as_view()),
+    path(f"{_TABLE}:resync", tables.ResyncView.as_view()),
+    path(f"{_TABLE}:pause", tables.PauseView.as_view()),
+    path(f"{_TABLE}:resume", tables.ResumeView.as_view()),
+    path(f"{_TABLE}:compact", tables.CompactView.as_view()),
+    path(f"{_TABLE}:remove", tables.RemoveView.as_view()),
+    path(f"{_TABLE}/commits", tables.CommitsView.as_view()),
+    path(f"{_TABLE}/sample", tables.SampleView.as_view()),
+]
