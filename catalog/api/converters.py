@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from django.urls import register_converter
 from django.urls.converters import StringConverter
 
@@ -30,7 +32,9 @@ class NumberConverter:
         return str(value)
 
 
+@cache
 def register() -> None:
+    """Once per process, however many URL modules ask."""
     register_converter(NameConverter, "name")
     register_converter(SourceConverter, "source")
     register_converter(NumberConverter, "id")
