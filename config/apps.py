@@ -6,3 +6,9 @@ from django.apps import AppConfig
 class ConfigConfig(AppConfig):
     name = "config"
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        # Settings are complete only now.
+        from config import checks, logs  # noqa: F401  checks register themselves
+
+        logs.set_up()

@@ -271,5 +271,8 @@ SPECTACULAR_SETTINGS = {
     "SERVE_INCLUDE_SCHEMA": False,
 }
 
+SLUICE_LOG_LEVEL = read(
+    "LOG_LEVEL", default="INFO", meaning="least level that is logged", parse=str.upper
+)
 CELERY_BROKER_URL = SLUICE_REDIS_URL
 LOGGING_CONFIG = None  # config.logs sets JSON logging up at start

@@ -1,0 +1,99 @@
+"""System checks: a wrong setting stops the start with an id and what to do.
+
+Run by every management command and by `manage.py check`; they connect to nothing.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from cryptography.fernet import Fernet
+from django.apps import AppConfig
+from django.conf import settings
+from django.core.checks import ERROR, CheckMessage, Error, Warning, register
+from django.core.exceptions import ImproperlyConfigured
+
+SHORTEST_SECRET = 32
+EXAMPLES = frozenset({"changeme", "secret", "insecure", "example", "sluice"})
+
+
+@register("sluice")
+def check_settings(
+    app_configs: Sequence[AppConfig] | None, **_: Any
+) -> list[CheckMessage]:
+    """All checks of Sluice's own settings."""
+    return [*_secrets_keys(), *_signing_key(), *_networks(), *_tls()]
+
+
+def require_sound_settings() -> None:
+    """For processes that no management command starts: refuse to go on."""
+    faults = [m for m in check_settings(None) if m.level >= ERROR]
+    if faults:
+        raise ImproperlyConfigured("\n".join(str(fault) for fault in faults))
+
+
+def _secrets_keys() -> Iterator[CheckMessage]:
+    if not settings.SLUICE_SECRETS_KEYS:
+        yield Error(
+            "there is no key for stored secrets",
+            hint="set SLUICE_SECRETS_KEYS (or its _FILE) to one or more Fernet keys; "
+            'make one with: python -c "from cryptography.fernet import Fernet; '
+            'print(Fernet.generate_key().decode())"',
+            id="sluice.E001",
+        )
+    for number, key in enumerate(settings.SLUICE_SECRETS_KEYS, start=1):
+        try:
+            Fernet(key)
+        except ValueError:
+            yield Error(
+                f"key {number} of SLUICE_SECRETS_KEYS is not a Fernet key",
+                hint="a Fernet key is 32 bytes in URL-safe base64: 44 characters",
+                id="sluice.E002",
+            )
+
+
+def _signing_key() -> Iterator[CheckMessage]:
+    key = str(settings.SECRET_KEY)
+    weak = len(key) < SHORTEST_SECRET or any(word in key.lower() for word in EXAMPLES)
+    if weak and not settings.DEBUG:
+        yield Error(
+            "SLUICE_SECRET_KEY is short or looks like an example",
+            hint=f"give at least {SHORTEST_SECRET} random characters",
+            id="sluice.E003",
+        )
+    if key in settings.SLUICE_SECRETS_KEYS or key == settings.SLUICE_SERVICE_SECRET:
+        yield Error(
+            "one secret is used for two purposes",
+            hint="SLUICE_SECRET_KEY, SLUICE_SECRETS_KEYS and SLUICE_SERVICE_SECRET "
+            "must differ",
+            id="sluice.E004",
+        )
+
+
+def _networks() -> Iterator[CheckMessage]:
+    for text in settings.SLUICE_SOURCE_NETWORKS_DENIED:
+        try:
+            ipaddress.ip_network(text)
+        except ValueError:
+            yield Error(
+                f"'{text}' in SLUICE_SOURCE_NETWORKS_DENIED is not a network",
+                hint="write CIDR, for example 10.0.0.0/8",
+                id="sluice.E005",
+            )
+
+
+def _tls() -> Iterator[CheckMessage]:
+    if bool(settings.SLUICE_TLS_CERTIFICATE) != bool(settings.SLUICE_TLS_KEY):
+        yield Error(
+            "SLUICE_TLS_CERTIFICATE and SLUICE_TLS_KEY belong together",
+            hint="set both, or neither",
+            id="sluice.E006",
+        )
+    if settings.DEBUG:
+        yield Warning(
+            "DEBUG shows internals to whoever can reach the web port",
+            hint="unset SLUICE_DEBUG",
+            id="sluice.W001",
+        )

@@ -1,0 +1,84 @@
+"""JSON logs on stderr, one object per line, with request and job ids, no secrets.
+
+Installed once per process by `ConfigConfig.ready`; third-party handlers are left
+alone. Redaction here is the last line: code must not log secrets at all.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import urlsplit
+
+from django.conf import settings
+
+from core.context import current
+from core.redaction import redact, remember_secret
+
+_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
+_QUIET = {"django.request": logging.ERROR, "django.server": logging.WARNING}
+
+
+class JsonLines(logging.Formatter):
+    """at, level, logger, message, ids of the context, extras, exception."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        at = datetime.fromtimestamp(record.created, UTC)
+        context = current()
+        line: dict[str, Any] = {
+            "at": at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+            "request_id": context.request_id,
+            "job_id": context.job_id,
+            "actor": context.actor,
+        }
+        line |= {k: v for k, v in vars(record).items() if k not in _STANDARD}
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        shown = {k: v for k, v in line.items() if v not in ("", None)}
+        return redact(json.dumps(shown, default=str, ensure_ascii=False))
+
+
+class ToStderr(logging.StreamHandler[Any]):
+    """Writes to whatever `sys.stderr` is now, as a daemon may replace it."""
+
+    def __init__(self) -> None:
+        super().__init__(sys.stderr)
+        self.setFormatter(JsonLines())
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.stream = sys.stderr
+        super().emit(record)
+
+
+def set_up() -> None:
+    """Install the handler on the root logger; calling again changes nothing."""
+    remember_settings()
+    root = logging.getLogger()
+    if any(isinstance(handler, ToStderr) for handler in root.handlers):
+        return
+    root.addHandler(ToStderr())
+    root.setLevel(settings.SLUICE_LOG_LEVEL)
+    for name, level in _QUIET.items():
+        logging.getLogger(name).setLevel(level)
+    logging.captureWarnings(capture=True)
+
+
+def remember_settings() -> None:
+    """The process's own secrets are removed from every line, by value."""
+    for value in _own_secrets():
+        remember_secret(value)
+
+
+def _own_secrets() -> Iterable[str]:
+    yield str(settings.SECRET_KEY)
+    yield from settings.SLUICE_SECRETS_KEYS
+    yield settings.SLUICE_SERVICE_SECRET
+    yield str(settings.DATABASES["default"].get("PASSWORD") or "")
+    yield urlsplit(settings.SLUICE_REDIS_URL).password or ""
