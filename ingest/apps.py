@@ -16,9 +16,3 @@ class IngestConfig(AppConfig):
         registered.annotations["carried_as"] = carrying.carried_as
         registered.blockers.append(carrying.what_needs)
         registered.releases.append(carrying.forget_retired)
-
-    def ready(self) -> None:
-        # Models are complete only now.
-        from ingest.catalog_facts import register
-
-        register()
