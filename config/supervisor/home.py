@@ -56,8 +56,8 @@ class Home:
 def make_keys(home: Path) -> None:
     """Create directories and missing keys; existing keys are never touched."""
     home.mkdir(parents=True, exist_ok=True)
-    for folder, mode in (("keys", 0o700), ("run", 0o700), ("logs", 0o755)):
-        (home / folder).mkdir(mode=mode, exist_ok=True)
+    for folder in ("keys", "run", "logs", "lake", "static"):
+        (home / folder).mkdir(mode=0o700, exist_ok=True)
     for name, make in KEY_FILES.items():
         path = home / "keys" / name
         if not path.exists():

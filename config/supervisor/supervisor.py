@@ -10,6 +10,7 @@ import json
 import logging
 import os
 import signal
+import socket
 import subprocess
 import time
 import urllib.error
@@ -174,13 +175,13 @@ class Supervisor:
         limit = time.monotonic() + READY_SECONDS
         while not self.is_stopping:
             self._look_after()
-            if _answers(url):
+            if _answers(url) and _listens(stack.ports.gateway):
                 return
             if time.monotonic() > limit:
                 raise TerminalError(
-                    "the web process does not answer",
-                    code="web_not_started",
-                    hint=f"see {stack.home.logs / 'web.log'}",
+                    "web or gateway do not answer",
+                    code="not_started",
+                    hint=f"see web.log and gateway.log in {stack.home.logs}",
                 )
             time.sleep(LOOP_SECONDS)
 
@@ -256,6 +257,14 @@ def _answers(url: str) -> bool:
         return False
     except OSError:
         return False
+
+
+def _listens(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+    except OSError:
+        return False
+    return True
 
 
 def describe(error: TerminalError) -> str:
