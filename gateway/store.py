@@ -17,11 +17,13 @@ from functools import partial
 from typing import ClassVar, TypeVar
 
 from django.db import (
+    DEFAULT_DB_ALIAS,
     DataError,
     InterfaceError,
     OperationalError,
-    connection,
+    connections,
 )
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 from catalog.access import audit, policy_feed
 from catalog.access.authentication import AuthenticatedUser, authenticate
@@ -72,6 +74,7 @@ class Store:
         self._last_read = time.monotonic()
         self._audit: deque[AuditRecord] = deque(maxlen=AUDIT_KEPT)
         self._audit_task: asyncio.Task[None] | None = None
+        self._opened: set[BaseDatabaseWrapper] = set()
         self.audit_lost = 0
 
     async def authenticate(
@@ -190,8 +193,9 @@ class Store:
         """Write what is queued and end the threads."""
         if self._audit_task:
             await asyncio.wait([self._audit_task], timeout=3)
-        self._pool.shutdown(wait=False, cancel_futures=True)
-        self._logins.shutdown(wait=False, cancel_futures=True)
+        for pool in (self._pool, self._logins):
+            await asyncio.to_thread(pool.shutdown, wait=True, cancel_futures=True)
+        await asyncio.to_thread(self._close_connections)
 
     async def _write_audit(self) -> None:
         while self._audit:
@@ -214,7 +218,9 @@ class Store:
         if not self.is_open:
             raise _away()
         loop = asyncio.get_running_loop()
-        future = loop.run_in_executor(pool or self._pool, _hygienic, work)
+        future = loop.run_in_executor(
+            pool or self._pool, self._hygienic, work
+        )
         try:
             async with asyncio.timeout(seconds):
                 result = await asyncio.shield(future)
@@ -225,6 +231,22 @@ class Store:
         self._failures = 0
         self._last_read = time.monotonic()
         return result
+
+    def _hygienic(self, work: Callable[[], T]) -> T:
+        """Run in a pool thread; a connection that failed is never used again."""
+        opened = connections[DEFAULT_DB_ALIAS]
+        self._opened.add(opened)
+        opened.close_if_unusable_or_obsolete()
+        try:
+            return work()
+        except (OperationalError, InterfaceError):
+            opened.close()
+            raise
+
+    def _close_connections(self) -> None:
+        for opened in self._opened:
+            opened.inc_thread_sharing()
+            opened.close()
 
     def _blow(self, error: BaseException) -> None:
         self._failures += 1
@@ -255,16 +277,6 @@ def _away() -> DatabaseAway:
         "the metadata database does not answer; the statement was not started",
         hint="try again in a few seconds",
     )
-
-
-def _hygienic(work: Callable[[], T]) -> T:
-    """Run in a pool thread; a connection that failed is never used again."""
-    connection.close_if_unusable_or_obsolete()
-    try:
-        return work()
-    except (OperationalError, InterfaceError):
-        connection.close()
-        raise
 
 
 def _record(batch: list[AuditRecord]) -> None:

@@ -1,0 +1,257 @@
+"""Statements of REST and UI: run in the gateway, results kept for a while in files.
+
+Each belongs to a principal and can be reached by nobody else. Must not know HTTP.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+from core.errors import InvalidRequest, NotFound, SluiceError
+from gateway.engines.port import EngineColumn, OperationState, Orientation
+from gateway.faults import Fault, clean
+from gateway.hs2.values import SERVER_VERSION
+from gateway.operation import Operation
+from gateway.rows import ResultFile, json_rows, type_name
+from gateway.services import Services
+from gateway.session import Session, sql_state_of
+
+log = logging.getLogger(__name__)
+
+DEFAULT_ROWS = 1_000
+MOST_ROWS = 100_000
+PAGE_ROWS = 500
+FETCH_ROWS = 1_000
+MOST_BYTES = 64 * 1024 * 1024
+KEPT_SECONDS = 1_800.0
+PER_USER = 50
+SWEEP_SECONDS = 20.0
+LONGEST_WAIT = 30.0
+
+
+class NoSuchStatement(NotFound):
+    default_code: ClassVar[str] = "statement_not_found"
+
+
+@dataclass(slots=True, eq=False)
+class Statement:
+    """One statement of one user, until it is swept away."""
+
+    user: str
+    session: Session
+    operation: Operation
+    result: ResultFile
+    row_limit: int
+    id: str = field(default_factory=lambda: str(uuid.uuid4()))
+    fault: Fault | None = None
+    is_truncated: bool = False
+    is_cancelled: bool = False
+    touched: float = field(default_factory=time.monotonic)
+    done: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def state(self) -> OperationState:
+        """FINISHED only once the rows are in the file."""
+        if self.fault:
+            return OperationState.ERROR
+        state = self.operation.state
+        if self.done.is_set():
+            cancelled = self.is_cancelled or state is OperationState.CANCELED
+            return OperationState.CANCELED if cancelled else OperationState.FINISHED
+        if state in {OperationState.FINISHED, OperationState.CLOSED}:
+            return OperationState.RUNNING
+        return state
+
+    def shown(self) -> dict[str, Any]:
+        """Return the statement as REST shows it."""
+        fault = self.fault
+        error = None
+        if fault:
+            error = {
+                "code": fault.sql_state,
+                "message": fault.message,
+                "sql_state": fault.sql_state,
+            }
+        return {
+            "id": self.id,
+            "state": str(self.state),
+            "columns": _columns(self.operation.columns),
+            "rows_so_far": self.result.rows,
+            "is_truncated": self.is_truncated,
+            "error": error,
+        }
+
+
+class StatementDesk:
+    """All statements of REST and UI in this process."""
+
+    def __init__(self, services: Services, directory: Path) -> None:
+        self._services = services
+        self._directory = directory
+        self._statements: dict[str, Statement] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._sweeper: asyncio.Task[None] | None = None
+
+    def open(self) -> None:
+        """Remove results of an earlier process and begin to sweep."""
+        self._directory.mkdir(parents=True, exist_ok=True)
+        for path in self._directory.glob("*.jsonl"):
+            path.unlink(missing_ok=True)
+        self._sweeper = asyncio.create_task(self._sweep())
+
+    async def submit(
+        self, user: str, sql: str, *, row_limit: int | None, database: str = ""
+    ) -> Statement:
+        """Start a statement of `user`."""
+        mine = [s for s in self._statements.values() if s.user == user]
+        if len(mine) >= PER_USER:
+            idle = [s for s in mine if s.done.is_set()]
+            if not idle:
+                raise InvalidRequest(
+                    f"{len(mine)} of your statements are running already",
+                    code="too_many_statements",
+                    hint="cancel some, or wait for them",
+                )
+            await self._drop(min(idle, key=lambda s: s.touched))
+        session = Session(self._services, user, protocol=SERVER_VERSION)
+        if database:
+            await session.use(database)
+        operation = session.start(sql)
+        result = ResultFile(
+            self._directory / f"{operation.id}.jsonl", page_rows=PAGE_ROWS
+        )
+        limit = min(max(row_limit or DEFAULT_ROWS, 1), MOST_ROWS)
+        statement = Statement(user, session, operation, result, limit)
+        self._statements[statement.id] = statement
+        task = asyncio.create_task(self._collect(statement))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return statement
+
+    def find(self, user: str, statement_id: str) -> Statement:
+        """Return the user's statement; NotFound for anybody else's."""
+        found = self._statements.get(statement_id)
+        if found is None or found.user != user:
+            raise NoSuchStatement(
+                "there is no such statement",
+                hint="results are kept for half an hour; run it again",
+            )
+        found.touched = time.monotonic()
+        return found
+
+    async def wait(self, statement: Statement, seconds: float) -> None:
+        """Return when it is done, or after `seconds`."""
+        if seconds <= 0 or statement.done.is_set():
+            return
+        try:
+            async with asyncio.timeout(min(seconds, LONGEST_WAIT)):
+                await statement.done.wait()
+        except TimeoutError:
+            return
+
+    async def cancel(self, statement: Statement) -> None:
+        """Stop it. Idempotent; a finished one stays finished."""
+        if statement.done.is_set():
+            return
+        statement.is_cancelled = True
+        await statement.session.cancel(statement.operation)
+        await self.wait(statement, 5.0)
+
+    def page(self, statement: Statement, number: int) -> dict[str, Any]:
+        """Return one page of a finished statement's rows."""
+        if statement.state is not OperationState.FINISHED:
+            reason = f": {statement.fault.message}" if statement.fault else ""
+            raise InvalidRequest(
+                f"the statement is {statement.state}{reason}",
+                code="no_result",
+                hint="results can be read once it is FINISHED",
+            )
+        rows = statement.result.page(number)
+        has_more = number + 1 < len(statement.result.offsets)
+        return {
+            "columns": _columns(statement.operation.columns),
+            "rows": rows,
+            "next_page": number + 1 if has_more else None,
+        }
+
+    def users(self) -> set[str]:
+        """Return whose statements are here."""
+        return {statement.user for statement in self._statements.values()}
+
+    async def end_statements_of(self, users: Iterable[str]) -> None:
+        """Drop everything of these users."""
+        named = set(users)
+        for statement in list(self._statements.values()):
+            if statement.user in named:
+                await self._drop(statement)
+
+    async def close(self) -> None:
+        """Drop everything."""
+        if self._sweeper:
+            self._sweeper.cancel()
+        for statement in list(self._statements.values()):
+            await self._drop(statement)
+
+    async def _collect(self, statement: Statement) -> None:
+        try:
+            await self._collect_rows(statement)
+        except SluiceError as error:
+            statement.fault = clean(
+                str(error),
+                sql_state=getattr(error, "sql_state", "") or sql_state_of(error),
+                lake=self._services.lake_root,
+            )
+        except Exception:
+            log.exception("collecting the rows of a statement failed")
+            statement.fault = Fault("the gateway failed; see its log")
+        finally:
+            statement.done.set()
+            await statement.session.close()
+
+    async def _collect_rows(self, statement: Statement) -> None:
+        operation = statement.operation
+        await operation.wait()
+        if operation.state is OperationState.ERROR:
+            statement.fault = operation.fault
+        if operation.state is not OperationState.FINISHED or not operation.engine:
+            return
+        while operation.has_result_set and not statement.is_cancelled:
+            room = statement.row_limit - statement.result.rows
+            count = min(FETCH_ROWS, room + 1)
+            batch = await statement.session.engine.fetch(
+                operation.engine, Orientation.NEXT, count
+            )
+            rows = json_rows(batch.row_set)
+            operation.rows += len(rows)
+            await asyncio.to_thread(statement.result.append, rows[:room])
+            too_big = statement.result.size >= MOST_BYTES
+            if len(rows) > room or too_big:
+                statement.is_truncated = True
+            if not rows or statement.is_truncated:
+                break
+        await asyncio.to_thread(statement.result.finish)
+
+    async def _drop(self, statement: Statement) -> None:
+        self._statements.pop(statement.id, None)
+        statement.is_cancelled = True
+        await statement.session.close()
+        statement.result.remove()
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(SWEEP_SECONDS)
+            old = time.monotonic() - KEPT_SECONDS
+            for statement in list(self._statements.values()):
+                if statement.done.is_set() and statement.touched < old:
+                    await self._drop(statement)
+
+
+def _columns(columns: Iterable[EngineColumn]) -> list[dict[str, str]]:
+    return [{"name": column.name, "type": type_name(column)} for column in columns]

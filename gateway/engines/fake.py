@@ -1,0 +1,288 @@
+"""An engine without Spark: scripted answers and faults, behind the same port.
+
+For tests and for measuring the gateway alone. Passes the behaviour suite that the
+real engine passes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from gateway.engines.port import (
+    EngineColumn,
+    EngineFacts,
+    EngineOperation,
+    EnginePolicy,
+    EngineRefused,
+    EngineState,
+    EngineStatus,
+    EngineUnavailable,
+    FetchedBatch,
+    OperationState,
+    Orientation,
+)
+from gateway.hs2.rowset import encode_row_set
+from gateway.hs2.values import TypeId
+from gateway.operation import new_handle
+
+LONG_POLL_SECONDS = 5.0
+_NUMBER = re.compile(r"\s*select\s+(\d+)\s*", re.IGNORECASE)
+_RANGE = re.compile(r"\s*select\s+\*\s+from\s+range\((\d+)\)\s*", re.IGNORECASE)
+
+
+@dataclass(slots=True)
+class FakeAnswer:
+    """What a statement gives: after `seconds`, rows or an error."""
+
+    columns: Sequence[EngineColumn] = (EngineColumn("Result", TypeId.STRING),)
+    rows: Sequence[Sequence[object]] = ()
+    seconds: float = 0.0
+    error: str = ""
+    sql_state: str = ""
+
+
+@dataclass(slots=True)
+class FakeFaults:
+    """Knobs. Times in seconds; counts are of what still goes wrong."""
+
+    start_seconds: float = 0.0
+    failing_starts: int = 0
+    acknowledge_seconds: float = 0.0
+    failing_probes: int = 0
+
+
+def answer_to(statement: str) -> FakeAnswer:
+    """Answer `SELECT <n>` and `SELECT * FROM range(<n>)`; refuse the rest."""
+    if re.match(r"\s*(use|set)\b", statement, re.IGNORECASE):
+        return FakeAnswer()
+    if found := _NUMBER.fullmatch(statement):
+        column = EngineColumn(found[1], TypeId.INT)
+        return FakeAnswer([column], [(int(found[1]),)])
+    if found := _RANGE.fullmatch(statement):
+        rows = [(number,) for number in range(int(found[1]))]
+        return FakeAnswer([EngineColumn("id", TypeId.BIGINT)], rows)
+    return FakeAnswer(
+        error="org.apache.hive.service.cli.HiveSQLException: Error running query: "
+        f"[PARSE_SYNTAX_ERROR] Syntax error at or near '{statement.split()[:1]}'.\n"
+        "\tat org.apache.spark.Fake.run(Fake.scala:1)",
+        sql_state="42601",
+    )
+
+
+@dataclass(slots=True)
+class _Statement:
+    answer: FakeAnswer
+    due: float
+    state: OperationState = OperationState.RUNNING
+    position: int = 0
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class FakeSession:
+    """One session; `engine.journal` sees what it was asked."""
+
+    def __init__(self, engine: FakeEngine, principal: str) -> None:
+        self.principal = principal
+        self.is_open = True
+        self._engine = engine
+        self._process = engine.starts
+        self._statements: dict[bytes, _Statement] = {}
+
+    @property
+    def is_closed(self) -> bool:
+        """True when closed, or when the engine it belonged to is gone."""
+        gone = self._engine.starts != self._process or not self._engine.is_ready
+        return not self.is_open or gone
+
+    async def execute(self, statement: str) -> EngineOperation:
+        """Start a statement."""
+        self._require_open()
+        self._engine.require_policy(self.principal)
+        self._engine.journal.append((self.principal, statement))
+        answer = self._engine.answers(statement)
+        handle = new_handle()
+        due = time.monotonic() + answer.seconds
+        self._statements[handle.guid] = _Statement(answer, due)
+        return EngineOperation(handle.guid, handle.secret)
+
+    async def status(self, operation: EngineOperation) -> EngineStatus:
+        """Wait up to 5 s for the end."""
+        found = self._find(operation)
+        wait = min(found.due - time.monotonic(), LONG_POLL_SECONDS)
+        if found.state is OperationState.RUNNING and wait > 0:
+            try:
+                async with asyncio.timeout(wait):
+                    await found.changed.wait()
+            except TimeoutError:
+                pass
+        self._require_open()
+        if found.state is OperationState.RUNNING and time.monotonic() >= found.due:
+            failed = bool(found.answer.error)
+            found.state = OperationState.ERROR if failed else OperationState.FINISHED
+        return EngineStatus(
+            found.state, found.answer.sql_state, message=found.answer.error
+        )
+
+    async def result_schema(
+        self, operation: EngineOperation
+    ) -> tuple[EngineColumn, ...]:
+        """Return the scripted columns."""
+        return tuple(self._find(operation).answer.columns)
+
+    async def fetch(
+        self, operation: EngineOperation, orientation: Orientation, max_rows: int
+    ) -> FetchedBatch:
+        """Return scripted rows; an empty batch has no bytes."""
+        found = self._find(operation)
+        if found.state is not OperationState.FINISHED:
+            raise EngineRefused(f"Expected state FINISHED, but found {found.state}")
+        if orientation is Orientation.FIRST:
+            found.position = 0
+        rows = found.answer.rows[found.position : found.position + max_rows]
+        found.position += len(rows)
+        types = [column.type_id for column in found.answer.columns]
+        encoded = encode_row_set(types, rows) if rows else b""
+        return FetchedBatch(encoded, has_more_rows=False, rows=len(rows))
+
+    async def cancel(self, operation: EngineOperation) -> None:
+        """Stop a statement."""
+        found = self._statements.get(operation.guid)
+        if found and not found.state.is_terminal:
+            found.state = OperationState.CANCELED
+            self._engine.cancelled += 1
+            found.changed.set()
+
+    async def close_operation(self, operation: EngineOperation) -> None:
+        """Forget a statement."""
+        self._statements.pop(operation.guid, None)
+
+    async def close(self) -> None:
+        """End the session."""
+        if self.is_open:
+            self.is_open = False
+            self._engine.sessions.discard(self)
+            for statement in self._statements.values():
+                statement.changed.set()
+
+    def _find(self, operation: EngineOperation) -> _Statement:
+        self._require_open()
+        found = self._statements.get(operation.guid)
+        if found is None:
+            raise EngineRefused("Invalid OperationHandle")
+        return found
+
+    def _require_open(self) -> None:
+        if self.is_closed:
+            raise EngineUnavailable("the engine session is closed")
+
+
+class FakeEngine:
+    """`EngineLink` without a process."""
+
+    def __init__(
+        self,
+        *,
+        answers: Callable[[str], FakeAnswer] = answer_to,
+        faults: FakeFaults | None = None,
+    ) -> None:
+        self.answers = answers
+        self.faults = faults or FakeFaults()
+        self.journal: list[tuple[str, str]] = []
+        self.sessions: set[FakeSession] = set()
+        self.policies: dict[str, EnginePolicy] = {}
+        self.starts = 0
+        self.cancelled = 0
+        self._state = EngineState.STOPPED
+        self._seen_at: float | None = None
+
+    @property
+    def is_ready(self) -> bool:
+        """True while it takes statements."""
+        return self._state is EngineState.READY
+
+    def facts(self) -> EngineFacts:
+        """Return what is known now."""
+        return EngineFacts(
+            engine_id="fake",
+            state=self._state,
+            last_seen_at=self._seen_at,
+            open_sessions=len(self.sessions),
+            starts=self.starts,
+        )
+
+    async def start(self) -> None:
+        """Become READY after the scripted time, or fail."""
+        self._state = EngineState.STARTING
+        await asyncio.sleep(self.faults.start_seconds)
+        if self.faults.failing_starts:
+            self.faults.failing_starts -= 1
+            self._state = EngineState.FAILED
+            raise EngineUnavailable("the fake engine was told not to start")
+        self.starts += 1
+        self._state = EngineState.READY
+        self._seen_at = time.monotonic()
+
+    async def probe(self) -> None:
+        """Answer, or fail as scripted."""
+        if self.faults.failing_probes:
+            self.faults.failing_probes -= 1
+            raise EngineUnavailable("the fake engine was told not to answer")
+        self._require_ready()
+        self._seen_at = time.monotonic()
+
+    async def push_policy(self, policy: EnginePolicy) -> None:
+        """Store a policy and acknowledge it."""
+        self._require_ready()
+        await asyncio.sleep(self.faults.acknowledge_seconds)
+        self.policies[policy.principal] = policy
+
+    def acknowledged_version(self, principal: str) -> int:
+        """Newest version stored."""
+        known = self.policies.get(principal)
+        return known.version if known and self.is_ready else -1
+
+    async def forget_principal(self, principal: str) -> None:
+        """Drop a policy."""
+        self.policies.pop(principal, None)
+
+    async def open_session(
+        self, principal: str, configuration: Mapping[str, str]
+    ) -> FakeSession:
+        """Open a session."""
+        self._require_ready()
+        session = FakeSession(self, principal)
+        self.sessions.add(session)
+        return session
+
+    def progress(self, operation: EngineOperation) -> tuple[int, int] | None:
+        """Nothing is known."""
+        return None
+
+    async def stop(self, *, grace_seconds: float) -> None:
+        """End."""
+        self.die(EngineState.STOPPED)
+
+    def die(self, state: EngineState = EngineState.FAILED) -> None:
+        """Be gone at once, as a killed process is."""
+        self._state = state
+        self.policies.clear()
+        for session in list(self.sessions):
+            for statement in session._statements.values():
+                statement.changed.set()
+        self.sessions.clear()
+
+    def require_policy(self, principal: str) -> None:
+        """Refuse a principal whose policy never came: default deny."""
+        known = self.policies.get(principal)
+        if known is None or not known.is_active:
+            raise EngineRefused(
+                f"[DENIED] {principal} has no policy", sql_state="42501"
+            )
+
+    def _require_ready(self) -> None:
+        if not self.is_ready:
+            raise EngineUnavailable("the fake engine is not running")

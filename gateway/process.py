@@ -1,0 +1,155 @@
+"""Puts the gateway process together: store, engine, doors, watcher, clean end.
+
+Must not know Django's management commands; `gateway.management` only starts it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import resource
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+from core.errors import SluiceError
+from gateway.desk import StatementDesk
+from gateway.engines.lifecycle import EngineState, Limits
+from gateway.engines.port import EngineLink, EngineQuestions
+from gateway.engines.supply import EngineSupply
+from gateway.internal import InternalApi
+from gateway.limits import GatewayLimits
+from gateway.metrics import DATABASE_AGE, ENGINE_READY
+from gateway.server import GatewayServer
+from gateway.services import Services
+from gateway.store import Store
+
+log = logging.getLogger(__name__)
+
+LinkMaker = Callable[[EngineQuestions], EngineLink]
+
+
+@dataclass(frozen=True, slots=True)
+class GatewaySpec:
+    """Where the gateway listens and keeps things. `internal_file` tells the web
+    process how to reach the internal API."""
+
+    home: Path
+    host: str
+    port: int
+    internal_file: Path
+    service_secret: str = field(repr=False)
+    lake_root: str = ""
+    tls: ssl.SSLContext | None = None
+    limits: GatewayLimits = field(default_factory=GatewayLimits)
+    engine_limits: Limits = field(default_factory=Limits)
+    is_engine_warm: bool = False
+
+
+class Gateway:
+    """One gateway process's parts."""
+
+    def __init__(self, spec: GatewaySpec, make_link: LinkMaker) -> None:
+        self.spec = spec
+        self.store = Store()
+        self.supply = EngineSupply(make_link(self.store), limits=spec.engine_limits)
+        self.services = Services(
+            self.store, self.supply, spec.limits, lake_root=spec.lake_root
+        )
+        self.server = GatewayServer(self.services)
+        self.desk = StatementDesk(self.services, spec.home / "results")
+        self.internal = InternalApi(
+            self.desk, self.store, self.supply, secret=spec.service_secret
+        )
+        self.port = 0
+        self._watcher: asyncio.Task[None] | None = None
+        self._version = -1
+
+    async def start(self) -> None:
+        """Open both doors; the engine waits for the first statement unless warm."""
+        _raise_file_limit()
+        self.supply.open()
+        if self.spec.is_engine_warm:
+            self.supply.want()
+        internal_port = await self.internal.start()
+        self.port = await self.server.start(
+            self.spec.host, self.spec.port, tls=self.spec.tls
+        )
+        _write_private(
+            self.spec.internal_file,
+            {"host": "127.0.0.1", "port": internal_port, "pid": os.getpid()},
+        )
+        _write_private(self._pid_file, _identity(self.port))
+        self._watcher = asyncio.create_task(self._watch())
+        log.info("gateway listens on %s:%s", self.spec.host, self.port)
+
+    async def close(self) -> None:
+        """End sessions, engine and threads, in this order."""
+        if self._watcher:
+            self._watcher.cancel()
+        await self.server.close()
+        await self.desk.close()
+        await self.internal.close()
+        await self.supply.close()
+        await self.store.close()
+        for path in (self.spec.internal_file, self._pid_file):
+            path.unlink(missing_ok=True)
+
+    @property
+    def _pid_file(self) -> Path:
+        return self.spec.home / "run" / "gateway.pid.json"
+
+    async def _watch(self) -> None:
+        """Keep the database's age honest and act on changed rights."""
+        while True:
+            with contextlib.suppress(SluiceError):
+                await self._look_at_rights()
+            age = self.store.db_read_age_ms() / 1000
+            DATABASE_AGE.set(age)
+            ready = self.supply.facts().state is EngineState.READY
+            ENGINE_READY.set(1 if ready else 0)
+            await asyncio.sleep(self.spec.limits.close_disabled_within)
+
+    async def _look_at_rights(self) -> None:
+        version = await self.store.policy_version()
+        if version == self._version:
+            return
+        users = self.server.users() | self.desk.users()
+        gone = []
+        for user in users:
+            policy = await self.store.policy_for(user)
+            if not policy.is_active:
+                gone.append(user)
+                await self.supply.link.forget_principal(user)
+        if gone:
+            log.warning("sessions of disabled users end: %s", ", ".join(gone))
+            await self.server.end_sessions_of(gone)
+            await self.desk.end_statements_of(gone)
+        self._version = version
+
+
+def _raise_file_limit() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = hard if hard != resource.RLIM_INFINITY else max(soft, 65536)
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), hard))
+
+
+def _identity(port: int) -> dict[str, object]:
+    started = psutil.Process().create_time()
+    return {"pid": os.getpid(), "start_time": started, "port": port}
+
+
+def _write_private(path: Path, facts: dict[str, object]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix(f".{os.getpid()}.part")
+    handle = os.open(part, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
+    with os.fdopen(handle, "w", encoding="utf-8") as out:
+        json.dump(facts, out)
+    part.replace(path)

@@ -1,0 +1,63 @@
+"""A whole gateway with a fake engine, on its own loop in a thread of the test."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+
+import uvloop
+
+from gateway.engines.fake import FakeEngine
+from gateway.limits import GatewayLimits
+from gateway.process import Gateway, GatewaySpec
+
+PASSWORD = "correct horse battery"
+SECRET = "service-secret-of-the-test"
+
+
+class RunningGateway:
+    """`call` runs a coroutine on the gateway's loop and returns its result."""
+
+    def __init__(self, home: Path, limits: GatewayLimits | None = None) -> None:
+        self.engine = FakeEngine()
+        self._spec = GatewaySpec(
+            home=home,
+            host="127.0.0.1",
+            port=0,
+            internal_file=home / "internal.json",
+            service_secret=SECRET,
+            lake_root="/srv/lake",
+            limits=limits or GatewayLimits(),
+        )
+        self._loop = uvloop.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        self.call(self._begin())
+
+    async def _begin(self) -> None:
+        self.gateway = Gateway(self._spec, lambda questions: self.engine)
+        await self.gateway.start()
+
+    @property
+    def port(self) -> int:
+        return self.gateway.port
+
+    @property
+    def internal_file(self) -> Path:
+        return self._spec.internal_file
+
+    def call(self, coroutine):
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(30)
+
+    def do(self, work, *arguments):
+        async def run():
+            return work(*arguments)
+
+        return self.call(run())
+
+    def close(self) -> None:
+        self.call(self.gateway.close())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10)
+        self._loop.close()
