@@ -1,0 +1,366 @@
+"""The way of a table: asked for, loaded, kept fresh; and every way it can break."""
+
+from __future__ import annotations
+
+import pytest
+
+from core.models import Job, JobLog, Lease
+from ingest import controls, runs
+from ingest.contract import ErrorFact, JobReport
+from ingest.lake.fence import fence_at
+from ingest.launch.fake import Fault
+from ingest.models import DriverBoot, MaintenancePlan, SourceEpoch
+
+pytestmark = pytest.mark.django_db
+
+
+def test_a_table_comes_alive(world) -> None:
+    world.onboard("orders", schedule={"every_seconds": 60})
+    assert world.feed("orders").state == "APPROVED"
+    world.until_live("orders")
+    lake = world.lake("orders")
+    assert (lake.status, lake.is_queryable) == ("LIVE", True)
+    assert lake.last_commit_instant
+    assert lake.caught_up_at
+    feed = world.feed("orders")
+    assert feed.position
+    assert feed.due_at
+    assert [j.state for j in world.jobs("snapshot")] == ["SUCCEEDED"]
+    moves = [(e.before, e.after) for e in feed.events.all()]
+    assert moves == [
+        ("DRAFT", "DISCOVERED"),
+        ("DISCOVERED", "PROPOSED"),
+        ("PROPOSED", "APPROVED"),
+        ("APPROVED", "SNAPSHOTTING"),
+        ("SNAPSHOTTING", "CATCHING_UP"),
+        ("CATCHING_UP", "LIVE"),
+    ]
+    assert JobLog.objects.filter(message="begun").exists()
+
+
+def test_loaded_once_is_live_without_rounds(world) -> None:
+    world.onboard("orders", capture="snapshot")
+    world.until_live("orders")
+    world.steps(5)
+    assert world.jobs("round") == []
+    assert world.feed("orders").due_at is None
+
+
+def test_the_secret_goes_over_the_pipe_and_nowhere_else(world) -> None:
+    world.onboard("orders")
+    world.until_live("orders")
+    assert ("datasource:%d" % world.source.pk, "canary-password") in (
+        world.launcher.secrets
+    )
+    for job in Job.objects.all():
+        assert "canary" not in f"{job.spec}{job.handle}{job.report}{job.payload}"
+    assert not JobLog.objects.filter(message__contains="canary").exists()
+
+
+def test_no_driver_means_waiting_with_a_reason(world) -> None:
+    world.onboard("orders")
+    runs.claim_queued()
+    job = world.jobs("snapshot")[0]
+    assert (job.state, job.reason) == ("QUEUED", "waiting for a driver: none is ready")
+
+
+def test_a_full_lane_says_so(world) -> None:
+    world.fail_with("snapshot", Fault.HANG, Fault.HANG)
+    world.onboard("a", "b", "c", "d")
+    world.steps(6)
+    states = sorted(j.state for j in world.jobs("snapshot"))
+    assert states == ["QUEUED", "QUEUED", "RUNNING", "RUNNING"]
+    reasons = {j.reason for j in world.jobs("snapshot") if j.state == "QUEUED"}
+    assert reasons == {"waiting for a free place in the snapshot lane"}
+
+
+@pytest.mark.parametrize(
+    ("fault", "deaths"),
+    [
+        (Fault.TRANSIENT, 0),
+        (Fault.DIE_UNACCEPTED, 1),
+        (Fault.DIE_RUNNING, 1),
+        (Fault.DIE_COMMITTED, 1),
+        (Fault.FORGET, 0),
+        (Fault.REPORT_TWICE, 0),
+    ],
+)
+@pytest.mark.parametrize("kind", ["snapshot", "round"])
+def test_one_fault_is_survived(world, kind, fault, deaths) -> None:
+    world.fail_with(kind, fault)
+    world.onboard("orders")
+    world.until_live("orders")
+    world.until(lambda: len(world.launcher.starts) == 1 + deaths)
+    assert {j.state for j in Job.objects.all()} == {"SUCCEEDED"}
+    assert not Lease.objects.exclude(owner="").exists()
+
+
+def test_a_commit_that_was_not_reported_is_found_and_not_repeated(world) -> None:
+    world.fail_with("snapshot", Fault.DIE_COMMITTED)
+    world.onboard("orders")
+    world.until_live("orders")
+    snapshots = [s for s in world.launcher.submitted if s.kind == "snapshot"]
+    assert len(snapshots) == 1
+    job = world.jobs("snapshot")[0]
+    assert "timeline shows its commit" in job.reason
+    assert world.feed("orders").position
+
+
+def test_every_attempt_has_its_own_token(world) -> None:
+    world.fail_with("snapshot", Fault.TRANSIENT, Fault.DIE_RUNNING)
+    world.onboard("orders")
+    world.until_live("orders")
+    tokens = [s.fence.token for s in world.launcher.submitted]
+    assert tokens == sorted(set(tokens))
+    from pathlib import Path
+
+    last = world.launcher.submitted[-1].fence
+    assert fence_at(Path(last.path)) == last.token
+
+
+def test_two_deaths_mean_a_process_of_its_own(world) -> None:
+    world.fail_with("snapshot", Fault.DIE_RUNNING, Fault.DIE_RUNNING)
+    world.onboard("orders")
+    world.until_live("orders")
+    job = world.jobs("snapshot")[0]
+    assert world.launcher.isolated == [str(job.pk)]
+
+
+def test_a_job_that_always_kills_fails_with_its_reason(world) -> None:
+    world.fail_with("snapshot", *[Fault.DIE_RUNNING] * 9)
+    world.onboard("orders", "calm")
+    world.until(
+        lambda: (
+            world.feed("orders").state == "FAILED"
+            or world.feed("calm").state == "FAILED"
+        )
+    )
+    failed = Job.objects.filter(state="FAILED").first()
+    assert failed is not None
+    assert failed.error_code == "driver_died"
+    assert failed.error_hint
+
+
+def test_a_terminal_error_stops_the_table_and_retry_goes_on(world) -> None:
+    world.fail_with("snapshot", Fault.TERMINAL)
+    world.onboard("orders")
+    world.until(lambda: world.feed("orders").state == "FAILED")
+    assert "it was told to" in world.feed("orders").status_reason
+    assert world.lake("orders").status == "FAILED"
+    job = world.jobs("snapshot")[0]
+    assert (job.state, job.error_code) == ("FAILED", "fake_terminal")
+    controls.retry_job(job.pk, actor="ann")
+    world.until_live("orders")
+
+
+def test_a_rounds_transient_trouble_never_stops_its_table(world) -> None:
+    world.onboard("orders", schedule={"every_seconds": 1})
+    world.until_live("orders")
+    world.fail_with("round", *[Fault.TRANSIENT] * 3)
+    controls.start_sync(world.lake("orders"), actor="ann")
+    world.until(lambda: any(j.state == "FAILED" for j in world.jobs("round")))
+    feed = world.feed("orders")
+    assert feed.state == "CATCHING_UP"
+    assert "next try in" in feed.status_reason
+    assert feed.due_at
+
+
+def test_late_and_foreign_reports_change_nothing(world) -> None:
+    world.fail_with("snapshot", Fault.TRANSIENT, Fault.HANG)
+    world.onboard("orders")
+    world.until(lambda: world.jobs("snapshot")[0].attempts == 2)
+    job = world.jobs("snapshot")[0]
+    late = JobReport(str(job.pk), 1, "terminal", error=ErrorFact("x", "late"))
+    assert runs.finish(late) is False
+    unknown = JobReport("00000000-0000-4000-8000-000000000000", 1, "succeeded")
+    assert runs.finish(unknown) is False
+    job.refresh_from_db()
+    assert job.state in {"LAUNCHING", "RUNNING"}
+
+
+def test_pause_and_resume_in_the_middle_of_a_load(world) -> None:
+    world.fail_with("snapshot", Fault.HANG)
+    world.onboard("orders")
+    world.until(lambda: world.jobs("snapshot")[0].state == "RUNNING")
+    epoch = world.feed("orders").load_epoch
+    controls.pause(world.lake("orders"), actor="ann")
+    assert world.feed("orders").state == "PAUSED"
+    world.until(lambda: world.jobs("snapshot")[0].state == "CANCELLED")
+    world.steps(5)
+    assert len(world.jobs("snapshot")) == 1
+    controls.resume(world.lake("orders"), actor="ann")
+    assert world.feed("orders").state == "SNAPSHOTTING"
+    world.until_live("orders")
+    assert world.feed("orders").load_epoch == epoch
+
+
+def test_a_load_that_commits_while_it_is_paused_is_not_done_again(world) -> None:
+    world.fail_with("snapshot", Fault.HANG)
+    world.onboard("orders")
+    world.until(lambda: world.jobs("snapshot")[0].state == "RUNNING")
+    job = world.jobs("snapshot")[0]
+    controls.pause(world.lake("orders"), actor="ann")
+    facts = {"instant": "20260101000000000", "bound": "b", "consistency": "snapshot"}
+    assert runs.finish(JobReport(str(job.pk), job.attempts, "succeeded", facts=facts))
+    assert world.feed("orders").state == "PAUSED"
+    controls.resume(world.lake("orders"), actor="ann")
+    assert world.feed("orders").state == "CATCHING_UP"
+    assert world.feed("orders").position == "b"
+
+
+def test_cancel_of_a_load_pauses_the_table_by_name(world) -> None:
+    world.fail_with("snapshot", Fault.HANG)
+    world.onboard("orders")
+    world.until(lambda: world.jobs("snapshot")[0].state == "RUNNING")
+    controls.cancel_job(world.jobs("snapshot")[0].pk, actor="bob")
+    world.until(lambda: world.jobs("snapshot")[0].state == "CANCELLED")
+    feed = world.feed("orders")
+    assert feed.state == "PAUSED"
+    assert "by bob" in feed.status_reason
+
+
+def test_cancel_reaches_a_job_whose_driver_is_dead(world) -> None:
+    world.fail_with("snapshot", Fault.HANG)
+    world.onboard("orders")
+    world.until(lambda: world.jobs("snapshot")[0].state == "RUNNING")
+    controls.cancel_job(world.jobs("snapshot")[0].pk, actor="bob")
+    world.launcher.kill()
+    world.until(lambda: world.jobs("snapshot")[0].state == "CANCELLED")
+
+
+def test_resync_replaces_and_goes_on(world) -> None:
+    world.onboard("orders", schedule={"every_seconds": 60})
+    world.until_live("orders")
+    before = world.feed("orders").load_epoch
+    job = controls.start_resync(world.lake("orders"), actor="ann")
+    assert world.feed("orders").state == "RESYNCING"
+    assert world.lake("orders").is_queryable
+    world.until_live("orders")
+    job.refresh_from_db()
+    assert job.state == "SUCCEEDED"
+    assert world.feed("orders").load_epoch > before
+
+
+def test_a_cancelled_resync_keeps_the_old_copy_and_position(world) -> None:
+    world.onboard("orders", schedule={"every_seconds": 60})
+    world.until_live("orders")
+    position = world.feed("orders").position
+    world.fail_with("resync", Fault.HANG)
+    job = controls.start_resync(world.lake("orders"), actor="ann")
+    world.until(lambda: Job.objects.get(pk=job.pk).state == "RUNNING")
+    controls.cancel_job(job.pk, actor="ann")
+    world.until(lambda: world.feed("orders").state == "PAUSED")
+    assert world.feed("orders").position == position
+    controls.resume(world.lake("orders"), actor="ann")
+    world.until_live("orders")
+
+
+def test_sync_by_hand_asked_twice_is_one_round(world) -> None:
+    world.onboard("orders")
+    world.until_live("orders")
+    first = controls.start_sync(world.lake("orders"), actor="ann")
+    second = controls.start_sync(world.lake("orders"), actor="ann")
+    assert first.pk == second.pk
+
+
+def test_due_rounds_come_by_themselves(world) -> None:
+    world.onboard("orders", schedule={"every_seconds": 1})
+    world.until_live("orders")
+    count = len(world.jobs("round"))
+    import time
+
+    time.sleep(1.1)
+    world.until(lambda: len(world.jobs("round")) > count)
+
+
+def test_epochs_are_never_given_twice(world) -> None:
+    world.onboard("a", "b", schedule={"every_seconds": 60})
+    world.until_live("a", "b")
+    epochs = [s.epoch or s.round.epoch for s in world.launcher.submitted]
+    assert len(set(epochs)) == len(epochs)
+    assert SourceEpoch.objects.get().next_epoch > max(epochs)
+
+
+def test_pending_compactions_are_executed_by_name(world) -> None:
+    world.launcher.facts["round"] = {"pending_compactions": ["20260101000000001"]}
+    world.onboard("orders")
+    world.until_live("orders")
+    world.launcher.facts.clear()
+    world.until(lambda: MaintenancePlan.objects.filter(state="COMPLETED").exists())
+    spec = next(s for s in world.launcher.submitted if s.kind == "compact")
+    assert spec.compact.instants == ("20260101000000001",)
+    assert spec.fence.path.endswith(".service")
+
+
+@pytest.mark.parametrize(
+    "fault", [Fault.DIE_RUNNING, Fault.DIE_COMMITTED, Fault.TRANSIENT, Fault.TERMINAL]
+)
+def test_a_compaction_survives_faults(world, fault, monkeypatch) -> None:
+    monkeypatch.setattr("ingest.upkeep.wait_after", lambda failures: 0.0)
+    world.fail_with("compact", fault)
+    world.launcher.facts["round"] = {"pending_compactions": ["20260101000000001"]}
+    world.onboard("orders")
+    world.until_live("orders")
+    world.launcher.facts.clear()
+    world.until(lambda: MaintenancePlan.objects.filter(state="COMPLETED").exists())
+    assert world.feed("orders").state == "LIVE"
+
+
+def test_a_silent_driver_is_killed_and_its_jobs_run_again(world) -> None:
+    world.fail_with("snapshot", Fault.HANG)
+    world.onboard("orders")
+    world.until(lambda: world.jobs("snapshot")[0].state == "RUNNING")
+    world.launcher.is_silent = True
+    world.until_live("orders")
+    assert len(world.launcher.starts) == 2
+    assert DriverBoot.objects.filter(ended_at=None).count() == 1
+
+
+def test_the_host_dies_and_another_goes_on(world, settings) -> None:
+    settings.SLUICE_LEASE_SECONDS = 0.05
+    world.fail_with("snapshot", Fault.HANG)
+    world.onboard("orders")
+    world.until(lambda: world.jobs("snapshot")[0].state == "RUNNING")
+    world.new_host()
+    world.until_live("orders")
+
+
+def test_an_unreadable_lake_makes_it_unknown_not_failed(world, monkeypatch) -> None:
+    from core.errors import TransientError
+
+    world.fail_with("snapshot", Fault.DIE_RUNNING)
+    world.onboard("orders")
+
+    def away(*args, **kwargs):
+        raise TransientError("the lake's storage failed")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("ingest.reconcile.read_lake_table", away)
+        world.until(lambda: world.jobs("snapshot")[0].state == "UNKNOWN")
+        world.steps(3)
+        assert world.jobs("snapshot")[0].state == "UNKNOWN"
+        assert "cannot be asked" in world.jobs("snapshot")[0].reason
+    world.until_live("orders")
+
+
+def test_an_altered_source_is_refused_before_anything_runs(world) -> None:
+    world.onboard("orders")
+    source = world.feed("orders").source_table
+    source.schema_fingerprint = "altered"
+    source.save()
+    world.until(lambda: world.feed("orders").state == "FAILED")
+    assert "altered" in world.feed("orders").status_reason
+    assert world.launcher.submitted == []
+    job = world.jobs("snapshot")[0]
+    assert (job.state, job.error_code) == ("FAILED", "source_altered")
+
+
+def test_a_dropped_source_is_refused(world) -> None:
+    from catalog.discovery.store import VANISHED
+
+    world.onboard("orders")
+    source = world.feed("orders").source_table
+    source.status = VANISHED
+    source.save()
+    world.until(lambda: world.feed("orders").state == "FAILED")
+    assert world.jobs("snapshot")[0].error_code == "source_dropped"

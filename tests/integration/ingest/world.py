@@ -1,0 +1,134 @@
+"""What ingestion tests act on: catalog rows, the host, and time in whole steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from catalog.models import Column, Database, Datasource, Table
+from catalog.secrets import encrypt
+from core.models import Job
+from ingest import onboarding, tick
+from ingest.launch.fake import FakeLauncher, Fault
+from ingest.launch.host import DriverHost
+from ingest.models import Onboarding, TableOnboarding
+from ingest.requests import parse_request
+
+COLUMNS = (
+    ("id", "bigint", "bigint", False, 1),
+    ("name", "text", "string", True, 0),
+    ("updated_at", "timestamp with time zone", "timestamp", False, 0),
+)
+
+
+def make_source(name: str = "shop") -> Datasource:
+    return Datasource.objects.create(
+        name=name,
+        kind="postgresql",
+        host="127.0.0.1",
+        port=5432,
+        database="shop",
+        username="reader",
+        secret=encrypt("canary-password"),
+    )
+
+
+def make_tables(source: Datasource, names: list[str], columns=COLUMNS) -> list[Table]:
+    database, _ = Database.objects.get_or_create(datasource=source, name="public")
+    tables = Table.objects.bulk_create(
+        [
+            Table(
+                database=database,
+                name=name,
+                source_name=name,
+                schema_fingerprint="as-planned",
+                estimated_rows=1000,
+                estimated_bytes=100_000,
+                identity={"indexed": ["id", "updated_at"], "unique_indexes": []},
+            )
+            for name in names
+        ]
+    )
+    Column.objects.bulk_create(
+        [
+            Column(
+                table=table,
+                position=position,
+                name=column,
+                source_name=column,
+                source_type=source_type,
+                type=lake_type,
+                nullable=nullable,
+                key=key,
+            )
+            for table in tables
+            for position, (column, source_type, lake_type, nullable, key) in enumerate(
+                columns, start=1
+            )
+        ]
+    )
+    return tables
+
+
+@dataclass
+class World:
+    source: Datasource
+    launcher: FakeLauncher
+    host: DriverHost
+    clock: Callable[[], float]
+
+    @classmethod
+    def make(cls, clock: Callable[[], float]) -> World:
+        launcher = FakeLauncher()
+        return cls(make_source(), launcher, DriverHost(launcher, clock=clock), clock)
+
+    def onboard(self, *names: str, **more: Any) -> Onboarding:
+        make_tables(self.source, list(names))
+        body = {
+            "datasource": self.source.name,
+            "include": [f"public.{name}" for name in names],
+            "capture": "timestamp",
+            "approve": True,
+            **more,
+        }
+        return onboarding.start_onboarding(parse_request(body), actor="ann")
+
+    def new_host(self) -> None:
+        """The host died; another one starts with an empty memory."""
+        self.launcher = FakeLauncher(faults=self.launcher.faults)
+        self.host = DriverHost(self.launcher, clock=self.clock)
+
+    def steps(self, count: int = 10) -> None:
+        for _ in range(count):
+            self.host.step(0)
+            tick.tick_once()
+
+    def until(self, check: Callable[[], bool], *, steps: int = 60) -> None:
+        for _ in range(steps):
+            if check():
+                return
+            self.steps(1)
+        raise AssertionError(f"not after {steps} steps; jobs: {self.story()}")
+
+    def until_live(self, *names: str) -> None:
+        self.until(lambda: all(self.feed(n).state == "LIVE" for n in names))
+
+    def feed(self, name: str) -> TableOnboarding:
+        feeds = TableOnboarding.objects.select_related("lake_table__database")
+        return feeds.filter(source_table__name=name).latest("id")
+
+    def lake(self, name: str) -> Table:
+        table = self.feed(name).lake_table
+        assert table is not None
+        table.refresh_from_db()
+        return table
+
+    def jobs(self, kind: str) -> list[Job]:
+        return list(Job.objects.filter(kind=kind).order_by("created_at"))
+
+    def fail_with(self, kind: str, *faults: Fault) -> None:
+        self.launcher.faults[kind].extend(faults)
+
+    def story(self) -> list[tuple[str, str, str]]:
+        return [(j.kind, j.state, j.reason) for j in Job.objects.order_by("created_at")]
