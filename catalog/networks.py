@@ -29,7 +29,8 @@ def check_host(host: str, denied: Iterable[str]) -> str:
     denied: networks in CIDR notation. A name passes here; its addresses are
     checked when it is resolved.
     """
-    text = host.removeprefix("[").removesuffix("]")
+    is_bracketed = host.startswith("[") and host.endswith("]")
+    text = host[1:-1] if is_bracketed else host
     try:
         address: Address = ipaddress.ip_address(text)
     except ValueError:

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from django.conf import settings
 
 from core.context import current
-from core.redaction import redact, remember_secret
+from core.redaction import redact_facts, remember_secret
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
 _QUIET = {"django.request": logging.ERROR, "django.server": logging.WARNING}
@@ -42,7 +42,9 @@ class JsonLines(logging.Formatter):
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
         shown = {k: v for k, v in line.items() if v not in ("", None)}
-        return redact(json.dumps(shown, default=str, ensure_ascii=False))
+        # Cleaned as values: in JSON text a secret with a quote would look different.
+        plain = json.loads(json.dumps(shown, default=str))
+        return json.dumps(redact_facts(plain), ensure_ascii=False)
 
 
 class ToStderr(logging.StreamHandler[Any]):
