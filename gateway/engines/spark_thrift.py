@@ -16,14 +16,13 @@ from dataclasses import dataclass
 from gateway.control import ControlListener
 from gateway.engines.channel import EngineChannel
 from gateway.engines.launch import EngineProcess, EngineSpec
+from gateway.engines.lifecycle import EngineFacts, EngineState
 from gateway.engines.port import (
-    EngineFacts,
     EngineOperation,
     EnginePolicy,
     EngineQuestions,
     EngineRefused,
     EngineSession,
-    EngineState,
     EngineUnavailable,
     OperationState,
 )

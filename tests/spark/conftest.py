@@ -63,11 +63,14 @@ def engine_jars() -> tuple[Path, ...]:
     return tuple(Path(part) for part in spark_classpath().split(":"))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def bench(
     lake: Lake, engine_jars: tuple[Path, ...], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[EngineBench]:
-    """A running engine that knows the lake; nobody has any right yet."""
+    """A running engine that knows the lake; nobody has any right yet.
+
+    The last file of this folder ends it.
+    """
     started = EngineBench(tmp_path_factory.mktemp("engine_home"), engine_jars)
     for name in (
         "shop.orders",
