@@ -1,0 +1,117 @@
+"""REST of statements: submit, look, read results page by page, cancel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers as s
+from rest_framework.negotiation import DefaultContentNegotiation
+from rest_framework.renderers import BaseRenderer
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from catalog.api.serializers import Anything, Text, Whole
+from catalog.api.views import ApiView, body_of
+from core.errors import InvalidRequest
+from gateway import client
+from gateway.desk import MOST_ROWS
+
+LONGEST_STATEMENT = 1_000_000
+LONGEST_WAIT = 30
+_LATER_FORMATS = {"csv", "parquet"}
+
+
+class StatementNew(s.Serializer[Any]):
+    """A statement to run; `row_limit` bounds the rows that are kept."""
+
+    sql = Text(max_length=LONGEST_STATEMENT)
+    wait_seconds = s.FloatField(
+        required=False, default=0.0, min_value=0, max_value=LONGEST_WAIT
+    )
+    row_limit = Whole(
+        required=False, allow_null=True, default=None, min_value=1, max_value=MOST_ROWS
+    )
+    database = Text(required=False, default="", allow_blank=True, max_length=200)
+
+
+class JsonOnly(DefaultContentNegotiation):
+    """`?format=` is a parameter of results here, not a choice of renderer."""
+
+    def filter_renderers(
+        self, renderers: Sequence[BaseRenderer], format: str
+    ) -> list[BaseRenderer]:
+        """Keep all renderers."""
+        return list(renderers)
+
+
+class StatementsView(ApiView):
+    @extend_schema(request=StatementNew, responses=Anything)
+    def post(self, request: Request) -> Response:
+        """200 when it ended within `wait_seconds`, else 202."""
+        given = body_of(StatementNew, request)
+        statement = client.submit_statement(
+            self.principal.name,
+            given["sql"],
+            wait_seconds=given["wait_seconds"],
+            row_limit=given["row_limit"],
+            database=given["database"],
+        )
+        is_over = statement["state"] not in {"INITIALIZED", "PENDING", "RUNNING"}
+        return Response(statement, status=200 if is_over else 202)
+
+
+class StatementView(ApiView):
+    @extend_schema(responses=Anything)
+    def get(self, request: Request, id: str) -> Response:
+        """The statement as it stands."""
+        return Response(client.statement_of(self.principal.name, str(id)))
+
+
+class ResultsView(ApiView):
+    queries = frozenset({"page_token", "format"})
+    content_negotiation_class = JsonOnly
+
+    @extend_schema(responses=Anything)
+    def get(self, request: Request, id: str) -> Response:
+        """One page of rows."""
+        wanted = request.query_params.get("format", "json")
+        if wanted in _LATER_FORMATS:
+            raise InvalidRequest(
+                f"results as {wanted} come with a later release",
+                code="not_yet",
+                hint="leave format away for JSON pages",
+            )
+        if wanted != "json":
+            raise InvalidRequest(f"format is '{wanted}'", hint="json")
+        page = _page(request.query_params.get("page_token", ""))
+        answer = client.results_of(self.principal.name, str(id), page=page)
+        following = answer["next_page"]
+        return Response(
+            {
+                "columns": answer["columns"],
+                "rows": answer["rows"],
+                "next_page_token": None if following is None else f"p{following}",
+            }
+        )
+
+
+class CancelView(ApiView):
+    @extend_schema(request=None, responses=Anything)
+    def post(self, request: Request, id: str) -> Response:
+        """Stop it; idempotent."""
+        return Response(client.cancel_statement(self.principal.name, str(id)))
+
+
+def _page(token: str) -> int:
+    if not token:
+        return 0
+    number = token.removeprefix("p")
+    if number == token or not number.isascii() or not number.isdigit():
+        raise InvalidRequest(
+            "page_token is not one of this statement's",
+            code="invalid_page_token",
+            hint="take it from next_page_token",
+        )
+    return int(number[:9])

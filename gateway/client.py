@@ -1,0 +1,145 @@
+"""How the web process asks the gateway process: statements, results, state.
+
+One short HTTP call on loopback with the service secret and the principal, whom the
+caller has authenticated. Used by REST and by the pages.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+from pathlib import Path
+from typing import Any, ClassVar
+from urllib.parse import quote
+
+from django.conf import settings
+
+from core.errors import (
+    AccessDenied,
+    InvalidRequest,
+    NotFound,
+    SluiceError,
+    StaleState,
+    TransientError,
+)
+
+MARGIN_SECONDS = 10.0
+_ERRORS: dict[int, type[SluiceError]] = {
+    400: InvalidRequest,
+    403: AccessDenied,
+    404: NotFound,
+    409: StaleState,
+}
+
+
+class GatewayAway(TransientError):
+    """The gateway process does not answer."""
+
+    default_code: ClassVar[str] = "gateway_unavailable"
+
+
+def submit_statement(
+    user: str,
+    sql: str,
+    *,
+    wait_seconds: float = 0.0,
+    row_limit: int | None = None,
+    database: str = "",
+) -> dict[str, Any]:
+    """Start a statement as `user`; wait up to `wait_seconds` (30 at most) for its end.
+
+    Returns {id, state, columns, rows_so_far, is_truncated, error}.
+    """
+    body = {
+        "sql": sql,
+        "wait_seconds": wait_seconds,
+        "row_limit": row_limit,
+        "database": database,
+    }
+    return _ask("POST", "/statements", user=user, body=body, wait=wait_seconds)
+
+
+def statement_of(
+    user: str, statement_id: str, *, wait_seconds: float = 0.0
+) -> dict[str, Any]:
+    """The user's statement; NotFound for anybody else's or one swept away."""
+    path = f"/statements/{quote(statement_id, safe='')}?wait_seconds={wait_seconds}"
+    return _ask("GET", path, user=user, wait=wait_seconds)
+
+
+def results_of(user: str, statement_id: str, *, page: int = 0) -> dict[str, Any]:
+    """One page of rows: {columns, rows, next_page}; next_page is None at the end."""
+    path = f"/statements/{quote(statement_id, safe='')}/results?page={page}"
+    return _ask("GET", path, user=user)
+
+
+def cancel_statement(user: str, statement_id: str) -> dict[str, Any]:
+    """Stop a statement and its Spark job; returns it as it then is."""
+    path = f"/statements/{quote(statement_id, safe='')}/cancel"
+    return _ask("POST", path, user=user)
+
+
+def gateway_state() -> dict[str, Any]:
+    """{engine: facts, database_read_age_ms, audit_lost} of the running gateway."""
+    return _ask("GET", "/state")
+
+
+def gateway_metrics() -> str:
+    """The gateway's metrics in Prometheus' text form."""
+    return _exchange("GET", "/metrics", user="", body=None, wait=0.0)[1].decode()
+
+
+def _ask(
+    method: str,
+    path: str,
+    *,
+    user: str = "",
+    body: dict[str, Any] | None = None,
+    wait: float = 0.0,
+) -> dict[str, Any]:
+    status, raw = _exchange(method, path, user=user, body=body, wait=wait)
+    try:
+        answer: dict[str, Any] = json.loads(raw)
+    except ValueError as error:
+        raise GatewayAway("the gateway gave no sensible answer") from error
+    if status in {200, 202}:
+        return answer
+    raise _ERRORS.get(status, GatewayAway)(
+        str(answer.get("message", "the gateway failed")),
+        code=str(answer.get("code", "error")),
+        hint=str(answer.get("hint", "")),
+    )
+
+
+def _exchange(
+    method: str, path: str, *, user: str, body: dict[str, Any] | None, wait: float
+) -> tuple[int, bytes]:
+    host, port = _address()
+    connection = http.client.HTTPConnection(host, port, timeout=wait + MARGIN_SECONDS)
+    headers = {
+        "Authorization": f"Bearer {settings.SLUICE_SERVICE_SECRET}",
+        "X-Sluice-Principal": quote(user, safe=""),
+    }
+    try:
+        raw = None if body is None else json.dumps(body).encode()
+        connection.request(method, path, body=raw, headers=headers)
+        response = connection.getresponse()
+        return response.status, response.read()
+    except (OSError, http.client.HTTPException) as error:
+        raise GatewayAway(
+            f"the gateway process does not answer ({type(error).__name__})",
+            hint="is it running? see manage.py doctor",
+        ) from error
+    finally:
+        connection.close()
+
+
+def _address() -> tuple[str, int]:
+    try:
+        facts = json.loads(Path(settings.SLUICE_GATEWAY_INTERNAL).read_text())
+        return str(facts["host"]), int(facts["port"])
+    except (OSError, ValueError, KeyError) as error:
+        raise GatewayAway(
+            "the gateway process is not running",
+            hint="start it: manage.py gateway (or make demo)",
+        ) from error
