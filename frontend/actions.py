@@ -92,7 +92,7 @@ ACTIONS = {
             "resync",
             "Re-sync",
             "refresh",
-            Privilege.MANAGE,
+            Privilege.OPERATE,
             frozenset({LIVE, CATCHING_UP, NEEDS_RESYNC, FAILED}),
             (
                 "The whole table is read from the source again.",

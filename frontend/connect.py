@@ -9,6 +9,18 @@ from django.http import HttpRequest
 
 from catalog.models import Table
 
+_PYHIVE = """\
+from pyhive import hive
+
+connection = hive.connect(
+    host="{host}", port={port}, database="{database}",
+    username="{user}", password="<password or slt_ token>", auth="CUSTOM",
+)
+cursor = connection.cursor()
+cursor.execute("{statement}")
+print(cursor.fetchall())
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Snippet:
@@ -27,23 +39,17 @@ def snippets_for(request: HttpRequest, table: Table) -> list[Snippet]:
     port, user = settings.SLUICE_GATEWAY_PORT, request.user.get_username()
     database = table.database.name
     statement = f"SELECT * FROM {database}.{table.name} LIMIT 10"
+    facts = {
+        "host": host,
+        "port": port,
+        "user": user,
+        "database": database,
+        "statement": statement,
+    }
     url = f"jdbc:hive2://{host}:{port}/{database}"
     return [
         Snippet("sql", "SQL", statement),
         Snippet("jdbc", "JDBC", url),
         Snippet("beeline", "beeline", f'beeline -u "{url}" -n {user} -e "{statement}"'),
-        Snippet("pyhive", "PyHive", _pyhive(host, port, user, database, statement)),
+        Snippet("pyhive", "PyHive", _PYHIVE.format(**facts)),
     ]
-
-
-def _pyhive(host: str, port: int, *, user: str, database: str, statement: str) -> str:
-    return (
-        "from pyhive import hive\n\n"
-        "connection = hive.connect(\n"
-        f'    host="{host}", port={port}, database="{database}",\n'
-        f'    username="{user}", password="<password or slt_ token>", auth="CUSTOM",\n'
-        ")\n"
-        "cursor = connection.cursor()\n"
-        f'cursor.execute("{statement}")\n'
-        "print(cursor.fetchall())\n"
-    )

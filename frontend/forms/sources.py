@@ -25,7 +25,7 @@ class SourceForm(forms.Form):
     required_css_class = "is-required"
     name = forms.CharField(
         max_length=63,
-        help_text="The first part of its tables' names. Lower-case letters, digits and _; it stays.",
+        help_text="Begins the names of its tables: a to z, digits and _. It stays.",
     )
     host = forms.CharField(
         max_length=253, help_text="A host name or address, without a scheme."

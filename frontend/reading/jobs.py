@@ -3,38 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
-
-from django.db.models import CharField, Q, QuerySet
-from django.db.models.functions import Cast
 
 from catalog.access.policy import Principal
-from catalog.access.visibility import visible_tables
 from catalog.discovery.services import KINDS as SOURCE_KINDS
-from catalog.models import Table
-from catalog.selectors import datasources_for
-from core.errors import NotFound
 from core.models import Job, JobLog
+from ingest.selectors import jobs_for
 
 LOG_PAGE = 200
-
-
-def jobs_for(principal: Principal) -> QuerySet[Job]:
-    """Jobs on what the principal may see."""
-    if principal.is_admin:
-        return Job.objects.all()
-    tables = Table.objects.filter(visible_tables(principal))
-    sources = datasources_for(principal)
-    on_source = Q(kind__in=SOURCE_KINDS, subject_id__in=_texts(sources))
-    on_table = ~Q(kind__in=SOURCE_KINDS) & Q(subject_id__in=_texts(tables))
-    return Job.objects.filter(on_source | on_table)
-
-
-def job_for(principal: Principal, job_id: object) -> Job:
-    row = jobs_for(principal).filter(pk=job_id).first()
-    if row is None:
-        raise NotFound(f"there is no job {job_id}", code="job_not_found")
-    return row
 
 
 def jobs_on_table(principal: Principal, table_id: int, *, limit: int = 5) -> list[Job]:
@@ -64,11 +39,6 @@ def log_of(job: Job, *, before: int | None = None, size: int = LOG_PAGE) -> LogP
     found = list(rows[: size + 1])
     lines = found[:size][::-1]
     return LogPage(lines, lines[0].pk if len(found) > size else None)
-
-
-def _texts(rows: QuerySet[Any]) -> QuerySet[Any]:
-    text = Cast("pk", CharField())
-    return rows.order_by().annotate(pk_text=text).values("pk_text")
 
 
 def speed_of(job: Job) -> float | None:

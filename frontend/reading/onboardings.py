@@ -11,13 +11,11 @@ from django.db.models.fields.json import KT
 from django.db.models.functions import Cast
 
 from catalog.access.policy import Principal
-from catalog.selectors import datasources_for
-from core.errors import NotFound
 from core.jobs import ACTIVE, WAITING
 from core.models import Job
-from frontend.reading.jobs import jobs_for
 from ingest import facts as reading
 from ingest.models import Onboarding, TableOnboarding
+from ingest.selectors import feeds_for, jobs_for
 from ingest.states import APPROVED, MOVING, PROPOSED
 
 TITLES = {
@@ -28,21 +26,6 @@ TITLES = {
     "name": "Lake name",
     "staging": "Staging space",
 }
-
-
-def onboardings_for(principal: Principal) -> QuerySet[Onboarding]:
-    """Onboardings of sources that the principal may see."""
-    visible = datasources_for(principal).order_by().values("pk")
-    return Onboarding.objects.filter(datasource__in=visible).select_related(
-        "datasource"
-    )
-
-
-def onboarding_for(principal: Principal, pk: object) -> Onboarding:
-    row = onboardings_for(principal).filter(pk=pk).first()
-    if row is None:
-        raise NotFound(f"there is no onboarding {pk}", code="onboarding_not_found")
-    return row
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +56,7 @@ class Progress:
 
 
 def progress_of(principal: Principal, onboarding: Onboarding) -> Progress:
-    feeds = TableOnboarding.objects.filter(onboarding=onboarding)
+    feeds = feeds_for(principal, onboarding).order_by().select_related(None)
     states = list(
         feeds.values_list("state").annotate(count=Count("pk")).order_by("state")
     )
@@ -174,15 +157,9 @@ def item_of(feed: TableOnboarding, *, is_open: bool = False) -> Item:
     )  # fmt: skip
 
 
-def feeds_of(
-    onboarding: Onboarding, *, only_blocked: bool
-) -> QuerySet[TableOnboarding]:
-    rows = TableOnboarding.objects.filter(onboarding=onboarding).select_related(
-        "source_table__database__datasource", "lake_table__database"
-    )
-    if only_blocked:
-        rows = rows.filter(_BLOCKED, state=PROPOSED)
-    return rows.order_by("pk")
+def only_blocked(feeds: QuerySet[TableOnboarding]) -> QuerySet[TableOnboarding]:
+    """Those that need a choice before they can be approved."""
+    return feeds.filter(_BLOCKED, state=PROPOSED)
 
 
 def shown(value: Any) -> str:

@@ -13,9 +13,8 @@ from catalog.models import Table
 from catalog.selectors import TableFilter, datasources_for, tables_for
 from core.jobs import ACTIVE, WAITING
 from core.models import Job
-from frontend.reading.jobs import jobs_for
-from frontend.reading.onboardings import onboardings_for
 from ingest.models import Onboarding
+from ingest.selectors import jobs_for, onboardings_for
 from ingest.states import FAILED, LIVE, NEEDS_RESYNC, PROPOSED
 
 SHOWN = 8

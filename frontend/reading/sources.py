@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from catalog.access.enforcement import decision_for
+from catalog.access.grants import rows_for
 from catalog.access.policy import Principal, Privilege, Securable
 from catalog.discovery.probe import STEPS
 from catalog.models import Datasource
+from catalog.names import LAKE
 from core.models import Job
 
 
@@ -37,6 +39,14 @@ def rights_on(principal: Principal, securable: Securable) -> May:
         return decision_for(principal, privilege, securable).allowed
 
     return May(operate=holds(Privilege.OPERATE), manage=holds(Privilege.MANAGE))
+
+
+def may_register(principal: Principal) -> bool:
+    """Administrators, and who holds `manage` on a name that may be registered."""
+    if principal.is_admin:
+        return True
+    held = rows_for(principal).filter(privilege=Privilege.MANAGE, database="")
+    return held.exclude(datasource=LAKE).exists()
 
 
 def steps_of(job: Job) -> list[StepLine]:

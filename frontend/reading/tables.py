@@ -9,10 +9,10 @@ from catalog.access.enforcement import decision_for
 from catalog.access.policy import Principal, Privilege
 from catalog.models import Table
 from catalog.selectors.tables import securable_of
-from core.errors import SluiceError
 from frontend.actions import ACTIONS, Action
+from ingest import samples
 from ingest.feeds import feed_of
-from ingest.lake.commits import Commit, read_lake_table
+from ingest.lake.commits import Commit
 from ingest.models import TableOnboarding
 
 COMMITS = 20
@@ -42,7 +42,7 @@ def feed_for(principal: Principal, table: Table) -> Feed:
 
 @dataclass(frozen=True, slots=True)
 class CommitRow:
-    """One commit as a line; `error` stands for all when the timeline is unreadable."""
+    """One commit as a line of the list."""
 
     instant: str
     at: datetime | None
@@ -54,19 +54,8 @@ class CommitRow:
 
 def commits_of(table: Table) -> list[CommitRow]:
     """The newest commits on the lake's own timeline; [] before the first."""
-    if not table.path:
-        return []
-    return [
-        _commit_row(commit)
-        for commit in read_lake_table(table.path, commits=COMMITS).commits
-    ]
-
-
-def commits_or_error(table: Table) -> tuple[list[CommitRow], SluiceError | None]:
-    try:
-        return commits_of(table), None
-    except SluiceError as error:
-        return [], error
+    page = samples.commits_of(table, size=COMMITS)
+    return [_commit_row(commit) for commit in page.commits]
 
 
 def _commit_row(commit: Commit) -> CommitRow:

@@ -8,6 +8,7 @@ from django.views.decorators.http import require_safe
 
 from frontend.pages import PageRequest, page
 from frontend.reading.overview import overview_for
+from frontend.reading.sources import may_register
 
 
 @page
@@ -15,7 +16,7 @@ from frontend.reading.overview import overview_for
 def home(request: PageRequest) -> HttpResponse:
     context = {
         "home": overview_for(request.principal),
-        "can_register": request.principal.is_admin,
+        "can_register": may_register(request.principal),
     }
     part = request.htmx and request.htmx.target == "home-live"
     template = "home_live.html" if part else "home.html"

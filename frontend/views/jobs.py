@@ -11,17 +11,19 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
+from catalog.access import audit
 from catalog.access.enforcement import decision_for, require
-from catalog.access.policy import Privilege, Securable
+from catalog.access.policy import Privilege
 from catalog.discovery.services import DISCOVER, TEST
 from core import jobs as states
 from core.models import Job
 from frontend.pages import PageRequest, attempt, cut, page
-from frontend.reading.jobs import job_for, jobs_for, log_of, speed_of
+from frontend.reading.jobs import log_of, speed_of
 from frontend.reading.securables import securable_of_job
 from frontend.reading.sources import steps_of
 from ingest import controls
 from ingest.kinds import KINDS, REMOVE
+from ingest.selectors import job_for, jobs_for
 
 UNFINISHED = "unfinished"
 JOB_KINDS = (TEST, DISCOVER, *KINDS, REMOVE)
@@ -109,9 +111,9 @@ def job_log(request: PageRequest, pk: uuid.UUID) -> HttpResponse:
 def cancel(request: PageRequest, pk: uuid.UUID) -> HttpResponse:
     job = _operable(request, pk)
     actor = request.principal.name
-    attempt(
-        request, "Cancel: asked for.", lambda: controls.cancel_job(job.pk, actor=actor)
-    )
+    if not attempt(request, "Cancel: asked for.",
+                   lambda: controls.cancel_job(pk, actor=actor)):  # fmt: skip
+        audit.record("job.cancel", on=job.subject, id=str(pk))
     return redirect("frontend:job", pk)
 
 
@@ -120,21 +122,21 @@ def cancel(request: PageRequest, pk: uuid.UUID) -> HttpResponse:
 def retry(request: PageRequest, pk: uuid.UUID) -> HttpResponse:
     job = _operable(request, pk)
     actor = request.principal.name
-    attempt(request, "Queued again.", lambda: controls.retry_job(job.pk, actor=actor))
+    if not attempt(request, "Queued again.",
+                   lambda: controls.retry_job(pk, actor=actor)):  # fmt: skip
+        audit.record("job.retry", on=job.subject, id=str(pk))
     return redirect("frontend:job", pk)
 
 
 def _operable(request: PageRequest, pk: uuid.UUID) -> Job:
     job = job_for(request.principal, pk)
-    securable = securable_of_job(job)
-    if securable is not None:
-        require(request.principal, Privilege.OPERATE, securable)
+    require(request.principal, Privilege.OPERATE, securable_of_job(job))
     return job
 
 
 def _live(request: PageRequest, job: Job) -> dict[str, object]:
     securable = securable_of_job(job)
-    may = _may_operate(request, securable)
+    may = decision_for(request.principal, Privilege.OPERATE, securable).allowed
     return {
         "job": job,
         "events": list(job.events.all()[:200]),
@@ -146,12 +148,6 @@ def _live(request: PageRequest, job: Job) -> dict[str, object]:
         and job.kind in KINDS
         and job.state in {states.FAILED, states.CANCELLED},
     }
-
-
-def _may_operate(request: PageRequest, securable: Securable | None) -> bool:
-    if securable is None:
-        return request.principal.is_admin
-    return decision_for(request.principal, Privilege.OPERATE, securable).allowed
 
 
 def _links(job: Job) -> list[dict[str, str]]:

@@ -6,6 +6,7 @@ from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods
 
+from catalog.access import audit
 from catalog.access.enforcement import require
 from catalog.access.policy import Privilege, Securable
 from catalog.models import Datasource, Table
@@ -39,6 +40,7 @@ def pick_tables(request: PageRequest, name: str) -> HttpResponse:
         except SluiceError as refused:
             error = refused
         else:
+            audit.record("onboarding.start", on=name, is_approved=False)
             return redirect("frontend:onboarding", row.pk)
     context = {
         "source": source,

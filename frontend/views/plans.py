@@ -13,21 +13,18 @@ from django.views.decorators.http import (
     require_safe,
 )
 
+from catalog.access import audit
 from catalog.access.enforcement import require
 from catalog.access.policy import Privilege, Securable
 from core.errors import NotFound, SluiceError
 from frontend.forms.onboarding import ChoicesForm
 from frontend.pages import PageRequest, Slice, attempt, cut, page
-from frontend.reading.onboardings import (
-    feeds_of,
-    item_of,
-    onboarding_for,
-    progress_of,
-)
+from frontend.reading.onboardings import item_of, only_blocked, progress_of
 from frontend.reading.sources import rights_on
 from ingest.choosing import choose_for
 from ingest.models import Onboarding
 from ingest.onboarding import approve_onboarding
+from ingest.selectors import feeds_for, onboarding_for
 
 
 @page
@@ -35,7 +32,8 @@ from ingest.onboarding import approve_onboarding
 def plan_page(request: PageRequest, pk: uuid.UUID) -> HttpResponse:
     onboarding = onboarding_for(request.principal, pk)
     only = request.GET.get("show", "")
-    feeds = cut(request, feeds_of(onboarding, only_blocked=only == "blocked"), size=25)
+    rows = feeds_for(request.principal, onboarding)
+    feeds = cut(request, only_blocked(rows) if only == "blocked" else rows, size=25)
     is_open = len(feeds.items) == 1
     items = [item_of(feed, is_open=is_open) for feed in feeds.items]
     context = {
@@ -65,11 +63,14 @@ def approve(request: PageRequest, pk: uuid.UUID) -> HttpResponse:
     onboarding = onboarding_for(request.principal, pk)
     require(request.principal, Privilege.MANAGE, _securable(onboarding))
     actor = request.principal.name
-    attempt(
+    refused = attempt(
         request,
         "Approved. The loads begin as soon as the driver is free.",
         lambda: approve_onboarding(onboarding, actor=actor),
     )
+    if refused is None:
+        source = onboarding.datasource.name
+        audit.record("onboarding.approve", on=source, id=str(onboarding.pk))
     return redirect("frontend:onboarding", pk)
 
 
@@ -78,7 +79,7 @@ def approve(request: PageRequest, pk: uuid.UUID) -> HttpResponse:
 def choose(request: PageRequest, pk: uuid.UUID, feed_id: int) -> HttpResponse:
     onboarding = onboarding_for(request.principal, pk)
     require(request.principal, Privilege.MANAGE, _securable(onboarding))
-    feed = feeds_of(onboarding, only_blocked=False).filter(pk=feed_id).first()
+    feed = feeds_for(request.principal, onboarding).filter(pk=feed_id).first()
     if feed is None:
         raise NotFound("there is no such table in this plan")
     form = ChoicesForm(request.POST or None, feed=feed)

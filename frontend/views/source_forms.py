@@ -12,15 +12,16 @@ from django.views.decorators.http import require_http_methods
 
 from catalog import datasources
 from catalog.access.enforcement import require, require_admin
-from catalog.access.policy import Privilege, Securable
+from catalog.access.policy import Principal, Privilege, Securable
 from catalog.datasources import DatasourceChange, NewDatasource
 from catalog.discovery.needs import script_for
 from catalog.discovery.services import start_test
 from catalog.kinds import KINDS, Kind, kind_named
 from catalog.models import Datasource
-from core.errors import InvalidRequest, SluiceError
+from core.errors import SluiceError
 from frontend.forms.sources import SourceForm, initial_of
 from frontend.pages import PageRequest, page
+from frontend.reading.sources import may_register
 from frontend.views.sources import source_named
 
 
@@ -28,14 +29,15 @@ from frontend.views.sources import source_named
 @page
 @require_http_methods(["GET", "POST"])
 def add_source(request: PageRequest) -> HttpResponse:
-    require_admin(request.principal)
+    if not may_register(request.principal):
+        require_admin(request.principal)
     kind = kind_named(request.POST.get("kind", "postgresql"))
     form = SourceForm(request.POST or None, kind=kind, initial=initial_of(kind, None))
-    error = None
+    error: SluiceError | None = None
     if request.method == "POST" and form.is_valid():
         try:
-            source = _create(form, by=request.principal.name)
-        except InvalidRequest as refused:
+            source = _create(form, request.principal)
+        except SluiceError as refused:
             error = None if form.point_at(refused.facts.get("errors")) else refused
         else:
             messages.success(request, f"{source.name} is stored.", extra_tags="ok")
@@ -85,8 +87,9 @@ def delete_source(request: PageRequest, name: str) -> HttpResponse:
     return render(request, "frontend/sources/delete.html", context)
 
 
-def _create(form: SourceForm, *, by: str) -> Datasource:
-    data = form.cleaned_data
+def _create(form: SourceForm, principal: Principal) -> Datasource:
+    data, by = form.cleaned_data, principal.name
+    require(principal, Privilege.MANAGE, Securable(data["name"]))
     source = datasources.create_datasource(
         NewDatasource(
             name=data["name"],

@@ -22,7 +22,7 @@ from core.errors import NotFound
 from core.models import Job
 from frontend.pages import PageRequest, attempt, cut, page
 from frontend.reading.jobs import latest_on_source
-from frontend.reading.sources import rights_on, steps_of, stored_steps
+from frontend.reading.sources import may_register, rights_on, steps_of, stored_steps
 
 
 def source_named(request: PageRequest, name: str) -> Datasource:
@@ -39,7 +39,7 @@ def source_list(request: PageRequest) -> HttpResponse:
     rows = datasources_for(request.principal).exclude(kind=LAKE)
     context = {
         "sources": cut(request, rows),
-        "can_register": request.principal.is_admin,
+        "can_register": may_register(request.principal),
     }
     return render(request, "frontend/sources/list.html", context)
 

@@ -1,0 +1,214 @@
+"""What people send: logins, sources, plans, actions, tokens; with CSRF and denials."""
+
+from __future__ import annotations
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from catalog.models import ApiToken, Datasource, Grant
+from core.models import Job
+from tests.integration.frontend.world import PASSWORD
+
+SOURCE = {
+    "kind": "postgresql",
+    "name": "crm",
+    "host": "127.0.0.1",
+    "port": "5432",
+    "database": "crm",
+    "username": "reader",
+    "password": "PASSWORD-CANARY",
+    "tls": "off",
+    "option_max_parallel_reads": "2",
+    "option_max_rows_per_second": "0",
+    "option_connect_timeout_seconds": "5",
+    "option_statement_timeout_seconds": "0",
+}
+
+
+def test_log_in_and_out(world):
+    client = Client()
+    wrong = client.post("/login", {"username": "ann", "password": "nope"})
+    assert wrong.status_code == 403
+    assert b"is not right" in wrong.content
+    right = client.post(
+        "/login", {"username": "ann", "password": PASSWORD, "next": "/jobs"}
+    )
+    assert (right.status_code, right["Location"]) == (302, "/jobs")
+    assert client.get("/jobs").status_code == 200
+    client.post("/logout")
+    assert client.get("/jobs").status_code == 302
+
+
+@pytest.mark.parametrize(
+    "to", ["https://evil.example/", "//evil.example", "javascript:x"]
+)
+def test_a_login_never_leads_away(world, to):
+    data = {"username": "ann", "password": PASSWORD, "next": to}
+    assert Client().post("/login", data)["Location"] == "/"
+
+
+def test_a_post_without_csrf_token_is_refused(world):
+    client = Client(enforce_csrf_checks=True)
+    assert client.post("/login", {"username": "a", "password": "b"}).status_code == 403
+
+
+def test_a_source_is_added_and_tested(world, browse, redis_url):
+    client = browse("root")
+    response = client.post("/sources/new", SOURCE, follow=True)
+    assert response.redirect_chain[-1][0] == "/sources/crm"
+    assert "PASSWORD-CANARY" not in response.content.decode()
+    assert Datasource.objects.get(name="crm").username == "reader"
+    assert Job.objects.filter(kind="test", subject="crm").exists()
+    edit = client.get("/sources/crm/edit").content.decode()
+    assert "PASSWORD-CANARY" not in edit
+    assert "127.0.0.1" in edit
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        ("name", "lake", "reserved"),
+        ("name", "Not Good", "not a valid name"),
+        ("host", "169.254.169.254", ""),
+        ("host", "", "required"),
+        ("port", "70000", "65535"),
+        ("option_max_parallel_reads", "99", "32"),
+    ],
+)
+def test_a_wrong_field_is_named(world, browse, field, value, said):
+    response = browse("root").post("/sources/new", {**SOURCE, field: value})
+    text = response.content.decode()
+    assert response.status_code == 422
+    assert said in text
+    assert "PASSWORD-CANARY" not in text
+    assert not Datasource.objects.filter(name="crm").exists()
+
+
+def test_only_administrators_add_sources(world, browse):
+    assert browse("ann").post("/sources/new", SOURCE).status_code == 403
+
+
+def test_deleting_a_source_asks_for_its_name(world, browse):
+    client = browse("root")
+    Datasource.objects.create(name="old", kind="postgresql", host="h", port=1)
+    assert client.post("/sources/old/delete", {"confirm": "o"}).status_code == 200
+    assert Datasource.objects.filter(name="old").exists()
+    client.post("/sources/old/delete", {"confirm": "old"})
+    assert not Datasource.objects.filter(name="old").exists()
+    client.post("/sources/shop/delete", {"confirm": "shop"})
+    assert Datasource.objects.filter(name="shop").exists()
+
+
+def test_tables_are_picked_planned_chosen_and_approved(world, browse, redis_url):
+    from ingest.models import Onboarding, TableOnboarding
+
+    TableOnboarding.objects.filter(onboarding=world.proposed).delete()
+    client = browse("root")
+    nothing = client.post("/sources/shop/onboard", {"capture": "timestamp"})
+    assert b"Choose at least one table" in nothing.content
+    data = {"capture": "timestamp", "every_seconds": "30", "selected": "public.free"}
+    response = client.post("/sources/shop/onboard", data)
+    pk = Onboarding.objects.order_by("-created_at").first().pk
+    assert response["Location"] == reverse("frontend:onboarding", args=[pk])
+    plan = client.get(response["Location"]).content.decode()
+    assert "the primary key" in plan
+    assert "updated_at" in plan
+    feed = TableOnboarding.objects.get(onboarding=pk)
+    choose = reverse("frontend:onboarding-choose", args=[pk, feed.pk])
+    client.post(choose, {"key_kind": "", "buckets": "7", "exclude_columns": ["name"]})
+    feed.refresh_from_db()
+    assert feed.plan["proposals"]["buckets"]["value"] == 7
+    assert feed.plan["excluded"] == ["name"]
+    refused = client.post(choose, {"key_kind": "columns", "key_columns": "nope"})
+    assert b"has no column" in refused.content
+    client.post(reverse("frontend:onboarding-approve", args=[pk]))
+    feed.refresh_from_db()
+    assert feed.state in {"APPROVED", "SNAPSHOTTING"}
+    assert Job.objects.filter(subject_id=str(feed.lake_table_id)).exists()
+
+
+def test_all_tables_of_a_search_are_picked(world, browse, redis_url):
+    from ingest.models import Onboarding, TableOnboarding
+
+    TableOnboarding.objects.filter(onboarding=world.proposed).delete()
+    data = {"capture": "snapshot", "all_matching": "1", "matching_q": "fre"}
+    browse("root").post("/sources/shop/onboard", data)
+    newest = Onboarding.objects.order_by("-created_at").first()
+    assert newest.request["include"] == ["public.free"]
+
+
+def test_pause_and_resume(world, browse, redis_url):
+    table = world.lake_tables["orders"]
+    client = browse("root")
+    client.post(f"/tables/{table.pk}/pause")
+    table.refresh_from_db()
+    assert table.status == "PAUSED"
+    assert "Resume" in client.get(f"/tables/{table.pk}").content.decode()
+
+
+def test_a_dangerous_action_asks_for_the_name(world, browse, redis_url):
+    table = world.lake_tables["orders"]
+    client = browse("root")
+    said = client.post(f"/tables/{table.pk}/resync", {"confirm": "order"})
+    assert b"does not match" in said.content
+    assert not Job.objects.filter(kind="resync").exists()
+    Job.objects.filter(subject_id=str(table.pk)).delete()
+    client.post(f"/tables/{table.pk}/resync", {"confirm": "orders"})
+    assert Job.objects.filter(kind="resync", subject_id=str(table.pk)).exists()
+
+
+def test_who_may_only_look_may_not_act(world, browse):
+    table = world.lake_tables["orders"]
+    ann = browse("ann")
+    assert "Pause" not in ann.get(f"/tables/{table.pk}").content.decode()
+    assert ann.post(f"/tables/{table.pk}/pause").status_code == 403
+    assert ann.post(f"/jobs/{world.jobs['queued'].pk}/cancel").status_code == 403
+    assert ann.post("/sources/shop/discover").status_code == 403
+    assert browse("eve").post(f"/tables/{table.pk}/pause").status_code == 404
+
+
+def test_a_waiting_job_is_cancelled(world, browse, redis_url):
+    job = world.jobs["queued"]
+    browse("root").post(f"/jobs/{job.pk}/cancel")
+    job.refresh_from_db()
+    assert job.state == "CANCELLED"
+
+
+def test_a_token_is_shown_once(world, browse):
+    client = browse("ann")
+    first = client.post("/tokens", {"name": "bi", "expires_in_days": "30"})
+    text = first.content.decode()
+    token = ApiToken.objects.get(name="bi")
+    assert f"slt_{token.key_id}_" in text
+    shown = text.split('id="new-token" tabindex="0">')[1].split("<")[0]
+    assert shown not in client.get("/tokens").content.decode()
+    browse("eve").post(f"/tokens/{token.pk}/delete")
+    assert ApiToken.objects.filter(pk=token.pk).exists()
+    client.post(f"/tokens/{token.pk}/delete")
+    assert not ApiToken.objects.filter(pk=token.pk).exists()
+
+
+def test_users_and_grants(world, browse):
+    client = browse("root")
+    client.post(
+        "/users",
+        {"name": "bob", "password": "a long enough phrase", "groups": "bi, ops"},
+    )
+    text = client.get("/users/bob").content.decode()
+    assert "group bi" in text
+    weak = client.post("/users", {"name": "tim", "password": "short"})
+    assert b"too weak" in weak.content
+    client.post(
+        "/grants", {"principal": "user:bob", "privilege": "select", "on": "lake.shop"}
+    )
+    row = Grant.objects.get(principal_name="bob")
+    assert "customers" in browse("bob").get("/tables").content.decode()
+    client.post(f"/grants/{row.pk}/revoke")
+    assert not Grant.objects.filter(pk=row.pk).exists()
+    unknown = client.post(
+        "/grants", {"principal": "user:nobody", "privilege": "select", "on": "lake"}
+    )
+    assert "there is no user" in unknown.content.decode().lower()
+    client.post("/users/bob", {"groups": "bi", "is_active": ""})
+    assert browse("root").get("/users/bob").status_code == 200

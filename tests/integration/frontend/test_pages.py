@@ -1,0 +1,154 @@
+"""Every page for an administrator, a user with few grants, and a stranger."""
+
+from __future__ import annotations
+
+import pytest
+from django.test import Client
+from django.urls import URLPattern, reverse
+
+from frontend.urls import urlpatterns
+from tests.integration.frontend.world import CHINESE, HOSTILE, LONG
+
+# url name -> what to put into it; each with who gets it: admin, ann, eve
+PAGES = {
+    "home": (lambda w: [], 200, 200, 200),
+    "sources": (lambda w: [], 200, 200, 200),
+    "source-new": (lambda w: [], 200, 403, 403),
+    "source": (lambda w: ["shop"], 200, 200, 404),
+    "source-work": (lambda w: ["shop"], 200, 200, 404),
+    "source-edit": (lambda w: ["shop"], 200, 403, 404),
+    "source-delete": (lambda w: ["shop"], 200, 403, 404),
+    "onboard": (lambda w: ["shop"], 200, 403, 404),
+    "onboarding": (lambda w: [w.proposed.pk], 200, 200, 404),
+    "onboarding-overview": (lambda w: [w.onboarding.pk], 200, 200, 404),
+    "onboarding-choose": (
+        lambda w: [w.proposed.pk, w.proposed.tables.first().pk],
+        200,
+        403,
+        404,
+    ),
+    "tables": (lambda w: [], 200, 200, 200),
+    "table": (lambda w: [w.lake_tables["orders"].pk], 200, 200, 404),
+    "table-state": (lambda w: [w.lake_tables["orders"].pk], 200, 200, 404),
+    "table-commits": (lambda w: [w.lake_tables["orders"].pk], 200, 200, 404),
+    "table-action": (lambda w: [w.lake_tables["orders"].pk, "remove"], 200, 403, 404),
+    "jobs": (lambda w: [], 200, 200, 200),
+    "job": (lambda w: [w.jobs["queued"].pk], 200, 200, 404),
+    "job-live": (lambda w: [w.jobs["queued"].pk], 200, 200, 404),
+    "job-log": (lambda w: [w.jobs["queued"].pk], 200, 200, 404),
+    "sql": (lambda w: [], 200, 200, 200),
+    "tokens": (lambda w: [], 200, 200, 200),
+    "users": (lambda w: [], 200, 404, 404),
+    "users-user": (lambda w: ["ann"], 200, 404, 404),
+    "groups": (lambda w: [], 200, 404, 404),
+    "grants": (lambda w: [], 200, 404, 404),
+    "audit": (lambda w: [], 200, 404, 404),
+    "system": (lambda w: [], 200, 404, 404),
+}
+# Pages that only take POST, and those that need a running gateway.
+ELSEWHERE = {
+    "login", "logout", "source-test", "source-discover", "onboarding-approve",
+    "job-cancel", "job-retry", "sql-run", "sql-statement", "sql-cancel",
+    "tokens-delete", "grants-revoke", "table-sample",
+}  # fmt: skip
+
+
+def test_every_route_is_covered_here_or_elsewhere():
+    names = {p.name for p in urlpatterns if isinstance(p, URLPattern)}
+    assert names == set(PAGES) | ELSEWHERE
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_who_sees_which_page(name, world, browse, redis_url):
+    make, *expected = PAGES[name]
+    url = reverse(f"frontend:{name}", args=make(world))
+    for user, status in zip(("root", "ann", "eve"), expected, strict=True):
+        response = browse(user).get(url)
+        assert response.status_code == status, (user, url)
+        text = response.content.decode()
+        assert HOSTILE not in text
+        assert "SECRET-CANARY" not in text
+        assert " style=" not in text
+        assert "<script>" not in text
+    anonymous = Client().get(url)
+    assert anonymous.status_code == 302
+    assert anonymous["Location"].startswith("/login?next=")
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_statements_do_not_grow_with_what_is_shown(
+    name, world, browse, redis_url, django_assert_max_num_queries
+):
+    make, *_ = PAGES[name]
+    url = reverse(f"frontend:{name}", args=make(world))
+    client = browse("root")
+    with django_assert_max_num_queries(20):
+        client.get(url)
+
+
+def test_a_hidden_table_answers_as_an_absent_one(world, browse):
+    hidden = browse("eve").get(f"/tables/{world.lake_tables['orders'].pk}")
+    absent = browse("eve").get("/tables/999999999")
+    assert hidden.status_code == absent.status_code == 404
+    assert b"orders" not in hidden.content
+
+
+def test_ann_sees_only_what_she_was_granted(world, browse):
+    text = browse("ann").get("/tables").content.decode()
+    assert "orders" in text
+    assert "customers" not in text
+    jobs = browse("ann").get("/jobs").content.decode()
+    assert "lake.shop.orders" in jobs
+    assert "lake.shop.customers" not in jobs
+
+
+def test_odd_names_are_shown_as_they_are(world, browse):
+    text = browse("root").get("/tables").content.decode()
+    assert CHINESE in text
+    assert LONG in text
+    page = browse("root").get(f"/tables/{world.lake_tables[CHINESE].pk}")
+    assert CHINESE in page.content.decode()
+
+
+@pytest.mark.parametrize("path", ["/", "/login", "/nothing/here", "/tables"])
+def test_pages_carry_a_strict_content_security_policy(path, world, browse):
+    response = browse("root").get(path, follow=True)
+    policy = response["Content-Security-Policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert response["X-Frame-Options"] == "DENY"
+    assert response["Cache-Control"] == "no-store"
+
+
+def test_log_lines_page_backwards(world, browse):
+    job = world.jobs["running"]
+    client = browse("root")
+    newest = client.get(f"/jobs/{job.pk}").content.decode()
+    assert "chunk 229 of 230 staged" in newest
+    assert "chunk 1 of 230 staged" not in newest
+    oldest = job.log_lines.order_by("id")[50]
+    older = client.get(f"/jobs/{job.pk}?before={oldest.pk}").content.decode()
+    assert "chunk 1 of 230 staged" in older
+
+
+def test_ten_thousand_tables_are_paged(world, browse, django_assert_max_num_queries):
+    from catalog.models import Database, Table
+
+    database = Database.objects.get(datasource__name="shop", name="public")
+    Table.objects.bulk_create(
+        Table(database=database, name=f"t_{n:05}", source_name=f"t_{n:05}")
+        for n in range(10_000)
+    )
+    client = browse("root")
+    for path in ("/sources/shop", "/tables?where=source&page=150", "/tables?where=all"):
+        with django_assert_max_num_queries(20):
+            response = client.get(path)
+        assert response.status_code == 200
+        assert len(response.content) < 120_000
+    found = client.get("/tables?where=source&q=t_09999").content.decode()
+    assert "t_09999" in found
+
+
+def test_the_end_of_a_session_is_told_to_htmx(world):
+    response = Client().get("/jobs", headers={"HX-Request": "true"})
+    assert response.status_code == 401

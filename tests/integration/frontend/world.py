@@ -1,0 +1,313 @@
+"""A small world to look at: a source, lake tables in every state, jobs, people."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.utils import timezone
+
+from catalog.access.grants import grant
+from catalog.access.users import create_user
+from catalog.lake import lake_database
+from catalog.models import Column, Database, Datasource, Table
+from core.models import Job
+from ingest.models import Onboarding, TableOnboarding
+
+PASSWORD = "correct horse battery"
+HOSTILE = '<script>alert("x")</script>\'"&'
+LONG = "an_exceedingly_long_table_name_that_somebody_generated_" * 3
+CHINESE = "订单明细表"
+
+
+@dataclass
+class World:
+    admin: User
+    ann: User
+    stranger: User
+    source: Datasource
+    source_tables: dict[str, Table]
+    lake_tables: dict[str, Table]
+    onboarding: Onboarding
+    proposed: Onboarding
+    jobs: dict[str, Job]
+
+
+COLUMNS = [
+    ("id", "bigint", "bigint", False, 1),
+    ("name", "text", "string", True, 0),
+    ("订单号", "character varying(40)", "string", True, 0),
+    ("amount", "numeric(12,2)", "decimal(12,2)", True, 0),
+    ("updated_at", "timestamp with time zone", "timestamp", False, 0),
+]
+
+
+def build() -> World:
+    admin = create_user("root", PASSWORD, is_admin=True, by="test")
+    ann = create_user("ann", PASSWORD, groups=["bi"], by="test")
+    stranger = create_user("eve", PASSWORD, by="test")
+    source = Datasource.objects.create(
+        name="shop",
+        kind="postgresql",
+        host="db.example.internal",
+        port=5432,
+        database="shop",
+        username="sluice",
+        secret="SECRET-CANARY",
+        tested_at=timezone.now(),
+        test_result={"ok": False, "facts": {}, "steps": _steps()},
+        discovered_at=timezone.now(),
+        table_count=8,
+    )
+    public = Database.objects.create(datasource=source, name="public")
+    names = ["orders", "customers", "events", "legacy", CHINESE, LONG, HOSTILE, "free"]
+    source_tables = {name: _table(public, name) for name in names}
+    lake = lake_database("shop")
+    onboarding = Onboarding.objects.create(
+        datasource=source,
+        request={"datasource": "shop", "include": ["public.*"]},
+        requested_by="root",
+        approved_at=timezone.now(),
+        approved_by="root",
+    )
+    states = {
+        "orders": ("LIVE", ""),
+        "customers": ("SNAPSHOTTING", ""),
+        "events": ("PAUSED", "paused by root"),
+        "legacy": ("FAILED", f"the column {HOSTILE} is gone: choose another cursor"),
+        CHINESE: ("NEEDS_RESYNC", "the source no longer reaches back"),
+        LONG: ("CATCHING_UP", ""),
+    }
+    lake_tables = {}
+    for name, (state, reason) in states.items():
+        lake_tables[name] = _carried(
+            lake, source_tables[name], onboarding, state=state, reason=reason
+        )
+    proposed = Onboarding.objects.create(
+        datasource=source, request={"datasource": "shop"}, requested_by="root"
+    )
+    for name in (HOSTILE, "free"):
+        TableOnboarding.objects.create(
+            onboarding=proposed,
+            source_table=source_tables[name],
+            capture="timestamp",
+            every_seconds=30,
+            state="PROPOSED",
+            plan=plan_of(name, blocked="" if name == "free" else "choose a key"),
+        )
+    grant(principal="group:bi", privilege="select", on="lake.shop.orders", by="root")
+    grant(principal="user:ann", privilege="discover", on="shop", by="root")
+    jobs = _jobs(lake_tables, source)
+    return World(
+        admin=admin,
+        ann=ann,
+        stranger=stranger,
+        source=source,
+        source_tables=source_tables,
+        lake_tables=lake_tables,
+        onboarding=onboarding,
+        proposed=proposed,
+        jobs=jobs,
+    )
+
+
+def plan_of(name: str, *, blocked: str = "") -> dict[str, Any]:
+    def proposal(value: Any, reason: str) -> dict[str, Any]:
+        return {"value": value, "reason": reason, "is_chosen": False, "choices": []}
+
+    columns = [
+        {
+            "source_name": source,
+            "name": source,
+            "source_type": kind,
+            "type": lake,
+            "nullable": nullable,
+            "key": key,
+            "lossy": "",
+        }
+        for source, kind, lake, nullable, key in COLUMNS
+    ]
+    steps = [
+        {
+            "step": "CreateTable",
+            "summary": f"create shop.{name}: 5 columns, 2 buckets",
+            "columns": columns,
+        },
+        {
+            "step": "LoadSnapshot",
+            "summary": "load about 120,000 rows as one commit",
+            "staging_bytes": 48_000_000,
+        },
+    ]
+    return {
+        "v": 1,
+        "source": f"public.{name}",
+        "database": "shop",
+        "name": name.lower(),
+        "fingerprint": "",
+        "proposals": {
+            "record_key": proposal(["id"], "the primary key of the source table"),
+            "cursor": proposal("updated_at", "named like a change time, never NULL"),
+            "partition_by": proposal([], "not partitioned: buckets spread the data"),
+            "buckets": proposal(2, "about 120,000 rows of 100 bytes"),
+        },
+        "steps": [] if blocked else steps,
+        "warnings": ["deleted rows stay in the lake until a re-sync"],
+        "excluded": [],
+        "blocked": blocked,
+    }
+
+
+def _table(database: Database, name: str, **more: Any) -> Table:
+    values: dict[str, Any] = {
+        "source_name": name,
+        "estimated_rows": 120_000,
+        "estimated_bytes": 12_000_000,
+        **more,
+    }
+    table = Table.objects.create(database=database, name=name, **values)
+    Column.objects.bulk_create(
+        Column(
+            table=table,
+            position=position,
+            name=source,
+            source_name=source,
+            source_type=kind,
+            type=lake,
+            nullable=nullable,
+            key=key,
+        )
+        for position, (source, kind, lake, nullable, key) in enumerate(COLUMNS, start=1)
+    )
+    return table
+
+
+def _carried(
+    lake: Database, source: Table, onboarding: Onboarding, *, state: str, reason: str
+) -> Table:
+    now = timezone.now()
+    is_loaded = state != "SNAPSHOTTING"
+    table = _table(
+        lake,
+        source.name,
+        source_name=f"public.{source.name}",
+        kind=Table.LAKE,
+        record_key=["id"],
+        cursor="updated_at",
+        table_type="MERGE_ON_READ",
+        index_type="BUCKET",
+        buckets=2,
+        path=f"{settings.SLUICE_LAKE_URI}/shop/t{source.pk}",
+        status=state,
+        status_reason=reason,
+        is_queryable=is_loaded,
+        caught_up_at=now - timedelta(seconds=12) if is_loaded else None,
+        last_commit_instant="20261121113000123" if is_loaded else "",
+        last_commit_at=now - timedelta(minutes=3) if is_loaded else None,
+        last_commit_epoch=41 if is_loaded else None,
+    )
+    TableOnboarding.objects.create(
+        onboarding=onboarding,
+        source_table=source,
+        lake_table=table,
+        capture="timestamp",
+        every_seconds=30,
+        state=state,
+        status_reason=reason,
+        plan=plan_of(source.name),
+        position="2026-11-21T11:29:55.123456Z" if is_loaded else "",
+        consistency="per_chunk" if is_loaded else "",
+        due_at=now + timedelta(seconds=20) if state == "LIVE" else None,
+    )
+    return table
+
+
+def _jobs(tables: dict[str, Table], source: Datasource) -> dict[str, Job]:
+    now = timezone.now()
+    running = Job.objects.create(
+        kind="snapshot",
+        subject="lake.shop.customers",
+        subject_id=str(tables["customers"].pk),
+        exclusive_key="t1:write",
+        state="RUNNING",
+        phase="reading chunks",
+        done=84_000,
+        total=120_000,
+        unit="rows",
+        attempts=1,
+        requested_by="root",
+        queued_at=now - timedelta(seconds=42),
+        started_at=now - timedelta(seconds=40),
+        progress_at=now - timedelta(seconds=1),
+    )
+    for event, before, after in (
+        ("enqueue", "PLANNED", "QUEUED"),
+        ("claim", "QUEUED", "LAUNCHING"),
+        ("accepted", "LAUNCHING", "RUNNING"),
+    ):
+        running.events.create(event=event, before=before, after=after, actor="root")
+    for number in range(230):
+        running.log_lines.create(level="INFO", message=f"chunk {number} of 230 staged")
+    running.log_lines.create(level="WARN", message=f"odd value in {HOSTILE}")
+    queued = Job.objects.create(
+        kind="round",
+        subject="lake.shop.orders",
+        subject_id=str(tables["orders"].pk),
+        exclusive_key="t2:write",
+        state="QUEUED",
+        payload={"table": tables["orders"].pk},
+        reason="another job works on this table",
+        requested_by="scheduler",
+    )
+    failed = Job.objects.create(
+        kind="round",
+        subject="lake.shop.legacy",
+        subject_id=str(tables["legacy"].pk),
+        state="FAILED",
+        error_code="cursor_gone",
+        error_message=f"the column {HOSTILE} is gone from public.legacy",
+        error_hint="choose another cursor, or re-sync",
+        attempts=3,
+        started_at=now - timedelta(minutes=5),
+        finished_at=now - timedelta(minutes=4),
+        report={"outcome": "terminal"},
+    )
+    tested = Job.objects.create(
+        kind="test",
+        subject=source.name,
+        subject_id=str(source.pk),
+        exclusive_key=f"test:{source.pk}",
+        state="RUNNING",
+        phase="login",
+        done=3,
+        total=7,
+        unit="steps",
+        report={"steps": _steps()[:3]},
+        started_at=now,
+    )
+    return {"running": running, "queued": queued, "failed": failed, "test": tested}
+
+
+def _steps() -> list[dict[str, Any]]:
+    def step(name: str, status: str, message: str, **more: Any) -> dict[str, Any]:
+        base = {"hint": "", "code": "", "raw": "", "seconds": 0.012}
+        return {"name": name, "status": status, "message": message, **base, **more}
+
+    return [
+        step("resolve", "ok", "db.example.internal is 10.0.0.7"),
+        step("tcp", "ok", "10.0.0.7:5432 answers"),
+        step("tls", "skipped", "TLS is off"),
+        step(
+            "login",
+            "failed",
+            "the server refused the login of user 'sluice'",
+            hint="check user name and password, then set the password again",
+            raw='FATAL: password authentication failed for user "sluice"',
+        ),
+        step("version", "skipped", ""),
+        step("privileges", "skipped", ""),
+        step("sample", "skipped", ""),
+    ]
