@@ -196,6 +196,8 @@ def open_source(access: SourceAccess) -> Iterator[Source]:
         for setting, value in SESSION_SETTINGS.items():
             statement = f"SET {setting} = {literal(value)}"
             connection.execute(statement)
+        # discovery names user types the same way: always with their schema
+        connection.execute("SET search_path = ''")
         # our snapshot may have to stay open for hours while chunks are read
         connection.execute("SET idle_in_transaction_session_timeout = 0")
         yield Source(connection)
