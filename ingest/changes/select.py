@@ -89,8 +89,9 @@ def _read(column: ColumnSpec, quoted: str) -> tuple[str, str]:
         return f"CASE WHEN {fits} THEN {value} END", fits
     if kind.name == "decimal":
         fits = f"{quoted} <> 'NaN'::numeric"
-        value = f"{quoted}::numeric({kind.precision},{kind.scale})"
-        return f"CASE WHEN {fits} THEN {value} END", fits
+        # cast outside: a CASE has no precision, and Spark would invent one
+        cast = f"numeric({kind.precision},{kind.scale})"
+        return f"(CASE WHEN {fits} THEN {quoted} END)::{cast}", fits
     if kind.name == "array":
         # the lake's arrays have one dimension; empty ones have none
         fits = f"coalesce(array_ndims({quoted}), 1) = 1"

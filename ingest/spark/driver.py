@@ -45,7 +45,9 @@ class Driver:
         self._secrets: dict[str, _Secret] = {}
         self._lock = threading.Lock()
         self._ended = threading.Event()
-        self._lanes = Lanes(spark, secrets=self._secret, report=self._send_report)
+        self._lanes = Lanes(
+            spark, secrets=self._secret, report=self._send_report, say=self._send_log
+        )
 
     def serve(self) -> int:
         """Blocks until `stop`; every other end halts the process."""
@@ -124,6 +126,10 @@ class Driver:
             self._pipe.send("report", report=dataclasses.asdict(report))
         if self._is_single:
             self._ended.set()
+
+    def _send_log(self, job_id: str, level: str, message: str) -> None:
+        with contextlib.suppress(OSError):
+            self._pipe.send("log", job_id=job_id, level=level, message=message)
 
     def _beat(self) -> None:
         while not self._ended.wait(HEARTBEAT_SECONDS):

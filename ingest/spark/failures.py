@@ -64,7 +64,8 @@ def _java_text(error: BaseException) -> str | None:
         if java is None:
             break
         state = _sql_state(java)
-        parts.append(f"{state}{java.getMessage()}")
+        kind = java.getClass().getSimpleName()
+        parts.append(f"{state}{java.getMessage() or kind}")
         java = java.getCause()
     return "\n".join(parts)
 

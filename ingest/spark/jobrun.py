@@ -28,7 +28,12 @@ class Interrupted(Exception):
 class JobRun:
     """State shared by the job's threads, the heartbeat and the control pipe."""
 
-    def __init__(self, spec: JobSpec, secrets: Callable[[str], str]) -> None:
+    def __init__(
+        self,
+        spec: JobSpec,
+        secrets: Callable[[str], str],
+        say: Callable[[str, str], None] = lambda level, message: None,
+    ) -> None:
         self.spec = spec
         self.tag = f"sluice-{spec.job_id}"
         # the source shows this name, and its statements are cancelled by it
@@ -36,6 +41,7 @@ class JobRun:
         # lake column → values that have no form in the lake and became NULL
         self.lossy: dict[str, int] = {}
         self._secrets = secrets
+        self._say = say
         self._lock = threading.Lock()
         self._progress = Progress(spec.job_id, spec.attempt, "waiting")
         self._warnings: list[str] = []
@@ -60,16 +66,23 @@ class JobRun:
         """The secret behind a reference, asked for over the pipe; never stored."""
         return self._secrets(ref)
 
+    def say(self, level: str, message: str) -> None:
+        """A line for the job's log, which people read."""
+        self._say(level, message)
+
     def warn(self, message: str) -> None:
         with self._lock:
-            if message not in self._warnings:
-                self._warnings.append(message)
+            if message in self._warnings:
+                return
+            self._warnings.append(message)
+        self.say("warning", message)
 
     def enter(
         self, phase: str, *, total: int | None = None, unit: str = "rows"
     ) -> None:
         """A new phase begins; raises Interrupted when the job shall stop."""
         self.check()
+        self.say("info", phase)
         with self._lock:
             self._progress = Progress(
                 self.spec.job_id, self.spec.attempt, phase, 0, total, unit

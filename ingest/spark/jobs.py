@@ -13,12 +13,14 @@ from pyspark.sql import SparkSession
 
 from core.errors import InvalidRequest, SluiceError
 from ingest.contract import JobReport, JobSpec, Outcome
+from ingest.lake.fence import require_fence
+from ingest.lake.files import local_path
 from ingest.lake.staging import StagingArea
 from ingest.spark.apply import run_round
 from ingest.spark.compaction import compact_table, pending_compactions
 from ingest.spark.failures import failure_of
 from ingest.spark.gate import SourceGates
-from ingest.spark.jobrun import Interrupted, JobRun
+from ingest.spark.jobrun import JobRun
 from ingest.spark.recovery import recover_table
 from ingest.spark.snapshot import load_table
 from ingest.spark.source import SourceAccess
@@ -38,6 +40,7 @@ def run_job(run: JobRun, spark: SparkSession, gates: SourceGates) -> JobReport:
             return _stopped(run, spark)
         log.warning("job %s failed", spec.job_id, exc_info=error)
         failure = failure_of(error)
+        run.say("error", failure.error.message)
         _undo(run, spark)
         return JobReport(
             spec.job_id,
@@ -76,6 +79,8 @@ def _stopped(run: JobRun, spark: SparkSession) -> JobReport:
     outcome: Outcome = "paused" if run.stop_mode == "pause" else "cancelled"
     if outcome == "cancelled" and spec.kind in _LOADS:
         try:
+            # a superseded attempt must not drop what its successor stages
+            require_fence(local_path(spec.fence.path), spec.fence.token)
             StagingArea(spec.table.staging).clear()
         except SluiceError as error:
             run.warn(f"staged files could not be removed: {error.message}")
@@ -107,6 +112,3 @@ def _pending(spec: JobSpec) -> dict[str, Any]:
         return {"pending_compactions": pending_compactions(spec)}
     except SluiceError:
         return {"pending_compactions": []}
-
-
-__all__ = ["Interrupted", "run_job"]
