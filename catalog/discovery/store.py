@@ -114,21 +114,22 @@ def finish(datasource: Datasource, *, seen_at: datetime) -> int:
 
     Rows stay: an onboarding or a grant may point to them. Empty databases go.
     """
+    # Ids, not a join: right after a first discovery the planner knows no statistics.
+    databases = list(datasource.databases.values_list("pk", flat=True))
+    mine = Table.objects.filter(database__in=databases, kind=Table.SOURCE)
     gone = (
-        Table.objects.filter(database__datasource=datasource, kind=Table.SOURCE)
-        .exclude(seen_at=seen_at)
+        mine.exclude(seen_at=seen_at)
         .exclude(status=VANISHED)
         .update(
             status=VANISHED,
             status_reason="the last discovery did not find it at the source",
         )
     )
-    Database.objects.filter(datasource=datasource, tables__isnull=True).exclude(
-        discovered_at=seen_at
-    ).delete()
-    present = Table.objects.filter(database__datasource=datasource, seen_at=seen_at)
+    old = datasource.databases.exclude(discovered_at=seen_at)
+    used = Table.objects.filter(database__in=old).values("database")
+    old.exclude(pk__in=used).delete()
     Datasource.objects.filter(pk=datasource.pk).update(
-        discovered_at=seen_at, table_count=present.count()
+        discovered_at=seen_at, table_count=mine.filter(seen_at=seen_at).count()
     )
     return gone
 
