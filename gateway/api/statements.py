@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from drf_spectacular.utils import extend_schema
@@ -40,7 +40,7 @@ class JsonOnly(DefaultContentNegotiation):
     """`?format=` is a parameter of results here, not a choice of renderer."""
 
     def filter_renderers(
-        self, renderers: Sequence[BaseRenderer], format: str
+        self, renderers: Iterable[BaseRenderer], format: str
     ) -> list[BaseRenderer]:
         """Keep all renderers."""
         return list(renderers)

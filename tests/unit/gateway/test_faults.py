@@ -1,0 +1,38 @@
+"""Error texts of an engine as clients may see them."""
+
+from __future__ import annotations
+
+import pytest
+
+from gateway.faults import clean
+
+MISSING = (
+    "org.apache.hive.service.cli.HiveSQLException: Error running query: "
+    "[TABLE_OR_VIEW_NOT_FOUND] org.apache.spark.sql.catalyst.ExtendedAnalysisException:"
+    " [TABLE_OR_VIEW_NOT_FOUND] The table or view `x` cannot be found.; line 1 pos 14;\n"
+    "'Project [*]\n+- 'UnresolvedRelation [x], [], false\n\n"
+    "\tat org.apache.spark.sql.hive.thriftserver.HiveThriftServerErrors$.running(H.scala:1)"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "state", "shown", "kept"),
+    [
+        (MISSING, "42P01", "42P01", "[TABLE_OR_VIEW_NOT_FOUND]"),
+        ("boom SQLSTATE: 22012", "", "22012", "boom"),
+        ("boom", "", "HY000", "boom"),
+        ("", "", "HY000", "failed"),
+        ("cannot read file:/srv/lake/shop/t/a.parquet now", "", "HY000", "now"),
+        ("cannot read /srv/lake/shop/t", "", "HY000", "cannot read"),
+    ],
+)
+def test_class_and_state_stay_stack_and_addresses_go(text, state, shown, kept):
+    fault = clean(text, sql_state=state, lake="/srv/lake")
+    assert fault.sql_state == shown
+    assert kept in fault.message
+    for secret in ("/srv/lake", "\tat ", "org.apache", "UnresolvedRelation"):
+        assert secret not in fault.message
+
+
+def test_a_very_long_error_is_cut():
+    assert len(clean("x" * 100_000).message) <= 4000

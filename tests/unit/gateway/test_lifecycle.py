@@ -1,0 +1,86 @@
+"""The next step for an engine, as a table; and its states, every arrow."""
+
+from __future__ import annotations
+
+import pytest
+
+from core.errors import IllegalTransition
+from gateway.engines.lifecycle import (
+    ENGINE,
+    Action,
+    Desired,
+    EngineFacts,
+    EngineState,
+    Limits,
+    next_action,
+    retry_pause,
+)
+
+NOW = 1000.0
+LIMITS = Limits(probe_every=10, dead_after=45, start_within=180, drain_within=300)
+S = EngineState
+
+
+@pytest.mark.parametrize(
+    ("desired", "state", "facts", "action"),
+    [
+        ("RUNNING", S.STOPPED, {}, Action.START),
+        ("STOPPED", S.STOPPED, {}, Action.WAIT),
+        ("RUNNING", S.STARTING, {"started_at": 900}, Action.WAIT),
+        ("RUNNING", S.STARTING, {"started_at": 800}, Action.KILL),
+        ("RUNNING", S.READY, {"last_seen_at": 995}, Action.WAIT),
+        ("RUNNING", S.READY, {"last_seen_at": 990}, Action.PROBE),
+        ("RUNNING", S.READY, {"last_seen_at": None}, Action.KILL),
+        ("RUNNING", S.UNHEALTHY, {"last_seen_at": 980}, Action.PROBE),
+        ("RUNNING", S.UNHEALTHY, {"last_seen_at": 950}, Action.KILL),
+        ("RUNNING", S.FAILED, {"started_at": 999.5, "failures": 1}, Action.WAIT),
+        ("RUNNING", S.FAILED, {"started_at": 999, "failures": 1}, Action.START),
+        ("RUNNING", S.FAILED, {"started_at": 970, "failures": 6}, Action.WAIT),
+        ("RUNNING", S.FAILED, {"started_at": 940, "failures": 60}, Action.START),
+        ("STOPPED", S.FAILED, {}, Action.WAIT),
+        ("STOPPED", S.STARTING, {"started_at": 999}, Action.STOP),
+        ("STOPPED", S.READY, {"last_seen_at": 999}, Action.STOP),
+        ("STOPPED", S.READY, {"last_seen_at": 999, "running": 1}, Action.DRAIN),
+        ("STOPPED", S.DRAINING, {"last_seen_at": 999, "running": 1}, Action.WAIT),
+        ("STOPPED", S.DRAINING, {"last_seen_at": 600, "running": 1}, Action.KILL),
+        ("RUNNING", S.DRAINING, {"last_seen_at": 999}, Action.STOP),
+    ],
+)
+def test_next_action(desired, state, facts, action):
+    observed = EngineFacts(
+        "e",
+        state,
+        started_at=facts.get("started_at", 0.0),
+        last_seen_at=facts.get("last_seen_at"),
+        running_statements=facts.get("running", 0),
+        consecutive_failures=facts.get("failures", 0),
+    )
+    got = next_action(Desired(desired), observed, now=NOW, limits=LIMITS)
+    assert got is action
+
+
+def test_an_old_engine_is_drained_when_a_lifetime_is_set():
+    facts = EngineFacts("e", S.READY, started_at=0.0, last_seen_at=NOW)
+    limits = Limits(lifetime=500.0)
+    assert next_action(Desired.RUNNING, facts, now=NOW, limits=limits) is Action.DRAIN
+
+
+def test_pauses_between_starts_grow_to_a_bound():
+    pauses = [retry_pause(n, LIMITS) for n in range(1, 12)]
+    assert pauses[:3] == [1.0, 2.0, 4.0]
+    assert pauses == sorted(pauses)
+    assert max(pauses) == LIMITS.retry_longest
+
+
+@pytest.mark.parametrize("state", list(EngineState))
+@pytest.mark.parametrize("event", ENGINE.events)
+def test_every_state_and_event_is_either_an_arrow_or_refused(state, event):
+    if ENGINE.is_legal(state, event):
+        assert ENGINE.after(state, event) in set(EngineState)
+    else:
+        with pytest.raises(IllegalTransition):
+            ENGINE.after(state, event)
+
+
+def test_every_event_is_explained():
+    assert set(ENGINE.events) == set(ENGINE.why)

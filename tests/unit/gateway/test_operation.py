@@ -1,0 +1,77 @@
+"""The states of an operation: every arrow, and what cancel and close do to it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from core.errors import IllegalTransition
+from gateway.engines.port import OperationState
+from gateway.faults import Fault
+from gateway.hs2.values import OperationType
+from gateway.operation import OPERATION, LocalRows, Operation, new_handle
+
+
+def operation() -> Operation:
+    return Operation(OperationType.EXECUTE_STATEMENT, "select 1")
+
+
+@pytest.mark.parametrize("state", OPERATION.states)
+@pytest.mark.parametrize("event", OPERATION.events)
+def test_every_state_and_event(state, event):
+    if OPERATION.is_legal(state, event):
+        assert OPERATION.after(state, event) in OPERATION.states
+        assert state != OperationState.CLOSED
+    else:
+        with pytest.raises(IllegalTransition):
+            OPERATION.after(state, event)
+
+
+@pytest.mark.parametrize("end", ["finish", "fail", "cancel", "time_out"])
+def test_the_first_end_wins(end):
+    one = operation()
+    one.advance("queue")
+    one.advance(end)
+    state = one.state
+    one.finish()
+    one.fail(Fault("late"))
+    assert one.stop("cancel") is False
+    assert one.state is state
+
+
+def test_cancel_and_time_out_carry_their_states():
+    cancelled, late = operation(), operation()
+    assert cancelled.stop("cancel")
+    assert late.stop("time_out")
+    assert (cancelled.fault.sql_state, late.fault.sql_state) == ("HY008", "HYT00")
+
+
+def test_waiting_ends_with_the_operation_or_the_time():
+    async def scenario():
+        one = operation()
+        await one.wait(0.01)
+        assert one.is_alive
+        asyncio.get_running_loop().call_later(0.01, one.finish)
+        await one.wait(5)
+        assert one.state is OperationState.FINISHED
+
+    asyncio.run(scenario())
+
+
+def test_log_lines_are_read_once():
+    one = operation()
+    one.say("a")
+    assert one.new_log_lines() == ["a"]
+    one.say("b")
+    assert one.new_log_lines() == ["b"]
+    assert one.new_log_lines() == []
+
+
+def test_local_rows_are_taken_in_order():
+    rows = LocalRows((7,), [(n,) for n in range(5)])
+    assert [len(rows.take(2)) for _ in range(4)] == [2, 2, 1, 0]
+
+
+def test_handles_do_not_repeat():
+    assert len({new_handle().guid for _ in range(1000)}) == 1000
