@@ -1,0 +1,157 @@
+"""The lake's small files are whole or absent, whoever else writes."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from core.errors import InvalidRequest, StaleState, TransientError
+from ingest.changes.chunks import Chunk
+from ingest.changes.epochs import LedgerEntry, LedgerLine, Seal
+from ingest.lake.epochs import (
+    drop_events,
+    epoch_folder,
+    last_epoch,
+    read_ledger_entry,
+    read_seal,
+    seals_after,
+    write_ledger_entry,
+    write_seal,
+)
+from ingest.lake.fence import fence_at, fence_path, raise_fence, require_fence
+from ingest.lake.files import create_if_absent, local_path, replace_atomic
+from ingest.lake.staging import ChunkManifest, LoadPlan, StagingArea, require_space
+
+
+def test_only_one_of_many_creates(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "seal"
+    won: list[int] = []
+
+    def create(number: int) -> None:
+        if create_if_absent(path, str(number)):
+            won.append(number)
+
+    crew = [threading.Thread(target=create, args=(i,)) for i in range(16)]
+    for thread in crew:
+        thread.start()
+    for thread in crew:
+        thread.join()
+    assert path.read_text() == str(won[0])
+    assert len(won) == 1
+    assert [p.name for p in path.parent.iterdir()] == ["seal"]
+
+
+def test_replacing_leaves_no_scratch(tmp_path: Path) -> None:
+    replace_atomic(tmp_path / "a", "1")
+    replace_atomic(tmp_path / "a", "2")
+    assert [p.name for p in tmp_path.iterdir()] == ["a"]
+    assert (tmp_path / "a").read_text() == "2"
+
+
+@pytest.mark.parametrize(
+    ("uri", "wanted"), [("/lake/x", "/lake/x"), ("file:///lake/x", "/lake/x")]
+)
+def test_local_lakes(uri: str, wanted: str) -> None:
+    assert local_path(uri) == Path(wanted)
+
+
+@pytest.mark.parametrize(
+    "uri", ["s3://bucket/x", "lake", "hdfs://n/x", "file://host/x"]
+)
+def test_other_lakes_are_refused(uri: str) -> None:
+    with pytest.raises(InvalidRequest):
+        local_path(uri)
+
+
+def test_a_fence_only_rises(tmp_path: Path) -> None:
+    path = fence_path(str(tmp_path), 3)
+    assert path == tmp_path / "_sluice" / "fence" / "3"
+    assert fence_path(str(tmp_path), 3, "service") != path
+    assert fence_at(path) == 0
+    raise_fence(path, 5)
+    raise_fence(path, 5)
+    with pytest.raises(StaleState):
+        raise_fence(path, 4)
+    raise_fence(path, 9)
+    require_fence(path, 9)
+    for token in (5, 10):
+        with pytest.raises(StaleState):
+            require_fence(path, token)
+
+
+def test_many_raisers_leave_the_highest(tmp_path: Path) -> None:
+    path = fence_path(str(tmp_path), 1)
+
+    def work(token: int) -> None:
+        try:
+            raise_fence(path, token)
+        except StaleState:
+            return
+
+    crew = [threading.Thread(target=work, args=(i,)) for i in range(1, 33)]
+    for thread in crew:
+        thread.start()
+    for thread in crew:
+        thread.join()
+    assert fence_at(path) == 32
+
+
+def seal(epoch: int, end: str = "b") -> Seal:
+    return Seal(7, epoch, epoch, "a", end, (), {"1": 1})
+
+
+def test_the_first_seal_of_an_epoch_stays(tmp_path: Path) -> None:
+    lake = str(tmp_path)
+    assert last_epoch(lake, 7) == 0
+    assert write_seal(lake, seal(4)) == seal(4)
+    assert write_seal(lake, seal(4, "other")) == seal(4)
+    write_seal(lake, seal(12))
+    write_seal(lake, seal(9))
+    assert [s.epoch for s in seals_after(lake, 7, 4, upto=12)] == [9, 12]
+    assert [s.epoch for s in seals_after(lake, 7, 0, upto=9)] == [4, 9]
+    assert read_seal(lake, 7, 5) is None
+    folder = epoch_folder(lake, 7, 9)
+    folder.mkdir()
+    drop_events(lake, 7, 9)
+    assert not folder.exists()
+    assert read_seal(lake, 7, 9) == seal(9)
+    assert last_epoch(lake, 7) == 12
+
+
+def test_the_ledger_keeps_its_first_entry(tmp_path: Path) -> None:
+    lake = str(tmp_path)
+    entry = LedgerEntry(7, 3, {"1": LedgerLine("committed", "i")})
+    assert write_ledger_entry(lake, entry)
+    assert not write_ledger_entry(
+        lake, LedgerEntry(7, 3, {"1": LedgerLine("unchanged")})
+    )
+    assert read_ledger_entry(lake, 7, 3) == entry
+    assert read_ledger_entry(lake, 7, 4) is None
+
+
+def test_a_chunk_counts_when_its_manifest_is_there(tmp_path: Path) -> None:
+    area = StagingArea(str(tmp_path / "stage"))
+    assert area.plan() is None
+    plan = LoadPlan(
+        "f", "key", (Chunk(0, (), ("5",)), Chunk(1, ("5",), ("9",))), "snap", "b"
+    )
+    area.begin(plan)
+    assert area.plan() == plan
+    area.chunk_folder(0).mkdir(parents=True)
+    area.chunk_folder(1).mkdir()
+    assert area.finished() == {}
+    area.finish(ChunkManifest(1, "snap", 1, 10, 100))
+    assert list(area.finished()) == [1]
+    area.begin(plan)
+    assert area.finished() == {}
+    area.clear()
+    assert area.plan() is None
+
+
+def test_a_full_staging_area_is_said_before_reading(tmp_path: Path) -> None:
+    require_space(str(tmp_path / "not" / "yet"), 1)
+    with pytest.raises(TransientError) as caught:
+        require_space(str(tmp_path), 2**62)
+    assert caught.value.code == "staging_full"

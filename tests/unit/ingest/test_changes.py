@@ -1,0 +1,321 @@
+"""Folding, sequence numbers, bounds, chunks and SELECTs, table-driven."""
+
+from __future__ import annotations
+
+import itertools
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.errors import InvalidRequest, SluiceError, TerminalError
+from ingest.changes.chunks import (
+    Chunk,
+    KeyPart,
+    after_predicate,
+    key_predicate,
+    page_predicate,
+    plan_even_chunks,
+    plan_page_chunks,
+    plan_walked_chunks,
+)
+from ingest.changes.epochs import (
+    MAX_EPOCH,
+    MAX_INDEX,
+    LedgerEntry,
+    LedgerLine,
+    Seal,
+    SealedFile,
+    decode_ledger_entry,
+    decode_seal,
+    encode,
+    epoch_of,
+    epochs_needed,
+    seq_of,
+)
+from ingest.changes.events import ChangeEvent, fold
+from ingest.changes.positions import (
+    OpenTransaction,
+    SourceClock,
+    from_text,
+    plan_bound,
+    to_text,
+    wall_clock,
+)
+from ingest.changes.quoting import literal, name, qualified
+from ingest.changes.select import mask_of, select_columns
+from ingest.contract import ColumnSpec
+
+NOW = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
+
+
+def event(table: int, key: int, value: str, op: str = "upsert") -> ChangeEvent:
+    return ChangeEvent(table, op, (key,), {"v": value}, value)  # type: ignore[arg-type]
+
+
+def test_fold_keeps_the_last_write_per_table_and_key_in_order() -> None:
+    events = [
+        event(1, 1, "a"),
+        event(1, 2, "b"),
+        event(2, 1, "c"),
+        event(1, 1, "d", "delete"),
+        event(1, 3, "e"),
+        event(1, 2, "f"),
+    ]
+    folded = fold(events)
+    assert [e.position for e in folded] == ["c", "d", "e", "f"]
+    assert fold(folded) == folded
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 5)), max_size=40))
+def test_fold_equals_a_map_of_last_writes(writes: list[tuple[int, int]]) -> None:
+    events = [event(t, k, str(i)) for i, (t, k) in enumerate(writes)]
+    model = {(e.table_id, e.key): e.position for e in events}
+    assert {(e.table_id, e.key): e.position for e in fold(events)} == model
+
+
+@given(
+    st.tuples(st.integers(0, MAX_EPOCH), st.integers(0, MAX_INDEX)),
+    st.tuples(st.integers(0, MAX_EPOCH), st.integers(0, MAX_INDEX)),
+)
+def test_sequence_numbers_order_as_epoch_then_index(
+    one: tuple[int, int], two: tuple[int, int]
+) -> None:
+    assert (seq_of(*one) < seq_of(*two)) == (one < two)
+    assert seq_of(*one) < 2**63
+    assert epoch_of(seq_of(*one)) == one[0]
+
+
+@pytest.mark.parametrize(
+    ("epoch", "index"), [(-1, 0), (0, -1), (0, MAX_INDEX + 1), (MAX_EPOCH + 1, 0)]
+)
+def test_numbers_that_do_not_fit_are_refused(epoch: int, index: int) -> None:
+    with pytest.raises(InvalidRequest):
+        seq_of(epoch, index)
+
+
+@pytest.mark.parametrize(
+    ("rows", "epochs"), [(0, 1), (1, 1), (MAX_INDEX, 1), (MAX_INDEX + 1, 2)]
+)
+def test_epochs_needed(rows: int, epochs: int) -> None:
+    assert epochs_needed(rows) == epochs
+
+
+def test_seals_and_ledger_entries_survive_their_codecs() -> None:
+    seal = Seal(1, 2, 2, "a", "b", (SealedFile(7, "7", 3, 9),), {"7": 1}, "job")
+    assert decode_seal(encode(seal)) == seal
+    assert (seal.rows_for(7), seal.rows_for(8), seal.is_about(7)) == (3, 0, True)
+    entry = LedgerEntry(
+        1,
+        2,
+        {
+            "7": LedgerLine("committed", "i"),
+            "8": LedgerLine("deferred", reason="paused"),
+        },
+    )
+    assert decode_ledger_entry(encode(entry)) == entry
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"v": 99}'])
+def test_damaged_or_newer_seals_are_refused(text: str) -> None:
+    with pytest.raises(TerminalError):
+        decode_seal(text)
+
+
+def at(seconds: float) -> datetime:
+    return NOW + timedelta(seconds=seconds)
+
+
+TICK = timedelta(microseconds=1)
+BOUNDS = [
+    # (transactions, low, wanted high, held by pid)
+    ((), None, at(-10), None),
+    ((OpenTransaction(5, at(-3)),), None, at(-10), None),
+    ((OpenTransaction(5, at(-30)),), None, at(-30) - TICK, 5),
+    (
+        (OpenTransaction(5, at(-30)), OpenTransaction(6, at(-90))),
+        None,
+        at(-90) - TICK,
+        6,
+    ),
+    ((OpenTransaction(5, at(-90)),), at(-60), at(-60), 5),
+    # a prepared one began some time before it says: nothing new is sure
+    ((OpenTransaction(0, at(-20), True, "g"),), at(-60), at(-60), 0),
+    ((OpenTransaction(0, at(-20), True, "g"),), None, at(-20) - timedelta(days=1), 0),
+]
+
+
+@pytest.mark.parametrize(("transactions", "low", "high", "pid"), BOUNDS)
+def test_bounds(
+    transactions: tuple[OpenTransaction, ...],
+    low: datetime | None,
+    high: datetime,
+    pid: int | None,
+) -> None:
+    clock = SourceClock(NOW, transactions, sees_others=True)
+    bound = plan_bound(clock, lag_seconds=10, low=low)
+    assert bound.high == high
+    assert (bound.held_by.pid if bound.held_by else None) == pid
+
+
+@pytest.mark.parametrize(("offset", "hours"), [(0, 0), (28800, 0), (-18000, -5)])
+def test_a_cursor_without_zone_takes_the_earlier_reading(
+    offset: int, hours: int
+) -> None:
+    clock = SourceClock(NOW, (OpenTransaction(1, at(-5)),), True, offset)
+    shifted = wall_clock(clock)
+    assert shifted.now == NOW + timedelta(hours=hours)
+    assert shifted.transactions[0].since == at(-5) + timedelta(hours=hours)
+
+
+@given(
+    st.datetimes(min_value=datetime(1, 1, 2), max_value=datetime(9999, 12, 30)),  # noqa: DTZ001
+    st.booleans(),
+)
+def test_positions_survive_as_text_and_sort_as_time(
+    moment: datetime, has_zone: bool
+) -> None:
+    text = to_text(moment.replace(tzinfo=UTC), has_zone=has_zone)
+    assert from_text(text) == moment.replace(tzinfo=UTC)
+    later = to_text(moment.replace(tzinfo=UTC) + TICK, has_zone=has_zone)
+    assert text < later
+    assert text.endswith("Z") == has_zone
+
+
+def covered(chunks: tuple[Chunk, ...], values: list[int]) -> list[int]:
+    """How many chunks hold each value, by the same comparisons as in SQL."""
+    return [
+        sum(
+            (not c.low or v > int(c.low[0])) and (not c.high or v <= int(c.high[0]))
+            for c in chunks
+        )
+        for v in values
+    ]
+
+
+@given(
+    st.integers(-(2**63), 2**63 - 1),
+    st.integers(0, 5000),
+    st.integers(1, 700),
+    st.data(),
+)
+def test_even_chunks_hold_every_key_exactly_once(
+    lowest: int, width: int, chunk_rows: int, data: st.DataObject
+) -> None:
+    highest = min(lowest + width, 2**63 - 1)
+    chunks = plan_even_chunks(
+        lowest=lowest, highest=highest, rows=width + 1, chunk_rows=chunk_rows
+    )
+    assert chunks is not None
+    values = data.draw(st.lists(st.integers(lowest, highest), max_size=20))
+    assert covered(chunks, [*values, lowest, highest]) == [1] * (len(values) + 2)
+    assert [c.number for c in chunks] == list(range(len(chunks)))
+
+
+def test_keys_over_the_whole_range_are_walked_not_stepped() -> None:
+    assert (
+        plan_even_chunks(lowest=-(2**63), highest=2**63 - 1, rows=100, chunk_rows=10)
+        is None
+    )
+    one = plan_even_chunks(lowest=-(2**63), highest=2**63 - 1, rows=2, chunk_rows=10)
+    assert one == (Chunk(0, (), (str(2**63 - 1),)),)
+
+
+def test_walked_chunks_end_at_the_highest_key() -> None:
+    chunks = plan_walked_chunks([("10",), ("20",)], ("20",))
+    assert chunks == (Chunk(0, (), ("10",)), Chunk(1, ("10",), ("20",)))
+
+
+@pytest.mark.parametrize(
+    ("pages", "rows", "count"), [(0, 0, 1), (10, 1000, 10), (3, 10**6, 3)]
+)
+def test_page_chunks_are_open_at_the_end(pages: int, rows: int, count: int) -> None:
+    chunks = plan_page_chunks(pages=pages, rows=rows, chunk_rows=100)
+    assert len(chunks) == count
+    assert chunks[0].low == ("0",)
+    assert chunks[-1].high == ()
+    assert all(a.high == b.low for a, b in itertools.pairwise(chunks))
+
+
+def test_predicates_compare_in_the_database_by_type() -> None:
+    one = [KeyPart('a"b', "bigint")]
+    two = [KeyPart("a", "text"), KeyPart("b", "integer")]
+    chunk = Chunk(0, ("1",), ("5",))
+    assert (
+        key_predicate(one, chunk)
+        == '"a""b" > \'1\'::bigint AND "a""b" <= \'5\'::bigint'
+    )
+    assert (
+        key_predicate(two, Chunk(0, ("x'", "1"), ()))
+        == "(\"a\", \"b\") > ('x'''::text, '1'::integer)"
+    )
+    assert key_predicate(one, Chunk(0)) == "TRUE"
+    assert (
+        page_predicate(Chunk(0, ("0",), ("9",)))
+        == "ctid >= '(0,0)'::tid AND ctid < '(9,0)'::tid"
+    )
+    assert after_predicate(one, ()) == "TRUE"
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("a", "'a'"),
+        ("it's", "'it''s'"),
+        ("b\\", " E'b\\\\'"),
+        ("", "''"),
+        ('名"', "'名\"'"),
+    ],
+)
+def test_literals(text: str, wanted: str) -> None:
+    assert literal(text) == wanted
+
+
+def test_names_are_quoted_and_nul_is_refused() -> None:
+    assert qualified('s"x', "t.y") == '"s""x"."t.y"'
+    for quote in (name, literal):
+        with pytest.raises(InvalidRequest):
+            quote("a\0b")
+
+
+def column(source_type: str, lake: str, source_name: str = 'x"y') -> ColumnSpec:
+    return ColumnSpec(source_name, "x", source_type, lake)
+
+
+@pytest.mark.parametrize(
+    ("source_type", "lake", "part", "is_counted"),
+    [
+        ("bigint", "bigint", '"x""y"::int8', False),
+        ("json", "string", '"x""y"::text', False),
+        ("character(5)", "string", '"x""y"::text', False),
+        ("bytea", "binary", '"x""y"::bytea', False),
+        ("numeric(9,2)", "decimal(9,2)", "END)::numeric(9,2)", True),
+        ("date", "date", "'0001-01-01'::date", True),
+        ("timestamp with time zone", "timestamp", "::timestamptz", True),
+        ("timestamp without time zone", "timestamp_ntz", "::timestamp END", True),
+        ("text[]", "array<string>", "array_ndims", True),
+        ("date", "string", '"x""y"::text', False),
+    ],
+)
+def test_expressions_by_type(
+    source_type: str, lake: str, part: str, is_counted: bool
+) -> None:
+    selection = select_columns([column(source_type, lake)])
+    sql = selection.sql("s", "t", "TRUE")
+    assert part in sql
+    assert (selection.columns[0].bit >= 0) == is_counted
+    assert len(selection.masks) == is_counted
+
+
+def test_masks_hold_many_columns() -> None:
+    selection = select_columns([column("date", "date", f"c{i}") for i in range(130)])
+    assert len(selection.masks) == 3
+    places = {mask_of(c.bit) for c in selection.columns}
+    assert len(places) == 130
+    assert all(flag < 2**62 for _, flag in places)
+
+
+def test_an_unknown_lake_type_is_refused() -> None:
+    with pytest.raises(SluiceError):
+        select_columns([column("text", "varchar")])
