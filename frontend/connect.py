@@ -38,7 +38,7 @@ def snippets_for(request: HttpRequest, table: Table) -> list[Snippet]:
     host = request.get_host().rsplit(":", 1)[0]
     port, user = settings.SLUICE_GATEWAY_PORT, request.user.get_username()
     database = table.database.name
-    statement = f"SELECT * FROM {database}.{table.name} LIMIT 10"
+    statement = select_some(table)
     facts = {
         "host": host,
         "port": port,
@@ -53,3 +53,8 @@ def snippets_for(request: HttpRequest, table: Table) -> list[Snippet]:
         Snippet("beeline", "beeline", f'beeline -u "{url}" -n {user} -e "{statement}"'),
         Snippet("pyhive", "PyHive", _PYHIVE.format(**facts)),
     ]
+
+
+def select_some(table: Table) -> str:
+    """A first statement for a lake table; its names need no quotes."""
+    return f"SELECT * FROM {table.database.name}.{table.name} LIMIT 10"

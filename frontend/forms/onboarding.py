@@ -48,7 +48,8 @@ class OnboardForm(forms.Form):
     selected = forms.CharField(required=False, widget=forms.HiddenInput)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, label_suffix="", **kwargs)
+        super().__init__(*args, **kwargs)
+        self.label_suffix = ""
 
     def clean(self) -> dict[str, Any]:
         data = super().clean() or {}
@@ -100,7 +101,8 @@ class ChoicesForm(forms.Form):
 
     def __init__(self, *args: Any, feed: TableOnboarding, **kwargs: Any) -> None:
         kwargs.setdefault("initial", _chosen(feed.plan))
-        super().__init__(*args, label_suffix="", **kwargs)
+        super().__init__(*args, **kwargs)
+        self.label_suffix = ""
         columns = list(feed.source_table.columns.all())
         cursors = [c.source_name for c in columns if c.type in CURSOR_TYPES]
         choices: Any = [("", "As proposed"), *((n, n) for n in cursors)]

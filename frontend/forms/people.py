@@ -22,7 +22,8 @@ MEANINGS = {
 
 class _Form(forms.Form):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, label_suffix="", **kwargs)
+        super().__init__(*args, **kwargs)
+        self.label_suffix = ""
 
 
 class NewUserForm(_Form):

@@ -48,7 +48,8 @@ class SourceForm(forms.Form):
     def __init__(
         self, *args: Any, kind: Kind, stored: Datasource | None = None, **kwargs: Any
     ) -> None:
-        super().__init__(*args, label_suffix="", **kwargs)
+        super().__init__(*args, **kwargs)
+        self.label_suffix = ""
         self.kind = kind
         for option in kind.options:
             self.fields[OPTION + option.name] = _field_of(option)

@@ -127,7 +127,7 @@ def item_of(feed: TableOnboarding, *, is_open: bool = False) -> Item:
     plan, lake = feed.plan, feed.lake_table
     source = feed.source_table
     steps = plan.get("steps", [])
-    create = next((s for s in steps if s["step"] == "CreateTable"), {})
+    create: dict[str, Any] = next((s for s in steps if s["step"] == "CreateTable"), {})
     target = (
         f"{lake.database.name}.{lake.name}"
         if lake

@@ -1,27 +1,128 @@
-"""Statements of the SQL page and samples, asked of the gateway as the user."""
+"""Statements of the SQL page: asked of the gateway, remembered in the user's session.
+
+The gateway knows how a statement is; the session knows which ones were asked here.
+"""
 
 from __future__ import annotations
 
+from collections.abc import MutableMapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
-from catalog.access.policy import Principal
-from catalog.models import Table
-from core.errors import SluiceError, TransientError
+from django.utils import timezone
+
+from core.errors import SluiceError
+from gateway import client
+
+HISTORY = "statements"
+KEPT, LONGEST_KEPT = 30, 4_000
+MOVING = frozenset({"INITIALIZED", "PENDING", "RUNNING"})
+FIRST_WAIT = 0.4
+
+Memory = MutableMapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
-    """Some rows of a table, or why there are none."""
+class Shown:
+    """A statement as the page shows it. seconds: since it was asked, until its end."""
 
-    columns: list[dict[str, str]] = field(default_factory=list)
-    rows: list[list[Any]] = field(default_factory=list)
-    error: SluiceError | None = None
+    id: str
+    state: str
+    seconds: float
+    rows_so_far: int = 0
+    is_cut: bool = False
+    columns: list[dict[str, Any]] = field(default_factory=list)
+    error: dict[str, Any] | None = None
+
+    @property
+    def is_moving(self) -> bool:
+        return self.state in MOVING
+
+    @property
+    def has_rows(self) -> bool:
+        return self.state == "FINISHED" and bool(self.columns)
 
 
-def sample_of(principal: Principal, table: Table) -> Sample:
-    return Sample(error=TransientError("the gateway does not answer"))
+@dataclass(frozen=True, slots=True)
+class ResultPage:
+    """Rows of one page; pages count from 0."""
+
+    columns: list[dict[str, Any]]
+    rows: list[list[Any]]
+    number: int
+    following: int | None
+
+    @property
+    def before(self) -> int | None:
+        return self.number - 1 if self.number else None
 
 
-def engines_or_error() -> tuple[list[Any], SluiceError | None]:
-    return [], TransientError("the gateway does not answer")
+def run(user: str, sql: str, row_limit: int, memory: Memory) -> Shown:
+    """Ask for it and remember it, newest first."""
+    answer = client.submit_statement(
+        user, sql, wait_seconds=FIRST_WAIT, row_limit=row_limit
+    )
+    entry = {
+        "id": answer["id"],
+        "sql": sql[:LONGEST_KEPT],
+        "at": timezone.now().isoformat(),
+        "seconds": None,
+    }
+    memory[HISTORY] = [entry, *history_of(memory)][:KEPT]
+    return _shown(answer, memory)
+
+
+def look(user: str, statement_id: str, memory: Memory) -> Shown:
+    return _shown(client.statement_of(user, statement_id), memory)
+
+
+def cancel(user: str, statement_id: str, memory: Memory) -> Shown:
+    return _shown(client.cancel_statement(user, statement_id), memory)
+
+
+def result_page(user: str, statement_id: str, number: int) -> ResultPage:
+    answer = client.results_of(user, statement_id, page=number)
+    return ResultPage(answer["columns"], answer["rows"], number, answer["next_page"])
+
+
+def history_of(memory: Memory) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = memory.get(HISTORY, [])
+    return found
+
+
+def engine_or_error() -> tuple[dict[str, Any] | None, SluiceError | None]:
+    """The gateway's engine as it is now, or why nobody can say."""
+    try:
+        engine: dict[str, Any] = client.gateway_state()["engine"]
+    except SluiceError as error:
+        return None, error
+    return engine, None
+
+
+def _shown(answer: dict[str, Any], memory: Memory) -> Shown:
+    return Shown(
+        id=answer["id"],
+        state=answer["state"],
+        seconds=_seconds(answer, memory),
+        rows_so_far=answer["rows_so_far"],
+        is_cut=answer["is_truncated"],
+        columns=answer["columns"] or [],
+        error=answer["error"],
+    )
+
+
+def _seconds(answer: dict[str, Any], memory: Memory) -> float:
+    """Since the asking; fixed when the end is seen for the first time."""
+    entries = history_of(memory)
+    entry = next((one for one in entries if one["id"] == answer["id"]), None)
+    if entry is None:
+        return 0.0
+    if entry["seconds"] is not None:
+        return float(entry["seconds"])
+    asked = datetime.fromisoformat(entry["at"])
+    seconds = max(0.0, (timezone.now() - asked).total_seconds())
+    if answer["state"] not in MOVING:
+        entry["seconds"] = round(seconds, 1)
+        memory[HISTORY] = entries
+    return seconds

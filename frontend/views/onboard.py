@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from django.db.models import Q
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods
@@ -19,6 +20,7 @@ from ingest.onboarding import start_onboarding
 from ingest.requests import parse_request
 
 MOST_MATCHING = 100_000
+NOT_CARRIED = Q(("carried_as", None))  # an annotation of the selector
 
 
 @page
@@ -67,7 +69,7 @@ def _rows(request: PageRequest, source: Datasource) -> dict[str, object]:
         "tables": found,
         "previous": found.number - 1,
         "following": found.number + 1,
-        "matching": rows.filter(carried_as=None).count() if is_searched else 0,
+        "matching": rows.filter(NOT_CARRIED).count() if is_searched else 0,
     }
 
 
@@ -82,5 +84,5 @@ def _all_matching(request: PageRequest, source: Datasource) -> list[str]:
         q=request.POST.get("matching_q", "").strip()[:300],
     )
     rows = tables_for(request.principal, wanted).prefetch_related(None)
-    names = rows.filter(carried_as=None).values_list("database__name", "name")
+    names = rows.filter(NOT_CARRIED).values_list("database__name", "name")
     return [f"{database}.{table}" for database, table in names[:MOST_MATCHING]]

@@ -12,7 +12,7 @@ from catalog.access.enforcement import require
 from catalog.selectors import table_for
 from catalog.selectors.tables import securable_of
 from core.errors import NotFound, SluiceError
-from frontend.actions import ACTIONS, Action, effects_of, start
+from frontend.actions import ACTIONS, effects_of, start
 from frontend.pages import PageRequest, page
 
 
@@ -33,7 +33,8 @@ def table_action(request: PageRequest, table_id: int, name: str) -> HttpResponse
         except SluiceError as refused:
             error = refused
         else:
-            audit.record(f"table.{name}", on=str(table), **_facts(action, drop))
+            data = ("drop" if drop else "keep") if action.asks_drop else None
+            audit.record(f"table.{name}", on=str(table), data=data)
             messages.success(request, f"{action.word}: asked for.", extra_tags="ok")
             if job is not None:
                 return redirect("frontend:job", job.pk)
@@ -47,7 +48,3 @@ def table_action(request: PageRequest, table_id: int, name: str) -> HttpResponse
         "error": error,
     }
     return render(request, "frontend/tables/action.html", context)
-
-
-def _facts(action: Action, drop: bool) -> dict[str, object]:  # noqa: FBT001
-    return {"data": "drop" if drop else "keep"} if action.asks_drop else {}
