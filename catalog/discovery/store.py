@@ -90,7 +90,10 @@ def save_page(
         row = _row(table, ids[table.database], old, seen_at=seen_at)
         row.identity["sees_all_transactions"] = sees_all_transactions
         rows.append(row)
-        if refresh or old is None or old.identity.get("digest") != _digest(table):
+        is_same = (
+            old is not None and old.identity.get("digest") == row.identity["digest"]
+        )
+        if refresh or not is_same:
             rewrite.append((row, table))
         new += old is None
         changed += old is not None and old.schema_version != row.schema_version

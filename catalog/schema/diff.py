@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from catalog.schema.types import Column, DataType, TableSchema
@@ -25,6 +25,7 @@ Kind = Literal[
     "key",
 ]
 _BREAKING = frozenset({"removed", "narrowed", "changed", "key"})
+_FIELDS = tuple(field.name for field in fields(Column))
 _WIDER = frozenset({("int", "bigint"), ("float", "double")})
 
 
@@ -90,7 +91,10 @@ def fingerprint(schema: TableSchema) -> str:
 
 def columns_as_json(schema: TableSchema) -> list[dict[str, Any]]:
     """For SchemaVersion rows and plans; `columns_from_json` reads it back."""
-    return [asdict(column) for column in schema.columns]
+    # Not asdict(): its deep copies took a quarter of a discovery's time.
+    return [
+        {name: getattr(column, name) for name in _FIELDS} for column in schema.columns
+    ]
 
 
 def columns_from_json(data: Iterable[Mapping[str, Any]]) -> TableSchema:
