@@ -12,9 +12,10 @@ from rest_framework.response import Response
 
 from catalog.access import grants, tokens, users
 from catalog.access.enforcement import require_admin
+from catalog.api import replies
 from catalog.api.bodies import audit_body, grant_body, token_body, user_body
 from catalog.api.idempotency import idempotent
-from catalog.api.serializers import Anything, GrantNew, TokenNew, UserNew, UserPatch
+from catalog.api.serializers import GrantNew, TokenNew, UserNew, UserPatch
 from catalog.api.views import PAGING, ApiView, body_of, paged, truth
 from catalog.models import ApiToken, AuditEntry, Grant
 
@@ -24,7 +25,7 @@ NEWEST_FIRST = {"id": ("-id",)}
 class UsersView(ApiView):
     queries = PAGING | {"is_active", "group", "q"}
 
-    @extend_schema(responses=Anything)
+    @extend_schema(responses=replies.page_of(replies.User))
     def get(self, request: Request) -> Response:
         rows = _users()
         if not self.principal.is_admin:
@@ -37,7 +38,7 @@ class UsersView(ApiView):
             rows = rows.filter(username__istartswith=q)
         return paged(request, rows, sorts={"name": ("username", "id")}, body=user_body)
 
-    @extend_schema(request=UserNew, responses={201: Anything})
+    @extend_schema(request=UserNew, responses={201: replies.User})
     @idempotent
     def post(self, request: Request) -> Response:
         require_admin(self.principal)
@@ -57,7 +58,7 @@ class UsersView(ApiView):
 
 
 class UserView(ApiView):
-    @extend_schema(request=UserPatch, responses=Anything)
+    @extend_schema(request=UserPatch, responses=replies.User)
     def patch(self, request: Request, name: str) -> Response:
         require_admin(self.principal)
         given = body_of(UserPatch, request)
@@ -72,7 +73,7 @@ class UserView(ApiView):
 class GrantsView(ApiView):
     queries = PAGING | {"principal", "privilege", "on"}
 
-    @extend_schema(responses=Anything)
+    @extend_schema(responses=replies.page_of(replies.Grant))
     def get(self, request: Request) -> Response:
         rows = (
             Grant.objects.all()
@@ -94,7 +95,7 @@ class GrantsView(ApiView):
             )
         return paged(request, rows, sorts={"id": ("id",)}, body=grant_body)
 
-    @extend_schema(request=GrantNew, responses={201: Anything})
+    @extend_schema(request=GrantNew, responses={201: replies.Grant})
     @idempotent
     def post(self, request: Request) -> Response:
         require_admin(self.principal)
@@ -118,7 +119,7 @@ class GrantView(ApiView):
 class TokensView(ApiView):
     queries = PAGING | {"user"}
 
-    @extend_schema(responses=Anything)
+    @extend_schema(responses=replies.page_of(replies.Token))
     def get(self, request: Request) -> Response:
         rows = ApiToken.objects.select_related("user")
         if not self.principal.is_admin:
@@ -127,7 +128,7 @@ class TokensView(ApiView):
             rows = rows.filter(user__username=user)
         return paged(request, rows, sorts={"id": ("id",)}, body=token_body)
 
-    @extend_schema(request=TokenNew, responses={201: Anything})
+    @extend_schema(request=TokenNew, responses={201: replies.TokenOnce})
     @idempotent
     def post(self, request: Request) -> Response:
         given = body_of(TokenNew, request)
@@ -154,7 +155,7 @@ class TokenView(ApiView):
 class AuditView(ApiView):
     queries = PAGING | {"actor", "action", "object", "door", "is_allowed"}
 
-    @extend_schema(responses=Anything)
+    @extend_schema(responses=replies.page_of(replies.AuditEntry))
     def get(self, request: Request) -> Response:
         require_admin(self.principal)
         rows = AuditEntry.objects.all()

@@ -13,10 +13,11 @@ from catalog import datasources as service
 from catalog import selectors
 from catalog.access.enforcement import require
 from catalog.access.policy import Privilege, Securable
+from catalog.api import replies
 from catalog.api.bodies import database_body, datasource_body, job_body
 from catalog.api.etag import etag_of, expected_version
 from catalog.api.idempotency import idempotent
-from catalog.api.serializers import Anything, DatasourceNew, DatasourcePatch, Empty
+from catalog.api.serializers import DatasourceNew, DatasourcePatch, Empty
 from catalog.api.views import PAGING, ApiView, body_of, paged
 from catalog.discovery.services import start_discovery, start_test
 from catalog.kinds import KINDS, json_schema, kind_named
@@ -29,12 +30,12 @@ BY_NAME = {"name": ("name", "id")}
 class DatasourcesView(ApiView):
     queries = PAGING
 
-    @extend_schema(responses=Anything)
+    @extend_schema(responses=replies.page_of(replies.Datasource))
     def get(self, request: Request) -> Response:
         rows = selectors.datasources_for(self.principal)
         return paged(request, rows, sorts=BY_NAME, body=datasource_body)
 
-    @extend_schema(request=DatasourceNew, responses={201: Anything})
+    @extend_schema(request=DatasourceNew, responses={201: replies.Datasource})
     @idempotent
     def post(self, request: Request) -> Response:
         if isinstance(request.data, Mapping) and "kind" in request.data:
@@ -51,7 +52,7 @@ def require_to_register(view: ApiView, name: str) -> None:
 
 
 class KindsView(ApiView):
-    @extend_schema(responses=Anything)
+    @extend_schema(responses=replies.Kinds)
     def get(self, request: Request) -> Response:
         return Response({"items": [_kind_body(name) for name in KINDS]})
 
@@ -68,14 +69,14 @@ def _kind_body(name: str) -> dict[str, object]:
 
 
 class DatasourceView(ApiView):
-    @extend_schema(responses=Anything)
+    @extend_schema(responses=replies.Datasource)
     def get(self, request: Request, ds: str) -> Response:
         row = selectors.datasource_for(self.principal, ds)
         if request.headers.get("If-None-Match") == etag_of(row):
             return Response(status=304, headers={"ETag": etag_of(row)})
         return _shown(row)
 
-    @extend_schema(request=DatasourcePatch, responses=Anything)
+    @extend_schema(request=DatasourcePatch, responses=replies.Datasource)
     def patch(self, request: Request, ds: str) -> Response:
         require(self.principal, Privilege.MANAGE, Securable(ds))
         row = service.update_datasource(
@@ -102,7 +103,7 @@ class _JobView(ApiView):
     def start(datasource: Datasource, by: str) -> Job:
         raise NotImplementedError
 
-    @extend_schema(request=Empty, responses={202: Anything})
+    @extend_schema(request=Empty, responses={202: replies.Job})
     @idempotent
     def post(self, request: Request, ds: str) -> Response:
         require(self.principal, Privilege.OPERATE, Securable(ds))
@@ -126,7 +127,7 @@ class DatasourceDiscoverView(_JobView):
 class DatabasesView(ApiView):
     queries = PAGING
 
-    @extend_schema(responses=Anything)
+    @extend_schema(responses=replies.page_of(replies.Database))
     def get(self, request: Request, ds: str) -> Response:
         selectors.datasource_for(self.principal, ds)
         rows = selectors.databases_for(self.principal, ds)
@@ -134,7 +135,7 @@ class DatabasesView(ApiView):
 
 
 class DatabaseView(ApiView):
-    @extend_schema(responses=Anything)
+    @extend_schema(responses=replies.Database)
     def get(self, request: Request, ds: str, db: str) -> Response:
         return Response(database_body(selectors.database_for(self.principal, ds, db)))
 

@@ -66,7 +66,13 @@ def idempotent(post: Post[V, P]) -> Post[V, P]:
                 _keep(row, response)
         return response
 
+    wrapped.honours_idempotency_key = True  # type: ignore[attr-defined]
     return cast("Post[V, P]", wrapped)
+
+
+def is_idempotent(handler: object) -> bool:
+    """Whether this method of a view honours `Idempotency-Key`."""
+    return bool(getattr(handler, "honours_idempotency_key", False))
 
 
 def _claim(view: ApiView, key: str, digest: str) -> tuple[IdempotencyKey, bool]:

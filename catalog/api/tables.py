@@ -10,8 +10,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from catalog import selectors
+from catalog.api import replies
 from catalog.api.bodies import schema_body, table_body
-from catalog.api.serializers import Anything
 from catalog.api.views import PAGING, ApiView, paged
 from core.errors import InvalidRequest
 
@@ -24,7 +24,7 @@ class TablesView(ApiView):
 
     queries = PAGING | FILTERS | {"name", "q", "datasource", "database"}
 
-    @extend_schema(responses=Anything)
+    @extend_schema(responses=replies.page_of(replies.Table))
     def get(self, request: Request) -> Response:
         given = request.query_params
         if "name" not in given:
@@ -36,13 +36,13 @@ class TablesView(ApiView):
 
 
 class TableView(ApiView):
-    @extend_schema(responses=Anything)
+    @extend_schema(responses=replies.Table)
     def get(self, request: Request, id: int) -> Response:
         return Response(table_body(selectors.table_for(self.principal, id)))
 
 
 class TableSchemaView(ApiView):
-    @extend_schema(responses=Anything)
+    @extend_schema(responses=replies.TableSchema)
     def get(self, request: Request, id: int) -> Response:
         return Response(schema_body(selectors.table_for(self.principal, id)))
 
@@ -50,7 +50,7 @@ class TableSchemaView(ApiView):
 class DatabaseTablesView(ApiView):
     queries = PAGING | FILTERS | {"name", "q"}
 
-    @extend_schema(responses=Anything)
+    @extend_schema(responses=replies.page_of(replies.Table))
     def get(self, request: Request, ds: str, db: str) -> Response:
         if name := request.query_params.get("name"):
             table = selectors.table_at(self.principal, ds, db, name)
@@ -60,7 +60,7 @@ class DatabaseTablesView(ApiView):
 
 
 class NamedTableView(ApiView):
-    @extend_schema(responses=Anything)
+    @extend_schema(responses=replies.Table)
     def get(self, request: Request, ds: str, db: str, table: str) -> Response:
         return Response(table_body(selectors.table_at(self.principal, ds, db, table)))
 

@@ -1,0 +1,205 @@
+"""Reply bodies for the OpenAPI document; `catalog.api.bodies` makes the real ones.
+
+A test compares the two, field by field.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from drf_spectacular.utils import inline_serializer
+from rest_framework import serializers as s
+
+
+@cache
+def page_of(item: type[s.Serializer[Any]]) -> s.Serializer[Any]:
+    """`{items, next_page_token}` of these."""
+    return inline_serializer(
+        name=f"{item.__name__}Page",
+        fields={
+            "items": item(many=True),
+            "next_page_token": s.CharField(allow_null=True),
+        },
+    )
+
+
+class Problem(s.Serializer[Any]):
+    type = s.CharField()
+    title = s.CharField()
+    status = s.IntegerField()
+    detail = s.CharField()
+    code = s.CharField()
+    hint = s.CharField()
+    request_id = s.CharField()
+    errors: Any = s.ListField(child=s.DictField())
+
+
+class Datasource(s.Serializer[Any]):
+    name = s.CharField()
+    kind = s.CharField()
+    host = s.CharField()
+    port = s.IntegerField()
+    database = s.CharField()
+    username = s.CharField()
+    has_password = s.BooleanField()
+    tls = s.CharField()
+    options = s.DictField()
+    version = s.IntegerField()
+    table_count = s.IntegerField()
+    created_at = s.DateTimeField()
+    updated_at = s.DateTimeField()
+    tested_at = s.DateTimeField(allow_null=True)
+    test_result = s.JSONField(allow_null=True)
+    discovered_at = s.DateTimeField(allow_null=True)
+
+
+class KindOf(s.Serializer[Any]):
+    kind = s.CharField()
+    title = s.CharField()
+    is_available = s.BooleanField()
+    release = s.IntegerField()
+    schema = s.DictField(allow_null=True)
+
+
+class Kinds(s.Serializer[Any]):
+    items = KindOf(many=True)
+
+
+class Database(s.Serializer[Any]):
+    name = s.CharField()
+    datasource = s.CharField()
+    qualified_name = s.CharField()
+    discovered_at = s.DateTimeField(allow_null=True)
+
+
+class Column(s.Serializer[Any]):
+    name = s.CharField()
+    source_name = s.CharField()
+    type = s.CharField()
+    source_type = s.CharField()
+    nullable = s.BooleanField()
+    key = s.IntegerField()
+    comment = s.CharField()
+
+
+class Index(s.Serializer[Any]):
+    type = s.CharField()
+    buckets = s.IntegerField()
+
+
+class LastCommit(s.Serializer[Any]):
+    instant = s.CharField()
+    position = s.CharField(allow_null=True)
+    epoch = s.IntegerField(allow_null=True)
+    at = s.DateTimeField(allow_null=True)
+
+
+class Names(s.Serializer[Any]):
+    lake = s.CharField(allow_null=True)
+    jdbc = s.CharField(allow_null=True)
+
+
+class Table(s.Serializer[Any]):
+    id = s.IntegerField()
+    datasource = s.CharField()
+    database = s.CharField()
+    name = s.CharField()
+    source_name = s.CharField()
+    qualified_name = s.CharField()
+    kind = s.CharField()
+    comment = s.CharField()
+    columns = Column(many=True)
+    record_key = s.ListField(child=s.CharField())
+    cursor = s.CharField(allow_null=True)
+    partition_by = s.ListField(child=s.CharField())
+    table_type = s.CharField(allow_null=True)
+    index = Index(allow_null=True)
+    status = s.CharField()
+    status_reason = s.CharField()
+    lag_seconds = s.FloatField(allow_null=True)
+    last_commit = LastCommit(allow_null=True)
+    onboarding = s.UUIDField(allow_null=True)
+    names = Names()
+    schema_version = s.IntegerField()
+    estimated_rows = s.IntegerField()
+    is_queryable = s.BooleanField()
+
+
+class TableSchema(s.Serializer[Any]):
+    table = s.IntegerField()
+    version = s.IntegerField()
+    columns = Column(many=True)
+
+
+class Progress(s.Serializer[Any]):
+    phase = s.CharField()
+    done = s.IntegerField()
+    total = s.IntegerField(allow_null=True)
+    unit = s.CharField()
+
+
+class Failure(s.Serializer[Any]):
+    code = s.CharField()
+    message = s.CharField()
+    hint = s.CharField()
+
+
+class Job(s.Serializer[Any]):
+    id = s.UUIDField()
+    kind = s.CharField()
+    subject = s.CharField()
+    state = s.CharField()
+    progress = Progress()
+    reason = s.CharField()
+    error = Failure(allow_null=True)
+    attempts = s.IntegerField()
+    requested_by = s.CharField()
+    created_at = s.DateTimeField()
+    started_at = s.DateTimeField(allow_null=True)
+    finished_at = s.DateTimeField(allow_null=True)
+
+
+class User(s.Serializer[Any]):
+    name = s.CharField()
+    groups = s.ListField(child=s.CharField())
+    is_admin = s.BooleanField()
+    is_active = s.BooleanField()
+    created_at = s.DateTimeField()
+    last_login = s.DateTimeField(allow_null=True)
+
+
+class Grant(s.Serializer[Any]):
+    id = s.IntegerField()
+    principal = s.CharField()
+    privilege = s.CharField()
+    on = s.CharField()
+    granted_by = s.CharField()
+    granted_at = s.DateTimeField()
+
+
+class Token(s.Serializer[Any]):
+    id = s.IntegerField()
+    name = s.CharField()
+    user = s.CharField()
+    hint = s.CharField()
+    created_at = s.DateTimeField()
+    expires_at = s.DateTimeField(allow_null=True)
+    last_used_at = s.DateTimeField(allow_null=True)
+
+
+class TokenOnce(Token):
+    token = s.CharField(help_text="shown this once")
+
+
+class AuditEntry(s.Serializer[Any]):
+    id = s.IntegerField()
+    at = s.DateTimeField()
+    actor = s.CharField()
+    action = s.CharField()
+    object = s.CharField()
+    door = s.CharField()
+    is_allowed = s.BooleanField()
+    address = s.CharField()
+    request_id = s.CharField()
+    facts = s.DictField()
