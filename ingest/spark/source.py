@@ -157,29 +157,38 @@ class Source:
                 0
             ]
         )
-        now, offset, active, prepared = self.one(_CLOCK)
-        transactions = [OpenTransaction(pid, since) for pid, since in active or ()]
+        now, offset, pids, starts, names, times = self.one(_CLOCK)
+        transactions = [
+            OpenTransaction(pid, since)
+            for pid, since in zip(pids or (), starts or (), strict=True)
+        ]
         transactions += [
-            OpenTransaction(0, since, is_prepared=True, name=gid)
-            for gid, since in prepared or ()
+            OpenTransaction(0, since, is_prepared=True, name=name)
+            for name, since in zip(names or (), times or (), strict=True)
         ]
         return SourceClock(now, tuple(transactions), sees, int(offset))
 
 
 # Autovacuum and the like never write rows of users. Sluice's own transactions only
 # read. The zone is the one sessions get by default, not the one we set.
+# Arrays side by side: psycopg reads the fields of anonymous records as text.
 _CLOCK = """
 SELECT clock_timestamp(),
   (SELECT extract(epoch FROM (now() AT TIME ZONE s.reset_val)
                              - (now() AT TIME ZONE 'UTC'))
    FROM pg_settings s WHERE s.name = 'TimeZone'),
-  (SELECT array_agg(ROW(a.pid, a.xact_start)) FROM pg_stat_activity a
+  active.pids, active.starts, prepared.names, prepared.times
+FROM
+  (SELECT array_agg(a.pid) AS pids, array_agg(a.xact_start) AS starts
+   FROM pg_stat_activity a
    WHERE a.xact_start IS NOT NULL AND a.pid <> pg_backend_pid()
      AND a.datname = current_database()
      AND coalesce(a.backend_type, '') NOT IN ('autovacuum worker', 'walsender')
-     AND NOT (a.application_name LIKE 'sluice:%' AND a.usename = current_user)),
-  (SELECT array_agg(ROW(p.gid, p.prepared)) FROM pg_prepared_xacts p
-   WHERE p.database = current_database())
+     AND NOT (a.application_name LIKE 'sluice:%' AND a.usename = current_user)
+  ) AS active,
+  (SELECT array_agg(p.gid) AS names, array_agg(p.prepared) AS times
+   FROM pg_prepared_xacts p WHERE p.database = current_database()
+  ) AS prepared
 """
 
 
