@@ -61,7 +61,12 @@ def register(rest: Rest, shop: dict[str, Any], say: Say) -> None:
 
 def onboard(rest: Rest, say: Say) -> None:
     """Every table of the shop that the lake does not have yet, in one request."""
-    missing = [name for name in TABLES if _status(rest, name) is None]
+    found = {name: _table(rest, name) for name in TABLES}
+    for name, table in found.items():
+        if table and table["status"] in {"FAILED", "PAUSED"}:
+            say(f"resuming {name}, which an earlier run left {table['status']}")
+            rest.demand("POST", f"/tables/{table['id']}:resume")
+    missing = [name for name, table in found.items() if table is None]
     if not missing:
         say("its tables are in the lake already")
         return
@@ -82,11 +87,6 @@ def _table(rest: Rest, name: str) -> dict[str, Any] | None:
         return None
     items: list[dict[str, Any]] = reply.body.get("items", [reply.body])
     return items[0] if items else None
-
-
-def _status(rest: Rest, name: str) -> str | None:
-    table = _table(rest, name)
-    return str(table["status"]) if table else None
 
 
 def wait_live(rest: Rest, say: Say) -> None:

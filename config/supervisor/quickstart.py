@@ -84,9 +84,7 @@ def _start(home: Home, given: argparse.Namespace) -> int:
         connection = wait_until_up(home, supervisor)
         say(f"up after {time.monotonic() - started:.0f} s: {connection['web_url']}")
         if not given.no_demo:
-            from config.demo.walk import walk  # PyHive only where it is used
-
-            walk(home.path, say)
+            _walk(home, is_detached=given.detach)
         _show(connection, time.monotonic() - started)
         if given.detach:
             return 0
@@ -100,6 +98,18 @@ def _start(home: Home, given: argparse.Namespace) -> int:
         raise
     stop(home)
     return 0
+
+
+def _walk(home: Home, *, is_detached: bool) -> None:
+    """The demo. Where somebody watches, a failure leaves all running to look at."""
+    from config.demo.walk import walk  # PyHive only where it is used
+
+    try:
+        walk(home.path, say)
+    except SluiceError as error:
+        if is_detached:
+            raise
+        say(f"the demo stopped: {error}")
 
 
 def _interrupt(sign: int, frame: FrameType | None) -> None:
