@@ -18,6 +18,7 @@ from gateway.operation import LocalRows, Operation
 from gateway.store import Store
 
 CATALOG = "lake"
+DEFAULT_DATABASE = "default"
 MOST_ROWS = 200_000
 _TABLE = "TABLE"
 _NOT_NULL, _NULLABLE = 0, 1
@@ -57,6 +58,8 @@ class MetadataDesk:
         if _is_lake(request.catalog):
             pattern = _pattern(request.schema)
             names = await self._store.databases(user, pattern, limit=MOST_ROWS)
+            if matcher(pattern)(DEFAULT_DATABASE):
+                names = sorted({*names, DEFAULT_DATABASE})
             rows = [(name, CATALOG) for name in names]
         return _done(OperationType.GET_SCHEMAS, metadata.SCHEMAS, rows)
 
@@ -156,7 +159,7 @@ def _column_row(column: Any) -> tuple[Any, ...]:
         None,
         None,
         kind.precision if kind.is_text else None,
-        column.position - 1,
+        column.position,
         "YES" if column.nullable else "NO",
         None,
         None,

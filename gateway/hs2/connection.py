@@ -48,6 +48,7 @@ class ServerConnection:
 
     def __init__(self, *, max_request: int = framing.MAX_REQUEST) -> None:
         self.state = states.NEGOTIATION.initial
+        self._fell_from = ""
         self._frames = framing.FrameBuffer(limit=max_request)
 
     def receive(self, data: bytes) -> Iterator[Event]:
@@ -65,7 +66,7 @@ class ServerConnection:
                     return
                 yield event
         except ProtocolError:
-            self.state = states.CLOSED
+            self._fell_from, self.state = self.state, states.CLOSED
             raise
 
     def accept_login(self) -> bytes:
@@ -81,7 +82,7 @@ class ServerConnection:
 
     def farewell(self, reason: str) -> bytes:
         """Return the last words before closing, if the peer can still read any."""
-        was, self.state = self.state, states.CLOSED
+        was, self.state = self._fell_from or self.state, states.CLOSED
         if was in states.NEGOTIATING:
             return framing.sasl_frame(framing.ERROR, reason.encode())
         return b""

@@ -145,7 +145,6 @@ def test_disconnect_ends_a_synchronous_statement_too(gateway):
     gateway.engine.answers = lambda sql: FakeAnswer(seconds=60)
     connection = connect(gateway)
 
-
     def wait_for_rows():
         with contextlib.suppress(OperationalError, TTransportException, OSError):
             connection.cursor().execute("select slow")

@@ -1,0 +1,154 @@
+"""Statements over REST: Django's API in this process, the gateway behind it."""
+
+from __future__ import annotations
+
+import http.client
+import json
+
+import pytest
+from rest_framework.test import APIClient
+
+from gateway.engines.fake import FakeAnswer
+from tests.integration.gateway.running import SECRET
+
+
+@pytest.fixture
+def rest(gateway, users, settings):
+    settings.SLUICE_GATEWAY_INTERNAL = str(gateway.internal_file)
+    settings.SLUICE_SERVICE_SECRET = SECRET
+
+    def client(name: str) -> APIClient:
+        made = APIClient()
+        made.force_login(users[name])
+        return made
+
+    return client
+
+
+URL = "/api/v1/sql/statements"
+
+
+def test_a_short_statement_answers_at_once(rest):
+    ann = rest("ann")
+    reply = ann.post(URL, {"sql": "SELECT 7", "wait_seconds": 10}, format="json")
+    assert reply.status_code == 200, reply.content
+    body = reply.json()
+    assert (body["state"], body["rows_so_far"], body["error"]) == ("FINISHED", 1, None)
+    assert body["columns"] == [{"name": "7", "type": "int"}]
+    results = ann.get(f"{URL}/{body['id']}/results").json()
+    assert results == {
+        "columns": body["columns"],
+        "rows": [[7]],
+        "next_page_token": None,
+    }
+
+
+def test_pages_cover_the_result_up_to_the_row_limit(rest):
+    ann = rest("ann")
+    asked = {"sql": "SELECT * FROM range(5000)", "wait_seconds": 20, "row_limit": 1700}
+    body = ann.post(URL, asked, format="json").json()
+    assert (body["rows_so_far"], body["is_truncated"]) == (1700, True)
+    rows, token = [], ""
+    while token is not None:
+        page = ann.get(f"{URL}/{body['id']}/results", {"page_token": token}).json()
+        rows += page["rows"]
+        token = page["next_page_token"]
+    assert [row[0] for row in rows] == list(range(1700))
+
+
+def test_an_error_is_part_of_the_statement(rest):
+    ann = rest("ann")
+    reply = ann.post(URL, {"sql": "SELEC 1", "wait_seconds": 10}, format="json")
+    body = reply.json()
+    assert body["state"] == "ERROR"
+    assert body["error"]["sql_state"] == "42601"
+    assert "PARSE_SYNTAX_ERROR" in body["error"]["message"]
+    assert ann.get(f"{URL}/{body['id']}/results").status_code == 409
+
+
+def test_a_long_statement_is_202_and_can_be_cancelled(rest, gateway):
+    gateway.engine.answers = lambda sql: FakeAnswer(seconds=60)
+    ann = rest("ann")
+    reply = ann.post(URL, {"sql": "select slow"}, format="json")
+    assert reply.status_code == 202
+    one = f"{URL}/{reply.json()['id']}"
+    assert ann.post(f"{one}:cancel").json()["state"] == "CANCELED"
+    assert ann.post(f"{one}:cancel").json()["state"] == "CANCELED"
+    assert ann.get(one).json()["state"] == "CANCELED"
+
+
+def test_anothers_statement_does_not_exist(rest):
+    reply = rest("ann").post(
+        URL, {"sql": "SELECT 1", "wait_seconds": 10}, format="json"
+    )
+    one = f"{URL}/{reply.json()['id']}"
+    bob = rest("bob")
+    assert bob.get(one).status_code == 404
+    assert bob.get(f"{one}/results").status_code == 404
+    assert bob.post(f"{one}:cancel").status_code == 404
+    assert rest("ann").get(one).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ({}, 400),
+        ({"sql": ""}, 400),
+        ({"sql": "   "}, 400),
+        ({"sql": "SELECT 1", "nope": 1}, 400),
+        ({"sql": "SELECT 1", "row_limit": 0}, 400),
+        ({"sql": "SELECT 1", "wait_seconds": -1}, 400),
+        ({"sql": 5}, 400),
+    ],
+)
+def test_bad_requests_are_refused(rest, body, status):
+    assert rest("ann").post(URL, body, format="json").status_code == status
+
+
+def test_later_formats_and_strange_tokens(rest):
+    ann = rest("ann")
+    body = ann.post(URL, {"sql": "SELECT 1", "wait_seconds": 10}, format="json").json()
+    results = f"{URL}/{body['id']}/results"
+    assert ann.get(results, {"format": "csv"}).status_code == 501
+    assert ann.get(results, {"format": "xml"}).status_code == 400
+    assert ann.get(results, {"page_token": "-1"}).status_code == 400
+    assert ann.get(results, {"page_token": "p99"}).json()["rows"] == []
+
+
+def test_nobody_gets_in_without_login(rest):
+    assert APIClient().post(URL, {"sql": "SELECT 1"}, format="json").status_code == 401
+
+
+def test_a_gateway_that_is_away_is_503_with_a_hint(rest, settings, tmp_path):
+    settings.SLUICE_GATEWAY_INTERNAL = str(tmp_path / "absent.json")
+    reply = rest("ann").post(URL, {"sql": "SELECT 1"}, format="json")
+    assert reply.status_code == 503
+    assert reply.json()["code"] == "gateway_unavailable"
+
+
+def ask_internal(gateway, headers, path="/state", method="GET"):
+    facts = json.loads(gateway.internal_file.read_text())
+    connection = http.client.HTTPConnection(facts["host"], facts["port"], timeout=10)
+    try:
+        connection.request(method, path, headers=headers)
+        reply = connection.getresponse()
+        return reply.status, reply.read()
+    finally:
+        connection.close()
+
+
+@pytest.mark.parametrize("secret", ["", "wrong", SECRET[:-1]])
+def test_the_internal_api_wants_the_service_secret(gateway, secret):
+    headers = {"Authorization": f"Bearer {secret}"}
+    for path in ("/state", "/metrics", "/statements/x"):
+        assert ask_internal(gateway, headers, path)[0] == 401
+
+
+def test_state_and_metrics_are_told(gateway):
+    headers = {"Authorization": f"Bearer {SECRET}"}
+    status, raw = ask_internal(gateway, headers)
+    assert status == 200
+    assert json.loads(raw)["engine"]["engine_id"] == "fake"
+    status, raw = ask_internal(gateway, headers, "/metrics")
+    assert b"sluice_gateway_connections" in raw
+    assert gateway.internal_file.stat().st_mode & 0o077 == 0

@@ -1,0 +1,202 @@
+"""The door itself: half-open sockets, strangers, floods, a database that is away."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import time
+
+import pytest
+from pyhive.exc import OperationalError
+from TCLIService import ttypes
+from thrift.Thrift import TApplicationException
+
+from gateway.hs2 import sasl
+from gateway.limits import GatewayLimits
+from gateway.store import DatabaseAway
+from tests.integration.gateway.conftest import PASSWORD
+from tests.integration.gateway.test_pyhive import connect, eventually
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:.*socket.*:pytest.PytestUnraisableExceptionWarning"
+)
+
+
+@pytest.fixture
+def strict(users, tmp_path):
+    from tests.integration.gateway.running import RunningGateway
+
+    limits = GatewayLimits(login_seconds=0.3, connections=4, connections_per_user=2)
+    running = RunningGateway(tmp_path, limits)
+    yield running
+    running.close()
+
+
+def knock(gateway, data=b""):
+    raw = socket.create_connection(("127.0.0.1", gateway.port), timeout=10)
+    raw.sendall(data)
+    return raw
+
+
+def read_all(raw):
+    data = b""
+    try:
+        while part := raw.recv(4096):
+            data += part
+    except ConnectionResetError:
+        pass
+    raw.close()
+    return data
+
+
+def test_a_socket_that_never_logs_in_is_closed(strict):
+    began = time.monotonic()
+    assert b"too long" in read_all(knock(strict))
+    assert time.monotonic() - began < 3
+
+
+def test_a_http_client_is_told_and_closed(strict):
+    assert b"SASL" in read_all(knock(strict, b"GET / HTTP/1.1\r\n\r\n"))
+
+
+def test_calls_before_the_login_are_not_served(strict):
+    call = struct.pack("!I", 0x80010001) + b"\0\0\0\x0bOpenSession"
+    answer = read_all(knock(strict, call))
+    assert b"OpenSession" not in answer
+    assert strict.engine.journal == []
+
+
+def test_connections_beyond_the_limits_are_turned_away(strict):
+    with connect(strict) as one, connect(strict) as two:
+        with pytest.raises(Exception, match="too many connections"):
+            connect(strict)
+        one.cursor().execute("SELECT 1")
+        two.cursor().execute("SELECT 1")
+    assert eventually(lambda: not strict.gateway.server.per_user)
+    held = [knock(strict) for _ in range(4)]
+    assert b"too many connections" in read_all(knock(strict))
+    for raw in held:
+        raw.close()
+
+
+def test_an_announced_giant_ends_the_connection(gateway):
+    raw = knock(gateway, sasl.client_opening("ann", PASSWORD))
+    assert raw.recv(5) == b"\x05\0\0\0\0"
+    raw.sendall(struct.pack("!I", 2**31))
+    assert read_all(raw) == b""
+
+
+def test_a_slow_typist_is_served_byte_by_byte(gateway):
+    raw = knock(gateway)
+    for byte in sasl.client_opening("ann", PASSWORD):
+        raw.sendall(bytes([byte]))
+    assert raw.recv(5) == b"\x05\0\0\0\0"
+    raw.close()
+
+
+def test_old_clients_ask_for_logs_and_learn_that_the_method_is_unknown(gateway):
+    with connect(gateway) as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT 1")
+        request = ttypes.TGetLogReq(cursor._operationHandle)
+        with pytest.raises(TApplicationException) as raised:
+            connection.client.GetLog(request)
+        assert raised.value.type == TApplicationException.UNKNOWN_METHOD
+        assert cursor.fetch_logs() == []
+        assert cursor.fetchall() == [(1,)]
+
+
+@pytest.mark.parametrize(
+    ("offered", "agreed"), [(5, 5), (7, 7), (9, 9), (10, 9), (42241, 9)]
+)
+def test_the_protocol_version_is_the_smaller_one(gateway, offered, agreed):
+    with connect(gateway) as connection:
+        request = ttypes.TOpenSessionReq(client_protocol=offered)
+        assert connection.client.OpenSession(request).serverProtocolVersion == agreed
+
+
+def test_a_client_before_v6_is_refused_with_a_reason(gateway):
+    with connect(gateway) as connection:
+        reply = connection.client.OpenSession(ttypes.TOpenSessionReq(client_protocol=4))
+        assert reply.status.statusCode == 3
+        assert "too old" in reply.status.errorMessage
+
+
+def test_every_kind_of_info_is_answered(gateway_connection):
+    client, session = gateway_connection
+    for kind in [*ttypes.TGetInfoType._VALUES_TO_NAMES, 77777]:
+        request = ttypes.TGetInfoReq(sessionHandle=session, infoType=kind)
+        reply = client.GetInfo(request)
+        assert reply.status.statusCode == 0
+        values = [v for v in vars(reply.infoValue).values() if v is not None]
+        assert len(values) == 1, kind
+
+
+@pytest.fixture
+def gateway_connection(gateway):
+    with connect(gateway) as connection:
+        yield connection.client, connection._sessionHandle
+
+
+def test_delegation_tokens_are_refused_as_hive_does(gateway_connection):
+    client, session = gateway_connection
+    request = ttypes.TGetDelegationTokenReq(session, "ann", "ann")
+    status = client.GetDelegationToken(request).status
+    assert "not supported" in status.errorMessage
+
+
+def test_closing_twice_is_fine(gateway_connection):
+    client, session = gateway_connection
+    reply = client.ExecuteStatement(ttypes.TExecuteStatementReq(session, "SELECT 1"))
+    close = ttypes.TCloseOperationReq(reply.operationHandle)
+    assert [client.CloseOperation(close).status.statusCode for _ in range(2)] == [0, 0]
+
+
+def test_a_time_limit_shows_as_cancelled_to_old_clients(gateway):
+    from gateway.engines.fake import FakeAnswer
+
+    gateway.engine.answers = lambda sql: FakeAnswer(seconds=60)
+    with connect(gateway) as connection:
+        client = connection.client
+        for version, shown in ((5, 3), (9, 8)):
+            session = client.OpenSession(
+                ttypes.TOpenSessionReq(client_protocol=version)
+            ).sessionHandle
+            handle = client.ExecuteStatement(
+                ttypes.TExecuteStatementReq(
+                    session, "slow", runAsync=True, queryTimeout=1
+                )
+            ).operationHandle
+            state = client.GetOperationStatus(ttypes.TGetOperationStatusReq(handle))
+            assert (state.operationState, state.sqlState) == (shown, "HYT00")
+
+
+def test_while_the_database_is_away_fetches_go_on_and_statements_fail(gateway):
+    with connect(gateway) as connection, connection.cursor() as cursor:
+        cursor.arraysize = 100
+        cursor.execute("SELECT * FROM range(1000)")
+        first = cursor.fetchmany(100)
+
+        def away(*_, **__):
+            raise DatabaseAway("the metadata database does not answer")
+
+        store = gateway.gateway.store
+        kept, store._run = store._run, away
+        assert len(first) + len(cursor.fetchall()) == 1000
+        with pytest.raises(OperationalError) as raised:
+            connection.cursor().execute("SELECT 1")
+        assert raised.value.args[0].status.sqlState == "08S01"
+        with pytest.raises(Exception, match="08S01"):
+            connect(gateway)
+        store._run = kept
+        cursor.execute("SELECT 1")
+        assert cursor.fetchall() == [(1,)]
+
+
+def test_forty_connections_are_held_and_let_go(gateway):
+    held = [knock(gateway, sasl.client_opening("ann", PASSWORD)) for _ in range(40)]
+    assert all(raw.recv(5) == b"\x05\0\0\0\0" for raw in held)
+    assert len(gateway.gateway.server.connections) == 40
+    for raw in held:
+        raw.close()
+    assert eventually(lambda: not gateway.gateway.server.connections)
+    assert not gateway.gateway.server.per_address
