@@ -52,9 +52,16 @@ def reconcile_jobs() -> int:
     return judged
 
 
-def note_boot_ended(boot_id: UUID) -> None:
-    """The process was seen dead: its jobs can be judged at once."""
-    DriverBoot.objects.filter(pk=boot_id, ended_at=None).update(ended_at=Now())
+STOPPED = "its driver was stopped"
+
+
+def note_boot_ended(boot_id: UUID, *, was_told: bool = False) -> None:
+    """The process was seen dead: its jobs can be judged at once. One that was told
+    to stop is not held against them."""
+    row = DriverBoot.objects.filter(pk=boot_id, ended_at=None).first()
+    if row is not None:
+        facts = row.facts | {"was_told": was_told}
+        DriverBoot.objects.filter(pk=boot_id).update(ended_at=Now(), facts=facts)
 
 
 def _dead_boots() -> dict[str, str]:
@@ -65,12 +72,17 @@ def _dead_boots() -> dict[str, str]:
         | Q(heartbeat_at__lt=Now() - silence)
         | Q(heartbeat_at=None, started_at__lt=Now() - 4 * silence)
     )
+    newest = rows.order_by("-started_at")[:200]
     return {
-        str(pk): "its driver ended" if ended else "its driver has fallen silent"
-        for pk, ended in rows.order_by("-started_at").values_list("pk", "ended_at")[
-            :200
-        ]
+        str(pk): _why(ended is not None, facts or {})
+        for pk, ended, facts in newest.values_list("pk", "ended_at", "facts")
     }
+
+
+def _why(has_ended: bool, facts: Mapping[str, Any]) -> str:  # noqa: FBT001
+    if not has_ended:
+        return "its driver has fallen silent"
+    return STOPPED if facts.get("was_told") else "its driver ended"
 
 
 def _is_database_young() -> bool:
@@ -145,8 +157,8 @@ def _decide(job: Job, state: LakeState, why: str) -> None:
 
 
 def _try_again(job: Job, feed: Any, state: LakeState, why: str) -> None:
-    was_running = job.state != LAUNCHING
-    deaths = int(job.payload.get("deaths", 0)) + was_running
+    is_death = job.state != LAUNCHING and why != STOPPED
+    deaths = int(job.payload.get("deaths", 0)) + is_death
     if deaths >= MAX_DEATHS:
         error = TerminalError(
             f"{job.kind} of {job.subject}: the driver died {deaths} times under it; "
@@ -160,7 +172,7 @@ def _try_again(job: Job, feed: Any, state: LakeState, why: str) -> None:
     if job.kind == COMPACT and not payload.get("instants"):
         payload["instants"] = list(state.pending_compactions)
     outcomes.note_retry(job)
-    wait = wait_after(deaths) if was_running else 0.0
+    wait = wait_after(deaths) if is_death else 0.0
     move_job(
         job,
         "try_again",

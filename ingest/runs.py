@@ -279,8 +279,12 @@ def finish(report: JobReport) -> bool:
         if report.outcome == "succeeded":
             move_job(job, "succeed", finished_at=SystemClock().now())
             outcomes.apply_success(job, feed, report.facts)
-        elif report.outcome in {"cancelled", "paused"} or job.state == CANCELLING:
+        elif job.state == CANCELLING:
             _end_cancelled(job, feed)
+        elif report.outcome in {"cancelled", "paused"}:
+            # nobody asked for that: its driver was told to stop
+            job.max_attempts += 1
+            _fail_or_retry(job, feed, TransientError("its driver was stopped"))
         else:
             _fail_or_retry(job, feed, _error(report))
         leasing.release(owner_of(job.pk, report.attempt))
@@ -300,7 +304,8 @@ def _fail_or_retry(job: Job, feed: TableOnboarding | None, error: SluiceError) -
         wait = wait_after(job.attempts)
         reason = f"{error.message}; try {job.attempts + 1} in {wait:.0f} s"
         later = now + timedelta(seconds=wait)
-        move_job(job, "try_again", reason=reason, not_before=later)
+        limit = job.max_attempts
+        move_job(job, "try_again", reason=reason, not_before=later, max_attempts=limit)
         outcomes.note_retry(job)
         return
     outcomes.fail(job, feed, error)

@@ -57,6 +57,12 @@ class Flight:
     asked: str = ""
     asked_at: float = 0.0
 
+    @property
+    def patience(self) -> float:
+        """Seconds without a sign after which it counts as lost."""
+        is_starting = bool(self.origin) and not self.is_accepted
+        return START_SECONDS if is_starting else MISSED_SECONDS
+
 
 @dataclass(slots=True)
 class _Boot:
@@ -73,9 +79,16 @@ class DriverHost:
     """`step()` does a bit of everything; the command calls it until told to stop."""
 
     def __init__(
-        self, launcher: Launcher, *, clock: Callable[[], float] = time.monotonic
+        self,
+        launcher: Launcher,
+        *,
+        place: str = "",
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """place: machine and home. Whoever is the host of a place is the only one,
+        and has seen to it that no driver of an earlier host lives there."""
         self.launcher = launcher
+        self.place = place
         self.clock = clock
         self.boot: _Boot | None = None
         self.flights: dict[str, Flight] = {}
@@ -116,8 +129,10 @@ class DriverHost:
         """End the driver, then say so; its jobs are judged by the next reconciler."""
         self.launcher.stop()
         if self.boot is not None:
-            self._ended.append(self.boot.id)
-            self.boot = None
+            boot, self.boot = self.boot, None
+            self._with_database(
+                lambda: reconcile.note_boot_ended(boot.id, was_told=True)
+            )
         self._with_database(self._flush)
         self._with_database(reconcile.reconcile_jobs)
 
@@ -148,7 +163,9 @@ class DriverHost:
     def _store_boot(self) -> None:
         if self.boot is None or self.boot.is_stored:
             return
-        DriverBoot.objects.create(id=self.boot.id)
+        earlier = DriverBoot.objects.filter(ended_at=None, facts__place=self.place)
+        earlier.update(ended_at=Now())
+        DriverBoot.objects.create(id=self.boot.id, facts={"place": self.place})
         self.boot.is_stored = True
 
     def _watch_silence(self, now: float) -> None:
@@ -302,7 +319,8 @@ class DriverHost:
             return
         changes: dict[str, Any] = {"heartbeat_at": Now(), "pid": self.launcher.pid}
         if boot.is_ready and boot.facts:
-            changes |= {"ready_at": Now(), "facts": boot.facts}
+            facts = {"place": self.place} | boot.facts
+            changes |= {"ready_at": Now(), "facts": facts}
             changes["pid_started"] = _started(self.launcher.pid)
         DriverBoot.objects.filter(pk=boot.id).update(**changes)
         boot.facts = {}
@@ -365,14 +383,18 @@ class DriverHost:
             elif wish and (wish != flight.asked or now - flight.asked_at > 5):
                 self.launcher.cancel(job_id, cast(CancelMode, wish))
                 flight.asked, flight.asked_at = wish, now
-            elif now - flight.seen > MISSED_SECONDS:
+            elif now - flight.seen > flight.patience:
                 self._lose(flight)
 
     def _lose(self, flight: Flight) -> None:
-        """The driver lives and does not know the job: tell it to stop, then judge."""
+        """The driver lives and does not know the job: tell it to stop, then judge.
+        A process of its own is killed; its death is judged when it is seen."""
         log.error("the driver says nothing of job %s any more", flight.job_id)
-        self.launcher.cancel(str(flight.job_id), "cancel")
         self.flights.pop(str(flight.job_id))
+        if flight.origin:
+            self.launcher.kill(flight.origin)
+            return
+        self.launcher.cancel(str(flight.job_id), "cancel")
         reconcile.judge_lost(flight.job_id, "the driver lost it")
 
 

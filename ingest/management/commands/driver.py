@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
+import platform
 import shutil
 import signal
 import sys
@@ -42,7 +43,7 @@ class Command(BaseCommand):
         command = driver_command(home)
         if killed := kill_leftovers(command.pid_file):
             log.warning("ended what an earlier host left: %s", killed)
-        host = DriverHost(WarmLauncher(command))
+        host = DriverHost(WarmLauncher(command), place=f"{platform.node()}:{home}")
         try:
             while not stop.is_set():
                 host.step()

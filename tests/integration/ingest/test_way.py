@@ -316,8 +316,7 @@ def test_a_silent_driver_is_killed_and_its_jobs_run_again(world) -> None:
     assert DriverBoot.objects.filter(ended_at=None).count() == 1
 
 
-def test_the_host_dies_and_another_goes_on(world, settings) -> None:
-    settings.SLUICE_LEASE_SECONDS = 0.05
+def test_the_host_dies_and_another_goes_on_at_once(world) -> None:
     world.fail_with("snapshot", Fault.HANG)
     world.onboard("orders")
     world.until(lambda: world.jobs("snapshot")[0].state == "RUNNING")
