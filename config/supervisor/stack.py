@@ -96,8 +96,11 @@ def choose_ports(options: Options) -> Ports:
 class Stack:
     """The roles of one home, in the order in which they start."""
 
-    def __init__(self, options: Options, servers: Servers, ports: Ports) -> None:
+    def __init__(
+        self, options: Options, servers: Servers, ports: Ports, *, jars: str
+    ) -> None:
         self.home = Home(options.home)
+        self.jars = jars
         self.options = options
         self.servers = servers
         self.ports = ports
@@ -108,6 +111,8 @@ class Stack:
             "SLUICE_HOME": str(self.home.path),
             "SLUICE_WEB_PORT": str(self.ports.web),
             "SLUICE_GATEWAY_PORT": str(self.ports.gateway),
+            # fixed at the start: an edited Java source must not change a running stack
+            "SLUICE_SPARK_JARS": self.jars,
             "DJANGO_SETTINGS_MODULE": "config.settings",
             "PYTHONUNBUFFERED": "1",
             "PYTHONPATH": str(ROOT),

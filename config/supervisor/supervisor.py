@@ -19,6 +19,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import FrameType
 
+from config.parts.javac import ensure_sluice_jar
+from config.parts.paths import jar_paths
 from config.supervisor.connection import ConnectionFile, connection_of
 from config.supervisor.home import make_keys
 from config.supervisor.process import (
@@ -80,7 +82,10 @@ class Supervisor:
         for sign in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(sign, self._told)
         stack = Stack(
-            self.options, servers_of(self.options), choose_ports(self.options)
+            self.options,
+            servers_of(self.options),
+            choose_ports(self.options),
+            jars=_class_path(),
         )
         home = stack.home
         write_identity(home.supervisor_file, os.getpid(), "supervisor")
@@ -241,6 +246,14 @@ class Supervisor:
                 log.warning("%s does not end, killing it", child.role.name)
                 os.killpg(child.process.pid, signal.SIGKILL)
                 child.process.wait(5.0)
+
+
+def _class_path() -> str:
+    """Every jar of Spark processes, ours built from the sources as they are now."""
+    own = ensure_sluice_jar(log.info)
+    return os.environ.get("SLUICE_SPARK_JARS") or os.pathsep.join(
+        str(path) for path in (own, *jar_paths())
+    )
 
 
 def _family(child: Child) -> list[ProcessIdentity]:

@@ -1,42 +1,55 @@
-"""Wrong settings stop the start with an id and a hint."""
+"""What `make test` says when a part of the machine is missing."""
 
 from __future__ import annotations
 
 import pytest
-from django.core.exceptions import ImproperlyConfigured
 
-from config.checks import check_settings, require_sound_settings
+from config.parts import checks
 
-
-def ids():
-    return {message.id for message in check_settings(None)}
-
-
-def test_the_settings_of_the_tests_are_sound():
-    assert ids() == set()
-    require_sound_settings()
+BROWSER = checks.Missing(package="chromium", tests="tests/browser")
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "expected"),
+    ("missing", "may_install", "good", "code", "lines"),
     [
-        ("SLUICE_SECRETS_KEYS", [], "sluice.E001"),
-        ("SLUICE_SECRETS_KEYS", ["short"], "sluice.E002"),
-        ("SECRET_KEY", "short", "sluice.E003"),
-        ("SECRET_KEY", "changeme" * 10, "sluice.E003"),
-        ("SLUICE_SERVICE_SECRET", "SAME", "sluice.E004"),
-        ("SLUICE_SOURCE_NETWORKS_DENIED", ["10.0.0.0/99"], "sluice.E005"),
-        ("SLUICE_TLS_KEY", "/x.pem", "sluice.E006"),
-        ("DEBUG", True, "sluice.W001"),
+        ([], False, True, 0, []),
+        (
+            [BROWSER],
+            False,
+            True,
+            0,
+            ["NOT TESTED: tests/browser (apt-get install chromium)"],
+        ),
+        # where it may install, what is still untested is a failure
+        ([BROWSER], True, True, 1, ["NOT TESTED: tests/browser"]),
+        (
+            [],
+            False,
+            False,
+            1,
+            ["FAILED: format, lint, types, import contracts, migrations, tests"],
+        ),
+        ([BROWSER], False, False, 1, ["NOT TESTED", "FAILED"]),
     ],
 )
-def test_each_fault_has_its_id(settings, name, value, expected):
-    setattr(settings, name, settings.SECRET_KEY if value == "SAME" else value)
-    assert expected in ids()
-    assert all(message.hint for message in check_settings(None))
+def test_exit_code_and_last_lines(
+    missing, may_install, good, code, lines, monkeypatch, capsys
+) -> None:
+    monkeypatch.setattr(checks, "missing_packages", lambda: missing)
+    monkeypatch.setattr(checks, "may_install", lambda: may_install)
+    monkeypatch.setattr(checks, "install", lambda found: None)
+    monkeypatch.setattr(checks, "run", lambda step: good)
+    assert checks.main() == code
+    said = capsys.readouterr().out
+    for line in lines:
+        assert line in said
 
 
-def test_processes_without_a_command_refuse_too(settings):
-    settings.SLUICE_SECRETS_KEYS = []
-    with pytest.raises(ImproperlyConfigured, match="SLUICE_SECRETS_KEYS"):
-        require_sound_settings()
+def test_only_what_cannot_run_is_left_out() -> None:
+    assert "--ignore=tests/browser" in checks.test_step([BROWSER]).command
+    assert not [one for one in checks.test_step([]).command if "ignore" in one]
+
+
+def test_apt_may_be_forbidden(monkeypatch) -> None:
+    monkeypatch.setenv("SLUICE_NO_APT", "1")
+    assert not checks.may_install()

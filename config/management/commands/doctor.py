@@ -1,0 +1,23 @@
+"""`manage.py doctor`: what is right and wrong with this installation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+from config.supervisor.doctor import examine
+
+
+class Command(BaseCommand):
+    help = "Check versions, jars, memory, disk, lake, broker, database and sources."
+    requires_system_checks: list[str] = []
+
+    def handle(self, *_: Any, **__: Any) -> None:
+        findings = examine()
+        for one in findings:
+            word = "ok     " if one.is_ok else "PROBLEM"
+            advice = "" if one.is_ok else f" -> {one.advice}"
+            self.stdout.write(f"{word}  {one.what}: {one.text}{advice}")
+        if not all(one.is_ok for one in findings):
+            raise SystemExit(1)

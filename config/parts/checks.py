@@ -1,0 +1,124 @@
+"""`make test`: lint, types, import contracts, migrations, then every test.
+
+All of it runs even when a part fails, so that one run tells everything. What cannot be
+tested on this machine is named at the end, never passed over in silence.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+BIN = ROOT / ".venv" / "bin"
+# type checker and migration check read the settings, which want keys
+KEYS = {
+    "SLUICE_SECRET_KEY": "check",
+    "SLUICE_SECRETS_KEYS": "check",
+    "SLUICE_SERVICE_SECRET": "check",
+}
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One check. `environment` is added to ours."""
+
+    name: str
+    command: list[str]
+    environment: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A system package that tests need and this machine lacks."""
+
+    package: str
+    tests: str
+
+
+def say(text: str) -> None:
+    print(text, flush=True)  # noqa: T201
+
+
+def static_steps() -> list[Step]:
+    """Everything that reads the code and runs none of it."""
+    python = str(BIN / "python")
+    check = [python, "manage.py", "makemigrations", "--check", "--dry-run"]
+    return [
+        Step("format", [str(BIN / "ruff"), "format", "--check", "--quiet", "."]),
+        Step("lint", [str(BIN / "ruff"), "check", "--quiet", "."]),
+        Step("types", [str(BIN / "mypy")], KEYS),
+        Step("import contracts", [str(BIN / "lint-imports")]),
+        Step("migrations", check, KEYS),
+    ]
+
+
+def test_step(missing: list[Missing]) -> Step:
+    command = [str(BIN / "python"), "-m", "pytest", "-m", "not campaign and not bench"]
+    command += [f"--ignore={one.tests}" for one in missing]
+    return Step("tests", command)
+
+
+def is_debian() -> bool:
+    return Path("/etc/debian_version").exists() and bool(shutil.which("apt-get"))
+
+
+def may_install() -> bool:
+    """Whether system packages may be installed here without asking anybody."""
+    return os.geteuid() == 0 and is_debian() and not os.environ.get("SLUICE_NO_APT")
+
+
+def missing_packages() -> list[Missing]:
+    if any(shutil.which(name) for name in BROWSERS):
+        return []
+    return [Missing(package="chromium", tests="tests/browser")]
+
+
+def install(missing: list[Missing]) -> None:
+    """By apt, starting no service. A failure leaves the package missing."""
+    names = [one.package for one in missing]
+    say(f"installing {', '.join(names)}")
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
+    for command in (
+        ["apt-get", "update", "-qq"],
+        ["apt-get", "install", "-y", "-qq", "--no-install-recommends", *names],
+    ):
+        subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, check=False)
+
+
+def run(step: Step) -> bool:
+    started = time.monotonic()
+    say(f"== {step.name}")
+    done = subprocess.run(
+        step.command, cwd=ROOT, env={**os.environ, **step.environment}, check=False
+    )
+    is_good = done.returncode == 0
+    seconds = time.monotonic() - started
+    say(f"-- {step.name}: {'ok' if is_good else 'FAILED'} ({seconds:.0f} s)")
+    return is_good
+
+
+def main() -> int:
+    missing = missing_packages()
+    if missing and may_install():
+        install(missing)
+        missing = missing_packages()
+    failed = [step.name for step in static_steps() if not run(step)]
+    if not run(test_step(missing)):
+        failed.append("tests")
+    for one in missing:
+        say(f"NOT TESTED: {one.tests} (apt-get install {one.package})")
+    if failed:
+        say(f"FAILED: {', '.join(failed)}")
+        return 1
+    return 1 if missing and may_install() else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,196 @@
+"""The checks of `manage.py doctor`: each gives one line, ok or problem with advice.
+
+No check raises: what cannot be found out is a problem with its reason.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import psycopg
+import redis
+from django.conf import settings
+from django.db import Error as DatabaseError
+from django.db import connection
+
+from catalog.models import Datasource
+from catalog.secrets import password_of
+from config.parts.combination import problem
+from config.parts.installed import installed
+from config.parts.jars import sha256_of
+from config.parts.paths import parts_home, pinned_jars, sluice_jar
+from core.errors import SluiceError
+
+MEMORY_BYTES = 4 << 30
+DISK_BYTES = 5 << 30
+CONNECT_SECONDS = 5
+POSTGRES_OLDEST = 14
+SSL_MODES = {"off": "disable", "require": "require", "verify": "verify-full"}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line. `advice` says what to do; empty when all is well."""
+
+    what: str
+    text: str
+    advice: str = ""
+
+    @property
+    def is_ok(self) -> bool:
+        return not self.advice
+
+
+def examine() -> list[Finding]:
+    """Every check, in the order in which a start would meet them."""
+    checks: list[tuple[str, Callable[[], list[Finding]]]] = [
+        ("versions", versions),
+        ("jars", jars),
+        ("memory", memory),
+        ("disk", disk),
+        ("storage", storage),
+        ("broker", broker),
+        ("database", database),
+        ("sources", sources),
+    ]
+    found: list[Finding] = []
+    for what, check in checks:
+        try:
+            found += check()
+        except (OSError, ValueError, DatabaseError, SluiceError) as error:
+            found.append(Finding(what, str(error).strip(), "see the message"))
+    return found
+
+
+def versions() -> list[Finding]:
+    facts = installed()
+    text = (
+        f"Python {facts.python}, Java {facts.java or '-'}, Spark {facts.spark or '-'}, "
+        f"Scala {facts.scala or '-'}, {facts.hudi_jar}"
+    )
+    line = problem(facts)
+    return [Finding("versions", line or text, line and "see the message")]
+
+
+def jars() -> list[Finding]:
+    found = []
+    for jar in pinned_jars():
+        path = parts_home() / "jars" / jar.file_name
+        if not path.exists():
+            found.append(Finding("jars", f"{jar.file_name} is missing", "make setup"))
+        elif sha256_of(path) != jar.sha256:
+            found.append(Finding("jars", f"{path} is damaged", "make setup"))
+        else:
+            found.append(Finding("jars", f"{jar.file_name}, SHA-256 right"))
+    own = sluice_jar()
+    advice = "" if own.exists() else "make setup"
+    text = own.name if own.exists() else "our own jar is not built for these sources"
+    return [*found, Finding("jars", text, advice)]
+
+
+def memory() -> list[Finding]:
+    facts = psutil.virtual_memory()
+    text = f"{_gib(facts.available)} available of {_gib(facts.total)}"
+    if facts.total >= MEMORY_BYTES:
+        return [Finding("memory", text)]
+    advice = "Sluice with its demo wants 4 GiB: lower SLUICE_DRIVER_MEMORY and ENGINE"
+    return [Finding("memory", text, advice)]
+
+
+def disk() -> list[Finding]:
+    home = Path(settings.SLUICE_HOME)
+    place = next(path for path in (home, *home.parents) if path.exists())
+    free = shutil.disk_usage(place).free
+    text = f"{_gib(free)} free below {home}"
+    advice = "" if free >= DISK_BYTES else "free at least 5 GiB, or move SLUICE_HOME"
+    return [Finding("disk", text, advice)]
+
+
+def storage() -> list[Finding]:
+    lake = Path(settings.SLUICE_LAKE_URI)
+    if "://" in settings.SLUICE_LAKE_URI:
+        text = f"{settings.SLUICE_LAKE_URI} is no file path"
+        return [Finding("storage", text, "this release writes to a file path")]
+    try:
+        lake.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=lake, prefix=".doctor-") as probe:
+            probe.write(b"x")
+            probe.flush()
+    except OSError as error:
+        text = f"the lake {lake} is not writable: {error.strerror}"
+        return [Finding("storage", text, "correct its permissions or SLUICE_LAKE_URI")]
+    return [Finding("storage", f"the lake {lake} is writable")]
+
+
+def broker() -> list[Finding]:
+    url = settings.SLUICE_REDIS_URL.replace("redis+socket://", "unix://")
+    try:
+        with redis.Redis.from_url(url, socket_timeout=CONNECT_SECONDS) as client:
+            facts = client.info("server")
+    except redis.RedisError as error:
+        advice = "start it (`make demo`), or set SLUICE_REDIS_URL; nothing is lost"
+        return [Finding("broker", f"Redis does not answer: {error}", advice)]
+    return [Finding("broker", f"Redis {facts['redis_version']}")]
+
+
+def database() -> list[Finding]:
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SHOW server_version_num")
+            number = int(cursor.fetchone()[0])
+    except DatabaseError as error:
+        text = f"the metadata database does not answer: {str(error).strip()}"
+        advice = "start it (`make demo`), or set SLUICE_DATABASE_URL"
+        return [Finding("database", text, advice)]
+    text = f"PostgreSQL {number // 10000}.{number % 10000}"
+    if number < POSTGRES_OLDEST * 10000:
+        return [Finding("database", text, f"use PostgreSQL {POSTGRES_OLDEST} or newer")]
+    return [Finding("database", text), _migrations()]
+
+
+def _migrations() -> Finding:
+    from django.db.migrations.executor import MigrationExecutor
+
+    executor = MigrationExecutor(connection)
+    waiting = executor.migration_plan(executor.loader.graph.leaf_nodes())
+    if waiting:
+        text = f"{len(waiting)} migrations are not applied"
+        return Finding("database", text, "python manage.py migrate")
+    return Finding("database", "all migrations applied")
+
+
+def sources() -> list[Finding]:
+    """Whether each enabled source lets us in. The full test is on its page."""
+    try:
+        rows = list(Datasource.objects.exclude(name="lake").order_by("name"))
+    except DatabaseError:
+        return [Finding("sources", "unknown", "the database comes first")]
+    return [_source(row) for row in rows] or [Finding("sources", "none registered")]
+
+
+def _source(row: Datasource) -> Finding:
+    what = f"source {row.name}"
+    try:
+        with psycopg.connect(
+            host=row.host,
+            port=row.port,
+            dbname=row.database,
+            user=row.username,
+            password=password_of(row),
+            sslmode=SSL_MODES.get(row.tls, "require"),
+            connect_timeout=CONNECT_SECONDS,
+            application_name="sluice:doctor",
+        ) as link:
+            return Finding(what, f"PostgreSQL {link.info.server_version // 10000}")
+    except psycopg.OperationalError as error:
+        text = str(error).strip().splitlines()[-1]
+        return Finding(what, text, f"run the connection test of '{row.name}'")
+
+
+def _gib(count: int) -> str:
+    return f"{count / (1 << 30):.1f} GiB"

@@ -1,0 +1,43 @@
+"""The island contract refuses what is not on its list."""
+
+from __future__ import annotations
+
+import pytest
+from grimp import ImportGraph
+
+from config.contracts import IslandContract
+
+
+@pytest.mark.parametrize(
+    ("imported", "kept"),
+    [
+        ("ingest.changes.fold", True),
+        ("catalog.schema.types", True),
+        ("core.errors", True),
+        ("dataclasses", True),
+        ("core.models", False),
+        ("ingest.runs", False),
+        ("django", False),
+        ("socket", False),
+    ],
+)
+def test_an_island(imported: str, kept: bool) -> None:
+    graph = ImportGraph()
+    graph.add_module("ingest.changes.events")
+    graph.add_module(imported)
+    graph.add_import(
+        importer="ingest.changes.events",
+        imported=imported,
+        line_number=3,
+        line_contents="",
+    )
+    contract = IslandContract(
+        name="islands",
+        session_options={"root_packages": ["ingest"]},
+        contract_options={
+            "islands": ["ingest.changes", "catalog.schema"],
+            "may_import": ["core.errors"],
+            "forbidden_standard": ["socket"],
+        },
+    )
+    assert contract.check(graph, verbose=False).kept is kept
