@@ -29,7 +29,8 @@ from core import jobs
 from core.advance import advance
 from core.clock import SystemClock
 from core.errors import IllegalTransition, SluiceError, StaleState, TransientError
-from core.models import Job
+from core.models import Job, JobLog
+from core.redaction import redact
 
 log = logging.getLogger(__name__)
 
@@ -97,7 +98,10 @@ def jobs_due(now: datetime) -> list[uuid.UUID]:
         Job.objects.filter(kind__in=KINDS, state__in=_OPEN)
         .filter(Q(not_before=None) | Q(not_before__lte=now))
         .filter(
-            Q(progress_at=None) | Q(progress_at__lte=silent) | Q(not_before__lte=now)
+            Q(progress_at=None)
+            | Q(progress_at__lte=silent)
+            | Q(not_before__lte=now)
+            | Q(state=jobs.CANCELLING)
         )
         .order_by("created_at")
         .values_list("pk", flat=True)[:200]
@@ -178,6 +182,7 @@ def _watched(
     except (StaleState, IllegalTransition):
         raise
     except TransientError as error:
+        _log(job, "error", error)
         if job.attempts + 1 >= job.max_attempts:
             _move(job, "fail", **_ended_by(error))
             return
@@ -191,6 +196,7 @@ def _watched(
             **_told(error),
         )
     except SluiceError as error:
+        _log(job, "error", error)
         _move(job, "fail", **_ended_by(error))
 
 
@@ -199,6 +205,9 @@ def _advance_test(job: Job, datasource: Datasource) -> None:
 
     def keep(step: Step) -> None:
         done.append(step.as_json())
+        level = "error" if step.status == "failed" else "info"
+        words = " ".join(filter(None, (step.message, step.raw and f"[{step.raw}]")))
+        _say(job, level, f"{step.name} {step.status}: {words}")
         Job.objects.filter(pk=job.pk, state=jobs.RUNNING).update(
             phase=step.name, done=len(done), report={"steps": done}, progress_at=Now()
         )
@@ -255,6 +264,8 @@ def _begin(job: Job, datasource: Datasource, overview: Overview) -> None:
     }
     job.total = overview.tables
     store.save_databases(datasource, overview.databases, seen_at=now)
+    schemas = len(overview.databases)
+    _say(job, "info", f"{overview.tables} tables in {schemas} databases to read")
 
 
 def _save(job: Job, datasource: Datasource, page: Page) -> None:
@@ -288,6 +299,9 @@ def _save(job: Job, datasource: Datasource, page: Page) -> None:
         error_hint="",
         reason="",
     )
+    last = page.tables[-1] if page.tables else None
+    if last is not None:
+        _say(job, "info", f"{job.done} tables read, up to {last.database}.{last.name}")
     if page.next_after is None:
         vanished = store.finish(datasource, seen_at=seen_at)
         names = ("pages", "new", "changed", "columns_not_carried")
@@ -308,6 +322,16 @@ def _move(job: Job, event: str, *, why: str = "", **changes: Any) -> None:
         advance(job, event, reason=why, **changes)
         Job.objects.filter(pk=job.pk).update(reason=why)
     job.reason = why
+
+
+def _say(job: Job, level: str, message: str) -> None:
+    JobLog.objects.create(job=job, level=level, message=redact(message))
+
+
+def _log(job: Job, level: str, error: SluiceError) -> None:
+    """With the source's own words, which the clear message leaves out."""
+    raw = error.facts.get("raw")
+    _say(job, level, f"{error.message} [{raw}]" if raw else error.message)
 
 
 def _told(error: SluiceError) -> dict[str, Any]:

@@ -21,8 +21,28 @@ def reader_role(source_pg) -> str:
     return READER
 
 
+@pytest.fixture(scope="session")
+def shared_database(source_pg) -> Iterator[str]:
+    """One database for all tests here: making one takes longer than most tests."""
+    name = "discovery_source"
+    source_pg.create_database(name)
+    yield name
+    source_pg.drop_database(name)
+
+
 @pytest.fixture
-def source(source_pg, reader_role) -> Iterator[Source]:
+def source(source_pg, shared_database, reader_role) -> Iterator[Source]:
+    """An empty source; what the test made is gone afterwards."""
+    from tests.integration.discovery.support import Source
+
+    found = Source(source_pg, shared_database)
+    yield found
+    found.clear()
+
+
+@pytest.fixture
+def own_source(source_pg, reader_role) -> Iterator[Source]:
+    """A source in a database of its own, for what is too much to clear."""
     from tests.integration.discovery.support import Source
 
     name = f"src_{uuid.uuid4().hex[:10]}"

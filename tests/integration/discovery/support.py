@@ -40,6 +40,18 @@ class Source:
                 f"GRANT SELECT ON ALL TABLES IN SCHEMA {quoted} TO {READER}",
             )
 
+    def clear(self) -> None:
+        with self.link() as link:
+            rows = link.execute(
+                "SELECT quote_ident(nspname) FROM pg_namespace"
+                " WHERE nspname !~ '^pg_' AND nspname <> 'information_schema'"
+            ).fetchall()
+            names = ", ".join(name for (name,) in rows)
+            link.execute(f"DROP SCHEMA {names} CASCADE")
+            link.execute("CREATE SCHEMA public")
+            link.execute("GRANT USAGE ON SCHEMA public TO PUBLIC")
+            link.execute(f'GRANT CONNECT ON DATABASE "{self.name}" TO PUBLIC')
+
     def link(self) -> psycopg.Connection:
         return self.server.connect(self.name)
 

@@ -67,6 +67,9 @@ def test_one_page_per_call_with_moving_numbers(tables, small_pages, rung) -> Non
     ]
     assert rung == [job.pk, job.pk]
     assert job.report["pages"] == 3
+    lines = list(job.log_lines.values_list("message", flat=True))
+    assert lines[0] == "25 tables in 1 databases to read"
+    assert lines[1] == "10 tables read, up to public.t09"
     assert job.finished_at
     assert [e.event for e in job.events.all()] == [
         "enqueue", "claim", "accepted", "succeed",
@@ -232,7 +235,7 @@ def test_cancel_between_pages(tables, small_pages, rung) -> None:
     services.advance_discovery(job.pk)
     job.refresh_from_db()
     advance(job, "request_cancel", cancel_requested="cancel")
-    assert services.ring_due_discoveries() == 0  # moved a moment ago
+    assert services.ring_due_discoveries() == 1  # asked to stop: at once
     finish(job, most=1)
     assert (job.state, job.done) == (jobs.CANCELLED, 10)
     # What was read stays; nothing was marked as vanished.
@@ -279,6 +282,8 @@ def test_the_source_goes_away_and_comes_back(tables, small_pages, rung) -> None:
     job = finish(job)
     assert (job.state, job.done, job.attempts) == (jobs.SUCCEEDED, 25, 0)
     assert (job.error_code, job.error_message, job.reason) == ("", "", "")
+    (line,) = job.log_lines.filter(level="error")
+    assert "Connection refused" in line.message  # the source's own words
     is_complete(tables.datasource)
 
 

@@ -168,15 +168,18 @@ def test_something_that_is_no_postgresql(source, tls) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def serve() -> None:
-            for _ in range(2):
-                client, _ = listener.accept()
-                with client, contextlib.suppress(OSError):
-                    client.settimeout(5)
-                    if tls == "require":
-                        client.recv(100)
-                    client.sendall(b"SSH-2.0-OpenSSH_9.2p1\r\n")
-                    while client.recv(100):
-                        pass
+            with contextlib.suppress(OSError):
+                while True:
+                    answer(listener.accept()[0])
+
+        def answer(client: socket.socket) -> None:
+            with client, contextlib.suppress(OSError):
+                client.settimeout(5)
+                if tls == "require":
+                    client.recv(100)
+                client.sendall(b"SSH-2.0-OpenSSH_9.2p1\r\n")
+                while client.recv(100):
+                    pass
 
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()

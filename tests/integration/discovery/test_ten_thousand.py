@@ -19,10 +19,10 @@ GOAL_SECONDS = 60
 
 
 @pytest.fixture
-def crowded(source_pg, source):
+def crowded(own_source):
     """Four schemas of 2,500 tables, six columns each, a third with a key."""
     template = "CREATE TABLE s%s.{name} (id bigint{key}, a varchar(20), b numeric(12,2), c timestamptz, d date, e uuid)"
-    with source.link() as link:
+    with own_source.link() as link:
         for schema in range(4):
             link.execute(f"CREATE SCHEMA s{schema}")
             # In portions: one transaction holds a lock per table.
@@ -35,8 +35,8 @@ def crowded(source_pg, source):
                     for n in range(first, first + 500)
                 ]
                 link.execute(";".join(statements))
-    source.grant_all(*(f"s{schema}" for schema in range(4)))
-    return source
+    own_source.grant_all(*(f"s{schema}" for schema in range(4)))
+    return own_source
 
 
 @pytest.mark.django_db
