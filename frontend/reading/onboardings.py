@@ -23,8 +23,6 @@ TITLES = {
     "cursor": "Cursor",
     "partition_by": "Partitioning",
     "buckets": "Buckets",
-    "name": "Lake name",
-    "staging": "Staging space",
 }
 
 
@@ -113,6 +111,7 @@ class Item:
     status_reason: str
     lake_table_id: int | None
     rows: int
+    staging_bytes: int | None
     blocked: str
     warnings: list[str]
     proposals: list[Decided]
@@ -142,19 +141,34 @@ def item_of(feed: TableOnboarding, *, is_open: bool = False) -> Item:
         status_reason=feed.status_reason,
         lake_table_id=feed.lake_table_id,
         rows=source.estimated_rows,
+        staging_bytes=next(
+            (s["staging_bytes"] for s in steps if "staging_bytes" in s), None
+        ),
         blocked=plan.get("blocked", "") if is_proposed else "",
         warnings=plan.get("warnings", []),
-        proposals=[
-            Decided(TITLES.get(name, name), shown(one["value"]), one["reason"],
-                    one["is_chosen"])
-            for name, one in plan.get("proposals", {}).items()
-        ],
+        proposals=_decisions(plan),
         steps=steps,
         columns=create.get("columns", []),
         excluded=plan.get("excluded", []),
         can_choose=is_proposed,
         is_open=is_open,
-    )  # fmt: skip
+    )
+
+
+def _decisions(plan: dict[str, Any]) -> list[Decided]:
+    """The proposals in a fixed order (JSON of the database has none)."""
+    found = plan.get("proposals", {})
+    order = [*TITLES, *sorted(set(found) - set(TITLES))]
+    return [
+        Decided(
+            title=TITLES.get(name, name),
+            value=shown(found[name]["value"]),
+            reason=found[name]["reason"],
+            is_chosen=found[name]["is_chosen"],
+        )
+        for name in order
+        if name in found
+    ]
 
 
 def only_blocked(feeds: QuerySet[TableOnboarding]) -> QuerySet[TableOnboarding]:

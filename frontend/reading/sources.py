@@ -13,6 +13,16 @@ from catalog.models import Datasource
 from catalog.names import LAKE
 from core.models import Job
 
+NAMES = {
+    "resolve": "Resolve the host name",
+    "tcp": "Reach the port",
+    "tls": "TLS",
+    "login": "Log in",
+    "version": "Server version",
+    "privileges": "Privileges",
+    "sample": "Read a row",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class StepLine:
@@ -64,7 +74,7 @@ def stored_steps(source: Datasource) -> list[StepLine]:
 def _lines(done: list[dict[str, Any]], *, is_moving: bool) -> list[StepLine]:
     lines = [
         StepLine(
-            name=step["name"].replace("_", " "),
+            name=step_name(step["name"]),
             state=step["status"],
             message=step["message"],
             hint=step["hint"],
@@ -75,12 +85,11 @@ def _lines(done: list[dict[str, Any]], *, is_moving: bool) -> list[StepLine]:
     ]
     if not is_moving:
         return lines
-    names = [step_name(step) for step in STEPS]
+    names = [step_name(name) for name, _ in STEPS]
     for index, name in enumerate(names[len(lines) :]):
         lines.append(StepLine(name, "running" if index == 0 else "waiting"))
     return lines
 
 
-def step_name(step: Any) -> str:
-    name = step if isinstance(step, str) else step[0]
-    return str(name).replace("_", " ")
+def step_name(name: str) -> str:
+    return NAMES.get(name) or name.replace("_", " ").capitalize()

@@ -39,10 +39,12 @@ def size(value: object) -> str:
 
 @register.filter
 def duration(seconds: object) -> str:
-    """Seconds as 0.4 s, 12 s, 3 min 5 s, 2 h 10 min, 4 d 3 h."""
+    """Seconds as 40 ms, 0.4 s, 12 s, 3 min 5 s, 2 h 10 min, 4 d 3 h."""
     if not isinstance(seconds, int | float):
         return DASH
     whole = int(seconds)
+    if 0 < seconds < 0.1:
+        return f"{seconds * 1000:.0f} ms"
     if seconds < 10:
         return f"{max(seconds, 0):.1f} s"
     if whole < 60:

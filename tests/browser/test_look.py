@@ -57,7 +57,9 @@ NAMELESS = """[...document.querySelectorAll('button, input:not([type=hidden]), s
   .map((e) => e.outerHTML.slice(0, 120))"""
 
 
-@pytest.mark.parametrize(("look", "width", "dark"), LOOKS, ids=[one[0] for one in LOOKS])
+@pytest.mark.parametrize(
+    ("look", "width", "dark"), LOOKS, ids=[one[0] for one in LOOKS]
+)
 def test_pages(live_server, settings, redis_url, open_page, keep, look, width, dark):
     settings.STATIC_ROOT.mkdir(exist_ok=True)
     world = build()

@@ -106,6 +106,22 @@ document.addEventListener("htmx:beforeRequest", (event) => {
   if (isPoll && document.hidden) event.preventDefault();
 });
 
+// A log stays at its end while it grows, unless somebody has scrolled up in it.
+let logPlace = null;
+
+function stayAtEnd() {
+  const log = document.querySelector(".log");
+  if (log) log.scrollTop = logPlace === null ? log.scrollHeight : logPlace;
+}
+document.addEventListener("htmx:beforeSwap", () => {
+  const log = document.querySelector(".log");
+  if (!log) return;
+  const isAtEnd = log.scrollHeight - log.scrollTop - log.clientHeight < 40;
+  logPlace = isAtEnd ? null : log.scrollTop;
+});
+document.addEventListener("htmx:afterSwap", stayAtEnd);
+stayAtEnd();
+
 function setOffline(isOffline) {
   const banner = document.getElementById("offline");
   if (banner) banner.hidden = !isOffline;

@@ -1,0 +1,176 @@
+"""The main job as a person does it, in a browser, on the real product."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from tests.product import Product
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+# The first load starts a driver, the first statement an engine: 3 x their goals.
+SLOW = 360_000
+Keep = Callable[["Page", str], None]
+
+TABLES = """
+CREATE TABLE people (
+    id bigint PRIMARY KEY, name text NOT NULL, "订单 号" text,
+    updated_at timestamptz NOT NULL DEFAULT now());
+INSERT INTO people
+SELECT n, 'person ' || n, 'no ' || n FROM generate_series(1, 30000) AS n;
+CREATE TABLE notes (note text, updated_at timestamptz DEFAULT now());
+INSERT INTO notes SELECT 'note ' || n FROM generate_series(1, 50) AS n;
+CREATE TABLE "Odd Name" (id int PRIMARY KEY, updated_at timestamptz DEFAULT now());
+ANALYZE;
+"""
+
+
+def make_source(product: Product, name: str) -> None:
+    with product.source() as admin:
+        admin.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+        admin.execute(f"CREATE DATABASE {name}")
+    demo = product.connection["demo_source"]
+    product.connection["demo_source"] = {**demo, "database": name}
+    with product.source() as source:
+        source.execute(TABLES)
+
+
+def log_in(page: Page, product: Product) -> None:
+    page.goto(product.connection["web_url"])
+    page.wait_for_selector("h1:has-text('Log in')")
+    page.fill("#username", product.connection["username"])
+    page.fill("#password", "wrong " + product.connection["password"])
+    page.keyboard.press("Enter")
+    page.wait_for_selector("text=is not right")
+    page.fill("#password", product.connection["password"])
+    page.keyboard.press("Enter")
+    page.wait_for_selector("h1:has-text('Home')")
+
+
+def add_source(page: Page, product: Product, name: str, keep: Keep) -> None:
+    demo = product.connection["demo_source"]
+    page.click("nav >> text=Sources")
+    page.click("text=Add a source")
+    page.fill("#id_name", name)
+    page.fill("#id_host", str(demo["host"]))
+    page.fill("#id_port", str(demo["port"]))
+    page.fill("#id_database", name)
+    page.fill("#id_username", demo["username"])
+    page.fill("#id_password", "wrong")
+    page.click("text=Save and test")
+    page.wait_for_selector(f"h1:has-text('{name}')")
+    page.wait_for_selector("text=refused the login", timeout=60_000)
+    keep(page, "journey-1-test-failed")
+    page.click("text=Edit")
+    page.fill("#id_password", demo["password"])
+    page.click("main >> text=Save")
+    page.click("main >> button:has-text('Test')")
+    page.wait_for_selector(
+        ".steps li.is-ok:has-text('Read a row'), .steps li.is-ok:has-text('Privileges')",
+        timeout=60_000,
+    )
+    keep(page, "journey-2-test-passed")
+
+
+def discover(page: Page, keep: Keep) -> None:
+    page.click("text=Discover tables")
+    page.wait_for_selector("#source-tables >> text=people", timeout=60_000)
+    keep(page, "journey-3-discovered")
+
+
+def onboard(page: Page, keep: Keep) -> None:
+    page.click("text=Carry tables")
+    page.fill("#id_every_seconds", "5")
+    page.fill("#pick-q", "peo")
+    page.wait_for_selector("#pick-list:not(:has-text('notes'))")
+    page.check("#pick-list input[data-table='public.people']")
+    page.fill("#pick-q", "")
+    page.wait_for_selector("#pick-list:has-text('notes')")
+    page.check("#pick-list input[data-table='public.notes']")
+    assert page.inner_text("#picked-count") == "2"
+    keep(page, "journey-4-picked")
+    page.click("text=Show the plan")
+    page.wait_for_selector("h1:has-text('Plan')")
+    page.wait_for_selector("text=1 table needs a choice")
+    page.click("summary:has-text('people')")
+    page.wait_for_selector("text=the primary key of the source table")
+    keep(page, "journey-5-plan")
+    page.click("text=Approve 1 table")
+
+
+def watch(page: Page, keep: Keep) -> None:
+    """The page moves by itself from waiting over loading to live."""
+    seen = set()
+    end = time.monotonic() + SLOW / 1000
+    while time.monotonic() < end:
+        states = page.locator("#overview [data-state]").evaluate_all(
+            "all => all.map((e) => e.dataset.state)"
+        )
+        seen.update(states)
+        if "LIVE" in states:
+            break
+        page.wait_for_timeout(300)
+    keep(page, "journey-6-live")
+    assert "LIVE" in seen, seen
+    assert len(seen - {"LIVE", "PROPOSED"}) > 0, seen
+
+
+def look_at_table(page: Page, name: str, keep: Keep) -> None:
+    page.click("nav >> text=Tables")
+    page.fill("#filter-q", f"{name}.peo")
+    page.wait_for_url("**q=*")
+    page.click(f"#table-list a:has-text('people'):near(:text('lake.{name}'))")
+    page.wait_for_selector("#table-state [data-state=LIVE]")
+    page.wait_for_selector("#commits td")
+    page.click("text=Show some rows")
+    page.wait_for_selector("#sample td:has-text('person ')", timeout=60_000)
+    keep(page, "journey-7-table")
+
+
+def query(page: Page, name: str, keep: Keep) -> None:
+    page.click("main >> text=Query")
+    page.wait_for_selector("#sql")
+    assert f"{name}.people" in page.input_value("#sql")
+    page.fill("#sql", f"SELECT count(*) AS people FROM {name}.people")
+    page.keyboard.press("Control+Enter")
+    page.wait_for_selector("#statement [data-state=FINISHED]", timeout=SLOW)
+    assert page.inner_text("#statement td").replace(",", "") == "30000"
+    keep(page, "journey-8-result")
+    page.fill("#sql", f"SELECT nope FROM {name}.people")
+    page.click("#run")
+    page.wait_for_selector("#statement [data-state=ERROR]", timeout=60_000)
+    keep(page, "journey-9-error")
+
+
+def cancel(page: Page, name: str, keep: Keep) -> None:
+    """A statement that would run for hours ends within seconds, in the engine too."""
+    page.fill(
+        "#sql",
+        f"SELECT sum(hash(a.name, b.name, c.id)) FROM {name}.people a "
+        f"CROSS JOIN {name}.people b CROSS JOIN {name}.people c",
+    )
+    page.click("#run")
+    page.wait_for_selector("#statement [data-state=RUNNING]", timeout=60_000)
+    page.wait_for_timeout(2_000)
+    keep(page, "journey-10-running")
+    page.click("#statement-cancel")
+    page.wait_for_selector("#statement [data-state=CANCELED]", timeout=15_000)
+    keep(page, "journey-11-cancelled")
+    page.fill("#sql", "SELECT 40 + 2 AS answer")
+    page.click("#run")
+    page.wait_for_selector("#statement td:has-text('42')", timeout=60_000)
+
+
+def walk(page: Page, product: Product, name: str, keep: Keep) -> None:
+    make_source(product, name)
+    log_in(page, product)
+    add_source(page, product, name, keep)
+    discover(page, keep)
+    onboard(page, keep)
+    watch(page, keep)
+    look_at_table(page, name, keep)
+    query(page, name, keep)
+    cancel(page, name, keep)
