@@ -83,10 +83,10 @@ def _read(column: ColumnSpec, quoted: str) -> tuple[str, str]:
     if kind.name in _PLAIN:
         return f"{quoted}::{_PLAIN[kind.name]}", ""
     if kind.name in _RANGES:
-        cast, low, high = _RANGES[kind.name]
+        cast, low, high, number = _RANGES[kind.name]
         value = f"{quoted}::{cast}"
         fits = f"{value} >= '{low}'::{cast} AND {value} < '{high}'::{cast}"
-        return f"CASE WHEN {fits} THEN {value} END", fits
+        return f"CASE WHEN {fits} THEN {number.format(value)} END", fits
     if kind.name == "decimal":
         fits = f"{quoted} <> 'NaN'::numeric"
         # cast outside: a CASE has no precision, and Spark would invent one
@@ -109,9 +109,17 @@ _PLAIN = {
     "string": "text",
 }
 # Beyond these the lake's types, or the readers of them, have no value: infinity,
-# years before 1 and after 9999.
+# years before 1 and after 9999. They travel as days or microseconds since 1970,
+# because Java's own dates have no 5th to 14th of October 1582.
+_DAYS = "({} - '1970-01-01'::date)"
+_MICROS = "(extract(epoch FROM {}) * 1000000)::int8"
 _RANGES = {
-    "date": ("date", "0001-01-01", "10000-01-01"),
-    "timestamp_ntz": ("timestamp", "0001-01-01", "10000-01-01"),
-    "timestamp": ("timestamptz", "0001-01-01 00:00+00", "10000-01-01 00:00+00"),
+    "date": ("date", "0001-01-01", "10000-01-01", _DAYS),
+    "timestamp_ntz": ("timestamp", "0001-01-01", "10000-01-01", _MICROS),
+    "timestamp": (
+        "timestamptz",
+        "0001-01-01 00:00+00",
+        "10000-01-01 00:00+00",
+        _MICROS,
+    ),
 }

@@ -30,8 +30,8 @@ from ingest.lake.epochs import epoch_folder, read_seal, write_seal
 from ingest.lake.staging import folder_bytes
 from ingest.spark.gate import SourceGate
 from ingest.spark.jobrun import JobRun
-from ingest.spark.reading import Reading, read_to_parquet
-from ingest.spark.source import Source, SourceAccess, open_source
+from ingest.spark.reading import Reading, open_stoppable, read_to_parquet
+from ingest.spark.source import Source, SourceAccess
 from ingest.spark.source_check import require_columns
 
 _CURSOR_TYPES = frozenset({"timestamp", "timestamp_ntz"})
@@ -61,7 +61,7 @@ def capture_round(
     sealed = read_seal(spec.lake, access.spec.datasource_id, work.epoch)
     if sealed is not None:
         return sealed, {"held_back": None, "more": False, "null_cursors": 0}
-    with open_source(access) as source:
+    with open_stoppable(run, access) as source:
         run.enter("planning")
         require_columns(source, spec.table, run.warn)
         clock = source.clock()

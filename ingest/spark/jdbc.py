@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ingest.changes.quoting import literal
-from ingest.changes.select import Selection
+from ingest.changes.select import SelectedColumn, Selection
 from ingest.spark.source import SESSION_SETTINGS, SourceAccess
 
 FETCH_ROWS = 10_000
@@ -35,9 +35,18 @@ def read_statement(
 
 
 def cast_to_lake(rows: DataFrame, selection: Selection) -> DataFrame:
-    columns = [F.col(c.alias).cast(c.type) for c in selection.columns]
-    named = [c.alias(s.alias) for c, s in zip(columns, selection.columns, strict=True)]
-    return rows.select(*named, *selection.mask_aliases)
+    columns = [_lake_value(c).alias(c.alias) for c in selection.columns]
+    return rows.select(*columns, *selection.mask_aliases)
+
+
+def _lake_value(column: SelectedColumn) -> Column:
+    """Dates travel as days, timestamps as microseconds since 1970."""
+    if column.type == "date":
+        return F.expr(f"date_from_unix_date({column.alias})")
+    if column.type.startswith("timestamp"):
+        moment = F.expr(f"timestamp_micros({column.alias})")
+        return moment.cast(column.type)
+    return F.col(column.alias).cast(column.type)
 
 
 def _options(access: SourceAccess, sql: str, snapshot: str) -> dict[str, str]:

@@ -66,7 +66,9 @@ class Lanes:
             runs = [r for r in self._runs if r.spec.job_id == job_id]
         for run in runs:
             # stoppers talk to the source: the pipe must not wait for them
-            threading.Thread(target=run.request_stop, args=(mode,), daemon=True).start()
+            InheritableThread(
+                target=run.request_stop, args=(mode,), daemon=True
+            ).start()
 
     def stop_all(self, mode: StopMode) -> None:
         for progress in self.progress():

@@ -6,6 +6,7 @@ It must not know why the rows are read.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from pyspark.sql import functions as F
 from ingest.changes.select import Selection
 from ingest.spark.jdbc import read_statement
 from ingest.spark.jobrun import JobRun
-from ingest.spark.source import SourceAccess, cancel_statements
+from ingest.spark.source import Source, SourceAccess, cancel_statements, open_source
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,16 +30,25 @@ class Reading:
     snapshot: str
 
 
-def read_to_parquet(
-    run: JobRun, spark: SparkSession, reading: Reading, folder: Path
-) -> int:
-    """Rows written to `folder`. A stop request cancels the source's statement."""
+@contextlib.contextmanager
+def open_stoppable(run: JobRun, access: SourceAccess) -> Iterator[Source]:
+    """The source for a job: while inside, a stop request cancels whatever the job
+    runs there, on this connection or through Spark."""
 
     def cancel_at_source() -> None:
         # an unreachable source has no statement of ours to cancel
         with contextlib.suppress(psycopg.Error):
-            cancel_statements(reading.access)
+            cancel_statements(access)
 
+    with run.stopped_by(cancel_at_source), open_source(access) as source:
+        yield source
+
+
+def read_to_parquet(
+    run: JobRun, spark: SparkSession, reading: Reading, folder: Path
+) -> int:
+    """Rows written to `folder`; the source must have been opened stoppable."""
+    run.check()
     observed = Observation()
     rows = read_statement(
         spark,
@@ -47,8 +57,7 @@ def read_to_parquet(
         sql=reading.sql,
         snapshot=reading.snapshot,
     ).observe(observed, F.count(F.lit(1)).alias("rows"))
-    with run.stopped_by(cancel_at_source):
-        rows.write.option("compression", "lz4_raw").mode("overwrite").parquet(
-            folder.as_uri()
-        )
+    rows.write.option("compression", "lz4_raw").mode("overwrite").parquet(
+        folder.as_uri()
+    )
     return int(observed.get["rows"])

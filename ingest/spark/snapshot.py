@@ -35,10 +35,10 @@ from ingest.spark.chunking import cut_table, predicate_for
 from ingest.spark.gate import SourceGate
 from ingest.spark.jobrun import JobRun
 from ingest.spark.parallel import run_parallel
-from ingest.spark.reading import Reading, read_to_parquet
+from ingest.spark.reading import Reading, open_stoppable, read_to_parquet
 from ingest.spark.recovery import clear_unborn_table, roll_back_writes
 from ingest.spark.rows import duplicate_keys, lake_rows, read_staged, unfit_counts
-from ingest.spark.source import KeyFacts, Source, SourceAccess, open_source
+from ingest.spark.source import KeyFacts, Source, SourceAccess
 from ingest.spark.source_check import require_columns
 from ingest.spark.writer import (
     Span,
@@ -109,7 +109,7 @@ def _cleared(run: JobRun, spark: SparkSession, state: LakeState) -> LakeState:
 
 def _stage(load: _Load) -> tuple[LoadPlan, KeyFacts | None]:
     spec = load.run.spec
-    with open_source(load.access) as source:
+    with open_stoppable(load.run, load.access) as source:
         load.run.enter("planning")
         require_columns(source, spec.table, load.run.warn)
         facts = (

@@ -1,0 +1,202 @@
+"""The driver as a real process: lanes, cancel, secrets, silence, kill."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from ingest.contract import CompactWork, SnapshotWork
+from ingest.lake.staging import StagingArea
+from tests.spark.driver_process import DriverProcess, wait_until_gone
+from tests.spark.lake_bench import LakeBench, with_attempt
+
+CANARY = "canary-9c1f-Secret"
+GOAL_SECONDS = 5.0
+
+
+@pytest.fixture(scope="module")
+def jars() -> str:
+    from config.parts.javac import ensure_sluice_jar
+    from config.parts.paths import spark_classpath
+
+    ensure_sluice_jar(lambda text: None)
+    return spark_classpath()
+
+
+@pytest.fixture(scope="module")
+def driver(
+    jars: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[DriverProcess]:
+    made = DriverProcess(jars, tmp_path_factory.mktemp("driver"), CANARY)
+    yield made
+    made.end()
+
+
+@pytest.fixture
+def bench(source_pg: Any, tmp_path: Path) -> Iterator[LakeBench]:
+    """Without the shared Spark: the driver brings its own."""
+    made = LakeBench(None, source_pg.create_database("driven"), tmp_path)
+    made.sql(
+        "DO $$ BEGIN CREATE ROLE canary LOGIN SUPERUSER; EXCEPTION WHEN duplicate_object THEN NULL; END $$"
+    )
+    made.sql(f"ALTER ROLE canary PASSWORD '{CANARY}'")
+    made.source = replace(made.source, username="canary")
+    yield made
+    made.close()
+
+
+def big_table(bench: LakeBench, name: str, rows: int = 4000) -> Any:
+    bench.sql(
+        f"CREATE TABLE {name} (id int PRIMARY KEY, v text, at timestamptz DEFAULT now())"
+    )
+    bench.sql(
+        f"INSERT INTO {name} SELECT g, repeat('x', 100) FROM generate_series(1, {rows}) g"
+    )
+    bench.sql(f"ANALYZE {name}")
+    return bench.table(name, cursor="at", estimated_rows=rows)
+
+
+def test_jobs_run_side_by_side_and_the_secret_stays_in_memory(
+    driver: DriverProcess, bench: LakeBench
+) -> None:
+    ready = driver.wait_for(lambda m: m["type"] == "ready")
+    assert ready["versions"]["spark"].startswith("3.5")
+    assert ready["pid"] == driver.process.pid
+    long = big_table(bench, "long")
+    slow = replace(bench.source, datasource_id=2, max_rows_per_second=200)
+    long_spec = bench.spec(
+        "snapshot", long, epoch=1, source=slow, snapshot=SnapshotWork(chunk_rows=200)
+    )
+    driver.run(long_spec)
+    driver.progress(long_spec, "reading")
+    short = big_table(bench, "short", 100)
+    short_spec = bench.spec("snapshot", short, epoch=2, snapshot=SnapshotWork())
+    driver.run(short_spec)
+    report = driver.report(short_spec)
+    assert report.outcome == "succeeded", report
+    round_spec = bench.round_spec(short, None)
+    driver.run(round_spec)
+    assert driver.report(round_spec).facts["rows"] == 100
+    compact_spec = bench.spec("compact", short, compact=CompactWork())
+    driver.run(compact_spec)
+    assert len(driver.report(compact_spec).facts["instants"]) == 1
+    assert not [
+        m for m in driver.heard if m.get("report", {}).get("job_id") == long_spec.job_id
+    ]
+
+    # pause reaches a job that sleeps in its source's throttle
+    asked = time.monotonic()
+    driver.cancel(long_spec, "pause")
+    report = driver.report(long_spec)
+    assert time.monotonic() - asked < 3 * GOAL_SECONDS
+    assert report.outcome == "paused"
+    assert StagingArea(long.staging).finished()
+
+    arguments = [" ".join(p.cmdline()) for p in driver.family()]
+    logged = [p.read_text(errors="replace") for p in driver.events.iterdir()]
+    assert logged
+    for text in (*arguments, *logged, driver.log.read_text(errors="replace")):
+        assert CANARY not in text
+    assert any("driven" in text for text in logged), "the event log shows the reads"
+    assert not [m for m in driver.heard if CANARY in str(m)]
+    said = [
+        m
+        for m in driver.heard
+        if m["type"] == "log" and m["job_id"] == short_spec.job_id
+    ]
+    assert "reading" in [m["message"] for m in said]
+
+
+def test_cancel_reaches_a_statement_that_waits_at_the_source(
+    driver: DriverProcess, bench: LakeBench
+) -> None:
+    """Once in the planning, once in Spark's own read."""
+    table = big_table(bench, "locked")
+    spec = bench.spec(
+        "snapshot", table, epoch=1, snapshot=SnapshotWork(chunk_rows=1000)
+    )
+    running = (
+        "SELECT count(*) FROM pg_stat_activity WHERE application_name ="
+        f" 'sluice:{spec.job_id}' AND state = 'active'"
+    )
+    with bench.link.transaction():
+        bench.sql("LOCK TABLE locked IN ACCESS EXCLUSIVE MODE")
+        driver.run(spec)
+        _until(lambda: bench.sql(running)[0][0] > 0)
+        asked = time.monotonic()
+        driver.cancel(spec)
+        assert driver.report(spec).outcome == "cancelled"
+        assert time.monotonic() - asked < 3 * GOAL_SECONDS
+        assert bench.sql(running)[0][0] == 0
+
+    # a view that sleeps: planned without touching it, read by Spark
+    bench.sql("CREATE VIEW sleepy AS SELECT id, pg_sleep(60)::text AS v FROM locked")
+    view = bench.table("sleepy")
+    asleep = bench.spec("snapshot", view, epoch=2, snapshot=SnapshotWork())
+    driver.run(asleep)
+    there = running.replace(spec.job_id, asleep.job_id)
+    driver.progress(asleep, "reading")
+    _until(lambda: bench.sql(there)[0][0] > 0)
+    asked = time.monotonic()
+    driver.cancel(asleep)
+    assert driver.report(asleep).outcome == "cancelled"
+    assert time.monotonic() - asked < 3 * GOAL_SECONDS
+    _until(lambda: bench.sql(there)[0][0] == 0)
+    assert not StagingArea(view.staging).folder.exists()
+    assert not Path(view.path).exists()
+
+
+def test_kill_9_leaves_no_process_and_the_next_driver_goes_on(
+    driver: DriverProcess, bench: LakeBench, jars: str, tmp_path: Path
+) -> None:
+    table = big_table(bench, "victim")
+    slow = replace(bench.source, datasource_id=3, max_rows_per_second=200)
+    spec = bench.spec(
+        "snapshot", table, epoch=1, source=slow, snapshot=SnapshotWork(chunk_rows=200)
+    )
+    driver.run(spec)
+    staging = StagingArea(table.staging)
+    _until(lambda: len(staging.finished()) >= 2)
+    family = driver.family()
+    assert any("java" in p.name() for p in family)
+    family[0].kill()
+    wait_until_gone(family, 30)
+    kept = set(staging.finished())
+
+    after = DriverProcess(jars, tmp_path / "second", CANARY, silence=6.0)
+    try:
+        bench.take_over(table, 2)
+        again = with_attempt(replace(spec, source=bench.source), 2)
+        again = replace(again, fence=replace(spec.fence, token=2))
+        after.run(again)
+        report = after.report(again)
+        assert report.outcome == "succeeded", report
+        assert report.facts["rows"] == 4000
+        assert report.facts["consistency"] == "per_chunk"
+        assert len(kept) >= 2
+        # a driver that nobody talks to any more ends itself, JVM included
+        family = after.family()
+        after.is_pinging = False
+        assert after.process.wait(3 * 10) == 70
+        wait_until_gone([p for p in family if p.pid != after.process.pid], 30)
+    finally:
+        after.end()
+
+
+def _until(condition: Any, seconds: float = 90.0) -> None:
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.1)
+
+
+def test_nothing_of_a_driver_is_left(driver: DriverProcess) -> None:
+    assert (
+        not psutil.pid_exists(driver.process.pid) or driver.process.poll() is not None
+    )

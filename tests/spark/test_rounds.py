@@ -1,0 +1,212 @@
+"""Timestamp rounds: nothing inside the window is missed, nothing is applied twice."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import psycopg
+import pytest
+
+from ingest.hudi.identity import identity_for
+from ingest.hudi.options import WriterFence, write_options
+from ingest.hudi.position import CommitPosition, encode_position
+from ingest.lake.epochs import epoch_folder, read_ledger_entry, read_seal
+from ingest.spark import apply
+from tests.spark.lake_bench import LakeBench, assert_done, with_attempt
+
+CREATE = "CREATE TABLE o (id int PRIMARY KEY, v text, at timestamptz DEFAULT now())"
+
+
+@pytest.fixture
+def loaded(lake_bench: LakeBench) -> tuple[LakeBench, Any, str]:
+    """(bench, table spec, bound) of a table with rows 1 to 5, loaded."""
+    lake_bench.sql(CREATE)
+    lake_bench.sql(
+        "INSERT INTO o SELECT g, 'load', now() - interval '1 day' FROM generate_series(1, 5) g"
+    )
+    table = lake_bench.table("o", cursor="at")
+    return lake_bench, table, assert_done(lake_bench.load(table)).facts["bound"]
+
+
+def values(bench: LakeBench, table: Any) -> dict[int, str]:
+    return {r[0]: r[1] for r in bench.rows(table, "id", "v")}
+
+
+def test_rounds_carry_changes_and_leave_a_ledger(loaded: Any) -> None:
+    bench, table, low = loaded
+    bench.sql(
+        "UPDATE o SET v = 'new', at = now() WHERE id = 2; INSERT INTO o VALUES (9, 'nine')"
+    )
+    first = assert_done(bench.round(table, low))
+    assert first.facts["rows"] == 2
+    assert values(bench, table)[2] == "new"
+    assert values(bench, table)[9] == "nine"
+    epoch = first.facts["epoch"]
+    seal, entry = (
+        read_seal(bench.lake, 1, epoch),
+        read_ledger_entry(bench.lake, 1, epoch),
+    )
+    assert seal is not None
+    assert entry is not None
+    assert (seal.start, seal.end) == (low, first.facts["position"]["to"])
+    assert entry.tables["1"].instant == first.facts["instant"]
+    assert not epoch_folder(bench.lake, 1, epoch).exists()
+    state = bench.state(table)
+    assert state.position is not None
+    assert (state.position.end, state.position.epoch_to) == (seal.end, epoch)
+    # nothing changed: no commit, but the epoch is accounted for
+    quiet = assert_done(bench.round(table, seal.end))
+    assert (quiet.facts["rows"], quiet.facts["instant"]) == (0, None)
+    entry = read_ledger_entry(bench.lake, 1, quiet.facts["epoch"])
+    assert entry is not None
+    assert entry.tables["1"].state == "unchanged"
+    assert len(bench.state(table).commits) == 2
+
+
+def test_an_open_transaction_holds_the_bound_and_its_rows_arrive(loaded: Any) -> None:
+    bench, table, low = loaded
+    with psycopg.connect(bench.dsn) as other:
+        other.execute("INSERT INTO o VALUES (7, 'late')")
+        bench.sql("INSERT INTO o VALUES (8, 'after')")
+        held = assert_done(bench.round(table, low))
+        assert held.facts["held_back"]["pid"] == other.info.backend_pid
+        assert held.facts["held_back"]["age_seconds"] > 0
+        assert 8 not in values(bench, table)
+    done = assert_done(bench.round(table, held.facts["position"]["to"]))
+    assert done.facts["held_back"] is None
+    assert values(bench, table) == {
+        **dict.fromkeys(range(1, 6), "load"),
+        7: "late",
+        8: "after",
+    }
+
+
+def test_a_prepared_transaction_holds_the_bound_too(loaded: Any) -> None:
+    bench, table, low = loaded
+    with psycopg.connect(bench.dsn, autocommit=True) as other:
+        other.execute("BEGIN")
+        other.execute("INSERT INTO o VALUES (7, 'prepared')")
+        other.execute("SELECT pg_sleep(0.1)")
+        other.execute("PREPARE TRANSACTION 'two-phase'")
+    held = assert_done(bench.round(table, low))
+    assert held.facts["held_back"]["prepared"] == "two-phase"
+    assert held.facts["position"]["to"] == low
+    bench.sql("COMMIT PREPARED 'two-phase'")
+    assert_done(bench.round(table, held.facts["position"]["to"]))
+    assert values(bench, table)[7] == "prepared"
+
+
+def test_the_lag_keeps_young_rows_for_the_next_round(loaded: Any) -> None:
+    bench, table, low = loaded
+    bench.sql("INSERT INTO o VALUES (7, 'young')")
+    assert assert_done(bench.round(table, low, lag=60)).facts["rows"] == 0
+    assert 7 not in values(bench, table)
+
+
+def test_without_the_right_to_see_transactions_the_report_says_so(loaded: Any) -> None:
+    bench, table, low = loaded
+    bench.sql("DROP ROLE IF EXISTS plain; CREATE ROLE plain LOGIN PASSWORD 'p'")
+    bench.sql("GRANT SELECT ON o TO plain")
+    bench.source = replace(bench.source, username="plain")
+    bench.password = "p"
+    with psycopg.connect(bench.dsn) as other:
+        other.execute("SELECT 1")
+        report = assert_done(bench.round(table, low))
+    assert any("pg_read_all_stats" in w for w in report.warnings)
+    bench.sql("DROP OWNED BY plain")
+
+
+def test_a_large_window_is_cut_without_splitting_equal_cursors(loaded: Any) -> None:
+    bench, table, low = loaded
+    bench.sql("INSERT INTO o SELECT 100 + g, 'x', now() FROM generate_series(1, 4) g")
+    bench.sql("INSERT INTO o SELECT 200 + g, 'y', now() FROM generate_series(1, 4) g")
+    first = assert_done(bench.round(table, low, max_rows=2))
+    assert (first.facts["rows"], first.facts["more"]) == (4, True)
+    second = assert_done(bench.round(table, first.facts["position"]["to"], max_rows=50))
+    assert (second.facts["rows"], second.facts["more"]) == (4, False)
+    assert len(values(bench, table)) == 13
+
+
+def test_null_cursors_are_counted(loaded: Any) -> None:
+    bench, table, low = loaded
+    bench.sql("INSERT INTO o VALUES (50, 'never', NULL)")
+    report = assert_done(bench.round(table, low))
+    assert report.facts["null_cursors"] == 1
+    assert any("at" in w for w in report.warnings)
+
+
+def test_a_sealed_epoch_is_applied_by_the_next_attempt_and_never_twice(
+    loaded: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench, table, low = loaded
+    bench.sql("UPDATE o SET v = 'sealed', at = now() WHERE id = 1")
+    spec = bench.round_spec(table, low)
+
+    def broken(*_: object, **__: object) -> None:
+        raise OSError(5, "the lake is away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(apply, "commit_rows", broken)
+        assert bench.run(spec).outcome == "transient"
+    assert values(bench, table)[1] == "load"
+    # what came in between does not belong to the sealed epoch
+    bench.sql("UPDATE o SET v = 'later', at = now() WHERE id = 1")
+    done = assert_done(bench.run(with_attempt(spec, 2)))
+    assert values(bench, table)[1] == "sealed"
+    again = assert_done(bench.run(with_attempt(spec, 3)))
+    assert again.facts["instant"] is None
+    assert len(bench.state(table).commits) == 2
+    assert done.facts["epoch"] == again.facts["epoch"]
+
+
+def test_drift_is_refused_before_anything_is_read(loaded: Any) -> None:
+    bench, table, low = loaded
+    report = bench.round(replace(table, buckets=8), low)
+    assert report.outcome == "terminal"
+    assert report.error is not None
+    assert report.error.code == "identity_drift"
+    assert "2" in report.error.message
+    assert "8" in report.error.message
+
+
+def test_rows_that_lack_a_column_of_the_table_are_refused(loaded: Any) -> None:
+    bench, table, low = loaded
+    bench.sql("UPDATE o SET at = now() WHERE id = 1")
+    slim = replace(table, columns=tuple(c for c in table.columns if c.name != "v"))
+    report = bench.round(slim, low)
+    assert report.error is not None
+    assert report.error.code == "missing_columns"
+    assert values(bench, table)[1] == "load"
+
+
+def test_a_deleted_row_never_shows(loaded: Any) -> None:
+    """The delete marker is in place from the start, although this capture sees no
+    deletes: log capture later rebuilds nothing."""
+    bench, table, _ = loaded
+    frame = (
+        bench.frame(table)
+        .where("id = 3")
+        .drop(*[c for c in bench.frame(table).columns if c.startswith("_hoodie")])
+        .selectExpr(
+            "id",
+            "v",
+            "at",
+            "cast(9999999999 as bigint) _sluice_seq",
+            "true _sluice_deleted",
+        )
+    )
+    identity = identity_for(table)
+    fence = WriterFence(f"{bench.lake}/_sluice/fence/{table.table_id}", 1)
+    position = CommitPosition(1, "", "", 900, 900, "delete", 1, identity)
+    options = write_options(
+        identity,
+        name=table.name,
+        fence=fence,
+        operation="upsert",
+        position=encode_position(position),
+    )
+    frame.write.format("hudi").options(**options).mode("append").save(table.path)
+    assert sorted(values(bench, table)) == [1, 2, 4, 5]
+    assert_done(bench.compact(table))
+    assert sorted(values(bench, table)) == [1, 2, 4, 5]
