@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from django.test import Client
+
+from tests.integration.catalog.asking import Rest
 
 if TYPE_CHECKING:
     from catalog.models import Database, Datasource, Table
@@ -21,28 +21,6 @@ PASSWORD = "correct horse battery"
 def _small_house(settings):
     settings.STATIC_ROOT.mkdir(exist_ok=True)
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
-
-
-class Rest:
-    """JSON in, JSON out, as one caller."""
-
-    def __init__(self, token: str = "") -> None:
-        self.client = Client(raise_request_exception=False)
-        self.headers = {"Authorization": f"Bearer {token}"} if token else {}
-
-    def __call__(self, method: str, path: str, body: Any = None, **headers: str) -> Any:
-        given = {k.replace("_", "-"): v for k, v in headers.items()}
-        return self.client.generic(
-            method,
-            path if path.startswith("/") else f"/api/v1/{path}",
-            data=b"" if body is None else _json(body),
-            content_type="application/json",
-            headers={**self.headers, **given},
-        )
-
-
-def _json(body: Any) -> bytes:
-    return body if isinstance(body, bytes) else json.dumps(body).encode()
 
 
 @pytest.fixture

@@ -1,0 +1,216 @@
+"""Datasources over REST: life, wrong input, secrets, idempotency."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from django.db import connection
+
+from catalog import extensions
+from catalog.models import Datasource, Table
+from catalog.secrets import password_of
+from core.models import Job
+from tests.integration.catalog.asking import (
+    CANARY,
+    new_source,
+    problem,
+)
+
+pytestmark = pytest.mark.django_db
+
+
+# ------------------------------------------------------------- datasources
+def test_a_datasource_lives_with_an_etag(admin):
+    made = admin("POST", "datasources", new_source())
+    assert made.status_code == 201
+    assert made["Location"] == "/api/v1/datasources/crm"
+    tag = made["ETag"]
+    assert admin("GET", "datasources/crm")["ETag"] == tag
+    assert admin("GET", "datasources/crm", If_None_Match=tag).status_code == 304
+    changed = admin("PATCH", "datasources/crm", {"tls": "require"}, If_Match=tag)
+    assert changed.status_code == 200
+    assert changed["ETag"] != tag
+    stale = admin("PATCH", "datasources/crm", {"tls": "off"}, If_Match=tag)
+    problem(stale, 412, "precondition_failed")
+    problem(
+        admin("DELETE", "datasources/crm", If_Match=tag), 412, "precondition_failed"
+    )
+    assert Datasource.objects.get(name="crm").tls == "require"
+    odd = admin("PATCH", "datasources/crm", {"tls": "off"}, If_Match='"x"')
+    problem(odd, 412, "precondition_failed")
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "code"),
+    [
+        ({"name": "lake"}, 400, "reserved_name"),
+        ({"name": "Default"}, 400, "reserved_name"),
+        ({"name": "a.b"}, 400, "invalid_name"),
+        ({"name": "a:b"}, 400, "invalid_name"),
+        ({"name": ""}, 400, "invalid_request"),
+        ({"kind": "mariadb"}, 501, "not_yet"),
+        ({"kind": "dbase"}, 400, "unknown_kind"),
+        ({"port": 0}, 400, "invalid_request"),
+        ({"port": "5432"}, 400, "invalid_request"),
+        ({"port": 70_000}, 400, "invalid_request"),
+        ({"tls": "maybe"}, 400, "invalid_datasource"),
+        ({"url": "jdbc:x"}, 400, "unknown_field"),
+        ({"host": "169.254.169.254"}, 400, "network_denied"),
+        ({"host": "::ffff:169.254.169.254"}, 400, "network_denied"),
+        ({"host": "0xA9FEA9FE"}, 400, "invalid_host"),
+        ({"host": "db/x?y=z"}, 400, "invalid_host"),
+        ({"host": "a b"}, 400, "invalid_host"),
+        ({"options": {"socketFactory": "x"}}, 400, "invalid_options"),
+        ({"options": {"max_parallel_reads": 99}}, 400, "invalid_options"),
+        ({"options": {"max_parallel_reads": True}}, 400, "invalid_options"),
+        ({"options": []}, 400, "invalid_request"),
+        ({"database": None}, 400, "invalid_request"),
+        ({"database": "a\nb"}, 400, "invalid_datasource"),
+        ({"username": 7}, 400, "invalid_request"),
+    ],
+)
+def test_wrong_datasources_are_refused_by_name(admin, change, status, code):
+    body = problem(admin("POST", "datasources", new_source(**change)), status, code)
+    assert status == 501 or body["errors"] or body["hint"]
+    assert CANARY not in json.dumps(body)
+    assert not Datasource.objects.filter(kind="postgresql").exists()
+
+
+def test_a_later_kind_answers_501_whatever_else_is_missing(admin):
+    problem(admin("POST", "datasources", {"kind": "mysql"}), 501, "not_yet")
+
+
+def test_names_differ_by_more_than_case(admin):
+    assert admin("POST", "datasources", new_source()).status_code == 201
+    again = admin("POST", "datasources", new_source(name="CRM"))
+    problem(again, 409, "name_taken")
+
+
+def test_a_stored_password_is_not_sent_elsewhere(admin):
+    admin("POST", "datasources", new_source())
+    moved = admin("PATCH", "datasources/crm", {"host": "evil.example"})
+    problem(moved, 400, "password_required")
+    both = {"host": "other.example", "password": "another-secret"}
+    assert admin("PATCH", "datasources/crm", both).status_code == 200
+
+
+def test_a_datasource_in_use_is_not_deleted(admin, shop, monkeypatch):
+    monkeypatch.setattr(
+        extensions.registered, "blockers", [lambda _: ["public.orders"]]
+    )
+    body = problem(admin("DELETE", "datasources/shop"), 409, "in_use")
+    assert "public.orders" in body["hint"]
+    assert Table.objects.filter(database__datasource=shop).exists()
+
+
+def test_the_lake_can_be_neither_changed_nor_tested(admin, lake_orders):
+    for method, path, body in [
+        ("PATCH", "datasources/lake", {"host": "x"}),
+        ("DELETE", "datasources/lake", None),
+        ("POST", "datasources/lake:discover", None),
+    ]:
+        problem(admin(method, path, body), 400, "lake_is_fixed")
+
+
+def test_verbs_start_jobs(admin, shop):
+    for verb in ["test", "discover"]:
+        reply = admin("POST", f"datasources/shop:{verb}")
+        assert reply.status_code == 202, reply.content
+        body = reply.json()
+        assert reply["Location"] == f"/api/v1/jobs/{body['id']}"
+        assert {
+            "id", "kind", "subject", "state", "progress", "reason", "error", "attempts",
+            "created_at", "started_at", "finished_at",
+        } <= set(body)  # fmt: skip
+        assert Job.objects.filter(pk=body["id"]).exists()
+    problem(admin("POST", "datasources/shop:frobnicate"), 404, "not_found")
+
+
+def test_kinds_have_schemas(admin):
+    items = {k["kind"]: k for k in admin("GET", "datasources/kinds").json()["items"]}
+    schema = items["postgresql"]["schema"]
+    assert schema["properties"]["password"]["writeOnly"] is True
+    assert "max_parallel_reads" in schema["properties"]["options"]["properties"]
+    assert items["mariadb"]["is_available"] is False
+
+
+# ------------------------------------------------------------- idempotency
+def test_a_repeated_post_changes_nothing(admin):
+    first = admin("POST", "datasources", new_source(), Idempotency_Key="k1")
+    again = admin("POST", "datasources", new_source(), Idempotency_Key="k1")
+    assert (first.status_code, again.status_code) == (201, 201)
+    assert again.json() == first.json()
+    assert again["Location"] == first["Location"]
+    assert again["Idempotency-Replayed"] == "true"
+    other = admin("POST", "datasources", new_source(name="x"), Idempotency_Key="k1")
+    problem(other, 422, "idempotency_key_reused")
+    elsewhere = admin("POST", "tokens", {"name": "t"}, Idempotency_Key="k1")
+    problem(elsewhere, 422, "idempotency_key_reused")
+
+
+def test_a_refusal_is_kept_too_and_leaves_nothing(admin):
+    bad = new_source(name="lake")
+    first = admin("POST", "datasources", bad, Idempotency_Key="k2")
+    again = admin("POST", "datasources", bad, Idempotency_Key="k2")
+    assert first.status_code == again.status_code == 400
+    assert first.json()["code"] == again.json()["code"] == "reserved_name"
+    assert again["Content-Type"] == "application/problem+json"
+
+
+def test_a_token_made_twice_is_one_token_and_not_stored_in_clear(admin):
+    first = admin("POST", "tokens", {"name": "ci"}, Idempotency_Key="k3").json()
+    again = admin("POST", "tokens", {"name": "ci"}, Idempotency_Key="k3").json()
+    assert first["token"] == again["token"]
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT t::text FROM catalog_idempotencykey t")
+        kept = "".join(row[0] for row in cursor.fetchall())
+    assert first["token"].rsplit("_", 1)[1] not in kept
+
+
+def test_a_failure_of_ours_is_not_kept(admin, monkeypatch):
+    import catalog.datasources as service
+
+    real = service.audit.record
+
+    def fail(*_, **__):
+        raise RuntimeError("planted")
+
+    monkeypatch.setattr(service.audit, "record", fail)
+    reply = admin("POST", "datasources", new_source(), Idempotency_Key="k4")
+    body = problem(reply, 500, "internal_error")
+    assert "planted" not in json.dumps(body)
+    assert not Datasource.objects.filter(name="crm").exists()
+    monkeypatch.setattr(service.audit, "record", real)
+    again = admin("POST", "datasources", new_source(), Idempotency_Key="k4")
+    assert again.status_code == 201
+
+
+def test_keys_belong_to_their_user(admin, person):
+    other = person("eve", is_admin=True)
+    admin("POST", "datasources", new_source(), Idempotency_Key="k5")
+    mine = other("POST", "datasources", new_source(name="mine"), Idempotency_Key="k5")
+    assert mine.status_code == 201
+
+
+# ------------------------------------------------------------- secrets
+def test_a_secret_is_in_no_reply_log_or_row(admin, caplog):
+    caplog.set_level("DEBUG")
+    replies = [
+        admin("POST", "datasources", new_source()),
+        admin("GET", "datasources/crm"),
+        admin("GET", "datasources"),
+        admin("PATCH", "datasources/crm", {"password": CANARY + "2"}),
+        admin("POST", "datasources", new_source(port="x")),
+        admin("POST", "datasources:odd", new_source()),
+        admin("GET", "audit"),
+    ]
+    for reply in replies:
+        assert CANARY not in reply.content.decode()
+    assert CANARY not in caplog.text
+    with connection.cursor() as cursor:
+        for table in connection.introspection.table_names():
+            cursor.execute(f'SELECT t::text FROM "{table}" t')
+            assert CANARY not in "".join(row[0] for row in cursor.fetchall()), table
+    row = Datasource.objects.get(name="crm")
+    assert password_of(row) == CANARY + "2"
