@@ -220,7 +220,12 @@ class ControlListener:
             "request_id": message["request_id"],
         }
         database, table = str(message["database"]), str(message["table"])
+        datasource, _, source_database = database.rpartition(".")
         try:
+            if datasource:
+                answer["lake_name"] = await self._questions.lake_name_of(
+                    datasource, source_database, table
+                )
             found = await self._questions.look_up(database, table)
         except Exception as error:  # noqa: BLE001  the engine must get an answer
             log.warning("a look-up failed: %r", error)

@@ -112,6 +112,14 @@ class Store:
         found = await self._run(lambda: lake.lake_table_location(database, table))
         return LakeTable(found.path, found.schema_version) if found else None
 
+    async def lake_name_of(
+        self, datasource: str, database: str, table: str
+    ) -> str | None:
+        """Return the lake's `db.table` for a table named as its live source has it."""
+        return await self._run(
+            lambda: lake.lake_name_of_source(datasource, database, table)
+        )
+
     async def list_tables(
         self, principal: str, database: str, pattern: str
     ) -> list[tuple[str, str]]:
@@ -218,9 +226,7 @@ class Store:
         if not self.is_open:
             raise _away()
         loop = asyncio.get_running_loop()
-        future = loop.run_in_executor(
-            pool or self._pool, self._hygienic, work
-        )
+        future = loop.run_in_executor(pool or self._pool, self._hygienic, work)
         try:
             async with asyncio.timeout(seconds):
                 result = await asyncio.shield(future)

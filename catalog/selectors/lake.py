@@ -93,6 +93,24 @@ def lake_table_location(database: str, table: str) -> LakeLocation | None:
     return LakeLocation(path=found[0], schema_version=found[1])
 
 
+def lake_name_of_source(datasource: str, database: str, table: str) -> str | None:
+    """`db.table` of the lake's copy of a source's table under its proposed name.
+
+    Says nothing about rights. None when there is none, or when its lake database was
+    named by hand. One statement.
+    """
+    found = (
+        _queryable()
+        .filter(
+            source_name=f"{database}.{table}",
+            database__name__in=(datasource, f"{datasource}_{database}".lower()),
+        )
+        .values_list("database__name", "name")
+        .first()
+    )
+    return f"{found[0]}.{found[1]}" if found else None
+
+
 def lake_databases_matching(
     principal: Principal, pattern: str | None, *, limit: int, after: str | None = None
 ) -> list[str]:

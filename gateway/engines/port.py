@@ -69,6 +69,11 @@ class EngineQuestions(Protocol):
     async def look_up(self, database: str, table: str) -> LakeTable | None:
         """Return the lake table's place, or None when it does not exist."""
 
+    async def lake_name_of(
+        self, datasource: str, database: str, table: str
+    ) -> str | None:
+        """Return the lake's `db.table` for a table named as its live source has it."""
+
     async def list_tables(
         self, principal: str, database: str, pattern: str
     ) -> list[tuple[str, str]]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from gateway.engines.launch import EngineSpec
-from gateway.engines.port import EnginePolicy, LakeTable
+from gateway.engines.port import EngineOperation, EnginePolicy, LakeTable
 from gateway.engines.spark_thrift import SparkEngine
 
 
@@ -26,6 +26,12 @@ class Questions:
 
     async def look_up(self, database: str, table: str) -> LakeTable | None:
         return self.tables.get((database, table))
+
+    async def lake_name_of(
+        self, datasource: str, database: str, table: str
+    ) -> str | None:
+        known = {"orders": "shop.orders", "secrets": "vault.secrets"}
+        return known.get(table) if datasource == "erp" else None
 
     async def list_tables(
         self, principal: str, database: str, pattern: str
@@ -82,6 +88,10 @@ class StandIn:
     async def probe(self) -> dict[str, Any]:
         await self.engine.probe()
         return {"state": self.engine.facts().state}
+
+    async def progress(self, statement: str) -> dict[str, Any]:
+        handle = EngineOperation(bytes.fromhex(statement), b"")
+        return {"progress": self.engine.progress(handle)}
 
     async def hang_up(self) -> dict[str, Any]:
         assert self.engine._running is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -109,6 +110,40 @@ def test_cancel_stops_the_statement(bench: EngineBench, client: Client) -> None:
     assert state == "CANCELED"
     assert seconds < 15
     assert client.rows("select 1") == [(1,)]
+
+
+def test_progress_is_told_while_a_statement_runs(
+    bench: EngineBench, client: Client
+) -> None:
+    heavy = "select count(*) from range(100000000) a cross join range(100000) b"
+    operation = bench.wait(client.session.execute(heavy))
+    told: list[Any] = []
+
+    def is_told() -> bool:
+        told.append(bench.tell("progress", statement=operation.guid.hex())["progress"])
+        return told[-1] is not None
+
+    assert until(is_told, 30)
+    bench.wait(client.session.cancel(operation))
+    done, total = told[-1]
+    assert 0 <= done <= total
+    assert total > 0
+
+
+def test_cancelling_leaves_the_control_channel_open(
+    bench: EngineBench, client: Client
+) -> None:
+    """A cancel interrupts the statement's thread, maybe in the midst of a look-up."""
+
+    async def storm() -> None:
+        for pause in (0.0, 0.01, 0.02, 0.05, 0.1) * 4:
+            operation = await client.session.execute("select * from shop.orders")
+            await asyncio.sleep(pause)
+            await client.session.cancel(operation)
+
+    bench.wait(storm())
+    assert client.rows("select count(*) from shop.orders") == [(20,)]
+    assert "closed" not in bench.log.read_text("utf-8", "replace")
 
 
 def test_an_old_reading_of_the_database_denies(

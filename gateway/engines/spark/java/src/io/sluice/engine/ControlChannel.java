@@ -15,6 +15,8 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
 
@@ -32,6 +34,13 @@ final class ControlChannel implements Runnable {
   private final StartFile start;
   private final Policies policies;
   private final int port;
+  private final ExecutorService writer =
+      Executors.newSingleThreadExecutor(
+          work -> {
+            Thread thread = new Thread(work, "sluice-control-writer");
+            thread.setDaemon(true);
+            return thread;
+          });
   private volatile SocketChannel channel;
 
   ControlChannel(StartFile start, Policies policies, int port) {
@@ -56,6 +65,17 @@ final class ControlChannel implements Runnable {
       pause();
     }
     Engine.end("control channel closed for " + start.orphanMillis() + " ms");
+  }
+
+  /** Tells how far a statement is; dropped when nobody listens. */
+  void progress(String statement, int done, int total) {
+    ObjectNode message = json.createObjectNode().put("type", "progress");
+    message.put("statement", statement).put("done", done).put("total", total);
+    try {
+      send(message);
+    } catch (IOException e) {
+      // Progress is a courtesy.
+    }
   }
 
   /** Asks the gateway and waits; throws {@link Denied} when no answer comes. */
@@ -84,16 +104,26 @@ final class ControlChannel implements Runnable {
     }
   }
 
+  /**
+   * Queues a message. Written by a thread of its own, because a cancelled statement's thread is
+   * interrupted, and that would close the channel for everybody.
+   */
   void send(ObjectNode message) throws IOException {
     SocketChannel open = channel;
     if (open == null) {
       throw new IOException("control channel closed");
     }
     ByteBuffer line = StandardCharsets.UTF_8.encode(json.writeValueAsString(message) + "\n");
-    synchronized (this) {
+    writer.execute(() -> write(open, line));
+  }
+
+  private static void write(SocketChannel open, ByteBuffer line) {
+    try {
       while (line.hasRemaining()) {
         open.write(line);
       }
+    } catch (IOException e) {
+      // The reader sees the end of this connection too, and connects again.
     }
   }
 

@@ -31,10 +31,18 @@ public final class Engine {
     int port = engine.identity.bind(thriftServer);
     ControlChannel control = new ControlChannel(engine.start, engine.policies, port);
     engine.catalogue = new Catalogue(root, control);
-    Thread thread = new Thread(control, "sluice-control");
+    daemon(control, "sluice-control");
+    daemon(
+        new Progress(
+            engine.identity::operations, root.sparkContext().statusTracker(), control),
+        "sluice-progress");
+    return port;
+  }
+
+  private static void daemon(Runnable work, String name) {
+    Thread thread = new Thread(work, name);
     thread.setDaemon(true);
     thread.start();
-    return port;
   }
 
   static Engine get() {

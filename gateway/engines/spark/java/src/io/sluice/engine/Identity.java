@@ -3,9 +3,12 @@ package io.sluice.engine;
 import java.lang.reflect.Field;
 import java.lang.reflect.Method;
 import java.util.Collections;
+import java.util.HashMap;
 import java.util.Map;
 import java.util.WeakHashMap;
+import org.apache.hive.service.cli.OperationHandle;
 import org.apache.hive.service.cli.SessionHandle;
+import org.apache.hive.service.cli.operation.Operation;
 import org.apache.hive.service.cli.session.SessionManager;
 import org.apache.spark.sql.SQLContext;
 import org.apache.spark.sql.SparkSession;
@@ -38,6 +41,19 @@ final class Identity {
     operations = field(manager, "sparkSqlOperationManager");
     sessions = manager;
     return (Integer) call(field(thriftServer, "thriftCLIService"), "getPortNumber");
+  }
+
+  /** A copy of the Thrift Server's table of operations, which its manager guards. */
+  @SuppressWarnings("unchecked")
+  Map<OperationHandle, Operation> operations() {
+    synchronized (operations) {
+      try {
+        return new HashMap<>(
+            (Map<OperationHandle, Operation>) field(operations, "handleToOperation"));
+      } catch (ReflectiveOperationException e) {
+        return Map.of();
+      }
+    }
   }
 
   /** The principal of a client's session, or null for nobody. */

@@ -5,6 +5,7 @@ import org.apache.spark.sql.catalyst.analysis.UnresolvedGenerator;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedTableValuedFunction;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.PlanExpression;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import scala.collection.Seq;
 
@@ -25,7 +26,18 @@ final class ParsedCheck extends PlanWalk {
     if (node instanceof UnresolvedRelation relation && relation.isStreaming()) {
       throw Denied.forbidden("Streaming reads are not open to SQL users.");
     }
+    if (node.getClass().getSimpleName().contains("TimeTravel")) {
+      node.expressions().foreach(Functions.of(ParsedCheck::requireConstant));
+    }
     return true;
+  }
+
+  /** Analysis would already run a sub-query in a point in time. */
+  private static void requireConstant(Expression instant) {
+    if (instant instanceof PlanExpression) {
+      throw Denied.forbidden("A point in time must be a constant.");
+    }
+    instant.children().foreach(Functions.of(ParsedCheck::requireConstant));
   }
 
   @Override

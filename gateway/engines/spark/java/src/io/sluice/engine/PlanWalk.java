@@ -67,14 +67,15 @@ abstract class PlanWalk {
       any(pair._2(), parent);
     } else if (item instanceof scala.collection.Iterable<?> many) {
       each(many.iterator(), parent);
-    } else if (item instanceof Product product && isSpark(item)) {
+    } else if (item instanceof Product product && isKnown(item)) {
       arguments(product, parent);
     }
   }
 
-  /** Small value classes of Spark may carry expressions too. */
-  private boolean isSpark(Object item) {
-    return item.getClass().getName().startsWith("org.apache.spark.sql.catalyst.")
+  /** Small value classes of Spark, and tuples, may carry expressions too. */
+  private boolean isKnown(Object item) {
+    String name = item.getClass().getName();
+    return (name.startsWith("org.apache.spark.sql.catalyst.") || name.startsWith("scala."))
         && seen.add(item);
   }
 }
