@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
+import psutil
 import psycopg
 from psycopg import sql
 
@@ -253,18 +254,30 @@ class EmbeddedPostgres:
         (self.data / "postgresql.auto.conf").write_text(text)
 
     def _forget_dead_server(self) -> None:
-        """A lock whose pid another program got since would stop the start."""
+        """End what an earlier server left, and its lock if another program has its pid.
+
+        A lock of a dead pid stays: by it PostgreSQL itself sees whether a backend of
+        the earlier server still holds the shared memory.
+        """
+        end(self._leftovers(), sign=signal.SIGQUIT, grace_seconds=5.0)
         lock = self.data / "postmaster.pid"
         if not lock.exists():
             return
         found = ProcessIdentity.of(int(lock.read_text().split()[0]))
         process = found.process() if found else None
-        if process is None or process.name() != "postgres":
+        if process is not None and process.name() != "postgres":
             lock.unlink(missing_ok=True)
-            return
-        if str(self.data) in process.cmdline():
-            assert found is not None
-            end([found], sign=signal.SIGINT, grace_seconds=20.0)
+
+    def _leftovers(self) -> list[ProcessIdentity]:
+        """Processes of a server in our data directory: each has it as its own."""
+        found = []
+        for process in psutil.process_iter():
+            try:
+                if process.name() == "postgres" and process.cwd() == str(self.data):
+                    found.append(ProcessIdentity.of(process.pid))
+            except psutil.Error:
+                continue
+        return [one for one in found if one is not None]
 
     def _not_started(self, why: str) -> TerminalError:
         tail = self.log.read_text()[-600:] if self.log.exists() else ""

@@ -75,6 +75,13 @@ def _start(home: Home, given: argparse.Namespace) -> int:
         raise TerminalError(line)
     if given.gateway_http_port is not None:
         say("note: the gateway's HTTP port comes with a later release, not opened")
+    running = read_identity(home.supervisor_file)
+    if running is not None and running.is_alive():
+        raise TerminalError(
+            f"Sluice runs already from {home.path}",
+            code="already_running",
+            hint="end it with `make stop` or choose another --home",
+        )
     started = time.monotonic()
     make_keys(home.path)
     ensure_sluice_jar(say)
@@ -94,7 +101,9 @@ def _start(home: Home, given: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         say("\nstopping")
     except SluiceError:
-        stop(home)
+        owner = read_identity(home.supervisor_file)
+        if owner is None or owner.pid == supervisor.pid:
+            stop(home)  # never a stack that somebody else started meanwhile
         raise
     stop(home)
     return 0
