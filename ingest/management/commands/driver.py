@@ -78,6 +78,9 @@ def driver_command(home: Path) -> DriverCommand:
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SLUICE_HOME": str(home),
     }
+    for jar in settings.SLUICE_SPARK_JARS.split(os.pathsep):
+        if not Path(jar).is_file():
+            raise CommandError(f"{jar} is missing: run `make setup` first")
     program = [
         sys.executable,
         "-m",

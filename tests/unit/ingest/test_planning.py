@@ -1,0 +1,268 @@
+"""Planning as tables of cases: facts and choices in, decisions with reasons out."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from catalog.schema.types import Column, TableSchema
+from core.errors import InvalidRequest
+from ingest.planning.facts import Choices, Conditions, TableFacts, Target
+from ingest.planning.patterns import matches, select
+from ingest.planning.plan import (
+    ApplyChanges,
+    CreateTable,
+    LoadSnapshot,
+    plan_from_json,
+    plan_to_json,
+)
+from ingest.planning.propose import propose_table
+from ingest.planning.sizing import lake_bytes
+
+MB = 1024 * 1024
+
+
+def column(name: str, kind: str = "bigint", *, nullable: bool = True, key: int = 0):
+    source = {"timestamp": "timestamp with time zone"}.get(kind, kind or "xml")
+    return Column(name, name, source, kind, nullable=nullable, key=key)
+
+
+ID = column("id", nullable=False, key=1)
+PLAIN_ID = column("id", nullable=False)
+UPDATED = column("updated_at", "timestamp", nullable=False)
+
+
+def facts(*columns: Column, **more) -> TableFacts:
+    given_ = {"estimated_rows": 1000, "estimated_bytes": 100_000, "fingerprint": "f"}
+    return TableFacts("public", "orders", TableSchema(columns), **{**given_, **more})
+
+
+def plan(
+    table: TableFacts, choices: Choices | None = None, *, capture="timestamp", **more
+):
+    return propose_table(
+        table,
+        choices or Choices(),
+        Target("shop", "orders", "/lake/shop/orders", **more.pop("target", {})),
+        Conditions(capture=capture, **more),
+    )
+
+
+@pytest.mark.parametrize(
+    ("table", "choices", "key", "reason"),
+    [
+        (facts(ID, UPDATED), Choices(), ["id"], "primary key"),
+        (
+            facts(PLAIN_ID, UPDATED, unique_indexes=(("id",),)),
+            Choices(),
+            ["id"],
+            "unique index",
+        ),
+        (
+            facts(column("id"), UPDATED, unique_indexes=(("id",),)),
+            Choices(),
+            None,
+            "choose 'record_key'",
+        ),
+        (
+            facts(
+                PLAIN_ID,
+                column("b", nullable=False),
+                UPDATED,
+                unique_indexes=(("id", "b"), ("b",)),
+            ),
+            Choices(),
+            ["b"],
+            "narrowest",
+        ),
+        (facts(PLAIN_ID, UPDATED), Choices(record_key=("id",)), ["id"], "chosen"),
+        (facts(column("id"), UPDATED), Choices(record_key=("id",)), ["id"], "NULL"),
+        (
+            facts(column("id", "", nullable=False, key=1), UPDATED),
+            Choices(),
+            None,
+            "no primary",
+        ),
+    ],
+)
+def test_record_key(table, choices, key, reason) -> None:
+    proposal = plan(table, choices).proposals["record_key"]
+    assert proposal.value == key
+    assert reason in proposal.reason
+
+
+@pytest.mark.parametrize(
+    ("columns", "indexed", "cursor"),
+    [
+        ([UPDATED], [], "updated_at"),
+        ([column("modified", "timestamp"), UPDATED], [], "updated_at"),
+        ([column("created_at", "timestamp", nullable=False)], ["created_at"], None),
+        ([column("birthday", "timestamp_ntz")], [], None),
+        ([column("mtime", "timestamp_ntz")], [], "mtime"),
+        ([column("updated_at", "bigint")], [], None),
+        (
+            [column("date_modified", "timestamp"), column("last_updated", "timestamp")],
+            ["date_modified"],
+            "last_updated",
+        ),
+        ([column("Row_Updated_On", "timestamp", nullable=False)], [], "Row_Updated_On"),
+    ],
+)
+def test_cursor(columns, indexed, cursor) -> None:
+    made = plan(facts(ID, *columns, indexed=frozenset(indexed)))
+    assert made.proposals["cursor"].value == cursor
+    assert made.proposals["cursor"].reason
+    assert bool(made.blocked) == (cursor is None)
+
+
+def test_what_can_be_missed_is_said() -> None:
+    made = plan(
+        facts(ID, column("updated_at", "timestamp"), sees_all_transactions=False)
+    )
+    said = " ".join(made.step(ApplyChanges).missed)
+    for part in ("deleted rows", "NULL", "pg_read_all_stats", "updated_at"):
+        assert part in said
+    assert set(made.step(ApplyChanges).missed) <= set(made.warnings)
+
+
+@pytest.mark.parametrize(
+    ("rows", "size", "buckets"),
+    [
+        (0, 0, 1),
+        (10, 100, 1),
+        (1_000_000, 400 * MB, 2),
+        (10_000_000, 2_000 * MB, 9),
+        (100_000_000, 64_000 * MB, 259),
+    ],
+)
+def test_buckets(rows, size, buckets) -> None:
+    made = plan(facts(ID, UPDATED, estimated_rows=rows, estimated_bytes=size))
+    assert made.proposals["buckets"].value == buckets
+
+
+@given(st.integers(0, 10**11), st.integers(0, 10**13))
+def test_a_file_group_stays_in_its_bounds_and_256_is_never_taken(rows, size) -> None:
+    table = facts(ID, UPDATED, estimated_rows=rows, estimated_bytes=size)
+    count = plan(table).proposals["buckets"].value
+    assert count >= 1
+    assert count != 256
+    each = lake_bytes(table) / count
+    assert each <= 129 * MB
+    assert count == 1 or each >= 63 * MB
+
+
+@pytest.mark.parametrize(
+    ("table", "choices", "conditions", "why"),
+    [
+        (facts(ID, column("x", ""), UPDATED), Choices(), {}, "no type for: x"),
+        (facts(ID, UPDATED), Choices(record_key="row_hash"), {}, "whole-row hash"),
+        (facts(ID, UPDATED), Choices(), {"free_bytes": 10}, "free"),
+        (facts(ID), Choices(), {}, "choose a 'cursor'"),
+        (facts(), Choices(), {}, "no column"),
+    ],
+)
+def test_what_blocks(table, choices, conditions, why) -> None:
+    made = plan(table, choices, **conditions)
+    assert why in made.blocked
+    assert made.steps == ()
+
+
+def test_an_unsupported_column_can_be_left_out() -> None:
+    made = plan(facts(ID, column("x", ""), UPDATED), Choices(exclude_columns=("x",)))
+    assert made.blocked == ""
+    names = [c.source_name for c in made.step(CreateTable).columns]
+    assert names == ["id", "updated_at"]
+
+
+def test_row_hash_with_a_snapshot_says_what_it_does() -> None:
+    made = plan(facts(PLAIN_ID), Choices(record_key="row_hash"), capture="snapshot")
+    assert made.step(CreateTable).row_hash
+    assert any("duplicate count" in warning for warning in made.warnings)
+    assert made.step(ApplyChanges) is None
+
+
+@pytest.mark.parametrize(
+    ("choices", "code", "field"),
+    [
+        (Choices(cursor="nope"), "unknown_column", "cursor"),
+        (Choices(cursor="id"), "invalid_cursor", "cursor"),
+        (Choices(record_key=("id", "id")), "invalid_record_key", "record_key"),
+        (Choices(partition_by=("x",)), "unknown_column", "partition_by"),
+        (Choices(buckets=0), "invalid_buckets", "buckets"),
+        (
+            Choices(record_key=("id",), exclude_columns=("id",)),
+            "column_excluded",
+            "record_key",
+        ),
+    ],
+)
+def test_impossible_choices_are_refused_by_field(choices, code, field) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        plan(facts(ID, UPDATED), choices)
+    assert caught.value.code == code
+    assert caught.value.facts["field"] == field
+
+
+def test_lossy_and_renamed_columns_are_named() -> None:
+    wide = dataclasses.replace(column("Amount", "string"), source_type="numeric")
+    made = plan(
+        facts(ID, wide, UPDATED),
+        target={
+            "column_names": {"Amount": "amount"},
+            "lossy": {"Amount": "string", "updated_at": "null"},
+        },
+    )
+    said = " ".join(made.warnings)
+    assert "Amount → amount" in said
+    assert "carried as text" in said
+    assert "become NULL" in said
+
+
+def test_a_plan_survives_its_json() -> None:
+    made = plan(facts(ID, UPDATED), every_seconds=5, free_bytes=10**12)
+    stored = json.loads(json.dumps(plan_to_json(made)))
+    assert plan_to_json(plan_from_json(stored)) == stored
+    assert plan_from_json(stored).step(LoadSnapshot) == made.step(LoadSnapshot)
+    assert all(step["summary"] for step in stored["steps"])
+
+
+def test_an_older_plan_is_refused() -> None:
+    with pytest.raises(InvalidRequest, match="propose it again"):
+        plan_from_json({"v": 0})
+
+
+def test_every_proposal_has_a_reason() -> None:
+    for capture in ("timestamp", "snapshot"):
+        made = plan(facts(ID, UPDATED), capture=capture)
+        assert all(p.reason for p in made.proposals.values())
+
+
+@pytest.mark.parametrize(
+    ("pattern", "database", "table", "expected"),
+    [
+        ("public.orders", "public", "orders", True),
+        ("public.*", "public", "orders", True),
+        ("public.*", "publicity", "orders", False),
+        ("public.ord*", "public", "orders", True),
+        ("*", "a", "b", True),
+        ("a.b.c", "a", "b.c", True),
+        ("a.b.c", "a.b", "c", True),
+        ("public.o?ders", "public", "orders", False),
+        ("public.[o]rders", "public", "orders", False),
+        ("public.odd*name", "public", "odd*name", True),
+        ("Public.orders", "public", "orders", False),
+    ],
+)
+def test_patterns(pattern, database, table, expected) -> None:
+    assert matches(pattern, database, table) is expected
+
+
+def test_selection_names_the_patterns_that_mean_nothing() -> None:
+    names = [("a", "x"), ("a", "y"), ("b", "z")]
+    found = select(names, include=("a.*", "c.*"), exclude=("a.y",))
+    assert found.matched == (0,)
+    assert found.unmatched == (1,)

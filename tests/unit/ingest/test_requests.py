@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import pytest
+
+from core.errors import InvalidRequest
+from ingest.requests import parse_request
+
+GOOD = {"datasource": "shop", "include": ["public.*"]}
+
+
+def test_defaults() -> None:
+    asked = parse_request(GOOD)
+    assert (asked.capture, asked.every_seconds) == ("timestamp", None)
+    assert (asked.dry_run, asked.approve) == (False, False)
+
+
+def test_everything() -> None:
+    asked = parse_request(
+        {
+            **GOOD,
+            "exclude": ["public.x"],
+            "capture": "timestamp",
+            "schedule": {"every_seconds": 5},
+            "target_database": "mart",
+            "tables": {
+                "public.a": {"record_key": ["id"], "cursor": "u", "buckets": 4},
+                "public.b": {"record_key": "row_hash"},
+                "public.c": {"record_key": None},
+            },
+        }
+    )
+    assert asked.every_seconds == 5
+    assert asked.tables["public.a"].record_key == ("id",)
+    assert asked.tables["public.b"].record_key == "row_hash"
+    assert asked.tables["public.c"].record_key is None
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"capture": "log"}, {"schedule": {"cron": "* * * * *", "timezone": "UTC"}}],
+)
+def test_later_releases_are_told_apart(more) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        parse_request({**GOOD, **more})
+    assert caught.value.code == "not_yet"
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer"),
+    [
+        ([], ""),
+        ({"include": ["a.*"]}, "/datasource"),
+        ({"datasource": "s"}, "/include"),
+        ({"datasource": "s", "include": []}, "/include"),
+        ({"datasource": "s", "include": "a.*"}, "/include"),
+        ({"datasource": "s", "include": ["a.*", 3]}, "/include/1"),
+        ({**GOOD, "capture": "guess"}, "/capture"),
+        ({**GOOD, "schedule": {"every_seconds": 0}}, "/schedule/every_seconds"),
+        ({**GOOD, "schedule": {"every_seconds": True}}, "/schedule/every_seconds"),
+        ({**GOOD, "schedule": {"hourly": 1}}, "/schedule/hourly"),
+        ({**GOOD, "dry_run": "yes"}, "/dry_run"),
+        ({**GOOD, "surprise": 1}, "/surprise"),
+        ({**GOOD, "tables": {"a/b": {"kee": 1}}}, "/tables/a~1b/kee"),
+        ({**GOOD, "tables": {"a": {"record_key": "id"}}}, "/tables/a/record_key"),
+        ({**GOOD, "tables": {"a": {"buckets": "4"}}}, "/tables/a/buckets"),
+        ({**GOOD, "target_database": ""}, "/target_database"),
+    ],
+)
+def test_mistakes_have_pointers(body, pointer) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        parse_request(body)
+    assert caught.value.facts["errors"][0]["pointer"] == pointer
