@@ -13,7 +13,7 @@ from django.conf import settings
 from django.db.models import Q
 
 from catalog.discovery.facts import source_facts
-from catalog.discovery.store import NO_PRIVILEGE, VANISHED
+from catalog.discovery.store import NOT_TO_CARRY
 from catalog.lake import lake_datasource
 from catalog.models import Database, Datasource, Table
 from catalog.schema import types
@@ -166,9 +166,7 @@ def free_bytes() -> int | None:
 def names_of(source: Datasource) -> list[tuple[int, str, str]]:
     """(id, database, table) of every table of a source that can be carried."""
     return list(
-        Table.objects.filter(
-            ~Q(status__in=[VANISHED, NO_PRIVILEGE]), database__datasource=source
-        )
+        Table.objects.filter(~Q(status__in=NOT_TO_CARRY), database__datasource=source)
         .order_by("database__name", "name")
         .values_list("pk", "database__name", "name")
     )

@@ -18,13 +18,14 @@ from catalog.schema.diff import columns_as_json, fingerprint
 
 DISCOVERED, UNSUPPORTED = "DISCOVERED", "UNSUPPORTED"
 NO_PRIVILEGE, VANISHED = "NO_PRIVILEGE", "VANISHED"
+# A pattern of an onboarding passes over these.
+NOT_TO_CARRY = (UNSUPPORTED, NO_PRIVILEGE, VANISHED)
 # Only these are discovery's to change; any other status of a source table stays.
 _OWN_STATUS = frozenset({DISCOVERED, UNSUPPORTED, NO_PRIVILEGE, VANISHED})
 
 _UPDATED = (
     "comment",
     "record_key",
-    "table_type",
     "identity",
     "schema_version",
     "schema_fingerprint",
@@ -169,7 +170,6 @@ def _row(
         kind=Table.SOURCE,
         comment=found.comment,
         record_key=list(found.schema.primary_key),
-        table_type=found.kind,
         identity=_facts(found),
         schema_version=version,
         schema_fingerprint=mark,
@@ -193,6 +193,7 @@ def _status(found: DiscoveredTable, old: Table | None) -> tuple[str, str]:
 
 def _facts(found: DiscoveredTable) -> dict[str, Any]:
     return {
+        "relation": found.kind,
         "unique_indexes": [list(names) for names in found.unique_indexes],
         "indexed": list(found.indexed),
         "digest": _digest(found),

@@ -212,7 +212,7 @@ def test_kinds_partitions_and_what_is_not_carried(source) -> None:
     source.grant_all()
     discover(source.datasource)
     mine = Table.objects.filter(database__datasource=source.datasource)
-    kinds = dict(mine.values_list("name", "table_type"))
+    kinds = dict(mine.values_list("name", "identity__relation"))
     assert kinds == {
         "parted": "partitioned table",
         "v": "view",
