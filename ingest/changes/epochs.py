@@ -92,12 +92,16 @@ class LedgerLine:
 
 @dataclass(frozen=True, slots=True)
 class LedgerEntry:
-    """One epoch of one source, table by table; later generations supersede."""
+    """One epoch of one source, table by table; later generations supersede.
+
+    is_checkpoint  it stands for all epochs up to its own
+    """
 
     source: int
     epoch: int
     tables: Mapping[str, LedgerLine]
     generation: int = 0
+    is_checkpoint: bool = False
     v: int = VERSION
 
 

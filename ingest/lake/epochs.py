@@ -1,7 +1,8 @@
 """Seals and ledger entries as files of the lake.
 
-`_sluice/epochs/<source>/<epoch>/…` holds events, `<epoch>.seal` beside it makes
-them count, `_sluice/ledger/<source>/<epoch>.json` says what became of them.
+`_sluice/epochs/<source>/<epoch>/…` holds events, `<epoch>[.<table>].seal` beside it
+makes them count (with the table's id when the epoch is about one table only), and
+`_sluice/ledger/<source>/<epoch>.json` says what became of them.
 """
 
 from __future__ import annotations
@@ -12,12 +13,18 @@ from pathlib import Path
 
 from ingest.changes.epochs import (
     LedgerEntry,
+    LedgerLine,
     Seal,
     decode_ledger_entry,
     decode_seal,
     encode,
 )
-from ingest.lake.files import create_if_absent, local_path, storage_error
+from ingest.lake.files import (
+    create_if_absent,
+    local_path,
+    replace_atomic,
+    storage_error,
+)
 
 _DIGITS = 12
 
@@ -29,29 +36,38 @@ def epoch_folder(lake: str, source: int, epoch: int) -> Path:
 def write_seal(lake: str, seal: Seal) -> Seal:
     """Closes an epoch. When it was closed before, the seal that is there wins and
     is returned: a replay must apply the same epoch."""
-    path = _seal_path(lake, seal.source, seal.epoch)
+    path = _seal_path(lake, seal)
     if create_if_absent(path, encode(seal)):
         return seal
-    return decode_seal(path.read_text("utf-8"))
+    return _read_seal(path) or seal
 
 
 def read_seal(lake: str, source: int, epoch: int) -> Seal | None:
-    path = _seal_path(lake, source, epoch)
-    try:
-        return decode_seal(path.read_text("utf-8"))
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise storage_error(error, path) from error
+    for name in _names(_epochs(lake, source), ".seal"):
+        if _epoch_in(name) == epoch:
+            return _read_seal(_epochs(lake, source) / name)
+    return None
 
 
-def seals_after(lake: str, source: int, epoch: int, *, upto: int) -> Iterator[Seal]:
-    """Seals with epoch < their number ≤ upto, in order."""
-    for number in _numbers(_epochs(lake, source), ".seal"):
-        if epoch < number <= upto:
-            seal = read_seal(lake, source, number)
-            if seal is not None:
+def seals_after(
+    lake: str, source: int, epoch: int, *, upto: int, table_id: int
+) -> Iterator[Seal]:
+    """Seals about the table with epoch < their number ≤ upto, in order."""
+    folder = _epochs(lake, source)
+    for name in _names(folder, ".seal"):
+        if epoch < _epoch_in(name) <= upto and _table_in(name) in (None, table_id):
+            seal = _read_seal(folder / name)
+            if seal is not None and seal.is_about(table_id):
                 yield seal
+
+
+def drop_older_seals(lake: str, source: int, table_id: int, *, before: int) -> None:
+    """Removes seals about this table only, once their epochs are accounted for;
+    the newest stays and tells the position."""
+    folder = _epochs(lake, source)
+    for name in _names(folder, ".seal"):
+        if _table_in(name) == table_id and _epoch_in(name) < before:
+            (folder / name).unlink(missing_ok=True)
 
 
 def drop_events(lake: str, source: int, epoch: int) -> None:
@@ -77,13 +93,32 @@ def read_ledger_entry(lake: str, source: int, epoch: int) -> LedgerEntry | None:
         raise storage_error(error, path) from error
 
 
+def checkpoint_ledger(lake: str, source: int, *, upto: int) -> None:
+    """Replaces all entries up to that epoch by one that has each table's last line
+    and the epoch it is from."""
+    folder = _ledger(lake, source)
+    lines: dict[str, LedgerLine] = {}
+    merged = []
+    for name in _names(folder, ".json"):
+        if _epoch_in(name) > upto:
+            continue
+        lines |= decode_ledger_entry((folder / name).read_text("utf-8")).tables
+        merged.append(name)
+    if len(merged) > 1:
+        entry = LedgerEntry(source, upto, lines, is_checkpoint=True)
+        replace_atomic(folder / f"{upto:0{_DIGITS}d}.json", encode(entry))
+        for name in merged:
+            if _epoch_in(name) != upto:
+                (folder / name).unlink(missing_ok=True)
+
+
 def last_epoch(lake: str, source: int) -> int:
     """The highest epoch that has a seal or a ledger entry; 0 when none has."""
-    numbers = [
-        *_numbers(_epochs(lake, source), ".seal"),
-        *_numbers(_ledger(lake, source), ".json"),
+    names = [
+        *_names(_epochs(lake, source), ".seal"),
+        *_names(_ledger(lake, source), ".json"),
     ]
-    return max(numbers, default=0)
+    return max((_epoch_in(n) for n in names), default=0)
 
 
 def _epochs(lake: str, source: int) -> Path:
@@ -94,16 +129,37 @@ def _ledger(lake: str, source: int) -> Path:
     return local_path(lake) / "_sluice" / "ledger" / str(source)
 
 
-def _seal_path(lake: str, source: int, epoch: int) -> Path:
-    return _epochs(lake, source) / f"{epoch:0{_DIGITS}d}.seal"
+def _seal_path(lake: str, seal: Seal) -> Path:
+    tables = list(seal.schema_versions)
+    about = f".{tables[0]}" if len(tables) == 1 else ""
+    name = f"{seal.epoch:0{_DIGITS}d}{about}.seal"
+    return _epochs(lake, seal.source) / name
 
 
-def _numbers(folder: Path, suffix: str) -> list[int]:
+def _read_seal(path: Path) -> Seal | None:
+    try:
+        return decode_seal(path.read_text("utf-8"))
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise storage_error(error, path) from error
+
+
+def _names(folder: Path, suffix: str) -> list[str]:
+    """File names that begin with an epoch, in its order."""
     try:
         names = [p.name for p in folder.iterdir()]
     except FileNotFoundError:
         return []
     except OSError as error:
         raise storage_error(error, folder) from error
-    stems = [n.removesuffix(suffix) for n in names if n.endswith(suffix)]
-    return sorted(int(s) for s in stems if s.isdigit())
+    return sorted(n for n in names if n.endswith(suffix) and n[:_DIGITS].isdigit())
+
+
+def _epoch_in(name: str) -> int:
+    return int(name[:_DIGITS])
+
+
+def _table_in(name: str) -> int | None:
+    part = name[_DIGITS:].removesuffix(".seal").removeprefix(".")
+    return int(part) if part.isdigit() else None

@@ -16,10 +16,13 @@ from core.errors import InvalidRequest, TerminalError
 from ingest.changes.epochs import LedgerEntry, LedgerLine, Seal, seq_of
 from ingest.changes.select import Selection, select_columns
 from ingest.contract import JobSpec
-from ingest.lake.commits import Commit
+from ingest.lake.commits import Commit, LakeState
 from ingest.lake.epochs import (
+    checkpoint_ledger,
     drop_events,
+    drop_older_seals,
     epoch_folder,
+    read_ledger_entry,
     seals_after,
     write_ledger_entry,
 )
@@ -30,6 +33,8 @@ from ingest.spark.recovery import roll_back_writes
 from ingest.spark.rows import lake_rows, read_staged, unfit_counts
 from ingest.spark.source import SourceAccess
 from ingest.spark.writer import Span, checked_state, commit_rows, qualified_name
+
+_CHECKPOINT_EPOCHS = 1_000
 
 
 def run_round(
@@ -69,11 +74,8 @@ def apply_epochs(
     state = roll_back_writes(spark, spec, checked_state(spec))
     applied = state.position.epoch_to if state.position else 0
     table_id = spec.table.table_id
-    seals = [
-        s
-        for s in seals_after(spec.lake, source, applied, upto=upto)
-        if s.is_about(table_id)
-    ]
+    _settle(spec, state)
+    seals = list(seals_after(spec.lake, source, applied, upto=upto, table_id=table_id))
     full = [s for s in seals if s.rows_for(table_id)]
     commit: Commit | None = None
     rows = sum(s.rows_for(table_id) for s in full)
@@ -142,6 +144,23 @@ def _refuse_lost_events(spec: JobSpec, seals: Sequence[Seal]) -> None:
                 )
 
 
+def _settle(spec: JobSpec, state: LakeState) -> None:
+    """Accounts for epochs whose writer died between its commit and the ledger."""
+    position = state.position
+    if position is None or not state.commits or position.source == 0:
+        return
+    last = next((c for c in state.commits if c.position == position), None)
+    for seal in seals_after(
+        spec.lake,
+        position.source,
+        position.epoch_from - 1,
+        upto=position.epoch_to,
+        table_id=spec.table.table_id,
+    ):
+        if not read_ledger_entry(spec.lake, seal.source, seal.epoch):
+            _account(spec, seal, last)
+
+
 def _account(spec: JobSpec, seal: Seal, commit: Commit | None) -> None:
     has_rows = bool(seal.rows_for(spec.table.table_id))
     line = (
@@ -152,3 +171,6 @@ def _account(spec: JobSpec, seal: Seal, commit: Commit | None) -> None:
     entry = LedgerEntry(seal.source, seal.epoch, {str(spec.table.table_id): line})
     write_ledger_entry(spec.lake, entry)
     drop_events(spec.lake, seal.source, seal.epoch)
+    drop_older_seals(spec.lake, seal.source, spec.table.table_id, before=seal.epoch)
+    if seal.epoch % _CHECKPOINT_EPOCHS == 0:
+        checkpoint_ledger(spec.lake, seal.source, upto=seal.epoch - 1)

@@ -135,6 +135,8 @@ class Driver:
         while not self._ended.wait(HEARTBEAT_SECONDS):
             if self._pipe.silent_for() > self._silence:
                 self.halt(f"nothing heard for {self._silence:g} s")
+            if self._jvm_process().poll() is not None:
+                self.halt("the JVM ended")
             jobs = [dataclasses.asdict(p) for p in self._lanes.progress()]
             try:
                 self._pipe.send("heartbeat", at=time.time(), jobs=jobs)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import psycopg
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JJavaError, Py4JNetworkError
 from pyspark.errors import PySparkException
 
 from core.errors import (
@@ -41,6 +41,8 @@ def failure_of(error: BaseException) -> Failure:
     text = _java_text(error)
     if text is not None:
         return _java_failure(error, text)
+    if isinstance(error, Py4JNetworkError):
+        return _of("transient", "driver_died", "the JVM of the driver ended")
     if isinstance(error, OSError):
         return _of("transient", "storage_failed", f"a file operation failed: {error}")
     return _of("terminal", "unexpected", f"{type(error).__name__}: {error}")

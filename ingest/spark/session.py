@@ -13,7 +13,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 POOLS = Path(__file__).with_name("pools.xml")
-_JAVA_OPTIONS = "-Duser.timezone=UTC -Dfile.encoding=UTF-8 -XX:+UseG1GC"
+_JAVA_OPTIONS = "-Duser.timezone=UTC -Dfile.encoding=UTF-8 -XX:+ExitOnOutOfMemoryError"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,9 @@ from core.errors import InvalidRequest, StaleState, TransientError
 from ingest.changes.chunks import Chunk
 from ingest.changes.epochs import LedgerEntry, LedgerLine, Seal
 from ingest.lake.epochs import (
+    checkpoint_ledger,
     drop_events,
+    drop_older_seals,
     epoch_folder,
     last_epoch,
     read_ledger_entry,
@@ -109,14 +111,27 @@ def test_the_first_seal_of_an_epoch_stays(tmp_path: Path) -> None:
     assert write_seal(lake, seal(4, "other")) == seal(4)
     write_seal(lake, seal(12))
     write_seal(lake, seal(9))
-    assert [s.epoch for s in seals_after(lake, 7, 4, upto=12)] == [9, 12]
-    assert [s.epoch for s in seals_after(lake, 7, 0, upto=9)] == [4, 9]
+    shared = Seal(7, 10, 10, "a", "b", (), {"1": 1, "2": 1})
+    other = Seal(7, 11, 11, "a", "b", (), {"2": 1})
+    write_seal(lake, shared)
+    write_seal(lake, other)
+
+    def after(epoch: int, upto: int, table_id: int = 1) -> list[int]:
+        found = seals_after(lake, 7, epoch, upto=upto, table_id=table_id)
+        return [s.epoch for s in found]
+
+    assert after(4, 12) == [9, 10, 12]
+    assert after(0, 9) == [4, 9]
+    assert after(0, 12, 2) == [10, 11]
     assert read_seal(lake, 7, 5) is None
     folder = epoch_folder(lake, 7, 9)
     folder.mkdir()
     drop_events(lake, 7, 9)
     assert not folder.exists()
     assert read_seal(lake, 7, 9) == seal(9)
+    drop_older_seals(lake, 7, 1, before=12)
+    assert after(0, 12) == [10, 12]
+    assert after(0, 12, 2) == [10, 11]
     assert last_epoch(lake, 7) == 12
 
 
@@ -129,6 +144,21 @@ def test_the_ledger_keeps_its_first_entry(tmp_path: Path) -> None:
     )
     assert read_ledger_entry(lake, 7, 3) == entry
     assert read_ledger_entry(lake, 7, 4) is None
+
+
+def test_a_checkpoint_keeps_the_last_line_of_each_table(tmp_path: Path) -> None:
+    lake = str(tmp_path)
+    for epoch, table in ((1, "1"), (2, "2"), (3, "1"), (9, "2")):
+        line = LedgerLine("committed", f"i{epoch}")
+        write_ledger_entry(lake, LedgerEntry(7, epoch, {table: line}))
+    checkpoint_ledger(lake, 7, upto=5)
+    checkpoint_ledger(lake, 7, upto=5)
+    made = read_ledger_entry(lake, 7, 5)
+    assert made is not None
+    assert made.is_checkpoint
+    assert {k: v.instant for k, v in made.tables.items()} == {"1": "i3", "2": "i2"}
+    assert read_ledger_entry(lake, 7, 3) is None
+    assert read_ledger_entry(lake, 7, 9) is not None
 
 
 def test_a_chunk_counts_when_its_manifest_is_there(tmp_path: Path) -> None:

@@ -1,0 +1,200 @@
+"""What ingest costs: a load against raw Spark JDBC → Parquet, an upsert against a
+plain Hudi write with the same options, and one-row commits. Ratios inside one run
+(A B B A after a warm-up). Run alone: `python -m tests.bench.ingest_bench`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from tests.spark.lake_bench import LakeBench, assert_done
+
+ROWS = int(os.environ.get("SLUICE_BENCH_ROWS", "1000000"))
+UPSERTS = 20_000
+PAIRS = int(os.environ.get("SLUICE_BENCH_PAIRS", "2"))
+COMMITS = 7
+CREATE = """CREATE TABLE {name} (id bigint PRIMARY KEY, name text NOT NULL,
+  amount numeric(12,2), note varchar(60), day date,
+  at timestamptz NOT NULL DEFAULT now())"""
+FILL = """INSERT INTO {name} SELECT g, 'customer ' || g, g / 7.0, md5(g::text),
+  date '2020-01-01' + (g % 1000)::int, now() - interval '1 day'
+  FROM generate_series(1, {rows}) g"""
+
+
+class IngestBench:
+    """One source, one lake; every measurement returns seconds."""
+
+    def __init__(self, bench: LakeBench, root: Path) -> None:
+        self.bench = bench
+        self.root = root
+        bench.sql(CREATE.format(name="big"))
+        bench.sql(FILL.format(name="big", rows=ROWS))
+        bench.sql("VACUUM ANALYZE big")
+        self.reads = bench.source.max_parallel_reads
+
+    def load(self) -> float:
+        """A whole load: chunks, staging, one bulk_insert commit."""
+        table = self.bench.table("big", buckets=4, estimated_rows=ROWS, cursor="at")
+        return _seconds(lambda: assert_done(self.bench.load(table)))
+
+    def raw(self) -> float:
+        """Spark's own JDBC reader with as many partitions, written as Parquet."""
+        source = self.bench.source
+        reader = self.bench.spark.read.format("jdbc").options(
+            url=f"jdbc:postgresql://{source.host}:{source.port}/{source.database}",
+            driver="org.postgresql.Driver",
+            user=source.username,
+            password=self.bench.password,
+            dbtable="big",
+            fetchsize="10000",
+            partitionColumn="id",
+            lowerBound="1",
+            upperBound=str(ROWS),
+            numPartitions=str(self.reads),
+        )
+        target = str(self.root / "raw")
+        return _seconds(lambda: reader.load().write.mode("overwrite").parquet(target))
+
+    def rounds(
+        self,
+    ) -> tuple[Callable[[], float], Callable[[], float], Callable[[], float]]:
+        """(our upsert of 20,000 rows, a plain one, our one-row commit)."""
+        from ingest.hudi.identity import identity_for
+        from ingest.hudi.options import WriterFence, write_options
+        from ingest.hudi.position import CommitPosition, encode_position
+        from ingest.spark import apply
+
+        bench = self.bench
+        table = bench.table("big", buckets=4, estimated_rows=ROWS, cursor="at")
+        table = replace(table, path=table.path + "_rounds")
+        low = [assert_done(bench.load(table)).facts["bound"]]
+        spent: list[float] = []
+        real = apply.commit_rows
+
+        def timed(*arguments: Any, **named: Any) -> Any:
+            start = time.monotonic()
+            found = real(*arguments, **named)
+            spent.append(time.monotonic() - start)
+            return found
+
+        apply.commit_rows = timed  # type: ignore[assignment]
+
+        def change(rows: int) -> None:
+            bench.sql(f"UPDATE big SET name = 'changed', at = now() WHERE id <= {rows}")
+
+        def ours(rows: int) -> float:
+            change(rows)
+            report = assert_done(bench.round(table, low[0], compact_after=1000))
+            low[0] = report.facts["position"]["to"]
+            return spent[-1]
+
+        def plain() -> float:
+            spec = bench.round_spec(table, None)
+            data = bench.frame(table).where(f"id <= {UPSERTS}")
+            names = [c for c in data.columns if not c.startswith("_hoodie")]
+            source = str(self.root / "batch")
+            data.select(*names).write.mode("overwrite").parquet(source)
+            rows = bench.spark.read.parquet(source)
+            identity = identity_for(table)
+            epoch = bench.state(table).position.epoch_to  # type: ignore[union-attr]
+            position = CommitPosition(
+                1, "", low[0], epoch, epoch, spec.job_id, 1, identity
+            )
+            options = write_options(
+                identity,
+                name=table.name,
+                fence=WriterFence(spec.fence.path, 1),
+                operation="upsert",
+                position=encode_position(position),
+                compact_after=1000,
+            )
+            writer = rows.write.format("hudi").options(**options).mode("append")
+            return _seconds(lambda: writer.save(table.path))
+
+        return lambda: ours(UPSERTS), plain, lambda: ours(1)
+
+
+def measure(bench: IngestBench) -> dict[str, float]:
+    bench.load(), bench.raw()
+    load, raw = _abba(bench.load, bench.raw)
+    ours, plain, one = bench.rounds()
+    ours(), plain(), one()
+    upsert, baseline = _abba(ours, plain)
+    singles = [one() for _ in range(COMMITS)]
+    return {
+        "rows": ROWS,
+        "snapshot_seconds": statistics.median(load),
+        "raw_parquet_seconds": statistics.median(raw),
+        "snapshot_ratio": sum(raw) / sum(load),
+        "snapshot_ratio_goal": 0.6,
+        "upsert_seconds": statistics.median(upsert),
+        "plain_upsert_seconds": statistics.median(baseline),
+        "upsert_ratio": sum(baseline) / sum(upsert),
+        "upsert_ratio_goal": 0.95,
+        "one_row_commit_seconds": statistics.median(singles),
+    }
+
+
+def _abba(
+    one: Callable[[], float], two: Callable[[], float]
+) -> tuple[list[float], list[float]]:
+    """Both slow down alike when the machine does."""
+    ones, twos = [], []
+    for _ in range(PAIRS):
+        ones.append(one())
+        twos += [two(), two()]
+        ones.append(one())
+    return ones, twos
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    start = time.monotonic()
+    work()
+    return time.monotonic() - start
+
+
+def run() -> dict[str, float]:
+    from config.embedded import EmbeddedPostgres
+    from config.parts.javac import ensure_sluice_jar
+    from config.parts.paths import spark_jars
+    from ingest.spark.session import SessionSpec, start_session
+
+    ensure_sluice_jar(lambda text: None)
+    root = Path(tempfile.mkdtemp(prefix="sluice-bench-"))
+    server = EmbeddedPostgres(root / "home", "source", durable=False)
+    try:
+        address = server.start()
+        jars = [str(path) for path in spark_jars()]
+        spark = start_session(SessionSpec(jars, str(root / "spark")))
+        bench = LakeBench(spark, address.url("postgres"), root)
+        try:
+            return measure(IngestBench(bench, root))
+        finally:
+            bench.close()
+            spark.stop()
+    finally:
+        server.destroy()
+        shutil.rmtree(root, ignore_errors=True)
+
+
+def main() -> int:
+    found = run()
+    target = Path(".sluice", "bench", "ingest.json")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(json.dumps(found, indent=2) + "\n")
+    sys.stdout.write(json.dumps(found, indent=2) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
