@@ -6,6 +6,7 @@ so the history can neither miss a move nor invent one.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -13,6 +14,8 @@ from django.db import models, transaction
 
 from core.errors import StaleState
 from core.states import Transitions
+
+log = logging.getLogger("sluice.states")
 
 
 class Stateful(Protocol):
@@ -49,6 +52,7 @@ def advance(
         row.events.create(
             event=event, before=before, after=after, actor=actor, reason=reason
         )
+    _told(row, event, before, after)
     row.state = after
     for name, value in changes.items():
         setattr(row, name, value)
@@ -108,3 +112,13 @@ def record_moves(
         ],
         batch_size=1000,
     )
+
+
+def _told(row: Any, event: str, before: str, after: str) -> None:
+    """One log line per move; a job's carry its id and that of its request."""
+    request_id = getattr(row, "request_id", None)
+    ids = {} if request_id is None else {"job_id": str(row.pk)}
+    if request_id:
+        ids["request_id"] = request_id
+    name = row.transitions.name
+    log.info("%s %s: %s → %s by %s", name, row.pk, before, after, event, extra=ids)

@@ -32,6 +32,11 @@ def current() -> Context:
     return _current.get()
 
 
+def current_request_id() -> str:
+    """The id of the request being served, "" outside of one."""
+    return _current.get().request_id
+
+
 @contextmanager
 def working_for(**changes: str) -> Iterator[Context]:
     """The current context with `changes`, until the block ends."""

@@ -12,6 +12,7 @@ from django.db import models
 from django.db.models import Q
 
 from core import jobs
+from core.context import current_request_id
 from core.states import Transitions
 
 
@@ -69,7 +70,7 @@ class Job(models.Model):
     max_attempts = models.PositiveIntegerField(default=3)
     cancel_requested = models.CharField(max_length=20, blank=True)
     requested_by = models.CharField(max_length=150, blank=True)
-    request_id = models.CharField(max_length=64, blank=True)
+    request_id = models.CharField(max_length=64, blank=True, default=current_request_id)
     created_at = models.DateTimeField(auto_now_add=True)
     queued_at = models.DateTimeField(null=True, blank=True)
     not_before = models.DateTimeField(null=True, blank=True)

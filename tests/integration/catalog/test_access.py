@@ -137,7 +137,7 @@ def test_sql_filters_say_what_decide_says(ann):
         for db in ["", *names]
         for t in (["", *names] if db else [""])
     ]
-    for _ in range(60):
+    for _ in range(30):
         Grant.objects.all().delete()
         for _ in range(rng.randrange(4)):
             on = rng.choice(everything)

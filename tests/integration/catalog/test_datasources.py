@@ -127,6 +127,16 @@ def test_verbs_start_jobs(admin, shop):
     problem(admin("POST", "datasources/shop:frobnicate"), 404, "not_found")
 
 
+def test_a_job_carries_the_id_of_its_request_into_rows_and_logs(admin, shop, caplog):
+    caplog.set_level("INFO", logger="sluice.states")
+    reply = admin("POST", "datasources/shop:test", X_Request_ID="req-4711")
+    job = Job.objects.get(pk=reply.json()["id"])
+    assert job.request_id == "req-4711"
+    moves = [r for r in caplog.records if getattr(r, "job_id", "") == str(job.pk)]
+    assert moves
+    assert {r.request_id for r in moves} == {"req-4711"}
+
+
 def test_kinds_have_schemas(admin):
     items = {k["kind"]: k for k in admin("GET", "datasources/kinds").json()["items"]}
     schema = items["postgresql"]["schema"]
