@@ -22,6 +22,7 @@ import psutil
 CLOCK_SLACK_SECONDS = 2.0  # psutil derives start times from a boot time that drifts
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 _libc = ctypes.CDLL(None, use_errno=True)
+_spawned: set[int] = set()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,7 @@ def spawn(spec: ChildSpec) -> subprocess.Popen[bytes]:
     output = _open_log(spec.log)
     account = pwd.getpwnam(spec.user) if spec.user else None
     try:
-        return subprocess.Popen(
+        process = subprocess.Popen(
             list(spec.command),
             env=_environment(spec),
             stdin=subprocess.DEVNULL,
@@ -94,6 +95,8 @@ def spawn(spec: ChildSpec) -> subprocess.Popen[bytes]:
             group=account.pw_gid if account else None,
             extra_groups=[] if account else None,
         )
+        _spawned.add(process.pid)
+        return process
     finally:
         if output != subprocess.DEVNULL:
             os.close(output)
@@ -170,13 +173,24 @@ def _wait_gone(identities: Sequence[ProcessIdentity], seconds: float) -> bool:
 
 def reap() -> None:
     """Collect ended orphans that were re-parented to us, never a Popen's own child."""
-    for child in psutil.Process().children():
+    for pid in _child_pids():
         try:
-            is_adopted = os.getsid(child.pid) != child.pid
-            if is_adopted and child.status() == psutil.STATUS_ZOMBIE:
-                os.waitpid(child.pid, os.WNOHANG)
+            if pid in _spawned:  # its Popen wants the exit status
+                continue
+            if psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
+                os.waitpid(pid, os.WNOHANG)
         except (psutil.Error, ChildProcessError, ProcessLookupError):
             continue
+
+
+def _child_pids() -> list[int]:
+    """Cheap where the kernel tells it; a walk over all processes elsewhere."""
+    own = os.getpid()
+    try:
+        text = Path(f"/proc/{own}/task/{own}/children").read_text()
+    except OSError:
+        return [child.pid for child in psutil.Process().children()]
+    return [int(word) for word in text.split()]
 
 
 def descendants(identity: ProcessIdentity) -> list[ProcessIdentity]:

@@ -38,7 +38,7 @@ from core.errors import TerminalError
 
 log = logging.getLogger(__name__)
 
-LOOP_SECONDS = 0.25
+LOOP_SECONDS = 0.5
 READY_SECONDS = 180.0
 PREPARE_SECONDS = 300.0
 LONGEST_WAIT_SECONDS = 30.0

@@ -81,7 +81,7 @@ class EngineProcess:
     @property
     def log_path(self) -> Path:
         """Where both sides of the engine write."""
-        return self._spec.home / "log" / f"engine-{self.engine_id}.log"
+        return self._spec.home / "logs" / f"engine-{self.engine_id}.log"
 
     @property
     def _state_dir(self) -> Path:
