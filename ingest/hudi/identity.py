@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from core.errors import TerminalError
+from core.errors import InvalidRequest, TerminalError
 from ingest.contract import TableSpec
 
 SEQ = "_sluice_seq"
@@ -28,6 +28,7 @@ TABLE_VERSION = 9
 # in one, as microseconds in the other) and refuses empty strings, so their keys
 # are carried in a text column of our own.
 _NATIVE_KEY_TYPES = frozenset({"int", "bigint"})
+_PARTITION_TYPES = ("string", "int", "bigint")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +73,24 @@ class TableIdentity:
 
 
 def identity_for(table: TableSpec) -> TableIdentity:
-    """The identity of the lake table that this spec describes."""
-    names = {c.source_name: c.name for c in table.columns}
+    """The identity of the lake table that this spec describes.
+
+    InvalidRequest `bad_partition` for partition columns that are not carried or
+    whose values Hudi's two writers put into different folders.
+    """
+    columns = {c.source_name: c for c in table.columns}
+    for name in table.partition_by:
+        if name not in columns or columns[name].type not in _PARTITION_TYPES:
+            kind = columns[name].type if name in columns else "not carried"
+            raise InvalidRequest(
+                f"column {name} ({kind}) cannot partition a lake table",
+                code="bad_partition",
+                hint=f"partition by a column of type {', '.join(_PARTITION_TYPES)}",
+            )
     return TableIdentity(
         record_key=(key_column(table),),
         buckets=table.buckets,
-        partition_by=tuple(names[p] for p in table.partition_by),
+        partition_by=tuple(columns[p].name for p in table.partition_by),
     )
 
 

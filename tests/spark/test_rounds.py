@@ -210,3 +210,21 @@ def test_a_deleted_row_never_shows(loaded: Any) -> None:
     assert sorted(values(bench, table)) == [1, 2, 4, 5]
     assert_done(bench.compact(table))
     assert sorted(values(bench, table)) == [1, 2, 4, 5]
+
+
+def test_a_partitioned_table_keeps_one_row_per_key(lake_bench: LakeBench) -> None:
+    lake_bench.sql(
+        "CREATE TABLE p (id int PRIMARY KEY, area text, at timestamptz DEFAULT now())"
+    )
+    lake_bench.sql(
+        "INSERT INTO p SELECT g, CASE g % 3 WHEN 0 THEN 'a/b' WHEN 1 THEN 'n' END FROM generate_series(1, 9) g"
+    )
+    table = lake_bench.table("p", cursor="at", partition_by=("area",))
+    low = assert_done(lake_bench.load(table)).facts["bound"]
+    lake_bench.sql("UPDATE p SET at = now()")
+    assert assert_done(lake_bench.round(table, low)).facts["rows"] == 9
+    areas = {r[0]: r[1] for r in lake_bench.frame(table).select("id", "area").collect()}
+    assert lake_bench.frame(table).count() == 9
+    assert areas[3] == "a/b"
+    assert areas[1] == "n"
+    assert areas[2] is None

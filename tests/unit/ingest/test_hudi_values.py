@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from core.errors import TerminalError
+from core.errors import InvalidRequest, TerminalError
 from ingest.contract import ColumnSpec, TableSpec
 from ingest.hudi.identity import (
     KEY,
@@ -157,11 +157,22 @@ def test_identity_of_a_spec_uses_lake_names() -> None:
     spec = table(
         ("ID",),
         ("ID", "bigint", "bigint"),
-        ("Day", "date", "date"),
+        ("Day", "text", "string"),
         partition_by=("Day",),
     )
     made = identity_for(spec)
     assert (made.record_key, made.partition_by, made.buckets) == (("id",), ("day",), 2)
+
+
+@pytest.mark.parametrize("lake_type", ["date", "timestamp", "double", "boolean"])
+def test_partitions_that_two_writers_spell_differently_are_refused(
+    lake_type: str,
+) -> None:
+    columns = (("ID", "bigint", "bigint"), ("D", "x", lake_type))
+    with pytest.raises(InvalidRequest):
+        identity_for(table(("ID",), *columns, partition_by=("D",)))
+    with pytest.raises(InvalidRequest):
+        identity_for(table(("ID",), *columns, partition_by=("absent",)))
 
 
 def position(epoch: int, fence: int = 1) -> CommitPosition:
