@@ -49,7 +49,7 @@ def test_loaded_once_is_live_without_rounds(world) -> None:
 def test_the_secret_goes_over_the_pipe_and_nowhere_else(world) -> None:
     world.onboard("orders")
     world.until_live("orders")
-    assert ("datasource:%d" % world.source.pk, "canary-password") in (
+    assert (f"datasource:{world.source.pk}", "canary-password") in (
         world.launcher.secrets
     )
     for job in Job.objects.all():

@@ -1,0 +1,229 @@
+"""Requests for many tables: planned, approved and removed in bulk, names pinned."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from catalog.models import Column, Table
+from core.errors import InvalidRequest, NotFound
+from core.models import Job
+from ingest import controls, onboarding, removal
+from ingest.models import TableOnboarding
+from ingest.requests import parse_request
+from tests.integration.ingest.world import COLUMNS, make_tables
+
+pytestmark = pytest.mark.django_db
+
+
+def ask(world, **more):
+    body = {"datasource": "shop", "include": ["public.*"], "capture": "timestamp"}
+    return onboarding.start_onboarding(parse_request({**body, **more}), actor="ann")
+
+
+def statements(world, count: int, prefix: str) -> int:
+    make_tables(world.source, [f"{prefix}{n}" for n in range(count)])
+    with CaptureQueriesContext(
+        connection,
+    ) as seen:
+        ask(world, include=[f"public.{prefix}*"], approve=True)
+    return len(seen)
+
+
+def test_many_tables_cost_no_statement_each(world) -> None:
+    few, many = statements(world, 3, "few"), statements(world, 103, "many")
+    assert many - few <= 8, f"{few} statements for 3 tables, {many} for 103"
+    assert Job.objects.filter(kind="snapshot", state="QUEUED").count() == 106
+    assert TableOnboarding.objects.filter(state="APPROVED").count() == 106
+
+
+def test_two_thousand_tables_in_one_request(world) -> None:
+    make_tables(world.source, [f"t{n:04d}" for n in range(2000)])
+    row = ask(world, approve=True)
+    assert row.tables.filter(state="APPROVED").count() == 2000
+    assert Table.objects.filter(kind="lake").count() == 2000
+
+
+def test_names_are_derived_pinned_and_never_merged(world) -> None:
+    odd = [
+        ("id", "bigint", "bigint", False, 1),
+        ("Größe", "text", "string", True, 0),
+        ("a b", "text", "string", True, 0),
+        ("A B", "text", "string", True, 0),
+        ("_hoodie_x", "text", "string", True, 0),
+        ("updated_at", "timestamp with time zone", "timestamp", False, 0),
+    ]
+    make_tables(world.source, ["Order", "order", "1a", "订单"], columns=odd)
+    ask(world, approve=True)
+    lake = {t.source_name: t for t in Table.objects.filter(kind="lake")}
+    assert lake["public.order"].name == "order"
+    names = [t.name for t in lake.values()]
+    assert len(set(names)) == 4
+    assert all(n == n.lower() and n.isascii() for n in names)
+    columns = list(lake["public.order"].columns.values_list("name", flat=True))
+    assert len({c.lower() for c in columns}) == len(odd)
+    assert not any(c.startswith("_hoodie_") and len(c) < 15 for c in columns)
+
+
+def test_the_lake_table_carries_the_pinned_identity(world) -> None:
+    make_tables(world.source, ["orders"])
+    ask(world, approve=True)
+    table = Table.objects.get(kind="lake")
+    assert table.identity["record_key"] == ["id"]
+    assert table.identity["buckets"] == table.buckets == 1
+    assert table.path.endswith("/shop/orders")
+    assert (table.table_type, table.index_type) == ("MERGE_ON_READ", "BUCKET")
+    assert table.columns.count() == len(COLUMNS)
+    assert table.schema_versions.get().version == 1
+
+
+def test_a_dry_run_stores_nothing(world) -> None:
+    make_tables(world.source, ["orders"])
+    draft = onboarding.plan_onboarding(
+        parse_request({"datasource": "shop", "include": ["public.*"], "dry_run": True})
+    )
+    assert draft.planned[0].plan.steps
+    assert not TableOnboarding.objects.exists()
+
+
+def test_a_table_without_key_waits_and_the_others_go_on(world) -> None:
+    make_tables(world.source, ["orders"])
+    keyless = [(n, s, t, nullable, 0) for n, s, t, nullable, _ in COLUMNS]
+    make_tables(world.source, ["logs"], columns=keyless)
+    row = ask(world, approve=True)
+    by_name = {
+        f.source_table.name: f for f in row.tables.select_related("source_table")
+    }
+    assert by_name["orders"].state == "APPROVED"
+    assert by_name["logs"].state == "PROPOSED"
+    assert "record_key" in by_name["logs"].status_reason
+    assert onboarding.approve_onboarding(row, actor="ann") == []
+
+
+@pytest.mark.parametrize(
+    ("more", "code", "pointer"),
+    [
+        ({"include": ["public.nothing"]}, "unknown_table", "/include/0"),
+        ({"include": ["public.orders", "x.*"]}, "unknown_table", "/include/1"),
+        ({"tables": {"public.other": {}}}, "unknown_table", "/tables/public.other"),
+        (
+            {"tables": {"public.orders": {"cursor": "nope"}}},
+            "unknown_column",
+            "/tables/public.orders/cursor",
+        ),
+        ({"target_database": "Mart"}, "invalid_name", "/target_database"),
+        ({"target_database": "default"}, "invalid_name", "/target_database"),
+    ],
+)
+def test_mistakes_are_refused_with_a_pointer(world, more, code, pointer) -> None:
+    make_tables(world.source, ["orders"])
+    with pytest.raises(InvalidRequest) as caught:
+        ask(world, **more)
+    assert caught.value.code == code
+    assert caught.value.facts["errors"][0]["pointer"] == pointer
+    assert not TableOnboarding.objects.exists()
+
+
+def test_an_unknown_datasource(world) -> None:
+    with pytest.raises(NotFound):
+        ask(world, datasource="nowhere")
+    with pytest.raises(NotFound):
+        ask(world, datasource="lake")
+
+
+def test_asking_again_is_refused_by_name_and_skipped_by_pattern(world) -> None:
+    make_tables(world.source, ["a", "b"])
+    ask(world, include=["public.a"], approve=True)
+    with pytest.raises(InvalidRequest) as caught:
+        ask(world, include=["public.a"])
+    assert caught.value.code == "already_onboarded"
+    row = ask(world)
+    assert row.request["skipped"] == ["public.a"]
+    assert [f.source_table.name for f in row.tables.all()] == ["b"]
+
+
+def test_two_plans_never_promise_one_name(world) -> None:
+    make_tables(world.source, ["Order"])
+    ask(world)
+    make_tables(world.source, ["order"])
+    ask(world)
+    names = {f.plan["name"] for f in TableOnboarding.objects.all()}
+    assert len(names) == 2
+
+
+def test_removal_keeps_the_data(world) -> None:
+    world.onboard("orders")
+    world.until_live("orders")
+    table = world.lake("orders")
+    preview = removal.plan_removal(table, drop_data=False)
+    assert "keep" in preview.will[1]
+    job = removal.start_removal(table, drop_data=False, actor="ann")
+    world.until(lambda: Job.objects.get(pk=job.pk).state == "SUCCEEDED")
+    assert world.feed("orders").state == "RETIRED"
+    table.refresh_from_db()
+    assert table.is_queryable
+    assert Path(table.path).exists()
+
+
+def test_removal_drops_the_data_in_pages(world, monkeypatch) -> None:
+    monkeypatch.setattr(removal, "PAGE_SECONDS", -1.0)  # one file a page
+    world.onboard("orders")
+    world.until_live("orders")
+    table = world.lake("orders")
+    preview = removal.plan_removal(table, drop_data=True)
+    assert preview.files > 1
+    job = removal.start_removal(table, drop_data=True, actor="ann")
+    table.refresh_from_db()
+    assert not table.is_queryable
+    world.until(lambda: Job.objects.get(pk=job.pk).state == "SUCCEEDED")
+    assert not Path(table.path).exists()
+    assert not Table.objects.filter(pk=table.pk).exists()
+    assert not Column.objects.filter(table_id=table.pk).exists()
+    ask(world, include=["public.orders"], approve=True)
+
+
+def test_removal_of_a_running_load_stops_it_first(world) -> None:
+    from ingest.launch.fake import Fault
+
+    world.fail_with("snapshot", Fault.HANG)
+    world.onboard("orders")
+    world.until(lambda: world.jobs("snapshot")[0].state == "RUNNING")
+    table = world.lake("orders")
+    job = removal.start_removal(table, drop_data=True, actor="ann")
+    world.until(lambda: Job.objects.get(pk=job.pk).state == "SUCCEEDED")
+    assert world.jobs("snapshot")[0].state == "CANCELLED"
+
+
+def test_only_lake_paths_are_ever_deleted(world, tmp_path) -> None:
+    world.onboard("orders")
+    world.until_live("orders")
+    table = world.lake("orders")
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "file").write_text("x")
+    Table.objects.filter(pk=table.pk).update(path=str(precious))
+    table.refresh_from_db()
+    job = removal.start_removal(table, drop_data=True, actor="ann")
+    world.until(lambda: Job.objects.get(pk=job.pk).state == "FAILED")
+    assert (precious / "file").exists()
+
+
+@pytest.mark.parametrize(
+    ("verb", "state"),
+    [
+        (controls.start_sync, "APPROVED"),
+        (controls.resume, "LIVE"),
+        (controls.start_compaction, "APPROVED"),
+    ],
+)
+def test_what_does_not_fit_the_state_is_refused_clearly(world, verb, state) -> None:
+    world.onboard("orders")
+    if state == "LIVE":
+        world.until_live("orders")
+    with pytest.raises(InvalidRequest) as caught:
+        verb(world.lake("orders"), actor="ann")
+    assert state in str(caught.value)
+    assert caught.value.code == "not_now"

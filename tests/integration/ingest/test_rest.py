@@ -1,0 +1,168 @@
+"""REST of onboardings, jobs and table verbs: bodies, permissions, statements."""
+
+from __future__ import annotations
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from ingest.launch.fake import Fault
+from tests.integration.catalog.conftest import *  # noqa: F403  the same people
+from tests.integration.ingest.world import make_tables
+
+pytestmark = pytest.mark.django_db
+
+BODY = {"datasource": "shop", "include": ["public.*"], "capture": "timestamp"}
+
+
+def grant(admin, who: str, privilege: str, on: str) -> None:
+    made = admin("POST", "grants", {"principal": who, "privilege": privilege, "on": on})
+    assert made.status_code == 201, made.content
+
+
+def test_the_way_over_rest(world, admin) -> None:
+    make_tables(world.source, ["orders"])
+    dry = admin("POST", "onboardings", {**BODY, "dry_run": True})
+    assert dry.status_code == 200
+    assert dry.json()["tables"][0]["plan"]["steps"][0]["step"] == "CreateTable"
+    made = admin("POST", "onboardings", BODY)
+    assert made.status_code == 202
+    one = made.json()
+    assert made["Location"] == f"/api/v1/onboardings/{one['id']}"
+    assert one["tables"][0]["status"] == "PROPOSED"
+    done = admin("POST", f"onboardings/{one['id']}:approve")
+    assert done.status_code == 202
+    assert done.json()["jobs"][0]["kind"] == "snapshot"
+    assert done.json()["counts"] == {"APPROVED": 1}
+    world.until_live("orders")
+    table = admin("GET", "tables?name=lake.shop.orders").json()
+    table = table.get("items", [table])[0]
+    assert table["status"] == "LIVE"
+    assert table["onboarding"] == one["id"]
+    assert table["last_commit"]["instant"]
+    job = admin("POST", f"tables/{table['id']}:sync")
+    assert job.status_code == 202
+    assert {"id", "kind", "state", "progress", "error", "attempts"} <= set(job.json())
+    commits = admin("GET", f"tables/{table['id']}/commits?page_size=1").json()
+    assert len(commits["items"]) == 1
+    assert commits["next_page_token"]
+    logs = admin("GET", f"jobs/{done.json()['jobs'][0]['id']}/logs?direction=back")
+    assert logs.json()["items"][0]["message"] == "begun"
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "code"),
+    [
+        ({**BODY, "capture": "log"}, 501, "not_yet"),
+        ({**BODY, "schedule": {"cron": "* * * * *"}}, 501, "not_yet"),
+        ({**BODY, "capture": "x"}, 400, "invalid_request"),
+        ({**BODY, "datasource": "nowhere"}, 404, "datasource_not_found"),
+        ({**BODY, "include": ["public.nothing"]}, 400, "unknown_table"),
+    ],
+)
+def test_problems(world, admin, body, status, code) -> None:
+    reply = admin("POST", "onboardings", body)
+    assert (reply.status_code, reply.json()["code"]) == (status, code)
+
+
+def test_later_verbs_are_not_yet(world, admin) -> None:
+    world.onboard("orders")
+    table = world.lake("orders").pk
+    for verb in ("verify", "rollback", "deduplicate"):
+        assert admin("POST", f"tables/{table}:{verb}").status_code == 501
+
+
+def test_strangers_see_nothing_and_helpers_may_operate(world, admin, person) -> None:
+    world.onboard("orders")
+    world.until_live("orders")
+    table = world.lake("orders").pk
+    job = world.jobs("snapshot")[0]
+    ann = person("ann2")
+    for method, path in [
+        ("GET", f"jobs/{job.pk}"),
+        ("GET", f"jobs/{job.pk}/logs"),
+        ("POST", f"jobs/{job.pk}:cancel"),
+        ("POST", f"tables/{table}:sync"),
+        ("GET", f"tables/{table}/sample"),
+        ("GET", f"tables/{table}/commits"),
+        ("POST", "onboardings"),
+        ("GET", f"onboardings/{world.feed('orders').onboarding_id}"),
+    ]:
+        reply = ann(method, path, BODY if path == "onboardings" else None)
+        assert reply.status_code == 404, (path, reply.content)
+    assert ann("GET", "jobs").json()["items"] == []
+    assert ann("GET", "onboardings").json()["items"] == []
+    grant(admin, "user:ann2", "operate", "lake.shop.orders")
+    assert ann("POST", f"tables/{table}:sync").status_code == 202
+    assert ann("GET", f"jobs/{job.pk}").status_code == 200
+    assert ann("GET", f"tables/{table}/sample").status_code == 403
+    assert ann("POST", f"tables/{table}:remove", {"data": "drop"}).status_code == 403
+
+
+def test_remove_previews_then_drops(world, admin) -> None:
+    world.onboard("orders")
+    world.until_live("orders")
+    table = world.lake("orders").pk
+    seen = admin("POST", f"tables/{table}:remove", {"data": "drop", "dry_run": True})
+    assert seen.status_code == 200
+    assert seen.json()["files"] > 0
+    job = admin("POST", f"tables/{table}:remove", {"data": "drop"})
+    assert job.status_code == 202
+    world.until(lambda: admin("GET", f"tables/{table}").status_code == 404)
+
+
+def test_cancel_and_retry(world, admin) -> None:
+    world.fail_with("snapshot", Fault.HANG)
+    world.onboard("orders")
+    world.until(lambda: world.jobs("snapshot")[0].state == "RUNNING")
+    job = world.jobs("snapshot")[0].pk
+    assert admin("POST", f"jobs/{job}:cancel").json()["state"] == "CANCELLING"
+    world.until(lambda: world.jobs("snapshot")[0].state == "CANCELLED")
+    assert admin("POST", f"jobs/{job}:cancel").status_code == 409
+    assert admin("POST", f"jobs/{job}:retry").status_code == 202
+    world.until_live("orders")
+
+
+def test_pause_and_resume(world, admin) -> None:
+    world.onboard("orders")
+    world.until_live("orders")
+    table = world.lake("orders").pk
+    assert admin("POST", f"tables/{table}:pause").json()["status"] == "PAUSED"
+    assert admin("POST", f"tables/{table}:sync").status_code == 400
+    assert admin("POST", f"tables/{table}:resume").json()["status"] == "CATCHING_UP"
+    world.until_live("orders")
+
+
+def test_a_repeated_request_is_one_onboarding(world, admin) -> None:
+    make_tables(world.source, ["orders"])
+    first = admin("POST", "onboardings", BODY, Idempotency_Key="k1")
+    again = admin("POST", "onboardings", BODY, Idempotency_Key="k1")
+    assert (first.status_code, again.status_code) == (202, 202)
+    assert first.json()["id"] == again.json()["id"]
+
+
+def test_lists_cost_few_statements(world, admin) -> None:
+    world.onboard(*[f"t{n}" for n in range(12)])
+    for path in ("jobs", "onboardings", f"jobs/{world.jobs('snapshot')[0].pk}"):
+        admin("GET", path)
+        with CaptureQueriesContext(connection) as seen:
+            assert admin("GET", path).status_code == 200
+        # the token and its user's groups cost two of them
+        assert len(seen) <= 4, [q["sql"][:90] for q in seen]
+
+
+def test_log_pages_walk_back_and_forward(world, admin) -> None:
+    from core.models import JobLog
+
+    world.onboard("orders")
+    job = world.jobs("snapshot")[0]
+    JobLog.objects.bulk_create(
+        [JobLog(job=job, level="info", message=f"{n}") for n in range(25)]
+    )
+    path = f"jobs/{job.pk}/logs?page_size=10&direction=back"
+    last = admin("GET", path).json()
+    assert [i["message"] for i in last["items"]] == [f"{n}" for n in range(15, 25)]
+    older = admin("GET", f"{path}&cursor={last['older']}").json()
+    assert [i["message"] for i in older["items"]] == [f"{n}" for n in range(5, 15)]
+    newer = admin("GET", f"jobs/{job.pk}/logs?cursor={older['newer']}").json()
+    assert [i["message"] for i in newer["items"]] == [f"{n}" for n in range(15, 25)]
