@@ -1,0 +1,93 @@
+"""Launching an engine process, with a stub in place of Spark."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import stat
+from pathlib import Path
+
+import psutil
+import pytest
+
+from gateway.engines.launch import EngineProcess, EngineSpec, clean_orphans
+
+SECRET = "s3cret-of-this-start"
+STUB = """#!/bin/sh
+env
+echo "arguments: $*"
+sleep 600 &
+wait
+"""
+
+
+@pytest.fixture
+def spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> EngineSpec:
+    monkeypatch.setenv("SLUICE_SECRETS_KEYS", "a-key-of-the-gateway")
+    stub = tmp_path / "stub"
+    stub.write_text(STUB)
+    stub.chmod(0o700)
+    return EngineSpec(
+        home=tmp_path / "home", jars=(Path("a.jar"),), memory="1m", python=str(stub)
+    )
+
+
+async def _until_logged(process: EngineProcess) -> str:
+    while "arguments" not in process.log_tail():
+        await asyncio.sleep(0.05)
+    return process.log_path.read_text()
+
+
+def test_secrets_travel_only_in_a_private_file(spec: EngineSpec) -> None:
+    async def scenario() -> tuple[str, Path]:
+        process = EngineProcess(spec, "one", SECRET)
+        await process.launch()
+        try:
+            log = await asyncio.wait_for(_until_logged(process), 30)
+            start_file = Path(log.rsplit(" ", 1)[1].strip())
+            assert json.loads(start_file.read_text())["secret"] == SECRET
+            assert stat.S_IMODE(start_file.stat().st_mode) == 0o600
+            assert stat.S_IMODE(start_file.parent.stat().st_mode) == 0o700
+            assert len(str(process.socket_path)) < 100
+            return log, start_file
+        finally:
+            await process.end(grace_seconds=0)
+
+    log, start_file = asyncio.run(scenario())
+    assert SECRET not in log
+    assert "a-key-of-the-gateway" not in log
+    assert "LC_ALL=C.UTF-8" in log
+    assert not start_file.parent.exists()
+
+
+def test_the_whole_group_ends_and_nothing_stays(spec: EngineSpec) -> None:
+    async def scenario() -> list[psutil.Process]:
+        process = EngineProcess(spec, "two", SECRET)
+        await process.launch()
+        await asyncio.wait_for(_until_logged(process), 30)
+        assert process.pid
+        leader = psutil.Process(process.pid)
+        family = [leader, *leader.children(recursive=True)]
+        assert (spec.run_dir / "engine-two.pid.json").exists()
+        await process.end(grace_seconds=0)
+        await process.end(grace_seconds=0)
+        return family
+
+    family = asyncio.run(scenario())
+    assert len(family) > 1
+    _, alive = psutil.wait_procs(family, timeout=10)
+    assert all(one.status() == psutil.STATUS_ZOMBIE for one in alive)
+    assert not list(spec.run_dir.iterdir())
+
+
+def test_orphans_of_a_dead_gateway_are_killed(spec: EngineSpec) -> None:
+    async def scenario() -> None:
+        process = EngineProcess(spec, "three", SECRET)
+        await process.launch()
+        await asyncio.wait_for(_until_logged(process), 30)
+        assert clean_orphans(spec.run_dir) == [process.pid]
+        assert await asyncio.wait_for(process.wait(), 30) == -9
+        assert clean_orphans(spec.run_dir) == []
+        await process.end(grace_seconds=0)
+
+    asyncio.run(scenario())
