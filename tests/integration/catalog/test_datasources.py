@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from django.db import connection
+from django.db import OperationalError, connection, connections
 
 from catalog import extensions
-from catalog.models import Datasource, Table
+from catalog.models import ApiToken, Datasource, Table
 from catalog.secrets import password_of
 from core.models import Job
 from tests.integration.catalog.asking import (
@@ -224,3 +226,34 @@ def test_a_secret_is_in_no_reply_log_or_row(admin, caplog):
             assert CANARY not in "".join(row[0] for row in cursor.fetchall()), table
     row = Datasource.objects.get(name="crm")
     assert password_of(row) == CANARY + "2"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_twins_at_the_same_moment_have_one_effect(admin):
+    """Both ask before either has an answer; the second waits and gets the first's."""
+    barrier = threading.Barrier(4)
+
+    def ask() -> tuple[int, str]:
+        try:
+            barrier.wait(30)
+            reply = admin("POST", "tokens", {"name": "twin"}, Idempotency_Key="same")
+            return reply.status_code, reply.json().get("token")
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(4) as pool:
+        answers = [f.result() for f in [pool.submit(ask) for _ in range(4)]]
+    assert {status for status, _ in answers} == {201}
+    assert len({token for _, token in answers}) == 1
+    assert ApiToken.objects.filter(name="twin").count() == 1
+
+
+def test_a_lost_database_is_a_problem_and_not_a_page(admin, monkeypatch):
+    def lost(*_, **__):
+        raise OperationalError("connection to server at 10.1.2.3 failed")
+
+    monkeypatch.setattr("catalog.api.authentication.prove_bearer", lost)
+    reply = admin("GET", "tables")
+    body = problem(reply, 503, "database_unavailable")
+    assert "10.1.2.3" not in json.dumps(body)
+    assert reply["Retry-After"]
