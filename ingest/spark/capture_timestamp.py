@@ -76,7 +76,8 @@ def capture_round(
         window = _window(run, source, clock, bound)
         run.enter("reading")
         with gate.reading(run.check):
-            file = _read(run, spark, access, snapshot=snapshot, window=window)
+            view = (snapshot, source.row_bytes(spec.table))
+            file = _read(run, spark, access, view=view, window=window)
         gate.account(file.rows)
     run.add_done(file.rows)
     seal = write_seal(spec.lake, _seal(run, access, window, file))
@@ -146,7 +147,7 @@ def _read(
     spark: SparkSession,
     access: SourceAccess,
     *,
-    snapshot: str,
+    view: tuple[str, int],
     window: Window,
 ) -> SealedFile:
     spec, work = run.spec, round_work(run)
@@ -159,9 +160,7 @@ def _read(
     shutil.rmtree(folder, ignore_errors=True)
     path = str(table.table_id)
     target = folder / path
-    rows = read_to_parquet(
-        run, spark, Reading(access, selection, sql, snapshot), target
-    )
+    rows = read_to_parquet(run, spark, Reading(access, selection, sql, *view), target)
     if rows > MAX_INDEX:
         raise TerminalError(
             f"{rows} rows share one value of {table.cursor}: too many for an epoch",

@@ -138,6 +138,7 @@ _SOURCE: tuple[tuple[str, Outcome, str, str], ...] = (
     ("42501", "caller", "source_privilege_missing", "grant SELECT on the table"),
     ("3F", "caller", "source_table_missing", "discover the source again"),
     ("42", "terminal", "source_refused", "the driver's log has the statement"),
+    ("22023", "transient", "source_snapshot_lost", "retry: it continues"),
     ("22", "terminal", "source_value_refused", "the driver's log has the value"),
     ("57014", "transient", "source_cancelled", "somebody cancelled it: retry"),
     ("53", "transient", "source_exhausted", "lower the parallel reads, then retry"),

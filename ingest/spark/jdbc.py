@@ -14,7 +14,9 @@ from ingest.changes.quoting import literal
 from ingest.changes.select import SelectedColumn, Selection
 from ingest.spark.source import SESSION_SETTINGS, SourceAccess
 
-FETCH_ROWS = 10_000
+_MOST_ROWS = 10_000
+_LEAST_ROWS = 20
+_FETCH_BYTES = 16 << 20
 _TRANSACTION = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 
@@ -25,13 +27,23 @@ def read_statement(
     *,
     sql: str,
     snapshot: str,
+    row_bytes: int = 0,
 ) -> DataFrame:
     """One partition with the rows of `sql`, as of the exported `snapshot`.
 
+    row_bytes  average width, so that wide rows are fetched a few at a time
     Columns c0…, m0… of the selection, each of its lake type.
     """
-    reader = spark.read.format("jdbc").options(**_options(access, sql, snapshot))
+    options = _options(access, sql, snapshot)
+    options["fetchsize"] = str(fetch_rows(row_bytes))
+    reader = spark.read.format("jdbc").options(**options)
     return cast_to_lake(reader.load(), selection)
+
+
+def fetch_rows(row_bytes: int) -> int:
+    """Rows per round trip that stay within a few megabytes of heap."""
+    fit = _FETCH_BYTES // max(row_bytes, 1)
+    return max(_LEAST_ROWS, min(_MOST_ROWS, fit))
 
 
 def cast_to_lake(rows: DataFrame, selection: Selection) -> DataFrame:
@@ -64,7 +76,6 @@ def _options(access: SourceAccess, sql: str, snapshot: str) -> dict[str, str]:
         "sslmode": access.ssl_mode,
         "ApplicationName": access.application,
         "dbtable": f"({sql}) AS source_rows",
-        "fetchsize": str(FETCH_ROWS),
         "sessionInitStatement": f"{_TRANSACTION}; {import_snapshot}; {settings}",
         "loginTimeout": "10",
         "tcpKeepAlive": "true",

@@ -28,6 +28,7 @@ class Reading:
     selection: Selection
     sql: str
     snapshot: str
+    row_bytes: int = 0
 
 
 @contextlib.contextmanager
@@ -56,6 +57,7 @@ def read_to_parquet(
         reading.selection,
         sql=reading.sql,
         snapshot=reading.snapshot,
+        row_bytes=reading.row_bytes,
     ).observe(observed, F.count(F.lit(1)).alias("rows"))
     rows.write.option("compression", "lz4_raw").mode("overwrite").parquet(
         folder.as_uri()

@@ -120,7 +120,7 @@ def _stage(load: _Load) -> tuple[LoadPlan, KeyFacts | None]:
         bound = _bound(load.run, source)
         snapshot = source.begin_snapshot()
         plan = _plan(load, source, facts, snapshot=snapshot, bound=bound)
-        _read_chunks(load, plan, facts, snapshot)
+        _read_chunks(load, plan, facts, (snapshot, source.row_bytes(spec.table)))
     return plan, facts
 
 
@@ -148,9 +148,11 @@ def _plan(
 
 
 def _read_chunks(
-    load: _Load, plan: LoadPlan, facts: KeyFacts | None, snapshot: str
+    load: _Load, plan: LoadPlan, facts: KeyFacts | None, view: tuple[str, int]
 ) -> None:
+    """`view`: the snapshot to read in, and how wide its rows are."""
     run, table = load.run, load.run.spec.table
+    snapshot, row_bytes = view
     finished = load.staging.finished()
     total = max(table.estimated_rows, sum(m.rows for m in finished.values())) or None
     run.enter("reading", total=total)
@@ -165,7 +167,7 @@ def _read_chunks(
             rows = read_to_parquet(
                 run,
                 load.spark,
-                Reading(load.access, load.selection, sql, snapshot),
+                Reading(load.access, load.selection, sql, snapshot, row_bytes),
                 folder,
             )
         load.gate.account(rows)

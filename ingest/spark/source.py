@@ -110,6 +110,18 @@ class Source:
         )
         return int(row[0])
 
+    def row_bytes(self, table: TableSpec) -> int:
+        """Average width of a row on disk, values stored aside included; 0 when
+        nobody analysed the table yet."""
+        row = self.one(
+            "SELECT coalesce(sum(pg_table_size(c.oid))"
+            " / nullif(sum(greatest(c.reltuples, 0)), 0), 0)::bigint"
+            " FROM pg_class c WHERE c.oid = %s::regclass OR c.oid IN"
+            " (SELECT relid FROM pg_partition_tree(%s::regclass) WHERE isleaf)",
+            [qualified(table.source_schema, table.source_table)] * 2,
+        )
+        return int(row[0])
+
     def pages(self, table: TableSpec) -> int:
         """Heap pages of the table, of its largest partition, or -1 when it has no
         heap (views, foreign tables)."""
