@@ -43,9 +43,9 @@ def duration(seconds: object) -> str:
     if not isinstance(seconds, int | float):
         return DASH
     whole = int(seconds)
-    if 0 < seconds < 0.1:
-        return f"{seconds * 1000:.0f} ms"
-    if seconds < 10:
+    if 0 <= seconds < 0.1:
+        return f"{max(1, round(seconds * 1000))} ms"
+    if seconds < 10 and isinstance(seconds, float):
         return f"{max(seconds, 0):.1f} s"
     if whole < 60:
         return f"{whole} s"

@@ -31,16 +31,14 @@ from ingest.selectors import feeds_for, onboarding_for
 @require_safe
 def plan_page(request: PageRequest, pk: uuid.UUID) -> HttpResponse:
     onboarding = onboarding_for(request.principal, pk)
-    only = request.GET.get("show", "")
-    rows = feeds_for(request.principal, onboarding)
-    feeds = cut(request, only_blocked(rows) if only == "blocked" else rows, size=25)
+    feeds = _feeds(request, onboarding)
     is_open = len(feeds.items) == 1
     items = [item_of(feed, is_open=is_open) for feed in feeds.items]
     context = {
         "onboarding": onboarding,
         "overview": progress_of(request.principal, onboarding),
         "tables": Slice(items, feeds.number, feeds.has_next, feeds.size),
-        "wanted": only,
+        "wanted": request.GET.get("show", ""),
         "may": rights_on(request.principal, _securable(onboarding)),
     }
     return render(request, "frontend/onboarding/plan.html", context)
@@ -53,6 +51,7 @@ def overview(request: PageRequest, pk: uuid.UUID) -> HttpResponse:
     context = {
         "onboarding": onboarding,
         "overview": progress_of(request.principal, onboarding),
+        "moved": _feeds(request, onboarding).items,
     }
     return render(request, "frontend/onboarding/overview.html", context)
 
@@ -103,3 +102,9 @@ def choose(request: PageRequest, pk: uuid.UUID, feed_id: int) -> HttpResponse:
 
 def _securable(onboarding: Onboarding) -> Securable:
     return Securable(onboarding.datasource.name)
+
+
+def _feeds(request: PageRequest, onboarding: Onboarding) -> Slice:
+    rows = feeds_for(request.principal, onboarding)
+    is_filtered = request.GET.get("show") == "blocked"
+    return cut(request, only_blocked(rows) if is_filtered else rows, size=25)

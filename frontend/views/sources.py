@@ -19,7 +19,6 @@ from catalog.selectors import (
     tables_for,
 )
 from core.errors import NotFound
-from core.models import Job
 from frontend.pages import PageRequest, attempt, cut, page
 from frontend.reading.jobs import latest_on_source
 from frontend.reading.sources import may_register, rights_on, steps_of, stored_steps
@@ -52,6 +51,7 @@ def source_page(request: PageRequest, name: str) -> HttpResponse:
     database = request.GET.get("database", "")
     wanted = TableFilter(source.name, database, kind=Table.SOURCE, q=q)
     rows = tables_for(request.principal, wanted).prefetch_related(None)
+    work = _work(request, source)
     context = {
         "source": source,
         "wanted": wanted,
@@ -61,7 +61,7 @@ def source_page(request: PageRequest, name: str) -> HttpResponse:
     if request.htmx and request.htmx.target == "source-tables":
         return render(request, "frontend/sources/tables.html", context)
     context |= {"may": rights_on(request.principal, Securable(source.name))}
-    context |= _work(request, source)
+    context |= work
     return render(request, "frontend/sources/source.html", context)
 
 
@@ -72,8 +72,7 @@ def source_work(request: PageRequest, name: str) -> HttpResponse:
     source = source_named(request, name)
     work = _work(request, source)
     response = render(request, "frontend/sources/work.html", {"source": source, **work})
-    job = work["job"]
-    if isinstance(job, Job) and job.is_finished and job.kind == DISCOVER:
+    if work["is_discovered"]:
         response["HX-Refresh"] = "true"
     return response
 
@@ -100,6 +99,9 @@ def discover(request: PageRequest, name: str) -> HttpResponse:
 
 def _work(request: PageRequest, source: Datasource) -> dict[str, object]:
     job = latest_on_source(request.principal, source.pk)
+    if job is not None and job.is_finished:
+        # it may have ended after `source` was read
+        source.refresh_from_db()
     is_moving = job is not None and not job.is_finished
     is_test = job is not None and job.kind == TEST and is_moving
     steps = steps_of(job) if job and is_test else stored_steps(source)
@@ -110,4 +112,5 @@ def _work(request: PageRequest, source: Datasource) -> dict[str, object]:
         "job": job if is_shown else None,
         "steps": steps,
         "is_moving": is_moving,
+        "is_discovered": bool(job and job.kind == DISCOVER and not is_moving),
     }

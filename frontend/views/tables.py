@@ -17,19 +17,19 @@ from catalog.models import Table
 from catalog.names import LAKE
 from catalog.selectors import TableFilter, table_for, tables_for
 from catalog.selectors.tables import securable_of
+from core.errors import SluiceError
 from core.jobs import ACTIVE
 from frontend.connect import snippets_for
 from frontend.pages import PageRequest, cut, page
 from frontend.reading.jobs import jobs_on_table
+from frontend.reading.samples import sample_for
 from frontend.reading.tables import commits_of, feed_for
-from ingest.samples import sample_of
 from ingest.states import MOVING
 
 STATES = (
     "LIVE", "CATCHING_UP", "SNAPSHOTTING", "RESYNCING", "APPROVED", "PAUSED",
     "NEEDS_RESYNC", "FAILED", "REMOVING", "RETIRED",
 )  # fmt: skip
-SAMPLE_ROWS = 20
 SORTS = {
     "name": ("name", "id"),
     "-commit": ("-last_commit_at", "-id"),
@@ -114,9 +114,11 @@ def table_commits(request: PageRequest, table_id: int) -> HttpResponse:
 def table_sample(request: PageRequest, table_id: int) -> HttpResponse:
     table = table_for(request.principal, table_id)
     require(request.principal, Privilege.SELECT, securable_of(table))
-    sample = sample_of(table, limit=SAMPLE_ROWS)
-    columns = [{"name": name, "type": kind} for name, kind in sample.columns]
-    context = {"columns": columns, "rows": sample.rows}
+    context: dict[str, object] = {}
+    try:
+        context["sample"] = sample_for(request.principal.name, table)
+    except SluiceError as error:
+        context["error"] = error
     return render(request, "frontend/tables/sample.html", context)
 
 

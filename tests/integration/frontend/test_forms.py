@@ -85,6 +85,22 @@ def test_a_wrong_field_is_named(world, browse, field, value, said):
     assert not Datasource.objects.filter(name="crm").exists()
 
 
+def test_when_discovery_ends_the_page_is_read_again(world, browse):
+    client = browse("root")
+    Job.objects.filter(kind="test").delete()
+    job = Job.objects.create(
+        kind="discover",
+        subject="shop",
+        subject_id=str(world.source.pk),
+        state="RUNNING",
+    )
+    moving = client.get("/sources/shop/work")
+    assert "HX-Refresh" not in moving
+    assert b"hx-trigger" in moving.content
+    Job.objects.filter(pk=job.pk).update(state="SUCCEEDED")
+    assert client.get("/sources/shop/work")["HX-Refresh"] == "true"
+
+
 def test_only_administrators_add_sources(world, browse):
     assert browse("ann").post("/sources/new", SOURCE).status_code == 403
 

@@ -133,4 +133,6 @@ document.addEventListener("htmx:afterRequest", (event) => {
 document.addEventListener("htmx:responseError", (event) => {
   const status = event.detail.xhr.status;
   if (status === 401 || status === 403) location.reload();
+  const failed = document.getElementById("failed");
+  if (failed && status >= 500) failed.hidden = false;
 });
