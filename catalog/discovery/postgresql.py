@@ -44,6 +44,7 @@ class _Found:
     width: int
     comment: str
     is_readable: bool
+    hides_rows: bool
 
 
 @dataclass(slots=True)
@@ -209,4 +210,5 @@ def _table(
             columns[n].source_name for n in indexes.leading[found.oid] if n in columns
         ),
         is_readable=found.is_readable,
+        hides_rows=found.hides_rows,
     )

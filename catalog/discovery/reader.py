@@ -25,6 +25,7 @@ class DiscoveredTable:
                       conditions, all of its columns not null; the key not repeated
     indexed           columns that lead some index
     is_readable       whether the login may SELECT it
+    hides_rows        whether row security gives the login some rows only
     """
 
     database: str
@@ -37,6 +38,7 @@ class DiscoveredTable:
     unique_indexes: tuple[tuple[str, ...], ...] = ()
     indexed: tuple[str, ...] = ()
     is_readable: bool = True
+    hides_rows: bool = False
 
 
 @dataclass(frozen=True, slots=True)

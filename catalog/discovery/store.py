@@ -20,6 +20,10 @@ DISCOVERED, UNSUPPORTED = "DISCOVERED", "UNSUPPORTED"
 NO_PRIVILEGE, VANISHED = "NO_PRIVILEGE", "VANISHED"
 # A pattern of an onboarding passes over these.
 NOT_TO_CARRY = (UNSUPPORTED, NO_PRIVILEGE, VANISHED)
+_HIDES_ROWS = (
+    "row security at the source may hide rows from the datasource's user; "
+    "BYPASSRLS would show them all"
+)
 # Only these are discovery's to change; any other status of a source table stays.
 _OWN_STATUS = frozenset({DISCOVERED, UNSUPPORTED, NO_PRIVILEGE, VANISHED})
 
@@ -188,7 +192,7 @@ def _status(found: DiscoveredTable, old: Table | None) -> tuple[str, str]:
         return UNSUPPORTED, f"a {found.kind} is not carried in this release"
     if not found.is_readable:
         return NO_PRIVILEGE, "the datasource's user may not SELECT it"
-    return DISCOVERED, ""
+    return DISCOVERED, _HIDES_ROWS if found.hides_rows else ""
 
 
 def _facts(found: DiscoveredTable) -> dict[str, Any]:

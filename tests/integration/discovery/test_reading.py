@@ -250,6 +250,19 @@ def test_tables_that_may_not_be_read_are_listed_with_the_reason(source) -> None:
     assert table(source, "t", "closed").status_reason == ""
 
 
+def test_row_security_is_said(source) -> None:
+    source.run(
+        "CREATE TABLE t (a int)",
+        "CREATE TABLE u (a int)",
+        "ALTER TABLE t ENABLE ROW LEVEL SECURITY",
+        "CREATE POLICY p ON t FOR SELECT USING (a > 1)",
+    )
+    source.grant_all()
+    discover(source.datasource)
+    assert "row security" in table(source, "t").status_reason
+    assert table(source, "u").status_reason == ""
+
+
 def test_include_and_exclude_reach_the_source(source) -> None:
     for name in ("a", "b", "c"):
         source.run(f"CREATE SCHEMA {name}", f"CREATE TABLE {name}.t (x int)")
