@@ -137,6 +137,7 @@ _SOURCE: tuple[tuple[str, Outcome, str, str], ...] = (
     ("42703", "caller", "source_changed", "discover the source again"),
     ("42501", "caller", "source_privilege_missing", "grant SELECT on the table"),
     ("3F", "caller", "source_table_missing", "discover the source again"),
+    ("42704", "transient", "source_snapshot_lost", "retry: it continues"),
     ("42", "terminal", "source_refused", "the driver's log has the statement"),
     ("22023", "transient", "source_snapshot_lost", "retry: it continues"),
     ("22", "terminal", "source_value_refused", "the driver's log has the value"),
