@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pyhive import hive
+from thrift.Thrift import TException
 
 from config.demo.rest import Rest
 from core.errors import TerminalError
@@ -18,7 +19,7 @@ SOURCE = "demo"
 TABLES = ("customers", "products", "orders", "order_items")
 EVERY_SECONDS = 10
 SHOP_SECONDS, LIVE_SECONDS, CHANGE_SECONDS = 90.0, 540.0, 120.0
-QUERY_TRIES = 5
+QUERY_SECONDS = 240.0
 
 
 def walk(home: Path, say: Say) -> None:
@@ -114,38 +115,61 @@ def wait_live(rest: Rest, say: Say) -> None:
 def query(connection: dict[str, Any], say: Say) -> None:
     """Counts through the gateway, then the same count again after the shop sold."""
     say(f"querying through the gateway, {connection['jdbc_url']}")
-    with _connect(connection) as link, link.cursor() as cursor:
-        for name in TABLES:
-            cursor.execute(f"SELECT count(*) FROM lake.{SOURCE}.{name}")
-            say(f"  {name}: {cursor.fetchone()[0]:,} rows")
-        newest = f"SELECT count(*), max(id), max(updated_at) FROM lake.{SOURCE}.orders"
-        cursor.execute(newest)
-        first = cursor.fetchone()
-        say(f"  orders now: {first[0]:,}, newest {first[1]} at {first[2]}")
-        limit = time.monotonic() + CHANGE_SECONDS
-        while time.monotonic() < limit:
-            cursor.execute(newest)
-            later = cursor.fetchone()
-            if later[1] > first[1]:
-                say(f"  orders later: {later[0]:,}, newest {later[1]} at {later[2]}")
-                return
-            time.sleep(1.0)
-    raise TerminalError("no new order arrived in the lake", hint="see the table's page")
+    limit = time.monotonic() + QUERY_SECONDS
+    while True:
+        try:
+            with _connect(connection) as link, link.cursor() as cursor:
+                _show_moving(cursor, say)
+            return
+        except (hive.Error, TException, OSError) as error:
+            # 08S01: the first engine may still be starting on a busy machine
+            if time.monotonic() > limit:
+                raise TerminalError(
+                    f"the gateway refused a query: {_words(error)}",
+                    hint="see gateway.log and engine-*.log",
+                ) from error
+            say(f"  not yet: {_words(error)}")
+            time.sleep(3.0)
 
 
 def _connect(connection: dict[str, Any]) -> Any:
-    """The gateway may be starting its first engine: a few tries."""
-    for attempt in range(QUERY_TRIES):
-        try:
-            return hive.connect(
-                host=connection["gateway"]["host"],
-                port=connection["gateway"]["port"],
-                username=connection["username"],
-                password=connection["password"],
-                auth="CUSTOM",
-            )
-        except Exception as error:
-            if attempt == QUERY_TRIES - 1:
-                raise TerminalError(f"the gateway does not answer: {error}") from error
-            time.sleep(3.0)
-    raise AssertionError("unreachable")
+    return hive.connect(
+        host=connection["gateway"]["host"],
+        port=connection["gateway"]["port"],
+        username=connection["username"],
+        password=connection["password"],
+        auth="CUSTOM",
+    )
+
+
+def _show_moving(cursor: Any, say: Say) -> None:
+    for name in TABLES:
+        say(
+            f"  {name}: {_row(cursor, f'SELECT count(*) FROM {_lake(name)}')[0]:,} rows"
+        )
+    newest = f"SELECT count(*), max(id), max(updated_at) FROM {_lake('orders')}"
+    first = _row(cursor, newest)
+    say(f"  orders now: {first[0]:,}, newest {first[1]} at {first[2]}")
+    limit = time.monotonic() + CHANGE_SECONDS
+    while time.monotonic() < limit:
+        later = _row(cursor, newest)
+        if later[1] > first[1]:
+            say(f"  orders later: {later[0]:,}, newest {later[1]} at {later[2]}")
+            return
+        time.sleep(1.0)
+    raise TerminalError("no new order arrived in the lake", hint="see the table's page")
+
+
+def _lake(name: str) -> str:
+    return f"lake.{SOURCE}.{name}"
+
+
+def _row(cursor: Any, sql: str) -> Any:
+    cursor.execute(sql)
+    return cursor.fetchone()
+
+
+def _words(error: Exception) -> str:
+    """PyHive puts the whole Thrift reply into its error."""
+    status = getattr(error.args[0], "status", None) if error.args else None
+    return str(getattr(status, "errorMessage", None) or error)[:300]

@@ -100,7 +100,7 @@ def _start(home: Home, given: argparse.Namespace) -> int:
             time.sleep(0.5)
     except KeyboardInterrupt:
         say("\nstopping")
-    except SluiceError:
+    except Exception:
         owner = read_identity(home.supervisor_file)
         if owner is None or owner.pid == supervisor.pid:
             stop(home)  # never a stack that somebody else started meanwhile
