@@ -1,0 +1,1 @@
+"""Measurements: ratios inside one run, JSON out; nothing asserted."""

@@ -1,0 +1,270 @@
+"""What the gateway costs: latency of SELECT 1, fetch against the bare Thrift Server,
+a thousand idle connections. Run alone: `python -m tests.bench.gateway_bench`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import multiprocessing
+import os
+import shutil
+import socket
+import statistics
+import struct
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+PASSWORD = "correct horse battery"
+ROUNDS = int(os.environ.get("SLUICE_BENCH_ROUNDS", "60"))
+ROWS = int(os.environ.get("SLUICE_BENCH_ROWS", "500000"))
+BATCH = 10_000
+IDLE = 1000
+WIDE = (
+    "SELECT id, id * 2 AS twice, cast(id AS double) AS d, cast(id AS string) AS s, "
+    "cast(id * 1.01 AS decimal(18,2)) AS amount, id % 2 = 0 AS even FROM range({rows})"
+)
+
+
+class BenchClient:
+    """The thinnest HiveServer2 client: it reads result frames and does not decode."""
+
+    def __init__(self, port: int, username: str, secret: str) -> None:
+        from gateway.hs2 import calls, messages, sasl
+
+        self._calls, self._messages = calls, messages
+        self._socket = socket.create_connection(("127.0.0.1", port), timeout=300)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._socket.sendall(sasl.client_opening(username, secret))
+        assert self._read(5)[0] == 5, "login refused"
+        reply = self._ask(messages.OpenSession(client_protocol=7))
+        self._session = reply.session
+
+    def execute(self, sql: str) -> Any:
+        """Run a statement synchronously and return its handle."""
+        request = self._messages.ExecuteStatement(session=self._session, statement=sql)
+        reply = self._ask(request)
+        assert reply.status.code in {0, 1}, reply.status.message
+        return reply.operation
+
+    def fetch(self, operation: Any) -> bytes:
+        """Return the bytes of one reply to FetchResults."""
+        request = self._messages.FetchResults(operation=operation, max_rows=BATCH)
+        return self._exchange(self._calls.encode_call(request, sequence=1))
+
+    def finish(self, operation: Any) -> None:
+        """Close a statement."""
+        self._ask(self._messages.CloseOperation(operation=operation))
+
+    def close(self) -> None:
+        """Hang up."""
+        self._socket.close()
+
+    def _ask(self, request: Any) -> Any:
+        data = self._exchange(self._calls.encode_call(request, sequence=1))
+        return self._calls.decode_reply(data, type(request), sequence=1)
+
+    def _exchange(self, message: bytes | bytearray) -> bytes:
+        self._socket.sendall(struct.pack("!I", len(message)) + message)
+        (size,) = struct.unpack("!I", self._read(4))
+        return self._read(size)
+
+    def _read(self, size: int) -> bytes:
+        data = bytearray(size)
+        view = memoryview(data)
+        done = 0
+        while done < size:
+            got = self._socket.recv_into(view[done:])
+            if not got:
+                raise ConnectionError("the server hung up")
+            done += got
+        return bytes(data)
+
+
+def one_select(client: BenchClient) -> float:
+    """Seconds of a whole SELECT 1: execute, fetch, close."""
+    began = time.perf_counter()
+    operation = client.execute("SELECT 1")
+    client.fetch(operation)
+    client.finish(operation)
+    return time.perf_counter() - began
+
+
+def one_fetch(client: BenchClient) -> float:
+    """Rows per second of fetching ROWS computed rows."""
+    from gateway.hs2.rowset import count_rows, cut_fetch_reply
+
+    operation = client.execute(WIDE.format(rows=ROWS))
+    began = time.perf_counter()
+    total = 0
+    while rows := count_rows(
+        cut_fetch_reply(client.fetch(operation), sequence=1).row_set
+    ):
+        total += rows
+    seconds = time.perf_counter() - began
+    client.finish(operation)
+    assert total == ROWS, total
+    return total / seconds
+
+
+@dataclass(frozen=True)
+class Doors:
+    """Where to knock: the gateway, and the engine itself with its secret."""
+
+    gateway_port: int
+    engine_port: int
+    engine_secret: str
+    gateway_pid: int
+
+
+def measure(doors: Doors) -> dict[str, float]:
+    """All figures, gateway and engine taking turns A B B A."""
+    through = BenchClient(doors.gateway_port, "bench", PASSWORD)
+    one_select(through)  # the engine learns the user's policy here
+    direct = BenchClient(doors.engine_port, "bench", doors.engine_secret)
+    for _ in range(30):
+        one_select(direct)
+        one_select(through)
+    latency: dict[str, list[float]] = {"direct": [], "gateway": []}
+    for turn in range(ROUNDS):
+        pair = [("direct", direct), ("gateway", through)]
+        for name, client in pair if turn % 2 else pair[::-1]:
+            latency[name].append(one_select(client))
+    speed: dict[str, list[float]] = {"direct": [], "gateway": []}
+    order = [("direct", direct), ("gateway", through)]
+    for name, client in [*order, *order[::-1], *order, *order[::-1]]:
+        speed[name].append(one_fetch(client))
+    figures = {
+        "select1_direct_ms": 1000 * statistics.median(latency["direct"]),
+        "select1_gateway_ms": 1000 * statistics.median(latency["gateway"]),
+        "select1_added_ms": 1000
+        * statistics.median(
+            [g - d for g, d in zip(latency["gateway"], latency["direct"], strict=True)]
+        ),
+        "fetch_direct_rows_s": statistics.median(speed["direct"]),
+        "fetch_gateway_rows_s": statistics.median(speed["gateway"]),
+    }
+    figures["fetch_ratio"] = (
+        figures["fetch_gateway_rows_s"] / figures["fetch_direct_rows_s"]
+    )
+    figures |= measure_idle(doors, through)
+    direct.close()
+    through.close()
+    return figures
+
+
+def measure_idle(doors: Doors, client: BenchClient) -> dict[str, float]:
+    """A thousand sessions that do nothing: memory each, and SELECT 1 beside them."""
+    me = psutil.Process(doors.gateway_pid)
+    before = me.memory_info().rss
+    held = [BenchClient(doors.gateway_port, "bench", PASSWORD) for _ in range(IDLE)]
+    grown = me.memory_info().rss - before
+    times = [one_select(client) for _ in range(30)]
+    for idle in held:
+        idle.close()
+    return {
+        "idle_sessions": IDLE,
+        "idle_kib_per_session": grown / 1024 / IDLE,
+        "select1_beside_idle_ms": 1000 * statistics.median(times),
+    }
+
+
+@contextlib.contextmanager
+def running_gateway(home: Path) -> Iterator[Doors]:
+    """A gateway with a real engine and its own database below `home`."""
+    from config.embedded import EmbeddedPostgres
+    from config.supervisor.home import make_keys
+
+    make_keys(home)
+    server = EmbeddedPostgres(home, "metadata", durable=False)
+    address = server.start()
+    server.ensure_database("sluice")
+    os.environ |= {
+        "SLUICE_HOME": str(home),
+        "SLUICE_DATABASE_URL": address.url("sluice"),
+        "DJANGO_SETTINGS_MODULE": "config.settings",
+    }
+    try:
+        with _started(home) as doors:
+            yield doors
+    finally:
+        server.destroy()
+
+
+@contextlib.contextmanager
+def _started(home: Path) -> Iterator[Doors]:
+    import django
+
+    django.setup()
+    import uvloop
+    from django.contrib.auth.models import User
+    from django.core.management import call_command
+    from django.db import connections
+
+    from gateway.management.commands.gateway import _link
+    from gateway.process import Gateway, GatewaySpec
+
+    call_command("migrate", verbosity=0)
+    from django.conf import settings
+
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+    User.objects.create_user("bench", password=PASSWORD)
+    connections.close_all()
+    loop = uvloop.new_event_loop()
+    threading.Thread(target=loop.run_forever, daemon=True).start()
+
+    def on_loop(coroutine: Any) -> Any:
+        return asyncio.run_coroutine_threadsafe(coroutine, loop).result(300)
+
+    spec = GatewaySpec(home, "127.0.0.1", 0, home / "internal.json", "bench-secret")
+
+    async def begin() -> Gateway:
+        made = Gateway(spec, _link)
+        await made.start()
+        await made.supply.ready(seconds=240)
+        return made
+
+    gateway = on_loop(begin())
+    running = gateway.supply.link._running
+    try:
+        yield Doors(gateway.port, running.port, running.secret, os.getpid())
+    finally:
+        on_loop(gateway.close())
+        loop.call_soon_threadsafe(loop.stop)
+
+
+def _apart(doors: Doors) -> dict[str, float]:
+    """Measure from a process of its own: client and gateway must not share a GIL."""
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=context) as pool:
+        return pool.submit(measure, doors).result()
+
+
+def run() -> dict[str, float]:
+    """Measure in a throw-away home and return the figures."""
+    home = Path(tempfile.mkdtemp(prefix="sluice-bench-"))
+    try:
+        with running_gateway(home) as doors:
+            return _apart(doors)
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def main() -> int:
+    """Print the figures as JSON."""
+    sys.stdout.write(json.dumps(run(), indent=2) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
