@@ -18,6 +18,7 @@ from catalog.names import LAKE, split_name
 from core.errors import InvalidRequest, NotFound
 
 USER, GROUP = "user", "group"
+LONGEST_PART = 100
 
 
 def rows_for(principal: Principal) -> QuerySet[Grant]:
@@ -52,6 +53,12 @@ def parse_securable(text: str) -> Securable:
             f"'{text}' has more than three parts",
             code="invalid_securable",
             hint="grant on datasource, datasource.database or a table in it",
+        )
+    if any(len(part) > LONGEST_PART for part in parts):
+        raise InvalidRequest(
+            "a part of the name is too long",
+            code="invalid_securable",
+            hint=f"at most {LONGEST_PART} characters between dots",
         )
     if parts[0].lower() == LAKE:
         parts = tuple(part.lower() for part in parts)

@@ -41,6 +41,7 @@ BY_CODE: dict[str, int] = {
     "bad_credentials": 401,
     "unauthenticated": 401,
     "too_many_attempts": 429,
+    "body_too_large": 413,
     "precondition_failed": 412,
     "idempotency_key_reused": 422,
     "database_unavailable": 503,
@@ -115,6 +116,8 @@ def problem_of(error: Exception) -> tuple[dict[str, object], dict[str, str]]:
             more=error.facts,
         )
         return body, _headers(status, error.facts.get("retry_after_seconds"))
+    if isinstance(error, RecursionError):
+        error = exceptions.ParseError("the body is nested too deeply")
     if isinstance(error, Http404):
         error = exceptions.NotFound()
     if isinstance(error, PermissionDenied):

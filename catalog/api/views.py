@@ -5,6 +5,7 @@ A view is three lines: who asks, which service or selector, which body.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -21,6 +22,7 @@ from catalog.selectors.paging import DEFAULT_SIZE, LARGEST_SIZE, keyset_page
 from core.errors import InvalidRequest
 
 M = TypeVar("M", bound=Model)
+LARGEST_BODY = 5 * 2**20
 
 
 class ApiView(APIView):
@@ -35,6 +37,7 @@ class ApiView(APIView):
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
         principal_from(request)
+        _require_sane(request)
         unknown = sorted(set(request.query_params) - self.queries - {"format"})
         if unknown:
             raise InvalidRequest(
@@ -53,6 +56,27 @@ class ApiView(APIView):
         """The caller's user row."""
         assert isinstance(self.request.user, User)
         return self.request.user
+
+
+def _require_sane(request: Request) -> None:
+    """Refuse what no column can hold and what no body needs to be."""
+    length = str(request.META.get("CONTENT_LENGTH") or "0")
+    if not length.isdigit() or int(length) > LARGEST_BODY:
+        raise InvalidRequest(
+            f"the body has {length} bytes",
+            code="body_too_large",
+            hint=f"at most {LARGEST_BODY}",
+        )
+    texts = [request.path, *map(str, request.query_params.values())]
+    if not all(map(_is_storable, texts)):
+        raise InvalidRequest(
+            "the address contains characters that are no text", code="invalid_text"
+        )
+
+
+def _is_storable(text: str) -> bool:
+    """No NUL and no lone surrogate: PostgreSQL stores neither."""
+    return "\x00" not in text and not any("\ud800" <= c <= "\udfff" for c in text)
 
 
 PAGING = frozenset({"page_size", "page_token", "sort"})
@@ -113,6 +137,10 @@ def body_of(serializer: type[Serializer[Any]], request: Request) -> dict[str, An
     """The validated request body; unknown fields are refused by name."""
     if not isinstance(request.data, Mapping):
         raise InvalidRequest("the body must be a JSON object")
+    if not _is_storable(json.dumps(request.data, ensure_ascii=False)):
+        raise InvalidRequest(
+            "the body contains characters that are no text", code="invalid_text"
+        )
     checked = serializer(data=request.data)
     unknown = sorted(set(map(str, request.data)) - set(checked.fields))
     if unknown:

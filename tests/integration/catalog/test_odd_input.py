@@ -1,0 +1,115 @@
+"""Whatever is sent, the answer is a reply that was thought of: never a 5xx."""
+
+from __future__ import annotations
+
+import json
+from urllib.parse import quote
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from tests.integration.catalog.asking import new_source, problem
+
+pytestmark = pytest.mark.django_db
+fuzz = settings(
+    max_examples=25,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+texts = st.text(max_size=40) | st.sampled_from(
+    ["\x00", "a\x00b", "lake", "`", "a.b", "%", "\\", "'", "../..", "x" * 300, "🐘"]
+)
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | texts,
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+
+PATHS = [
+    "datasources/{}",
+    "datasources/{}/databases",
+    "datasources/shop/databases/{}",
+    "datasources/shop/databases/{}/tables",
+    "datasources/shop/databases/public/tables/{}",
+    "tables?name={}",
+    "tables?q={}",
+    "tables?datasource={}",
+    "tables?status={}",
+    "tables?page_token={}",
+    "tables?page_size={}",
+    "tables?sort={}",
+    "tables?{}=1",
+    "tables/{}",
+    "users?q={}",
+    "users?group={}",
+    "grants?principal={}",
+    "grants?on={}",
+    "tokens?user={}",
+    "audit?actor={}",
+    "audit?object={}",
+    "audit?is_allowed={}",
+    "jobs?state={}",
+    "jobs?table={}",
+]
+
+
+@pytest.mark.parametrize("path", PATHS)
+@fuzz
+@given(text=texts)
+@example(text="\x00")
+@example(text="9" * 40)
+def test_odd_addresses(admin, shop, path, text):
+    encoded = quote(text, safe="", errors="surrogatepass")
+    reply = admin("GET", path.format(encoded))
+    assert reply.status_code < 500, (path, text, reply.content[:300])
+
+
+BODIES = {
+    "datasources": new_source(),
+    "users": {"name": "zoe", "password": "correct horse battery", "groups": []},
+    "grants": {"principal": "group:bi", "privilege": "select", "on": "lake"},
+    "tokens": {"name": "t", "expires_in_days": 3},
+}
+
+
+@pytest.mark.parametrize("path", list(BODIES))
+@fuzz
+@given(data=st.data())
+def test_odd_bodies(admin, path, data):
+    body = dict(BODIES[path])
+    name = data.draw(st.sampled_from([*body, "options", "columns"]))
+    body[name] = data.draw(values)
+    reply = admin("POST", path, json.dumps(body).encode())
+    allowed = reply.status_code < 500 or reply.json()["code"] == "not_yet"
+    assert allowed, (body, reply.content[:300])
+
+
+@fuzz
+@given(body=values)
+def test_bodies_that_are_no_object(admin, body):
+    reply = admin("POST", "tokens", json.dumps(body).encode())
+    assert reply.status_code < 500
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b"", 400),
+        (b"{", 400),
+        (b"\xff\xfe", 400),
+        (b"[" * 200_000, 400),
+        (b'{"name": "\\ud800"}', 400),
+        (b'{"name": "\\u0000"}', 400),
+        (b'{"name": NaN}', 400),
+    ],
+)
+def test_bodies_that_are_no_text(admin, body, status):
+    assert admin("POST", "tokens", body).status_code == status
+
+
+def test_a_huge_body_is_refused_unread(admin):
+    problem(admin("POST", "tokens", b" " * (5 * 2**20 + 1)), 413, "body_too_large")
