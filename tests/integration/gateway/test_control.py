@@ -1,0 +1,205 @@
+"""The gateway's end of the control channel, with a test in the engine's place."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from gateway.control import ControlListener
+from gateway.engines.port import EnginePolicy, EngineUnavailable, LakeTable
+
+SECRET = "start-secret"
+POLICY = EnginePolicy("ann", 4, is_active=True, is_admin=False, select=("shop.*",))
+
+
+class Questions:
+    age = 5
+
+    async def look_up(self, database, table):
+        if table == "broken":
+            raise RuntimeError("the database is away")
+        is_known = (database, table) == ("shop", "orders")
+        return LakeTable("/lake/shop/orders", 3) if is_known else None
+
+    async def list_tables(self, principal, database, pattern):
+        return [("shop", "orders")]
+
+    async def lake_name_of(self, datasource, database, table):
+        return f"{datasource}.{table}" if table == "orders" else None
+
+    def db_read_age_ms(self):
+        return self.age
+
+
+class Engine:
+    """A line-by-line peer."""
+
+    def __init__(self, reader, writer):
+        self.reader, self.writer = reader, writer
+
+    async def say(self, **message):
+        self.writer.write(json.dumps(message).encode() + b"\n")
+        await self.writer.drain()
+
+    async def hear(self, *kinds):
+        while line := await asyncio.wait_for(self.reader.readline(), 10):
+            message = json.loads(line)
+            if message["type"] in kinds:
+                return message
+        return None
+
+    async def introduce(self, pid=7, secret=SECRET):
+        await self.say(type="hello", secret=secret, pid=pid, port=5555, engine_id="e")
+
+
+def channel(scenario):
+    async def run():
+        with tempfile.TemporaryDirectory(prefix="ctl-") as folder:
+            listener = ControlListener(Path(folder) / "c.sock", SECRET, Questions())
+            await listener.start()
+            peers = []
+
+            async def call():
+                made = Engine(*await asyncio.open_unix_connection(listener.path))
+                peers.append(made)
+                return made
+
+            try:
+                await scenario(listener, call)
+            finally:
+                for peer in peers:
+                    peer.writer.close()
+                await listener.close()
+                await asyncio.sleep(0.05)
+
+    asyncio.run(run())
+
+
+def test_a_policy_is_pushed_and_its_acknowledgement_awaited():
+    async def scenario(listener, call):
+        engine = await call()
+        await engine.introduce()
+        assert (await listener.wait_hello()).port == 5555
+        assert (await engine.hear("welcome"))["type"] == "welcome"
+        push = asyncio.create_task(listener.push_policy(POLICY))
+        message = await engine.hear("policy")
+        assert message == {
+            "type": "policy", "principal": "ann", "version": 4, "active": True,
+            "admin": False, "select": ["shop.*"], "discover": [],
+        }  # fmt: skip
+        assert not push.done()
+        await engine.say(type="ack", principal="ann", version=3)
+        await asyncio.sleep(0.05)
+        assert not push.done()
+        await engine.say(type="ack", principal="ann", version=4)
+        await push
+        assert listener.acknowledged_version("ann") == 4
+
+    channel(scenario)
+
+
+def test_heartbeats_carry_the_age_of_the_last_database_read():
+    async def scenario(listener, call):
+        engine = await call()
+        await engine.introduce()
+        assert (await engine.hear("heartbeat"))["db_read_age_ms"] == 5
+
+    channel(scenario)
+
+
+@pytest.mark.parametrize(
+    ("database", "table", "answer"),
+    [
+        ("shop", "orders", {"found": True, "path": "/lake/shop/orders"}),
+        ("shop", "none", {"found": False}),
+        (
+            "shop",
+            "broken",
+            {"found": False, "error": "the catalogue could not be read"},
+        ),
+        ("pg.public", "orders", {"found": False, "lake_name": "pg.orders"}),
+        ("pg.public", "none", {"found": False, "lake_name": None}),
+    ],
+)
+def test_look_ups_are_always_answered(database, table, answer):
+    async def scenario(listener, call):
+        engine = await call()
+        await engine.introduce()
+        await engine.say(type="lookup", request_id="1", database=database, table=table)
+        given = await engine.hear("table")
+        assert given["request_id"] == "1"
+        assert answer.items() <= given.items()
+        assert "error" in answer or "error" not in given
+
+    channel(scenario)
+
+
+def test_lists_are_answered():
+    async def scenario(listener, call):
+        engine = await call()
+        await engine.introduce()
+        await engine.say(
+            type="list", request_id="2", principal="ann", database="*", pattern="*"
+        )
+        assert (await engine.hear("tables"))["names"] == [["shop", "orders"]]
+
+    channel(scenario)
+
+
+@pytest.mark.parametrize("line", [b"{}\n", b"nonsense\n", b'{"type":"hello"}\n', b"\n"])
+def test_strangers_are_not_welcomed(line):
+    async def scenario(listener, call):
+        stranger = await call()
+        stranger.writer.write(line)
+        assert await stranger.reader.read() == b""
+        assert not listener.is_connected
+
+    channel(scenario)
+
+
+def test_a_wrong_secret_is_not_welcomed():
+    async def scenario(listener, call):
+        stranger = await call()
+        await stranger.introduce(secret="start-secreT")
+        assert await stranger.reader.read() == b""
+        assert not listener.is_connected
+
+    channel(scenario)
+
+
+def test_another_process_starts_without_acknowledged_policies():
+    async def scenario(listener, call):
+        engine = await call()
+        await engine.introduce(pid=7)
+        await engine.hear("welcome")
+        await engine.say(type="ack", principal="ann", version=4)
+        again = await call()
+        await again.introduce(pid=7)
+        await again.hear("welcome")
+        assert listener.acknowledged_version("ann") == 4
+        other = await call()
+        await other.introduce(pid=8)
+        await other.hear("welcome")
+        assert listener.acknowledged_version("ann") == -1
+
+    channel(scenario)
+
+
+def test_a_push_fails_at_once_when_the_engine_hangs_up():
+    async def scenario(listener, call):
+        with pytest.raises(EngineUnavailable):
+            await listener.push_policy(POLICY)
+        engine = await call()
+        await engine.introduce()
+        await engine.hear("welcome")
+        push = asyncio.create_task(listener.push_policy(POLICY))
+        await engine.hear("policy")
+        engine.writer.close()
+        with pytest.raises(EngineUnavailable):
+            await asyncio.wait_for(push, 5)
+
+    channel(scenario)
