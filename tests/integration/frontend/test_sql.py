@@ -1,0 +1,128 @@
+"""The SQL page around the gateway's answers, and without a gateway at all."""
+
+from __future__ import annotations
+
+import pytest
+
+from core.errors import NotFound
+
+RUNNING = {
+    "id": "s1",
+    "state": "RUNNING",
+    "columns": [],
+    "rows_so_far": 0,
+    "is_truncated": False,
+    "error": None,
+}
+COLUMNS = [{"name": "n<b>", "type": "bigint"}, {"name": "t", "type": "string"}]
+FINISHED = {**RUNNING, "state": "FINISHED", "columns": COLUMNS, "rows_so_far": 501}
+FAILED = {
+    **RUNNING,
+    "state": "ERROR",
+    "error": {"code": "42P01", "message": "no table <i>x</i>", "sql_state": "42P01"},
+}
+HTMX = {"HX-Request": "true"}
+
+
+@pytest.fixture
+def gateway(monkeypatch):
+    """The gateway's client with answers of this test; it notes what it was asked."""
+    from gateway import client
+
+    asked: list[tuple[str, ...]] = []
+    answers = {"statement": RUNNING}
+
+    def submit(user, sql, **_):
+        asked.append(("submit", user, sql))
+        return answers["statement"]
+
+    def look(user, statement_id, **_):
+        if user != "ann":
+            raise NotFound("there is no such statement")
+        return answers["statement"]
+
+    def results(user, statement_id, *, page=0):
+        following = 1 if page == 0 else None
+        rows = [["9007199254740993", None], ["1", "<script>"]]
+        return {"columns": COLUMNS, "rows": rows, "next_page": following}
+
+    def cancel(user, statement_id):
+        asked.append(("cancel", user, statement_id))
+        return {**RUNNING, "state": "CANCELED"}
+
+    monkeypatch.setattr(client, "submit_statement", submit)
+    monkeypatch.setattr(client, "statement_of", look)
+    monkeypatch.setattr(client, "results_of", results)
+    monkeypatch.setattr(client, "cancel_statement", cancel)
+    return asked, answers
+
+
+def run(client, sql="SELECT 1"):
+    return client.post("/sql/run", {"sql": sql}, headers=HTMX).content.decode()
+
+
+def test_a_statement_runs_is_watched_and_cancelled(world, browse, gateway):
+    asked, _ = gateway
+    ann = browse("ann")
+    text = run(ann)
+    assert asked == [("submit", "ann", "SELECT 1")]
+    assert 'hx-trigger="every 1s"' in text
+    assert "statement-cancel" in text
+    ended = ann.post("/sql/s1/cancel", headers=HTMX).content.decode()
+    assert ("cancel", "ann", "s1") in asked
+    assert "cancelled" in ended
+    assert "hx-trigger" not in ended
+
+
+def test_a_result_is_shown_escaped_and_paged(world, browse, gateway):
+    _, answers = gateway
+    answers["statement"] = FINISHED
+    text = run(browse("ann"))
+    assert "9007199254740993" in text
+    assert "&lt;script&gt;" in text
+    assert "<script>" not in text
+    assert "n&lt;b&gt;" in text
+    assert "NULL" in text
+    assert "number=1" in text
+    assert "hx-trigger" not in text
+
+
+def test_an_error_is_a_card(world, browse, gateway):
+    _, answers = gateway
+    answers["statement"] = FAILED
+    text = run(browse("ann"))
+    assert "no table &lt;i&gt;x&lt;/i&gt;" in text
+    assert "42P01" in text
+
+
+def test_statements_are_remembered_and_belong_to_one_person(world, browse, gateway):
+    ann = browse("ann")
+    run(ann, "SELECT 'mine'")
+    assert "SELECT &#x27;mine&#x27;" in ann.get("/sql").content.decode()
+    eve = browse("eve")
+    assert "mine" not in eve.get("/sql").content.decode()
+    assert "no such statement" in eve.get("/sql/s1", headers=HTMX).content.decode()
+
+
+def test_without_scripts_the_page_still_answers(world, browse, gateway):
+    text = browse("ann").post("/sql/run", {"sql": "SELECT 1"}).content.decode()
+    assert "<h1>SQL</h1>" in text
+    assert "SELECT 1" in text
+
+
+@pytest.mark.parametrize(
+    ("sql", "said"), [("", "no statement"), ("SELECT 1", "gateway")]
+)
+def test_without_a_gateway_it_says_so(world, browse, settings, sql, said):
+    settings.SLUICE_GATEWAY_INTERNAL = "/nowhere/at/all"
+    assert said in run(browse("ann"), sql)
+
+
+def test_a_sample_needs_the_right_to_select(world, browse, settings):
+    settings.SLUICE_GATEWAY_INTERNAL = "/nowhere/at/all"
+    orders = world.lake_tables["orders"].pk
+    url = f"/tables/{orders}/sample"
+    assert browse("ann").get(url).status_code == 200
+    assert browse("eve").get(url).status_code == 404
+    source = world.source_tables["orders"].pk
+    assert browse("ann").get(f"/tables/{source}/sample").status_code == 403

@@ -1,0 +1,81 @@
+"""How numbers, sizes, times and states read."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from core.jobs import JOB
+from frontend.templatetags import figures
+from frontend.templatetags.icons import PATHS, icon
+from frontend.templatetags.states import LOOKS, look_of
+from ingest.states import ONBOARDING
+
+DASH = "\N{EN DASH}"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (None, DASH),
+        (0, "1 ms"),
+        (0.04, "40 ms"),
+        (0.4, "0.4 s"),
+        (5, "5 s"),
+        (5.0, "5.0 s"),
+        (61, "1 min 1 s"),
+        (3600, "1 h"),
+        (7_300, "2 h 1 min"),
+        (90_000, "1 d 1 h"),
+    ],
+)
+def test_duration(seconds, text):
+    assert figures.duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(None, DASH), ("", DASH), (0, "0"), (1234567, "1,234,567"), (2.25, "2.2")],
+)
+def test_figure_never_shows_zero_for_unknown(value, text):
+    assert figures.figure(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(None, DASH), (7, "7 B"), (1_500, "1.5 kB"), (8_000_000_000_000_000, "8000.0 TB")],
+)
+def test_size(value, text):
+    assert figures.size(value) == text
+
+
+@pytest.mark.parametrize(
+    ("done", "total", "text"), [(1, 3, "33 %"), (9, 3, "100 %"), (1, None, "")]
+)
+def test_percent(done, total, text):
+    assert figures.percent(done, total) == text
+
+
+def test_instants_are_utc_and_exact_on_hover():
+    at = datetime(2026, 8, 22, 14, 3, 22, 123456, tzinfo=UTC)
+    assert "2026-08-22 14:03:22 UTC" in figures.instant(at)
+    assert "14:03:22" in figures.clock(at.isoformat())
+    assert figures.instant("no time") == DASH
+
+
+@pytest.mark.parametrize("state", [*JOB.states, *ONBOARDING.states])
+def test_every_state_has_colour_icon_and_word(state):
+    look = look_of(state)
+    assert state in LOOKS
+    assert look.icon in PATHS
+    assert look.word
+    assert look.tone in {"ok", "info", "warn", "bad", "idle"}
+
+
+def test_an_unknown_state_is_shown_by_its_own_word():
+    assert look_of("NEW_ONE").word == "new_one"
+
+
+def test_icons_are_hidden_from_screen_readers():
+    assert 'aria-hidden="true"' in icon("check")
