@@ -19,7 +19,11 @@ from django.conf import settings
 from core.context import current
 from core.redaction import redact_facts, remember_secret
 
-_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
+_LEFT_OUT = frozenset(vars(logging.makeLogRecord({}))) | {
+    "message",
+    "asctime",
+    "request",  # Django's object; its id is there already
+}
 _QUIET = {"django.request": logging.ERROR, "django.server": logging.WARNING}
 
 
@@ -38,7 +42,7 @@ class JsonLines(logging.Formatter):
             "job_id": context.job_id,
             "actor": context.actor,
         }
-        line |= {k: v for k, v in vars(record).items() if k not in _STANDARD}
+        line |= {k: v for k, v in vars(record).items() if k not in _LEFT_OUT}
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
         shown = {k: v for k, v in line.items() if v not in ("", None)}
