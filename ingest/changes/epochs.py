@@ -44,13 +44,17 @@ def epochs_needed(rows: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class SealedFile:
-    """A file of change events: path relative to the epoch's directory."""
+    """A file of change events: path relative to the epoch's directory.
+
+    unfit  rows with a value that has no form in the lake
+    """
 
     table_id: int
     path: str
     rows: int
     bytes: int
     sha256: str = ""
+    unfit: int = 0
 
 
 @dataclass(frozen=True, slots=True)

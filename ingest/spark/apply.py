@@ -115,17 +115,10 @@ def _events(
     files = [str(folder / f.path) for f in seal.files_for(spec.table.table_id)]
     # one file per epoch and table, so ids count from 0 within it
     events = read_staged(spark, selection, files)
-    lossy, nulls = unfit_counts(events, spec.table, selection)
-    if nulls:
-        raise InvalidRequest(
-            f"{nulls} changed rows of {spec.table.source_schema}."
-            f"{spec.table.source_table} have NULL in the key. Nothing was written",
-            code="null_keys",
-            hint="choose a key that is never NULL, or the whole-row hash",
-        )
-    for name, count in lossy.items():
-        run.lossy[name] = run.lossy.get(name, 0) + count
-        run.warn(f"{count} values of {name} have no form in the lake: NULL there")
+    if any(f.unfit for f in seal.files_for(spec.table.table_id)):
+        for name, count in unfit_counts(events, selection).items():
+            run.lossy[name] = run.lossy.get(name, 0) + count
+            run.warn(f"{count} values of {name} have no form in the lake: NULL there")
     # keys are unique in one snapshot, so every event may carry the same index
     seq = F.lit(seq_of(seal.epoch, 1)).cast("bigint")
     return lake_rows(events, spec.table, selection, seq=seq)

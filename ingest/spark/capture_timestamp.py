@@ -30,7 +30,7 @@ from ingest.lake.epochs import epoch_folder, read_seal, write_seal
 from ingest.lake.staging import folder_bytes
 from ingest.spark.gate import SourceGate
 from ingest.spark.jobrun import JobRun
-from ingest.spark.reading import Reading, open_stoppable, read_to_parquet
+from ingest.spark.reading import Counts, Reading, open_stoppable, read_to_parquet
 from ingest.spark.source import Source, SourceAccess
 from ingest.spark.source_check import require_columns
 
@@ -160,14 +160,30 @@ def _read(
     shutil.rmtree(folder, ignore_errors=True)
     path = str(table.table_id)
     target = folder / path
-    rows = read_to_parquet(run, spark, Reading(access, selection, sql, *view), target)
-    if rows > MAX_INDEX:
+    reading = Reading(table, access, selection, sql, *view)
+    counts = read_to_parquet(run, spark, reading, target)
+    _refuse(table, counts)
+    size = folder_bytes(target)
+    return SealedFile(table.table_id, path, counts.rows, size, unfit=counts.unfit)
+
+
+def _refuse(table: TableSpec, counts: Counts) -> None:
+    """Before the seal: what is sealed has to be applied."""
+    where = f"{table.source_schema}.{table.source_table}"
+    if counts.rows > MAX_INDEX:
         raise TerminalError(
-            f"{rows} rows share one value of {table.cursor}: too many for an epoch",
+            f"{counts.rows} rows of {where} share one value of {table.cursor}:"
+            " too many for an epoch",
             code="epoch_too_large",
             hint="resync the table, then go on",
         )
-    return SealedFile(table.table_id, path, rows, folder_bytes(target))
+    if counts.null_keys:
+        raise InvalidRequest(
+            f"{counts.null_keys} changed rows of {where} have NULL in the key."
+            " Nothing was written",
+            code="null_keys",
+            hint="choose a key that is never NULL, or the whole-row hash",
+        )
 
 
 def _range(table: TableSpec, low: str, high: str) -> str:

@@ -12,11 +12,12 @@ from pathlib import Path
 
 import psycopg
 from pyspark.sql import Observation, SparkSession
-from pyspark.sql import functions as F
 
 from ingest.changes.select import Selection
+from ingest.contract import TableSpec
 from ingest.spark.jdbc import read_statement
 from ingest.spark.jobrun import JobRun
+from ingest.spark.rows import observed_counts
 from ingest.spark.source import Source, SourceAccess, cancel_statements, open_source
 
 
@@ -24,11 +25,22 @@ from ingest.spark.source import Source, SourceAccess, cancel_statements, open_so
 class Reading:
     """A complete statement and the snapshot in which it is read."""
 
+    table: TableSpec
     access: SourceAccess
     selection: Selection
     sql: str
     snapshot: str
     row_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What was read: rows, those with a NULL in their key, those with a value
+    that has no form in the lake."""
+
+    rows: int
+    null_keys: int
+    unfit: int
 
 
 @contextlib.contextmanager
@@ -47,8 +59,8 @@ def open_stoppable(run: JobRun, access: SourceAccess) -> Iterator[Source]:
 
 def read_to_parquet(
     run: JobRun, spark: SparkSession, reading: Reading, folder: Path
-) -> int:
-    """Rows written to `folder`; the source must have been opened stoppable."""
+) -> Counts:
+    """Writes the rows to `folder`; the source must have been opened stoppable."""
     run.check()
     observed = Observation()
     rows = read_statement(
@@ -58,8 +70,9 @@ def read_to_parquet(
         sql=reading.sql,
         snapshot=reading.snapshot,
         row_bytes=reading.row_bytes,
-    ).observe(observed, F.count(F.lit(1)).alias("rows"))
+    ).observe(observed, *observed_counts(reading.table, reading.selection))
     rows.write.option("compression", "lz4_raw").mode("overwrite").parquet(
         folder.as_uri()
     )
-    return int(observed.get["rows"])
+    found = observed.get
+    return Counts(*(int(found[name] or 0) for name in ("rows", "null_keys", "unfit")))

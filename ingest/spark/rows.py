@@ -83,19 +83,31 @@ def lake_rows(
     return rows.select(*columns, seq.alias(SEQ), F.lit(False).alias(DELETED))  # noqa: FBT003
 
 
-def unfit_counts(
-    rows: DataFrame, table: TableSpec, selection: Selection
-) -> tuple[dict[str, int], int]:
-    """({lake column: values that became NULL}, rows with a NULL in the key)."""
+def observed_counts(table: TableSpec, selection: Selection) -> list[Column]:
+    """What is counted while rows are read, so that nothing is read twice: rows,
+    rows with a NULL in the key, rows with a value that has no form in the lake."""
+    nulls: Column = F.lit(False)  # noqa: FBT003
+    for column in _key_aliases(table, selection):
+        nulls = nulls | F.col(column.alias).isNull()
+    unfit: Column = F.lit(False)  # noqa: FBT003
+    for alias in selection.mask_aliases:
+        unfit = unfit | (F.col(alias) != 0)
+    return [
+        F.count(F.lit(1)).alias("rows"),
+        F.sum(nulls.cast("bigint")).alias("null_keys"),
+        F.sum(unfit.cast("bigint")).alias("unfit"),
+    ]
+
+
+def unfit_counts(rows: DataFrame, selection: Selection) -> dict[str, int]:
+    """Lake column → values that became NULL; a pass over the rows, worth it only
+    when some are known to be there."""
     counted = [c for c in selection.columns if c.bit >= 0]
     sums = [_bit_sum(c).alias(f"u{i}") for i, c in enumerate(counted)]
-    nulls = F.lit(False)  # noqa: FBT003
-    for alias in _key_aliases(table, selection):
-        nulls = nulls | F.col(alias.alias).isNull()
-    row = rows.agg(F.sum(nulls.cast("bigint")).alias("n"), *sums).first()
+    row = rows.agg(*sums).first()
     assert row is not None
     found = {c.name: int(row[f"u{i}"] or 0) for i, c in enumerate(counted)}
-    return {name: count for name, count in found.items() if count}, int(row["n"] or 0)
+    return {name: count for name, count in found.items() if count}
 
 
 def duplicate_keys(rows: DataFrame, table: TableSpec, selection: Selection) -> int:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -164,19 +163,22 @@ def _read_chunks(
         folder = load.staging.chunk_folder(chunk.number)
         shutil.rmtree(folder, ignore_errors=True)
         with load.gate.reading(run.check):
-            rows = read_to_parquet(
-                run,
-                load.spark,
-                Reading(load.access, load.selection, sql, snapshot, row_bytes),
-                folder,
+            reading = Reading(
+                table, load.access, load.selection, sql, snapshot, row_bytes
             )
-        load.gate.account(rows)
-        load.staging.finish(
-            ChunkManifest(
-                chunk.number, snapshot, run.spec.attempt, rows, folder_bytes(folder)
-            )
+            counts = read_to_parquet(run, load.spark, reading, folder)
+        load.gate.account(counts.rows)
+        manifest = ChunkManifest(
+            chunk.number,
+            snapshot,
+            run.spec.attempt,
+            counts.rows,
+            folder_bytes(folder),
+            counts.null_keys,
+            counts.unfit,
         )
-        run.add_done(rows)
+        load.staging.finish(manifest)
+        run.add_done(counts.rows)
 
     todo = [c for c in plan.chunks if c.number not in finished]
     run_parallel(run, todo, read, threads=load.access.spec.max_parallel_reads)
@@ -211,13 +213,11 @@ def _commit(
 def _refuse_bad_keys(load: _Load, staged: Any, facts: KeyFacts | None) -> None:
     """NULL or repeated keys would vanish or double silently in the lake."""
     run, table = load.run, load.run.spec.table
-    lossy: Mapping[str, int] = {}
-    nulls = 0
-    is_sure = facts is None or (facts.is_unique and facts.is_not_null)
-    if load.selection.masks or not is_sure:
-        lossy, nulls = unfit_counts(staged, table, load.selection)
-    run.lossy.update(lossy)
-    for name, count in lossy.items():
+    manifests = load.staging.finished().values()
+    nulls = sum(m.null_keys for m in manifests)
+    if any(m.unfit for m in manifests):
+        run.lossy.update(unfit_counts(staged, load.selection))
+    for name, count in run.lossy.items():
         run.warn(f"{count} values of {name} have no form in the lake: NULL there")
     if nulls:
         raise InvalidRequest(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -189,3 +191,38 @@ def test_recovery_keeps_requested_compactions(loaded: Any) -> None:
     report = assert_done(bench.run(bench.spec("recover", table)))
     assert report.facts["rolled_back"] == []
     assert report.facts["pending_compactions"] == pending
+
+
+def test_a_compaction_cut_off_while_it_rewrites_is_done_by_the_next(
+    loaded: Any,
+) -> None:
+    """The fence rises as soon as the plan is inflight; nothing is completed then."""
+    bench, table, low = loaded
+    (asked,) = change(bench, table, low, "one", compact_after=1).facts[
+        "pending_compactions"
+    ]
+    inflight = (
+        Path(table.path) / ".hoodie" / "timeline" / f"{asked}.compaction.inflight"
+    )
+    ended = threading.Event()
+
+    def supersede() -> None:
+        while not inflight.exists() and not ended.is_set():
+            time.sleep(0.001)
+        bench.take_over(table, 2, "service")
+
+    rival = threading.Thread(target=supersede)
+    rival.start()
+    report = bench.compact(table, asked)
+    ended.set()
+    rival.join()
+    assert report.error is not None
+    assert report.error.code == "fenced"
+    assert inflight.exists()
+    assert seen(bench, table) == wanted(bench)
+    # ingest goes on beside it, then the next compactor takes the plan over
+    change(bench, table, low, "two", compact_after=9)
+    assert seen(bench, table) == wanted(bench)
+    assert_done(bench.compact(table, asked, token=2))
+    assert bench.state(table).pending_compactions == ()
+    assert seen(bench, table) == wanted(bench)
