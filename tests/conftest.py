@@ -23,9 +23,12 @@ from psycopg import sql
 
 from config.embedded import EmbeddedPostgres, EmbeddedRedis
 from config.supervisor.home import make_keys
+from tests.product import product
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+__all__ = ["product"]  # the fixture of the whole running product
 
 HOME = Path(tempfile.mkdtemp(prefix="sluice-test-"))
 ROOT = Path(__file__).resolve().parent.parent
