@@ -58,26 +58,31 @@ class _Child:
     log: IO[bytes]
     lines: queue.SimpleQueue[Message]
     reader: threading.Thread = field(init=False)
+    waiter: threading.Thread = field(init=False)
     write_lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
         name = f"driver-{self.origin or 'warm'}"
         self.reader = threading.Thread(target=self._read, name=name, daemon=True)
+        self.waiter = threading.Thread(target=self._wait, name=name, daemon=True)
         self.reader.start()
+        self.waiter.start()
 
     def _read(self) -> None:
         assert self.process.stdout is not None
         for line in self.process.stdout:
             if message := parse_line(line, self.origin):
                 self.lines.put(message)
-        self._group_dead()
-        self.lines.put(Message("died", {"code": self.process.returncode}, self.origin))
 
-    def _group_dead(self) -> None:
-        """`died` is only said once nothing of the group can write any more."""
+    def _wait(self) -> None:
+        """Says `died` once nothing of the group can write any more. What the driver
+        had started may hold its end of the pipe, so the end of the pipe says little.
+        """
+        code = self.process.wait()
         kill_group(self.process.pid)
-        self.process.wait()
         wait_group(self.process.pid, seconds=10)
+        self.reader.join(timeout=5)
+        self.lines.put(Message("died", {"code": code}, self.origin))
 
     def send(self, data: Mapping[str, Any]) -> None:
         line = json.dumps(data, ensure_ascii=False).encode() + b"\n"
@@ -90,7 +95,7 @@ class _Child:
             log.debug("driver %s does not listen any more", self.process.pid)
 
     def close(self) -> None:
-        self.reader.join(timeout=15)
+        self.waiter.join(timeout=20)
         for stream in (self.process.stdin, self.process.stdout):
             if stream is not None:
                 try:

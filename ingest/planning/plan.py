@@ -162,7 +162,10 @@ class TablePlan:
 
 def plan_to_json(plan: TablePlan) -> dict[str, Any]:
     """The stored and shown form: plain JSON, each step with its kind and summary."""
-    data = dataclasses.asdict(plan)
+    data: dict[str, Any] = {
+        field.name: getattr(plan, field.name) for field in dataclasses.fields(plan)
+    }
+    data["proposals"] = {k: dataclasses.asdict(p) for k, p in plan.proposals.items()}
     data["steps"] = [
         {"step": type(step).__name__, "summary": step.summary}
         | dataclasses.asdict(step)

@@ -40,13 +40,6 @@ def test_many_tables_cost_no_statement_each(world) -> None:
     assert TableOnboarding.objects.filter(state="APPROVED").count() == 106
 
 
-def test_two_thousand_tables_in_one_request(world) -> None:
-    make_tables(world.source, [f"t{n:04d}" for n in range(2000)])
-    row = ask(world, approve=True)
-    assert row.tables.filter(state="APPROVED").count() == 2000
-    assert Table.objects.filter(kind="lake").count() == 2000
-
-
 def test_names_are_derived_pinned_and_never_merged(world) -> None:
     odd = [
         ("id", "bigint", "bigint", False, 1),

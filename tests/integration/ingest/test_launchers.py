@@ -1,0 +1,226 @@
+"""One behaviour of every launcher, told by the host's effect on rows; and for real
+processes: nothing is ever left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from pathlib import Path
+
+import psutil
+import pytest
+
+from core.models import Job
+from ingest import controls
+from ingest.launch.fake import FakeLauncher, Fault
+from ingest.launch.host import DriverHost
+from ingest.launch.warm import MARK, DriverCommand, WarmLauncher, kill_leftovers
+from ingest.models import DriverBoot
+from tests.integration.ingest.world import World, make_source
+
+STUB = Path(__file__).with_name("stub_driver.py")
+ROOT = Path(__file__).resolve().parents[3]
+
+pytestmark = pytest.mark.django_db
+
+
+def command(folder: Path) -> DriverCommand:
+    faults = folder / "faults"
+    faults.touch()
+    return DriverCommand(
+        program=[sys.executable, str(STUB), str(faults)],
+        environment={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)},
+        log_file=folder / "logs" / "driver.log",
+        pid_file=folder / "run" / "driver.pid.json",
+    )
+
+
+class Stage:
+    """A world whose launcher is one or the other; time is real."""
+
+    def __init__(self, launcher, folder: Path) -> None:
+        self.launcher, self.folder = launcher, folder
+        self.world = World(
+            make_source(), launcher, DriverHost(launcher, place="here"), time.monotonic
+        )
+
+    def fail_with(self, kind: str, *faults: Fault) -> None:
+        if isinstance(self.launcher, FakeLauncher):
+            self.world.fail_with(kind, *faults)
+            return
+        text = "".join(f"{kind} {fault.value}\n" for fault in faults)
+        (self.folder / "faults").write_text(text)
+
+    def until(self, check, seconds: float = 60) -> None:
+        end = time.monotonic() + seconds
+        while not check():
+            assert time.monotonic() < end, self.world.story()
+            self.world.host.step(0.05)
+            self.world.steps(0)
+            from ingest import tick
+
+            tick.tick_once()
+
+    def until_live(self) -> None:
+        self.until(lambda: self.world.feed("orders").state == "LIVE")
+
+
+@pytest.fixture(params=["fake", "warm"])
+def stage(request, tmp_path):
+    launcher = (
+        FakeLauncher() if request.param == "fake" else WarmLauncher(command(tmp_path))
+    )
+    made = Stage(launcher, tmp_path)
+    yield made
+    made.world.host.stop()
+    assert not launcher.is_running
+
+
+def test_it_carries_a_table(stage) -> None:
+    stage.world.onboard("orders")
+    stage.until_live()
+    assert {j.state for j in Job.objects.all()} == {"SUCCEEDED"}
+
+
+@pytest.mark.parametrize(
+    "fault", [Fault.DIE_RUNNING, Fault.DIE_COMMITTED, Fault.TRANSIENT]
+)
+def test_it_survives(stage, fault) -> None:
+    stage.fail_with("snapshot", fault)
+    stage.world.onboard("orders")
+    stage.until_live()
+    stage.until(lambda: all(job.is_finished for job in Job.objects.all()))
+    assert {j.state for j in Job.objects.all()} == {"SUCCEEDED"}
+
+
+def test_two_deaths_mean_a_process_of_its_own(stage) -> None:
+    stage.fail_with("snapshot", Fault.DIE_RUNNING, Fault.DIE_RUNNING)
+    stage.world.onboard("orders")
+    stage.until_live()
+    assert stage.world.jobs("snapshot")[0].handle["isolated"] is True
+
+
+def test_pause_reaches_it(stage) -> None:
+    stage.fail_with("snapshot", Fault.HANG)
+    stage.world.onboard("orders")
+    stage.until(lambda: stage.world.jobs("snapshot")[0].state == "RUNNING")
+    controls.pause(stage.world.lake("orders"), actor="ann")
+    stage.until(lambda: stage.world.jobs("snapshot")[0].state == "CANCELLED")
+    assert stage.world.feed("orders").state == "PAUSED"
+
+
+def test_stopping_it_is_not_held_against_the_job(stage) -> None:
+    stage.fail_with("snapshot", Fault.HANG)
+    stage.world.onboard("orders")
+    stage.until(lambda: stage.world.jobs("snapshot")[0].state == "RUNNING")
+    stage.world.host.stop()
+    job = stage.world.jobs("snapshot")[0]
+    assert (job.state, job.payload.get("deaths", 0)) == ("QUEUED", 0)
+    assert not DriverBoot.objects.filter(ended_at=None).exists()
+
+
+# ------------------------------------------------------------- processes of warm
+
+
+def marked(boot: str) -> list[int]:
+    found = []
+    for process in psutil.process_iter():
+        try:
+            alive = process.status() != psutil.STATUS_ZOMBIE
+            if alive and process.environ().get(MARK) == boot:
+                found.append(process.pid)
+        except (psutil.NoSuchProcess, psutil.AccessDenied, OSError):
+            continue
+    return found
+
+
+def started(tmp_path, boot: str) -> WarmLauncher:
+    launcher = WarmLauncher(command(tmp_path))
+    launcher.start(boot)
+    end = time.monotonic() + 60
+    while not any(m.kind == "ready" for m in launcher.poll(0.2)):
+        assert time.monotonic() < end
+    assert len(marked(boot)) == 2
+    return launcher
+
+
+def gone(boot: str) -> bool:
+    end = time.monotonic() + 30
+    while marked(boot) and time.monotonic() < end:
+        time.sleep(0.1)
+    return not marked(boot)
+
+
+@pytest.fixture
+def boot() -> str:
+    return str(uuid.uuid4())
+
+
+def test_stop_ends_the_whole_group(tmp_path, boot) -> None:
+    started(tmp_path, boot).stop()
+    assert marked(boot) == []
+
+
+def test_death_is_said_only_once_all_of_it_is_dead(tmp_path, boot) -> None:
+    launcher = started(tmp_path, boot)
+    assert launcher.pid is not None
+    os.kill(launcher.pid, signal.SIGKILL)
+    end = time.monotonic() + 60
+    while not any(m.kind == "died" for m in launcher.poll(0.2)):
+        assert time.monotonic() < end
+    assert marked(boot) == []
+    launcher.stop()
+
+
+HOST = """
+import os, sys, time
+import django
+from pathlib import Path
+sys.path.insert(0, sys.argv[2])
+os.environ["DJANGO_SETTINGS_MODULE"] = "config.settings"
+django.setup()
+from tests.integration.ingest.test_launchers import command
+from ingest.launch.warm import WarmLauncher
+launcher = WarmLauncher(command(Path(sys.argv[1])))
+launcher.start(sys.argv[3])
+while not any(m.kind == "ready" for m in launcher.poll(0.2)):
+    pass
+print("ready", flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.fixture
+def host_process(tmp_path, sluice_environment, boot):
+    made = subprocess.Popen(
+        [sys.executable, "-c", HOST, str(tmp_path), str(ROOT), boot],
+        stdout=subprocess.PIPE,
+        env={**sluice_environment, "PYTHONPATH": str(ROOT)},
+        text=True,
+    )
+    yield made
+    made.kill()
+    made.wait()
+    assert made.stdout is not None
+    made.stdout.close()
+
+
+def test_a_killed_host_takes_its_driver_along_and_the_next_finds_the_rest(
+    host_process, tmp_path, boot
+) -> None:
+    assert host_process.stdout.readline() == "ready\n"
+    leader, child = sorted(marked(boot))
+    host_process.kill()
+    host_process.wait()
+    end = time.monotonic() + 30
+    while leader in marked(boot):
+        assert time.monotonic() < end, "the driver outlived its host"
+        time.sleep(0.1)
+    # what the driver had started may still be there: the next host ends it
+    kill_leftovers(tmp_path / "run" / "driver.pid.json")
+    assert gone(boot)
+    assert not psutil.pid_exists(child) or child not in marked(boot)
