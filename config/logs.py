@@ -84,6 +84,7 @@ def remember_settings() -> None:
 
 def _own_secrets() -> Iterable[str]:
     yield str(settings.SECRET_KEY)
+    yield from map(str, settings.SECRET_KEY_FALLBACKS)
     yield from settings.SLUICE_SECRETS_KEYS
     yield settings.SLUICE_SERVICE_SECRET
     yield str(settings.DATABASES["default"].get("PASSWORD") or "")

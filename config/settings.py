@@ -37,6 +37,13 @@ SECRET_KEY = read(
     parse=str,
     is_secret=True,
 )
+SECRET_KEY_FALLBACKS = read(
+    "SECRET_KEY_FALLBACKS",
+    default="",
+    meaning="comma-separated former secret keys, still accepted",
+    parse=words,
+    is_secret=True,
+)
 SLUICE_SECRETS_KEYS = read(
     "SECRETS_KEYS",
     default=_key_default("secrets"),

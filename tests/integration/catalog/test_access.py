@@ -256,6 +256,14 @@ def test_tokens_end_by_expiry_revocation_and_their_user(ann):
     assert not ApiToken.objects.filter(pk=made.row.pk).exists()
 
 
+def test_a_former_secret_key_keeps_tokens_alive(ann, settings):
+    made = tokens.create_token(ann, name="cli", expires_in_days=None, by="ann")
+    former, settings.SECRET_KEY = settings.SECRET_KEY, "another key" * 5
+    assert tokens.find_token(made.text) is None
+    settings.SECRET_KEY_FALLBACKS = [former]
+    assert tokens.find_token(made.text) is not None
+
+
 def test_the_database_holds_neither_token_nor_password(ann):
     made = tokens.create_token(ann, name="cli", expires_in_days=None, by="ann")
     secret = made.text.rsplit("_", 1)[1]
