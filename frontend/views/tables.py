@@ -24,12 +24,13 @@ from frontend.pages import PageRequest, cut, page
 from frontend.reading.jobs import jobs_on_table
 from frontend.reading.samples import sample_for
 from frontend.reading.tables import commits_of, feed_for
-from ingest.states import MOVING
+from ingest.states import APPROVED, MOVING, REMOVING
 
 STATES = (
     "LIVE", "CATCHING_UP", "SNAPSHOTTING", "RESYNCING", "APPROVED", "PAUSED",
     "NEEDS_RESYNC", "FAILED", "REMOVING", "RETIRED",
 )  # fmt: skip
+CHANGING = MOVING | {APPROVED, REMOVING}
 SORTS = {
     "name": ("name", "id"),
     "-commit": ("-last_commit_at", "-id"),
@@ -68,9 +69,11 @@ class Wanted:
 @require_safe
 def table_list(request: PageRequest) -> HttpResponse:
     wanted = Wanted.of(request)
+    found = cut(request, wanted.rows(request))
     context = {
         "wanted": wanted,
-        "tables": cut(request, wanted.rows(request)),
+        "tables": found,
+        "is_moving": any(table.status in CHANGING for table in found.items),
         "states": STATES,
         "is_filtered": bool(wanted.q or wanted.status),
     }

@@ -39,6 +39,10 @@ if (form) {
       show();
     }
   });
+  form.addEventListener("keydown", (event) => {
+    // Enter in the search field searches; only the button asks for the plan.
+    if (event.key === "Enter" && event.target.type === "search") event.preventDefault();
+  });
   document.addEventListener("click", (event) => {
     if (event.target.closest("[data-action=pick-none]")) {
       picked.clear();
