@@ -15,7 +15,7 @@ import psutil
 
 from ingest.contract import JobReport, JobSpec, encode, report_from
 
-PATIENCE = 180.0
+PATIENCE = 280.0
 
 
 class DriverProcess:

@@ -62,14 +62,14 @@ def filled(line: str, lake: Lake, out: Path) -> str:
     return statement
 
 
-def shown(outcome: Outcome) -> str:
-    """What the gateway would show of it."""
-    error = scrub_message(outcome.error)
+def shown(outcome: Outcome, statement: str = "") -> str:
+    """What the gateway would show of it, without the echo of the statement itself."""
+    error = scrub_message(outcome.error).replace(statement, "")
     return Outcome(outcome.rows, outcome.columns, error, outcome.sql_state).visible_text
 
 
-def marks_in(text: str, statement: str = "") -> list[str]:
-    return [mark for mark in MARKS if mark in text and mark not in statement]
+def marks_in(text: str) -> list[str]:
+    return [mark for mark in MARKS if mark in text]
 
 
 def test_the_corpus_is_as_large_as_promised() -> None:
@@ -90,7 +90,7 @@ def test_attack_by_a_restricted_user(
     outcome = ann.run(statement)
     if not line.startswith("~ "):
         assert outcome.is_refused, f"went through: {outcome.rows[:3]}"
-    assert not marks_in(shown(outcome)), shown(outcome)[:500]
+    assert not marks_in(shown(outcome, statement)), shown(outcome)[:500]
     assert not out.exists(), "something was written"
 
 
@@ -205,10 +205,8 @@ def test_a_session_with_changed_locks_runs_nothing(
 
 
 def test_nobody_can_speak_for_another(ann: Client, bench: EngineBench) -> None:
-    client = bench.connect("ann", configuration={"hive.server2.proxy.user": "boss"})
-    assert client.rows("select current_user()") == [("ann",)]
-    assert client.run("select * from vault.secrets").sql_state == ABSENT_TABLE
-    client.close()
+    with pytest.raises(EngineRefused, match="substitution is not allowed"):
+        bench.connect("ann", configuration={"hive.server2.proxy.user": "boss"})
 
 
 def test_statements_inside_open_session_are_nobodys(bench: EngineBench) -> None:

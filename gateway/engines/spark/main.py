@@ -75,7 +75,7 @@ def spark_settings(start: EngineStart) -> Mapping[str, str]:
         "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
         "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
         **_sql_settings(start),
-        **_thrift_settings(),
+        **_thrift_settings(start),
     }
 
 
@@ -108,7 +108,7 @@ def _sql_settings(start: EngineStart) -> Mapping[str, str]:
     }
 
 
-def _thrift_settings() -> Mapping[str, str]:
+def _thrift_settings(start: EngineStart) -> Mapping[str, str]:
     hive = {
         "hive.server2.thrift.port": "0",
         "hive.server2.thrift.bind.host": "127.0.0.1",
@@ -120,6 +120,8 @@ def _thrift_settings() -> Mapping[str, str]:
         "hive.server2.long.polling.timeout": "500ms",
         "hive.server2.logging.operation.enabled": "false",
         "hive.server2.thrift.min.worker.threads": "4",
+        "hive.exec.local.scratchdir": str(start.run_dir / "tmp"),
+        "hive.downloaded.resources.dir": str(start.run_dir / "tmp"),
     }
     settings = {f"spark.hadoop.{key}": value for key, value in hive.items()}
     settings["spark.sql.thriftServer.interruptOnCancel"] = "true"
