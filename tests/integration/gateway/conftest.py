@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-PASSWORD = "correct horse battery"
+PASSWORD = "correct-horse-battery"
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from gateway.engines.fake import FakeEngine
 from gateway.limits import GatewayLimits
 from gateway.process import Gateway, GatewaySpec
 
-PASSWORD = "correct horse battery"
+PASSWORD = "correct-horse-battery"
 SECRET = "service-secret-of-the-test"
 
 
