@@ -6,8 +6,6 @@ HOME_DIR ?= .sluice
 VENV := .venv/bin
 export LC_ALL := C.UTF-8
 export PYTHONUNBUFFERED := 1
-# type checker and migration check read the settings, which want keys
-LINT_KEYS := SLUICE_SECRET_KEY=lint SLUICE_SECRETS_KEYS=lint SLUICE_SERVICE_SECRET=lint
 
 .PHONY: help
 help: ## list the targets
@@ -33,11 +31,7 @@ stop: ## end what `make demo` started
 
 .PHONY: lint
 lint: setup ## format, lint, types, import contracts, migrations
-	@$(VENV)/ruff format --check .
-	@$(VENV)/ruff check .
-	@$(LINT_KEYS) $(VENV)/mypy
-	@$(VENV)/lint-imports
-	@$(LINT_KEYS) $(VENV)/python manage.py makemigrations --check --dry-run
+	@$(VENV)/python config/parts/checks.py --static
 
 .PHONY: test
 test: setup ## lint, types, import contracts and all tests, as CI runs them

@@ -7,7 +7,6 @@ is refused until somebody allows it with a reason in `pyproject.toml`.
 from __future__ import annotations
 
 import sys
-from typing import Any
 
 from grimp import ImportGraph
 from importlinter import Contract, ContractCheck, fields, output
@@ -24,7 +23,7 @@ class IslandContract(Contract):
         """Broken when any module of an island imports anything beyond the list."""
         breaches = []
         for module in sorted(graph.modules):
-            if not _is_below(module, self.islands):
+            if not _is_below(module, self._names("islands")):
                 continue
             for imported in sorted(graph.find_modules_directly_imported_by(module)):
                 if not self._is_allowed(imported):
@@ -36,13 +35,18 @@ class IslandContract(Contract):
         return ContractCheck(kept=not breaches, metadata={"breaches": breaches})
 
     def _is_allowed(self, imported: str) -> bool:
-        if _is_below(imported, [*self.islands, *self.may_import]):
+        islands = self._names("islands")
+        if _is_below(imported, [*islands, *self._names("may_import")]):
             return True
         top = imported.partition(".")[0]
         if top not in sys.stdlib_module_names:
             # a package above an island, imported for its own `__init__` only
-            return any(one.startswith(f"{imported}.") for one in self.islands)
-        return not _is_below(imported, self.forbidden_standard or [])
+            return any(one.startswith(f"{imported}.") for one in islands)
+        return not _is_below(imported, self._names("forbidden_standard"))
+
+    def _names(self, field: str) -> list[str]:
+        """A field's value: on an instance import-linter puts a plain list there."""
+        return list(self.__dict__.get(field) or [])
 
     def render_broken_contract(self, check: ContractCheck) -> None:
         found: list[tuple[str, str, str]] = check.metadata["breaches"]
@@ -50,5 +54,5 @@ class IslandContract(Contract):
             output.print_error(f"{module} imports {imported} (line {lines})")
 
 
-def _is_below(module: str, names: Any) -> bool:
+def _is_below(module: str, names: list[str]) -> bool:
     return any(module == name or module.startswith(f"{name}.") for name in names)
