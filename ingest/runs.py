@@ -14,7 +14,7 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, connection, transaction
 from django.db.models import Count, Q, QuerySet
 from django.db.models.functions import Now
 
@@ -172,12 +172,20 @@ def _try_claim(job_id: UUID, boot: DriverBoot) -> bool:
         with transaction.atomic():
             rows = Job.objects.select_for_update(skip_locked=True)
             job = rows.filter(pk=job_id, state=QUEUED).first()
-            return job is not None and _claim(job, boot)
+            return job is not None and _has_room(job.lane) and _claim(job, boot)
     except (IntegrityError, StaleState):
         return False  # somebody else was first
     except SluiceError as error:
         _put_off(job_id, error)
         return False
+
+
+def _has_room(lane: str) -> bool:
+    """Counted again while nobody else can claim for this lane."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [f"lane:{lane}"])
+    used = Job.objects.filter(lane=lane, state__in=ACTIVE, kind__in=list(KINDS))
+    return used.count() < LANE_LIMITS[lane]
 
 
 def _claim(job: Job, boot: DriverBoot) -> bool:

@@ -167,9 +167,7 @@ def redis_server() -> Iterator[EmbeddedRedis]:
 
 
 @pytest.fixture
-def redis_url(
-    redis_server: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch
-) -> str:
+def redis_url(redis_server: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch) -> str:
     """A running, empty broker, also put into Django's settings and the Celery app."""
     import redis
     from django.conf import settings

@@ -133,7 +133,7 @@ class Product:
         )
 
     def hive(self, username: str = "", password: str = "", **kwargs: Any) -> Any:
-        from pyhive import hive  # noqa: PLC0415 - heavy, only some tests need it
+        from pyhive import hive
 
         return hive.connect(
             host=self.connection["gateway"]["host"],

@@ -102,7 +102,7 @@ class FakeLauncher:
         """Each call is one beat of the driver's life."""
         if self._is_running and not self.is_silent:
             for work in list(self._work.values()):
-                if self._is_running or work.origin:
+                if self.is_running or work.origin:
                     self._beat(work)
             if self._is_running:
                 jobs = [

@@ -373,7 +373,10 @@ class DriverHost:
                 pk__in=list(self.flights)
             ).values_list("pk", "state", "attempts", "cancel_requested")
         }
+        reported = {report.job_id for report in self._reports}
         for job_id, flight in list(self.flights.items()):
+            if job_id in reported:
+                continue
             state, attempts, wish = rows.get(job_id, ("", 0, ""))
             is_ours = attempts == flight.attempt and state in _HELD
             if not is_ours:

@@ -130,13 +130,25 @@ def _bit_sum(column: SelectedColumn) -> Column:
 
 def _key_text(columns: Sequence[SelectedColumn]) -> Column:
     """Length-prefixed values: `("a,b", "c")` and `("a", "b,c")` stay different,
-    and an empty string is a key like any other."""
+    and an empty string is a key like any other.
+
+    No key has a comma: Hudi 1.2 takes a key with ',' and ':' for `field:value,…`,
+    and its `KeyGenUtils.extractRecordKeysByFields` never returns from some of them.
+    """
     return F.concat(*[_prefixed(c) for c in columns])
 
 
 def _prefixed(column: SelectedColumn) -> Column:
     text = F.coalesce(_text(column), F.lit(""))
+    if column.type == "string" or column.type.startswith("array"):
+        text = _without_comma(text)
     return F.concat(F.length(text).cast("string"), F.lit(":"), text)
+
+
+def _without_comma(text: Column) -> Column:
+    """Reversible: "%" is escaped too."""
+    marked = F.replace(text, F.lit("%"), F.lit("%25"))
+    return F.replace(marked, F.lit(","), F.lit("%2C"))
 
 
 def _text(column: SelectedColumn) -> Column:

@@ -22,7 +22,9 @@ def server(tmp_path: Path):
     one.destroy()
 
 
-def test_postgres_keeps_its_data_over_kill_and_restart(server: EmbeddedPostgres) -> None:
+def test_postgres_keeps_its_data_over_kill_and_restart(
+    server: EmbeddedPostgres,
+) -> None:
     server.start()
     url = server.ensure_database("kept")
     with psycopg.connect(url, autocommit=True) as link:
@@ -80,7 +82,9 @@ def test_redis_wants_the_password_and_ends(tmp_path: Path) -> None:
     with redis.Redis.from_url(url) as client:
         assert client.ping()
     with (
-        redis.Redis(host="127.0.0.1", port=int(url.rsplit(":", 1)[1].split("/")[0])) as anybody,
+        redis.Redis(
+            host="127.0.0.1", port=int(url.rsplit(":", 1)[1].split("/")[0])
+        ) as anybody,
         pytest.raises(redis.AuthenticationError),
     ):
         anybody.ping()

@@ -120,8 +120,9 @@ def _thrift_settings(start: EngineStart) -> Mapping[str, str]:
         "hive.server2.long.polling.timeout": "500ms",
         "hive.server2.logging.operation.enabled": "false",
         "hive.server2.thrift.min.worker.threads": "4",
-        "hive.exec.local.scratchdir": str(start.run_dir / "tmp"),
-        "hive.downloaded.resources.dir": str(start.run_dir / "tmp"),
+        "hive.exec.local.scratchdir": str(start.run_dir / "tmp" / "hive"),
+        # deleted by Hive whenever a session closes: nothing else may lie in it
+        "hive.downloaded.resources.dir": str(start.run_dir / "tmp" / "resources"),
     }
     settings = {f"spark.hadoop.{key}": value for key, value in hive.items()}
     settings["spark.sql.thriftServer.interruptOnCancel"] = "true"

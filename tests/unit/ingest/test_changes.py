@@ -293,7 +293,12 @@ def column(source_type: str, lake: str, source_name: str = 'x"y') -> ColumnSpec:
         ("numeric(9,2)", "decimal(9,2)", "END)::numeric(9,2)", True),
         ("date", "date", "'0001-01-01'::date", True),
         ("timestamp with time zone", "timestamp", "::timestamptz", True),
-        ("timestamp without time zone", "timestamp_ntz", "::timestamp) * 1000000)::int8 END", True),
+        (
+            "timestamp without time zone",
+            "timestamp_ntz",
+            "::timestamp) * 1000000)::int8 END",
+            True,
+        ),
         ("text[]", "array<string>", "array_ndims", True),
         ("date", "string", '"x""y"::text', False),
     ],

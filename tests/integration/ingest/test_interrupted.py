@@ -1,0 +1,172 @@
+"""Whoever works may die between any two statements, come twice, or come late."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+from django.db import connection, connections
+
+from core.models import Job, Lease
+from ingest import dispatch, onboarding, reconcile, runs, tick
+from ingest.launch.fake import Fault
+from ingest.models import DriverBoot, TableOnboarding
+from tests.integration.ingest.world import make_tables
+
+
+class Killed(BaseException):
+    """Not an error that anybody may catch."""
+
+
+@contextmanager
+def killed_at(number: int) -> Iterator[list[int]]:
+    """The process dies right before its `number`-th statement."""
+    seen = [0]
+
+    def count(execute, sql, params, many, context):
+        seen[0] += 1
+        if seen[0] == number:
+            raise Killed
+        return execute(sql, params, many, context)
+
+    with connection.execute_wrapper(count):
+        yield seen
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("number", [2, 5, 9, 14, 20, 27, 35, 44, 54, 65, 80, 110])
+def test_a_kill_between_any_two_statements_costs_nothing(world, number) -> None:
+    world.onboard("orders", schedule={"every_seconds": 60})
+    try:
+        with killed_at(number):
+            world.until_live("orders")
+    except Killed:
+        world.new_host()
+    world.until_live("orders")
+    assert {j.state for j in Job.objects.all()} == {"SUCCEEDED"}
+    feed = world.feed("orders")
+    assert feed.position
+    assert feed.due_at
+    assert not Lease.objects.exclude(owner="").exists()
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("number", [3, 8, 13, 18, 22])
+def test_an_approval_is_whole_or_not_at_all(world, number) -> None:
+    make_tables(world.source, ["a", "b"])
+    from ingest.requests import parse_request
+
+    asked = parse_request(
+        {"datasource": "shop", "include": ["public.*"], "approve": True}
+    )
+    try:
+        with killed_at(number):
+            onboarding.start_onboarding(asked, actor="ann")
+        was_killed = False
+    except Killed:
+        was_killed = True
+    feeds = TableOnboarding.objects.count()
+    assert was_killed
+    assert (feeds, Job.objects.count()) == (0, 0)
+    onboarding.start_onboarding(asked, actor="ann")
+    world.until_live("a", "b")
+
+
+@pytest.mark.django_db
+def test_a_broker_that_is_away_fails_nothing(
+    world, settings, django_capture_on_commit_callbacks
+) -> None:
+    settings.CELERY_BROKER_URL = "redis://127.0.0.1:1/0"
+    with django_capture_on_commit_callbacks(execute=True):
+        world.onboard("orders")
+    assert dispatch._quiet_until > 0
+    world.until_live("orders")
+
+
+@pytest.mark.django_db
+def test_a_message_that_comes_often_does_nothing_twice(world) -> None:
+    world.onboard("orders", schedule={"every_seconds": 60})
+    world.until_live("orders")
+    jobs = Job.objects.count()
+    for _ in range(5):
+        tick.tick_once()
+    assert Job.objects.count() == jobs
+
+
+@pytest.mark.django_db
+def test_the_database_goes_away_and_everything_said_is_kept(world, monkeypatch) -> None:
+    from django.db import OperationalError
+
+    world.onboard("orders")
+    world.until(lambda: world.jobs("snapshot")[0].state == "RUNNING")
+    broken = [True]
+    finish = runs.finish
+
+    def failing(report):
+        if broken[0]:
+            raise OperationalError("the connection is closed")
+        return finish(report)
+
+    monkeypatch.setattr("ingest.runs.finish", failing)
+    monkeypatch.setattr("ingest.launch.host.connection.close", lambda: None)
+    for _ in range(10):
+        world.host.step(0)
+    assert world.jobs("snapshot")[0].state == "RUNNING"
+    assert world.launcher.is_running
+    broken[0] = False
+    world.until_live("orders")
+    assert len(world.launcher.starts) == 1
+    assert world.jobs("snapshot")[0].attempts == 1
+
+
+def at_once(count: int, work: Callable[[], object]) -> None:
+    barrier = threading.Barrier(count)
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        barrier.wait()
+        try:
+            work()
+        except Exception as error:  # noqa: BLE001  the test asks for all of them
+            errors.append(error)
+        finally:
+            connections.close_all()
+
+    threads = [threading.Thread(target=run) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+
+
+@pytest.mark.django_db(transaction=True)
+def test_many_claimers_and_reconcilers_at_once(transactional_db, request) -> None:
+    world = request.getfixturevalue("world")
+    world.fail_with("snapshot", Fault.HANG, Fault.HANG)
+    world.host.step(0)
+    world.host.step(0)
+    world.onboard("a", "b", "c")
+    at_once(4, runs.claim_queued)
+    jobs = world.jobs("snapshot")
+    assert sorted(j.attempts for j in jobs) == [0, 1, 1]
+    for job in jobs:
+        assert job.events.filter(event="claim").count() == job.attempts
+    DriverBoot.objects.update(ended_at="2026-01-01T00:00:00Z")
+    at_once(4, reconcile.reconcile_jobs)
+    for job in world.jobs("snapshot"):
+        assert job.state == "QUEUED"
+        assert job.events.filter(event="try_again").count() == job.attempts
+
+
+@pytest.mark.django_db(transaction=True)
+def test_rounds_that_are_due_are_queued_once(transactional_db, request) -> None:
+    world = request.getfixturevalue("world")
+    world.onboard("a", "b", schedule={"every_seconds": 60})
+    world.until_live("a", "b")
+    TableOnboarding.objects.update(due_at="2026-01-01T00:00:00Z")
+    before = len(world.jobs("round"))
+    at_once(4, tick.start_due_rounds)
+    assert len(world.jobs("round")) == before + 2
