@@ -17,12 +17,7 @@ from ingest.hudi.timeline import Timeline
 from ingest.lake.commits import read_lake_table, read_timeline
 from ingest.lake.files import local_path
 from ingest.spark.jobrun import JobRun
-from ingest.spark.recovery import (
-    roll_back_compaction,
-    service_session,
-    sql_text,
-    write_client,
-)
+from ingest.spark.recovery import service_session, write_client
 from ingest.spark.writer import checked_state, qualified_name
 
 
@@ -68,9 +63,8 @@ def _execute(session: SparkSession, spec: JobSpec, asked: str) -> None:
             code="unknown_instant",
             hint="read the table's timeline again",
         )
-    if instant.state == "INFLIGHT":
-        # we hold the service lease, so its compactor is dead
-        roll_back_compaction(session, spec, instant)
+    # An inflight one was left by a dead compactor, for we hold the service lease:
+    # Hudi undoes its files before it executes the plan again.
     session.sql(
         f"CALL run_compaction(op => 'execute', path => {_path(spec)},"
         f" instants => '{asked}')"
@@ -105,3 +99,8 @@ def _timeline(spec: JobSpec) -> Timeline:
 
 def _path(spec: JobSpec) -> str:
     return sql_text(str(local_path(spec.table.path)))
+
+
+def sql_text(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"

@@ -6,6 +6,7 @@ request was wrong (caller). It must not know jobs.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import psycopg
@@ -119,6 +120,7 @@ def _java_failure(error: BaseException, text: str) -> Failure:
 
 def _source_failure(state: str, message: str) -> Failure:
     text = message.strip().splitlines()[0] if message.strip() else "no message"
+    state = state or _state_of_refused_login(message)
     for prefix, outcome, code, hint in _SOURCE:
         if state.startswith(prefix) and prefix:
             return _of(outcome, code, f"the source says: {text} ({state})", hint)
@@ -129,6 +131,18 @@ def _source_failure(state: str, message: str) -> Failure:
         "check host, port and network, then retry",
     )
 
+
+def _state_of_refused_login(message: str) -> str:
+    """libpq gives the server's words about a refused login, not its SQLSTATE."""
+    found = (state for words, state in _LOGIN_WORDS if re.search(words, message))
+    return next(found, "")
+
+
+_LOGIN_WORDS = (
+    (r"password authentication failed|role \".*\" does not exist", "28P01"),
+    (r"no pg_hba\.conf entry|not permitted to log in", "28000"),
+    (r"database \".*\" does not exist", "3D000"),
+)
 
 _SOURCE: tuple[tuple[str, Outcome, str, str], ...] = (
     ("28", "caller", "source_login_failed", "correct user and password"),

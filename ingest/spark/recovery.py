@@ -16,7 +16,6 @@ from core.errors import TerminalError
 from ingest.contract import JobSpec
 from ingest.hudi.identity import identity_for
 from ingest.hudi.options import service_options
-from ingest.hudi.timeline import Instant
 from ingest.lake.commits import LakeState, read_lake_table
 from ingest.lake.fence import require_fence
 from ingest.lake.files import local_path, storage_error
@@ -57,16 +56,6 @@ def roll_back_writes(spark: SparkSession, spec: JobSpec, state: LakeState) -> La
     return after
 
 
-def roll_back_compaction(spark: SparkSession, spec: JobSpec, instant: Instant) -> None:
-    """An inflight compaction of a dead compactor becomes a request again."""
-    session = service_session(spark, spec)
-    path = sql_text(str(local_path(spec.table.path)))
-    session.sql(
-        f"CALL run_rollback_inflight_tableservice(path => {path},"
-        f" pending_instant => '{instant.asked}')"
-    ).collect()
-
-
 def clear_unborn_table(spec: JobSpec) -> LakeState:
     """A table without any completed commit was never visible: its first load
     begins with nothing instead of a rollback of everything."""
@@ -95,11 +84,6 @@ def service_session(spark: SparkSession, spec: JobSpec) -> SparkSession:
 def write_client(spark: SparkSession, spec: JobSpec) -> Any:
     """Hudi's Java write client for table services; the caller closes it."""
     return _client(spark, spec)
-
-
-def sql_text(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
 
 
 def _client(spark: SparkSession, spec: JobSpec) -> Any:

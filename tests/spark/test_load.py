@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from ingest.contract import SnapshotWork
 from ingest.lake.epochs import read_ledger_entry
 from ingest.lake.staging import StagingArea
 from tests.spark.lake_bench import LakeBench, assert_done, with_attempt
@@ -275,12 +276,9 @@ def test_finished_chunks_are_not_read_again(lake_bench: LakeBench) -> None:
     lake_bench.sql("ANALYZE big")
     table = lake_bench.table("big", estimated_rows=4000)
     slow = replace(lake_bench.source, max_parallel_reads=1, max_rows_per_second=800)
-    spec = lake_bench.spec("snapshot", table, epoch=1, source=slow)
+    work = SnapshotWork(chunk_rows=400)
     run = lake_bench.start(
-        replace(
-            spec,
-            snapshot=replace(spec.snapshot, chunk_rows=400) if spec.snapshot else None,
-        )
+        lake_bench.spec("snapshot", table, epoch=1, source=slow, snapshot=work)
     )
     spec = run.spec
     reports = []
@@ -295,7 +293,7 @@ def test_finished_chunks_are_not_read_again(lake_bench: LakeBench) -> None:
     worker.start()
     staging = StagingArea(table.staging)
     while len(staging.finished()) < 3:
-        assert worker.is_alive()
+        assert worker.is_alive(), reports
         time.sleep(0.05)
     run.request_stop("pause")
     worker.join(15)
@@ -308,7 +306,8 @@ def test_finished_chunks_are_not_read_again(lake_bench: LakeBench) -> None:
     fast = replace(spec, source=lake_bench.source)
     report = assert_done(lake_bench.run(with_attempt(fast, 2)))
     left = 4000 - sum(m.rows for m in done.values())
-    assert _fetched(lake_bench, "big") - before == left
+    read = _fetched(lake_bench, "big") - before
+    assert 0 <= read - left < 10  # the lowest and highest key are looked up again
     assert report.facts["consistency"] == "per_chunk"
     assert report.facts["chunks"] == 10
     assert len(lake_bench.rows(table, "id")) == 4000

@@ -55,6 +55,21 @@ def test_states_of_the_source(state: str, outcome: str, code: str) -> None:
     assert "it said so" in failure.error.message
 
 
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        ('FATAL:  password authentication failed for user "x"', "source_login_failed"),
+        ('FATAL:  role "x" does not exist', "source_login_failed"),
+        ('FATAL:  no pg_hba.conf entry for host "::1"', "source_login_failed"),
+        ('FATAL:  database "x" does not exist', "source_database_missing"),
+        ("Connection refused", "source_unreachable"),
+    ],
+)
+def test_a_refused_login_is_known_by_its_words(words: str, code: str) -> None:
+    error = psycopg.OperationalError(f"connection failed: {words}")
+    assert failure_of(error).error.code == code
+
+
 def test_words_and_hint_of_our_own_errors_are_kept() -> None:
     error: SluiceError = TransientError("full", code="staging_full", hint="free space")
     fact = failure_of(error).error
