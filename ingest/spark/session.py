@@ -51,7 +51,10 @@ def _settings(spec: SessionSpec) -> dict[str, str]:
     return {
         "spark.driver.extraClassPath": os.pathsep.join(spec.jars),
         "spark.driver.memory": spec.memory,
-        "spark.driver.extraJavaOptions": _JAVA_OPTIONS,
+        # killed JVMs leave their unpacked libraries: not where everybody's lie
+        "spark.driver.extraJavaOptions": (
+            f'{_JAVA_OPTIONS} "-Djava.io.tmpdir={spec.scratch}"'
+        ),
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.ui.enabled": "false",

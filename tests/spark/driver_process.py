@@ -105,7 +105,9 @@ class DriverProcess:
 
     def family(self) -> list[psutil.Process]:
         leader = psutil.Process(self.process.pid)
-        return [leader, *leader.children(recursive=True)]
+        children = leader.children(recursive=True)
+        alive = [c for c in children if c.status() != psutil.STATUS_ZOMBIE]
+        return [leader, *alive]
 
     def end(self) -> None:
         self.is_pinging = False

@@ -64,6 +64,8 @@ def spark_settings(start: EngineStart) -> Mapping[str, str]:
         "spark.driver.extraJavaOptions": (
             f"{start.java_options} -Dhive.server2.custom.authentication.class="
             f"{ENGINE_CLASS}.SecretAuthenticator"
+            # killed JVMs leave their unpacked libraries: not where everybody's lie
+            f' "-Djava.io.tmpdir={start.run_dir / "tmp"}"'
         ),
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
@@ -126,6 +128,10 @@ def _thrift_settings(start: EngineStart) -> Mapping[str, str]:
     }
     settings = {f"spark.hadoop.{key}": value for key, value in hive.items()}
     settings["spark.sql.thriftServer.interruptOnCancel"] = "true"
+    # Rows flow to the client partition by partition: collected at once, a result
+    # would have to fit into the heap of an engine that others use too.
+    settings["spark.sql.thriftServer.incrementalCollect"] = "true"
+    settings["spark.driver.maxResultSize"] = "256m"
     return settings
 
 
