@@ -43,7 +43,7 @@ bench: setup ## measure ratios inside one run; JSON into .sluice/bench/
 
 .PHONY: fault
 fault: setup ## long fault campaigns, seeded, with a report
-	@$(VENV)/pytest -m campaign tests/fault
+	@$(VENV)/python -m tests.fault.campaign
 
 .PHONY: lock
 lock: ## resolve the Python requirements anew and write the hashed locks

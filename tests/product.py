@@ -121,12 +121,13 @@ class Product:
         self.connection = json.loads((self.home / "connection.json").read_text())
         return self.connection
 
-    def source(self) -> psycopg.Connection[Any]:
+    def source(self, database: str = "") -> psycopg.Connection[Any]:
+        """The demo's server, in its shop or in another database."""
         demo = self.connection["demo_source"]
         return psycopg.connect(
             host=demo["host"],
             port=demo["port"],
-            dbname=demo["database"],
+            dbname=database or demo["database"],
             user=demo["username"],
             password=demo["password"],
             autocommit=True,

@@ -54,14 +54,7 @@ def hostile(product: Product) -> Any:
     demo = product.connection["demo_source"]
     with product.source() as admin:
         admin.execute("CREATE DATABASE hostile")
-    with psycopg.connect(
-        host=demo["host"],
-        port=demo["port"],
-        dbname="hostile",
-        user=demo["username"],
-        password=demo["password"],
-        autocommit=True,
-    ) as source:
+    with product.source("hostile") as source:
         build(source)
     product.api.post("/datasources", _datasource(demo, "hostile"), status=201)
     job = product.api.post("/datasources/hostile:discover")

@@ -26,8 +26,7 @@ def wide_source(product: Product) -> str:
     name = "wide"
     with product.source() as admin:
         admin.execute(f"CREATE DATABASE {name}")
-    product.connection["demo_source"] = {**demo, "database": name}
-    with product.source() as source:
+    with product.source(name) as source:
         source.execute(wide.CREATE)
         step = 250_000
         for first in range(1, ROWS + 1, step):
@@ -81,7 +80,7 @@ def test_the_demo_is_live_and_answers_over_jdbc(product: Product) -> None:
 
 
 def assert_equal(product: Product) -> None:
-    with product.source() as source, product.hive() as hive:
+    with product.source("wide") as source, product.hive() as hive:
         rows, found = wide.differences(wide.source_rows(source), wide.lake_rows(hive))
     assert found == []
     assert rows == ROWS
@@ -98,7 +97,7 @@ def test_a_change_arrives_and_is_seen_by_an_open_session(
         query = "SELECT a_text FROM wide.wide WHERE id = 7"
         cursor.execute(query)
         before = cursor.fetchone()[0]
-        with product.source() as source:
+        with product.source("wide") as source:
             source.execute(
                 "UPDATE wide SET a_text = 'changed', updated_at = clock_timestamp()"
                 " WHERE id = 7"
@@ -150,7 +149,7 @@ def test_beeline_reads_what_the_source_holds(product: Product, wide_table: Any) 
         "SELECT id, a_num, a_free, a_date, a_time, a_tstz, a_uuid, lower(hex(a_bytes)),"
         " a_double FROM lake.wide.wide WHERE id BETWEEN 1000 AND 2999 ORDER BY id",
     )
-    with product.source() as source:
+    with product.source("wide") as source:
         source.execute("SET TIME ZONE 'UTC'")
         rows = source.execute(
             "SELECT id::text, a_num::text, a_free::text, a_date::text, a_time::text,"

@@ -32,9 +32,7 @@ def make_source(product: Product, name: str) -> None:
     with product.source() as admin:
         admin.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
         admin.execute(f"CREATE DATABASE {name}")
-    demo = product.connection["demo_source"]
-    product.connection["demo_source"] = {**demo, "database": name}
-    with product.source() as source:
+    with product.source(name) as source:
         source.execute(TABLES)
 
 

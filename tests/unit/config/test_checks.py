@@ -27,7 +27,10 @@ BROWSER = checks.Missing(package="chromium", tests="tests/browser")
             False,
             False,
             1,
-            ["FAILED: format, lint, types, import contracts, migrations, tests"],
+            [
+                "FAILED: format, lint, types, import contracts, migrations, "
+                "tests of the parts, tests of the product"
+            ],
         ),
         ([BROWSER], False, False, 1, ["NOT TESTED", "FAILED"]),
     ],
@@ -46,8 +49,16 @@ def test_exit_code_and_last_lines(
 
 
 def test_only_what_cannot_run_is_left_out() -> None:
-    assert "--ignore=tests/browser" in checks.test_step([BROWSER]).command
-    assert not [one for one in checks.test_step([]).command if "ignore" in one]
+    parts, product = checks.test_steps([BROWSER])
+    assert "--ignore=tests/browser" in product.command
+    assert not [one for one in parts.command if "ignore" in one]
+
+
+def test_every_directory_of_tests_is_run() -> None:
+    tests = checks.ROOT / "tests"
+    holding = {p.relative_to(tests).parts[0] for p in tests.rglob("test_*.py")}
+    listed = {*checks.PARTS, *checks.WHOLE}
+    assert {f"tests/{name}" for name in holding} == listed
 
 
 def test_apt_may_be_forbidden(monkeypatch) -> None:
