@@ -37,7 +37,9 @@ class Job(models.Model):
     kind           opaque word, decides who executes it
     subject        what it works on, for people ("lake.shop.orders")
     subject_id     the same for programs; indexed, no foreign key by design
-    exclusive_key  at most one ACTIVE and one WAITING job per (key, kind); "" = no limit
+    exclusive_key  at most one ACTIVE job per key and one WAITING per (key, kind) that
+                   was never tried; one that comes back to try again waits beside it;
+                   "" = no limit
     lane           which queue of the executor it belongs to
     spec / report  versioned JSON, in and out
     handle         where it runs (launcher, boot id, process), written before waiting
@@ -87,7 +89,8 @@ class Job(models.Model):
             ),
             models.UniqueConstraint(
                 fields=["exclusive_key", "kind"],
-                condition=Q(state__in=sorted(jobs.WAITING)) & ~Q(exclusive_key=""),
+                condition=Q(state__in=sorted(jobs.WAITING), attempts=0)
+                & ~Q(exclusive_key=""),
                 name="one_waiting_job_per_key_and_kind",
             ),
         ]

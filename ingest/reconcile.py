@@ -14,7 +14,7 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import IntegrityError, connection, transaction
 from django.db.models import Q
 from django.db.models.functions import Now
 
@@ -48,8 +48,17 @@ def reconcile_jobs() -> int:
     for job_id, handle in lost.values_list("pk", "handle"):
         boot = handle.get("boot", "")
         if boot in gone or not boot:
-            judged += judge_lost(job_id, gone.get(boot, "its driver is gone"))
+            judged += _judge_alone(job_id, gone.get(boot, "its driver is gone"))
     return judged
+
+
+def _judge_alone(job_id: UUID, why: str) -> bool:
+    """A job that cannot be judged for a defect of ours must not hold up the others."""
+    try:
+        return judge_lost(job_id, why)
+    except IntegrityError:
+        log.exception("cannot judge job %s", job_id)
+        return False
 
 
 STOPPED = "its driver was stopped"

@@ -18,7 +18,7 @@ from uuid import UUID, uuid4
 import django.db
 import psutil
 from django.conf import settings
-from django.db import connection
+from django.db import InterfaceError, OperationalError, connection
 from django.db.models.functions import Now
 
 from catalog.models import Datasource
@@ -140,10 +140,14 @@ class DriverHost:
         try:
             work()
             self.is_database_away = False
-        except django.db.Error as error:
+        except (OperationalError, InterfaceError) as error:
             if not self.is_database_away:
                 log.warning("the database is away, keeping the driver: %s", error)
             self.is_database_away = True
+            connection.close()
+        except django.db.Error:
+            # a defect of ours: the other things of a step must go on
+            log.exception("the database refused a statement")
             connection.close()
 
     # ------------------------------------------------------------ the warm driver

@@ -92,19 +92,20 @@ FLOATS = {
 Row = tuple[int, str, float, float]
 
 
-def source_rows(connection: psycopg.Connection[Any]) -> Iterator[Row]:
+def source_rows(connection: psycopg.Connection[Any], where: str) -> Iterator[Row]:
     """By key, through a cursor at the server, so that memory stays small."""
     texts = ", ".join(f"coalesce({at}, '{NULL}')" for at, _ in TEXTS.values())
     floats = ", ".join(at for at, _ in FLOATS.values())
     with connection.transaction(), connection.cursor(name="rows") as cursor:
         cursor.itersize = 20_000
         cursor.execute(
-            f"SELECT id, concat_ws(chr(31), {texts}), {floats} FROM wide ORDER BY id"
+            f"SELECT id, concat_ws(chr(31), {texts}), {floats} FROM wide"
+            f" WHERE {where} ORDER BY id"
         )
         yield from cursor
 
 
-def lake_rows(hive: Any) -> Iterator[Row]:
+def lake_rows(hive: Any, where: str) -> Iterator[Row]:
     """By key, as one statement through the gateway."""
     escaped = NULL.replace("\\", "\\\\")
     texts = ", ".join(
@@ -114,7 +115,7 @@ def lake_rows(hive: Any) -> Iterator[Row]:
     with hive.cursor(arraysize=10_000) as cursor:
         cursor.execute(
             f"SELECT id, concat_ws(char(31), {texts}), {floats}"
-            " FROM lake.wide.wide ORDER BY id"
+            f" FROM lake.wide.wide WHERE {where} ORDER BY id"
         )
         yield from cursor
 

@@ -12,8 +12,14 @@ from types import FrameType
 from typing import Any
 
 from django.core.management.base import BaseCommand
+
 from django.db import Error as DatabaseError
-from django.db import close_old_connections, connections
+from django.db import (
+    InterfaceError,
+    OperationalError,
+    close_old_connections,
+    connections,
+)
 
 from catalog.discovery.services import ring_due_discoveries
 from ingest.tick import tick_once
@@ -45,8 +51,12 @@ class Command(BaseCommand):
         try:
             tick_once()
             ring_due_discoveries()
-        except DatabaseError as error:
+        except (OperationalError, InterfaceError) as error:
             log.warning("the metadata database is away: %s", error)
+            connections.close_all()
+            return False
+        except DatabaseError:
+            log.exception("the metadata database refused a statement")
             connections.close_all()
             return False
         return True

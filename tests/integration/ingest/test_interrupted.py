@@ -10,7 +10,7 @@ import pytest
 from django.db import connection, connections
 
 from core.models import Job, Lease
-from ingest import dispatch, onboarding, reconcile, runs, tick
+from ingest import controls, dispatch, onboarding, reconcile, runs, tick
 from ingest.launch.fake import Fault
 from ingest.models import DriverBoot, TableOnboarding
 from tests.integration.ingest.world import make_tables
@@ -170,3 +170,17 @@ def test_rounds_that_are_due_are_queued_once(transactional_db, request) -> None:
     before = len(world.jobs("round"))
     at_once(4, tick.start_due_rounds)
     assert len(world.jobs("round")) == before + 2
+
+
+@pytest.mark.django_db
+def test_a_lost_job_comes_back_beside_one_that_waits(world) -> None:
+    """Somebody asked for another round while the lost one was running."""
+    world.onboard("orders")
+    world.until_live("orders")
+    world.fail_with("round", Fault.HANG)
+    lost = controls.start_sync(world.lake("orders"), actor="ann")
+    world.until(lambda: Job.objects.get(pk=lost.pk).state == "RUNNING")
+    waiting = controls.start_sync(world.lake("orders"), actor="bob")
+    assert waiting.pk != lost.pk
+    world.launcher.kill()
+    world.until(lambda: {j.state for j in world.jobs("round")} == {"SUCCEEDED"})
