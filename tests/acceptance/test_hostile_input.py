@@ -74,13 +74,13 @@ def hostile(product: Product) -> Any:
     )
 
 
-def _datasource(demo: dict[str, Any], database: str, **changes: Any) -> dict[str, Any]:
+def _datasource(demo: dict[str, Any], name: str, **changes: Any) -> dict[str, Any]:
     return {
-        "name": database,
+        "name": name,
         "kind": "postgresql",
         "host": demo["host"],
         "port": demo["port"],
-        "database": database,
+        "database": name,
         "username": demo["username"],
         "password": demo["password"],
         "tls": "off",
@@ -156,7 +156,9 @@ def test_a_wrong_setting_is_named_by_its_step(
     demo = product.connection["demo_source"]
     name = f"wrong_{step}_{next(iter(changes))}"
     product.api.post(
-        "/datasources", _datasource(demo, "demo", name=name, **changes), status=201
+        "/datasources",
+        _datasource(demo, name, **{"database": demo["database"], **changes}),
+        status=201,
     )
     job = product.api.post(f"/datasources/{name}:test")
     done = product.api.wait_job(job["id"], seconds=90)
@@ -169,15 +171,17 @@ def test_a_wrong_setting_is_named_by_its_step(
 def test_an_unsupported_column_is_named_and_waits_for_a_choice(
     product: Product, hostile: Any
 ) -> None:
-    reply = product.api.call(
-        "POST",
-        "/onboardings",
-        {
-            "datasource": "hostile",
-            "include": ["public.shapes"],
-            "capture": "snapshot",
-            "dry_run": True,
-        },
-    )
-    assert reply.status in {200, 409}
-    assert "point" in str(reply.body) or "already" in str(reply.body)
+    with product.source("hostile") as source:
+        source.execute("CREATE TABLE undecided (id int PRIMARY KEY, p point)")
+    job = product.api.post("/datasources/hostile:discover")
+    assert product.api.wait_job(job["id"])["state"] == "SUCCEEDED"
+    wanted = {
+        "datasource": "hostile",
+        "include": ["public.undecided"],
+        "capture": "snapshot",
+    }
+    reply = product.api.call("POST", "/onboardings", {**wanted, "dry_run": True})
+    assert reply.status == 200, reply.body
+    (table,) = reply.body["tables"]
+    assert "point" in str(table), table
+    assert "exclude_columns" in str(table), table

@@ -218,7 +218,7 @@ def _is_same(product: Product, source: Any, name: str) -> bool:
     table = HudiTableBuilder.from_base_uri(str(path)).build()
     found: dict[int, int] = {}
     rows = 0
-    for batch in table.read_snapshot():
+    for batch in table.read():
         ids = batch.column(batch.schema.get_field_index("id")).to_pylist()
         stamps = batch.column(batch.schema.get_field_index("updated_at"))
         found.update(zip(ids, stamps.cast("int64").to_pylist(), strict=True))

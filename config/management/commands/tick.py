@@ -12,7 +12,6 @@ from types import FrameType
 from typing import Any
 
 from django.core.management.base import BaseCommand
-
 from django.db import Error as DatabaseError
 from django.db import (
     InterfaceError,
