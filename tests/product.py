@@ -133,6 +133,24 @@ class Product:
             autocommit=True,
         )
 
+    def register(self, name: str, **changes: Any) -> None:
+        """A datasource over REST: by default a database of this name at the demo's
+        server."""
+        demo = self.connection["demo_source"]
+        body = {
+            **{k: demo[k] for k in ("kind", "host", "port", "username", "password")},
+            "name": name,
+            "database": name,
+            "tls": "off",
+            "options": {},
+        }
+        self.api.post("/datasources", {**body, **changes}, status=201)
+
+    def discover(self, name: str) -> None:
+        job = self.api.post(f"/datasources/{name}:discover")
+        done = self.api.wait_job(job["id"])
+        assert done["state"] == "SUCCEEDED", done
+
     def hive(self, username: str = "", password: str = "", **kwargs: Any) -> Any:
         from pyhive import hive
 

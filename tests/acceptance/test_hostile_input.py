@@ -51,14 +51,12 @@ def build(source: psycopg.Connection[Any]) -> None:
 @pytest.fixture(scope="module")
 def hostile(product: Product) -> Any:
     """An approved onboarding of every hostile table; the reply of approve."""
-    demo = product.connection["demo_source"]
     with product.source() as admin:
         admin.execute("CREATE DATABASE hostile")
     with product.source("hostile") as source:
         build(source)
-    product.api.post("/datasources", _datasource(demo, "hostile"), status=201)
-    job = product.api.post("/datasources/hostile:discover")
-    assert product.api.wait_job(job["id"])["state"] == "SUCCEEDED"
+    product.register("hostile")
+    product.discover("hostile")
     return product.api.post(
         "/onboardings",
         {
@@ -72,21 +70,6 @@ def hostile(product: Product) -> Any:
             },
         },
     )
-
-
-def _datasource(demo: dict[str, Any], name: str, **changes: Any) -> dict[str, Any]:
-    return {
-        "name": name,
-        "kind": "postgresql",
-        "host": demo["host"],
-        "port": demo["port"],
-        "database": name,
-        "username": demo["username"],
-        "password": demo["password"],
-        "tls": "off",
-        "options": {},
-        **changes,
-    }
 
 
 def lake_name_of(product: Product, source_name: str) -> str:
@@ -155,11 +138,7 @@ def test_a_wrong_setting_is_named_by_its_step(
 ) -> None:
     demo = product.connection["demo_source"]
     name = f"wrong_{step}_{next(iter(changes))}"
-    product.api.post(
-        "/datasources",
-        _datasource(demo, name, **{"database": demo["database"], **changes}),
-        status=201,
-    )
+    product.register(name, **{"database": demo["database"], **changes})
     job = product.api.post(f"/datasources/{name}:test")
     done = product.api.wait_job(job["id"], seconds=90)
     assert done["state"] == "FAILED", done
@@ -173,8 +152,7 @@ def test_an_unsupported_column_is_named_and_waits_for_a_choice(
 ) -> None:
     with product.source("hostile") as source:
         source.execute("CREATE TABLE undecided (id int PRIMARY KEY, p point)")
-    job = product.api.post("/datasources/hostile:discover")
-    assert product.api.wait_job(job["id"])["state"] == "SUCCEEDED"
+    product.discover("hostile")
     wanted = {
         "datasource": "hostile",
         "include": ["public.undecided"],

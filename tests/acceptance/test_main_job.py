@@ -22,7 +22,6 @@ pytestmark = pytest.mark.timeout(1500)
 @pytest.fixture(scope="module")
 def wide_source(product: Product) -> str:
     """A datasource over REST that points to a fresh database with the wide table."""
-    demo = product.connection["demo_source"]
     name = "wide"
     with product.source() as admin:
         admin.execute(f"CREATE DATABASE {name}")
@@ -35,23 +34,8 @@ def wide_source(product: Product) -> str:
                 wide.FILL.replace("{first}", str(first)).replace("{last}", str(last))
             )
         source.execute("ANALYZE wide")
-    product.api.post(
-        "/datasources",
-        {
-            "name": name,
-            "kind": "postgresql",
-            "host": demo["host"],
-            "port": demo["port"],
-            "database": name,
-            "username": demo["username"],
-            "password": demo["password"],
-            "tls": "off",
-            "options": {},
-        },
-        status=201,
-    )
-    job = product.api.post(f"/datasources/{name}:discover")
-    assert product.api.wait_job(job["id"])["state"] == "SUCCEEDED"
+    product.register(name)
+    product.discover(name)
     return name
 
 

@@ -6,9 +6,8 @@ One run: start work, wait a seeded random time, kill one victim, then demand wit
 
 from __future__ import annotations
 
-import os
+import contextlib
 import random
-import signal
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,16 +29,11 @@ VICTIMS = (
     "flushall",
     "postgres",
 )
-CHECKED = ("customers", "orders", "order_items")
-_PATTERNS = {
-    "driver": "ingest.spark.main",
-    "driver_host": "manage.py driver",
-    "worker": "config.celery",
-    "web": "gunicorn",
-    "gateway": "manage.py gateway",
-    "redis": "redis-server",
-    "postgres": "postgres",
-    "writer": "writer",
+# table of the demo -> its key
+CHECKED = {
+    "customers": ("id",),
+    "orders": ("id",),
+    "order_items": ("order_id", "line"),
 }
 
 
@@ -58,48 +52,24 @@ def processes(home: Path) -> list[psutil.Process]:
     return found
 
 
-def find(product: Product, role: str) -> list[psutil.Process]:
-    pattern = _PATTERNS[role]
-    found = []
-    for process in processes(product.home):
-        try:
-            if pattern in " ".join(process.cmdline()):
-                found.append(process)
-        except psutil.NoSuchProcess:
-            continue
-    return found
+def family(product: Product, role: str) -> list[psutil.Process]:
+    """The process of a role and everything below it."""
+    leader = psutil.Process(product.reload()["pids"][role])
+    return [leader, *leader.children(recursive=True)]
 
 
-def strike(product: Product, victim: str) -> None:
-    """Kill -9 the victim (all its processes), or empty the broker."""
+def strike(product: Product, victim: str, chance: random.Random) -> None:
+    """Kill -9 the victim, or empty the broker."""
     if victim == "flushall":
         url = (product.home / "keys" / "redis_url").read_text().strip()
         redis.Redis.from_url(url.replace("redis+socket://", "unix://")).flushall()
         return
-    targets = find(product, victim)
-    if victim == "postgres":
-        targets = metadata_postgres(product)
-    assert targets, f"no process of {victim} to kill"
+    targets = family(product, victim)
+    if victim == "driver":
+        targets = [chance.choice(targets)]  # the Python half or the JVM
     for process in targets:
-        try:
-            os.kill(process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            continue
-
-
-def metadata_postgres(product: Product) -> list[psutil.Process]:
-    """The postmaster of the metadata database (not the demo source's)."""
-    url = (product.home / "keys" / "database_url").read_text()
-    port = int(url.rsplit(":", 1)[1].split("/", 1)[0])
-    return [
-        process
-        for process in psutil.process_iter()
-        if process.name() == "postgres"
-        and any(
-            c.status == psutil.CONN_LISTEN and c.laddr.port == port
-            for c in process.net_connections(kind="tcp4")
-        )
-    ]
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
 
 
 def run(product: Product, victim: str, seed: int) -> dict[str, Any]:
@@ -112,7 +82,7 @@ def run(product: Product, victim: str, seed: int) -> dict[str, Any]:
     ]
     delay = chance.uniform(0.0, 4.0)
     time.sleep(delay)
-    strike(product, victim)
+    strike(product, victim, chance)
     struck = time.monotonic()
     wait_for(lambda: _all_judged(product), 3 * GOAL_SECONDS, "every job to be judged")
     judged = time.monotonic() - struck
@@ -166,7 +136,7 @@ def _orphans(product: Product) -> list[str]:
     """Spark processes of this product that connection.json does not know."""
     pids = product.reload()["pids"]
     known = {pids["driver"], *pids["engines"]}
-    known |= {p.pid for pid in list(known) if pid for p in _family(pid)}
+    known |= {p.pid for pid in list(known) if pid for p in _below(pid)}
     return [
         f"{process.pid} {' '.join(process.cmdline())[:200]}"
         for process in processes(product.home)
@@ -175,7 +145,7 @@ def _orphans(product: Product) -> list[str]:
     ]
 
 
-def _family(pid: int) -> list[psutil.Process]:
+def _below(pid: int) -> list[psutil.Process]:
     try:
         return psutil.Process(pid).children(recursive=True)
     except psutil.NoSuchProcess:
@@ -184,17 +154,15 @@ def _family(pid: int) -> list[psutil.Process]:
 
 def _equal(product: Product) -> bool:
     """Whether each checked table equals its source by key, with the writer stopped."""
-    writers = find(product, "writer")
-    for process in writers:
-        process.suspend()
+    writer = psutil.Process(product.reload()["pids"]["demo_writer"])
+    writer.suspend()
     try:
         time.sleep(0.2)
         with product.source() as source:
             source.execute("SET TIME ZONE 'UTC'")
             return _settle(product, source)
     finally:
-        for process in writers:
-            process.resume()
+        writer.resume()
 
 
 def _settle(product: Product, source: Any) -> bool:
@@ -209,19 +177,21 @@ def _settle(product: Product, source: Any) -> bool:
 def _is_same(product: Product, source: Any, name: str) -> bool:
     from hudi import HudiTableBuilder  # a heavy import that only fault runs need
 
-    expected = dict(
-        source.execute(
-            f"SELECT id, (extract(epoch FROM updated_at) * 1000000)::bigint FROM {name}"
-        ).fetchall()
-    )
+    key = CHECKED[name]
+    stamp = "(extract(epoch FROM updated_at) * 1000000)::bigint"
+    asked = source.execute(f"SELECT {', '.join(key)}, {stamp} FROM {name}")
+    expected = {row[:-1]: row[-1] for row in asked}
     path = Path(product.connection["lake"]) / "demo" / name
-    table = HudiTableBuilder.from_base_uri(str(path)).build()
-    found: dict[int, int] = {}
+    found: dict[Any, int] = {}
     rows = 0
-    for batch in table.read():
-        ids = batch.column(batch.schema.get_field_index("id")).to_pylist()
-        stamps = batch.column(batch.schema.get_field_index("updated_at"))
-        found.update(zip(ids, stamps.cast("int64").to_pylist(), strict=True))
+    for batch in HudiTableBuilder.from_base_uri(str(path)).build().read():
+        keys = zip(*(_column(batch, one).to_pylist() for one in key), strict=True)
+        stamps = _column(batch, "updated_at").cast("int64").to_pylist()
+        found.update(zip(keys, stamps, strict=True))
         rows += batch.num_rows
     assert rows == len(found), f"{name}: {rows - len(found)} duplicate keys in the lake"
     return found == expected
+
+
+def _column(batch: Any, name: str) -> Any:
+    return batch.column(batch.schema.get_field_index(name))

@@ -20,6 +20,7 @@ from catalog import tasks
 from catalog.discovery import postgresql, services
 from catalog.models import Column, Datasource, SchemaVersion, Table
 from config.celery import app
+from core import dispatch as doorbell
 from core import jobs
 from core.advance import advance
 from core.models import Job
@@ -399,7 +400,7 @@ def test_the_bell_reaches_a_worker_through_redis(
     source, redis_url, settings, monkeypatch
 ):
     settings.CELERY_BROKER_URL = redis_url
-    monkeypatch.setattr(dispatch_module, "_quiet_until", 0.0)
+    monkeypatch.setattr(doorbell, "_quiet_until", 0.0)
     job = services.start_discovery(source.datasource, by="ann")
     assert ring_for_real(job.pk)
     client = redis.Redis.from_url(redis_url)
@@ -415,7 +416,7 @@ def test_the_bell_reaches_a_worker_through_redis(
 
 def test_a_broker_that_is_away_fails_nothing(source, settings, monkeypatch) -> None:
     settings.CELERY_BROKER_URL = "redis://127.0.0.1:1/0"
-    monkeypatch.setattr(dispatch_module, "_quiet_until", 0.0)
+    monkeypatch.setattr(doorbell, "_quiet_until", 0.0)
     job = services.start_discovery(source.datasource, by="ann")
     assert ring_for_real(job.pk) is False
     assert ring_for_real(job.pk) is False

@@ -9,8 +9,9 @@ from contextlib import contextmanager
 import pytest
 from django.db import connection, connections
 
+from core import dispatch
 from core.models import Job, Lease
-from ingest import controls, dispatch, onboarding, reconcile, runs, tick
+from ingest import controls, onboarding, reconcile, runs, tick
 from ingest.launch.fake import Fault
 from ingest.models import DriverBoot, TableOnboarding
 from tests.integration.ingest.world import make_tables

@@ -1,0 +1,50 @@
+"""After all the work of this session no secret stands where people look."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.fault.nemesis import processes
+from tests.product import Product
+
+
+@pytest.fixture
+def secrets(product: Product) -> list[bytes]:
+    """Login, token, the source's password and everything in keys/."""
+    facts = product.connection
+    found = [facts["password"], facts["token"], facts["demo_source"]["password"]]
+    for path in (product.home / "keys").iterdir():
+        text = path.read_text().strip()
+        found += [text] if "\n" not in text and not text.startswith("{") else []
+    assert len(found) > 6
+    return [one.encode() for one in found if len(one) > 12]
+
+
+def holding(paths: list[Path], secrets: list[bytes]) -> list[str]:
+    return [str(p) for p in paths if any(one in p.read_bytes() for one in secrets)]
+
+
+def test_no_log_holds_a_secret(product: Product, secrets: list[bytes]) -> None:
+    logs = [path for path in (product.home / "logs").rglob("*") if path.is_file()]
+    assert len(logs) > 5
+    assert holding(logs, secrets) == []
+
+
+def test_the_lake_holds_no_secret(product: Product, secrets: list[bytes]) -> None:
+    small = [
+        path
+        for path in Path(product.connection["lake"]).rglob("*")
+        if path.is_file() and path.stat().st_size < 1 << 20
+    ]
+    assert small
+    assert holding(small, secrets) == []
+
+
+def test_no_process_shows_a_secret(product: Product, secrets: list[bytes]) -> None:
+    lines = [
+        " ".join(process.cmdline()).encode() for process in processes(product.home)
+    ]
+    assert len(lines) > 8
+    assert not [line for line in lines if any(one in line for one in secrets)]
