@@ -5,6 +5,7 @@ Reads what the views already declare, so that the document cannot drift from the
 
 from __future__ import annotations
 
+import inspect
 from typing import Any, Literal
 
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
@@ -33,6 +34,10 @@ class SluiceSchema(AutoSchema):
     def get_operation_id(self) -> str:
         name = type(self.view).__name__.removesuffix("View")
         return f"{self.method.lower()}{name}"
+
+    def get_description(self) -> Any:
+        """The view's own words; an inherited docstring is about the code."""
+        return inspect.cleandoc(type(self.view).__dict__.get("__doc__") or "")
 
     def get_tags(self) -> list[str]:
         return [self.path.removeprefix("/api/v1/").partition("/")[0].partition(":")[0]]

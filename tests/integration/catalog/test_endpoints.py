@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import pytest
+from django.conf import settings
+from django.core.management import call_command
 
 from catalog.access.policy import IMPLIED, Privilege
 from catalog.api import replies
@@ -283,3 +286,12 @@ def compare(serializer, body):
         inner = getattr(field, "child", field)
         if hasattr(inner, "fields") and body[name]:
             compare(inner, body[name][0] if field is not inner else body[name])
+
+
+def test_the_committed_openapi_document_is_fresh(capsys):
+    """A changed surface shows in the diff of a commit."""
+    call_command("spectacular")
+    committed = Path(settings.BASE_DIR, "docs", "openapi.yaml").read_text()
+    assert capsys.readouterr().out.rstrip() == committed.rstrip(), (
+        "run `python manage.py spectacular --file docs/openapi.yaml`"
+    )
