@@ -35,7 +35,7 @@ class SluiceSchema(AutoSchema):
         name = type(self.view).__name__.removesuffix("View")
         return f"{self.method.lower()}{name}"
 
-    def get_description(self) -> Any:
+    def get_description(self) -> str:  # type: ignore[override]  # as spectacular does
         """The view's own words; an inherited docstring is about the code."""
         return inspect.cleandoc(type(self.view).__dict__.get("__doc__") or "")
 
