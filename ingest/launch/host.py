@@ -11,9 +11,8 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any, cast
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import django.db
 import psutil
@@ -28,7 +27,8 @@ from core.jobs import CANCELLING, LAUNCHING, RUNNING, UNKNOWN
 from core.models import Job, JobLog
 from core.redaction import redact
 from ingest import leasing, reconcile, runs
-from ingest.contract import JobReport, Progress, progress_from, report_from
+from ingest.contract import JobReport, progress_from, report_from
+from ingest.launch.flights import START_SECONDS, Boot, Flight
 from ingest.launch.launcher import CancelMode, Launcher, Message
 from ingest.models import DriverBoot
 from ingest.specs import SECRET_PREFIX
@@ -38,41 +38,8 @@ log = logging.getLogger(__name__)
 FLUSH_SECONDS = 1.0
 LOOK_SECONDS = 0.5
 PING_SECONDS = 2.0
-MISSED_SECONDS = 20.0
-START_SECONDS = 120.0
 MAX_LOGS = 10_000
 MAX_LINE = 8_000
-
-
-@dataclass(slots=True)
-class Flight:
-    """A spec in a driver's hands. `seen` = monotonic time of its last sign."""
-
-    job_id: UUID
-    attempt: int
-    origin: str
-    seen: float
-    is_accepted: bool = False
-    progress: Progress | None = None
-    asked: str = ""
-    asked_at: float = 0.0
-
-    @property
-    def patience(self) -> float:
-        """Seconds without a sign after which it counts as lost."""
-        is_starting = bool(self.origin) and not self.is_accepted
-        return START_SECONDS if is_starting else MISSED_SECONDS
-
-
-@dataclass(slots=True)
-class _Boot:
-    """The warm driver's present start."""
-
-    id: UUID = field(default_factory=uuid4)
-    is_stored: bool = False
-    is_ready: bool = False
-    facts: dict[str, Any] = field(default_factory=dict)
-    heard: float = 0.0
 
 
 class DriverHost:
@@ -90,7 +57,7 @@ class DriverHost:
         self.launcher = launcher
         self.place = place
         self.clock = clock
-        self.boot: _Boot | None = None
+        self.boot: Boot | None = None
         self.flights: dict[str, Flight] = {}
         self.deaths = 0
         self._next_start = 0.0
@@ -157,7 +124,7 @@ class DriverHost:
             return
         if self.boot is not None or self.is_database_away:
             return
-        self.boot = _Boot(heard=self.clock())
+        self.boot = Boot(heard=self.clock())
         self._with_database(self._store_boot)
         if not self.boot.is_stored:
             self.boot = None
