@@ -14,6 +14,7 @@ from ingest.samples import sample_of
 
 ROWS = 20
 WAIT_SECONDS = 10.0
+LATE = "rows_late"  # the page asks again by itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +43,11 @@ def _through_gateway(user: str, table: Table) -> Shown:
     if statement["error"]:
         raise TransientError(statement["error"]["message"])
     if statement["state"] != "FINISHED":
+        client.cancel_statement(user, statement["id"])
         raise TransientError(
-            "the rows did not arrive in time",
-            hint="the engine may be starting: try again in a few seconds",
+            "a query engine is starting",
+            code=LATE,
+            hint="the rows come by themselves in a few seconds",
         )
     result = client.results_of(user, statement["id"])
     return Shown(result["columns"], result["rows"])

@@ -117,7 +117,7 @@ def table_commits(request: PageRequest, table_id: int) -> HttpResponse:
 def table_sample(request: PageRequest, table_id: int) -> HttpResponse:
     table = table_for(request.principal, table_id)
     require(request.principal, Privilege.SELECT, securable_of(table))
-    context: dict[str, object] = {}
+    context: dict[str, object] = {"table": table}
     try:
         context["sample"] = sample_for(request.principal.name, table)
     except SluiceError as error:

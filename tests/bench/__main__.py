@@ -14,17 +14,12 @@ def main() -> int:
     TARGET.mkdir(parents=True, exist_ok=True)
     is_good = True
     for name in ("ingest", "gateway"):
-        done = subprocess.run(
-            [sys.executable, "-m", f"tests.bench.{name}_bench"],
-            stdout=subprocess.PIPE,
-            text=True,
-            check=False,
-        )
-        is_good = is_good and done.returncode == 0
-        if done.returncode:
+        target = TARGET / f"{name}.json"
+        command = [sys.executable, "-m", f"tests.bench.{name}_bench", str(target)]
+        if subprocess.run(command, check=False).returncode:
+            is_good = False
             continue
-        (TARGET / f"{name}.json").write_text(done.stdout)
-        for figure, value in json.loads(done.stdout).items():
+        for figure, value in json.loads(target.read_text()).items():
             sys.stdout.write(f"{name:8} {figure:40} {value}\n")
     return 0 if is_good else 1
 

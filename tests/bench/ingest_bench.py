@@ -1,6 +1,6 @@
 """What ingest costs: a load against raw Spark JDBC → Parquet, an upsert against a
 plain Hudi write with the same options, and one-row commits. Ratios inside one run
-(A B B A after a warm-up). Run alone: `python -m tests.bench.ingest_bench`.
+(A B B A after a warm-up). Run alone: `python -m tests.bench.ingest_bench FILE`.
 """
 
 from __future__ import annotations
@@ -187,11 +187,11 @@ def run() -> dict[str, float]:
         shutil.rmtree(root, ignore_errors=True)
 
 
-def main() -> int:
-    """Print the figures as JSON."""
-    sys.stdout.write(json.dumps(run(), indent=2) + "\n")
+def main(target: str) -> int:
+    """Write the figures as JSON; stdout belongs to the JVM."""
+    Path(target).write_text(json.dumps(run(), indent=2) + "\n")
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1]))
