@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 import time
 from collections import deque
 from collections.abc import Callable
@@ -38,6 +39,8 @@ T = TypeVar("T")
 
 CALL_SECONDS = 8.0
 LOGIN_SECONDS = 12.0
+# A connection that worked so lately is used without asking it first.
+FRESH_SECONDS = 2.0
 FUSE_AFTER = 3
 FUSE_SECONDS = 2.0
 AUDIT_KEPT = 20_000
@@ -75,6 +78,7 @@ class Store:
         self._audit: deque[AuditRecord] = deque(maxlen=AUDIT_KEPT)
         self._audit_task: asyncio.Task[None] | None = None
         self._opened: set[BaseDatabaseWrapper] = set()
+        self._thread = threading.local()
         self.audit_lost = 0
 
     async def authenticate(
@@ -242,7 +246,10 @@ class Store:
         """Run in a pool thread; a connection that failed is never used again."""
         opened = connections[DEFAULT_DB_ALIAS]
         self._opened.add(opened)
-        opened.close_if_unusable_or_obsolete()
+        now = time.monotonic()
+        if now - getattr(self._thread, "used", 0.0) > FRESH_SECONDS:
+            opened.close_if_unusable_or_obsolete()  # a round trip of its own
+        self._thread.used = now
         try:
             return work()
         except (OperationalError, InterfaceError):
