@@ -1,0 +1,70 @@
+"""Discovery jobs and their messages: rung by the tick, by Redis, or not at all."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from types import SimpleNamespace
+
+import pytest
+import redis
+from django.utils import timezone
+
+from catalog import dispatch as dispatch_module
+from catalog import tasks
+from catalog.discovery import services
+from config.celery import app
+from core import dispatch as doorbell
+from core import jobs
+from core.models import Job
+from tests.integration.discovery.support import finish
+
+pytestmark = pytest.mark.django_db
+ring_for_real = dispatch_module.ring
+
+
+def test_the_tick_rings_for_jobs_nobody_answers_for(source, rung, monkeypatch) -> None:
+    job = services.start_discovery(source.datasource, by="ann")
+    now = timezone.now()
+    clock = SimpleNamespace(now=lambda: now)
+    monkeypatch.setattr(services, "_clock", clock)
+    assert services.ring_due_discoveries() == 1
+    assert services.ring_due_discoveries() == 0  # once in a while, not each tick
+    now += timedelta(seconds=services.SILENT_SECONDS)
+    assert services.ring_due_discoveries() == 1
+    Job.objects.filter(pk=job.pk).update(not_before=now + timedelta(seconds=60))
+    assert services.jobs_due(now) == []
+    assert services.jobs_due(now + timedelta(seconds=61)) == [job.pk]
+    Job.objects.filter(pk=job.pk).update(
+        not_before=None, state=jobs.RUNNING, progress_at=now
+    )
+    assert services.jobs_due(now + timedelta(seconds=9)) == []
+    assert services.jobs_due(now + timedelta(seconds=11)) == [job.pk]
+    assert rung == [job.pk, job.pk]
+
+
+def test_the_bell_reaches_a_worker_through_redis(
+    source, redis_url, settings, monkeypatch
+):
+    settings.CELERY_BROKER_URL = redis_url
+    monkeypatch.setattr(doorbell, "_quiet_until", 0.0)
+    job = services.start_discovery(source.datasource, by="ann")
+    assert ring_for_real(job.pk)
+    client = redis.Redis.from_url(redis_url)
+    assert client.llen("celery") == 1
+    message = client.lpop("celery").decode()
+    client.close()
+    assert dispatch_module.ADVANCE in message
+    assert dispatch_module.ADVANCE in app.tasks
+    tasks.advance_discovery_task(str(job.pk))
+    job.refresh_from_db()
+    assert job.state == jobs.SUCCEEDED
+
+
+def test_a_broker_that_is_away_fails_nothing(source, settings, monkeypatch) -> None:
+    settings.CELERY_BROKER_URL = "redis://127.0.0.1:1/0"
+    monkeypatch.setattr(doorbell, "_quiet_until", 0.0)
+    job = services.start_discovery(source.datasource, by="ann")
+    assert ring_for_real(job.pk) is False
+    assert ring_for_real(job.pk) is False
+    monkeypatch.setattr(dispatch_module, "ring", ring_for_real)
+    assert finish(job).state == jobs.SUCCEEDED
