@@ -7,12 +7,13 @@ cancelled. It must not know the control pipe or threads.
 from __future__ import annotations
 
 import logging
+import time
 from typing import Any
 
 from pyspark.sql import SparkSession
 
 from core.errors import InvalidRequest, SluiceError
-from ingest.contract import JobReport, JobSpec, Outcome
+from ingest.contract import ErrorFact, JobReport, JobSpec, Outcome
 from ingest.lake.fence import require_fence
 from ingest.lake.files import local_path
 from ingest.lake.staging import StagingArea
@@ -27,6 +28,7 @@ from ingest.spark.source import SourceAccess
 
 log = logging.getLogger(__name__)
 
+_JVM_GRACE_SECONDS = 0.5
 _LOADS = frozenset({"snapshot", "resync"})
 
 
@@ -36,6 +38,8 @@ def run_job(run: JobRun, spark: SparkSession, gates: SourceGates) -> JobReport:
     try:
         facts = _work(run, spark, gates)
     except Exception as error:
+        if _is_jvm_gone(spark):
+            return _died(run, error)
         if run.stop_mode is not None and not isinstance(error, SluiceError):
             return _stopped(run, spark)
         log.warning("job %s failed", spec.job_id, exc_info=error)
@@ -51,6 +55,30 @@ def run_job(run: JobRun, spark: SparkSession, gates: SourceGates) -> JobReport:
             error=failure.error,
         )
     return _report(run, "succeeded", facts)
+
+
+def _is_jvm_gone(spark: SparkSession) -> bool:
+    """A JVM that dies reaches us as exceptions of any class, a bit before its end."""
+    process: Any = spark.sparkContext._gateway.proc  # type: ignore[union-attr]
+    until = time.monotonic() + _JVM_GRACE_SECONDS
+    while process.poll() is None:
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def _died(run: JobRun, error: Exception) -> JobReport:
+    """Nothing can be undone without the JVM; the next attempt does it."""
+    log.warning("job %s lost its JVM", run.spec.job_id, exc_info=error)
+    fact = ErrorFact("driver_died", "the JVM of the driver ended")
+    return JobReport(
+        run.spec.job_id,
+        run.spec.attempt,
+        "transient",
+        warnings=run.warnings,
+        error=fact,
+    )
 
 
 def _work(run: JobRun, spark: SparkSession, gates: SourceGates) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,14 @@ def secrets(product: Product) -> list[bytes]:
 
 
 def holding(paths: list[Path], secrets: list[bytes]) -> list[str]:
-    return [str(p) for p in paths if any(one in p.read_bytes() for one in secrets)]
+    return [str(p) for p in paths if any(one in content(p) for one in secrets)]
+
+
+def content(path: Path) -> bytes:
+    """Nothing of a file that the product has removed meanwhile."""
+    with contextlib.suppress(FileNotFoundError):
+        return path.read_bytes()
+    return b""
 
 
 def test_no_log_holds_a_secret(product: Product, secrets: list[bytes]) -> None:
@@ -36,7 +44,7 @@ def test_the_lake_holds_no_secret(product: Product, secrets: list[bytes]) -> Non
     small = [
         path
         for path in Path(product.connection["lake"]).rglob("*")
-        if path.is_file() and path.stat().st_size < 1 << 20
+        if path.suffix != ".parquet" and path.is_file()
     ]
     assert small
     assert holding(small, secrets) == []
