@@ -21,7 +21,7 @@ from ingest.spark.apply import run_round
 from ingest.spark.compaction import compact_table, pending_compactions
 from ingest.spark.failures import failure_of
 from ingest.spark.gate import SourceGates
-from ingest.spark.jobrun import JobRun
+from ingest.spark.jobrun import Interrupted, JobRun
 from ingest.spark.recovery import recover_table
 from ingest.spark.snapshot import load_table
 from ingest.spark.source import SourceAccess
@@ -38,7 +38,8 @@ def run_job(run: JobRun, spark: SparkSession, gates: SourceGates) -> JobReport:
     try:
         facts = _work(run, spark, gates)
     except Exception as error:
-        if _is_jvm_gone(spark):
+        is_ours = isinstance(error, SluiceError | Interrupted)
+        if _is_jvm_gone(spark, grace=0.0 if is_ours else _JVM_GRACE_SECONDS):
             return _died(run, error)
         if run.stop_mode is not None and not isinstance(error, SluiceError):
             return _stopped(run, spark)
@@ -57,12 +58,13 @@ def run_job(run: JobRun, spark: SparkSession, gates: SourceGates) -> JobReport:
     return _report(run, "succeeded", facts)
 
 
-def _is_jvm_gone(spark: SparkSession) -> bool:
-    """A JVM that dies reaches us as exceptions of any class, a bit before its end."""
+def _is_jvm_gone(spark: SparkSession, *, grace: float) -> bool:
+    """A JVM that dies reaches us as foreign exceptions of any class, up to `grace`
+    seconds before its end. A pause or a refusal of ours need not wait for that."""
     process: Any = spark.sparkContext._gateway.proc  # type: ignore[union-attr]
-    until = time.monotonic() + _JVM_GRACE_SECONDS
+    until = time.monotonic() + grace
     while process.poll() is None:
-        if time.monotonic() > until:
+        if time.monotonic() >= until:
             return False
         time.sleep(0.05)
     return True

@@ -45,17 +45,16 @@ class Command(BaseCommand):
             pass
 
     def _tick(self) -> bool:
-        """Whether the database answered."""
+        """Whether the database did all that was asked."""
         close_old_connections()
         try:
             tick_once()
             ring_due_discoveries()
-        except (OperationalError, InterfaceError) as error:
-            log.warning("the metadata database is away: %s", error)
-            connections.close_all()
-            return False
-        except DatabaseError:
-            log.exception("the metadata database refused a statement")
+        except DatabaseError as error:
+            if isinstance(error, OperationalError | InterfaceError):
+                log.warning("the metadata database is away: %s", error)
+            else:
+                log.exception("the metadata database refused a statement")
             connections.close_all()
             return False
         return True
