@@ -7,13 +7,14 @@ cursor on the row, moved in the same transaction as the page's tables.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import uuid
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db import IntegrityError, transaction
+from django.db import DatabaseError, IntegrityError, transaction
 from django.db.models import Q
 from django.db.models.functions import Now
 
@@ -40,6 +41,8 @@ PAGE_TABLES = 500
 FEWEST_TABLES = 10
 SILENT_SECONDS = 10
 LONGEST_WAIT_SECONDS = 60
+# Fewer rows than this do not change how the catalog is best read.
+ROWS_WORTH_STATISTICS = 1_000
 _clock = SystemClock()
 _rung: dict[uuid.UUID, datetime] = {}
 _OPEN = (jobs.PLANNED, jobs.QUEUED, jobs.LAUNCHING, jobs.RUNNING, jobs.CANCELLING)
@@ -250,6 +253,18 @@ def _advance_page(job: Job, datasource: Datasource) -> None:
         _save(locked, datasource, page)
     if not locked.is_finished:
         dispatch.ring(job.pk)
+    elif locked.cursor["written"] > ROWS_WORTH_STATISTICS:
+        _refresh_statistics(locked)
+
+
+def _refresh_statistics(job: Job) -> None:
+    """Pages and counts over the catalog are slow until the planner knows its size."""
+    try:
+        store.refresh_statistics()
+    except DatabaseError as error:
+        log.warning("no statistics after a discovery: %s", error)
+        with contextlib.suppress(DatabaseError):
+            _say(job, "warning", f"the catalog's statistics are old: {error}")
 
 
 def _begin(job: Job, datasource: Datasource, overview: Overview) -> None:
@@ -261,6 +276,7 @@ def _begin(job: Job, datasource: Datasource, overview: Overview) -> None:
         "new": 0,
         "changed": 0,
         "columns_not_carried": 0,
+        "written": 0,
     }
     job.total = overview.tables
     store.save_databases(datasource, overview.databases, seen_at=now)
@@ -286,6 +302,8 @@ def _save(job: Job, datasource: Datasource, page: Page) -> None:
         "changed": job.cursor["changed"] + counts.changed,
         "columns_not_carried": job.cursor["columns_not_carried"]
         + counts.columns_not_carried,
+        # absent from the cursor of a job that an earlier release began
+        "written": job.cursor.get("written", 0) + counts.written,
     }
     Job.objects.filter(pk=job.pk).update(
         cursor=job.cursor,
@@ -304,6 +322,7 @@ def _save(job: Job, datasource: Datasource, page: Page) -> None:
         _say(job, "info", f"{job.done} tables read, up to {last.database}.{last.name}")
     if page.next_after is None:
         vanished = store.finish(datasource, seen_at=seen_at)
+        job.cursor["written"] += vanished
         names = ("pages", "new", "changed", "columns_not_carried")
         report = {name: job.cursor[name] for name in names}
         report |= {"tables": job.done, "vanished": vanished}

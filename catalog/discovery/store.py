@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from django.db import connection, transaction
+
 from catalog.discovery.reader import CARRIED_KINDS, DiscoveredTable
 from catalog.models import Column, Database, Datasource, SchemaVersion, Table
 from catalog.schema.diff import columns_as_json, fingerprint
@@ -24,6 +26,8 @@ _HIDES_ROWS = (
     "row security at the source may hide rows from the datasource's user; "
     "BYPASSRLS would show them all"
 )
+# What a discovery fills.
+_FILLED = (Database, Table, Column, SchemaVersion)
 # Only these are discovery's to change; any other status of a source table stays.
 _OWN_STATUS = frozenset({DISCOVERED, UNSUPPORTED, NO_PRIVILEGE, VANISHED})
 
@@ -43,12 +47,16 @@ _UPDATED = (
 
 @dataclass(frozen=True, slots=True)
 class PageCounts:
-    """What a page brought: tables new, changed in columns or key, unsupported."""
+    """What a page brought: tables new, changed in columns or key, unsupported.
+
+    written  rows of tables and columns that are new to the catalog
+    """
 
     tables: int = 0
     new: int = 0
     changed: int = 0
     columns_not_carried: int = 0
+    written: int = 0
 
 
 def save_databases(
@@ -114,6 +122,7 @@ def save_page(
         new=new,
         changed=changed,
         columns_not_carried=sum(len(t.schema.unsupported) for t in found),
+        written=new + sum(len(t.schema.columns) for _, t in rewrite),
     )
 
 
@@ -140,6 +149,20 @@ def finish(datasource: Datasource, *, seen_at: datetime) -> int:
         discovered_at=seen_at, table_count=mine.filter(seen_at=seen_at).count()
     )
     return gone
+
+
+def refresh_statistics() -> None:
+    """Tell the planner how large the catalog is now; autovacuum would be minutes late.
+
+    Call outside of transactions. Tables that somebody holds locked are left out.
+    Errors of the database pass through.
+    """
+    if connection.vendor != "postgresql":
+        return
+    for model in _FILLED:
+        name = connection.ops.quote_name(model._meta.db_table)
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute(f"ANALYZE (SKIP_LOCKED) {name}")
 
 
 def _database_ids(
