@@ -7,6 +7,8 @@ from uuid import UUID
 
 from django.db import IntegrityError, transaction
 
+from catalog.discovery import again
+from catalog.discovery.services import KINDS as SOURCE_KINDS
 from catalog.models import Table
 from core.advance import advance_all
 from core.clock import SystemClock
@@ -168,6 +170,8 @@ def cancel_job(job_id: UUID, *, actor: str) -> Job:
 
 def retry_job(job_id: UUID, *, actor: str) -> Job:
     """Another go for a job that failed or was cancelled."""
+    if Job.objects.filter(pk=job_id, kind__in=SOURCE_KINDS).exists():
+        return again.retry(job_id, by=actor)
     try:
         with transaction.atomic():
             job = Job.objects.select_for_update().filter(pk=job_id).first()

@@ -145,7 +145,7 @@ def _live(request: PageRequest, job: Job) -> dict[str, object]:
         "is_moving": not job.is_finished,
         "can_cancel": may and not job.is_finished and job.state != states.CANCELLING,
         "can_retry": may
-        and job.kind in KINDS
+        and job.kind != REMOVE
         and job.state in {states.FAILED, states.CANCELLED},
     }
 
