@@ -4,7 +4,7 @@ Versioned JSON values and the lines of the control pipe. Pure: both sides import
 it, it imports neither. Secrets are never in it, only references to them.
 
 Control pipe, one JSON object per line.
-  host → driver   hello, run{spec}, cancel{job_id, mode}, secret{ref, value},
+  host → driver   hello, run{spec}, cancel{job_id, mode}, secret{SecretAnswer},
                   ping{at}, stop
   driver → host   ready{pid, versions}, accepted{job_id, attempt},
                   secret_request{ref}, heartbeat{at, jobs: [Progress]},
@@ -20,7 +20,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
-from core.errors import InvalidRequest
+from core.errors import (
+    AccessDenied,
+    InvalidRequest,
+    NotFound,
+    SluiceError,
+    StaleState,
+    TerminalError,
+    TransientError,
+)
 
 VERSION = 1
 
@@ -163,6 +171,23 @@ class ErrorFact:
 
 
 @dataclass(frozen=True, slots=True)
+class SecretAnswer:
+    """A source's password and where it may go; or, with `error`, why it is not given.
+
+    host       what the addresses were looked up for; "" = not looked up
+    addresses  of the host, all of them allowed by the network policy
+    outcome    of the job that has to end with `error`
+    """
+
+    ref: str
+    value: str = field(default="", repr=False)
+    host: str = ""
+    addresses: tuple[str, ...] = ()
+    outcome: Outcome = "succeeded"
+    error: ErrorFact | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class JobReport:
     """How it ended. `facts` is what the services need to go on, by kind.
 
@@ -230,6 +255,32 @@ def report_from(data: Mapping[str, Any]) -> JobReport:
         )
     except (KeyError, TypeError) as error:
         raise InvalidRequest(f"malformed job report: {error}") from error
+
+
+def answer_from(data: Mapping[str, Any]) -> SecretAnswer:
+    """A SecretAnswer from decoded JSON; TypeError when its shape differs."""
+    addresses = tuple(data.get("addresses", ()))
+    error = _maybe(ErrorFact, data.get("error"))
+    return SecretAnswer(**{**data, "addresses": addresses, "error": error})
+
+
+def outcome_of(error: SluiceError) -> Outcome:
+    """Whose turn it is after this error."""
+    if isinstance(error, (TransientError, StaleState)):
+        return "transient"
+    if isinstance(error, (InvalidRequest, NotFound, AccessDenied)):
+        return "caller"
+    return "terminal"
+
+
+def error_from(outcome: Outcome, fact: ErrorFact) -> SluiceError:
+    """The reverse of `outcome_of`, on the other side."""
+    kinds: dict[str, type[SluiceError]] = {
+        "transient": TransientError,
+        "caller": InvalidRequest,
+    }
+    kind = kinds.get(outcome, TerminalError)
+    return kind(fact.message, code=fact.code, hint=fact.hint)
 
 
 def progress_from(data: Mapping[str, Any]) -> Progress:

@@ -32,7 +32,14 @@ from core.jobs import ACTIVE, CANCELLING, LAUNCHING, PLANNED, QUEUED, UNKNOWN, W
 from core.models import Job
 from ingest import epochs, feeds, leasing, outcomes, specs, upkeep
 from ingest.backoff import wait_after
-from ingest.contract import JobReport, JobSpec, encode, spec_from
+from ingest.contract import (
+    ErrorFact,
+    JobReport,
+    JobSpec,
+    encode,
+    error_from,
+    spec_from,
+)
 from ingest.dispatch import ring
 from ingest.jobrows import move_job
 from ingest.kinds import COMPACT, KINDS, LANE_LIMITS, ROUND
@@ -319,15 +326,6 @@ def _fail_or_retry(job: Job, feed: TableOnboarding | None, error: SluiceError) -
     outcomes.fail(job, feed, error)
 
 
-_ERRORS: dict[str, type[SluiceError]] = {
-    "transient": TransientError,
-    "terminal": TerminalError,
-    "caller": InvalidRequest,
-}
-
-
 def _error(report: JobReport) -> SluiceError:
-    kind, fact = _ERRORS[report.outcome], report.error
-    if fact is None:
-        return kind("the driver gave no reason", code="unexplained")
-    return kind(fact.message, code=fact.code, hint=fact.hint)
+    nothing_said = ErrorFact("unexplained", "the driver gave no reason")
+    return error_from(report.outcome, report.error or nothing_said)

@@ -18,7 +18,14 @@ from typing import Any
 import fastavro
 
 from core.errors import StaleState
-from ingest.contract import ErrorFact, JobReport, JobSpec, Outcome, Progress
+from ingest.contract import (
+    ErrorFact,
+    JobReport,
+    JobSpec,
+    Outcome,
+    Progress,
+    SecretAnswer,
+)
 from ingest.hudi.identity import identity_for
 from ingest.hudi.position import EXTRA_KEY, CommitPosition, encode_position
 from ingest.lake.fence import require_fence
@@ -44,6 +51,7 @@ class _Work:
     fault: Fault
     origin: str
     is_accepted: bool = False
+    is_waiting: bool = False
     cancel: CancelMode | None = None
 
 
@@ -51,7 +59,7 @@ class _Work:
 class FakeLauncher:
     """faults[kind]: taken one by one, for each spec of that kind in turn.
 
-    starts, submitted, secrets: what was asked of it, for tests to look at
+    starts, submitted, secrets, answers: what was asked of it, for tests to look at
     """
 
     faults: dict[str, deque[Fault]] = field(default_factory=lambda: defaultdict(deque))
@@ -60,6 +68,8 @@ class FakeLauncher:
     submitted: list[JobSpec] = field(default_factory=list)
     isolated: list[str] = field(default_factory=list)
     secrets: list[tuple[str, str]] = field(default_factory=list)
+    answers: list[SecretAnswer] = field(default_factory=list)
+    pings: int = 0
     is_silent: bool = False
     _is_running: bool = False
     _work: dict[str, _Work] = field(default_factory=dict)
@@ -92,11 +102,20 @@ class FakeLauncher:
         if work := self._work.get(job_id):
             work.cancel = mode
 
-    def give_secret(self, ref: str, value: str, *, origin: str) -> None:
-        self.secrets.append((ref, value))
+    def give_secret(self, answer: SecretAnswer, *, origin: str) -> None:
+        self.answers.append(answer)
+        if answer.error is None:
+            self.secrets.append((answer.ref, answer.value))
+        for work in list(self._work.values()):
+            source = work.spec.source
+            if source is None or source.secret_ref != answer.ref:
+                continue
+            work.is_waiting = False
+            if answer.error is not None and work.origin == origin:
+                self._report(work, answer.outcome, error=answer.error)
 
     def ping(self) -> None:
-        return
+        self.pings += 1
 
     def poll(self, seconds: float) -> list[Message]:
         """Each call is one beat of the driver's life."""
@@ -132,12 +151,13 @@ class FakeLauncher:
             work.is_accepted = True
             self._say("accepted", job_id=spec.job_id, attempt=spec.attempt)
             if spec.source is not None:
+                work.is_waiting = True
                 self._say("secret_request", ref=spec.source.secret_ref)
             self._say("log", job_id=spec.job_id, level="info", message="begun")
         elif work.cancel is not None:
             outcome: Outcome = "paused" if work.cancel == "pause" else "cancelled"
             self._report(work, outcome)
-        else:
+        elif not work.is_waiting:
             self._carry_on(work)
 
     def _carry_on(self, work: _Work) -> None:

@@ -20,8 +20,6 @@ from django.conf import settings
 from django.db import InterfaceError, OperationalError, connection
 from django.db.models.functions import Now
 
-from catalog.models import Datasource
-from catalog.secrets import password_of
 from core.errors import SluiceError
 from core.jobs import CANCELLING, LAUNCHING, RUNNING, UNKNOWN
 from core.models import Job, JobLog
@@ -29,9 +27,9 @@ from core.redaction import redact
 from ingest import leasing, reconcile, runs
 from ingest.contract import JobReport, progress_from, report_from
 from ingest.launch.flights import START_SECONDS, Boot, Flight
+from ingest.launch.handing import SecretDesk
 from ingest.launch.launcher import CancelMode, Launcher, Message
 from ingest.models import DriverBoot
-from ingest.specs import SECRET_PREFIX
 
 log = logging.getLogger(__name__)
 
@@ -66,6 +64,7 @@ class DriverHost:
         self._accepted: list[tuple[str, int]] = []
         self._reports: list[JobReport] = []
         self._secrets: list[tuple[str, str]] = []
+        self._desk = SecretDesk()
         self._ended: list[UUID] = []
         self._orphans: list[UUID] = []
         self.is_database_away = False
@@ -88,6 +87,8 @@ class DriverHost:
         if is_urgent or now - self._flushed >= FLUSH_SECONDS:
             self._flushed = now
             self._with_database(self._flush)
+        for answer, origin in self._desk.answered():
+            self.launcher.give_secret(answer, origin=origin)
         if now - self._looked >= LOOK_SECONDS:
             self._looked = now
             self._with_database(self._look)
@@ -206,6 +207,9 @@ class DriverHost:
             self._reports.append(report)
 
     def _hear_death(self, message: Message) -> None:
+        # whoever comes next did not ask for them
+        self._secrets = [asked for asked in self._secrets if asked[1] != message.origin]
+        self._desk.forget(message.origin)
         if message.origin:
             self.flights.pop(message.origin, None)
             self._orphans.append(UUID(message.origin))
@@ -256,13 +260,7 @@ class DriverHost:
     def _answer_secrets(self) -> None:
         while self._secrets:
             ref, origin = self._secrets[0]
-            try:
-                pk = int(ref.removeprefix(SECRET_PREFIX))
-                value = password_of(Datasource.objects.get(pk=pk))
-            except (ValueError, Datasource.DoesNotExist, SluiceError):
-                log.warning("a driver asked for %s, which is not there", ref)
-                value = ""
-            self.launcher.give_secret(ref, value, origin=origin)
+            self._desk.ask(ref, origin)
             self._secrets.pop(0)
 
     def _write_logs(self) -> None:

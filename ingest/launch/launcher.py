@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from ingest.contract import JobSpec
+from ingest.contract import JobSpec, SecretAnswer
 
 MessageKind = Literal[
     "ready", "accepted", "secret_request", "heartbeat", "log", "report", "died"
@@ -52,7 +52,7 @@ class Launcher(Protocol):
 
     def cancel(self, job_id: str, mode: CancelMode) -> None: ...
 
-    def give_secret(self, ref: str, value: str, *, origin: str) -> None: ...
+    def give_secret(self, answer: SecretAnswer, *, origin: str) -> None: ...
 
     def ping(self) -> None:
         """Tell every process that its host lives."""

@@ -23,7 +23,7 @@ from typing import IO, Any
 
 import psutil
 
-from ingest.contract import JobSpec, encode
+from ingest.contract import JobSpec, SecretAnswer, encode
 from ingest.launch.launcher import CancelMode, Message
 
 log = logging.getLogger(__name__)
@@ -137,8 +137,8 @@ class WarmLauncher:
         origin = job_id if job_id in self._children else ""
         self._send(origin, {"type": "cancel", "job_id": job_id, "mode": mode})
 
-    def give_secret(self, ref: str, value: str, *, origin: str) -> None:
-        self._send(origin, {"type": "secret", "ref": ref, "value": value})
+    def give_secret(self, answer: SecretAnswer, *, origin: str) -> None:
+        self._send(origin, {"type": "secret", **json.loads(encode(answer))})
 
     def ping(self) -> None:
         for child in self._children.values():

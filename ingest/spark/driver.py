@@ -19,7 +19,14 @@ from typing import Any, Literal
 from pyspark.sql import SparkSession
 
 from core.errors import SluiceError, TransientError
-from ingest.contract import ErrorFact, JobReport, spec_from
+from ingest.contract import (
+    ErrorFact,
+    JobReport,
+    SecretAnswer,
+    answer_from,
+    error_from,
+    spec_from,
+)
 from ingest.spark.lanes import Lanes
 from ingest.spark.pipe import ControlPipe
 
@@ -82,8 +89,18 @@ class Driver:
             )
             self._lanes.stop(str(message.get("job_id")), mode)
         elif kind == "secret":
-            self._waiting(str(message.get("ref"))).give(message.get("value"))
+            self._hear_secret(message)
         return True
+
+    def _hear_secret(self, message: Mapping[str, Any]) -> None:
+        told = {name: value for name, value in message.items() if name != "type"}
+        try:
+            answer = answer_from(told)
+        except TypeError as error:
+            # its asker ends by its time-out
+            log.error("a malformed secret came over the pipe: %s", type(error))
+            return
+        self._waiting(answer.ref).give(answer)
 
     def _run(self, message: Mapping[str, Any]) -> None:
         data = message.get("spec") or {}
@@ -102,20 +119,23 @@ class Driver:
         self._pipe.send("accepted", job_id=spec.job_id, attempt=spec.attempt)
         self._lanes.submit(spec)
 
-    def _secret(self, ref: str) -> str:
-        """Asks the host; the value is forgotten once the asker has it."""
+    def _secret(self, ref: str) -> SecretAnswer:
+        """Asks the host; the value is forgotten once the asker has it. Raises what
+        the host says instead of a value."""
         waiting = self._waiting(ref)
         self._pipe.send("secret_request", ref=ref)
-        value = waiting.wait(_SECRET_SECONDS)
+        answer = waiting.wait(_SECRET_SECONDS)
         with self._lock:
             self._secrets.pop(ref, None)
-        if value is None:
+        if answer is None:
             raise TransientError(
                 "the password of the source was not handed to the driver",
                 code="secret_unavailable",
                 hint="enter the datasource's password again, then retry",
             )
-        return value
+        if answer.error is not None:
+            raise error_from(answer.outcome, answer.error)
+        return answer
 
     def _waiting(self, ref: str) -> _Secret:
         with self._lock:
@@ -179,12 +199,12 @@ class _Secret:
 
     def __init__(self) -> None:
         self._given = threading.Event()
-        self._value: str | None = None
+        self._answer: SecretAnswer | None = None
 
-    def give(self, value: object) -> None:
-        self._value = value if isinstance(value, str) else None
+    def give(self, answer: SecretAnswer) -> None:
+        self._answer = answer
         self._given.set()
 
-    def wait(self, seconds: float) -> str | None:
+    def wait(self, seconds: float) -> SecretAnswer | None:
         self._given.wait(seconds)
-        return self._value
+        return self._answer

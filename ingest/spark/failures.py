@@ -13,15 +13,8 @@ import psycopg
 from py4j.protocol import Py4JJavaError, Py4JNetworkError
 from pyspark.errors import PySparkException
 
-from core.errors import (
-    AccessDenied,
-    InvalidRequest,
-    NotFound,
-    SluiceError,
-    StaleState,
-    TransientError,
-)
-from ingest.contract import ErrorFact, Outcome
+from core.errors import SluiceError
+from ingest.contract import ErrorFact, Outcome, outcome_of
 
 _FIRST_LINES = 600
 
@@ -35,7 +28,7 @@ class Failure:
 def failure_of(error: BaseException) -> Failure:
     if isinstance(error, SluiceError):
         return Failure(
-            _outcome_of(error), ErrorFact(error.code, error.message, error.hint)
+            outcome_of(error), ErrorFact(error.code, error.message, error.hint)
         )
     if isinstance(error, psycopg.Error):
         return _source_failure(error.sqlstate or "", str(error))
@@ -47,14 +40,6 @@ def failure_of(error: BaseException) -> Failure:
     if isinstance(error, OSError):
         return _of("transient", "storage_failed", f"a file operation failed: {error}")
     return _of("terminal", "unexpected", f"{type(error).__name__}: {error}")
-
-
-def _outcome_of(error: SluiceError) -> Outcome:
-    if isinstance(error, (TransientError, StaleState)):
-        return "transient"
-    if isinstance(error, (InvalidRequest, NotFound, AccessDenied)):
-        return "caller"
-    return "terminal"
 
 
 def _java_text(error: BaseException) -> str | None:

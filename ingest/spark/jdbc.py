@@ -61,15 +61,28 @@ def _lake_value(column: SelectedColumn) -> Column:
     return F.col(column.alias).cast(column.type)
 
 
+def places(access: SourceAccess) -> str:
+    """`host:port` of each place to try, for the URL.
+
+    The addresses that were checked; with tls 'verify' the name, which is looked up
+    again, because this driver checks the certificate against what the URL says. There
+    the certificate is what keeps a name from being turned to another server.
+    """
+    source = access.spec
+    is_by_name = source.tls == "verify" or not access.addresses
+    hosts = (source.host,) if is_by_name else access.addresses
+    texts = (f"[{host}]" if ":" in host else host for host in hosts)
+    return ",".join(f"{text}:{source.port}" for text in texts)
+
+
 def _options(access: SourceAccess, sql: str, snapshot: str) -> dict[str, str]:
     source = access.spec
-    host = f"[{source.host}]" if ":" in source.host else source.host
     settings = "; ".join(
         f"SET LOCAL {k} = {literal(v)}" for k, v in SESSION_SETTINGS.items()
     )
     import_snapshot = f"SET TRANSACTION SNAPSHOT {literal(snapshot)}"
     return {
-        "url": f"jdbc:postgresql://{host}:{source.port}/{quote(source.database, '')}",
+        "url": f"jdbc:postgresql://{places(access)}/{quote(source.database, '')}",
         "driver": "org.postgresql.Driver",
         "user": source.username,
         "password": access.password,

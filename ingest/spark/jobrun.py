@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Literal
 
-from ingest.contract import JobSpec, Progress
+from ingest.contract import JobSpec, Progress, SecretAnswer
 
 StopMode = Literal["cancel", "pause"]
 
@@ -31,7 +31,7 @@ class JobRun:
     def __init__(
         self,
         spec: JobSpec,
-        secrets: Callable[[str], str],
+        secrets: Callable[[str], SecretAnswer],
         say: Callable[[str, str], None] = lambda level, message: None,
     ) -> None:
         self.spec = spec
@@ -62,8 +62,9 @@ class JobRun:
     def stop_mode(self) -> StopMode | None:
         return self._stop
 
-    def secret(self, ref: str) -> str:
-        """The secret behind a reference, asked for over the pipe; never stored."""
+    def secret(self, ref: str) -> SecretAnswer:
+        """The secret behind a reference and the addresses it may go to, asked for
+        over the pipe; never stored. SluiceError when it is refused."""
         return self._secrets(ref)
 
     def say(self, level: str, message: str) -> None:

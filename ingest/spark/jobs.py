@@ -12,8 +12,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from core.errors import InvalidRequest, SluiceError
-from ingest.contract import ErrorFact, JobReport, JobSpec, Outcome
+from core.errors import InvalidRequest, SluiceError, TransientError
+from ingest.contract import ErrorFact, JobReport, JobSpec, Outcome, SourceSpec
 from ingest.lake.fence import require_fence
 from ingest.lake.files import local_path
 from ingest.lake.staging import StagingArea
@@ -91,15 +91,26 @@ def _work(run: JobRun, spark: SparkSession, gates: SourceGates) -> dict[str, Any
         return recover_table(spark, spec)
     if spec.source is None:
         raise InvalidRequest(f"a job of kind {spec.kind} needs a source")
-    access = SourceAccess(
-        spec.source, run.secret(spec.source.secret_ref), run.application
-    )
+    access = _access(run, spec.source)
     gate = gates.gate_for(spec.source)
     if spec.kind in _LOADS:
         return load_table(run, spark, access, gate)
     if spec.kind == "round":
         return run_round(run, spark, access, gate)
     raise InvalidRequest(f"unknown kind of job: {spec.kind}", code="unknown_kind")
+
+
+def _access(run: JobRun, source: SourceSpec) -> SourceAccess:
+    secret = run.secret(source.secret_ref)
+    if secret.host and secret.host != source.host:
+        # the new password must not go to the old host
+        raise TransientError(
+            f"the datasource's host was changed after this job was planned:"
+            f" {source.host} is {secret.host} now",
+            code="source_moved",
+            hint="it is tried again with the new host",
+        )
+    return SourceAccess(source, secret.value, run.application, secret.addresses)
 
 
 def _stopped(run: JobRun, spark: SparkSession) -> JobReport:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pyspark import InheritableThread
 from pyspark.sql import SparkSession
 
-from ingest.contract import JobReport, JobSpec, Outcome, Progress
+from ingest.contract import JobReport, JobSpec, Outcome, Progress, SecretAnswer
 from ingest.spark.gate import SourceGates
 from ingest.spark.jobrun import Interrupted, JobRun, StopMode
 from ingest.spark.jobs import run_job
@@ -31,7 +31,7 @@ class Lanes:
         self,
         spark: SparkSession,
         *,
-        secrets: Callable[[str], str],
+        secrets: Callable[[str], SecretAnswer],
         report: Callable[[JobReport], None],
         say: Callable[[str, str, str], None],
     ) -> None:

@@ -36,11 +36,16 @@ Row = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class SourceAccess:
-    """A source with its password, in memory only; `repr` does not show it."""
+    """A source with its password, in memory only; `repr` does not show it.
+
+    addresses  the only ones to connect to, checked by the host; () = look the name
+               up here
+    """
 
     spec: SourceSpec
     password: str
     application: str
+    addresses: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"SourceAccess({self.spec.host}:{self.spec.port}, {self.application})"
@@ -239,8 +244,11 @@ def cancel_statements(access: SourceAccess) -> None:
 
 
 def _connect(access: SourceAccess, *, application: str = "") -> psycopg.Connection[Row]:
+    many = max(1, len(access.addresses))
     return psycopg.connect(
-        host=access.spec.host,
+        # the name is for the certificate, the address is where it goes
+        host=",".join([access.spec.host] * many),
+        hostaddr=",".join(access.addresses) or None,
         port=access.spec.port,
         dbname=access.spec.database,
         user=access.spec.username,

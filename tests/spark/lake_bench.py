@@ -19,6 +19,7 @@ from ingest.contract import (
     JobReport,
     JobSpec,
     RoundWork,
+    SecretAnswer,
     SnapshotWork,
     SourceSpec,
     TableSpec,
@@ -142,7 +143,7 @@ class LakeBench:
         return spec_from(json.loads(encode(made)))
 
     def start(self, spec: JobSpec) -> JobRun:
-        run = JobRun(spec, lambda ref: self.password)
+        run = JobRun(spec, lambda ref: SecretAnswer(ref, self.password))
         enter_lane(run)
         return run
 

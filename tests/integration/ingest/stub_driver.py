@@ -16,7 +16,7 @@ import time
 from collections import deque
 from pathlib import Path
 
-from ingest.contract import spec_from
+from ingest.contract import answer_from, spec_from
 from ingest.launch.fake import FakeLauncher, Fault
 
 FAULTS = Path(sys.argv[1])
@@ -47,6 +47,9 @@ def listen(driver: FakeLauncher, lock: threading.Lock) -> None:
                     driver.submit(spec, isolated=False)
                 case "cancel":
                     driver.cancel(message["job_id"], message["mode"])
+                case "secret":
+                    told = {k: v for k, v in message.items() if k != "type"}
+                    driver.give_secret(answer_from(told), origin="")
                 case "stop":
                     os._exit(0)
     os._exit(70)

@@ -224,3 +224,12 @@ def test_a_killed_host_takes_its_driver_along_and_the_next_finds_the_rest(
     kill_leftovers(tmp_path / "run" / "driver.pid.json")
     assert gone(boot)
     assert not psutil.pid_exists(child) or child not in marked(boot)
+
+
+def test_a_denied_address_is_told_instead_of_the_secret(stage, settings) -> None:
+    stage.world.onboard("orders")
+    settings.SLUICE_SOURCE_NETWORKS_DENIED = ["127.0.0.0/8"]
+    stage.until(lambda: stage.world.feed("orders").state == "FAILED")
+    job = stage.world.jobs("snapshot")[0]
+    assert (job.state, job.error_code) == ("FAILED", "network_denied")
+    assert job.attempts == 1

@@ -1,0 +1,48 @@
+"""A load and a round go to the addresses they were given, whatever the name says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from ingest.contract import SecretAnswer, SnapshotWork
+from ingest.spark.jobrun import JobRun
+from ingest.spark.jobs import run_job
+from ingest.spark.parallel import enter_lane
+from tests.spark.lake_bench import LakeBench, assert_done, with_attempt
+
+NOWHERE = "no-such-host.invalid"
+
+
+@pytest.fixture
+def bench(spark, source_pg, tmp_path):
+    made = LakeBench(spark, source_pg.create_database("pinned"), tmp_path)
+    yield made
+    made.close()
+
+
+def run(bench: LakeBench, spec, *addresses: str):
+    """As the driver runs it, the answer's addresses at hand."""
+    answer = SecretAnswer(spec.source.secret_ref, bench.password, NOWHERE, addresses)
+    job = JobRun(spec, lambda ref: answer)
+    enter_lane(job)
+    return run_job(job, bench.spark, bench.gates)
+
+
+def test_the_name_is_never_looked_up(bench: LakeBench) -> None:
+    """Planning and reading: psycopg's connection and Spark's."""
+    bench.sql("CREATE TABLE t (id int PRIMARY KEY, at timestamptz DEFAULT now())")
+    bench.sql("INSERT INTO t SELECT g FROM generate_series(1, 50) g")
+    table = bench.table("t", cursor="at")
+    address = bench.source.host
+    bench.source = replace(bench.source, host=NOWHERE)
+    work = SnapshotWork(chunk_rows=20)
+    spec = bench.spec("snapshot", table, epoch=1, snapshot=work)
+    failed = run(bench, spec)
+    assert (failed.outcome, failed.error.code) == ("transient", "source_unreachable")
+    # the first place refuses: the next one is tried, by both
+    report = assert_done(run(bench, with_attempt(spec, 2), "127.0.0.99", address))
+    assert report.facts["rows"] == 50
+    later = bench.round_spec(table, report.facts["bound"])
+    assert_done(run(bench, later, address))

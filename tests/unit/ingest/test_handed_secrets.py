@@ -1,0 +1,132 @@
+"""Where a driver goes with the answer it got: the addresses, or nowhere."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import threading
+from typing import Any
+
+import psycopg
+import pytest
+
+from core.errors import InvalidRequest, TerminalError, TransientError
+from ingest.contract import (
+    ErrorFact,
+    FenceSpec,
+    JobSpec,
+    SecretAnswer,
+    SourceSpec,
+    TableSpec,
+    answer_from,
+    encode,
+    error_from,
+    outcome_of,
+)
+from ingest.spark.driver import Driver
+from ingest.spark.jdbc import places
+from ingest.spark.jobrun import JobRun
+from ingest.spark.jobs import _access
+from ingest.spark.source import SourceAccess, open_source
+
+SOURCE = SourceSpec(1, "postgresql", "db.example", 5432, "shop", "ann", "datasource:1")
+BOTH = ("192.0.2.7", "2001:db8::7")
+
+
+def access(**changes: Any) -> SourceAccess:
+    spec = dataclasses.replace(SOURCE, tls=changes.pop("tls", "off"))
+    return SourceAccess(spec, "pw", "sluice:x", **changes)
+
+
+@pytest.mark.parametrize(
+    ("tls", "addresses", "expected"),
+    [
+        ("off", BOTH, "192.0.2.7:5432,[2001:db8::7]:5432"),
+        ("require", BOTH[:1], "192.0.2.7:5432"),
+        # JDBC checks the certificate against the name in the URL
+        ("verify", BOTH, "db.example:5432"),
+        ("off", (), "db.example:5432"),
+    ],
+)
+def test_jdbc_goes_to_the_addresses(tls, addresses, expected) -> None:
+    assert places(access(tls=tls, addresses=addresses)) == expected
+
+
+@pytest.mark.parametrize(
+    ("addresses", "host", "hostaddr"),
+    [(BOTH, "db.example,db.example", ",".join(BOTH)), ((), "db.example", None)],
+)
+def test_psycopg_goes_there_too(addresses, host, hostaddr, monkeypatch) -> None:
+    asked: dict[str, Any] = {}
+
+    def connect(**given: Any) -> None:
+        asked.update(given)
+        raise psycopg.OperationalError("no")
+
+    monkeypatch.setattr(psycopg, "connect", connect)
+    with pytest.raises(psycopg.OperationalError), open_source(access(tls="verify", addresses=addresses)):  # fmt: skip
+        pass
+    assert (asked["host"], asked["hostaddr"]) == (host, hostaddr)
+
+
+class Pipe:
+    """Answers each question with what the test put there."""
+
+    def __init__(self, *answers: SecretAnswer) -> None:
+        self.answers = list(answers)
+        self.driver: Driver | None = None
+
+    def send(self, kind: str, **payload: Any) -> None:
+        told = {"type": "secret", **json.loads(encode(self.answers.pop(0)))}
+        threading.Thread(target=self.driver._handle, args=(told,)).start()
+
+
+def asked(answer: SecretAnswer) -> SecretAnswer:
+    pipe = Pipe(answer)
+    pipe.driver = Driver(None, pipe)
+    return pipe.driver._secret(answer.ref)
+
+
+def test_the_answer_arrives_whole() -> None:
+    given = SecretAnswer("datasource:1", "pw", "db.example", BOTH)
+    assert asked(given) == given
+    assert "pw" not in repr(given)
+    assert answer_from(json.loads(encode(given))) == given
+
+
+@pytest.mark.parametrize(
+    ("outcome", "kind"),
+    [
+        ("caller", InvalidRequest),
+        ("terminal", TerminalError),
+        ("transient", TransientError),
+    ],
+)
+def test_a_refusal_ends_the_job_as_the_host_says(outcome, kind) -> None:
+    fact = ErrorFact("network_denied", "may not point there", "look")
+    with pytest.raises(kind) as raised:
+        asked(SecretAnswer("datasource:1", outcome=outcome, error=fact))
+    assert (raised.value.code, raised.value.hint) == ("network_denied", "look")
+    assert outcome_of(raised.value) == outcome
+    assert outcome_of(error_from(outcome, fact)) == outcome
+
+
+def test_a_malformed_answer_ends_nothing() -> None:
+    driver = Driver(None, Pipe())
+    assert driver._handle({"type": "secret", "ref": "datasource:1", "what": 1})
+    assert driver._handle({"type": "secret"})
+    assert driver._secrets == {}
+
+
+def test_a_password_for_another_host_is_not_sent_to_this_one() -> None:
+    table = TableSpec(1, "public", "t", "shop", "t", "/l", "/s", (), ("id",))
+    spec = JobSpec("j", 1, "round", "apply", "/l", table, FenceSpec("/f", 1), SOURCE)
+
+    def access_with(host: str) -> SourceAccess:
+        answer = SecretAnswer("datasource:1", "pw", host, BOTH)
+        return _access(JobRun(spec, lambda ref: answer), SOURCE)
+
+    assert access_with("db.example").addresses == BOTH
+    with pytest.raises(TransientError) as raised:
+        access_with("other.example")
+    assert raised.value.code == "source_moved"
