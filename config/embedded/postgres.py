@@ -28,6 +28,7 @@ from config.supervisor.ports import free_port, is_free
 from config.supervisor.process import (
     ChildSpec,
     ProcessIdentity,
+    ask,
     descendants,
     end,
     read_identity,
@@ -41,6 +42,8 @@ SUPERUSER = "sluice"
 ROOT_STORE = Path("/var/lib/sluice")
 UNPRIVILEGED = "nobody"
 START_SECONDS = 60.0
+# A fast shutdown writes a checkpoint. An immediate one kills stuck backends after 5 s.
+FAST_SECONDS, IMMEDIATE_SECONDS, REAP_SECONDS = 20.0, 8.0, 5.0
 PROGRAMS = Path("pginstall", "bin")
 CONFIGURATION = """\
 listen_addresses = '127.0.0.1'
@@ -141,16 +144,36 @@ class EmbeddedPostgres:
         return identity is not None and identity.is_alive()
 
     def stop(self) -> None:
-        """End the server and all its processes; no error when it does not run."""
-        identity = read_identity(self.pid_file)
+        """End the server and all its processes; no error when it does not run.
+
+        Returns within the sum of the limits below, whatever the server does.
+        """
+        identity = self._identity()
         if identity is not None:
             family = descendants(identity)
-            end([identity], sign=signal.SIGINT, grace_seconds=20.0)
+            _shut_down(identity)
             end(family, sign=signal.SIGKILL, grace_seconds=1.0)
         if self._child is not None:
-            self._child.wait()
+            self._reap(self._child)
             self._child = None
         self.pid_file.unlink(missing_ok=True)
+
+    def _identity(self) -> ProcessIdentity | None:
+        """Our own child is known without its file, which may be gone or old."""
+        if self._child is not None:
+            return ProcessIdentity.of(self._child.pid)
+        return read_identity(self.pid_file)
+
+    def _reap(self, child: subprocess.Popen[bytes]) -> None:
+        try:
+            child.wait(REAP_SECONDS)
+        except subprocess.TimeoutExpired as error:
+            raise TerminalError(
+                f"process {child.pid} of the embedded PostgreSQL '{self.name}'"
+                " survived being killed",
+                code="postgres_not_stopped",
+                hint="the kernel holds it, most likely for a disk that does not answer",
+            ) from error
 
     def destroy(self) -> None:
         """Stop it and delete its data; the store of `home` goes with the last one."""
@@ -287,6 +310,12 @@ class EmbeddedPostgres:
             hint=f"see {self.log}; or set SLUICE_DATABASE_URL to a server of your own",
             facts={"log": tail},
         )
+
+
+def _shut_down(server: ProcessIdentity) -> None:
+    """Fast, then immediate, then by force: each when the one before did not do."""
+    if not ask([server], sign=signal.SIGINT, seconds=FAST_SECONDS):
+        end([server], sign=signal.SIGQUIT, grace_seconds=IMMEDIATE_SECONDS)
 
 
 def _wheel() -> Path:

@@ -139,13 +139,15 @@ def end(
     grace_seconds: float = 15.0,
 ) -> None:
     """Ask the processes to end, then kill their groups; returns when all are gone."""
+    if not ask(identities, sign=sign, seconds=grace_seconds):
+        ask(identities, sign=signal.SIGKILL, seconds=5.0)
+
+
+def ask(identities: Sequence[ProcessIdentity], *, sign: int, seconds: float) -> bool:
+    """Signal the processes and wait; whether all of them ended in time."""
     for one in identities:
         _signal(one, sign)
-    if _wait_gone(identities, grace_seconds):
-        return
-    for one in identities:
-        _signal(one, signal.SIGKILL)
-    _wait_gone(identities, 5.0)
+    return _wait_gone(identities, seconds)
 
 
 def _signal(identity: ProcessIdentity, sign: int) -> None:

@@ -7,12 +7,14 @@ import signal
 import socket
 from pathlib import Path
 
+import psutil
 import psycopg
 import pytest
 import redis
 
-from config.embedded import EmbeddedPostgres, EmbeddedRedis
+from config.embedded import EmbeddedPostgres, EmbeddedRedis, postgres
 from config.supervisor.process import ProcessIdentity, read_identity
+from core.errors import TerminalError
 
 
 @pytest.fixture
@@ -67,6 +69,69 @@ def test_postgres_leaves_nothing_when_destroyed(tmp_path: Path) -> None:
     assert not server.data.exists()
     with socket.socket() as probe:
         assert probe.connect_ex((address.host, address.port)) != 0
+
+
+@pytest.mark.timeout(60)
+def test_postgres_stops_although_its_pid_file_is_gone(server: EmbeddedPostgres) -> None:
+    """Nobody but its child handle knows it then."""
+    server.start()
+    child = server._child
+    assert child is not None
+    server.pid_file.unlink()
+    server.stop()
+    assert child.returncode == 0
+
+
+@pytest.mark.timeout(60)
+def test_a_stuck_backend_makes_the_shutdown_immediate(
+    server: EmbeddedPostgres, monkeypatch
+) -> None:
+    monkeypatch.setattr(postgres, "FAST_SECONDS", 1.0)
+    address = server.start()
+    with psycopg.connect(address.url("postgres")) as link:
+        backend = ProcessIdentity.of(link.info.backend_pid)
+        os.kill(link.info.backend_pid, signal.SIGSTOP)
+        server.stop()
+    log = server.log.read_text()
+    fast, immediate = (
+        log.index(f"received {how} shutdown request") for how in ("fast", "immediate")
+    )
+    assert fast < immediate
+    assert backend is not None
+    assert not backend.is_alive()
+    server.start()  # it recovers
+
+
+@pytest.mark.timeout(60)
+def test_a_server_that_hears_nothing_is_killed(
+    server: EmbeddedPostgres, monkeypatch
+) -> None:
+    monkeypatch.setattr(postgres, "FAST_SECONDS", 0.5)
+    monkeypatch.setattr(postgres, "IMMEDIATE_SECONDS", 0.5)
+    server.start()
+    child = server._child
+    assert child is not None
+    family = psutil.Process(child.pid).children(recursive=True)
+    os.kill(child.pid, signal.SIGSTOP)
+    server.stop()
+    assert child.returncode == -signal.SIGKILL
+    assert not psutil.wait_procs(family, timeout=10)[1]
+
+
+@pytest.mark.timeout(60)
+def test_one_that_survives_being_killed_is_no_endless_wait(
+    server: EmbeddedPostgres, monkeypatch
+) -> None:
+    """As in a kernel that waits for a disk: here nobody signals it."""
+    server.start()
+    with monkeypatch.context() as patch:
+        for name in ("ask", "end"):
+            patch.setattr(postgres, name, lambda *given, **more: False)
+        patch.setattr(postgres, "REAP_SECONDS", 0.2)
+        with pytest.raises(TerminalError) as raised:
+            server.stop()
+    assert raised.value.code == "postgres_not_stopped"
+    assert server.is_running()  # and still known, so it can be tried again
 
 
 def test_a_reused_pid_is_not_taken_for_the_server(server: EmbeddedPostgres) -> None:
