@@ -24,6 +24,7 @@ class DriverProcess:
     def __init__(
         self, jars: str, scratch: Path, secret: str, *, silence: float = 60.0
     ) -> None:
+        self.scratch = scratch
         self.log = scratch / "driver.log"
         self.events = scratch / "events"
         self.events.mkdir(parents=True)

@@ -15,6 +15,7 @@ from ingest.contract import CompactWork, SnapshotWork
 from ingest.lake.staging import StagingArea
 from tests.spark.driver_process import DriverProcess, wait_until_gone
 from tests.spark.lake_bench import LakeBench, with_attempt
+from tests.spark.left_behind import unpacked_libraries
 
 CANARY = "canary-9c1f-Secret"
 GOAL_SECONDS = 5.0
@@ -171,9 +172,13 @@ def test_kill_9_leaves_no_process_and_the_next_driver_goes_on(
     staging = StagingArea(table.staging)
     _until(lambda: len(staging.finished()) >= 2)
     family = driver.family()
-    assert any("java" in p.name() for p in family)
+    java = next(p for p in family if "java" in p.name())
+    libraries = unpacked_libraries(java.pid)
     family[0].kill()
     wait_until_gone(family, 30)
+    # what it left lies where its host cleans up, not where everybody's files lie
+    assert libraries
+    assert all(path.parent == driver.scratch for path in libraries), libraries
     kept = set(staging.finished())
 
     after = DriverProcess(jars, tmp_path / "second", CANARY, silence=6.0)

@@ -1,0 +1,57 @@
+"""What killed JVMs leave behind lies at home and goes, without a JVM here.
+
+`tests.spark` shows that real ones leave nothing elsewhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+from gateway.engines.launch import EngineProcess, EngineSpec
+from ingest.management.commands.driver import driver_command
+
+LEFT = ("liblz4-java-1.so", "libzstd-jni-2.so", "spark-3/blockmgr-4/00/shuffle")
+
+
+def leave(folder: Path) -> None:
+    for name in LEFT:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"x")
+
+
+def test_a_driver_host_deletes_what_earlier_drivers_left(tmp_path, settings) -> None:
+    jar = tmp_path / "a.jar"
+    jar.touch()
+    settings.SLUICE_SPARK_JARS = str(jar)
+    program = driver_command(tmp_path).program
+    scratch = Path(program[program.index("--scratch") + 1])
+    assert scratch.is_relative_to(tmp_path)
+    leave(scratch)
+    driver_command(tmp_path)  # the next host
+    assert list(scratch.iterdir()) == []
+
+
+def test_the_end_of_a_killed_engine_takes_its_scratch_along(tmp_path) -> None:
+    stub = tmp_path / "stub"
+    stub.write_text("#!/bin/sh\nexec sleep 600\n")
+    stub.chmod(0o700)
+    spec = EngineSpec(
+        home=tmp_path / "home", jars=(Path("a.jar"),), memory="1m", python=str(stub)
+    )
+
+    async def scenario() -> list[Path]:
+        process = EngineProcess(spec, "killed", "secret")
+        await process.launch()
+        folders = [process._state_dir, process._private]
+        leave(process._state_dir / "tmp")
+        assert process.pid
+        os.killpg(process.pid, signal.SIGKILL)
+        assert await asyncio.wait_for(process.wait(), 30) == -signal.SIGKILL
+        await process.end(grace_seconds=0)
+        return folders
+
+    assert [folder for folder in asyncio.run(scenario()) if folder.exists()] == []
