@@ -92,7 +92,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, int):
         return value if abs(value) <= LARGEST_EXACT else str(value)
     if isinstance(value, float):
-        return value if math.isfinite(value) else str(value)
+        return value if math.isfinite(value) else _named(value)
     if isinstance(value, decimal.Decimal):
         return format(value, "f")
     if isinstance(value, dt.datetime):
@@ -105,6 +105,12 @@ def plain(value: Any) -> Any:
         return [plain(item) for item in value]
     text = str(value)
     return text if len(text) <= MAX_TEXT else text[:MAX_TEXT] + "…"
+
+
+def _named(value: float) -> str:
+    if math.isnan(value):
+        return "NaN"
+    return "Infinity" if value > 0 else "-Infinity"
 
 
 def commits_of(table: Table, *, size: int, before: str | None = None) -> CommitPage:

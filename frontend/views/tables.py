@@ -22,14 +22,15 @@ from core.jobs import ACTIVE
 from frontend.connect import snippets_for
 from frontend.pages import PageRequest, cut, page
 from frontend.reading.jobs import jobs_on_table
-from frontend.reading.samples import sample_for
 from frontend.reading.tables import commits_of, feed_for
+from ingest.sampling import sample_for
 from ingest.states import APPROVED, MOVING, REMOVING
 
 STATES = (
     "LIVE", "CATCHING_UP", "SNAPSHOTTING", "RESYNCING", "APPROVED", "PAUSED",
     "NEEDS_RESYNC", "FAILED", "REMOVING", "RETIRED",
 )  # fmt: skip
+SAMPLE_ROWS = 20
 CHANGING = MOVING | {APPROVED, REMOVING}
 SORTS = {
     "name": ("name", "id"),
@@ -119,7 +120,9 @@ def table_sample(request: PageRequest, table_id: int) -> HttpResponse:
     require(request.principal, Privilege.SELECT, securable_of(table))
     context: dict[str, object] = {"table": table}
     try:
-        context["sample"] = sample_for(request.principal.name, table)
+        sample = sample_for(request.principal.name, table, limit=SAMPLE_ROWS)
+        columns = [{"name": name, "type": kind} for name, kind in sample.columns]
+        context |= {"columns": columns, "rows": sample.rows}
     except SluiceError as error:
         context["error"] = error
     return render(request, "frontend/tables/sample.html", context)

@@ -22,7 +22,7 @@ from catalog.selectors.tables import securable_of, table_for
 from core.errors import InvalidRequest
 from core.jobs import TERMINAL
 from core.models import Job
-from ingest import controls, removal, samples
+from ingest import controls, removal, samples, sampling
 from ingest.api.bodies import commit_body, job_body, removal_body
 from ingest.models import TableOnboarding
 from ingest.requests import refuse
@@ -176,7 +176,8 @@ class SampleView(ApiView):
     @extend_schema(responses=Anything)
     def get(self, request: Request, table_id: int) -> Response:
         table = lake_table_of(self, table_id, Privilege.SELECT)
-        sample = samples.sample_of(table, limit=_limit(request))
+        limit = _limit(request)
+        sample = sampling.sample_for(self.principal.name, table, limit=limit)
         columns = [{"name": name, "type": kind} for name, kind in sample.columns]
         return Response({"columns": columns, "rows": sample.rows})
 

@@ -11,6 +11,7 @@ from typing import Any
 import pyspark
 import pytest
 
+from ingest.samples import plain
 from tests.acceptance import wide
 from tests.product import Product, wait_for
 
@@ -99,6 +100,37 @@ def test_a_change_arrives_and_is_seen_by_an_open_session(
         assert before != "changed"
         wait_for(seen, 120, "the changed row in an open session")
     assert assert_equal(product, where="id % 50 = 7") == ROWS // 50
+
+
+def test_a_sample_over_rest_shows_timestamps_without_zone(
+    product: Product, wide_table: Any
+) -> None:
+    """The reader of files knows no such type: REST asks the gateway, as pages do."""
+    path = f"/tables/{wide_table['id']}/sample?limit=5"
+
+    def rows() -> Any:
+        reply = product.api.call("GET", path)
+        if reply.status == 503 and reply.body["code"] == "rows_late":
+            return None
+        assert reply.status == 200, reply.body
+        return reply.body
+
+    sample = wait_for(rows, 60, "an engine for the sample")
+    names = [column["name"] for column in sample["columns"]]
+    kinds = {column["name"]: column["type"] for column in sample["columns"]}
+    assert kinds["a_ts"] == "timestamp_ntz"
+    found = {row[names.index("id")]: row for row in sample["rows"]}
+    assert len(found) == 5
+    with product.source("wide") as source:
+        source.execute("SET TIME ZONE 'UTC'")
+        columns = ("a_ts", "a_tstz", "a_bytes", "a_list", "a_num", "a_bool")
+        at_source = source.execute(
+            f"SELECT id, {', '.join(columns)} FROM wide WHERE id = ANY(%s)",
+            [list(found)],
+        ).fetchall()
+    for row in at_source:
+        shown = [found[row[0]][names.index(name)] for name in columns]
+        assert shown == [plain(value) for value in row[1:]]
 
 
 def beeline(product: Product, sql: str, *, password: str = "") -> str:
