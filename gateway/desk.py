@@ -220,14 +220,13 @@ class StatementDesk:
         await operation.wait()
         if operation.state is OperationState.ERROR:
             statement.fault = operation.fault
-        if operation.state is not OperationState.FINISHED or not operation.engine:
+        if operation.state is not OperationState.FINISHED or not operation.reader:
             return
+        await operation.shape()
         while operation.has_result_set and not statement.is_cancelled:
             room = statement.row_limit - statement.result.rows
             count = min(FETCH_ROWS, room + 1)
-            batch = await statement.session.engine.fetch(
-                operation.engine, Orientation.NEXT, count
-            )
+            batch = await operation.reader.fetch(Orientation.NEXT, count)
             rows = json_rows(batch.row_set)
             operation.rows += len(rows)
             await asyncio.to_thread(statement.result.append, rows[:room])

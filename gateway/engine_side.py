@@ -21,6 +21,7 @@ from gateway.engines.port import (
     OperationState,
 )
 from gateway.operation import Operation
+from gateway.result_reader import ResultReader
 from gateway.services import Services
 
 DEFAULT_DATABASE = "default"
@@ -42,16 +43,6 @@ class EngineSide:
         self._opening = asyncio.Lock()
         self._is_closed = False
         self._background: set[asyncio.Task[None]] = set()
-
-    @property
-    def current(self) -> EngineSession:
-        """The engine session that holds the results; EngineUnavailable when lost."""
-        if self._engine is None or self._engine.is_closed:
-            raise EngineUnavailable(
-                "the engine that held this result is gone",
-                hint="run the statement again",
-            )
-        return self._engine
 
     async def link_for(self, operation: Operation) -> EngineLink:
         """Wait for a READY engine that knows the user's rights, and return it."""
@@ -96,8 +87,7 @@ class EngineSide:
             status = await engine.status(handle)
         if status.state is OperationState.FINISHED:
             if operation.has_result_set:
-                operation.columns = await engine.result_schema(handle)
-                operation.has_result_set = bool(operation.columns)
+                self._open_result(engine, operation, handle)
             operation.finish()
         elif status.state in {OperationState.CANCELED, OperationState.CLOSED}:
             operation.stop("cancel")
@@ -109,6 +99,15 @@ class EngineSide:
                 sql_state=status.sql_state,
                 error_code=status.error_code,
             )
+
+    def _open_result(
+        self, engine: EngineSession, operation: Operation, handle: EngineOperation
+    ) -> None:
+        """Ask for the columns, and behind that question already for the first rows."""
+        operation.schema = asyncio.ensure_future(engine.result_schema(handle))
+        operation.schema.add_done_callback(lambda f: f.cancelled() or f.exception())
+        operation.reader = ResultReader(engine, handle, self._services.room)
+        operation.reader.begin()
 
     def remember(self, key: str, statement: str) -> None:
         """Keep a SET, to be repeated should the engine be replaced."""

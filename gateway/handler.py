@@ -248,7 +248,9 @@ class Handler:
     ) -> messages.Reply:
         _, operation = self._operation(request.operation)
         await operation.wait(self._services.limits.long_poll_seconds)
-        return messages.GetResultSetMetadataReply(schema=_schema(operation.columns))
+        return messages.GetResultSetMetadataReply(
+            schema=_schema(await operation.shape())
+        )
 
     async def _fetch(self, request: messages.FetchResults) -> messages.Reply:
         session, operation = self._operation(request.operation)
@@ -266,13 +268,13 @@ class Handler:
                 operation.local.position = 0
             rows = operation.local.take(count)
             return _rows(encode_row_set(operation.local.type_ids, rows))
-        if operation.engine is None or not operation.has_result_set:
+        if operation.reader is None or not operation.has_result_set:
             raise InvalidRequest("the statement has no result set")
-        batch = await session.engine.fetch(operation.engine, orientation, count)
+        batch = await operation.reader.fetch(orientation, count)
         operation.rows += max(batch.rows, 0)
         FETCHED_ROWS.inc(max(batch.rows, 0))
         FETCHED_BYTES.inc(len(batch.row_set))
-        row_set = batch.row_set or _empty(operation.columns)
+        row_set = batch.row_set or _empty(await operation.shape())
         return _rows(row_set, has_more=batch.has_more_rows)
 
     async def _no_delegation(self, request: Any) -> messages.Reply:
@@ -346,5 +348,7 @@ def _empty(columns: tuple[EngineColumn, ...]) -> bytes:
     return encode_row_set([column.type_id for column in columns], [])
 
 
-def _rows(row_set: bytes, *, has_more: bool = False) -> messages.FetchResultsReply:
+def _rows(
+    row_set: bytes | memoryview, *, has_more: bool = False
+) -> messages.FetchResultsReply:
     return messages.FetchResultsReply(has_more_rows=has_more, results=row_set)

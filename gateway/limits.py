@@ -28,4 +28,6 @@ class GatewayLimits:
     max_statement: int = 1024 * 1024
     max_fetch_rows: int = 100_000
     write_high_water: int = 4 * 1024 * 1024
+    read_ahead_bytes: int = 64 * 1024 * 1024
+    read_ahead_batch_bytes: int = 8 * 1024 * 1024
     close_disabled_within: float = 2.0

@@ -16,6 +16,7 @@ from core.states import Transitions, fan
 from gateway.engines.port import EngineColumn, EngineOperation, OperationState
 from gateway.faults import CANCELLED, TIMED_OUT, Fault
 from gateway.hs2.values import Handle, OperationType
+from gateway.result_reader import ResultReader
 
 S = OperationState
 ALIVE = (S.INITIALIZED, S.PENDING, S.RUNNING)
@@ -79,6 +80,8 @@ class Operation:
     columns: tuple[EngineColumn, ...] = ()
     local: LocalRows | None = None
     engine: EngineOperation | None = None
+    schema: asyncio.Future[tuple[EngineColumn, ...]] | None = None
+    reader: ResultReader | None = None
     fault: Fault | None = None
     rows: int = 0
     started: float = field(default_factory=time.time)
@@ -140,6 +143,13 @@ class Operation:
         lines = self.log[self.log_position :]
         self.log_position = len(self.log)
         return lines
+
+    async def shape(self) -> tuple[EngineColumn, ...]:
+        """Return the result's columns, which an engine tells after the end."""
+        if self.schema:
+            self.columns = await asyncio.shield(self.schema)
+            self.schema = None
+        return self.columns
 
     async def wait(self, seconds: float | None = None) -> None:
         """Return when it ended, or after `seconds`."""

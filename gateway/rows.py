@@ -32,7 +32,7 @@ def type_name(column: EngineColumn) -> str:
     return name
 
 
-def json_rows(row_set: bytes) -> list[list[object]]:
+def json_rows(row_set: bytes | memoryview) -> list[list[object]]:
     """Return a row set's rows as JSON values."""
     columns = [[_json(value) for value in values] for values in decode_row_set(row_set)]
     return [list(row) for row in zip(*columns, strict=True)]

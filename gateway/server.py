@@ -17,6 +17,7 @@ from core.errors import AccessDenied
 from gateway.handler import Handler
 from gateway.hs2 import sasl
 from gateway.hs2.connection import (
+    Buffer,
     CallReceived,
     CallRefused,
     Event,
@@ -247,7 +248,7 @@ class ClientProtocol(asyncio.Protocol):
             server.logins_waiting -= 1
         return None
 
-    def _write(self, buffers: Iterable[bytes | bytearray]) -> None:
+    def _write(self, buffers: Iterable[Buffer]) -> None:
         if self._transport and not self._transport.is_closing():
             self._transport.writelines(buffers)
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from core.errors import InvalidRequest
 from gateway.engines.supply import EngineSupply
 from gateway.limits import GatewayLimits
+from gateway.result_reader import ReadAheadRoom
 from gateway.store import Store
 
 
@@ -22,10 +23,14 @@ class Services:
     limits: GatewayLimits
     lake_root: str = ""
     slots: asyncio.Semaphore = field(init=False)
+    room: ReadAheadRoom = field(init=False)
     waiting: int = 0
 
     def __post_init__(self) -> None:
         self.slots = asyncio.Semaphore(self.limits.statements_running)
+        self.room = ReadAheadRoom(
+            self.limits.read_ahead_bytes, self.limits.read_ahead_batch_bytes
+        )
 
     @contextlib.asynccontextmanager
     async def slot(self) -> AsyncIterator[None]:

@@ -14,7 +14,6 @@ from core.errors import AccessDenied, InvalidRequest, SluiceError
 from gateway.engine_side import DEFAULT_DATABASE, EngineSide
 from gateway.engines.port import (
     EngineRefused,
-    EngineSession,
     EngineUnavailable,
     OperationState,
 )
@@ -54,11 +53,6 @@ class Session:
         self._services = services
         self._side = EngineSide(services, user, (settings or SessionSettings()).engine)
         self._timers: set[asyncio.Task[None]] = set()
-
-    @property
-    def engine(self) -> EngineSession:
-        """The engine session that holds the results; EngineUnavailable when lost."""
-        return self._side.current
 
     def warm(self) -> None:
         """Open the engine's session ahead of the first statement."""
@@ -131,6 +125,8 @@ class Session:
         if operation.kind is OperationType.EXECUTE_STATEMENT and operation.rows:
             self._note("statement.fetch", operation, {"rows": operation.rows})
         operation.advance("close")
+        if operation.reader:
+            operation.reader.close()
         if operation.engine:
             self._side.free(operation.engine)
 

@@ -11,12 +11,13 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from typing import ClassVar, TypeVar
 
+import psycopg
 from django.db import (
     DEFAULT_DB_ALIAS,
     DataError,
@@ -29,10 +30,12 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from catalog.access import audit, policy_feed
 from catalog.access.authentication import AuthenticatedUser, authenticate
 from catalog.access.principals import principal_for
+from catalog.models import AuditEntry
 from catalog.selectors import lake
 from core.context import working_for
 from core.errors import TransientError
 from gateway.engines.port import EnginePolicy, LakeTable
+from gateway.version_reader import VersionReader
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -45,7 +48,9 @@ FUSE_AFTER = 3
 FUSE_SECONDS = 2.0
 AUDIT_KEPT = 20_000
 AUDIT_BATCH = 200
+AUDIT_SECONDS = 0.05
 TABLES_PER_PAGE = 500
+_AWAY = (OperationalError, InterfaceError, psycopg.Error, OSError, TimeoutError)
 
 
 class DatabaseAway(TransientError):
@@ -79,7 +84,9 @@ class Store:
         self._audit_task: asyncio.Task[None] | None = None
         self._opened: set[BaseDatabaseWrapper] = set()
         self._thread = threading.local()
+        self._versions = VersionReader(seconds=CALL_SECONDS)
         self.audit_lost = 0
+        self._is_closing = False
 
     async def authenticate(
         self, username: str, secret: str, *, address: str
@@ -93,7 +100,7 @@ class Store:
 
     async def policy_version(self) -> int:
         """Return the current version of all rights."""
-        return await self._run(policy_feed.current_version)
+        return await self._answered(self._versions.read, CALL_SECONDS)
 
     async def policy_for(self, username: str) -> EnginePolicy:
         """Return one user's rights on the lake as they are now."""
@@ -194,7 +201,10 @@ class Store:
         return time.monotonic() >= self._open_until
 
     def note(self, record: AuditRecord) -> None:
-        """Queue an audit line; it is written within moments, in order."""
+        """Queue an audit line; it is written within moments, in order.
+
+        Lines of the same moment share one statement, and nobody waits for it.
+        """
         if len(self._audit) == AUDIT_KEPT:
             self.audit_lost += 1
         self._audit.append(record)
@@ -203,14 +213,18 @@ class Store:
 
     async def close(self) -> None:
         """Write what is queued and end the threads."""
+        self._is_closing = True
         if self._audit_task:
             await asyncio.wait([self._audit_task], timeout=3)
         for pool in (self._pool, self._logins):
             await asyncio.to_thread(pool.shutdown, wait=True, cancel_futures=True)
+        await self._versions.close()
         await asyncio.to_thread(self._close_connections)
 
     async def _write_audit(self) -> None:
         while self._audit:
+            if not self._is_closing:
+                await asyncio.sleep(AUDIT_SECONDS)
             batch = [
                 self._audit.popleft() for _ in range(min(len(self._audit), AUDIT_BATCH))
             ]
@@ -227,14 +241,21 @@ class Store:
         pool: ThreadPoolExecutor | None = None,
         seconds: float = CALL_SECONDS,
     ) -> T:
+        loop = asyncio.get_running_loop()
+
+        def begin() -> asyncio.Future[T]:
+            return loop.run_in_executor(pool or self._pool, self._hygienic, work)
+
+        return await self._answered(begin, seconds)
+
+    async def _answered(self, begin: Callable[[], Awaitable[T]], seconds: float) -> T:
         if not self.is_open:
             raise _away()
-        loop = asyncio.get_running_loop()
-        future = loop.run_in_executor(pool or self._pool, self._hygienic, work)
+        future = asyncio.ensure_future(begin())
         try:
             async with asyncio.timeout(seconds):
                 result = await asyncio.shield(future)
-        except (OperationalError, InterfaceError, TimeoutError) as error:
+        except _AWAY as error:
             future.add_done_callback(lambda f: f.cancelled() or f.exception())
             self._blow(error)
             raise _away() from error
@@ -293,14 +314,25 @@ def _away() -> DatabaseAway:
 
 
 def _record(batch: list[AuditRecord]) -> None:
-    for line in batch:
-        with working_for(actor=line.actor, door="gateway", address=line.address):
-            try:
-                audit.record(
-                    line.action,
-                    on=line.on,
-                    is_allowed=line.is_allowed,
-                    **line.facts,  # type: ignore[arg-type]
-                )
-            except (DataError, ValueError):
-                log.exception("an audit line could not be stored: %s", line.action)
+    try:
+        audit.append([_entry(line) for line in batch])
+    except (DataError, ValueError):
+        for line in batch:  # one of them cannot be stored; the others can
+            _record_one(line)
+
+
+def _record_one(line: AuditRecord) -> None:
+    try:
+        audit.append([_entry(line)])
+    except (DataError, ValueError):
+        log.exception("an audit line could not be stored: %s", line.action)
+
+
+def _entry(line: AuditRecord) -> AuditEntry:
+    with working_for(actor=line.actor, door="gateway", address=line.address):
+        return audit.entry(
+            line.action,
+            on=line.on,
+            is_allowed=line.is_allowed,
+            **line.facts,  # type: ignore[arg-type]
+        )

@@ -24,8 +24,30 @@ def record(
     **facts: object,
 ) -> None:
     """Append one entry. `action` is "noun.verb", e.g. "grant.create"."""
+    entry(
+        action,
+        on=on,
+        actor=actor,
+        door=door,
+        is_allowed=is_allowed,
+        address=address,
+        **facts,
+    ).save(force_insert=True)
+
+
+def entry(
+    action: str,
+    *,
+    on: str = "",
+    actor: str = "",
+    door: str = "",
+    is_allowed: bool = True,
+    address: str = "",
+    **facts: object,
+) -> AuditEntry:
+    """Return what `record` would append, for callers that append many at once."""
     context = current()
-    AuditEntry.objects.create(
+    return AuditEntry(
         action=action,
         object=on[:LONGEST_OBJECT],
         actor=(actor or context.actor or "system")[:150],
@@ -35,3 +57,8 @@ def record(
         request_id=context.request_id[:64],
         facts=redact_facts(facts),
     )
+
+
+def append(entries: list[AuditEntry]) -> None:
+    """Append all of them in one statement, or none."""
+    AuditEntry.objects.bulk_create(entries)

@@ -9,10 +9,16 @@ from dataclasses import dataclass
 
 from catalog.access.grants import grants_of
 from catalog.access.policy import Privilege, lake_patterns
-from catalog.access.policy_version import CHANNEL, current_version
+from catalog.access.policy_version import CHANNEL, READ_VERSION, current_version
 from catalog.access.principals import principal_for
 
-__all__ = ["CHANNEL", "PrincipalPolicy", "current_version", "policy_for"]
+__all__ = [
+    "CHANNEL",
+    "READ_VERSION",
+    "PrincipalPolicy",
+    "current_version",
+    "policy_for",
+]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,8 @@ from django.db import connection, transaction
 from catalog.models import PolicyVersion
 
 CHANNEL = "sluice_policy"
+# For readers with a connection of their own; no row before the first change: 1.
+READ_VERSION = "SELECT version FROM catalog_policyversion WHERE id = 1"
 
 _RAISE = """
 INSERT INTO catalog_policyversion (id, version) VALUES (1, 2)

@@ -1,42 +1,115 @@
 """Client side of one framed Thrift connection to an engine's loopback port.
 
-One call at a time per channel, in order. Must not know what the calls mean.
+Calls are answered in the order they were sent; a second one may be sent before the
+first is answered. Must not know what the calls mean.
 """
 
 from __future__ import annotations
 
 import asyncio
 import socket
+from collections import deque
 
 from gateway.engines.port import EngineUnavailable
 from gateway.hs2 import framing, sasl
 from gateway.hs2.errors import ProtocolError
 
 CONNECT_SECONDS = 10.0
+SCRATCH = 64 * 1024
+
+Frame = bytes | bytearray
 
 
-class _Wire(asyncio.Protocol):
-    """Collects frames; at most one reader waits at a time."""
+class _Wire(asyncio.BufferedProtocol):
+    """Receives frames; a large one straight into the memory that it will stay in."""
 
     def __init__(self) -> None:
         self.frames = framing.FrameBuffer(limit=framing.MAX_REPLY)
         self.arrived: asyncio.Future[None] | None = None
         self.lost: BaseException | None = None
+        self._waiting: deque[asyncio.Future[Frame]] = deque()
+        self._scratch = memoryview(bytearray(SCRATCH))
+        self._large: bytearray | None = None
+        self._filled = 0
+        self._is_logged_in = False
 
-    def data_received(self, data: bytes) -> None:
-        self.frames.feed(data)
-        self._wake()
+    def get_buffer(self, sizehint: int) -> memoryview:
+        if self._large is not None:
+            return memoryview(self._large)[self._filled :]
+        return self._scratch
+
+    def buffer_updated(self, nbytes: int) -> None:
+        if self._large is None:
+            self.frames.feed(self._scratch[:nbytes])
+            self._cut()
+            return
+        self._filled += nbytes
+        if self._filled == len(self._large):
+            frame, self._large = self._large, None
+            self._deliver(frame)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.lost = exc or ConnectionResetError("the engine closed the connection")
-        self._wake()
+        self.fail(exc or ConnectionResetError("the engine closed the connection"))
 
-    async def wait(self) -> None:
-        """Return when more bytes came; raise when none will."""
+    def fail(self, why: BaseException) -> None:
+        """Nothing more will come: tell everybody who waits."""
+        self.lost = self.lost or why
+        self._wake()
+        while self._waiting:
+            waiting = self._waiting.popleft()
+            if not waiting.done():
+                waiting.set_exception(EngineUnavailable(f"the engine is gone: {why}"))
+
+    def next_frame(self) -> asyncio.Future[Frame]:
+        """Return what will hold the next reply that nobody waits for yet."""
+        waiting: asyncio.Future[Frame] = asyncio.get_running_loop().create_future()
+        self._waiting.append(waiting)
+        return waiting
+
+    async def logged_in(self) -> None:
+        """Return once the engine said so; EngineUnavailable when it refuses."""
+        while not self._is_logged_in:
+            frame = self.frames.next_sasl()
+            if frame is None:
+                await self._more()
+            elif frame.status == framing.COMPLETE:
+                self._is_logged_in = True
+            elif frame.status in {framing.BAD, framing.ERROR}:
+                text = frame.payload.decode("utf-8", "replace")
+                raise EngineUnavailable(
+                    f"the engine refused the gateway's login: {text}"
+                )
+
+    async def _more(self) -> None:
         if self.lost:
             raise EngineUnavailable(f"the engine is gone: {self.lost}")
         self.arrived = asyncio.get_running_loop().create_future()
         await self.arrived
+
+    def _cut(self) -> None:
+        if not self._is_logged_in:
+            self._wake()
+            return
+        try:
+            while (frame := self.frames.next_message()) is not None:
+                self._deliver(frame)
+            missing = self.frames.missing()
+        except ProtocolError as error:
+            self.fail(error)
+            return
+        if missing >= SCRATCH:
+            begun = self.frames.take_begun()
+            self._large = bytearray(len(begun) + missing)
+            self._large[: len(begun)] = begun
+            self._filled = len(begun)
+
+    def _deliver(self, frame: Frame) -> None:
+        if not self._waiting:
+            self.fail(ProtocolError("a reply came that nobody asked for"))
+            return
+        waiting = self._waiting.popleft()
+        if not waiting.done():
+            waiting.set_result(frame)
 
     def _wake(self) -> None:
         if self.arrived and not self.arrived.done():
@@ -49,7 +122,7 @@ class EngineChannel:
     def __init__(self, transport: asyncio.Transport, wire: _Wire) -> None:
         self._transport = transport
         self._wire = wire
-        self._turn = asyncio.Lock()
+        self._long_calls = 0
         self._sequence = 0
 
     @classmethod
@@ -58,14 +131,19 @@ class EngineChannel:
     ) -> EngineChannel:
         """Connect and log in; EngineUnavailable when that does not work."""
         loop = asyncio.get_running_loop()
+        transport = None
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
                 transport, wire = await loop.create_connection(_Wire, host, port)
                 raw = transport.get_extra_info("socket")
                 raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 transport.write(sasl.client_opening(username, secret))
-                await _logged_in(wire)
-        except (OSError, TimeoutError) as error:
+                await wire.logged_in()
+        except BaseException as error:
+            if transport is not None:
+                transport.close()
+            if not isinstance(error, OSError | TimeoutError | ProtocolError):
+                raise
             raise EngineUnavailable(f"the engine does not answer: {error!r}") from error
         return cls(transport, wire)
 
@@ -76,54 +154,34 @@ class EngineChannel:
 
     @property
     def is_busy(self) -> bool:
-        """True while an exchange is under way."""
-        return self._turn.locked()
+        """True while a call is under way that may take its time."""
+        return self._long_calls > 0
 
     def next_sequence(self) -> int:
         """Return a sequence number for the next message."""
         self._sequence = self._sequence % 0x7FFFFFFF + 1
         return self._sequence
 
-    async def exchange(self, message: bytes | bytearray) -> bytes:
+    async def exchange(self, message: Frame, *, is_brief: bool = False) -> Frame:
         """Send one message and return the reply's bytes.
 
-        A cancelled exchange closes the channel: its reply would answer the next.
+        A brief call does not make the channel busy: others may follow behind it.
+        A cancelled exchange closes the channel, whose calls all fail then.
         """
-        async with self._turn:
-            if self.is_closed:
-                raise EngineUnavailable("the connection to the engine is closed")
-            self._transport.writelines([framing.length_prefix(len(message)), message])
-            try:
-                return await self._reply()
-            except BaseException:
-                self.close()
-                raise
-
-    async def _reply(self) -> bytes:
-        while True:
-            try:
-                reply = self._wire.frames.next_message()
-            except ProtocolError as error:
-                raise EngineUnavailable(f"the engine babbles: {error}") from error
-            if reply is not None:
-                return reply
-            await self._wire.wait()
+        if self.is_closed:
+            raise EngineUnavailable("the connection to the engine is closed")
+        self._transport.writelines([framing.length_prefix(len(message)), message])
+        reply = self._wire.next_frame()
+        self._long_calls += not is_brief
+        try:
+            return await reply
+        except BaseException:
+            self.close()
+            raise
+        finally:
+            self._long_calls -= not is_brief
 
     def close(self) -> None:
         """End the connection. Idempotent."""
         self._transport.close()
-
-
-async def _logged_in(wire: _Wire) -> None:
-    while True:
-        try:
-            frame = wire.frames.next_sasl()
-        except ProtocolError as error:
-            raise EngineUnavailable(f"the engine babbles: {error}") from error
-        if frame is None:
-            await wire.wait()
-        elif frame.status == framing.COMPLETE:
-            return
-        elif frame.status in {framing.BAD, framing.ERROR}:
-            text = frame.payload.decode("utf-8", "replace")
-            raise EngineUnavailable(f"the engine refused the gateway's login: {text}")
+        self._wire.fail(ConnectionResetError("the gateway closed the connection"))

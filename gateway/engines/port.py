@@ -144,7 +144,7 @@ class FetchedBatch:
     without decoding (-1 otherwise).
     """
 
-    row_set: bytes
+    row_set: bytes | memoryview
     has_more_rows: bool
     rows: int = -1
 

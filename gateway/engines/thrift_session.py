@@ -38,6 +38,8 @@ from gateway.hs2.values import (
 MAX_CHANNELS = 8
 PROTOCOL = V8
 _FINE = {StatusCode.SUCCESS, StatusCode.SUCCESS_WITH_INFO, StatusCode.STILL_EXECUTING}
+# Answered from what the engine has in memory: other calls may wait behind these.
+_BRIEF = (messages.GetResultSetMetadata, messages.CloseOperation)
 _ORIENTATIONS = {
     Orientation.NEXT: FetchOrientation.NEXT,
     Orientation.FIRST: FetchOrientation.FIRST,
@@ -106,6 +108,9 @@ class ThriftEngineSession:
         """Wait up to the engine's own 5 s; see the port."""
         request = messages.GetOperationStatus(operation=_handle(operation))
         reply = await self._ask(request)
+        if reply.state == State.ERROR and not reply.message:
+            # The engine sets the state before the reason: a poll can end in between.
+            reply = await self._ask(request)
         try:
             state = OperationState[State(reply.state).name]
         except (KeyError, ValueError):
@@ -199,7 +204,10 @@ class ThriftEngineSession:
 
 async def _call(channel: EngineChannel, request: messages.Request) -> Any:
     sequence = channel.next_sequence()
-    data = await channel.exchange(calls.encode_call(request, sequence=sequence))
+    data = await channel.exchange(
+        calls.encode_call(request, sequence=sequence),
+        is_brief=isinstance(request, _BRIEF),
+    )
     with _understood():
         return calls.decode_reply(data, type(request), sequence=sequence)
 

@@ -41,7 +41,7 @@ class Reader:
 
     def __init__(
         self,
-        data: bytes,
+        data: bytes | bytearray | memoryview,
         *,
         position: int = 0,
         text_errors: str = "strict",
@@ -69,7 +69,7 @@ class Reader:
         end = self.position + size
         if size < 0 or end > len(self.data):
             raise MessageError(f"a value of {size} bytes does not fit the message")
-        taken = self.data[self.position : end]
+        taken = bytes(self.data[self.position : end])
         self.position = end
         return taken
 
@@ -199,7 +199,7 @@ class Opaque:
     def read(self, reader: Reader) -> bytes:
         start = reader.position
         reader.skip(_STRUCT)
-        return reader.data[start : reader.position]
+        return bytes(reader.data[start : reader.position])
 
     def write(self, out: bytearray, value: bytes) -> None:
         out += value

@@ -6,7 +6,7 @@ Serves both sides: the gateway answers clients with it and calls engines with it
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gateway.hs2 import messages
@@ -117,6 +117,19 @@ def encode_reply(name: str, reply: messages.Reply, *, sequence: int) -> bytearra
     return _append(_begin(name, REPLY, sequence), 0, reply)
 
 
+def encode_reply_in_parts(
+    name: str, reply: messages.Reply, *, sequence: int
+) -> list[bytes | bytearray | memoryview]:
+    """Return a reply's buffers in order; rows stay in the memory that they are in."""
+    if not isinstance(reply, messages.FetchResultsReply) or reply.results is None:
+        return [encode_reply(name, reply, sequence=sequence)]
+    head = encode_reply(name, replace(reply, results=None), sequence=sequence)
+    # Results are the last field: they come before the two stops of struct and reply.
+    del head[-2:]
+    head += _FIELD_OF_STRUCT.pack(_STRUCT, messages.RESULTS_FIELD)
+    return [head, reply.results, bytes((STOP, STOP))]
+
+
 def encode_fault(name: str, message: str, *, kind: int, sequence: int) -> bytearray:
     """Return the bytes of a TApplicationException."""
     out = _begin(name, EXCEPTION, sequence)
@@ -143,7 +156,7 @@ def decode_request(envelope: Envelope, reader: Reader) -> messages.Request:
     return request
 
 
-def read_reply(data: bytes, request: type, *, sequence: int) -> Reader:
+def read_reply(data: bytes | bytearray, request: type, *, sequence: int) -> Reader:
     """Position a reader on the reply struct to a call of `request`.
 
     Raises RemoteFault for a TApplicationException, ProtocolError for anything that
@@ -166,7 +179,9 @@ def read_reply(data: bytes, request: type, *, sequence: int) -> Reader:
     return reader
 
 
-def decode_reply(data: bytes, request: type, *, sequence: int) -> messages.Reply:
+def decode_reply(
+    data: bytes | bytearray, request: type, *, sequence: int
+) -> messages.Reply:
     """Read the reply to a call of `request`."""
     reader = read_reply(data, request, sequence=sequence)
     reply: messages.Reply = decode(REPLIES[request], reader)

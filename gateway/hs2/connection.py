@@ -40,6 +40,7 @@ class CallRefused:
     answer: bytes
 
 
+Buffer = bytes | bytearray | memoryview
 Event = LoginRequested | CallReceived | CallRefused
 
 
@@ -87,12 +88,12 @@ class ServerConnection:
             return framing.sasl_frame(framing.ERROR, reason.encode())
         return b""
 
-    def reply(self, call: CallReceived, reply: Reply) -> list[bytes | bytearray]:
+    def reply(self, call: CallReceived, reply: Reply) -> list[Buffer]:
         """Return the buffers of the reply, to be sent in order."""
-        body = calls.encode_reply(call.name, reply, sequence=call.sequence)
-        return [framing.length_prefix(len(body)), body]
+        parts = calls.encode_reply_in_parts(call.name, reply, sequence=call.sequence)
+        return [framing.length_prefix(sum(len(part) for part in parts)), *parts]
 
-    def fault(self, call: CallReceived, message: str) -> list[bytes | bytearray]:
+    def fault(self, call: CallReceived, message: str) -> list[Buffer]:
         """Return the buffers of an INTERNAL_ERROR answer."""
         body = calls.encode_fault(
             call.name, message, kind=calls.INTERNAL_ERROR, sequence=call.sequence

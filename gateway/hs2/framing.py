@@ -49,7 +49,7 @@ class FrameBuffer:
     def __len__(self) -> int:
         return len(self._buffer)
 
-    def feed(self, data: bytes) -> None:
+    def feed(self, data: bytes | memoryview) -> None:
         """Append received bytes."""
         self._buffer += data
 
@@ -86,6 +86,19 @@ class FrameBuffer:
                 facts={"announced": size, "limit": self._limit},
             )
         return self._cut(_LENGTH.size, size)
+
+    def missing(self) -> int:
+        """Return how many bytes the begun message lacks; 0 when none was begun."""
+        if len(self._buffer) < _LENGTH.size:
+            return 0
+        (size,) = _LENGTH.unpack_from(self._buffer)
+        return max(int(size) + _LENGTH.size - len(self._buffer), 0)
+
+    def take_begun(self) -> bytes:
+        """Take what came of the begun message, without its length."""
+        begun = bytes(memoryview(self._buffer)[_LENGTH.size :])
+        self._buffer.clear()
+        return begun
 
     def _cut(self, header: int, size: int) -> bytes | None:
         end = header + size

@@ -29,6 +29,7 @@ from gateway.hs2.values import (
 )
 
 _TEXTS = MapOf(TEXT, TEXT)
+RESULTS_FIELD = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +234,7 @@ class FetchResultsReply:
 
     status: Status = wire(1, Status, OK)
     has_more_rows: bool | None = wire(2, BOOL)
-    results: bytes | None = wire(3, Opaque())
+    results: bytes | memoryview | None = wire(RESULTS_FIELD, Opaque())
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,10 +81,10 @@ class FetchReply:
 
     status: Status
     has_more_rows: bool
-    row_set: bytes
+    row_set: bytes | memoryview
 
 
-def cut_fetch_reply(data: bytes, *, sequence: int) -> FetchReply:
+def cut_fetch_reply(data: bytes | bytearray, *, sequence: int) -> FetchReply:
     """Cut a FetchResults reply into status and row set in time independent of rows.
 
     The row set is the reply's last field, so it ends two stop bytes before the end.
@@ -101,12 +101,12 @@ def cut_fetch_reply(data: bytes, *, sequence: int) -> FetchReply:
         elif (number, code) == (2, 2):
             has_more = BOOL.read(reader)
         elif (number, code) == (3, 12):
-            return FetchReply(status, has_more, data[reader.position : -2])
+            return FetchReply(status, has_more, memoryview(data)[reader.position : -2])
         else:
             reader.skip(code)
 
 
-def count_rows(row_set: bytes) -> int:
+def count_rows(row_set: bytes | memoryview) -> int:
     """Return the number of rows by looking at the first column's length only."""
     reader = Reader(row_set)
     if not row_set or not _seek_columns(reader):
@@ -130,7 +130,58 @@ def _seek_columns(reader: Reader) -> bool:
         reader.skip(code)
 
 
-def decode_row_set(row_set: bytes) -> list[list[Any]]:
+def split_row_set(row_set: bytes | memoryview, count: int) -> tuple[bytes, bytes]:
+    """Return the first `count` rows and the others; there must be more than `count`."""
+    limit = len(row_set)
+    reader = Reader(row_set, max_text=limit, max_items=limit)
+    if not _seek_columns(reader):
+        raise MessageError("a row set without columns cannot be split")
+    _, columns = reader.unpack(_LIST)
+    head = bytearray(_OFFSET_AND_ROWS.pack(10, 1, 0, 15, 2, 12, 0))
+    head += _FIELD.pack(15, 3)
+    head += _LIST.pack(12, reader.count(columns))
+    tail = bytearray(head)
+    for _ in range(columns):
+        _split_column(reader, count, (head, tail))
+    head.append(0)
+    tail.append(0)
+    return bytes(head), bytes(tail)
+
+
+def _split_column(
+    reader: Reader, count: int, parts: tuple[bytearray, bytearray]
+) -> None:
+    _, kind = reader.unpack(_FIELD)
+    reader.unpack(_FIELD)
+    code, size = reader.unpack(_LIST)
+    values = [_values(reader, kind, n) for n in (count, reader.count(size) - count)]
+    bits = 0
+    field_code, number = reader.unpack(_FIELD)
+    if (field_code, number) == (11, 2):
+        bits = int.from_bytes(reader.raw(), "little")
+    reader.take(2)
+    nulls = (bits & ((1 << count) - 1), bits >> count & ((1 << (size - count)) - 1))
+    for part, raw, null, rows in zip(
+        parts, values, nulls, (count, size - count), strict=True
+    ):
+        part += _FIELD.pack(12, kind) + _FIELD.pack(15, 1) + _LIST.pack(code, rows)
+        part += raw
+        part += _FIELD.pack(11, 2) + _LENGTH.pack((rows + 7) // 8)
+        part += null.to_bytes((rows + 7) // 8, "little")
+        part += b"\0\0"
+
+
+def _values(reader: Reader, kind: int, rows: int) -> bytes:
+    layout = _LAYOUTS.get(kind)
+    if layout:
+        return reader.take(rows * _SIZES[layout])
+    begin = reader.position
+    for _ in range(rows):
+        reader.raw()
+    return bytes(reader.data[begin : reader.position])
+
+
+def decode_row_set(row_set: bytes | memoryview) -> list[list[Any]]:
     """Return the columns' values, None for NULL; text and binary columns as they are.
 
     Used where rows leave as JSON; the Thrift door never decodes.

@@ -180,14 +180,14 @@ def test_while_the_database_is_away_fetches_go_on_and_statements_fail(gateway):
             raise DatabaseAway("the metadata database does not answer")
 
         store = gateway.gateway.store
-        kept, store._run = store._run, away
+        kept, store._answered = store._answered, away
         assert len(first) + len(cursor.fetchall()) == 1000
         with pytest.raises(OperationalError) as raised:
             connection.cursor().execute("SELECT 1")
         assert raised.value.args[0].status.sqlState == "08S01"
         with pytest.raises(Exception, match="08S01"):
             connect(gateway)
-        store._run = kept
+        store._answered = kept
         cursor.execute("SELECT 1")
         assert cursor.fetchall() == [(1,)]
 

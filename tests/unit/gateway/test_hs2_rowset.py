@@ -84,3 +84,27 @@ def test_a_failed_fetch_has_a_status_and_no_rows():
     frame = bytes(calls.encode_reply("FetchResults", reply, sequence=9))
     cut = rowset.cut_fetch_reply(frame, sequence=9)
     assert (cut.status.message, cut.row_set) == ("gone", b"")
+
+
+@pytest.mark.parametrize("count", [1, 7, 8, 9])
+def test_a_split_row_set_is_two_row_sets_that_the_public_bindings_read(count):
+    data = rowset.encode_row_set(TYPES, ROWS)
+    parts = rowset.split_row_set(memoryview(data), count)
+    assert [rowset.count_rows(part) for part in parts] == [count, 10 - count]
+    columns = [rowset.decode_row_set(part) for part in parts]
+    rows = [row for part in columns for row in zip(*part, strict=True)]
+    assert rows == ROWS
+    nulls = [column.stringVal.nulls for column in map(first_text, map(parse, parts))]
+    assert [len(bits) for bits in nulls] == [(count + 7) // 8, (17 - count) // 8]
+
+
+def first_text(parsed):
+    return next(column for column in parsed.columns if column.stringVal)
+
+
+def test_rows_are_sent_from_where_they_are_and_read_as_before():
+    data = rowset.encode_row_set(TYPES, ROWS)
+    reply = messages.FetchResultsReply(has_more_rows=False, results=memoryview(data))
+    parts = calls.encode_reply_in_parts("FetchResults", reply, sequence=3)
+    assert parts[1] is reply.results
+    assert b"".join(parts) == calls.encode_reply("FetchResults", reply, sequence=3)

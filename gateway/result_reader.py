@@ -1,0 +1,141 @@
+"""Reads one result from the engine, at most one batch ahead of its client.
+
+What is read ahead is bounded per batch and over all results; where there is no room,
+the engine is asked when the client asks. Must not know clients or encodings.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from dataclasses import dataclass
+
+from gateway.engines.port import (
+    EngineOperation,
+    EngineRefused,
+    EngineSession,
+    EngineUnavailable,
+    FetchedBatch,
+    Orientation,
+)
+from gateway.hs2.rowset import split_row_set
+
+# Few enough to be cheap when rows are enormous, or when nobody wants more of them.
+FIRST_ROWS = 100
+FIRST_BYTES = 64 * 1024
+
+
+@dataclass(slots=True)
+class ReadAheadRoom:
+    """Bytes that may be held for clients who have not asked yet."""
+
+    total: int
+    per_batch: int
+    held: int = 0
+
+    def has(self, size: int) -> bool:
+        """True when a batch of about `size` bytes may be read ahead."""
+        return size <= self.per_batch and self.held + size <= self.total
+
+
+class ResultReader:
+    """One statement's result. Calls must not overlap, `close` excepted."""
+
+    def __init__(
+        self, session: EngineSession, operation: EngineOperation, room: ReadAheadRoom
+    ) -> None:
+        self._session = session
+        self._operation = operation
+        self._room = room
+        self._held = 0
+        self._ahead: asyncio.Future[FetchedBatch] | None = None
+        self._is_moved = False
+        self._failure: EngineRefused | None = None
+        self._is_closed = False
+
+    def begin(self) -> None:
+        """Start to read the first rows: nearly every client asks for them at once."""
+        if self._room.has(FIRST_BYTES):
+            self._read_ahead(FIRST_ROWS, FIRST_BYTES)
+
+    async def fetch(self, orientation: Orientation, max_rows: int) -> FetchedBatch:
+        """Return the next rows, or the first; none at the end.
+
+        Once rows could not be read there is no next: the engine would go on behind
+        those that are missing.
+        """
+        if self._session.is_closed or self._is_closed:
+            raise EngineUnavailable(
+                "the engine that held this result is gone",
+                hint="run the statement again",
+            )
+        if orientation is Orientation.FIRST and self._is_moved:
+            await self._rewind()
+        elif self._failure:
+            raise self._failure
+        self._is_moved = True
+        try:
+            batch = await self._next(orientation, max_rows)
+        except EngineRefused as error:
+            self._failure = error
+            raise
+        self._look_further(batch, max_rows)
+        return batch
+
+    def close(self) -> None:
+        """Let go of what was read ahead. Idempotent."""
+        self._is_closed = True
+        if self._ahead and self._ahead.done():
+            self._hold(0)
+        self._ahead = None
+
+    async def _rewind(self) -> None:
+        """Forget what was read ahead; two reads must not meet in the engine."""
+        self._failure = None
+        if self._ahead:
+            with contextlib.suppress(EngineRefused):
+                await asyncio.shield(self._ahead)
+            self._ahead = None
+            self._hold(0)
+
+    async def _next(self, orientation: Orientation, max_rows: int) -> FetchedBatch:
+        ahead = self._ahead
+        if ahead is None:
+            return await self._session.fetch(self._operation, orientation, max_rows)
+        try:
+            batch = await asyncio.shield(ahead)
+        finally:
+            if ahead.done():
+                self._ahead = None
+                self._hold(0)
+        if batch.rows <= max_rows:
+            return batch
+        head, tail = split_row_set(batch.row_set, max_rows)
+        rest = FetchedBatch(tail, batch.has_more_rows, batch.rows - max_rows)
+        self._ahead = asyncio.get_running_loop().create_future()
+        self._ahead.set_result(rest)
+        self._hold(len(tail))
+        return FetchedBatch(head, has_more_rows=True, rows=max_rows)
+
+    def _look_further(self, batch: FetchedBatch, max_rows: int) -> None:
+        is_last = 0 <= batch.rows < min(max_rows, FIRST_ROWS)
+        if self._ahead or self._is_closed or batch.rows <= 0 or is_last:
+            return
+        estimate = len(batch.row_set) * max_rows // batch.rows
+        if self._room.has(estimate):
+            self._read_ahead(max_rows, estimate)
+
+    def _read_ahead(self, max_rows: int, estimate: int) -> None:
+        self._hold(estimate)
+        self._ahead = asyncio.ensure_future(
+            self._session.fetch(self._operation, Orientation.NEXT, max_rows)
+        )
+        self._ahead.add_done_callback(self._arrived)
+
+    def _arrived(self, ahead: asyncio.Future[FetchedBatch]) -> None:
+        is_lost = ahead.cancelled() or ahead.exception() or self._is_closed
+        self._hold(0 if is_lost else len(ahead.result().row_set))
+
+    def _hold(self, size: int) -> None:
+        self._room.held += size - self._held
+        self._held = size

@@ -1,0 +1,185 @@
+"""Reading ahead: order, bounds, going back, errors, closing."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from gateway.engines.port import (
+    EngineOperation,
+    EngineRefused,
+    EngineUnavailable,
+    FetchedBatch,
+    Orientation,
+)
+from gateway.hs2.rowset import decode_row_set, encode_row_set
+from gateway.hs2.values import TypeId
+from gateway.result_reader import FIRST_ROWS, ReadAheadRoom, ResultReader
+
+NEXT, FIRST = Orientation.NEXT, Orientation.FIRST
+
+
+class Engine:
+    """A result of `rows` numbers; the fetch that reaches `bad` is refused."""
+
+    def __init__(self, rows: int, bad: int | None = None) -> None:
+        self.rows, self.bad, self.position = rows, bad, 0
+        self.asked: list[tuple[Orientation, int]] = []
+        self.running = 0
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.is_closed = False
+
+    async def fetch(self, operation, orientation, max_rows):
+        self.asked.append((orientation, max_rows))
+        assert self.running == 0, "two reads met in the engine"
+        self.running += 1
+        await self.gate.wait()
+        self.running -= 1
+        if orientation is FIRST:
+            self.position = 0
+        begin, end = self.position, min(self.position + max_rows, self.rows)
+        self.position = end
+        if self.bad is not None and begin <= self.bad < end:
+            raise EngineRefused("row too far")
+        row_set = encode_row_set([TypeId.BIGINT], [(n,) for n in range(begin, end)])
+        return FetchedBatch(row_set if end > begin else b"", False, end - begin)
+
+
+class Reading:
+    def __init__(self, rows=1000, bad=None, total=1 << 20, per_batch=1 << 19) -> None:
+        self.engine = Engine(rows, bad)
+        self.room = ReadAheadRoom(total, per_batch)
+        self.reader = ResultReader(self.engine, EngineOperation(b"", b""), self.room)
+
+    async def numbers(self, count, orientation=NEXT):
+        batch = await self.reader.fetch(orientation, count)
+        values = decode_row_set(batch.row_set)[0] if batch.rows else []
+        assert len(values) == batch.rows <= count
+        return values
+
+    async def all(self, count):
+        seen = []
+        while values := await self.numbers(count):
+            seen += values
+        return seen
+
+
+def run(scenario, **facts):
+    async def within():
+        return await scenario(Reading(**facts))
+
+    return asyncio.run(within())
+
+
+@pytest.mark.parametrize("count", [1, 3, FIRST_ROWS, 101, 400, 5000])
+@pytest.mark.parametrize("rows", [0, 1, 99, 100, 101, 1000])
+def test_every_row_comes_once_and_in_order(rows, count):
+    async def scenario(reading):
+        reading.reader.begin()
+        assert await reading.all(count) == list(range(rows))
+        reading.reader.close()
+        assert reading.room.held == 0
+
+    run(scenario, rows=rows)
+
+
+def test_the_next_batch_is_under_way_before_it_is_asked_for():
+    async def scenario(reading):
+        reading.reader.begin()
+        await reading.numbers(300)
+        await asyncio.sleep(0)
+        assert reading.engine.asked == [(NEXT, FIRST_ROWS), (NEXT, 300)]
+        assert reading.room.held > 0
+        await reading.numbers(300)
+        await asyncio.sleep(0)
+        assert len(reading.engine.asked) == 3
+
+    run(scenario)
+
+
+def test_a_result_of_one_row_costs_one_question():
+    async def scenario(reading):
+        reading.reader.begin()
+        assert await reading.numbers(1000) == [0]
+        await asyncio.sleep(0.01)
+        assert reading.engine.asked == [(NEXT, FIRST_ROWS)]
+
+    run(scenario, rows=1)
+
+
+@pytest.mark.parametrize("bounds", [{"per_batch": 1000}, {"total": 1000}])
+def test_without_room_nothing_is_read_ahead_and_all_rows_come(bounds):
+    async def scenario(reading):
+        reading.reader.begin()
+        assert await reading.all(500) == list(range(1000))
+        assert reading.room.held == 0
+
+    run(scenario, **bounds)
+
+
+def test_going_back_waits_for_the_read_under_way_and_begins_anew():
+    async def scenario(reading):
+        reading.reader.begin()
+        assert await reading.numbers(50, FIRST) == list(range(50))
+        assert await reading.numbers(50, FIRST) == list(range(50))
+        assert await reading.numbers(50) == list(range(50, 100))
+        reading.engine.gate.clear()
+        back = asyncio.create_task(reading.numbers(10, FIRST))
+        await asyncio.sleep(0.01)
+        reading.engine.gate.set()
+        assert await back == list(range(10))
+
+    run(scenario)
+
+
+def test_after_an_error_rows_are_never_skipped_in_silence():
+    async def scenario(reading):
+        reading.reader.begin()
+        assert await reading.numbers(100) == list(range(100))
+        for _ in range(3):
+            with pytest.raises(EngineRefused, match="too far"):
+                await reading.numbers(100)
+        assert await reading.numbers(20, FIRST) == list(range(20))
+
+    run(scenario, bad=150)
+
+
+def test_closing_never_waits_and_gives_the_room_back():
+    async def scenario(reading):
+        reading.engine.gate.clear()
+        reading.reader.begin()
+        await asyncio.sleep(0)
+        reading.reader.close()
+        reading.reader.close()
+        with pytest.raises(EngineUnavailable):
+            await reading.numbers(10)
+        reading.engine.gate.set()
+        await asyncio.sleep(0.01)
+        assert reading.room.held == 0
+
+    run(scenario)
+
+
+def test_a_client_that_left_while_waiting_leaves_the_read_to_the_next_one():
+    async def scenario(reading):
+        reading.engine.gate.clear()
+        reading.reader.begin()
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(reading.numbers(100), 0.01)
+        reading.engine.gate.set()
+        assert await reading.numbers(100) == list(range(100))
+
+    run(scenario)
+
+
+def test_an_engine_that_is_gone_is_said_so():
+    async def scenario(reading):
+        reading.reader.begin()
+        await asyncio.sleep(0.01)
+        reading.engine.is_closed = True
+        with pytest.raises(EngineUnavailable, match="run the statement again"):
+            await reading.numbers(10)
+
+    run(scenario)
