@@ -104,9 +104,7 @@ def test_jobs_run_side_by_side_and_the_secret_stays_in_memory(
     assert logged
     for text in (*arguments, *logged, driver.log.read_text(errors="replace")):
         assert CANARY not in text
-    assert any("JDBCRelation" in text for text in logged), (
-        "the event log shows the reads"
-    )
+    assert any("JDBCRelation" in text for text in logged), "no read is in the log"
     assert not [m for m in driver.heard if CANARY in str(m)]
     said = [
         m

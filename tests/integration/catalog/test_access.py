@@ -122,39 +122,45 @@ def test_wrong_grants_are_refused_by_name(ann, principal, privilege, on, code):
 
 
 # ------------------------------------------------------------------ SQL = decide()
+NAMES = ["a", "b", "c.d"]
+EVERYTHING = [
+    Securable(ds, db, t)
+    for ds in ["one", "two"]
+    for db in ["", *NAMES]
+    for t in (["", *NAMES] if db else [""])
+]
+
+
+def random_grants(rng: random.Random) -> None:
+    Grant.objects.all().delete()
+    for _ in range(rng.randrange(4)):
+        on = rng.choice(EVERYTHING)
+        Grant.objects.get_or_create(
+            principal_kind=rng.choice(["user", "group"]),
+            principal_name=rng.choice(["ann", "bi", "other"]),
+            privilege=rng.choice(list(Privilege)).value,
+            datasource=on.datasource,
+            database=on.database,
+            table=on.table,
+        )
+
+
 def test_sql_filters_say_what_decide_says(ann):
-    names = ["a", "b", "c.d"]
     for ds in ["one", "two"]:
         row = Datasource.objects.create(name=ds, kind="postgresql")
-        for db in names:
+        for db in NAMES:
             database = Database.objects.create(datasource=row, name=db)
-            for table in names:
+            for table in NAMES:
                 Table.objects.create(database=database, name=table, source_name=table)
     rng = random.Random(7)
-    everything = [
-        Securable(ds, db, t)
-        for ds in ["one", "two"]
-        for db in ["", *names]
-        for t in (["", *names] if db else [""])
-    ]
     for _ in range(30):
-        Grant.objects.all().delete()
-        for _ in range(rng.randrange(4)):
-            on = rng.choice(everything)
-            Grant.objects.get_or_create(
-                principal_kind=rng.choice(["user", "group"]),
-                principal_name=rng.choice(["ann", "bi", "other"]),
-                privilege=rng.choice(list(Privilege)).value,
-                datasource=on.datasource,
-                database=on.database,
-                table=on.table,
-            )
+        random_grants(rng)
         principal = principal_for("ann")
         held = grants.grants_of(principal)
         for privilege in Privilege:
             expected = {
                 str(s)
-                for s in everything
+                for s in EVERYTHING
                 if s.table and decide(principal, privilege, s, held).allowed
             }
             found = Table.objects.filter(
@@ -166,7 +172,7 @@ def test_sql_filters_say_what_decide_says(ann):
             } == expected
         see = [
             s
-            for s in everything
+            for s in EVERYTHING
             if decide(principal, Privilege.DISCOVER, s, held).allowed
         ]
         databases = Database.objects.filter(visible_databases(principal))

@@ -11,7 +11,7 @@ import psycopg
 
 from catalog.discovery import services
 from catalog.discovery.access import SourceAccess, access_for
-from catalog.models import Datasource
+from catalog.models import Datasource, Table
 from catalog.secrets import encrypt
 from core.models import Job
 
@@ -93,3 +93,9 @@ def finish(job: Job, *, most: int = 500) -> Job:
 
 def discover(datasource: Datasource, **options: Any) -> Job:
     return finish(services.start_discovery(datasource, by="ann", **options))
+
+
+def table(source: Source, name: str, database: str = "public") -> Table:
+    return Table.objects.get(
+        database__datasource=source.datasource, database__name=database, name=name
+    )

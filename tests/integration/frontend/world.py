@@ -45,23 +45,21 @@ COLUMNS = [
 ]
 
 
+STATES = {
+    "orders": ("LIVE", ""),
+    "customers": ("SNAPSHOTTING", ""),
+    "events": ("PAUSED", "paused by root"),
+    "legacy": ("FAILED", f"the column {HOSTILE} is gone: choose another cursor"),
+    CHINESE: ("NEEDS_RESYNC", "the source no longer reaches back"),
+    LONG: ("CATCHING_UP", ""),
+}
+
+
 def build() -> World:
     admin = create_user("root", PASSWORD, is_admin=True, by="test")
     ann = create_user("ann", PASSWORD, groups=["bi"], by="test")
     stranger = create_user("eve", PASSWORD, by="test")
-    source = Datasource.objects.create(
-        name="shop",
-        kind="postgresql",
-        host="db.example.internal",
-        port=5432,
-        database="shop",
-        username="sluice",
-        secret="SECRET-CANARY",
-        tested_at=timezone.now(),
-        test_result={"ok": False, "facts": {}, "steps": _steps()},
-        discovered_at=timezone.now(),
-        table_count=8,
-    )
+    source = _source()
     public = Database.objects.create(datasource=source, name="public")
     names = ["orders", "customers", "events", "legacy", CHINESE, LONG, HOSTILE, "free"]
     source_tables = {name: _table(public, name) for name in names}
@@ -73,31 +71,12 @@ def build() -> World:
         approved_at=timezone.now(),
         approved_by="root",
     )
-    states = {
-        "orders": ("LIVE", ""),
-        "customers": ("SNAPSHOTTING", ""),
-        "events": ("PAUSED", "paused by root"),
-        "legacy": ("FAILED", f"the column {HOSTILE} is gone: choose another cursor"),
-        CHINESE: ("NEEDS_RESYNC", "the source no longer reaches back"),
-        LONG: ("CATCHING_UP", ""),
-    }
     lake_tables = {}
-    for name, (state, reason) in states.items():
+    for name, (state, reason) in STATES.items():
         lake_tables[name] = _carried(
             lake, source_tables[name], onboarding, state=state, reason=reason
         )
-    proposed = Onboarding.objects.create(
-        datasource=source, request={"datasource": "shop"}, requested_by="root"
-    )
-    for name in (HOSTILE, "free"):
-        TableOnboarding.objects.create(
-            onboarding=proposed,
-            source_table=source_tables[name],
-            capture="timestamp",
-            every_seconds=30,
-            state="PROPOSED",
-            plan=plan_of(name, blocked="" if name == "free" else "choose a key"),
-        )
+    proposed = _proposed(source, source_tables)
     grant(principal="group:bi", privilege="select", on="lake.shop.orders", by="root")
     grant(principal="user:ann", privilege="discover", on="shop", by="root")
     jobs = _jobs(lake_tables, source)
@@ -112,6 +91,39 @@ def build() -> World:
         proposed=proposed,
         jobs=jobs,
     )
+
+
+def _source() -> Datasource:
+    return Datasource.objects.create(
+        name="shop",
+        kind="postgresql",
+        host="db.example.internal",
+        port=5432,
+        database="shop",
+        username="sluice",
+        secret="SECRET-CANARY",
+        tested_at=timezone.now(),
+        test_result={"ok": False, "facts": {}, "steps": _steps()},
+        discovered_at=timezone.now(),
+        table_count=8,
+    )
+
+
+def _proposed(source: Datasource, tables: dict[str, Table]) -> Onboarding:
+    """Not approved yet: one table that could go, one that waits for a choice."""
+    proposed = Onboarding.objects.create(
+        datasource=source, request={"datasource": "shop"}, requested_by="root"
+    )
+    for name in (HOSTILE, "free"):
+        TableOnboarding.objects.create(
+            onboarding=proposed,
+            source_table=tables[name],
+            capture="timestamp",
+            every_seconds=30,
+            state="PROPOSED",
+            plan=plan_of(name, blocked="" if name == "free" else "choose a key"),
+        )
+    return proposed
 
 
 def plan_of(name: str, *, blocked: str = "") -> dict[str, Any]:
@@ -227,31 +239,6 @@ def _carried(
 
 def _jobs(tables: dict[str, Table], source: Datasource) -> dict[str, Job]:
     now = timezone.now()
-    running = Job.objects.create(
-        kind="snapshot",
-        subject="lake.shop.customers",
-        subject_id=str(tables["customers"].pk),
-        exclusive_key="t1:write",
-        state="RUNNING",
-        phase="reading chunks",
-        done=84_000,
-        total=120_000,
-        unit="rows",
-        attempts=1,
-        requested_by="root",
-        queued_at=now - timedelta(seconds=42),
-        started_at=now - timedelta(seconds=40),
-        progress_at=now - timedelta(seconds=1),
-    )
-    for event, before, after in (
-        ("enqueue", "PLANNED", "QUEUED"),
-        ("claim", "QUEUED", "LAUNCHING"),
-        ("accepted", "LAUNCHING", "RUNNING"),
-    ):
-        running.events.create(event=event, before=before, after=after, actor="root")
-    for number in range(230):
-        running.log_lines.create(level="INFO", message=f"chunk {number} of 230 staged")
-    running.log_lines.create(level="WARN", message=f"odd value in {HOSTILE}")
     queued = Job.objects.create(
         kind="round",
         subject="lake.shop.orders",
@@ -275,7 +262,42 @@ def _jobs(tables: dict[str, Table], source: Datasource) -> dict[str, Job]:
         finished_at=now - timedelta(minutes=4),
         report={"outcome": "terminal"},
     )
-    tested = Job.objects.create(
+    running, tested = _running(tables["customers"]), _tested(source)
+    return {"running": running, "queued": queued, "failed": failed, "test": tested}
+
+
+def _running(table: Table) -> Job:
+    now = timezone.now()
+    running = Job.objects.create(
+        kind="snapshot",
+        subject="lake.shop.customers",
+        subject_id=str(table.pk),
+        exclusive_key="t1:write",
+        state="RUNNING",
+        phase="reading chunks",
+        done=84_000,
+        total=120_000,
+        unit="rows",
+        attempts=1,
+        requested_by="root",
+        queued_at=now - timedelta(seconds=42),
+        started_at=now - timedelta(seconds=40),
+        progress_at=now - timedelta(seconds=1),
+    )
+    for event, before, after in (
+        ("enqueue", "PLANNED", "QUEUED"),
+        ("claim", "QUEUED", "LAUNCHING"),
+        ("accepted", "LAUNCHING", "RUNNING"),
+    ):
+        running.events.create(event=event, before=before, after=after, actor="root")
+    for number in range(230):
+        running.log_lines.create(level="INFO", message=f"chunk {number} of 230 staged")
+    running.log_lines.create(level="WARN", message=f"odd value in {HOSTILE}")
+    return running
+
+
+def _tested(source: Datasource) -> Job:
+    return Job.objects.create(
         kind="test",
         subject=source.name,
         subject_id=str(source.pk),
@@ -286,9 +308,8 @@ def _jobs(tables: dict[str, Table], source: Datasource) -> dict[str, Job]:
         total=7,
         unit="steps",
         report={"steps": _steps()[:3]},
-        started_at=now,
+        started_at=timezone.now(),
     )
-    return {"running": running, "queued": queued, "failed": failed, "test": tested}
 
 
 def _steps() -> list[dict[str, Any]]:

@@ -1,0 +1,91 @@
+"""How discovery behaves at a source: locks, sessions, silence, few statements."""
+
+from __future__ import annotations
+
+import re
+
+import psycopg
+import pytest
+
+from catalog.discovery import postgresql, services
+from core import jobs
+from core.errors import TransientError
+from tests.integration.discovery.support import discover, table
+
+pytestmark = pytest.mark.django_db
+
+
+def test_a_lock_at_the_source_does_not_stop_the_reading(source) -> None:
+    source.run(
+        "CREATE TABLE t AS SELECT n FROM generate_series(1, 5000) n", "ANALYZE t"
+    )
+    with source.link() as holder, holder.transaction():
+        holder.execute("LOCK TABLE t IN ACCESS EXCLUSIVE MODE")
+        job = discover(source.datasource)
+    assert job.state == jobs.SUCCEEDED
+    assert table(source, "t").estimated_rows == 5000
+
+
+def test_the_session_writes_nothing_and_leaves_nothing_behind(source) -> None:
+    source.run("CREATE TABLE t (x int)", "GRANT ALL ON t TO PUBLIC")
+    with services.reader_for(source.datasource) as reader:
+        with (
+            pytest.raises(psycopg.errors.ReadOnlySqlTransaction),
+            reader._link.transaction(),
+        ):
+            reader._link.execute("INSERT INTO t VALUES (1)")
+        with source.link() as link:
+            (name,) = link.execute(
+                "SELECT application_name FROM pg_stat_activity WHERE datname = %s"
+                " AND usename = 'sluice_reader'",
+                [source.name],
+            ).fetchone()
+    assert name == "sluice discovery"
+    with source.link() as link:
+        rows = link.execute(
+            "SELECT 1 FROM pg_stat_activity WHERE usename = 'sluice_reader'"
+        )
+        assert rows.fetchall() == []
+
+
+def test_a_server_that_stops_answering_is_left(source, monkeypatch) -> None:
+    """Its own statement time-out cannot help then; the client hangs up."""
+    from catalog.discovery import connection, postgresql_sql
+
+    monkeypatch.setattr(connection, "HANG_UP_AFTER", 0)
+    monkeypatch.setattr(
+        postgresql_sql,
+        "SETTINGS",
+        postgresql_sql.SETTINGS.replace("%(statement_ms)s", "'0'"),
+    )
+    monkeypatch.setattr(
+        postgresql_sql, "COUNT", "SELECT count(*), pg_sleep(60) IS NULL"
+    )
+    reader = postgresql.PostgresReader(source.access(statement_timeout=1))
+    with pytest.raises(TransientError) as raised, reader:
+        reader.overview()
+    assert raised.value.code == "connection_lost"
+
+
+def test_statements_per_page_do_not_grow_with_tables(
+    source, django_assert_max_num_queries, monkeypatch
+) -> None:
+    source.run(
+        *(f"CREATE TABLE t{n} (id int PRIMARY KEY, a text, b int)" for n in range(60))
+    )
+    source.run("CREATE TABLE p (a int) PARTITION BY LIST (a)")
+    sent: list[str] = []
+    real = psycopg.Connection.execute
+
+    def counted(self, query, *args, **kwargs):
+        sent.append(re.sub(r"\s+", " ", str(query))[:40])
+        return real(self, query, *args, **kwargs)
+
+    job = services.start_discovery(source.datasource, by="ann")
+    with monkeypatch.context() as patch, django_assert_max_num_queries(32):
+        patch.setattr(psycopg.Connection, "execute", counted)
+        services.advance_discovery(job.pk)
+    job.refresh_from_db()
+    assert job.state == jobs.SUCCEEDED
+    assert job.done == 61
+    assert len(sent) <= 8, sent
