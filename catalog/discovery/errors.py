@@ -20,7 +20,10 @@ from core.redaction import redact
 class _Known:
     """sqlstates and English texts that mean the same.
 
-    Errors before the login carry no SQLSTATE, only the server's words.
+    Errors before the login carry no SQLSTATE, only the server's words: libpq keeps
+    the state to itself, and `lc_messages` is neither a plain user's to set nor read
+    before the login. A server that speaks another language is told `source_error`
+    with its own words.
     """
 
     code: str

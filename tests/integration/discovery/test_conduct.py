@@ -89,3 +89,17 @@ def test_statements_per_page_do_not_grow_with_tables(
     assert job.state == jobs.SUCCEEDED
     assert job.done == 61
     assert len(sent) <= 8, sent
+
+
+def test_a_refused_login_comes_without_its_state(source_pg) -> None:
+    """When this fails, `catalog.discovery.errors` need not read words any more."""
+    with pytest.raises(psycopg.OperationalError) as raised:
+        psycopg.connect(
+            host=source_pg.host,
+            port=source_pg.port,
+            user=source_pg.username,
+            password="wrong",
+            dbname="postgres",
+        )
+    assert raised.value.sqlstate is None
+    assert raised.value.diag.sqlstate is None
