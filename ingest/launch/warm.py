@@ -12,6 +12,7 @@ import json
 import logging
 import os
 import queue
+import shutil
 import signal
 import subprocess
 import threading
@@ -42,12 +43,17 @@ def _die_with_parent() -> None:
 
 @dataclass(frozen=True, slots=True)
 class DriverCommand:
-    """How to start a driver. `environment` is complete: nothing is inherited."""
+    """How to start a driver. `environment` is complete: nothing is inherited.
+
+    scratch  where each process gets a folder (`--scratch`) that goes when it ends: a
+             killed JVM leaves spilled blocks and unpacked libraries
+    """
 
     program: Sequence[str]
     environment: Mapping[str, str]
     log_file: Path
     pid_file: Path
+    scratch: Path
     silence_seconds: float = 15.0
 
 
@@ -56,6 +62,7 @@ class _Child:
     process: subprocess.Popen[bytes]
     origin: str
     log: IO[bytes]
+    scratch: Path
     lines: queue.SimpleQueue[Message]
     reader: threading.Thread = field(init=False)
     waiter: threading.Thread = field(init=False)
@@ -81,6 +88,7 @@ class _Child:
         code = self.process.wait()
         kill_group(self.process.pid)
         wait_group(self.process.pid, seconds=10)
+        shutil.rmtree(self.scratch, ignore_errors=True)
         self.reader.join(timeout=5)
         self.lines.put(Message("died", {"code": code}, self.origin))
 
@@ -179,9 +187,11 @@ class WarmLauncher:
     def _spawn(self, origin: str, arguments: list[str]) -> None:
         command = self._command
         command.log_file.parent.mkdir(parents=True, exist_ok=True)
+        scratch = command.scratch / (origin or "warm")
+        scratch.mkdir(parents=True, exist_ok=True)
         out = command.log_file.open("ab")
         process = subprocess.Popen(
-            [*command.program, *arguments],
+            [*command.program, *arguments, "--scratch", str(scratch)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=out,
@@ -189,7 +199,7 @@ class WarmLauncher:
             start_new_session=True,
             preexec_fn=_die_with_parent,
         )
-        self._children[origin] = _Child(process, origin, out, self._lines)
+        self._children[origin] = _Child(process, origin, out, scratch, self._lines)
         self._write_pid_file()
         silence = command.silence_seconds
         self._children[origin].send({"type": "hello", "silence_seconds": silence})

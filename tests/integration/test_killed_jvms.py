@@ -11,7 +11,7 @@ import signal
 from pathlib import Path
 
 from gateway.engines.launch import EngineProcess, EngineSpec
-from ingest.management.commands.driver import driver_command
+from ingest.management.commands.driver import clean_up, driver_command
 
 LEFT = ("liblz4-java-1.so", "libzstd-jni-2.so", "spark-3/blockmgr-4/00/shuffle")
 
@@ -27,12 +27,11 @@ def test_a_driver_host_deletes_what_earlier_drivers_left(tmp_path, settings) -> 
     jar = tmp_path / "a.jar"
     jar.touch()
     settings.SLUICE_SPARK_JARS = str(jar)
-    program = driver_command(tmp_path).program
-    scratch = Path(program[program.index("--scratch") + 1])
-    assert scratch.is_relative_to(tmp_path)
-    leave(scratch)
-    driver_command(tmp_path)  # the next host
-    assert list(scratch.iterdir()) == []
+    command = driver_command(tmp_path)
+    assert command.scratch.is_relative_to(tmp_path)
+    leave(command.scratch / "warm")
+    clean_up(command)  # the next host
+    assert not command.scratch.exists()
 
 
 def test_the_end_of_a_killed_engine_takes_its_scratch_along(tmp_path) -> None:

@@ -41,8 +41,7 @@ class Command(BaseCommand):
         signal.signal(signal.SIGTERM, told)
         signal.signal(signal.SIGINT, told)
         command = driver_command(home)
-        if killed := kill_leftovers(command.pid_file):
-            log.warning("ended what an earlier host left: %s", killed)
+        clean_up(command)
         host = DriverHost(WarmLauncher(command), place=f"{platform.node()}:{home}")
         try:
             while not stop.is_set():
@@ -64,11 +63,15 @@ def _only_one(path: Path) -> IO[str]:
     return lock
 
 
+def clean_up(command: DriverCommand) -> None:
+    """What a host that was killed could not do: end its drivers, delete their files."""
+    if killed := kill_leftovers(command.pid_file):
+        log.warning("ended what an earlier host left: %s", killed)
+    shutil.rmtree(command.scratch, ignore_errors=True)
+
+
 def driver_command(home: Path) -> DriverCommand:
     """The driver gets no setting of ours in its environment, so no secret of ours."""
-    scratch = home / "tmp" / "driver"
-    shutil.rmtree(scratch, ignore_errors=True)
-    scratch.mkdir(parents=True, exist_ok=True)
     root = Path(settings.BASE_DIR)
     environment = {key: os.environ[key] for key in _KEPT if key in os.environ}
     environment |= {
@@ -87,8 +90,6 @@ def driver_command(home: Path) -> DriverCommand:
         "ingest.spark.main",
         "--jars",
         settings.SLUICE_SPARK_JARS,
-        "--scratch",
-        str(scratch),
         "--master",
         settings.SLUICE_SPARK_MASTER,
         "--memory",
@@ -99,5 +100,6 @@ def driver_command(home: Path) -> DriverCommand:
         environment=environment,
         log_file=home / "logs" / "driver.log",
         pid_file=home / "run" / "driver.pid.json",
+        scratch=home / "tmp" / "driver",
         silence_seconds=settings.SLUICE_LEASE_SECONDS / 2,
     )

@@ -36,6 +36,7 @@ def command(folder: Path) -> DriverCommand:
         environment={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)},
         log_file=folder / "logs" / "driver.log",
         pid_file=folder / "run" / "driver.pid.json",
+        scratch=folder / "scratch",
     )
 
 
@@ -161,18 +162,26 @@ def boot() -> str:
 
 
 def test_stop_ends_the_whole_group(tmp_path, boot) -> None:
-    started(tmp_path, boot).stop()
+    launcher = started(tmp_path, boot)
+    arguments = psutil.Process(launcher.pid).cmdline()
+    scratch = Path(arguments[arguments.index("--scratch") + 1])
+    assert scratch.is_dir()
+    launcher.stop()
     assert marked(boot) == []
+    assert not scratch.exists()
 
 
 def test_death_is_said_only_once_all_of_it_is_dead(tmp_path, boot) -> None:
     launcher = started(tmp_path, boot)
     assert launcher.pid is not None
+    unpacked = tmp_path / "scratch" / "warm" / "liblz4-java-1.so"
+    unpacked.touch()  # as a JVM does, and one that is killed cannot undo
     os.kill(launcher.pid, signal.SIGKILL)
     end = time.monotonic() + 60
     while not any(m.kind == "died" for m in launcher.poll(0.2)):
         assert time.monotonic() < end
     assert marked(boot) == []
+    assert not unpacked.exists()
     launcher.stop()
 
 
