@@ -36,6 +36,16 @@ class Chunk:
     high: tuple[str, ...] = ()
 
 
+def fill_waves(chunk_rows: int, *, rows: int, readers: int) -> int:
+    """`chunk_rows`, lowered so that the last wave keeps every reader busy: five
+    chunks on two readers leave one of them idle for a third of the time."""
+    chunks = -(-rows // max(1, chunk_rows))
+    if chunks <= 1:
+        return chunk_rows
+    waves = -(-chunks // max(1, readers))
+    return -(-rows // (waves * max(1, readers)))
+
+
 def plan_even_chunks(
     *, lowest: int, highest: int, rows: int, chunk_rows: int
 ) -> tuple[Chunk, ...] | None:

@@ -136,8 +136,12 @@ _COST_OPTIONS = {
     "hoodie.clean.automatic": "false",
     "hoodie.archive.automatic": "false",
     "hoodie.parquet.compression.codec": "zstd",
-    # the bucket index finds files by hash; a bloom filter is 400 KB for nothing
+    # the bucket index finds files by hash, nobody asks the bloom filter. It cannot
+    # be left out of a load, so it is made as cheap as can be: one hash per key
     "hoodie.parquet.bloom.filter.enabled": "false",
+    "hoodie.bloom.index.filter.type": "SIMPLE",
+    "hoodie.index.bloom.num_entries": "1000",
+    "hoodie.index.bloom.fpp": "0.5",
     "hoodie.datasource.hive_sync.enable": "false",
 }
 

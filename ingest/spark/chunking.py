@@ -12,6 +12,7 @@ from ingest.changes.chunks import (
     ChunkBy,
     KeyPart,
     after_predicate,
+    fill_waves,
     key_predicate,
     page_predicate,
     plan_even_chunks,
@@ -34,13 +35,21 @@ class Cut:
 
 
 def cut_table(
-    run: JobRun, source: Source, facts: KeyFacts | None, *, chunk_rows: int
+    run: JobRun,
+    source: Source,
+    facts: KeyFacts | None,
+    *,
+    chunk_rows: int,
+    readers: int,
 ) -> Cut:
-    """Chunks by key where an index supports it, else by heap pages, else one."""
+    """Chunks by key where an index supports it, else by heap pages, else one.
+
+    At most about `chunk_rows` each, read by `readers` at once."""
     table = run.spec.table
     pages = source.pages(table)
     # a table that was never analysed has no estimate
     rows = source.estimated_rows(table) or max(pages, 1) * _ROWS_PER_PAGE
+    chunk_rows = fill_waves(chunk_rows, rows=rows, readers=readers)
     if facts is not None and facts.is_walkable and facts.is_not_null:
         return _by_key(run, source, facts, rows=rows, chunk_rows=chunk_rows)
     if pages < 0:

@@ -66,27 +66,9 @@ def _sql_state(java: object) -> str:
 
 
 def _java_failure(error: BaseException, text: str) -> Failure:
-    if "sluice.fenced" in text:
-        return _of(
-            "transient",
-            "fenced",
-            "another driver took the table over; this one wrote nothing more",
-            "read the table's jobs again",
-        )
-    if "No space left on device" in text or "Disk quota exceeded" in text:
-        return _of(
-            "transient",
-            "storage_full",
-            "the lake's storage is full; nothing of this job is visible",
-            "free space there; then retry",
-        )
-    if "Permission denied" in text or "Read-only file system" in text:
-        return _of(
-            "terminal",
-            "lake_not_writable",
-            "the lake's storage refused a write; nothing of this job is visible",
-            "give the user that runs Sluice write access; then retry",
-        )
+    for words, outcome, code, message, hint in _SIGNS:
+        if any(word in text for word in words):
+            return _of(outcome, code, message, hint)
     found = text.rpartition("[SQLSTATE ")[2]
     if found and "[SQLSTATE " in text:
         state, _, rest = found.partition("] ")
@@ -127,6 +109,38 @@ _LOGIN_WORDS = (
     (r"password authentication failed|role \".*\" does not exist", "28P01"),
     (r"no pg_hba\.conf entry|not permitted to log in", "28000"),
     (r"database \".*\" does not exist", "3D000"),
+)
+
+_SIGNS: tuple[tuple[tuple[str, ...], Outcome, str, str, str], ...] = (
+    (
+        ("sluice.fenced",),
+        "transient",
+        "fenced",
+        "another driver took the table over; this one wrote nothing more",
+        "read the table's jobs again",
+    ),
+    (
+        ("sluice.miscounted",),
+        "terminal",
+        "rows_miscounted",
+        "the load would have held another number of rows than was read from the"
+        " source, so it was not committed; nothing of this job is visible",
+        "the driver's log has both numbers; start the load anew with restart",
+    ),
+    (
+        ("No space left on device", "Disk quota exceeded"),
+        "transient",
+        "storage_full",
+        "the lake's storage is full; nothing of this job is visible",
+        "free space there; then retry",
+    ),
+    (
+        ("Permission denied", "Read-only file system"),
+        "terminal",
+        "lake_not_writable",
+        "the lake's storage refused a write; nothing of this job is visible",
+        "give the user that runs Sluice write access; then retry",
+    ),
 )
 
 _SOURCE: tuple[tuple[str, Outcome, str, str], ...] = (

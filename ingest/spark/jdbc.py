@@ -5,6 +5,7 @@ The statement is complete when it comes here. It must not know chunks or plans.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from urllib.parse import quote
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -61,28 +62,24 @@ def _lake_value(column: SelectedColumn) -> Column:
     return F.col(column.alias).cast(column.type)
 
 
-def places(access: SourceAccess) -> str:
-    """`host:port` of each place to try, for the URL.
-
-    The addresses that were checked; with tls 'verify' the name, which is looked up
-    again, because this driver checks the certificate against what the URL says. There
-    the certificate is what keeps a name from being turned to another server.
-    """
-    source = access.spec
-    is_by_name = source.tls == "verify" or not access.addresses
-    hosts = (source.host,) if is_by_name else access.addresses
-    texts = (f"[{host}]" if ":" in host else host for host in hosts)
-    return ",".join(f"{text}:{source.port}" for text in texts)
+def pinned_to(addresses: Sequence[str]) -> dict[str, str]:
+    """Options that send the connections there and nowhere else; the name in the URL
+    stays for TLS, which by it picks the server and checks the certificate."""
+    if not addresses:
+        return {}
+    factory = "io.sluice.lake.PinnedSocketFactory"
+    return {"socketFactory": factory, "socketFactoryArg": ",".join(addresses)}
 
 
 def _options(access: SourceAccess, sql: str, snapshot: str) -> dict[str, str]:
     source = access.spec
+    host = f"[{source.host}]" if ":" in source.host else source.host
     settings = "; ".join(
         f"SET LOCAL {k} = {literal(v)}" for k, v in SESSION_SETTINGS.items()
     )
     import_snapshot = f"SET TRANSACTION SNAPSHOT {literal(snapshot)}"
     return {
-        "url": f"jdbc:postgresql://{places(access)}/{quote(source.database, '')}",
+        "url": f"jdbc:postgresql://{host}:{source.port}/{quote(source.database, '')}",
         "driver": "org.postgresql.Driver",
         "user": source.username,
         "password": access.password,
@@ -93,4 +90,5 @@ def _options(access: SourceAccess, sql: str, snapshot: str) -> dict[str, str]:
         "loginTimeout": "10",
         "tcpKeepAlive": "true",
         "pushDownPredicate": "false",
+        **pinned_to(access.addresses),
     }

@@ -138,7 +138,11 @@ def _plan(
         load.run.warn("the table has no index on a key: its load started again")
     require_space(spec.table.staging, _space_needed(spec))
     cut = cut_table(
-        load.run, source, facts, chunk_rows=_chunk_rows(work, load.access.spec)
+        load.run,
+        source,
+        facts,
+        chunk_rows=_chunk_rows(work, load.access.spec),
+        readers=load.access.spec.max_parallel_reads,
     )
     first_bound = old.bound if old and old.fingerprint == fingerprint else bound
     plan = LoadPlan(fingerprint, cut.by, cut.chunks, snapshot, first_bound)
@@ -207,7 +211,13 @@ def _commit(
         fresh,
         operation=operation,
         span=Span("", plan.bound, spec.epoch, spec.epoch),
+        # equal rows of a table without key become one: their number is not known
+        expected_rows=-1 if spec.table.row_hash else _staged_rows(load.staging),
     )
+
+
+def _staged_rows(staging: StagingArea) -> int:
+    return sum(m.rows for m in staging.finished().values())
 
 
 def _refuse_bad_keys(load: _Load, staged: Any, facts: KeyFacts | None) -> None:
@@ -267,7 +277,7 @@ def _facts(
     snapshots = {m.snapshot for m in manifests}
     position = commit.position
     return {
-        "rows": sum(m.rows for m in manifests) if plan else commit.rows_written,
+        "rows": _staged_rows(staging) if plan else commit.rows_written,
         "bytes": commit.bytes_written,
         "chunks": len(manifests),
         "instant": commit.instant.asked,

@@ -6,8 +6,10 @@ before, the instant is read from the timeline after. It must not know sources.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import DataFrame
 
@@ -68,8 +70,11 @@ def commit_rows(
     *,
     operation: Operation,
     span: Span,
+    expected_rows: int = -1,
 ) -> Commit:
     """Writes `rows` as exactly one commit and returns it as the timeline has it.
+
+    expected_rows  of a load, when known: another number fails before the commit
 
     TerminalError `missing_columns` when rows lack a column of the table: Hudi
     would write NULL into alive rows or fail half-way.
@@ -91,8 +96,11 @@ def commit_rows(
         position=encode_position(_position(spec, identity, span)),
         compact_after=spec.compact_after,
     )
-    writer = rows.write.format("hudi").options(**options).mode("append")
-    writer.save(str(local_path(spec.table.path)))
+    path = str(local_path(spec.table.path))
+    if operation == "upsert":
+        rows.write.format("hudi").options(**options).mode("append").save(path)
+    else:
+        _bulk_load(rows, {**options, "path": path}, expected_rows)
     found = commit_of(spec, span.epoch_to)
     if found is None:
         raise TerminalError(
@@ -101,6 +109,12 @@ def commit_rows(
             hint="retry the job; nothing of it is visible",
         )
     return found
+
+
+def _bulk_load(rows: DataFrame, options: Mapping[str, str], expected: int) -> None:
+    """Hudi's bulk_insert behind our own shuffle (ADR 11)."""
+    jvm: Any = rows.sparkSession._jvm
+    jvm.io.sluice.lake.BulkLoad.write(rows._jdf, options, expected)
 
 
 def commit_of(spec: JobSpec, epoch: int | None = None) -> Commit | None:

@@ -1,6 +1,6 @@
 """What ingest costs: a load against raw Spark JDBC → Parquet, an upsert against a
 plain Hudi write with the same options, and one-row commits. Ratios inside one run
-(A B B A after a warm-up). Run alone: `python -m tests.bench.ingest_bench FILE`.
+(A B B A, both warm). Run alone: `python -m tests.bench.ingest_bench FILE`.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from tests.spark.lake_bench import LakeBench, assert_done
 ROWS = int(os.environ.get("SLUICE_BENCH_ROWS", "1000000"))
 UPSERTS = 20_000
 PAIRS = int(os.environ.get("SLUICE_BENCH_PAIRS", "2"))
+WARM_UPS = 4
 COMMITS = 7
 CREATE = """CREATE TABLE {name} (id bigint PRIMARY KEY, name text NOT NULL,
   amount numeric(12,2), note varchar(60), day date,
@@ -125,10 +126,13 @@ class IngestBench:
 
 
 def measure(bench: IngestBench) -> dict[str, float]:
-    bench.load(), bench.raw()
+    # the JVM compiles the hot loops of both in the first rounds
+    for _ in range(WARM_UPS):
+        bench.load(), bench.raw()
     load, raw = _abba(bench.load, bench.raw)
     ours, plain, one = bench.rounds()
-    ours(), plain(), one()
+    for _ in range(WARM_UPS):
+        ours(), plain(), one()
     upsert, baseline = _abba(ours, plain)
     singles = [one() for _ in range(COMMITS)]
     return {

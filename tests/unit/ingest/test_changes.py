@@ -14,6 +14,7 @@ from ingest.changes.chunks import (
     Chunk,
     KeyPart,
     after_predicate,
+    fill_waves,
     key_predicate,
     page_predicate,
     plan_even_chunks,
@@ -225,6 +226,24 @@ def test_keys_over_the_whole_range_are_walked_not_stepped() -> None:
 def test_walked_chunks_end_at_the_highest_key() -> None:
     chunks = plan_walked_chunks([("10",), ("20",)], ("20",))
     assert chunks == (Chunk(0, (), ("10",)), Chunk(1, ("10",), ("20",)))
+
+
+@pytest.mark.parametrize(
+    ("rows", "readers", "chunk_rows"),
+    [
+        (0, 2, 200),
+        (200, 2, 200),
+        (201, 2, 101),
+        (1000, 2, 167),
+        (1000, 5, 200),
+        (1001, 5, 101),
+        (1000, 1, 200),
+    ],
+)
+def test_every_wave_of_readers_is_full(
+    rows: int, readers: int, chunk_rows: int
+) -> None:
+    assert fill_waves(200, rows=rows, readers=readers) == chunk_rows
 
 
 @pytest.mark.parametrize(

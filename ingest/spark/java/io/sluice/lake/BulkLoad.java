@@ -1,0 +1,152 @@
+package io.sluice.lake;
+
+import java.util.List;
+import java.util.Map;
+import org.apache.hadoop.fs.Path;
+import org.apache.hudi.DataSourceUtils;
+import org.apache.hudi.HoodieSparkSqlWriter;
+import org.apache.hudi.HoodieSparkSqlWriterInternal;
+import org.apache.hudi.client.HoodieWriteResult;
+import org.apache.hudi.client.SparkRDDWriteClient;
+import org.apache.hudi.commit.BaseDatasetBulkInsertCommitActionExecutor;
+import org.apache.hudi.commit.DatasetBulkInsertCommitActionExecutor;
+import org.apache.hudi.commit.DatasetBulkInsertOverwriteTableCommitActionExecutor;
+import org.apache.hudi.common.config.HoodieConfig;
+import org.apache.hudi.common.model.WriteOperationType;
+import org.apache.hudi.common.schema.HoodieSchema;
+import org.apache.hudi.common.table.HoodieTableConfig;
+import org.apache.hudi.common.util.CommitUtils;
+import org.apache.hudi.common.util.Option;
+import org.apache.hudi.config.HoodieWriteConfig;
+import org.apache.hudi.exception.HoodieException;
+import org.apache.hudi.table.BulkInsertPartitioner;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.SaveMode;
+import scala.Predef;
+import scala.Tuple6;
+import scala.collection.JavaConverters;
+
+/**
+ * Hudi's bulk_insert and insert_overwrite_table, with our shuffle and a count before the commit.
+ *
+ * <p>Everything else is Hudi's own datasource: creating the table, its schema, the files, the
+ * timeline. It must not know jobs.
+ */
+public final class BulkLoad extends HoodieSparkSqlWriterInternal {
+  private final long expectedRows;
+
+  private BulkLoad(long expectedRows) {
+    this.expectedRows = expectedRows;
+  }
+
+  /**
+   * Writes {@code rows} as one commit.
+   *
+   * @param options complete options of the write, as the datasource takes them
+   * @param expectedRows how many rows must have been written, negative when not known; another
+   *     number fails before the commit, so that nothing of it is ever visible
+   */
+  public static void write(Dataset<Row> rows, Map<String, String> options, long expectedRows) {
+    scala.collection.immutable.Map<String, String> parameters =
+        JavaConverters.mapAsScalaMap(options).toMap(Predef.<scala.Tuple2<String, String>>$conforms());
+    BulkLoad load = new BulkLoad(expectedRows);
+    try {
+      load.write(
+          rows.sparkSession().sqlContext(),
+          SaveMode.Append,
+          parameters,
+          rows,
+          load.write$default$5(),
+          load.write$default$6(),
+          load.write$default$7());
+    } finally {
+      HoodieSparkSqlWriter.cleanup();
+    }
+  }
+
+  @Override
+  public Tuple6<Object, Option<String>, Option<String>, Option<String>, SparkRDDWriteClient<?>, HoodieTableConfig>
+      bulkInsertAsRow(
+          SparkRDDWriteClient<?> client,
+          scala.collection.immutable.Map<String, String> parameters,
+          HoodieConfig options,
+          Dataset<Row> rows,
+          SaveMode mode,
+          String name,
+          Path path,
+          HoodieSchema schema,
+          HoodieTableConfig table) {
+    HoodieWriteConfig config =
+        HoodieSparkSqlWriter.getBulkInsertRowConfig(Option.of(schema), options, path.toString(), name);
+    boolean replaces = mode == SaveMode.Overwrite;
+    WriteOperationType operation =
+        replaces ? WriteOperationType.INSERT_OVERWRITE_TABLE : WriteOperationType.BULK_INSERT;
+    String action = CommitUtils.getCommitActionType(operation, config.getTableType());
+    try {
+      String instant = client.startCommit(action);
+      BaseDatasetBulkInsertCommitActionExecutor executor =
+          replaces ? new Replace(config, client, instant) : new Insert(config, client, instant);
+      HoodieWriteResult written = executor.execute(rows, table.isTablePartitioned());
+      commit(client, instant, action, written, JavaConverters.mapAsJavaMap(parameters));
+      return new Tuple6<>(true, Option.of(instant), Option.empty(), Option.empty(), client, table);
+    } finally {
+      client.close();
+    }
+  }
+
+  private void commit(
+      SparkRDDWriteClient<?> client,
+      String instant,
+      String action,
+      HoodieWriteResult written,
+      Map<String, String> parameters) {
+    Map<String, List<String>> replaced = written.getPartitionToReplaceFileIds();
+    boolean isDone =
+        client.commit(
+            instant,
+            written.getWriteStatuses(),
+            Option.of(DataSourceUtils.getExtraMetadata(parameters)),
+            action,
+            replaced,
+            Option.empty(),
+            Option.of((total, errors, statuses) -> isComplete(instant, total, errors)));
+    if (!isDone) {
+      throw new HoodieException("the commit " + instant + " did not complete");
+    }
+  }
+
+  private boolean isComplete(String instant, long rows, long errors) {
+    if (errors > 0 || (expectedRows >= 0 && rows != expectedRows)) {
+      throw new HoodieException(
+          String.format(
+              "sluice.miscounted: commit %s would hold %d rows and %d errors instead of %d rows",
+              instant, rows, errors, expectedRows));
+    }
+    return true;
+  }
+
+  /** A first load into an empty table. */
+  private static final class Insert extends DatasetBulkInsertCommitActionExecutor {
+    Insert(HoodieWriteConfig config, SparkRDDWriteClient<?> client, String instant) {
+      super(config, client, instant);
+    }
+
+    @Override
+    protected BulkInsertPartitioner<Dataset<Row>> getPartitioner(boolean meta, boolean isPartitioned) {
+      return new BucketShuffle(writeConfig, isPartitioned);
+    }
+  }
+
+  /** A load that takes the place of all rows. */
+  private static final class Replace extends DatasetBulkInsertOverwriteTableCommitActionExecutor {
+    Replace(HoodieWriteConfig config, SparkRDDWriteClient<?> client, String instant) {
+      super(config, client, instant);
+    }
+
+    @Override
+    protected BulkInsertPartitioner<Dataset<Row>> getPartitioner(boolean meta, boolean isPartitioned) {
+      return new BucketShuffle(writeConfig, isPartitioned);
+    }
+  }
+}
