@@ -3,8 +3,7 @@
 The name is looked up at each hand-over and every address is held against the denied
 networks; the driver connects to these addresses and does not ask the name servers. So
 a name that points elsewhere since the registration, or turns while a job starts, leads
-nowhere. What remains: with tls 'verify' the JDBC reads go by name (see
-`ingest.spark.jdbc.places`), and a job that runs goes on when the setting changes.
+nowhere. What remains: a job that runs goes on when the setting changes.
 
 Looking up may take seconds, which the host's step must not: it happens on threads.
 """

@@ -10,6 +10,7 @@ from ingest.contract import SecretAnswer, SnapshotWork
 from ingest.spark.jobrun import JobRun
 from ingest.spark.jobs import run_job
 from ingest.spark.parallel import enter_lane
+from tests.integration.discovery.tls_proxy import Authority, tls_in_front_of
 from tests.spark.lake_bench import LakeBench, assert_done, with_attempt
 
 NOWHERE = "no-such-host.invalid"
@@ -46,3 +47,20 @@ def test_the_name_is_never_looked_up(bench: LakeBench) -> None:
     assert report.facts["rows"] == 50
     later = bench.round_spec(table, report.facts["bound"])
     assert_done(run(bench, later, address))
+
+
+def test_the_name_stays_for_tls(bench: LakeBench, tmp_path) -> None:
+    """Servers behind one address are told apart by the name in the hello."""
+    bench.sql("CREATE TABLE t (id int PRIMARY KEY, at timestamptz DEFAULT now())")
+    bench.sql("INSERT INTO t SELECT g FROM generate_series(1, 5) g")
+    table = bench.table("t", cursor="at")
+    said: set[str | None] = set()
+    context = Authority(tmp_path, "authority").server_context()
+    context.sni_callback = lambda socket, name, _: said.add(name)
+    address, spec = bench.source.host, bench.source
+    with tls_in_front_of(address, spec.port, context) as port:
+        bench.source = replace(spec, host=NOWHERE, port=port, tls="require")
+        work = SnapshotWork()
+        load = bench.spec("snapshot", table, epoch=1, snapshot=work)
+        assert assert_done(run(bench, load, address)).facts["rows"] == 5
+    assert said == {NOWHERE}

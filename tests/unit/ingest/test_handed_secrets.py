@@ -24,7 +24,7 @@ from ingest.contract import (
     outcome_of,
 )
 from ingest.spark.driver import Driver
-from ingest.spark.jdbc import places
+from ingest.spark.jdbc import _options
 from ingest.spark.jobrun import JobRun
 from ingest.spark.jobs import _access
 from ingest.spark.source import SourceAccess, open_source
@@ -38,18 +38,13 @@ def access(**changes: Any) -> SourceAccess:
     return SourceAccess(spec, "pw", "sluice:x", **changes)
 
 
-@pytest.mark.parametrize(
-    ("tls", "addresses", "expected"),
-    [
-        ("off", BOTH, "192.0.2.7:5432,[2001:db8::7]:5432"),
-        ("require", BOTH[:1], "192.0.2.7:5432"),
-        # JDBC checks the certificate against the name in the URL
-        ("verify", BOTH, "db.example:5432"),
-        ("off", (), "db.example:5432"),
-    ],
-)
-def test_jdbc_goes_to_the_addresses(tls, addresses, expected) -> None:
-    assert places(access(tls=tls, addresses=addresses)) == expected
+@pytest.mark.parametrize("tls", ["off", "require", "verify"])
+def test_jdbc_keeps_the_name_and_goes_to_the_addresses(tls) -> None:
+    options = _options(access(tls=tls, addresses=BOTH), "SELECT 1", "0-1")
+    assert options["url"] == "jdbc:postgresql://db.example:5432/shop"
+    assert options["socketFactory"].endswith(".PinnedSocketFactory")
+    assert options["socketFactoryArg"] == "192.0.2.7,2001:db8::7"
+    assert "socketFactory" not in _options(access(tls=tls), "SELECT 1", "0-1")
 
 
 @pytest.mark.parametrize(
