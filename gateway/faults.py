@@ -15,9 +15,14 @@ DENIED = "42501"
 NO_SUCH_SCHEMA = "42704"
 CANCELLED = "HY008"
 TIMED_OUT = "HYT00"
+TOO_LARGE = "54000"
 GENERAL = "HY000"
 LONGEST = 4000
 
+_LIMIT = re.compile(
+    r"Total size of serialized results of \d+ tasks? \((?P<size>[^()]+)\) "
+    r"is bigger than \S*maxResultSize \((?P<limit>[^()]+)\)"
+)
 _STATE = re.compile(r"SQLSTATE:?\s*([0-9A-Z]{5})")
 
 
@@ -34,9 +39,21 @@ def clean(
     text: str, *, sql_state: str = "", error_code: int = 0, lake: str = ""
 ) -> Fault:
     """Return the presentable form of an engine's error. `lake` is the lake's root."""
+    if beyond := _LIMIT.search(text):
+        return Fault(_too_large(beyond["size"], beyond["limit"]), TOO_LARGE, error_code)
     found = _STATE.search(text)
     shown = scrub_message(text)
     if lake:
         shown = shown.replace(lake, "(storage)")
     state = sql_state or (found[1] if found else GENERAL)
     return Fault(shown[:LONGEST] or "the statement failed", state, error_code)
+
+
+def _too_large(size: str, limit: str) -> str:
+    return (
+        f"[RESULT_TOO_LARGE] the result cannot be handed out: one part of it has {size}"
+        f" or more, and the query engine holds at most {limit} of a result at once. "
+        "A result of any size can be read when its parts are smaller: select fewer "
+        "columns or rows, or spread the rows over more parts with the hint "
+        "/*+ REPARTITION(n) */"
+    )

@@ -37,14 +37,16 @@ JAVA_OPTIONS = (
 class EngineSpec:
     """What an engine is made of. `home` holds state; `jars` are in class-path order.
 
-    `memory` is the JVM heap (`900m`), `stale_seconds` and `orphan_seconds` as in the
-    settings of the same name.
+    `memory` is the JVM heap (`900m`), `max_result` what one part of a result may have
+    (a result comes part by part and has no limit as a whole), `stale_seconds` and
+    `orphan_seconds` as in the settings of the same name.
     """
 
     home: Path
     jars: tuple[Path, ...]
     memory: str
     cores: int = 2
+    max_result: str = "256m"
     stale_seconds: float = 60.0
     orphan_seconds: float = 20.0
     java_options: str = JAVA_OPTIONS
@@ -75,8 +77,12 @@ class EngineProcess:
 
     @property
     def is_running(self) -> bool:
-        """True from launch until the process was seen to end."""
-        return self._process is not None and self._process.returncode is None
+        """True from launch until the process ended."""
+        process = self._process
+        if process is None or process.returncode is not None:
+            return False
+        # The loop may learn of an end later than it is told to do something about it.
+        return psutil.pid_exists(process.pid)
 
     @property
     def log_path(self) -> Path:
@@ -153,6 +159,7 @@ class EngineProcess:
             "jars": [str(jar) for jar in self._spec.jars],
             "memory": self._spec.memory,
             "cores": self._spec.cores,
+            "max_result": self._spec.max_result,
             "java_options": self._spec.java_options,
         }
         handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from gateway.control import ControlListener
@@ -33,6 +33,8 @@ START_SECONDS = 180.0
 PROBE_SECONDS = 10.0
 # Never a user's name: user names hold no sign outside letters, digits and "._@-".
 PROBE_PRINCIPAL = "#probe"
+CHECK = "SELECT 1"
+WARM_UP_AFTER = 3.0
 WARM_UP = (
     "SELECT k, count(*), max(v) FROM (VALUES (1, 'a'), (2, 'b')) t(k, v) "
     "WHERE k > 0 GROUP BY k ORDER BY k"
@@ -66,6 +68,7 @@ class SparkEngine:
         self._starts = 0
         self._failures = 0
         self._sessions = 0
+        self._warming: asyncio.Task[None] | None = None
         self._turn = asyncio.Lock()
 
     def facts(self) -> EngineFacts:
@@ -88,7 +91,7 @@ class SparkEngine:
         )
 
     async def start(self) -> None:
-        """Launch a process and wait until it is warm. A second caller waits along."""
+        """Launch a process, wait until it answers. A second caller waits along."""
         async with self._turn:
             if self.facts().state is EngineState.READY:
                 return
@@ -115,7 +118,14 @@ class SparkEngine:
         await control.start()
         await process.launch()
         running.port = await self._first_hello(running)
-        await self._warm_up(WARM_UP)
+        await self._run_aside(CHECK)
+        self._warming = asyncio.create_task(self._warm_up())
+
+    async def _warm_up(self) -> None:
+        """Load what larger statements need, once nobody waits for the first answer."""
+        await asyncio.sleep(WARM_UP_AFTER)
+        with contextlib.suppress(EngineUnavailable, EngineRefused):
+            await self._run_aside(WARM_UP)
 
     async def _first_hello(self, running: _Running) -> int:
         hello = asyncio.ensure_future(running.control.wait_hello())
@@ -141,18 +151,19 @@ class SparkEngine:
         """Run a constant statement; EngineUnavailable when that does not work."""
         try:
             async with asyncio.timeout(PROBE_SECONDS):
-                await self._warm_up("SELECT 1")
+                await self._run_aside(CHECK)
         except (TimeoutError, EngineRefused) as error:
             raise EngineUnavailable(f"the engine fails its probe: {error}") from error
         self._seen_at = time.monotonic()
 
-    async def _warm_up(self, statement: str) -> None:
+    async def _run_aside(self, statement: str) -> None:
+        """Run a statement of nobody, in a session that does not count."""
         nobody = EnginePolicy(
             principal=PROBE_PRINCIPAL, version=0, is_active=True, is_admin=False
         )
         if self.acknowledged_version(PROBE_PRINCIPAL) < 0:
             await self.push_policy(nobody)
-        session = await self._open(PROBE_PRINCIPAL, {})
+        session = await self._open(PROBE_PRINCIPAL, {}, on_close=lambda: None)
         try:
             await run_statement(session, statement)
         finally:
@@ -182,7 +193,14 @@ class SparkEngine:
         `use:database` becomes a statement of its own.
         """
         settings = {k: v for k, v in configuration.items() if k != "use:database"}
-        session = await self._open(principal, settings)
+        self._sessions += 1
+        try:
+            session = await self._open(
+                principal, settings, on_close=self._session_closed
+            )
+        except BaseException:
+            self._session_closed()
+            raise
         database = configuration.get("use:database") or "default"
         try:
             if database != "default":
@@ -194,7 +212,11 @@ class SparkEngine:
         return session
 
     async def _open(
-        self, principal: str, settings: Mapping[str, str]
+        self,
+        principal: str,
+        settings: Mapping[str, str],
+        *,
+        on_close: Callable[[], None],
     ) -> ThriftEngineSession:
         running = self._require_running()
 
@@ -203,14 +225,7 @@ class SparkEngine:
                 HOST, running.port, username=principal, secret=running.secret
             )
 
-        self._sessions += 1
-        try:
-            return await ThriftEngineSession.open(
-                opener, settings, on_close=self._session_closed
-            )
-        except BaseException:
-            self._session_closed()
-            raise
+        return await ThriftEngineSession.open(opener, settings, on_close=on_close)
 
     def _session_closed(self) -> None:
         self._sessions -= 1
@@ -232,6 +247,8 @@ class SparkEngine:
 
     async def _end_process(self, *, grace_seconds: float) -> None:
         running, self._running = self._running, None
+        if self._warming:
+            self._warming.cancel()
         if running is not None:
             await running.control.close()
             await running.process.end(grace_seconds=grace_seconds)

@@ -170,7 +170,11 @@ class ThriftEngineSession:
         self._is_closed = True
         try:
             with contextlib.suppress(EngineUnavailable, EngineRefused):
-                await self._tell(messages.CloseSession(session=self._session))
+                request = messages.CloseSession(session=self._session)
+                if self._owner.is_busy:
+                    await self._tell(request)
+                else:
+                    await _call(self._owner, request)
         finally:
             for channel in [*self._channels, *filter(None, [self._control])]:
                 channel.close()

@@ -1,5 +1,5 @@
 """What the gateway costs: latency of SELECT 1, fetch against the bare Thrift Server,
-a thousand idle connections. Run alone: `python -m tests.bench.gateway_bench FILE`.
+a thousand idle connections, the way from no engine to a first row. Run alone: `python -m tests.bench.gateway_bench FILE`.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ ROUNDS = int(os.environ.get("SLUICE_BENCH_ROUNDS", "60"))
 ROWS = int(os.environ.get("SLUICE_BENCH_ROWS", "500000"))
 BATCH = 10_000
 IDLE = 1000
+COLD_RUNS = int(os.environ.get("SLUICE_BENCH_COLD", "3"))
 WIDE = (
     "SELECT id, id * 2 AS twice, cast(id AS double) AS d, cast(id AS string) AS s, "
     "cast(id * 1.01 AS decimal(18,2)) AS amount, id % 2 = 0 AS even FROM range({rows})"
@@ -179,8 +180,62 @@ def measure_idle(doors: Doors, client: BenchClient) -> dict[str, float]:
     }
 
 
+class BenchGateway:
+    """A gateway of this process, on a loop of its own."""
+
+    def __init__(self, home: Path) -> None:
+        import uvloop
+
+        self._home = home
+        self._loop = uvloop.new_event_loop()
+        threading.Thread(target=self._loop.run_forever, daemon=True).start()
+        self._on_loop(self._begin())
+
+    def doors(self) -> Doors:
+        """Where to knock, once the engine runs."""
+        self._on_loop(self._gateway.supply.ready(seconds=240))
+        running = self._gateway.supply.link._running
+        return Doors(self._gateway.port, running.port, running.secret, os.getpid())
+
+    def cold_start(self) -> float:
+        """Seconds from no engine process at all to the first row in a client's hand."""
+        self._on_loop(self._without_engine())
+        began = time.perf_counter()
+        client = BenchClient(self._gateway.port, "bench", PASSWORD)
+        operation = client.execute("SELECT 1")
+        client.fetch(operation)
+        seconds = time.perf_counter() - began
+        client.close()
+        return seconds
+
+    def close(self) -> None:
+        """End gateway and engine."""
+        self._on_loop(self._gateway.close())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+
+    async def _begin(self) -> None:
+        from gateway.management.commands.gateway import _link
+        from gateway.process import Gateway, GatewaySpec
+
+        facts = self._home / "internal.json"
+        spec = GatewaySpec(self._home, "127.0.0.1", 0, facts, "bench-secret")
+        self._gateway = Gateway(spec, _link)
+        await self._gateway.start()
+
+    async def _without_engine(self) -> None:
+        from gateway.engines.lifecycle import Desired
+
+        supply = self._gateway.supply
+        supply.desired = Desired.STOPPED
+        await supply.link.stop(grace_seconds=15)
+        assert supply.facts().pid is None
+
+    def _on_loop(self, work: Any) -> Any:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(300)
+
+
 @contextlib.contextmanager
-def running_gateway(home: Path) -> Iterator[Doors]:
+def running_gateway(home: Path) -> Iterator[BenchGateway]:
     """A gateway with a real engine and its own database below `home`."""
     from config.embedded import EmbeddedPostgres
     from config.supervisor.home import make_keys
@@ -195,52 +250,29 @@ def running_gateway(home: Path) -> Iterator[Doors]:
         "DJANGO_SETTINGS_MODULE": "config.settings",
     }
     try:
-        with _started(home) as doors:
-            yield doors
+        _prepare()
+        gateway = BenchGateway(home)
+        try:
+            yield gateway
+        finally:
+            gateway.close()
     finally:
         server.destroy()
 
 
-@contextlib.contextmanager
-def _started(home: Path) -> Iterator[Doors]:
+def _prepare() -> None:
     import django
 
     django.setup()
-    import uvloop
+    from django.conf import settings
     from django.contrib.auth.models import User
     from django.core.management import call_command
     from django.db import connections
 
-    from gateway.management.commands.gateway import _link
-    from gateway.process import Gateway, GatewaySpec
-
     call_command("migrate", verbosity=0)
-    from django.conf import settings
-
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     User.objects.create_user("bench", password=PASSWORD)
     connections.close_all()
-    loop = uvloop.new_event_loop()
-    threading.Thread(target=loop.run_forever, daemon=True).start()
-
-    def on_loop(coroutine: Any) -> Any:
-        return asyncio.run_coroutine_threadsafe(coroutine, loop).result(300)
-
-    spec = GatewaySpec(home, "127.0.0.1", 0, home / "internal.json", "bench-secret")
-
-    async def begin() -> Gateway:
-        made = Gateway(spec, _link)
-        await made.start()
-        await made.supply.ready(seconds=240)
-        return made
-
-    gateway = on_loop(begin())
-    running = gateway.supply.link._running
-    try:
-        yield Doors(gateway.port, running.port, running.secret, os.getpid())
-    finally:
-        on_loop(gateway.close())
-        loop.call_soon_threadsafe(loop.stop)
 
 
 def _apart(doors: Doors) -> dict[str, float]:
@@ -254,8 +286,13 @@ def run() -> dict[str, float]:
     """Measure in a throw-away home and return the figures."""
     home = Path(tempfile.mkdtemp(prefix="sluice-bench-"))
     try:
-        with running_gateway(home) as doors:
-            return _apart(doors)
+        with running_gateway(home) as gateway:
+            cold = [gateway.cold_start() for _ in range(COLD_RUNS)]
+            figures = _apart(gateway.doors())
+        return figures | {
+            "cold_engine_first_row_seconds": statistics.median(cold),
+            "cold_engine_first_row_slowest_seconds": max(cold),
+        }
     finally:
         shutil.rmtree(home, ignore_errors=True)
 

@@ -27,6 +27,7 @@ T = TypeVar("T")
 ROOT = Path(__file__).resolve().parents[2]
 STALE_SECONDS = 8.0
 ORPHAN_SECONDS = 3.0
+MAX_RESULT_MIB = 2
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,7 @@ class EngineBench:
             "home": str(home),
             "jars": [str(jar) for jar in jars],
             "memory": memory,
+            "max_result": f"{MAX_RESULT_MIB}m",
             "stale_seconds": STALE_SECONDS,
             "orphan_seconds": ORPHAN_SECONDS,
         }

@@ -109,6 +109,7 @@ async def main() -> None:
         home=Path(facts["home"]),
         jars=tuple(Path(jar) for jar in facts["jars"]),
         memory=facts["memory"],
+        max_result=facts["max_result"],
         stale_seconds=facts["stale_seconds"],
         orphan_seconds=facts["orphan_seconds"],
     )

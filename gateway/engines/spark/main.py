@@ -29,7 +29,8 @@ class EngineStart:
     """What the launcher says. The secret and the socket are read by the JVM only.
 
     `memory` is the JVM heap as Spark writes it (`1g`), `java_options` further options
-    of the JVM, `cores` the number of task threads.
+    of the JVM, `cores` the number of task threads, `max_result` the most that one part
+    of a result may have.
     """
 
     path: Path
@@ -37,6 +38,7 @@ class EngineStart:
     jars: tuple[str, ...]
     memory: str
     cores: int
+    max_result: str
     java_options: str
 
     @classmethod
@@ -49,6 +51,7 @@ class EngineStart:
             jars=tuple(facts["jars"]),
             memory=facts["memory"],
             cores=int(facts["cores"]),
+            max_result=facts["max_result"],
             java_options=facts["java_options"],
         )
 
@@ -131,7 +134,7 @@ def _thrift_settings(start: EngineStart) -> Mapping[str, str]:
     # Rows flow to the client partition by partition: collected at once, a result
     # would have to fit into the heap of an engine that others use too.
     settings["spark.sql.thriftServer.incrementalCollect"] = "true"
-    settings["spark.driver.maxResultSize"] = "256m"
+    settings["spark.driver.maxResultSize"] = start.max_result
     return settings
 
 

@@ -36,3 +36,18 @@ def test_class_and_state_stay_stack_and_addresses_go(text, state, shown, kept):
 
 def test_a_very_long_error_is_cut():
     assert len(clean("x" * 100_000).message) <= 4000
+
+
+def test_a_part_beyond_the_limit_is_said_in_our_words():
+    text = (
+        "org.apache.hive.service.cli.HiveSQLException: Error retrieving next row set: "
+        "org.apache.spark.SparkException: Job aborted due to stage failure: Total size "
+        "of serialized results of 1 tasks (5.3 MiB) is bigger than "
+        "spark.driver.maxResultSize (2.0 MiB)\n\tat org.apache.spark.X.y(Z.scala:1)"
+    )
+    fault = clean(text)
+    assert fault.sql_state == "54000"
+    for said in ("RESULT_TOO_LARGE", "5.3 MiB", "at most 2.0 MiB", "REPARTITION"):
+        assert said in fault.message
+    for unsaid in ("spark", "stage failure", "\tat "):
+        assert unsaid not in fault.message

@@ -39,6 +39,9 @@ final class Identity {
     Object cli = field(thriftServer, "cliService");
     SessionManager manager = (SessionManager) call(cli, "getSessionManager");
     operations = field(manager, "sparkSqlOperationManager");
+    // A closing session looks for a metastore only to tidy it up, and would found one in memory
+    // for that: seconds at the first close of every engine. No such address can be dialled.
+    manager.getHiveConf().set("hive.metastore.uris", "none");
     sessions = manager;
     return (Integer) call(field(thriftServer, "thriftCLIService"), "getPortNumber");
   }
