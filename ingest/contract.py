@@ -176,6 +176,8 @@ class SecretAnswer:
 
     host       what the addresses were looked up for; "" = not looked up
     addresses  of the host, all of them allowed by the network policy
+    authorities  PEM file of the authorities that tls 'verify' trusts; "" = the
+               system's
     outcome    of the job that has to end with `error`
     """
 
@@ -183,6 +185,7 @@ class SecretAnswer:
     value: str = field(default="", repr=False)
     host: str = ""
     addresses: tuple[str, ...] = ()
+    authorities: str = ""
     outcome: Outcome = "succeeded"
     error: ErrorFact | None = None
 

@@ -17,6 +17,7 @@ import queue
 import threading
 
 from catalog.discovery.access import SourceAccess, access_for, resolved
+from catalog.discovery.connection import ca_file
 from catalog.models import Datasource
 from core.errors import NotFound, SluiceError
 from ingest.contract import ErrorFact, SecretAnswer, outcome_of
@@ -74,7 +75,9 @@ class SecretDesk:
         except SluiceError as error:
             answer = _refused(ref, error)
         else:
-            answer = SecretAnswer(ref, access.password, access.host, addresses)
+            answer = SecretAnswer(
+                ref, access.password, access.host, addresses, ca_file() or ""
+            )
         self._done.put((number, answer))
 
 

@@ -91,4 +91,14 @@ def _options(access: SourceAccess, sql: str, snapshot: str) -> dict[str, str]:
         "tcpKeepAlive": "true",
         "pushDownPredicate": "false",
         **pinned_to(access.addresses),
+        **_trust(access),
     }
+
+
+def _trust(access: SourceAccess) -> dict[str, str]:
+    """Left to itself, the driver trusts a file in somebody's home directory."""
+    if access.spec.tls != "verify":
+        return {}
+    if access.authorities:
+        return {"sslrootcert": access.authorities}
+    return {"sslfactory": "org.postgresql.ssl.DefaultJavaSSLFactory"}

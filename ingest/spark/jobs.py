@@ -110,7 +110,9 @@ def _access(run: JobRun, source: SourceSpec) -> SourceAccess:
             code="source_moved",
             hint="it is tried again with the new host",
         )
-    return SourceAccess(source, secret.value, run.application, secret.addresses)
+    return SourceAccess(
+        source, secret.value, run.application, secret.addresses, secret.authorities
+    )
 
 
 def _stopped(run: JobRun, spark: SparkSession) -> JobReport:

@@ -40,12 +40,14 @@ class SourceAccess:
 
     addresses  the only ones to connect to, checked by the host; () = look the name
                up here
+    authorities  PEM file for tls 'verify'; "" = the system's
     """
 
     spec: SourceSpec
     password: str
     application: str
     addresses: tuple[str, ...] = ()
+    authorities: str = ""
 
     def __repr__(self) -> str:
         return f"SourceAccess({self.spec.host}:{self.spec.port}, {self.application})"
@@ -254,6 +256,9 @@ def _connect(access: SourceAccess, *, application: str = "") -> psycopg.Connecti
         user=access.spec.username,
         password=access.password,
         sslmode=access.ssl_mode,
+        sslrootcert=(access.authorities or "system")
+        if access.spec.tls == "verify"
+        else None,
         application_name=application or access.application,
         connect_timeout=_CONNECT_SECONDS,
         autocommit=True,

@@ -7,9 +7,11 @@ from dataclasses import replace
 import pytest
 
 from ingest.contract import SecretAnswer, SnapshotWork
+from ingest.spark.jdbc import _options
 from ingest.spark.jobrun import JobRun
 from ingest.spark.jobs import run_job
 from ingest.spark.parallel import enter_lane
+from ingest.spark.source import SourceAccess
 from tests.integration.discovery.tls_proxy import Authority, tls_in_front_of
 from tests.spark.lake_bench import LakeBench, assert_done, with_attempt
 
@@ -23,9 +25,11 @@ def bench(spark, source_pg, tmp_path):
     made.close()
 
 
-def run(bench: LakeBench, spec, *addresses: str):
+def run(bench: LakeBench, spec, *addresses: str, authorities: str = ""):
     """As the driver runs it, the answer's addresses at hand."""
-    answer = SecretAnswer(spec.source.secret_ref, bench.password, NOWHERE, addresses)
+    answer = SecretAnswer(
+        spec.source.secret_ref, bench.password, NOWHERE, addresses, authorities
+    )
     job = JobRun(spec, lambda ref: answer)
     enter_lane(job)
     return run_job(job, bench.spark, bench.gates)
@@ -64,3 +68,36 @@ def test_the_name_stays_for_tls(bench: LakeBench, tmp_path) -> None:
         load = bench.spec("snapshot", table, epoch=1, snapshot=work)
         assert assert_done(run(bench, load, address)).facts["rows"] == 5
     assert said == {NOWHERE}
+
+
+def test_certificates_are_checked_by_both(bench: LakeBench, tmp_path) -> None:
+    bench.sql("CREATE TABLE t (id int PRIMARY KEY)")
+    bench.sql("INSERT INTO t SELECT g FROM generate_series(1, 5) g")
+    table = bench.table("t")
+    trusted, other = (Authority(tmp_path, name) for name in ("trusted", "other"))
+    context = trusted.server_context(host=NOWHERE)
+    address, spec = bench.source.host, bench.source
+    with tls_in_front_of(address, spec.port, context) as port:
+        bench.source = replace(spec, host=NOWHERE, port=port, tls="verify")
+        load = bench.spec("snapshot", table, epoch=1, snapshot=SnapshotWork())
+        for number, authorities in enumerate(["", str(other.path)], start=1):
+            attempt = with_attempt(load, number)
+            failed = run(bench, attempt, address, authorities=authorities)
+            assert "certificate" in failed.error.message, failed
+        report = run(
+            bench, with_attempt(load, 3), address, authorities=str(trusted.path)
+        )
+        assert assert_done(report).facts["rows"] == 5
+        # and JDBC alone, for psycopg has always refused first
+        for path, expected in [(other.path, "path|PKIX|certif"), (trusted.path, "")]:
+            access = SourceAccess(
+                bench.source, bench.password, "sluice:x", (address,), str(path)
+            )
+            options = _options(access, "SELECT 1 AS c0", "0-1")
+            del options["sessionInitStatement"]
+            read = bench.spark.read.format("jdbc").options(**options)
+            if expected:
+                with pytest.raises(Exception, match=expected):
+                    read.load().collect()
+            else:
+                assert [tuple(row) for row in read.load().collect()] == [(1,)]

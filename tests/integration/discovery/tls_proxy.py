@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import ipaddress
+import select
 import socket
 import ssl
 import threading
@@ -71,6 +72,33 @@ class Authority:
         return certificate.public_bytes(serialization.Encoding.PEM)
 
 
+def relay(client: ssl.SSLSocket, server: socket.socket) -> None:
+    """Both directions on one thread: OpenSSL allows no two calls on one connection."""
+    client.setblocking(False)
+    while True:
+        ready, _, _ = select.select([client, server], [], [], 20)
+        if not ready:
+            return
+        if server in ready:
+            data = server.recv(65_536)
+            if not data:
+                return
+            send(client, data)
+        if client in ready:
+            with contextlib.suppress(ssl.SSLWantReadError):
+                while data := client.recv(65_536):
+                    server.sendall(data)
+                return
+
+
+def send(client: ssl.SSLSocket, data: bytes) -> None:
+    while data:
+        try:
+            data = data[client.send(data) :]
+        except ssl.SSLWantWriteError:
+            select.select([], [client], [], 20)
+
+
 @contextlib.contextmanager
 def tls_in_front_of(host: str, port: int, context: ssl.SSLContext) -> Iterator[int]:
     """A listener that does TLS and relays to host:port; its port."""
@@ -95,15 +123,7 @@ def tls_in_front_of(host: str, port: int, context: ssl.SSLContext) -> Iterator[i
             client.sendall(b"S")
             secured = context.wrap_socket(client, server_side=True)
             with secured, socket.create_connection((host, port)) as server:
-                server.settimeout(20)
-                run(relay, server, secured)
                 relay(secured, server)
-
-    def relay(source: socket.socket, sink: socket.socket) -> None:
-        with contextlib.suppress(OSError):
-            while data := source.recv(65_536):
-                sink.sendall(data)
-            sink.shutdown(socket.SHUT_WR)
 
     run(accept)
     try:

@@ -52,6 +52,16 @@ def test_a_driver_gets_the_addresses_that_were_checked(world, names) -> None:
         assert "canary" not in repr(answer)
 
 
+def test_a_driver_is_told_whom_to_trust(world, tmp_path, monkeypatch) -> None:
+    """Its environment is its own, so it cannot look for SSL_CERT_FILE itself."""
+    authorities = tmp_path / "ca.pem"
+    authorities.write_text("x")
+    monkeypatch.setenv("SSL_CERT_FILE", str(authorities))
+    world.onboard("orders")
+    world.until_live("orders")
+    assert {a.authorities for a in world.launcher.answers} == {str(authorities)}
+
+
 def test_a_network_denied_after_the_approval_ends_the_load(world, settings) -> None:
     world.onboard("orders")
     settings.SLUICE_SOURCE_NETWORKS_DENIED = ["127.0.0.0/8"]
