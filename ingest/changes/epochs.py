@@ -46,7 +46,8 @@ def epochs_needed(rows: int) -> int:
 class SealedFile:
     """A file of change events: path relative to the epoch's directory.
 
-    unfit  rows with a value that has no form in the lake
+    unfit        rows with a value that has no form in the lake
+    unique_keys  no key occurs twice: the source guarantees it
     """
 
     table_id: int
@@ -55,6 +56,7 @@ class SealedFile:
     bytes: int
     sha256: str = ""
     unfit: int = 0
+    unique_keys: bool = False
 
 
 @dataclass(frozen=True, slots=True)

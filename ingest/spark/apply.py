@@ -32,7 +32,7 @@ from ingest.spark.jobrun import JobRun
 from ingest.spark.recovery import roll_back_writes
 from ingest.spark.rows import lake_rows, read_staged, unfit_counts
 from ingest.spark.source import SourceAccess
-from ingest.spark.writer import Span, checked_state, commit_rows, qualified_name
+from ingest.spark.writer import Batch, Span, checked_state, commit_rows, qualified_name
 
 _CHECKPOINT_EPOCHS = 1_000
 
@@ -87,24 +87,34 @@ def apply_epochs(
             epoch_from=seals[0].epoch,
             epoch_to=seals[-1].epoch_last,
         )
-        batch = _batch(run, spark, full)
+        batch = Batch(
+            _events_of(run, spark, full),
+            "upsert",
+            span,
+            unique_keys=_are_keys_unique(spec, full),
+        )
         run.check()
-        commit = commit_rows(spec, batch, state, operation="upsert", span=span)
+        commit = commit_rows(spec, batch, state)
         run.add_done(rows)
     for seal in seals:
         _account(spec, seal, commit)
     return commit, rows
 
 
-def _batch(run: JobRun, spark: SparkSession, seals: Sequence[Seal]) -> DataFrame:
+def _events_of(run: JobRun, spark: SparkSession, seals: Sequence[Seal]) -> DataFrame:
     selection = select_columns(run.spec.table.columns)
     parts = [_events(run, spark, selection, seal) for seal in seals]
-    batch = parts[0]
+    rows = parts[0]
     for part in parts[1:]:
         # one row per key within an epoch; across epochs Hudi keeps the highest
         # _sluice_seq when it combines the batch
-        batch = batch.unionByName(part)
-    return batch
+        rows = rows.unionByName(part)
+    return rows
+
+
+def _are_keys_unique(spec: JobSpec, seals: Sequence[Seal]) -> bool:
+    files = [f for s in seals for f in s.files_for(spec.table.table_id)]
+    return len(files) == 1 and files[0].unique_keys
 
 
 def _events(

@@ -7,7 +7,7 @@ Deletes are not seen by this capture. It must not know how an epoch is applied.
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -78,6 +78,8 @@ def capture_round(
         with gate.reading(run.check):
             view = (snapshot, source.row_bytes(spec.table))
             file = _read(run, spark, access, view=view, window=window)
+        if _has_unique_keys(source, spec.table):
+            file = replace(file, unique_keys=True)
         gate.account(file.rows)
     run.add_done(file.rows)
     seal = write_seal(spec.lake, _seal(run, access, window, file))
@@ -86,6 +88,11 @@ def capture_round(
         "more": window.more,
         "null_cursors": window.null_cursors,
     }
+
+
+def _has_unique_keys(source: Source, table: TableSpec) -> bool:
+    """Equal rows of a table without a key become one when they are applied."""
+    return table.row_hash or source.key_facts(table, table.key).is_unique
 
 
 def round_work(run: JobRun) -> RoundWork:

@@ -20,7 +20,6 @@ from ingest.changes.epochs import LedgerEntry, LedgerLine, seq_of
 from ingest.changes.positions import plan_bound, to_text, wall_clock
 from ingest.changes.select import Selection, select_columns
 from ingest.contract import JobSpec, SnapshotWork, SourceSpec, encode
-from ingest.hudi.options import Operation
 from ingest.lake.commits import Commit, LakeState
 from ingest.lake.epochs import write_ledger_entry
 from ingest.lake.staging import (
@@ -40,6 +39,7 @@ from ingest.spark.rows import duplicate_keys, lake_rows, read_staged, unfit_coun
 from ingest.spark.source import KeyFacts, Source, SourceAccess
 from ingest.spark.source_check import require_columns
 from ingest.spark.writer import (
+    Batch,
     Span,
     checked_state,
     commit_of,
@@ -202,18 +202,16 @@ def _commit(
     seq = F.lit(seq_of(spec.epoch, 0)).cast("bigint")
     rows = lake_rows(staged, spec.table, load.selection, seq=seq)
     is_first = not state.timeline.completed_writes
-    operation: Operation = "bulk_insert" if is_first else "insert_overwrite_table"
     # what was staged decides the columns: a resync may drop some
     fresh = LakeState(exists=state.exists, timeline=state.timeline)
-    return commit_rows(
-        spec,
+    batch = Batch(
         rows,
-        fresh,
-        operation=operation,
-        span=Span("", plan.bound, spec.epoch, spec.epoch),
+        "bulk_insert" if is_first else "insert_overwrite_table",
+        Span("", plan.bound, spec.epoch, spec.epoch),
         # equal rows of a table without key become one: their number is not known
         expected_rows=-1 if spec.table.row_hash else _staged_rows(load.staging),
     )
+    return commit_rows(spec, batch, fresh)
 
 
 def _staged_rows(staging: StagingArea) -> int:

@@ -22,7 +22,7 @@ from ingest.hudi.identity import (
     property_drift,
     refuse_drift,
 )
-from ingest.hudi.options import Operation, WriterFence, write_options
+from ingest.hudi.options import Operation, WriterFence, without_combining, write_options
 from ingest.hudi.position import CommitPosition, encode_position
 from ingest.lake.commits import Commit, LakeState, read_lake_table
 from ingest.lake.fence import require_fence
@@ -37,6 +37,21 @@ class Span:
     end: str
     epoch_from: int
     epoch_to: int
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Rows for one commit.
+
+    expected_rows  of a load, when known: another number fails before the commit
+    unique_keys    certainly no key occurs twice
+    """
+
+    rows: DataFrame
+    operation: Operation
+    span: Span
+    expected_rows: int = -1
+    unique_keys: bool = False
 
 
 def writer_fence(spec: JobSpec) -> WriterFence:
@@ -65,21 +80,15 @@ def checked_state(spec: JobSpec) -> LakeState:
 
 def commit_rows(
     spec: JobSpec,
-    rows: DataFrame,
+    batch: Batch,
     state: LakeState,
-    *,
-    operation: Operation,
-    span: Span,
-    expected_rows: int = -1,
 ) -> Commit:
-    """Writes `rows` as exactly one commit and returns it as the timeline has it.
-
-    expected_rows  of a load, when known: another number fails before the commit
+    """Writes the batch as exactly one commit and returns it as the timeline has it.
 
     TerminalError `missing_columns` when rows lack a column of the table: Hudi
     would write NULL into alive rows or fail half-way.
     """
-    missing = [c for c in state.columns if c not in rows.columns]
+    missing = [c for c in state.columns if c not in batch.rows.columns]
     if missing:
         raise TerminalError(
             f"the rows for {qualified_name(spec)} lack the columns"
@@ -92,16 +101,14 @@ def commit_rows(
         identity,
         name=spec.table.name,
         fence=writer_fence(spec),
-        operation=operation,
-        position=encode_position(_position(spec, identity, span)),
+        operation=batch.operation,
+        position=encode_position(_position(spec, identity, batch.span)),
         compact_after=spec.compact_after,
     )
-    path = str(local_path(spec.table.path))
-    if operation == "upsert":
-        rows.write.format("hudi").options(**options).mode("append").save(path)
-    else:
-        _bulk_load(rows, {**options, "path": path}, expected_rows)
-    found = commit_of(spec, span.epoch_to)
+    if batch.unique_keys:
+        options = without_combining(options)
+    _write(batch, str(local_path(spec.table.path)), options)
+    found = commit_of(spec, batch.span.epoch_to)
     if found is None:
         raise TerminalError(
             f"the write to {qualified_name(spec)} ended without a commit",
@@ -111,10 +118,15 @@ def commit_rows(
     return found
 
 
-def _bulk_load(rows: DataFrame, options: Mapping[str, str], expected: int) -> None:
-    """Hudi's bulk_insert behind our own shuffle (ADR 11)."""
+def _write(batch: Batch, path: str, options: Mapping[str, str]) -> None:
+    rows = batch.rows
+    if batch.operation == "upsert":
+        rows.write.format("hudi").options(**options).mode("append").save(path)
+        return
     jvm: Any = rows.sparkSession._jvm
-    jvm.io.sluice.lake.BulkLoad.write(rows._jdf, options, expected)
+    # Hudi's bulk_insert behind our own shuffle (ADR 11)
+    load = jvm.io.sluice.lake.BulkLoad
+    load.write(rows._jdf, {**options, "path": path}, batch.expected_rows)
 
 
 def commit_of(spec: JobSpec, epoch: int | None = None) -> Commit | None:

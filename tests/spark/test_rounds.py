@@ -228,3 +228,27 @@ def test_a_partitioned_table_keeps_one_row_per_key(lake_bench: LakeBench) -> Non
     assert areas[3] == "a/b"
     assert areas[1] == "n"
     assert areas[2] is None
+
+
+@pytest.mark.parametrize(
+    ("constraint", "rows", "is_unique"), [("UNIQUE", 1, True), ("", 2, False)]
+)
+def test_only_certainly_unique_keys_skip_the_combining(
+    lake_bench: LakeBench, constraint: str, rows: int, is_unique: bool
+) -> None:
+    """Both rows of a repeated key are new to an empty bucket: uncombined, both
+    would stay in its base file."""
+    lake_bench.sql(
+        f"CREATE TABLE k (id int NOT NULL {constraint}, v text, at timestamptz DEFAULT now())"
+    )
+    table = lake_bench.table("k", cursor="at")
+    low = assert_done(lake_bench.load(table)).facts["bound"]
+    for _ in range(rows):
+        lake_bench.sql("INSERT INTO k VALUES (1, 'one')")
+    report = assert_done(lake_bench.round(table, low))
+    seal = read_seal(lake_bench.lake, 1, report.facts["epoch"])
+    assert seal is not None
+    assert [f.unique_keys for f in seal.files] == [is_unique]
+    assert seal.files[0].rows == rows
+    assert values(lake_bench, table) == {1: "one"}
+    assert lake_bench.frame(table).count() == 1
