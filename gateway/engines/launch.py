@@ -17,6 +17,7 @@ import sys
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -101,6 +102,8 @@ class EngineProcess:
         """Start the process. Call it on the main thread: the engine dies with it."""
         for directory in (self._spec.run_dir, self.log_path.parent, self._state_dir):
             directory.mkdir(parents=True, exist_ok=True)
+        # before the secret lies in a file: whoever comes after a kill finds it
+        self._record(pid=None)
         start_file = self._write_start_file()
         with self.log_path.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
@@ -115,7 +118,7 @@ class EngineProcess:
                 cwd=str(self._state_dir),
                 start_new_session=True,
             )
-        _write_pid_file(self._pid_file, self._process.pid)
+        self._record(pid=self._process.pid)
 
     async def wait(self) -> int:
         """Return the exit code once the process ended."""
@@ -146,6 +149,17 @@ class EngineProcess:
         self._pid_file.unlink(missing_ok=True)
         shutil.rmtree(self._private, ignore_errors=True)
         shutil.rmtree(self._state_dir, ignore_errors=True)
+
+    def _record(self, *, pid: int | None) -> None:
+        """What `clean_orphans` needs when this gateway is killed."""
+        facts = {
+            "pid": pid,
+            "born": _birth_of(pid) if pid else 0.0,
+            "folders": [str(self._private), str(self._state_dir)],
+        }
+        scratch = self._pid_file.with_suffix(".new")
+        scratch.write_text(json.dumps(facts), encoding="utf-8")
+        scratch.replace(self._pid_file)
 
     def _write_start_file(self) -> Path:
         path = self._private / "start.json"
@@ -187,26 +201,29 @@ def _signal_group(pid: int, number: signal.Signals) -> None:
         os.killpg(pid, number)
 
 
-def _write_pid_file(path: Path, pid: int) -> None:
+def _birth_of(pid: int) -> float:
     try:
-        born = psutil.Process(pid).create_time()
+        return psutil.Process(pid).create_time()
     except psutil.NoSuchProcess:
-        born = 0.0
-    path.write_text(json.dumps({"pid": pid, "born": born}), encoding="utf-8")
+        return 0.0
 
 
 def clean_orphans(run_dir: Path) -> list[int]:
-    """Kill engines of an earlier gateway; return their process ids.
+    """Kill engines of an earlier gateway, remove their secrets and scratch; return
+    their process ids.
 
     A process counts only when it is as old as its pid file says: ids are reused.
     """
     killed = []
     for path in sorted(run_dir.glob("engine-*.pid.json")):
-        with contextlib.suppress(ValueError, KeyError, OSError, psutil.Error):
+        facts: dict[str, Any] = {}
+        with contextlib.suppress(ValueError, OSError):
             facts = json.loads(path.read_text(encoding="utf-8"))
-            process = psutil.Process(int(facts["pid"]))
-            if abs(process.create_time() - float(facts["born"])) < 1.0:
-                _signal_group(process.pid, signal.SIGKILL)
-                killed.append(process.pid)
+        pid, born = facts.get("pid"), facts.get("born")
+        if pid and born and abs(_birth_of(pid) - born) < 1.0:
+            _signal_group(pid, signal.SIGKILL)
+            killed.append(pid)
+        for folder in facts.get("folders", ()):
+            shutil.rmtree(folder, ignore_errors=True)
         path.unlink(missing_ok=True)
     return killed

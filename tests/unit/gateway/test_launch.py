@@ -85,9 +85,31 @@ def test_orphans_of_a_dead_gateway_are_killed(spec: EngineSpec) -> None:
         process = EngineProcess(spec, "three", SECRET)
         await process.launch()
         await asyncio.wait_for(_until_logged(process), 30)
+        scratch = spec.home / "engines" / "three"
+        assert process.socket_path.parent.is_dir()
+        assert scratch.is_dir()
         assert clean_orphans(spec.run_dir) == [process.pid]
+        assert not process.socket_path.parent.exists(), "it held the engine's secret"
+        assert not scratch.exists()
         assert await asyncio.wait_for(process.wait(), 30) == -9
         assert clean_orphans(spec.run_dir) == []
         await process.end(grace_seconds=0)
 
     asyncio.run(scenario())
+
+
+def test_a_gateway_killed_before_its_engine_ran_leaves_no_secret(
+    spec: EngineSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def killed(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", killed)
+    process = EngineProcess(spec, "four", SECRET)
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(process.launch())
+    private = process.socket_path.parent
+    assert (private / "start.json").exists()
+    assert clean_orphans(spec.run_dir) == []
+    assert not private.exists()
+    assert not list(spec.run_dir.iterdir())
