@@ -62,6 +62,7 @@ def capture_round(
     if sealed is not None:
         return sealed, {"held_back": None, "more": False, "null_cursors": 0}
     with open_stoppable(run, access) as source:
+        access = access.at(source.address)
         run.enter("planning")
         require_columns(source, spec.table, run.warn)
         clock = source.clock()

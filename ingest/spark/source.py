@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import psycopg
@@ -52,6 +52,11 @@ class SourceAccess:
     def __repr__(self) -> str:
         return f"SourceAccess({self.spec.host}:{self.spec.port}, {self.application})"
 
+    def at(self, address: str) -> SourceAccess:
+        """Only there from now on: of several servers behind one name, a snapshot
+        exists on the one that exported it. "" (no address) changes nothing."""
+        return replace(self, addresses=(address,)) if address else self
+
     @property
     def ssl_mode(self) -> str:
         return _SSL.get(self.spec.tls, "require")
@@ -78,6 +83,11 @@ class Source:
 
     def __init__(self, connection: psycopg.Connection[Row]) -> None:
         self._connection = connection
+
+    @property
+    def address(self) -> str:
+        """The IP address this connection went to; "" for a unix socket."""
+        return self._connection.info.hostaddr
 
     def rows(self, sql: str, parameters: Sequence[object] | None = None) -> list[Row]:
         # every dynamic part of `sql` went through ingest.changes.quoting

@@ -66,63 +66,71 @@ class IngestBench:
         target = str(self.root / "raw")
         return _seconds(lambda: reader.load().write.mode("overwrite").parquet(target))
 
-    def rounds(
-        self,
-    ) -> tuple[Callable[[], float], Callable[[], float], Callable[[], float]]:
-        """(our upsert of 20,000 rows, a plain one, our one-row commit)."""
-        from ingest.hudi.identity import identity_for
-        from ingest.hudi.options import WriterFence, write_options
-        from ingest.hudi.position import CommitPosition, encode_position
+
+class RoundBench:
+    """Changes of one loaded table, applied by us and by a plain Hudi write.
+
+    Of ours only the commit counts, as of the plain one: reading is timed by `load`.
+    """
+
+    def __init__(self, bench: IngestBench) -> None:
         from ingest.spark import apply
 
-        bench = self.bench
-        table = bench.table("big", buckets=4, estimated_rows=ROWS, cursor="at")
-        table = replace(table, path=table.path + "_rounds")
-        low = [assert_done(bench.load(table)).facts["bound"]]
-        spent: list[float] = []
+        self.bench = bench.bench
+        self.root = bench.root
+        table = self.bench.table("big", buckets=4, estimated_rows=ROWS, cursor="at")
+        self.table = replace(table, path=table.path + "_rounds")
+        self.low = assert_done(self.bench.load(self.table)).facts["bound"]
+        self.spent: list[float] = []
         real = apply.commit_rows
 
         def timed(*arguments: Any, **named: Any) -> Any:
             start = time.monotonic()
             found = real(*arguments, **named)
-            spent.append(time.monotonic() - start)
+            self.spent.append(time.monotonic() - start)
             return found
 
         apply.commit_rows = timed  # type: ignore[assignment]
 
-        def change(rows: int) -> None:
-            bench.sql(f"UPDATE big SET name = 'changed', at = now() WHERE id <= {rows}")
+    def ours(self, rows: int = UPSERTS) -> float:
+        self.bench.sql(
+            f"UPDATE big SET name = 'changed', at = now() WHERE id <= {rows}"
+        )
+        report = self.bench.round(self.table, self.low, compact_after=1000)
+        self.low = assert_done(report).facts["position"]["to"]
+        return self.spent[-1]
 
-        def ours(rows: int) -> float:
-            change(rows)
-            report = assert_done(bench.round(table, low[0], compact_after=1000))
-            low[0] = report.facts["position"]["to"]
-            return spent[-1]
+    def one_row(self) -> float:
+        return self.ours(1)
 
-        def plain() -> float:
-            spec = bench.round_spec(table, None)
-            data = bench.frame(table).where(f"id <= {UPSERTS}")
-            names = [c for c in data.columns if not c.startswith("_hoodie")]
-            source = str(self.root / "batch")
-            data.select(*names).write.mode("overwrite").parquet(source)
-            rows = bench.spark.read.parquet(source)
-            identity = identity_for(table)
-            epoch = bench.state(table).position.epoch_to  # type: ignore[union-attr]
-            position = CommitPosition(
-                1, "", low[0], epoch, epoch, spec.job_id, 1, identity
-            )
-            options = write_options(
-                identity,
-                name=table.name,
-                fence=WriterFence(spec.fence.path, 1),
-                operation="upsert",
-                position=encode_position(position),
-                compact_after=1000,
-            )
-            writer = rows.write.format("hudi").options(**options).mode("append")
-            return _seconds(lambda: writer.save(table.path))
+    def plain(self) -> float:
+        data = self.bench.frame(self.table).where(f"id <= {UPSERTS}")
+        names = [c for c in data.columns if not c.startswith("_hoodie")]
+        source = str(self.root / "batch")
+        data.select(*names).write.mode("overwrite").parquet(source)
+        rows = self.bench.spark.read.parquet(source)
+        writer = rows.write.format("hudi").options(**self._options()).mode("append")
+        return _seconds(lambda: writer.save(self.table.path))
 
-        return lambda: ours(UPSERTS), plain, lambda: ours(1)
+    def _options(self) -> dict[str, str]:
+        from ingest.hudi.identity import identity_for
+        from ingest.hudi.options import WriterFence, write_options
+        from ingest.hudi.position import CommitPosition, encode_position
+
+        spec = self.bench.round_spec(self.table, None)
+        identity = identity_for(self.table)
+        epoch = self.bench.state(self.table).position.epoch_to  # type: ignore[union-attr]
+        position = CommitPosition(
+            1, "", self.low, epoch, epoch, spec.job_id, 1, identity
+        )
+        return write_options(
+            identity,
+            name=self.table.name,
+            fence=WriterFence(spec.fence.path, 1),
+            operation="upsert",
+            position=encode_position(position),
+            compact_after=1000,
+        )
 
 
 def measure(bench: IngestBench) -> dict[str, float]:
@@ -130,11 +138,11 @@ def measure(bench: IngestBench) -> dict[str, float]:
     for _ in range(WARM_UPS):
         bench.load(), bench.raw()
     load, raw = _abba(bench.load, bench.raw)
-    ours, plain, one = bench.rounds()
+    rounds = RoundBench(bench)
     for _ in range(WARM_UPS):
-        ours(), plain(), one()
-    upsert, baseline = _abba(ours, plain)
-    singles = [one() for _ in range(COMMITS)]
+        rounds.ours(), rounds.plain(), rounds.one_row()
+    upsert, baseline = _abba(rounds.ours, rounds.plain)
+    singles = [rounds.one_row() for _ in range(COMMITS)]
     return {
         "rows": ROWS,
         "snapshot_seconds": statistics.median(load),
