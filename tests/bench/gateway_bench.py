@@ -26,7 +26,9 @@ from typing import Any
 import psutil
 
 PASSWORD = "correct horse battery"
-ROUNDS = int(os.environ.get("SLUICE_BENCH_ROUNDS", "60"))
+ROUNDS = int(os.environ.get("SLUICE_BENCH_ROUNDS", "100"))
+# The JVM compiles what these run: before, its compilers and not the gateway are measured.
+WARM_ROUNDS = 150
 ROWS = int(os.environ.get("SLUICE_BENCH_ROWS", "500000"))
 BATCH = 10_000
 IDLE = 1000
@@ -133,7 +135,7 @@ def measure(doors: Doors) -> dict[str, float]:
     through = BenchClient(doors.gateway_port, "bench", PASSWORD)
     one_select(through)  # the engine learns the user's policy here
     direct = BenchClient(doors.engine_port, "bench", doors.engine_secret)
-    for _ in range(30):
+    for _ in range(WARM_ROUNDS):
         one_select(direct)
         one_select(through)
     latency: dict[str, list[float]] = {"direct": [], "gateway": []}
