@@ -89,6 +89,17 @@ ACTIONS = {
             ),
         ),
         Action(
+            "verify",
+            "Verify",
+            "check",
+            Privilege.OPERATE,
+            QUERYABLE,
+            (
+                "Every row of the source is read once and compared with the lake.",
+                "Nothing is changed, and carrying goes on; compaction waits meanwhile.",
+            ),
+        ),
+        Action(
             "resync",
             "Re-sync",
             "refresh",
@@ -120,6 +131,7 @@ STARTS: dict[str, Callable[..., object]] = {
     "pause": controls.pause,
     "resume": controls.resume,
     "compact": controls.start_compaction,
+    "verify": controls.start_verify,
     "resync": controls.start_resync,
     "remove": removal.start_removal,
 }

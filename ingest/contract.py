@@ -34,7 +34,7 @@ VERSION = 1
 
 T = TypeVar("T")
 
-Kind = Literal["snapshot", "resync", "round", "compact", "recover"]
+Kind = Literal["snapshot", "resync", "round", "compact", "verify", "recover"]
 Outcome = Literal["succeeded", "cancelled", "paused", "transient", "terminal", "caller"]
 Lane = Literal["apply", "snapshot", "maintenance", "interactive"]
 
@@ -104,7 +104,7 @@ class FenceSpec:
 class SnapshotWork:
     """kinds snapshot and resync: chunks → staged Parquet → one commit."""
 
-    chunk_rows: int = 200_000
+    chunk_rows: int = 250_000
     restart: bool = False
 
 
@@ -131,6 +131,18 @@ class CompactWork:
 
 
 @dataclass(frozen=True, slots=True)
+class VerifyWork:
+    """kind verify: the source against the lake, both read once.
+
+    position  how far the table has been carried, as the services know it; the
+              lake's own may be older, because a round without rows commits nothing
+    """
+
+    position: str = ""
+    chunk_rows: int = 250_000
+
+
+@dataclass(frozen=True, slots=True)
 class JobSpec:
     """One job for a driver. `epoch` is the epoch of a load (0 = not a load)."""
 
@@ -147,6 +159,7 @@ class JobSpec:
     snapshot: SnapshotWork | None = None
     round: RoundWork | None = None
     compact: CompactWork | None = None
+    verify: VerifyWork | None = None
     v: int = VERSION
 
 
@@ -200,6 +213,7 @@ class JobReport:
                      held_back {pid, age_seconds} | None, null_cursors,
                      more (True: cut at max_rows, run again)
     compact          instants, seconds
+    verify           those of ingest.changes.verdict
     all              pending_compactions: instants requested on the timeline
     """
 
@@ -239,6 +253,7 @@ def spec_from(data: Mapping[str, Any]) -> JobSpec:
                 "compact": None
                 if compact is None
                 else CompactWork(instants=tuple(compact["instants"])),
+                "verify": _maybe(VerifyWork, data.get("verify")),
             }
         )
     except (KeyError, TypeError) as error:

@@ -19,7 +19,7 @@ from ingest import feeds, outcomes, runs, upkeep
 from ingest.dispatch import ring
 from ingest.feeds import feed_of, move, stop
 from ingest.jobrows import move_job
-from ingest.kinds import COMPACT, KINDS, LOADS, RESYNC, ROUND, SNAPSHOT
+from ingest.kinds import COMPACT, KINDS, LOADS, RESYNC, ROUND, SNAPSHOT, VERIFY
 from ingest.models import MaintenancePlan, TableOnboarding
 from ingest.states import (
     APPROVED,
@@ -89,6 +89,15 @@ def start_compaction(table: Table, *, actor: str) -> Job:
         advance_all(failed, "reschedule", actor=actor)
         names = list(instants.order_by("instant").values_list("instant", flat=True))
         return runs.start_compaction(table, actor=actor, instants=names)
+
+
+def start_verify(table: Table, *, actor: str) -> Job:
+    """Compare the lake table with its source; one that waits already is returned."""
+    with transaction.atomic():
+        feed = locked_feed(table)
+        if not table.is_queryable or feed.state == REMOVING:
+            raise _not_now(feed, "verify")
+        return runs.start_jobs([runs.new_job(feed, VERIFY, actor=actor)])[0]
 
 
 def pause(table: Table, *, actor: str) -> TableOnboarding:
@@ -206,6 +215,8 @@ def _revive(job: Job, *, actor: str) -> None:
     feed = feed_of(int(job.payload["table"]))
     if feed is None:
         raise InvalidRequest(f"{job.subject} is no longer onboarded", code="not_now")
+    if job.kind == VERIFY:
+        return
     if job.kind == COMPACT:
         failed = MaintenancePlan.objects.filter(table=feed.lake_table, state="FAILED")
         advance_all(list(failed), "reschedule", actor=actor)

@@ -6,7 +6,7 @@ from django.conf import settings
 from django.db import transaction
 
 from core.models import Job
-from ingest.kinds import COMPACT, LOADS
+from ingest.kinds import LOADS, UPKEEP
 from ingest.lake.epochs import last_epoch
 from ingest.models import SourceEpoch, TableOnboarding
 
@@ -36,7 +36,7 @@ def epoch_for(job: Job, feed: TableOnboarding) -> int:
     All attempts of a load share one, because staged chunks survive them; a round
     takes a fresh one each time.
     """
-    if job.kind == COMPACT:
+    if job.kind in UPKEEP:
         return 0
     source_id = feed.source_table.database.datasource_id
     if job.kind not in LOADS:

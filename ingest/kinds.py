@@ -11,6 +11,7 @@ SNAPSHOT: Final = "snapshot"
 RESYNC: Final = "resync"
 ROUND: Final = "round"
 COMPACT: Final = "compact"
+VERIFY: Final = "verify"
 REMOVE: Final = "remove"
 
 
@@ -32,9 +33,13 @@ KINDS: Final = {
         JobKind(RESYNC, "snapshot", ("write", "service")),
         JobKind(ROUND, "apply", ("write",), max_attempts=3),
         JobKind(COMPACT, "maintenance", ("service",)),
+        # writes nothing; nothing it reads may be cleaned away meanwhile
+        JobKind(VERIFY, "maintenance", ("service",)),
     )
 }
 LOADS: Final = frozenset({SNAPSHOT, RESYNC})
+# What becomes of these says nothing about how far their table has come.
+UPKEEP: Final = frozenset({COMPACT, VERIFY})
 
 # How many specs of a lane a driver holds at once; the rest stays QUEUED and says so.
 LANE_LIMITS: Final = {"apply": 3, "snapshot": 2, "maintenance": 1}

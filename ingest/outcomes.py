@@ -17,7 +17,7 @@ from core.models import Job
 from ingest import feeds, upkeep
 from ingest.backoff import wait_after
 from ingest.jobrows import move_job
-from ingest.kinds import COMPACT, LOADS, RESYNC, ROUND
+from ingest.kinds import COMPACT, LOADS, RESYNC, ROUND, VERIFY
 from ingest.models import TableOnboarding
 from ingest.planning.plan import ApplyChanges, plan_from_json
 from ingest.states import (
@@ -160,7 +160,7 @@ def fail(job: Job, feed: TableOnboarding | None, error: SluiceError) -> None:
     if job.kind == COMPACT:
         upkeep.fail(int(job.payload["table"]), job.payload.get("instants", []), error)
         return
-    if feed is None:
+    if feed is None or job.kind == VERIFY:
         return
     if job.kind == ROUND and error.default_code == "transient":
         failures = feed.failures + 1
@@ -189,7 +189,7 @@ def note_cancelled(job: Job, feed: TableOnboarding | None, *, actor: str) -> Non
     if job.kind == COMPACT:
         upkeep.roll_back(int(job.payload["table"]), job.payload.get("instants", []))
         return
-    if feed is None or feed.state == PAUSED:
+    if feed is None or feed.state == PAUSED or job.kind == VERIFY:
         return
     if job.kind == ROUND:
         if feed.state in LOADED:
@@ -209,7 +209,7 @@ def reject(job: Job, feed: TableOnboarding | None, error: SluiceError) -> None:
         move_job(job, "cancel", reason=error.message, finished_at=SystemClock().now())
         return
     _end_failed(job, "reject", error)
-    if feed is not None:
+    if feed is not None and job.kind != VERIFY:
         feeds.stop(feed, "fail", reason=str(error))
 
 

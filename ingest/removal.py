@@ -28,7 +28,7 @@ from ingest.controls import ask_to_stop, cancel_waiting, locked_feed
 from ingest.dispatch import ring
 from ingest.feeds import feed_of, move
 from ingest.jobrows import move_job
-from ingest.kinds import COMPACT, LOADS, REMOVE, ROUND
+from ingest.kinds import COMPACT, LOADS, REMOVE, ROUND, VERIFY
 from ingest.lake.files import local_path, storage_error
 from ingest.models import TableOnboarding
 from ingest.specs import staging_path
@@ -85,7 +85,7 @@ def start_removal(table: Table, *, drop_data: bool, actor: str) -> Job:
 def _stop_feed(table: Table, *, drop_data: bool, actor: str) -> None:
     feed = locked_feed(table)
     move(feed, "remove", actor=actor, drop_data=drop_data, due_at=None)
-    cancel_waiting(feed, [ROUND, COMPACT, *LOADS], actor=actor)
+    cancel_waiting(feed, [ROUND, COMPACT, VERIFY, *LOADS], actor=actor)
     running = Job.objects.filter(subject_id=str(table.pk), state__in=ACTIVE)
     for job in running.exclude(kind=REMOVE).select_for_update():
         ask_to_stop(job, "cancel", actor=actor)

@@ -20,8 +20,9 @@ from ingest.contract import (
     SnapshotWork,
     SourceSpec,
     TableSpec,
+    VerifyWork,
 )
-from ingest.kinds import COMPACT, ROUND
+from ingest.kinds import COMPACT, ROUND, VERIFY
 from ingest.models import TableOnboarding
 from ingest.planning.plan import ApplyChanges, CreateTable, TablePlan, plan_from_json
 
@@ -53,6 +54,8 @@ def build_spec(
             low=feed.position or None, lag_seconds=step.lag_seconds, epoch=epoch
         )
         return JobSpec(**shared, round=work)
+    if job.kind == VERIFY:
+        return JobSpec(**shared, verify=VerifyWork(position=feed.position))
     restart = bool(job.payload.get("restart")) and job.attempts == 0
     return JobSpec(**shared, epoch=epoch, snapshot=SnapshotWork(restart=restart))
 

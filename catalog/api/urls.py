@@ -47,7 +47,6 @@ urlpatterns: list[URLPattern] = [
 _TABLE = "tables/<id:id>"
 LATER: tuple[tuple[int, str], ...] = (
     (2, "jobs/<uuid:id>/events"),
-    (2, f"{_TABLE}:verify"),
     (3, f"{_TABLE}/schema-history"),
     (3, f"{_TABLE}/files"),
     (3, f"{_TABLE}/health"),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from catalog.access.policy import Principal
 from catalog.discovery.services import KINDS as SOURCE_KINDS
@@ -10,6 +12,11 @@ from core.models import Job, JobLog
 from ingest.selectors import jobs_for
 
 LOG_PAGE = 200
+DIFFERENCES = {
+    "missing": "Missing in the lake",
+    "extra": "Only in the lake",
+    "different": "With other values",
+}
 
 
 def jobs_on_table(principal: Principal, table_id: int, *, limit: int = 5) -> list[Job]:
@@ -39,6 +46,27 @@ def log_of(job: Job, *, before: int | None = None, size: int = LOG_PAGE) -> LogP
     found = list(rows[: size + 1])
     lines = found[:size][::-1]
     return LogPage(lines, lines[0].pk if len(found) > size else None)
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What a verification found. `keys` is empty for who may not read rows."""
+
+    summary: str
+    is_equal: bool
+    facts: Mapping[str, Any]
+    keys: list[tuple[str, list[str]]]
+
+
+def findings_of(job: Job, *, may_read_rows: bool) -> Findings | None:
+    """None until the verification has ended well."""
+    facts = (job.report or {}).get("facts") or {}
+    if "verdict" not in facts:
+        return None
+    listed = facts.get("keys") or {} if may_read_rows else {}
+    keys = [(DIFFERENCES[kind], found) for kind, found in listed.items() if found]
+    is_equal = facts["verdict"] == "equal"
+    return Findings(facts.get("summary", ""), is_equal, facts, keys)
 
 
 def speed_of(job: Job) -> float | None:

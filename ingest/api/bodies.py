@@ -27,13 +27,16 @@ def job_body(job: Job) -> Body:
     }
 
 
-def job_detail_body(job: Job) -> Body:
-    """With its moves; two statements."""
+def job_detail_body(job: Job, *, may_read_rows: bool) -> Body:
+    """With its moves; two statements. Keys of rows are for who may read them."""
+    facts = (job.report or {}).get("facts")
+    if facts and "keys" in facts and not may_read_rows:
+        facts = {**facts, "keys": None}
     return job_body(job) | {
         "lane": job.lane,
         "max_attempts": job.max_attempts,
         "not_before": instant(job.not_before),
-        "facts": (job.report or {}).get("facts"),
+        "facts": facts,
         "warnings": list((job.report or {}).get("warnings") or []),
         "events": [
             {

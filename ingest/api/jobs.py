@@ -10,7 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from catalog.access import audit
-from catalog.access.enforcement import require
+from catalog.access.enforcement import decision_for, require
 from catalog.access.policy import Privilege, Securable
 from catalog.api.idempotency import idempotent
 from catalog.api.serializers import Anything, Empty
@@ -53,7 +53,9 @@ def _filtered(rows: QuerySet[Job], request: Request) -> QuerySet[Job]:
 class JobView(ApiView):
     @extend_schema(responses=Anything)
     def get(self, request: Request, job_id: UUID) -> Response:
-        return Response(job_detail_body(selectors.job_for(self.principal, job_id)))
+        job = selectors.job_for(self.principal, job_id)
+        may = decision_for(self.principal, Privilege.SELECT, _securable(job))
+        return Response(job_detail_body(job, may_read_rows=may.allowed))
 
 
 class JobCancelView(ApiView):
@@ -77,16 +79,17 @@ class JobRetryView(ApiView):
 
 
 def _require_to_operate(view: ApiView, job: Job) -> None:
-    """`operate` on what the job works on; a thing that is gone has administrators."""
-    securable = Securable("lake")
+    require(view.principal, Privilege.OPERATE, _securable(job))
+
+
+def _securable(job: Job) -> Securable:
+    """What the job works on; a thing that is gone has administrators."""
     if job.kind in SOURCE_KINDS:
         source = Datasource.objects.filter(pk=job.subject_id).first()
-        securable = Securable(source.name) if source else securable
-    else:
-        tables = Table.objects.select_related("database__datasource")
-        table = tables.filter(pk=int(job.subject_id or 0)).first()
-        securable = securable_of(table) if table else securable
-    require(view.principal, Privilege.OPERATE, securable)
+        return Securable(source.name) if source else Securable("lake")
+    tables = Table.objects.select_related("database__datasource")
+    table = tables.filter(pk=int(job.subject_id or 0)).first()
+    return securable_of(table) if table else Securable("lake")
 
 
 class JobLogsView(ApiView):

@@ -1,5 +1,5 @@
-"""REST verbs of tables: sync, resync, pause, resume, compact, remove; and what the
-lake holds of them: commits and a sample."""
+"""REST verbs of tables: sync, resync, pause, resume, compact, verify, remove; and what
+the lake holds of them: commits and a sample."""
 
 from __future__ import annotations
 
@@ -87,6 +87,11 @@ class ResyncView(_Verb):
 class CompactView(_Verb):
     name = "compact"
     start = staticmethod(controls.start_compaction)
+
+
+class VerifyView(_Verb):
+    name = "verify"
+    start = staticmethod(controls.start_verify)
 
 
 class _Switch(ApiView):

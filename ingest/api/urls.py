@@ -27,6 +27,7 @@ urlpatterns: list[URLPattern] = [
     path(f"{_TABLE}:pause", tables.PauseView.as_view()),
     path(f"{_TABLE}:resume", tables.ResumeView.as_view()),
     path(f"{_TABLE}:compact", tables.CompactView.as_view()),
+    path(f"{_TABLE}:verify", tables.VerifyView.as_view()),
     path(f"{_TABLE}:remove", tables.RemoveView.as_view()),
     path(f"{_TABLE}/commits", tables.CommitsView.as_view()),
     path(f"{_TABLE}/sample", tables.SampleView.as_view()),

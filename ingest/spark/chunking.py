@@ -20,11 +20,12 @@ from ingest.changes.chunks import (
     plan_walked_chunks,
 )
 from ingest.changes.quoting import name, qualified
-from ingest.contract import TableSpec
+from ingest.contract import SourceSpec, TableSpec
 from ingest.spark.jobrun import JobRun
 from ingest.spark.source import KeyFacts, Source
 
 _ROWS_PER_PAGE = 50
+_THROTTLED_CHUNK_SECONDS = 5
 _INTEGERS = frozenset({"smallint", "integer", "bigint"})
 
 
@@ -55,6 +56,15 @@ def cut_table(
     if pages < 0:
         return Cut("whole", (Chunk(0),))
     return Cut("ctid", plan_page_chunks(pages=pages, rows=rows, chunk_rows=chunk_rows))
+
+
+def fit_throttle(chunk_rows: int, source: SourceSpec) -> int:
+    """`chunk_rows` for this source: a throttle counts whole chunks, so small ones
+    keep the flow even."""
+    if not source.max_rows_per_second:
+        return max(1, chunk_rows)
+    limit = source.max_rows_per_second * _THROTTLED_CHUNK_SECONDS
+    return max(1, min(chunk_rows, limit))
 
 
 def key_parts(table: TableSpec, facts: KeyFacts) -> tuple[KeyPart, ...]:

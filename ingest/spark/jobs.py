@@ -25,11 +25,13 @@ from ingest.spark.jobrun import Interrupted, JobRun
 from ingest.spark.recovery import recover_table
 from ingest.spark.snapshot import load_table
 from ingest.spark.source import SourceAccess
+from ingest.spark.verify import verify_table
 
 log = logging.getLogger(__name__)
 
 _JVM_GRACE_SECONDS = 0.5
 _LOADS = frozenset({"snapshot", "resync"})
+_WRITES_NO_ROWS = frozenset({"compact", "verify"})
 
 
 def run_job(run: JobRun, spark: SparkSession, gates: SourceGates) -> JobReport:
@@ -97,6 +99,8 @@ def _work(run: JobRun, spark: SparkSession, gates: SourceGates) -> dict[str, Any
         return load_table(run, spark, access, gate)
     if spec.kind == "round":
         return run_round(run, spark, access, gate)
+    if spec.kind == "verify":
+        return verify_table(run, spark, access, gate)
     raise InvalidRequest(f"unknown kind of job: {spec.kind}", code="unknown_kind")
 
 
@@ -132,7 +136,8 @@ def _stopped(run: JobRun, spark: SparkSession) -> JobReport:
 
 def _undo(run: JobRun, spark: SparkSession) -> None:
     """Our own unfinished instant goes at once; the next job would do it too."""
-    if run.spec.kind == "compact":
+    if run.spec.kind in _WRITES_NO_ROWS:
+        # what is inflight there belongs to the writer beside this job
         return
     try:
         recover_table(spark, run.spec)

@@ -83,6 +83,28 @@ def lake_rows(
     return rows.select(*columns, seq.alias(SEQ), F.lit(False).alias(DELETED))  # noqa: FBT003
 
 
+def record_key(table: TableSpec, selection: Selection) -> Column:
+    """The text of a staged row's record key, as its lake table has it."""
+    if table.row_hash:
+        return _row_hash(selection)
+    key = key_column(table)
+    if key == KEY:
+        return _key_text(_key_aliases(table, selection))
+    alias = next(c.alias for c in selection.columns if c.name == key)
+    return F.col(alias).cast("string")
+
+
+def content_hash(selection: Selection) -> Column:
+    """64 bits over all values of a staged row; NULL and position count."""
+    parts: list[Column] = []
+    for column in selection.columns:
+        is_array = column.type.startswith("array")
+        # Spark's hash of an array passes over NULL elements
+        value = _text(column) if is_array else F.col(column.alias)
+        parts += [F.col(column.alias).isNull(), value]
+    return F.xxhash64(*parts)
+
+
 def observed_counts(table: TableSpec, selection: Selection) -> list[Column]:
     """What is counted while rows are read, so that nothing is read twice: rows,
     rows with a NULL in the key, rows with a value that has no form in the lake."""
@@ -162,11 +184,15 @@ def _text(column: SelectedColumn) -> Column:
 
 def _counted(rows: DataFrame, selection: Selection) -> DataFrame:
     """One row per distinct row, with its hash and how often it occurred."""
+    firsts = [F.first(c.alias).alias(c.alias) for c in selection.columns]
+    hashed = rows.withColumn(KEY, _row_hash(selection))
+    return hashed.groupBy(KEY).agg(F.count(F.lit(1)).alias(COUNT), *firsts)
+
+
+def _row_hash(selection: Selection) -> Column:
     parts = []
     for column in selection.columns:
         text = _text(column)
         some = F.concat(F.length(text).cast("string"), F.lit(":"), text)
         parts.append(F.coalesce(some, F.lit("-")))
-    firsts = [F.first(c.alias).alias(c.alias) for c in selection.columns]
-    hashed = rows.withColumn(KEY, F.sha2(F.concat(*parts), 256))
-    return hashed.groupBy(KEY).agg(F.count(F.lit(1)).alias(COUNT), *firsts)
+    return F.sha2(F.concat(*parts), 256)

@@ -19,7 +19,7 @@ from ingest.changes.chunks import Chunk
 from ingest.changes.epochs import LedgerEntry, LedgerLine, seq_of
 from ingest.changes.positions import plan_bound, to_text, wall_clock
 from ingest.changes.select import Selection, select_columns
-from ingest.contract import JobSpec, SnapshotWork, SourceSpec, encode
+from ingest.contract import JobSpec, SnapshotWork, encode
 from ingest.lake.commits import Commit, LakeState
 from ingest.lake.epochs import write_ledger_entry
 from ingest.lake.staging import (
@@ -29,7 +29,7 @@ from ingest.lake.staging import (
     folder_bytes,
     require_space,
 )
-from ingest.spark.chunking import cut_table, predicate_for
+from ingest.spark.chunking import cut_table, fit_throttle, predicate_for
 from ingest.spark.gate import SourceGate
 from ingest.spark.jobrun import JobRun
 from ingest.spark.parallel import run_parallel
@@ -50,7 +50,6 @@ from ingest.spark.writer import (
 # Events around the start of a load are read again by the first round; more is
 # harmless, less could miss rows of transactions that were open.
 _BOUND_LAG_SECONDS = 60.0
-_THROTTLED_CHUNK_SECONDS = 5
 _BYTES_PER_VALUE = 8
 
 
@@ -141,7 +140,7 @@ def _plan(
         load.run,
         source,
         facts,
-        chunk_rows=_chunk_rows(work, load.access.spec),
+        chunk_rows=fit_throttle(work.chunk_rows, load.access.spec),
         readers=load.access.spec.max_parallel_reads,
     )
     first_bound = old.bound if old and old.fingerprint == fingerprint else bound
@@ -293,14 +292,6 @@ def _fingerprint(spec: JobSpec) -> str:
     parts = [spec.kind, table.source_schema, table.source_table, table.path]
     parts += [*table.key, str(table.row_hash), *(encode(c) for c in table.columns)]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
-
-
-def _chunk_rows(work: SnapshotWork, source: SourceSpec) -> int:
-    if not source.max_rows_per_second:
-        return max(1, work.chunk_rows)
-    # a throttle counts whole chunks: small ones keep the flow even
-    limit = source.max_rows_per_second * _THROTTLED_CHUNK_SECONDS
-    return max(1, min(work.chunk_rows, limit))
 
 
 def _space_needed(spec: JobSpec) -> int:

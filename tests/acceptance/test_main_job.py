@@ -13,7 +13,7 @@ import pytest
 
 from ingest.samples import plain
 from tests.acceptance import wide
-from tests.product import Product, wait_for
+from tests.product import Product, manage, wait_for
 
 ROWS = int(os.environ.get("SLUICE_ACCEPTANCE_ROWS", "1000000"))
 
@@ -225,3 +225,10 @@ def test_compaction_by_hand_keeps_reads_right(
         assert cursor.fetchone() == (ROWS, ROWS)
     after = product.api.get(f"/tables/{table['id']}")["last_commit"]
     assert after["epoch"] >= before["epoch"]
+
+
+def test_verify_finds_every_row_of_every_type_equal(
+    product: Product, wide_table: Any
+) -> None:
+    said = manage(product.home, "verify", "wide.wide", seconds=900)
+    assert f"Equal: {ROWS:,} rows on both sides." in said

@@ -23,6 +23,7 @@ from ingest.contract import (
     SnapshotWork,
     SourceSpec,
     TableSpec,
+    VerifyWork,
     encode,
     spec_from,
 )
@@ -128,8 +129,9 @@ class LakeBench:
         )
 
     def spec(self, kind: str, table: TableSpec, *, token: int = 1, **k: Any) -> JobSpec:
-        scope = "service" if kind == "compact" else "write"
-        lane = {"compact": "maintenance", "round": "apply"}.get(kind, "snapshot")
+        scope = "service" if kind in {"compact", "verify"} else "write"
+        lanes = {"compact": "maintenance", "verify": "maintenance", "round": "apply"}
+        lane = lanes.get(kind, "snapshot")
         fence = FenceSpec(str(fence_path(self.lake, table.table_id, scope)), token)
         values = {
             "job_id": str(uuid.uuid4()),
@@ -155,7 +157,7 @@ class LakeBench:
         table: TableSpec,
         *,
         kind: str = "snapshot",
-        chunk_rows: int = 200_000,
+        chunk_rows: int = 250_000,
         **k: Any,
     ) -> JobReport:
         self._epoch += 1
@@ -180,6 +182,20 @@ class LakeBench:
 
     def compact(self, table: TableSpec, *instants: str, **k: Any) -> JobReport:
         return self.run(self.spec("compact", table, compact=CompactWork(instants), **k))
+
+    def verify_spec(
+        self,
+        table: TableSpec,
+        *,
+        position: str = "",
+        chunk_rows: int = 200_000,
+        **k: Any,
+    ) -> JobSpec:
+        work = VerifyWork(position, chunk_rows)
+        return self.spec("verify", table, verify=work, **k)
+
+    def verify(self, table: TableSpec, **k: Any) -> JobReport:
+        return self.run(self.verify_spec(table, **k))
 
     def take_over(self, table: TableSpec, token: int, scope: str = "write") -> None:
         raise_fence(fence_path(self.lake, table.table_id, scope), token)  # type: ignore[arg-type]

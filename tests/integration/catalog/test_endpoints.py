@@ -92,6 +92,7 @@ LEAST_OF_OTHERS = {
     ("POST", "tables/<id:table_id>:pause"): "operate",
     ("POST", "tables/<id:table_id>:resume"): "operate",
     ("POST", "tables/<id:table_id>:compact"): "operate",
+    ("POST", "tables/<id:table_id>:verify"): "operate",
     ("POST", "tables/<id:table_id>:remove"): "manage",
     ("GET", "tables/<id:table_id>/commits"): "discover",
     ("GET", "tables/<id:table_id>/sample"): "select",

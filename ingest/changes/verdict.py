@@ -1,0 +1,128 @@
+"""What counts say about a lake table and its source: equal or not, in words.
+
+Also which buckets of hashes have to be looked into, and keys as people know them.
+Pure: it must not know how anything was counted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Verdict = Literal["equal", "different"]
+# (rows, sum of the low halves of their hashes, sum of the high halves)
+Sums = tuple[int, int, int]
+
+KINDS_OF_DIFFERENCE = ("missing", "extra", "different")
+KEYS_LISTED = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Both sides of a table, counted.
+
+    missing    rows of the source that the lake lacks
+    extra      rows of the lake that the source lacks
+    different  keys on both sides whose rows are not the same
+    pending    keys that differ only because their rows at the source are newer
+               than the table's position: the next round brings them
+    """
+
+    source_rows: int
+    lake_rows: int
+    missing: int = 0
+    extra: int = 0
+    different: int = 0
+    pending: int = 0
+
+    @property
+    def verdict(self) -> Verdict:
+        is_equal = not (self.missing or self.extra or self.different)
+        return "equal" if is_equal else "different"
+
+
+def words_for(found: Comparison, *, position: str) -> str:
+    """One or more sentences; `position` "" = the table follows no cursor."""
+    if found.verdict == "equal" and found.pending:
+        said = f"Equal up to {position}: {_count(found.pending, 'newer change')}"
+        return f"{said} at the source will come with the next round."
+    if found.verdict == "equal":
+        return f"Equal: {_count(found.source_rows, 'row')} on both sides."
+    parts = [
+        f"{_count(found.missing, 'row')} missing in the lake" if found.missing else "",
+        f"{_count(found.extra, 'row')} only in the lake" if found.extra else "",
+        f"{_count(found.different, 'key')} with other values"
+        if found.different
+        else "",
+    ]
+    said = f"Different: {', '.join(p for p in parts if p)}."
+    if found.pending:
+        said += f" {_count(found.pending, 'newer change')} not counted: pending."
+    if not position:
+        said += " The table follows no cursor, so changes since its load count too."
+    elif found.extra:
+        said += (
+            " Timestamp capture does not see deletes: rows deleted at the source stay"
+            " in the lake until a re-sync."
+        )
+    return said
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
+def differing_buckets(
+    source: Mapping[int, Sums], lake: Mapping[int, Sums]
+) -> list[int]:
+    """Buckets whose sums are not the same, or that only one side has."""
+    known = source.keys() | lake.keys()
+    return sorted(b for b in known if source.get(b) != lake.get(b))
+
+
+def readable_key(text: str | None, *, parts: int, is_native: bool) -> str:
+    """A record key of the lake as its values, parted by commas.
+
+    parts  columns of the key; 0 = a hash of the whole row, shown as it is
+    is_native  the key is a column of the source itself
+    """
+    if text is None:
+        return "NULL"
+    if is_native or parts == 0:
+        return text
+    values = _split(text)
+    return text if len(values) != parts else ", ".join(values)
+
+
+def _split(text: str) -> list[str]:
+    """`1:a3:b%2C` → a and b, (the commas are escaped after the lengths are)."""
+    values = []
+    while text:
+        found = re.match(r"(\d+):", text)
+        if found is None:
+            return []
+        end = found.end() + int(found[1])
+        value, text = text[found.end() : end], text[end:]
+        values.append(value.replace("%2C", ",").replace("%25", "%"))
+    return values
+
+
+def facts_of(
+    found: Comparison, *, keys: Mapping[str, list[str]], instant: str, position: str
+) -> dict[str, Any]:
+    """The facts of a job's report. `keys` are values of rows: not for everybody."""
+    return {
+        "verdict": found.verdict,
+        "summary": words_for(found, position=position),
+        "source_rows": found.source_rows,
+        "lake_rows": found.lake_rows,
+        "missing": found.missing,
+        "extra": found.extra,
+        "different": found.different,
+        "pending": found.pending,
+        "instant": instant,
+        "position": position,
+        "keys": {kind: list(keys.get(kind, ())) for kind in KINDS_OF_DIFFERENCE},
+    }

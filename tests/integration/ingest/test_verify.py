@@ -1,0 +1,182 @@
+"""Verification as a job: REST, its page, the command's exit codes, its ends."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.test import Client
+
+from catalog.models import AuditEntry
+from config.management.commands import verify as command
+from ingest import controls
+from ingest.changes.verdict import Comparison, facts_of
+from ingest.launch.fake import Fault
+from tests.integration.catalog.conftest import *  # noqa: F403  the same people
+from tests.integration.ingest.test_rest import grant
+
+pytestmark = pytest.mark.django_db
+
+KEYS = {"missing": ["CANARY-1", "CANARY-2"], "extra": ["<b>3</b>"]}
+DIFFERENT = facts_of(
+    Comparison(12, 11, missing=2, extra=1), keys=KEYS, instant="I", position="P"
+)
+EQUAL = facts_of(Comparison(12, 12), keys={}, instant="I", position="P")
+
+
+@pytest.fixture
+def table(world: Any) -> int:
+    world.onboard("orders")
+    world.until_live("orders")
+    return world.lake("orders").pk
+
+
+def done(world: Any, admin: Any, table: int, facts: dict[str, Any]) -> dict[str, Any]:
+    """The body of a verification that ended with these facts."""
+    world.launcher.facts["verify"] = facts
+    reply = admin("POST", f"tables/{table}:verify")
+    assert reply.status_code == 202
+    assert reply["Location"] == f"/api/v1/jobs/{reply.json()['id']}"
+    world.until(lambda: world.jobs("verify")[-1].state == "SUCCEEDED")
+    return admin("GET", f"jobs/{reply.json()['id']}").json()
+
+
+def test_it_is_a_job_of_the_maintenance_lane(world, admin, table) -> None:
+    body = done(world, admin, table, EQUAL)
+    assert (body["kind"], body["lane"]) == ("verify", "maintenance")
+    assert body["facts"]["verdict"] == "equal"
+    spec = next(s for s in world.launcher.submitted if s.kind == "verify")
+    assert spec.verify.position == world.feed("orders").position
+    assert spec.source is not None
+    assert spec.epoch == 0
+    assert spec.fence.path.endswith(".service")
+    entry = AuditEntry.objects.get(action="table.verify")
+    assert entry.facts["job"] == body["id"]
+
+
+def test_two_that_wait_are_one(world, admin, table) -> None:
+    world.launcher.stop()
+    first, second = (admin("POST", f"tables/{table}:verify").json() for _ in range(2))
+    assert first["id"] == second["id"]
+
+
+def test_keys_are_for_who_may_read_rows(world, admin, person, table) -> None:
+    job = done(world, admin, table, DIFFERENT)
+    assert job["facts"]["keys"]["missing"] == KEYS["missing"]
+    ann = person("ann2")
+    grant(admin, "user:ann2", "manage", "lake.shop.orders")
+    seen = ann("GET", f"jobs/{job['id']}")
+    assert seen.json()["facts"]["missing"] == 2
+    assert "CANARY" not in seen.content.decode()
+    grant(admin, "user:ann2", "select", "lake.shop.orders")
+    assert "CANARY-1" in ann("GET", f"jobs/{job['id']}").content.decode()
+
+
+def test_its_page_says_it_in_words(world, admin, table, django_user_model) -> None:
+    job = done(world, admin, table, DIFFERENT)
+    root = django_user_model.objects.filter(is_superuser=True).first()
+    client = Client()
+    client.force_login(root, backend="catalog.access.backend.SluiceBackend")
+    text = client.get(f"/jobs/{job['id']}").content.decode()
+    assert "2 rows missing in the lake" in text
+    assert "CANARY-1" in text
+    assert "<b>3</b>" not in text
+
+
+def test_what_becomes_of_it_does_not_touch_the_table(world, admin, table) -> None:
+    world.fail_with("verify", Fault.TERMINAL, Fault.CALLER, Fault.HANG)
+    for end in ("FAILED", "FAILED"):
+        job = admin("POST", f"tables/{table}:verify").json()["id"]
+        world.until(lambda: world.jobs("verify")[-1].is_finished)
+        assert world.jobs("verify")[-1].state == end
+        assert world.feed("orders").state == "LIVE"
+    assert admin("POST", f"jobs/{job}:retry").status_code == 202
+    world.until(lambda: world.jobs("verify")[-1].state == "RUNNING")
+    assert admin("POST", f"jobs/{job}:cancel").status_code == 202
+    world.until(lambda: world.jobs("verify")[-1].state == "CANCELLED")
+    assert world.feed("orders").state == "LIVE"
+
+
+def test_it_runs_again_after_its_driver_died(world, admin, table) -> None:
+    world.fail_with("verify", Fault.DIE_RUNNING)
+    done(world, admin, table, EQUAL)
+    assert world.jobs("verify")[0].attempts == 2
+    assert world.feed("orders").state == "LIVE"
+
+
+def test_a_removal_ends_what_waits(world, admin, table) -> None:
+    world.fail_with("verify", Fault.HANG)
+    admin("POST", f"tables/{table}:verify")
+    world.until(lambda: world.jobs("verify")[0].state == "RUNNING")
+    admin("POST", f"tables/{table}:verify")
+    admin("POST", f"tables/{table}:remove", {"data": "keep"})
+    world.until(lambda: all(j.state == "CANCELLED" for j in world.jobs("verify")))
+
+
+def test_not_before_its_load(world, admin) -> None:
+    world.fail_with("snapshot", Fault.HANG)
+    world.onboard("orders")
+    world.until(lambda: world.jobs("snapshot")[0].state == "RUNNING")
+    reply = admin("POST", f"tables/{world.lake('orders').pk}:verify")
+    assert (reply.status_code, reply.json()["code"]) == (400, "not_now")
+
+
+# ------------------------------------------------------------------- the command
+
+
+def run_command(world: Any, monkeypatch: Any, *arguments: str) -> tuple[int, str, str]:
+    """(exit code, output, errors); while it waits, the world moves."""
+    monkeypatch.setattr(command.time, "sleep", lambda seconds: world.steps(1))
+    out, errors = io.StringIO(), io.StringIO()
+    with pytest.raises(SystemExit) as ended:
+        call_command("verify", *arguments, stdout=out, stderr=errors)
+    return int(ended.value.code or 0), out.getvalue(), errors.getvalue()
+
+
+def test_exit_code_0_is_equal(world, table, monkeypatch) -> None:
+    world.launcher.facts["verify"] = EQUAL
+    code, out, _ = run_command(world, monkeypatch, "shop.orders")
+    assert code == 0
+    assert "lake.shop.orders: Equal: 12 rows on both sides." in out
+
+
+def test_exit_code_1_lists_keys(world, table, monkeypatch) -> None:
+    world.launcher.facts["verify"] = DIFFERENT
+    code, out, _ = run_command(world, monkeypatch, "lake.shop.orders")
+    assert code == 1
+    assert "missing in the lake: 2\n  CANARY-1\n  CANARY-2\n" in out
+    assert "only in the lake: 1\n" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["shop.nothing"], "there is no table"),
+        (["no name"], "does not name a table"),
+        (["shop.public.orders"], "is a table of a source"),
+        (["shop.orders", "--wait-seconds", "0"], "goes on"),
+    ],
+)
+def test_exit_code_2_could_not_decide(
+    world, table, monkeypatch, arguments, words
+) -> None:
+    code, out, errors = run_command(world, monkeypatch, *arguments)
+    assert (code, out) == (2, "")
+    assert words in errors
+
+
+@pytest.mark.parametrize("fault", [Fault.TERMINAL, Fault.CALLER])
+def test_a_failed_job_is_no_verdict(world, table, monkeypatch, fault) -> None:
+    world.fail_with("verify", fault)
+    code, out, errors = run_command(world, monkeypatch, "shop.orders")
+    assert (code, out) == (2, "")
+    assert "it was told to" in errors
+
+
+def test_a_surprise_is_not_taken_for_a_difference(world, table, monkeypatch) -> None:
+    monkeypatch.setattr(controls, "start_verify", None)
+    code, _, errors = run_command(world, monkeypatch, "shop.orders")
+    assert code == 2
+    assert "TypeError" in errors
