@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -108,6 +108,7 @@ def _cleared(run: JobRun, spark: SparkSession, state: LakeState) -> LakeState:
 def _stage(load: _Load) -> tuple[LoadPlan, KeyFacts | None]:
     spec = load.run.spec
     with open_stoppable(load.run, load.access) as source:
+        load = replace(load, access=load.access.at(source.address))
         load.run.enter("planning")
         require_columns(source, spec.table, load.run.warn)
         facts = (
