@@ -2,31 +2,65 @@
 
 from __future__ import annotations
 
+import hashlib
+import time
 from typing import Any
 
-from core.errors import TransientError
+from django.core.cache import cache
+
+from core.errors import NotFound, TransientError
 from gateway import client
 
-WAIT_SECONDS = 10.0
+# Pages end their requests after 15 s, and a cancel takes up to 5.
+WAIT_SECONDS = 6.0
 AGAIN_SECONDS = 2
+# An engine starts and reads its first table in less.
+LONGEST_SECONDS = 60
 LATE = "rows_late"  # pages ask again by themselves
 
 
 def rows_through_gateway(user: str, sql: str, limit: int) -> list[list[Any]]:
-    """The rows of a statement run as `user`. TransientError `rows_late` while an
-    engine starts: the statement is given up, the start goes on."""
-    statement = client.submit_statement(
+    """The rows of a statement run as `user`. TransientError `rows_late` while it
+    runs or its engine starts: it goes on, and whoever asks again takes it up."""
+    key = "sample:" + hashlib.sha256(f"{user}\0{limit}\0{sql}".encode()).hexdigest()
+    statement = _under_way(user, key) or client.submit_statement(
         user, sql, wait_seconds=WAIT_SECONDS, row_limit=limit
     )
     if statement["error"]:
+        cache.delete(key)
         raise TransientError(statement["error"]["message"], code="lake_unreadable")
     if statement["state"] != "FINISHED":
-        client.cancel_statement(user, statement["id"])
-        raise TransientError(
+        raise _late(user, key, statement["id"])
+    cache.delete(key)
+    rows: list[list[Any]] = client.results_of(user, statement["id"])["rows"]
+    return rows
+
+
+def _under_way(user: str, key: str) -> dict[str, Any] | None:
+    known = cache.get(key)
+    if known is None:
+        return None
+    try:
+        return client.statement_of(user, known[0], wait_seconds=WAIT_SECONDS)
+    except NotFound:
+        cache.delete(key)
+        return None
+
+
+def _late(user: str, key: str, statement: str) -> TransientError:
+    cache.add(key, (statement, time.time()), 2 * LONGEST_SECONDS)
+    _, since = cache.get(key) or (statement, time.time())
+    if time.time() - since < LONGEST_SECONDS:
+        return TransientError(
             "a query engine is starting",
             code=LATE,
             hint="the rows can be read in a few seconds",
             facts={"retry_after_seconds": AGAIN_SECONDS},
         )
-    rows: list[list[Any]] = client.results_of(user, statement["id"])["rows"]
-    return rows
+    cache.delete(key)
+    client.cancel_statement(user, statement)
+    return TransientError(
+        f"the rows did not come within {LONGEST_SECONDS} s",
+        code="lake_unreadable",
+        hint="see the query engine's log, then ask again",
+    )

@@ -4,6 +4,7 @@ for an engine that has yet to start."""
 from __future__ import annotations
 
 import pytest
+from django.core.cache import cache
 from django.test import Client
 
 from catalog.access.users import create_user
@@ -40,6 +41,11 @@ def orders(transactional_db):
         type="timestamp_ntz",
     )
     return table
+
+
+@pytest.fixture(autouse=True)
+def _no_statement_under_way():
+    cache.clear()
 
 
 @pytest.fixture
@@ -97,12 +103,33 @@ def test_a_sample_waits_for_an_engine_that_starts(
     assert len(gateway.engine.journal) > 0
 
 
-def test_statements_that_were_given_up_are_cancelled(
+def test_who_asks_again_takes_the_statement_up(
+    browser, gateway, orders, monkeypatch
+) -> None:
+    """A first statement may take longer than a request may: it must not begin anew."""
+    monkeypatch.setattr(samples, "WAIT_SECONDS", 0.2)
+    gateway.engine.answers = lambda sql: FakeAnswer(COLUMNS, [ROW], seconds=1.5)
+    url = f"/api/v1/tables/{orders.pk}/sample"
+    statuses = [browser.get(url).status_code]
+    while statuses[-1] == 503 and len(statuses) < 60:
+        statuses.append(browser.get(url).status_code)
+    assert len(statuses) > 2
+    assert statuses[-1] == 200
+    assert len(gateway.engine.journal) == 1
+
+
+def test_statements_that_take_too_long_are_cancelled(
     browser, gateway, orders, monkeypatch
 ) -> None:
     monkeypatch.setattr(samples, "WAIT_SECONDS", 0.2)
+    monkeypatch.setattr(samples, "LONGEST_SECONDS", 1)
     gateway.engine.answers = lambda sql: FakeAnswer(COLUMNS, [ROW], seconds=60)
-    assert browser.get(f"/api/v1/tables/{orders.pk}/sample").status_code == 503
+    url = f"/api/v1/tables/{orders.pk}/sample"
+    codes = [browser.get(url).json()["code"]]
+    while codes[-1] == "rows_late" and len(codes) < 60:
+        codes.append(browser.get(url).json()["code"])
+    assert len(codes) > 1
+    assert codes[-1] == "lake_unreadable"
     desk = gateway.gateway.desk
     assert [s.is_cancelled for s in desk._statements.values()] == [True]
 
