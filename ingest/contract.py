@@ -31,6 +31,8 @@ from core.errors import (
 )
 
 VERSION = 1
+# A chunk is what a stopped load may have to read again.
+CHUNK_ROWS = 250_000
 
 T = TypeVar("T")
 
@@ -104,7 +106,7 @@ class FenceSpec:
 class SnapshotWork:
     """kinds snapshot and resync: chunks → staged Parquet → one commit."""
 
-    chunk_rows: int = 250_000
+    chunk_rows: int = CHUNK_ROWS
     restart: bool = False
 
 
@@ -139,7 +141,7 @@ class VerifyWork:
     """
 
     position: str = ""
-    chunk_rows: int = 250_000
+    chunk_rows: int = CHUNK_ROWS
 
 
 @dataclass(frozen=True, slots=True)

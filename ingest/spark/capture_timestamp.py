@@ -61,8 +61,7 @@ def capture_round(
     sealed = read_seal(spec.lake, access.spec.datasource_id, work.epoch)
     if sealed is not None:
         return sealed, {"held_back": None, "more": False, "null_cursors": 0}
-    with open_stoppable(run, access) as source:
-        access = access.at(source.address)
+    with open_stoppable(run, access) as (source, access):
         run.enter("planning")
         require_columns(source, spec.table, run.warn)
         clock = source.clock()

@@ -44,9 +44,12 @@ class Counts:
 
 
 @contextlib.contextmanager
-def open_stoppable(run: JobRun, access: SourceAccess) -> Iterator[Source]:
-    """The source for a job: while inside, a stop request cancels whatever the job
-    runs there, on this connection or through Spark."""
+def open_stoppable(
+    run: JobRun, access: SourceAccess
+) -> Iterator[tuple[Source, SourceAccess]]:
+    """The source for a job, and the access with which Spark reads at the same server.
+    While inside, a stop request cancels whatever the job runs there, on this
+    connection or through Spark."""
 
     def cancel_at_source() -> None:
         # an unreachable source has no statement of ours to cancel
@@ -54,7 +57,7 @@ def open_stoppable(run: JobRun, access: SourceAccess) -> Iterator[Source]:
             cancel_statements(access)
 
     with run.stopped_by(cancel_at_source), open_source(access) as source:
-        yield source
+        yield source, access.at(source.address)
 
 
 def read_to_parquet(

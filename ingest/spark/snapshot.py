@@ -107,8 +107,8 @@ def _cleared(run: JobRun, spark: SparkSession, state: LakeState) -> LakeState:
 
 def _stage(load: _Load) -> tuple[LoadPlan, KeyFacts | None]:
     spec = load.run.spec
-    with open_stoppable(load.run, load.access) as source:
-        load = replace(load, access=load.access.at(source.address))
+    with open_stoppable(load.run, load.access) as (source, access):
+        load = replace(load, access=access)
         load.run.enter("planning")
         require_columns(source, spec.table, load.run.warn)
         facts = (

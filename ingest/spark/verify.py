@@ -146,8 +146,8 @@ def _stage_source(check: _Check) -> None:
     run, table = check.run, check.run.spec.table
     work = run.spec.verify or VerifyWork()
     limits = check.access.spec
-    with open_stoppable(run, check.access) as source:
-        check = replace(check, access=check.access.at(source.address))
+    with open_stoppable(run, check.access) as (source, access):
+        check = replace(check, access=access)
         run.enter("planning")
         require_columns(source, table, run.warn)
         facts = None if table.row_hash else source.key_facts(table, table.key)

@@ -13,6 +13,7 @@ import psycopg
 from psycopg import sql
 
 from ingest.contract import (
+    CHUNK_ROWS,
     ColumnSpec,
     CompactWork,
     FenceSpec,
@@ -157,7 +158,7 @@ class LakeBench:
         table: TableSpec,
         *,
         kind: str = "snapshot",
-        chunk_rows: int = 250_000,
+        chunk_rows: int = CHUNK_ROWS,
         **k: Any,
     ) -> JobReport:
         self._epoch += 1

@@ -47,13 +47,12 @@ public final class BucketShuffle implements BulkInsertPartitioner<Dataset<Row>> 
 
   @Override
   public Dataset<Row> repartitionRecords(Dataset<Row> rows, int parallelism) {
-    int tasks = isPartitioned ? Math.max(1, parallelism) : buckets;
+    int tasks = Math.min(isPartitioned ? Math.max(1, parallelism) : buckets, MOST_TASKS);
     if (!arePartitionRecordsSorted()) {
       return rows.repartition(tasks, place(bucket(), tasks));
     }
     Column[] columns = Arrays.stream(rows.columns()).map(BucketShuffle::column).toArray(Column[]::new);
     Column known = functions.col(BUCKET);
-    tasks = Math.min(tasks, MOST_TASKS);
     return rows.withColumn(BUCKET, bucket())
         .repartition(tasks, place(known, tasks))
         .sortWithinPartitions(partition(), known)
