@@ -14,8 +14,9 @@ from gateway import client
 # Pages end their requests after 15 s, and a cancel takes up to 5.
 WAIT_SECONDS = 6.0
 AGAIN_SECONDS = 2
-# An engine starts and reads its first table in less.
-LONGEST_SECONDS = 60
+# An engine starts and reads its first table in 10 s; on two cores that also follow
+# many tables it took 61.
+LONGEST_SECONDS = 180
 LATE = "rows_late"  # pages ask again by themselves
 
 

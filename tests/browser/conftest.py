@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, ConsoleMessage, Page
+    from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page
 
+FAILED = pytest.StashKey[bool]()
 SCREENSHOTS = Path(__file__).resolve().parents[2] / ".sluice" / "screenshots"
 FLAGS = [
     "--headless",
@@ -39,7 +40,9 @@ def chromium() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def open_page(chromium: Browser) -> Iterator[Callable[..., Page]]:
+def open_page(
+    chromium: Browser, request: pytest.FixtureRequest
+) -> Iterator[Callable[..., Page]]:
     """Make a page; whatever it complains about on its console fails the test."""
     contexts, complaints = [], []
 
@@ -62,9 +65,30 @@ def open_page(chromium: Browser) -> Iterator[Callable[..., Page]]:
             complaints.append(message.text)
 
     yield make
+    if request.node.stash.get(FAILED, False):
+        keep_evidence(contexts, request.node.name)
     for context in contexts:
         context.close()
     assert complaints == []
+
+
+def keep_evidence(contexts: list[BrowserContext], name: str) -> None:
+    """What a person would have seen when the test gave up, in words and as picture."""
+    for number, page in enumerate(p for context in contexts for p in context.pages):
+        print(f"--- page {number} at the failure: {page.url}")  # noqa: T201
+        print(page.inner_text("body")[:4000])  # noqa: T201
+        SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+        page.screenshot(path=str(SCREENSHOTS / f"failed-{name}-{number}.png"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.when == "call":
+        item.stash[FAILED] = report.failed
+    return report
 
 
 @pytest.fixture

@@ -124,7 +124,7 @@ def look_at_table(page: Page, name: str, keep: Keep) -> None:
     page.wait_for_selector("#table-state [data-state=LIVE]")
     page.wait_for_selector("#commits td")
     page.click("text=Show some rows")
-    page.wait_for_selector("#sample td:has-text('person ')", timeout=60_000)
+    page.wait_for_selector("#sample td:has-text('person ')", timeout=SLOW)
     keep(page, "journey-7-table")
 
 
@@ -139,7 +139,7 @@ def query(page: Page, name: str, keep: Keep) -> None:
     keep(page, "journey-8-result")
     page.fill("#sql", f"SELECT nope FROM {name}.people")
     page.click("#run")
-    page.wait_for_selector("#statement [data-state=ERROR]", timeout=60_000)
+    page.wait_for_selector("#statement [data-state=ERROR]", timeout=SLOW)
     keep(page, "journey-9-error")
 
 
@@ -151,7 +151,7 @@ def cancel(page: Page, name: str, keep: Keep) -> None:
         f"CROSS JOIN {name}.people b CROSS JOIN {name}.people c",
     )
     page.click("#run")
-    page.wait_for_selector("#statement [data-state=RUNNING]", timeout=60_000)
+    page.wait_for_selector("#statement [data-state=RUNNING]", timeout=SLOW)
     page.wait_for_timeout(2_000)
     keep(page, "journey-10-running")
     page.click("#statement-cancel")
@@ -159,7 +159,7 @@ def cancel(page: Page, name: str, keep: Keep) -> None:
     keep(page, "journey-11-cancelled")
     page.fill("#sql", "SELECT 40 + 2 AS answer")
     page.click("#run")
-    page.wait_for_selector("#statement td:has-text('42')", timeout=60_000)
+    page.wait_for_selector("#statement td:has-text('42')", timeout=SLOW)
 
 
 def walk(page: Page, product: Product, name: str, keep: Keep) -> None:
