@@ -11,7 +11,14 @@ from django.db.models import Q, QuerySet
 
 from catalog.access import audit
 from catalog.access.naming import check_group_name
-from catalog.access.policy import HeldGrant, Principal, Privilege, Securable
+from catalog.access.policy import (
+    Grantable,
+    HeldGrant,
+    Principal,
+    Privilege,
+    Role,
+    Securable,
+)
 from catalog.access.policy_version import bump_version
 from catalog.models import Datasource, Grant
 from catalog.names import LAKE, split_name
@@ -40,8 +47,9 @@ def grants_of(principal: Principal, *, datasource: str = "") -> list[HeldGrant]:
 def as_value(row: Grant) -> HeldGrant:
     return HeldGrant(
         grantee=row.principal,
-        privilege=Privilege(row.privilege),
+        privilege=grantable(row.privilege),
         on=Securable(row.datasource, row.database, row.table),
+        id=row.pk,
     )
 
 
@@ -65,13 +73,18 @@ def parse_securable(text: str) -> Securable:
     return Securable(*parts)
 
 
+def grantable(name: str) -> Grantable:
+    """The privilege or role of that name; ValueError for any other."""
+    return Role(name) if name in set(Role) else Privilege(name)
+
+
 def grant(*, principal: str, privilege: str, on: str, by: str) -> Grant:
-    """Give `privilege` on `on` to "user:ann" or "group:bi".
+    """Give `privilege`, or the role of that name, to "user:ann" or "group:bi".
 
     Giving what is already given returns the grant that is there. InvalidRequest
     for unknown users, datasources and privileges.
     """
-    kind, name = _parse_grantee(principal)
+    kind, name = parse_grantee(principal)
     held = _parse_privilege(privilege)
     securable = parse_securable(on)
     if not Datasource.objects.filter(name=securable.datasource).exists() and (
@@ -123,7 +136,8 @@ def revoke(grant_id: int, *, by: str) -> None:
         bump_version()
 
 
-def _parse_grantee(text: str) -> tuple[str, str]:
+def parse_grantee(text: str) -> tuple[str, str]:
+    """("user" | "group", name); InvalidRequest for users that are not there."""
     kind, _, name = text.partition(":")
     if kind not in {USER, GROUP} or not name:
         raise InvalidRequest(
@@ -142,12 +156,39 @@ def _parse_grantee(text: str) -> tuple[str, str]:
     return kind, name
 
 
-def _parse_privilege(text: str) -> Privilege:
-    try:
-        return Privilege(text)
-    except ValueError:
+def check_role(text: str) -> Role:
+    """The role of that name; administrators are not made by grants."""
+    if text == "admin":
+        raise InvalidRequest(
+            "administrators are not scoped: the role admin is not granted on a thing",
+            code="admin_is_not_scoped",
+            hint='PATCH /api/v1/users/<name> {"is_admin": true}',
+        )
+    if text not in set(Role):
+        raise InvalidRequest(
+            f"'{text}' is not a role",
+            code="unknown_role",
+            hint="one of: " + ", ".join(Role),
+        )
+    return Role(text)
+
+
+def check_privilege(text: str) -> Privilege:
+    if text not in set(Privilege):
         raise InvalidRequest(
             f"'{text}' is not a privilege",
             code="unknown_privilege",
             hint="one of: " + ", ".join(Privilege),
+        )
+    return Privilege(text)
+
+
+def _parse_privilege(text: str) -> Grantable:
+    try:
+        return grantable(text)
+    except ValueError:
+        raise InvalidRequest(
+            f"'{text}' is neither a privilege nor a role",
+            code="unknown_privilege",
+            hint="one of: " + ", ".join([*Privilege, *Role]),
         ) from None

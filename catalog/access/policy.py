@@ -12,6 +12,9 @@ manage            register, onboard, approve, remove         operate, discover
 Administrators may do everything. `manage` does not imply `select`: who runs the
 pipes need not read what flows in them. A grant covers everything below the thing
 it names; a grant below a container lets the container itself be seen, no more.
+
+Roles are names for sets of privileges, given like one privilege: viewer = discover,
+analyst = + select, operator = + operate, editor = + manage.
 """
 
 from __future__ import annotations
@@ -40,9 +43,33 @@ IMPLIED: dict[Privilege, frozenset[Privilege]] = {
 }
 
 
-def granting(privilege: Privilege) -> frozenset[Privilege]:
-    """The privileges whose grant gives `privilege`."""
-    return frozenset(held for held, given in IMPLIED.items() if privilege in given)
+class Role(StrEnum):
+    VIEWER = "viewer"
+    ANALYST = "analyst"
+    OPERATOR = "operator"
+    EDITOR = "editor"
+
+
+_VIEWER = frozenset({Privilege.DISCOVER})
+ROLES: dict[Role, frozenset[Privilege]] = {
+    Role.VIEWER: _VIEWER,
+    Role.ANALYST: _VIEWER | {Privilege.SELECT},
+    Role.OPERATOR: _VIEWER | {Privilege.SELECT, Privilege.OPERATE},
+    Role.EDITOR: frozenset(Privilege),
+}
+Grantable = Privilege | Role
+
+
+GIVEN_BY: dict[Privilege, frozenset[Grantable]] = {
+    wanted: frozenset(p for p, given in IMPLIED.items() if wanted in given)
+    | frozenset(r for r, given in ROLES.items() if wanted in given)
+    for wanted in Privilege
+}
+
+
+def granting(privilege: Privilege) -> frozenset[Grantable]:
+    """The privileges and roles whose grant gives `privilege`."""
+    return GIVEN_BY[privilege]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +122,9 @@ class HeldGrant:
     """A stored grant as a value; `grantee` is "user:ann" or "group:bi"."""
 
     grantee: str
-    privilege: Privilege
+    privilege: Grantable
     on: Securable
+    id: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,16 +152,31 @@ def decide(
         return Decision(allowed=False, reason="inactive")
     if principal.is_admin:
         return Decision(allowed=True, reason="admin")
-    sufficient = granting(privilege)
-    mine = [g for g in grants if g.grantee in principal.grantees]
-    for grant in mine:
-        if grant.privilege in sufficient and grant.on.covers(securable):
-            return Decision(allowed=True, reason="grant", via=grant)
+    held = tuple(grants)
+    for via in giving(principal, privilege, securable, held):
+        return Decision(allowed=True, reason="grant", via=via)
     if privilege is Privilege.DISCOVER:
-        for grant in mine:
-            if securable.covers(grant.on):
-                return Decision(allowed=True, reason="below", via=grant)
+        for via in held:
+            if via.grantee in principal.grantees and securable.covers(via.on):
+                return Decision(allowed=True, reason="below", via=via)
     return Decision(allowed=False, reason="no_grant")
+
+
+def giving(
+    principal: Principal,
+    privilege: Privilege,
+    securable: Securable,
+    grants: Iterable[HeldGrant],
+) -> tuple[HeldGrant, ...]:
+    """All grants by which an active principal has `privilege` there."""
+    sufficient = granting(privilege)
+    return tuple(
+        grant
+        for grant in grants
+        if grant.grantee in principal.grantees
+        and grant.privilege in sufficient
+        and grant.on.covers(securable)
+    )
 
 
 def lake_patterns(

@@ -1,5 +1,5 @@
-"""REST of users, grants, tokens and the audit trail. For administrators, except
-that everybody sees and manages his own tokens and sees his own user and grants.
+"""REST of users, tokens and the audit trail. For administrators, except
+that everybody sees and manages his own tokens and sees his own user.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from catalog.access import grants, tokens, users
+from catalog.access import tokens, users
 from catalog.access.enforcement import require_admin
 from catalog.api import replies
-from catalog.api.bodies import audit_body, grant_body, token_body, user_body
+from catalog.api.bodies import audit_body, token_body, user_body
 from catalog.api.idempotency import idempotent
-from catalog.api.serializers import GrantNew, TokenNew, UserNew, UserPatch
+from catalog.api.serializers import TokenNew, UserNew, UserPatch
 from catalog.api.views import PAGING, ApiView, body_of, paged, truth
-from catalog.models import ApiToken, AuditEntry, Grant
+from catalog.models import ApiToken, AuditEntry
 
 NEWEST_FIRST = {"id": ("-id",)}
 
@@ -68,52 +68,6 @@ class UserView(ApiView):
         return Response(
             user_body(users.update_user(name, change, by=self.principal.name))
         )
-
-
-class GrantsView(ApiView):
-    queries = PAGING | {"principal", "privilege", "on"}
-
-    @extend_schema(responses=replies.page_of(replies.Grant))
-    def get(self, request: Request) -> Response:
-        rows = (
-            Grant.objects.all()
-            if self.principal.is_admin
-            else grants.rows_for(self.principal)
-        )
-        given = request.query_params
-        if principal := given.get("principal"):
-            kind, _, name = principal.partition(":")
-            rows = rows.filter(principal_kind=kind, principal_name=name)
-        if privilege := given.get("privilege"):
-            rows = rows.filter(privilege=privilege)
-        if on := given.get("on"):
-            securable = grants.parse_securable(on)
-            rows = rows.filter(
-                datasource=securable.datasource,
-                database=securable.database,
-                table=securable.table,
-            )
-        return paged(request, rows, sorts={"id": ("id",)}, body=grant_body)
-
-    @extend_schema(request=GrantNew, responses={201: replies.Grant})
-    @idempotent
-    def post(self, request: Request) -> Response:
-        require_admin(self.principal)
-        given = body_of(GrantNew, request)
-        row = grants.grant(**given, by=self.principal.name)
-        return Response(
-            grant_body(row),
-            status=201,
-            headers={"Location": f"/api/v1/grants/{row.pk}"},
-        )
-
-
-class GrantView(ApiView):
-    @extend_schema(responses={204: None})
-    def delete(self, request: Request, id: int) -> Response:
-        require_admin(self.principal)
-        grants.revoke(id, by=self.principal.name)
-        return Response(status=204)
 
 
 class TokensView(ApiView):

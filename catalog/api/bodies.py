@@ -12,6 +12,8 @@ from typing import Any
 
 from django.contrib.auth.models import User
 
+from catalog.access.effective import Right
+from catalog.access.policy import HeldGrant, Principal, Role, Securable
 from catalog.models import (
     ApiToken,
     AuditEntry,
@@ -207,13 +209,47 @@ def user_body(user: User) -> Body:
 
 
 def grant_body(row: Grant) -> Body:
+    """A grant is of a privilege or of a role; the other one is null."""
+    is_role = row.privilege in set(Role)
     return {
         "id": row.pk,
         "principal": row.principal,
-        "privilege": row.privilege,
+        "privilege": None if is_role else row.privilege,
+        "role": row.privilege if is_role else None,
         "on": row.on,
         "granted_by": row.granted_by,
         "granted_at": instant(row.granted_at),
+    }
+
+
+def effective_body(
+    principal: Principal, on: Securable, rights: tuple[Right, ...]
+) -> Body:
+    return {
+        "groups": sorted(principal.groups),
+        "is_active": principal.is_active,
+        "is_admin": principal.is_admin,
+        "on": str(on),
+        "privileges": [
+            {
+                "privilege": right.privilege.value,
+                "allowed": right.decision.allowed,
+                "reason": right.decision.reason,
+                "via": [_via_body(grant) for grant in right.via],
+            }
+            for right in rights
+        ],
+    }
+
+
+def _via_body(grant: HeldGrant) -> Body:
+    is_role = isinstance(grant.privilege, Role)
+    return {
+        "id": grant.id,
+        "principal": grant.grantee,
+        "privilege": None if is_role else grant.privilege.value,
+        "role": grant.privilege.value if is_role else None,
+        "on": str(grant.on),
     }
 
 

@@ -22,6 +22,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from catalog import health
+from catalog.access.policy import Privilege, Role
 from catalog.api.gauges import CatalogGauges
 from catalog.api.idempotency import LIFETIME
 from catalog.api.serializers import Anything
@@ -48,7 +49,8 @@ class ConfigView(ApiView):
                 "capabilities": {
                     "kinds": [k.name for k in KINDS.values() if k.is_available],
                     "captures": ["snapshot", "timestamp"],
-                    "privileges": ["discover", "select", "operate", "manage"],
+                    "privileges": list(Privilege),
+                    "roles": list(Role),
                     "statements": True,
                 },
                 "gateway": {

@@ -169,10 +169,35 @@ class User(s.Serializer[Any]):
     last_login = s.DateTimeField(allow_null=True)
 
 
+class Via(s.Serializer[Any]):
+    id = s.IntegerField()
+    principal = s.CharField()
+    privilege = s.CharField(allow_null=True)
+    role = s.CharField(allow_null=True)
+    on = s.CharField()
+
+
+class Right(s.Serializer[Any]):
+    privilege = s.CharField()
+    allowed = s.BooleanField()
+    reason = s.CharField()
+    via = Via(many=True)
+
+
+class EffectiveRights(s.Serializer[Any]):
+    principal = s.CharField()
+    groups = s.ListField(child=s.CharField())
+    is_active = s.BooleanField()
+    is_admin = s.BooleanField()
+    on = s.CharField()
+    privileges = Right(many=True)
+
+
 class Grant(s.Serializer[Any]):
     id = s.IntegerField()
     principal = s.CharField()
-    privilege = s.CharField()
+    privilege = s.CharField(allow_null=True)
+    role = s.CharField(allow_null=True)
     on = s.CharField()
     granted_by = s.CharField()
     granted_at = s.DateTimeField()

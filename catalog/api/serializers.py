@@ -82,8 +82,11 @@ class UserPatch(s.Serializer[Any]):
 
 
 class GrantNew(s.Serializer[Any]):
+    """A `privilege` or a `role`, never both."""
+
     principal = Text(max_length=200)
-    privilege = Text(max_length=20)
+    privilege = Text(max_length=20, required=False)
+    role = Text(max_length=20, required=False)
     on = Text(max_length=700)
     columns = s.JSONField(required=False)
     row_filter = s.JSONField(required=False)
@@ -95,6 +98,8 @@ class GrantNew(s.Serializer[Any]):
             raise InvalidRequest(
                 f"grants with {', '.join(later)} come with release 5", code="not_yet"
             )
+        if ("privilege" in attrs) == ("role" in attrs):
+            raise s.ValidationError("give exactly one of privilege and role")
         return attrs
 
 

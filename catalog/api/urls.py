@@ -8,7 +8,7 @@ from django.urls import URLPattern, path
 from drf_spectacular.views import SpectacularJSONAPIView
 from rest_framework.permissions import IsAuthenticated
 
-from catalog.api import access, converters, datasources, house, tables
+from catalog.api import access, converters, datasources, grants, house, tables
 
 converters.register()
 
@@ -36,8 +36,9 @@ urlpatterns: list[URLPattern] = [
     path("tables/<id:id>/schema", tables.TableSchemaView.as_view()),
     path("users", access.UsersView.as_view()),
     path("users/<name:name>", access.UserView.as_view()),
-    path("grants", access.GrantsView.as_view()),
-    path("grants/<id:id>", access.GrantView.as_view()),
+    path("grants", grants.GrantsView.as_view()),
+    path("grants/effective", grants.EffectiveView.as_view()),
+    path("grants/<id:id>", grants.GrantView.as_view()),
     path("tokens", access.TokensView.as_view()),
     path("tokens/<id:id>", access.TokenView.as_view()),
     path("audit", access.AuditView.as_view()),

@@ -16,6 +16,8 @@ from catalog.names import join_name
 class Grant(models.Model):
     """A privilege of a principal on a securable, named by its parts.
 
+    `privilege` holds the name of a privilege or of a role; no name is both.
+
     Names, not foreign keys: policy is about names, and a grant on a database
     covers tables that do not exist yet. "" = the level above.
     """

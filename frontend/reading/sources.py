@@ -7,7 +7,7 @@ from typing import Any
 
 from catalog.access.enforcement import decision_for
 from catalog.access.grants import rows_for
-from catalog.access.policy import Principal, Privilege, Securable
+from catalog.access.policy import Principal, Privilege, Securable, granting
 from catalog.discovery.probe import STEPS
 from catalog.models import Datasource
 from catalog.names import LAKE
@@ -55,7 +55,8 @@ def may_register(principal: Principal) -> bool:
     """Administrators, and who holds `manage` on a name that may be registered."""
     if principal.is_admin:
         return True
-    held = rows_for(principal).filter(privilege=Privilege.MANAGE, database="")
+    giving = granting(Privilege.MANAGE)
+    held = rows_for(principal).filter(privilege__in=giving, database="")
     return held.exclude(datasource=LAKE).exists()
 
 

@@ -56,6 +56,7 @@ LEAST = {
     ("GET", "grants"): None,
     ("POST", "grants"): "admin",
     ("DELETE", "grants/<id:id>"): "admin",
+    ("GET", "grants/effective"): None,
     ("GET", "tokens"): None,
     ("POST", "tokens"): None,
     ("DELETE", "tokens/<id:id>"): None,
@@ -272,6 +273,7 @@ def test_documented_replies_have_the_members_of_real_ones(admin, shop, lake_orde
         replies.Job: admin("POST", "datasources/shop:test"),
         replies.User: admin("POST", "users", {"name": "u", "password": PASSWORD}),
         replies.Grant: admin("POST", "grants", grant),
+        replies.EffectiveRights: admin("GET", "grants/effective?on=lake"),
         replies.TokenOnce: admin("POST", "tokens", {"name": "t"}),
         replies.Problem: admin("GET", "tables/0"),
     }

@@ -1,0 +1,107 @@
+"""REST of grants: list, give, take back, and what somebody may do by which of them.
+
+For administrators, except that everybody sees his own grants and rights.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from catalog.access import effective, grants
+from catalog.access.enforcement import require_admin
+from catalog.access.policy import Privilege, Role
+from catalog.api import replies
+from catalog.api.bodies import effective_body, grant_body
+from catalog.api.idempotency import idempotent
+from catalog.api.serializers import GrantNew
+from catalog.api.views import PAGING, ApiView, body_of, paged
+from catalog.models import Grant
+from core.errors import InvalidRequest
+
+
+class GrantsView(ApiView):
+    queries = PAGING | {"principal", "privilege", "role", "on"}
+
+    @extend_schema(responses=replies.page_of(replies.Grant))
+    def get(self, request: Request) -> Response:
+        rows = (
+            Grant.objects.all()
+            if self.principal.is_admin
+            else grants.rows_for(self.principal)
+        )
+        given = request.query_params
+        if principal := given.get("principal"):
+            kind, _, name = principal.partition(":")
+            rows = rows.filter(principal_kind=kind, principal_name=name)
+        if privilege := given.get("privilege"):
+            rows = rows.filter(privilege=grants.check_privilege(privilege))
+        if role := given.get("role"):
+            rows = rows.filter(privilege=grants.check_role(role))
+        if on := given.get("on"):
+            securable = grants.parse_securable(on)
+            rows = rows.filter(
+                datasource=securable.datasource,
+                database=securable.database,
+                table=securable.table,
+            )
+        return paged(request, rows, sorts={"id": ("id",)}, body=grant_body)
+
+    @extend_schema(request=GrantNew, responses={201: replies.Grant})
+    @idempotent
+    def post(self, request: Request) -> Response:
+        require_admin(self.principal)
+        given = body_of(GrantNew, request)
+        row = grants.grant(
+            principal=given["principal"],
+            privilege=_granted(given),
+            on=given["on"],
+            by=self.principal.name,
+        )
+        return Response(
+            grant_body(row),
+            status=201,
+            headers={"Location": f"/api/v1/grants/{row.pk}"},
+        )
+
+
+def _granted(given: dict[str, Any]) -> Privilege | Role:
+    if "role" in given:
+        return grants.check_role(given["role"])
+    return grants.check_privilege(given["privilege"])
+
+
+class GrantView(ApiView):
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, id: int) -> Response:
+        require_admin(self.principal)
+        grants.revoke(id, by=self.principal.name)
+        return Response(status=204)
+
+
+class EffectiveView(ApiView):
+    """What a principal may do on a thing, and by which grants ("granted via").
+
+    `principal` is the caller unless it is given; others are for administrators.
+    """
+
+    queries = frozenset({"principal", "on"})
+
+    @extend_schema(responses=replies.EffectiveRights)
+    def get(self, request: Request) -> Response:
+        if not (on := request.query_params.get("on")):
+            raise InvalidRequest(
+                "`on` is missing", hint="on=lake, lake.shop or lake.shop.orders"
+            )
+        own = f"user:{self.principal.name}"
+        asked = request.query_params.get("principal") or own
+        if asked not in self.principal.grantees:
+            require_admin(self.principal)
+        principal = self.principal if asked == own else effective.principal_named(asked)
+        securable = grants.parse_securable(on)
+        rights = effective.rights_on(principal, securable)
+        body = effective_body(principal, securable, rights)
+        return Response({"principal": asked, **body})
