@@ -23,6 +23,7 @@ from psycopg import sql
 
 from config.embedded import EmbeddedPostgres, EmbeddedRedis
 from config.supervisor.home import make_keys
+from tests.mariadb import MariaDbServer
 from tests.product import product
 
 if TYPE_CHECKING:
@@ -156,6 +157,17 @@ def source_pg() -> Iterator[SourceServer]:
     address = server.start()
     yield SourceServer(address.host, address.port, address.username, address.password)
     server.destroy()
+
+
+@pytest.fixture(scope="session")
+def mariadb_server() -> Iterator[MariaDbServer]:
+    """A MariaDB, in the role of a source; see `tests.mariadb` for what it can do."""
+    server = MariaDbServer()
+    try:
+        server.start()
+        yield server
+    finally:
+        server.destroy()
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,223 @@
+"""A throw-away MariaDB server of Debian's package, in the role of a source.
+
+It listens on 127.0.0.1 with a free port, writes a row-based binary log and offers TLS.
+Nothing of it outlives `destroy`; no service of the machine takes part.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import secrets
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from socket import gethostname
+from typing import Any
+
+import pymysql
+import pytest
+
+from config.supervisor.ports import free_port
+from config.supervisor.process import ChildSpec, ProcessIdentity, end, spawn
+from tests.integration.discovery.tls_proxy import Authority
+
+SUPERUSER = "root"
+START_SECONDS = 60.0
+UNPRIVILEGED = ("mysql", "nobody")
+_SMALL = (
+    "--innodb-buffer-pool-size=32M",
+    "--innodb-log-file-size=8M",
+    "--innodb-flush-log-at-trx-commit=0",
+    "--innodb-flush-method=nosync",
+    "--innodb-doublewrite=0",
+    "--aria-pagecache-buffer-size=8M",
+    "--key-buffer-size=1M",
+)
+_LOGGED = (
+    "--server-id=1",
+    "--log-bin=binlog",
+    "--binlog-format=ROW",
+    "--binlog-row-image=FULL",
+    "--binlog-row-metadata=FULL",
+)
+
+
+class MariaDbServer:
+    """One server. `username` and `password` are its administrator's, over TCP.
+
+    tls_file   certificate and key: written anew and `FLUSH SSL` changes them
+    authority  who signed them
+    """
+
+    host = "127.0.0.1"
+    username = SUPERUSER
+
+    def __init__(self, options: Sequence[str] = ()) -> None:
+        self.port = 0
+        self.password = secrets.token_hex(16)
+        self._options = tuple(options)
+        # Short, for the socket's sake, and not in a home: those are for one user only.
+        self.directory = Path(tempfile.mkdtemp(prefix="sluice-test-my-"))
+        self.authority = Authority(self.directory, "authority")
+        self.authority.server_context(host=self.host)
+        self.tls_file = self.authority.path.with_suffix(".server")
+        self._account = _account()
+        self._child: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Create the data directory, start the server, wait until it answers."""
+        self._create()
+        self.port = free_port()
+        command = [
+            *(_program("mariadbd"), *self._common(), *_SMALL, *_LOGGED),
+            *(f"--port={self.port}", f"--bind-address={self.host}"),
+            *("--skip-networking=0", "--skip-name-resolve", "--max-connections=60"),
+            f"--socket={self.directory / 's'}",
+            f"--pid-file={self.directory / 'pid'}",
+            f"--init-file={self._first_statements()}",
+            *("--character-set-server=utf8mb4", "--loose-performance-schema=0"),
+            *(f"--ssl-cert={self.tls_file}", f"--ssl-key={self.tls_file}"),
+            *self._options,
+        ]
+        spec = ChildSpec(
+            name="mariadb",
+            command=command,
+            log=self.directory / "log",
+            user=self._account.pw_name if self._account else None,
+            directory=self.directory,
+            is_bare=True,
+        )
+        self._child = spawn(spec)
+        self._wait_ready()
+
+    def connect(self, database: str | None = None, **options: Any) -> Any:
+        """The administrator's connection, each statement its own transaction."""
+        known = {"user": self.username, "password": self.password, "autocommit": True}
+        return pymysql.connect(
+            host=self.host,
+            port=self.port,
+            database=database,
+            charset="utf8mb4",
+            **{**known, **options},
+        )
+
+    def run(self, *statements: str, database: str | None = None) -> None:
+        with self.connect(database) as link, link.cursor() as cursor:
+            for statement in statements:
+                cursor.execute(statement)
+
+    def create_database(self, name: str) -> None:
+        """A new, empty database; one of this name goes before."""
+        self.run(f"CREATE OR REPLACE DATABASE {quoted(name)}")
+
+    def drop_database(self, name: str) -> None:
+        self.run(f"DROP DATABASE IF EXISTS {quoted(name)}")
+
+    def create_user(self, name: str, password: str, grants: Sequence[str] = ()) -> None:
+        """A user from anywhere; `grants` as `SELECT ON shop.*`. Replaces its like."""
+        with self.connect() as link, link.cursor() as cursor:
+            who = f"{link.escape(name)}@'%'"
+            word = link.escape(password)
+            cursor.execute(f"CREATE OR REPLACE USER {who} IDENTIFIED BY {word}")
+            for grant in grants:
+                cursor.execute(f"GRANT {grant} TO {who}")
+
+    def destroy(self) -> None:
+        """Kill it and delete everything of it: its data is worth nothing."""
+        if self._child is not None:
+            identity = ProcessIdentity.of(self._child.pid)
+            if identity is not None:
+                self._child.kill()
+                end([identity], grace_seconds=2.0)
+            self._child.wait(10)
+            self._child = None
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def _create(self) -> None:
+        if self._account:
+            for path in (self.directory, *self.directory.iterdir()):
+                os.chown(path, self._account.pw_uid, self._account.pw_gid)
+        result = subprocess.run(
+            [
+                *(_program("mariadb-install-db"), *self._common(), *_SMALL),
+                "--auth-root-authentication-method=normal",
+                *("--skip-test-db", "--skip-name-resolve"),
+            ],
+            env={"LC_ALL": "C.UTF-8", "PATH": f"{os.defpath}:/usr/sbin:/sbin"},
+            cwd=self.directory,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=START_SECONDS,
+            user=self._account.pw_uid if self._account else None,
+            group=self._account.pw_gid if self._account else None,
+            extra_groups=[] if self._account else None,
+        )
+        if result.returncode != 0:
+            said = f"{result.stdout}\n{result.stderr}"[-2_000:]
+            pytest.fail(f"mariadb-install-db failed: {said}", pytrace=False)
+
+    def _common(self) -> tuple[str, ...]:
+        return ("--no-defaults", f"--datadir={self.directory / 'data'}")
+
+    def _first_statements(self) -> Path:
+        """Only the administrator with the password is let in, and only over TCP."""
+        path = self.directory / "first.sql"
+        mine = f"'{SUPERUSER}'@'{self.host}'"
+        others = (f"'{SUPERUSER}'@'{host}'" for host in ("::1", gethostname()))
+        lines = (
+            f"CREATE OR REPLACE USER {mine} IDENTIFIED BY '{self.password}';",
+            f"GRANT ALL ON *.* TO {mine} WITH GRANT OPTION;",
+            f"DROP USER IF EXISTS {', '.join(others)};",
+            f"ALTER USER '{SUPERUSER}'@'localhost' ACCOUNT LOCK;",
+        )
+        path.write_text("\n".join(lines) + "\n")
+        if self._account:
+            os.chown(path, self._account.pw_uid, self._account.pw_gid)
+        return path
+
+    def _wait_ready(self) -> None:
+        limit = time.monotonic() + START_SECONDS
+        while True:
+            try:
+                self.connect().close()
+            except pymysql.MySQLError as error:
+                ended = self._child is not None and self._child.poll() is not None
+                if ended or time.monotonic() > limit:
+                    log = (self.directory / "log").read_text()[-2_000:]
+                    pytest.fail(f"MariaDB did not start: {error}\n{log}", pytrace=False)
+            else:
+                return
+            time.sleep(0.05)
+
+
+def quoted(name: str) -> str:
+    escaped = name.replace("`", "``")
+    return f"`{escaped}`"
+
+
+def _program(name: str) -> str:
+    """Servers lie in /usr/sbin, which a plain user's PATH may lack."""
+    found = shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/bin")
+    if found is None:
+        pytest.fail(
+            f"'{name}' is not installed: apt-get install mariadb-server",
+            pytrace=False,
+        )
+    return found
+
+
+def _account() -> pwd.struct_passwd | None:
+    """MariaDB does not run as root: then it gets an unprivileged account."""
+    if os.geteuid() != 0:
+        return None
+    for name in UNPRIVILEGED:
+        try:
+            return pwd.getpwnam(name)
+        except KeyError:
+            continue
+    raise RuntimeError(f"there is none of the accounts {UNPRIVILEGED}")
