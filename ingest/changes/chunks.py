@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ingest.changes.quoting import literal, name
+from ingest.changes.dialects import Dialect
 
 ChunkBy = Literal["key", "ctid", "whole"]
 
@@ -82,33 +82,37 @@ def plan_page_chunks(*, pages: int, rows: int, chunk_rows: int) -> tuple[Chunk, 
     )
 
 
-def key_predicate(parts: Sequence[KeyPart], chunk: Chunk) -> str:
-    """SQL for one chunk by key; row values, which PostgreSQL takes to an index."""
+def key_predicate(dialect: Dialect, parts: Sequence[KeyPart], chunk: Chunk) -> str:
+    """SQL for one chunk by key."""
     terms = []
     if chunk.low:
-        terms.append(f"{_row(parts)} > {_values(parts, chunk.low)}")
+        terms.append(after_predicate(dialect, parts, chunk.low))
     if chunk.high:
-        terms.append(f"{_row(parts)} <= {_values(parts, chunk.high)}")
+        columns = [dialect.name(p.column) for p in parts]
+        terms.append(dialect.up_to(columns, _values(dialect, parts, chunk.high)))
     return " AND ".join(terms) or "TRUE"
 
 
 def page_predicate(chunk: Chunk) -> str:
+    """For PostgreSQL, whose rows have an address."""
     terms = [f"ctid >= '({int(chunk.low[0])},0)'::tid"]
     if chunk.high:
         terms.append(f"ctid < '({int(chunk.high[0])},0)'::tid")
     return " AND ".join(terms)
 
 
-def after_predicate(parts: Sequence[KeyPart], low: tuple[str, ...]) -> str:
+def after_predicate(
+    dialect: Dialect, parts: Sequence[KeyPart], low: tuple[str, ...]
+) -> str:
     """Keys beyond `low`, for walking an index."""
-    return f"{_row(parts)} > {_values(parts, low)}" if low else "TRUE"
+    if not low:
+        return "TRUE"
+    columns = [dialect.name(p.column) for p in parts]
+    return dialect.beyond(columns, _values(dialect, parts, low))
 
 
-def _row(parts: Sequence[KeyPart]) -> str:
-    columns = ", ".join(name(p.column) for p in parts)
-    return f"({columns})" if len(parts) > 1 else columns
-
-
-def _values(parts: Sequence[KeyPart], values: tuple[str, ...]) -> str:
-    cast = [f"{literal(v)}::{p.type}" for p, v in zip(parts, values, strict=True)]
-    return f"({', '.join(cast)})" if len(parts) > 1 else cast[0]
+def _values(
+    dialect: Dialect, parts: Sequence[KeyPart], values: tuple[str, ...]
+) -> list[str]:
+    pairs = zip(parts, values, strict=True)
+    return [dialect.key_value(value, part.type) for part, value in pairs]

@@ -55,9 +55,18 @@ class Bound:
 
 
 def plan_bound(
-    clock: SourceClock, *, lag_seconds: float, low: datetime | None
+    clock: SourceClock,
+    *,
+    lag_seconds: float,
+    low: datetime | None,
+    fraction_digits: int = 6,
 ) -> Bound:
-    """min(clock - lag, start of the oldest open transaction), never below `low`."""
+    """min(clock - lag, start of the oldest open transaction), never below `low`.
+
+    fraction_digits  of a second that the cursor keeps: what is cut off makes a row
+                     look older than its transaction, so the bound ends before the
+                     whole unit in which that began
+    """
     high = clock.now - timedelta(seconds=max(0.0, lag_seconds))
     held: OpenTransaction | None = None
     for transaction in clock.transactions:
@@ -67,9 +76,16 @@ def plan_bound(
             limit = min(limit, low or transaction.since - PREPARED_MARGIN)
         if limit < high:
             high, held = limit, transaction
+    if fraction_digits < 6:
+        high = _unit_of(high, fraction_digits) - timedelta(microseconds=1)
     if low is not None and high < low:
         high = low
     return Bound(high, held)
+
+
+def _unit_of(moment: datetime, digits: int) -> datetime:
+    unit = 10 ** (6 - digits)
+    return moment.replace(microsecond=moment.microsecond // unit * unit)
 
 
 def to_text(moment: datetime, *, has_zone: bool) -> str:

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from core.errors import InvalidRequest, TerminalError
+from ingest.changes.dialects import dialect_of
 from ingest.changes.epochs import LedgerEntry, LedgerLine, Seal, seq_of
 from ingest.changes.select import Selection, select_columns
 from ingest.contract import JobSpec
@@ -31,7 +32,7 @@ from ingest.spark.gate import SourceGate
 from ingest.spark.jobrun import JobRun
 from ingest.spark.recovery import roll_back_writes
 from ingest.spark.rows import lake_rows, read_staged, unfit_counts
-from ingest.spark.source import SourceAccess
+from ingest.spark.sources import SourceAccess
 from ingest.spark.writer import Batch, Span, checked_state, commit_rows, qualified_name
 
 _CHECKPOINT_EPOCHS = 1_000
@@ -102,7 +103,8 @@ def apply_epochs(
 
 
 def _events_of(run: JobRun, spark: SparkSession, seals: Sequence[Seal]) -> DataFrame:
-    selection = select_columns(run.spec.table.columns)
+    kind = run.spec.source.kind if run.spec.source else ""
+    selection = select_columns(dialect_of(kind), run.spec.table.columns)
     parts = [_events(run, spark, selection, seal) for seal in seals]
     rows = parts[0]
     for part in parts[1:]:

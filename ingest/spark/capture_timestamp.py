@@ -14,27 +14,20 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from core.errors import InvalidRequest, TerminalError
+from ingest.changes.dialects import Dialect, dialect_of
 from ingest.changes.epochs import MAX_INDEX, Seal, SealedFile
-from ingest.changes.positions import (
-    Bound,
-    SourceClock,
-    from_text,
-    plan_bound,
-    to_text,
-    wall_clock,
-)
-from ingest.changes.quoting import literal, name, qualified
+from ingest.changes.positions import Bound, SourceClock, from_text, to_text
 from ingest.changes.select import select_columns
 from ingest.contract import RoundWork, TableSpec
 from ingest.lake.epochs import epoch_folder, read_seal, write_seal
 from ingest.lake.staging import folder_bytes
+from ingest.spark.cursor import bound_of, has_zone, range_of
 from ingest.spark.gate import SourceGate
 from ingest.spark.jobrun import JobRun
 from ingest.spark.reading import Counts, Reading, open_stoppable, read_to_parquet
-from ingest.spark.source import Source, SourceAccess
 from ingest.spark.source_check import require_columns
+from ingest.spark.sources import Source, SourceAccess
 
-_CURSOR_TYPES = frozenset({"timestamp", "timestamp_ntz"})
 # Counting more NULL cursors than this tells nobody anything new.
 _NULLS_COUNTED = 100_000
 
@@ -67,11 +60,11 @@ def capture_round(
         clock = source.clock()
         if not clock.sees_others:
             run.warn(
-                "open transactions of others cannot be seen (pg_read_all_stats is"
-                f" missing): rows that commit more than {work.lag_seconds:g} s after"
-                " their cursor time can be missed"
+                "open transactions of others cannot be seen"
+                f" ({source.right_to_see_others} is missing): rows that commit more"
+                f" than {work.lag_seconds:g} s after their cursor time can be missed"
             )
-        bound = _bound(run, clock)
+        bound = _bound(run, source.dialect, clock)
         snapshot = source.begin_snapshot()
         window = _window(run, source, clock, bound)
         run.enter("reading")
@@ -101,44 +94,32 @@ def round_work(run: JobRun) -> RoundWork:
     return run.spec.round
 
 
-def _has_zone(table: TableSpec) -> bool:
-    column = next(c for c in table.columns if c.source_name == table.cursor)
-    if column.type not in _CURSOR_TYPES:
-        raise InvalidRequest(
-            f"column {column.source_name} ({column.source_type}) cannot be a cursor",
-            code="bad_cursor",
-            hint="a cursor is a timestamp that every write sets to the current time",
-        )
-    return column.type == "timestamp"
-
-
-def _bound(run: JobRun, clock: SourceClock) -> Bound:
-    work, has_zone = round_work(run), _has_zone(run.spec.table)
-    if not has_zone and clock.offset_seconds:
+def _bound(run: JobRun, dialect: Dialect, clock: SourceClock) -> Bound:
+    work, table = round_work(run), run.spec.table
+    if not has_zone(table) and clock.offset_seconds:
         run.warn(
             "the cursor has no time zone and the server is not on UTC: rows arrive"
             f" up to {abs(clock.offset_seconds)} s later"
         )
-    reading = clock if has_zone else wall_clock(clock)
-    low = from_text(work.low) if work.low else None
-    return plan_bound(reading, lag_seconds=work.lag_seconds, low=low)
+    return bound_of(table, dialect, clock, lag_seconds=work.lag_seconds, low=work.low)
 
 
 def _window(run: JobRun, source: Source, clock: SourceClock, bound: Bound) -> Window:
     table, work = run.spec.table, round_work(run)
-    has_zone = _has_zone(table)
-    cursor = name(table.cursor or "")
-    relation = qualified(table.source_schema, table.source_table)
-    low, high = work.low or "", to_text(bound.high, has_zone=has_zone)
+    is_zoned = has_zone(table)
+    dialect = source.dialect
+    cursor = dialect.name(table.cursor or "")
+    relation = dialect.qualified(table.source_schema, table.source_table)
+    low, high = work.low or "", to_text(bound.high, has_zone=is_zoned)
     cut = source.rows(
-        f"SELECT {cursor} FROM {relation} WHERE {_range(table, low, high)}"
-        f" ORDER BY {cursor} OFFSET {max(1, work.max_rows) - 1} LIMIT 1"
+        f"SELECT {cursor} FROM {relation} WHERE {range_of(dialect, table, low, high)}"
+        f" ORDER BY {cursor} LIMIT 1 OFFSET {max(1, work.max_rows) - 1}"
     )
     more = False
     if cut:
         # rows equal to the cut stay together, or the next round would miss some
         moment: datetime = cut[0][0]
-        edge = to_text(_labelled(moment), has_zone=has_zone)
+        edge = to_text(_labelled(moment), has_zone=is_zoned)
         more, high = edge != high, edge
     nulls = source.one(
         f"SELECT count(*) FROM (SELECT 1 FROM {relation} WHERE {cursor} IS NULL"
@@ -159,9 +140,11 @@ def _read(
 ) -> SealedFile:
     spec, work = run.spec, round_work(run)
     table = spec.table
-    selection = select_columns(table.columns)
-    where = _range(table, window.low, window.high)
-    sql = selection.sql(table.source_schema, table.source_table, where)
+    dialect = dialect_of(access.spec.kind)
+    selection = select_columns(dialect, table.columns)
+    where = range_of(dialect, table, window.low, window.high)
+    relation = dialect.qualified(table.source_schema, table.source_table)
+    sql = selection.sql(relation, where)
     folder = epoch_folder(spec.lake, access.spec.datasource_id, work.epoch)
     # nothing was sealed, so whatever lies there is rubble of a dead attempt
     shutil.rmtree(folder, ignore_errors=True)
@@ -191,15 +174,6 @@ def _refuse(table: TableSpec, counts: Counts) -> None:
             code="null_keys",
             hint="choose a key that is never NULL, or the whole-row hash",
         )
-
-
-def _range(table: TableSpec, low: str, high: str) -> str:
-    cursor = name(table.cursor or "")
-    kind = "timestamptz" if _has_zone(table) else "timestamp"
-    terms = [f"{cursor} <= {literal(high)}::{kind}"]
-    if low:
-        terms.append(f"{cursor} > {literal(low)}::{kind}")
-    return " AND ".join(terms)
 
 
 def _labelled(moment: datetime) -> datetime:

@@ -5,6 +5,7 @@ The database computes and compares every boundary. It must not read rows.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ingest.changes.chunks import (
@@ -19,14 +20,13 @@ from ingest.changes.chunks import (
     plan_page_chunks,
     plan_walked_chunks,
 )
-from ingest.changes.quoting import name, qualified
+from ingest.changes.dialects import Dialect
 from ingest.contract import SourceSpec, TableSpec
 from ingest.spark.jobrun import JobRun
-from ingest.spark.source import KeyFacts, Source
+from ingest.spark.sources import KeyFacts, Source
 
 _ROWS_PER_PAGE = 50
 _THROTTLED_CHUNK_SECONDS = 5
-_INTEGERS = frozenset({"smallint", "integer", "bigint"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,15 +67,17 @@ def fit_throttle(chunk_rows: int, source: SourceSpec) -> int:
     return max(1, min(chunk_rows, limit))
 
 
-def key_parts(table: TableSpec, facts: KeyFacts) -> tuple[KeyPart, ...]:
+def key_parts(table: TableSpec, facts: KeyFacts | None) -> tuple[KeyPart, ...]:
+    if facts is None:
+        return ()
     return tuple(KeyPart(c, t) for c, t in zip(table.key, facts.types, strict=True))
 
 
 def predicate_for(
-    by: ChunkBy, table: TableSpec, facts: KeyFacts | None, chunk: Chunk
+    dialect: Dialect, by: ChunkBy, parts: Sequence[KeyPart], chunk: Chunk
 ) -> str:
-    if by == "key" and facts is not None:
-        return key_predicate(key_parts(table, facts), chunk)
+    if by == "key" and parts:
+        return key_predicate(dialect, parts, chunk)
     return page_predicate(chunk) if by == "ctid" else "TRUE"
 
 
@@ -84,32 +86,35 @@ def _by_key(
 ) -> Cut:
     table = run.spec.table
     # "r." because a bare name in ORDER BY means the output, which is text
-    relation = f"{qualified(table.source_schema, table.source_table)} AS r"
+    dialect = source.dialect
+    relation = f"{dialect.qualified(table.source_schema, table.source_table)} AS r"
     parts = key_parts(table, facts)
-    columns = ", ".join(f"r.{name(p.column)}::text" for p in parts)
-    downwards = ", ".join(f"r.{name(p.column)} DESC" for p in parts)
+    names = [f"r.{dialect.name(p.column)}" for p in parts]
+    pairs = zip(names, parts, strict=True)
+    columns = ", ".join(dialect.key_text(n, p.type) for n, p in pairs)
+    downwards = ", ".join(f"{n} DESC" for n in names)
     highest = source.rows(
         f"SELECT {columns} FROM {relation} ORDER BY {downwards} LIMIT 1"
     )
     if not highest:
         return Cut("key", (Chunk(0),))
     top = tuple(highest[0])
-    if len(parts) == 1 and parts[0].type in _INTEGERS and top[0] is not None:
-        key = name(parts[0].column)
-        lowest = source.one(f"SELECT min({key}) FROM {relation}")[0]
+    if len(parts) == 1 and dialect.is_integer(parts[0].type) and top[0] is not None:
+        lowest = source.one(f"SELECT min({names[0]}) FROM {relation}")[0]
         even = plan_even_chunks(
             lowest=int(lowest), highest=int(top[0]), rows=rows, chunk_rows=chunk_rows
         )
         if even is not None:
             return Cut("key", even)
     edges: list[tuple[str, ...]] = []
-    upwards = ", ".join(f"r.{name(p.column)}" for p in parts)
+    upwards = ", ".join(names)
     low: tuple[str, ...] = ()
     while True:
         run.check()
         found = source.rows(
-            f"SELECT {columns} FROM {relation} WHERE {after_predicate(parts, low)}"
-            f" ORDER BY {upwards} OFFSET {chunk_rows - 1} LIMIT 1"
+            f"SELECT {columns} FROM {relation} WHERE "
+            f"{after_predicate(dialect, parts, low)}"
+            f" ORDER BY {upwards} LIMIT 1 OFFSET {chunk_rows - 1}"
         )
         if not found or None in found[0]:
             break

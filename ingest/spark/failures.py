@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 
 import psycopg
+import pymysql
 from py4j.protocol import Py4JJavaError, Py4JNetworkError
 from pyspark.errors import PySparkException
 
@@ -32,6 +33,10 @@ def failure_of(error: BaseException) -> Failure:
         )
     if isinstance(error, psycopg.Error):
         return _source_failure(error.sqlstate or "", str(error))
+    if isinstance(error, pymysql.MySQLError):
+        number = error.args[0] if error.args else 0
+        words = str(error.args[1]) if len(error.args) > 1 else str(error)
+        return _source_failure(_STATES_OF_NUMBERS.get(number, ""), words)
     text = _java_text(error)
     if text is not None:
         return _java_failure(error, text)
@@ -87,7 +92,9 @@ def _java_failure(error: BaseException, text: str) -> Failure:
 
 def _source_failure(state: str, message: str) -> Failure:
     text = message.strip().splitlines()[0] if message.strip() else "no message"
-    state = state or _state_of_refused_login(message)
+    state = _STANDARD.get(state, state) or _state_of_refused_login(message)
+    if state == "42000" and "denied" in message:
+        state = "42501"
     for prefix, outcome, code, hint in _SOURCE:
         if state.startswith(prefix) and prefix:
             return _of(outcome, code, f"the source says: {text} ({state})", hint)
@@ -110,6 +117,31 @@ _LOGIN_WORDS = (
     (r"no pg_hba\.conf entry|not permitted to log in", "28000"),
     (r"database \".*\" does not exist", "3D000"),
 )
+
+# MariaDB's own words for what PostgreSQL says by SQLSTATE.
+_STANDARD = {
+    "42S02": "42P01",
+    "42S22": "42703",
+    "70100": "57014",
+    "08004": "53300",
+    "HY000": "",
+}
+_STATES_OF_NUMBERS = {
+    1044: "42501",
+    1045: "28P01",
+    1049: "3D000",
+    1054: "42703",
+    1130: "28000",
+    1142: "42501",
+    1143: "42501",
+    1146: "42P01",
+    1040: "53300",
+    1203: "53300",
+    1226: "53300",
+    1317: "57014",
+    1969: "57014",
+    3024: "57014",
+}
 
 _SIGNS: tuple[tuple[tuple[str, ...], Outcome, str, str, str], ...] = (
     (

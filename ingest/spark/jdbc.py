@@ -5,20 +5,15 @@ The statement is complete when it comes here. It must not know chunks or plans.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from urllib.parse import quote
-
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from ingest.changes.quoting import literal
 from ingest.changes.select import SelectedColumn, Selection
-from ingest.spark.source import SESSION_SETTINGS, SourceAccess
+from ingest.spark.sources import SourceAccess, jdbc_options
 
 _MOST_ROWS = 10_000
 _LEAST_ROWS = 20
 _FETCH_BYTES = 16 << 20
-_TRANSACTION = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 
 def read_statement(
@@ -35,8 +30,9 @@ def read_statement(
     row_bytes  average width, so that wide rows are fetched a few at a time
     Columns c0…, m0… of the selection, each of its lake type.
     """
-    options = _options(access, sql, snapshot)
+    options = jdbc_options(access, sql, snapshot)
     options["fetchsize"] = str(fetch_rows(row_bytes))
+    options["pushDownPredicate"] = "false"
     reader = spark.read.format("jdbc").options(**options)
     return cast_to_lake(reader.load(), selection)
 
@@ -60,45 +56,3 @@ def _lake_value(column: SelectedColumn) -> Column:
         moment = F.expr(f"timestamp_micros({column.alias})")
         return moment.cast(column.type)
     return F.col(column.alias).cast(column.type)
-
-
-def pinned_to(addresses: Sequence[str]) -> dict[str, str]:
-    """Options that send the connections there and nowhere else; the name in the URL
-    stays for TLS, which by it picks the server and checks the certificate."""
-    if not addresses:
-        return {}
-    factory = "io.sluice.lake.PinnedSocketFactory"
-    return {"socketFactory": factory, "socketFactoryArg": ",".join(addresses)}
-
-
-def _options(access: SourceAccess, sql: str, snapshot: str) -> dict[str, str]:
-    source = access.spec
-    host = f"[{source.host}]" if ":" in source.host else source.host
-    settings = "; ".join(
-        f"SET LOCAL {k} = {literal(v)}" for k, v in SESSION_SETTINGS.items()
-    )
-    import_snapshot = f"SET TRANSACTION SNAPSHOT {literal(snapshot)}"
-    return {
-        "url": f"jdbc:postgresql://{host}:{source.port}/{quote(source.database, '')}",
-        "driver": "org.postgresql.Driver",
-        "user": source.username,
-        "password": access.password,
-        "sslmode": access.ssl_mode,
-        "ApplicationName": access.application,
-        "dbtable": f"({sql}) AS source_rows",
-        "sessionInitStatement": f"{_TRANSACTION}; {import_snapshot}; {settings}",
-        "loginTimeout": "10",
-        "tcpKeepAlive": "true",
-        "pushDownPredicate": "false",
-        **pinned_to(access.addresses),
-        **_trust(access),
-    }
-
-
-def _trust(access: SourceAccess) -> dict[str, str]:
-    """Left to itself, the driver trusts a file in somebody's home directory."""
-    if access.spec.tls != "verify":
-        return {}
-    if access.authorities:
-        return {"sslrootcert": access.authorities}
-    return {"sslfactory": "org.postgresql.ssl.DefaultJavaSSLFactory"}

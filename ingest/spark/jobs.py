@@ -24,7 +24,7 @@ from ingest.spark.gate import SourceGates
 from ingest.spark.jobrun import Interrupted, JobRun
 from ingest.spark.recovery import recover_table
 from ingest.spark.snapshot import load_table
-from ingest.spark.source import SourceAccess
+from ingest.spark.sources import SourceAccess
 from ingest.spark.verify import verify_table
 
 log = logging.getLogger(__name__)

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import psycopg
 from pyspark.sql import Observation, SparkSession
 
 from ingest.changes.select import Selection
@@ -18,7 +17,13 @@ from ingest.contract import TableSpec
 from ingest.spark.jdbc import read_statement
 from ingest.spark.jobrun import JobRun
 from ingest.spark.rows import observed_counts
-from ingest.spark.source import Source, SourceAccess, cancel_statements, open_source
+from ingest.spark.sources import (
+    SOURCE_ERRORS,
+    Source,
+    SourceAccess,
+    cancel_statements,
+    open_source,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +58,7 @@ def open_stoppable(
 
     def cancel_at_source() -> None:
         # an unreachable source has no statement of ours to cancel
-        with contextlib.suppress(psycopg.Error):
+        with contextlib.suppress(*SOURCE_ERRORS):
             cancel_statements(access)
 
     with run.stopped_by(cancel_at_source), open_source(access) as source:

@@ -16,8 +16,9 @@ from pyspark.sql import functions as F
 
 from core.errors import InvalidRequest, TerminalError
 from ingest.changes.chunks import Chunk
+from ingest.changes.dialects import dialect_of
 from ingest.changes.epochs import LedgerEntry, LedgerLine, seq_of
-from ingest.changes.positions import plan_bound, to_text, wall_clock
+from ingest.changes.positions import to_text
 from ingest.changes.select import Selection, select_columns
 from ingest.contract import JobSpec, SnapshotWork, encode
 from ingest.lake.commits import Commit, LakeState
@@ -29,15 +30,16 @@ from ingest.lake.staging import (
     folder_bytes,
     require_space,
 )
-from ingest.spark.chunking import cut_table, fit_throttle, predicate_for
+from ingest.spark.chunking import cut_table, fit_throttle, key_parts, predicate_for
+from ingest.spark.cursor import bound_of, has_zone
 from ingest.spark.gate import SourceGate
 from ingest.spark.jobrun import JobRun
 from ingest.spark.parallel import run_parallel
 from ingest.spark.reading import Reading, open_stoppable, read_to_parquet
 from ingest.spark.recovery import clear_unborn_table, roll_back_writes
 from ingest.spark.rows import duplicate_keys, lake_rows, read_staged, unfit_counts
-from ingest.spark.source import KeyFacts, Source, SourceAccess
 from ingest.spark.source_check import require_columns
+from ingest.spark.sources import KeyFacts, Source, SourceAccess
 from ingest.spark.writer import (
     Batch,
     Span,
@@ -78,7 +80,12 @@ def load_table(
     if done is None:
         state = _cleared(run, spark, state)
         load = _Load(
-            run, spark, access, gate, staging, select_columns(spec.table.columns)
+            run,
+            spark,
+            access,
+            gate,
+            staging,
+            select_columns(dialect_of(access.spec.kind), spec.table.columns),
         )
         plan, facts = _stage(load)
         run.enter("committing", unit="commits")
@@ -156,14 +163,17 @@ def _read_chunks(
     """`view`: the snapshot to read in, and how wide its rows are."""
     run, table = load.run, load.run.spec.table
     snapshot, row_bytes = view
+    dialect = dialect_of(load.access.spec.kind)
+    relation = dialect.qualified(table.source_schema, table.source_table)
+    parts = key_parts(table, facts)
     finished = load.staging.finished()
     total = max(table.estimated_rows, sum(m.rows for m in finished.values())) or None
     run.enter("reading", total=total)
     run.add_done(sum(m.rows for m in finished.values()))
 
     def read(chunk: Chunk) -> None:
-        where = predicate_for(plan.by, table, facts, chunk)
-        sql = load.selection.sql(table.source_schema, table.source_table, where)
+        where = predicate_for(dialect, plan.by, parts, chunk)
+        sql = load.selection.sql(relation, where)
         folder = load.staging.chunk_folder(chunk.number)
         shutil.rmtree(folder, ignore_errors=True)
         with load.gate.reading(run.check):
@@ -174,7 +184,8 @@ def _read_chunks(
         load.gate.account(counts.rows)
         manifest = ChunkManifest(
             chunk.number,
-            snapshot,
+            # where connections share no snapshot, each chunk has its own moment
+            snapshot or f"chunk {chunk.number}",
             run.spec.attempt,
             counts.rows,
             folder_bytes(folder),
@@ -250,12 +261,14 @@ def _bound(run: JobRun, source: Source) -> str:
     table = run.spec.table
     if table.cursor is None:
         return ""
-    column = next(c for c in table.columns if c.source_name == table.cursor)
-    has_zone = column.type == "timestamp"
-    clock = source.clock()
-    clock = clock if has_zone else wall_clock(clock)
-    bound = plan_bound(clock, lag_seconds=_BOUND_LAG_SECONDS, low=None)
-    return to_text(bound.high, has_zone=has_zone)
+    bound = bound_of(
+        table,
+        source.dialect,
+        source.clock(),
+        lag_seconds=_BOUND_LAG_SECONDS,
+        low=None,
+    )
+    return to_text(bound.high, has_zone=has_zone(table))
 
 
 def _account(spec: JobSpec, commit: Commit) -> None:

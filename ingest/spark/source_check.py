@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from core.errors import InvalidRequest
 from ingest.contract import TableSpec
-from ingest.spark.source import Source
+from ingest.spark.sources import Source
 
 
 def require_columns(

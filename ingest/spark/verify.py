@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 
 from core.errors import InvalidRequest
 from ingest.changes.chunks import Chunk
+from ingest.changes.dialects import dialect_of
 from ingest.changes.positions import from_text
 from ingest.changes.select import Selection, select_columns
 from ingest.changes.verdict import (
@@ -35,15 +36,15 @@ from ingest.hudi.identity import COUNT, DELETED, KEY, key_column
 from ingest.lake.commits import LakeState, read_lake_table
 from ingest.lake.files import local_path
 from ingest.lake.staging import require_space
-from ingest.spark.chunking import cut_table, fit_throttle, predicate_for
+from ingest.spark.chunking import cut_table, fit_throttle, key_parts, predicate_for
 from ingest.spark.gate import SourceGate
 from ingest.spark.jdbc import read_statement
 from ingest.spark.jobrun import JobRun
 from ingest.spark.parallel import run_parallel
 from ingest.spark.reading import open_stoppable
 from ingest.spark.rows import content_hash, record_key, spark_type
-from ingest.spark.source import SourceAccess
 from ingest.spark.source_check import require_columns
+from ingest.spark.sources import SourceAccess
 from ingest.spark.writer import checked_state, qualified_name
 
 _BUCKETS = 1 << 16
@@ -89,7 +90,7 @@ def verify_table(
             spark,
             access,
             gate,
-            select_columns(spec.table.columns),
+            select_columns(dialect_of(access.spec.kind), spec.table.columns),
             folder,
             _position(spec, state),
         )
@@ -163,7 +164,9 @@ def _stage_source(check: _Check) -> None:
         run.enter("reading", total=table.estimated_rows or None)
 
         def read(chunk: Chunk) -> None:
-            where = predicate_for(cut.by, table, facts, chunk)
+            where = predicate_for(
+                source.dialect, cut.by, key_parts(table, facts), chunk
+            )
             with check.gate.reading(run.check):
                 rows = _read_chunk(check, chunk, where, view)
             check.gate.account(rows)
@@ -175,12 +178,14 @@ def _stage_source(check: _Check) -> None:
 def _read_chunk(check: _Check, chunk: Chunk, where: str, view: tuple[str, int]) -> int:
     run, table = check.run, check.run.spec.table
     run.check()
+    dialect = dialect_of(check.access.spec.kind)
+    relation = dialect.qualified(table.source_schema, table.source_table)
     observed = Observation()
     rows = read_statement(
         check.spark,
         check.access,
         check.selection,
-        sql=check.selection.sql(table.source_schema, table.source_table, where),
+        sql=check.selection.sql(relation, where),
         snapshot=view[0],
         row_bytes=view[1],
     )

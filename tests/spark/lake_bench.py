@@ -207,6 +207,15 @@ class LakeBench:
     def frame(self, table: TableSpec) -> Any:
         return self.spark.read.format("hudi").load(table.path)
 
+    def texts(
+        self, table: TableSpec, column: str, *, form: str = "string"
+    ) -> list[str | None]:
+        """One column as Spark's text or hex of it, in the order of `id`."""
+        shown = f"hex(`{column}`)" if form == "hex" else f"cast(`{column}` as string)"
+        order = "id" if "id" in self.frame(table).columns else f"`{column}`"
+        frame = self.frame(table).selectExpr(f"{order} AS o", f"{shown} AS v")
+        return [row["v"] for row in frame.orderBy("o").collect()]
+
     def rows(
         self, table: TableSpec, *columns: str, order: str = ""
     ) -> list[tuple[Any, ...]]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from ingest.changes.dialects import dialect_of
 from ingest.contract import SnapshotWork
 from ingest.lake.epochs import read_ledger_entry
 from ingest.lake.staging import StagingArea
@@ -112,6 +113,7 @@ def test_a_load_is_one_commit_with_position_and_ledger(lake_bench: LakeBench) ->
     assert seqs == {report.facts["epoch"] << 24}
 
 
+POSTGRESQL = dialect_of("postgresql")
 HOSTILE = ['a"b', "select", "a.b", "Mixed Case", "it's", "back\\slash", "名字", "a;--"]
 
 
@@ -119,8 +121,7 @@ HOSTILE = ['a"b', "select", "a.b", "Mixed Case", "it's", "back\\slash", "名字"
 def test_names_that_break_sql_load_and_compare_equal(
     lake_bench: LakeBench, key: str
 ) -> None:
-    from ingest.changes.quoting import name, qualified
-
+    name, qualified = POSTGRESQL.name, POSTGRESQL.qualified
     schema, source = 'Sch"ema.x', "ta'ble \\ 表"
     columns = ", ".join(f"{name(c)} text" for c in HOSTILE)
     lake_bench.sql(f"CREATE SCHEMA {name(schema)}")

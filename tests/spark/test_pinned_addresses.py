@@ -7,12 +7,11 @@ from dataclasses import replace
 import pytest
 
 from ingest.contract import SecretAnswer, SnapshotWork
-from ingest.spark import jdbc
-from ingest.spark.jdbc import _options, pinned_to
 from ingest.spark.jobrun import JobRun
 from ingest.spark.jobs import run_job
 from ingest.spark.parallel import enter_lane
-from ingest.spark.source import SourceAccess
+from ingest.spark.sources import SourceAccess, jdbc_options, postgresql
+from ingest.spark.sources.port import pinned_to
 from tests.integration.discovery.tls_proxy import Authority, tls_in_front_of
 from tests.spark.lake_bench import LakeBench, assert_done, with_attempt
 
@@ -43,7 +42,9 @@ def test_the_name_is_never_looked_up(
     snapshot is known only to the one that exported it."""
     read_at: list[tuple[str, ...]] = []
     monkeypatch.setattr(
-        jdbc, "pinned_to", lambda found: read_at.append(found) or pinned_to(found)
+        postgresql,
+        "pinned_to",
+        lambda found, by: read_at.append(found) or pinned_to(found, by),
     )
     bench.sql("CREATE TABLE t (id int PRIMARY KEY, at timestamptz DEFAULT now())")
     bench.sql("INSERT INTO t SELECT g FROM generate_series(1, 50) g")
@@ -102,7 +103,7 @@ def test_certificates_are_checked_by_both(bench: LakeBench, tmp_path) -> None:
             access = SourceAccess(
                 bench.source, bench.password, "sluice:x", (address,), str(path)
             )
-            options = _options(access, "SELECT 1 AS c0", "0-1")
+            options = jdbc_options(access, "SELECT 1 AS c0", "0-1")
             del options["sessionInitStatement"]
             read = bench.spark.read.format("jdbc").options(**options)
             if expected:

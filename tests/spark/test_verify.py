@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from pyspark.sql import functions as F
 
+from ingest.changes.dialects import dialect_of
 from ingest.changes.select import select_columns
 from ingest.contract import JobReport, TableSpec
 from ingest.hudi.identity import DELETED
@@ -188,7 +189,7 @@ def test_composite_keys_are_shown_as_their_values(lake_bench: LakeBench) -> None
 def test_marked_rows_are_no_rows(loaded: Any) -> None:
     """A bulk_insert leaves marked rows visible to a plain read."""
     bench, table, _ = loaded
-    selection = select_columns(table.columns)
+    selection = select_columns(dialect_of("postgresql"), table.columns)
     run: Any = bench.start(bench.verify_spec(table))
     nothing: Any = None
     check = verify._Check(

@@ -21,6 +21,7 @@ from ingest.changes.chunks import (
     plan_page_chunks,
     plan_walked_chunks,
 )
+from ingest.changes.dialects import dialect_of
 from ingest.changes.epochs import (
     MAX_EPOCH,
     MAX_INDEX,
@@ -44,11 +45,11 @@ from ingest.changes.positions import (
     to_text,
     wall_clock,
 )
-from ingest.changes.quoting import literal, name, qualified
 from ingest.changes.select import mask_of, select_columns
 from ingest.contract import ColumnSpec
 
 NOW = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
+POSTGRESQL = dialect_of("postgresql")
 
 
 def event(table: int, key: int, value: str, op: str = "upsert") -> ChangeEvent:
@@ -160,6 +161,24 @@ def test_bounds(
     assert (bound.held_by.pid if bound.held_by else None) == pid
 
 
+@pytest.mark.parametrize(
+    ("digits", "since", "high"),
+    [
+        (6, -30.25, at(-30.25) - TICK),
+        (3, -30.2503, at(-30.251) - TICK),
+        # a row of that transaction may carry the second in which it began
+        (0, -30.25, at(-31) - TICK),
+        (0, -30, at(-31) - TICK),
+    ],
+)
+def test_what_a_cursor_cuts_off_keeps_the_bound_lower(
+    digits: int, since: float, high: datetime
+) -> None:
+    clock = SourceClock(NOW, (OpenTransaction(5, at(since)),), sees_others=True)
+    bound = plan_bound(clock, lag_seconds=10, low=None, fraction_digits=digits)
+    assert bound.high == high
+
+
 @pytest.mark.parametrize(("offset", "hours"), [(0, 0), (28800, 0), (-18000, -5)])
 def test_a_cursor_without_zone_takes_the_earlier_reading(
     offset: int, hours: int
@@ -262,19 +281,19 @@ def test_predicates_compare_in_the_database_by_type() -> None:
     two = [KeyPart("a", "text"), KeyPart("b", "integer")]
     chunk = Chunk(0, ("1",), ("5",))
     assert (
-        key_predicate(one, chunk)
+        key_predicate(POSTGRESQL, one, chunk)
         == '"a""b" > \'1\'::bigint AND "a""b" <= \'5\'::bigint'
     )
     assert (
-        key_predicate(two, Chunk(0, ("x'", "1"), ()))
+        key_predicate(POSTGRESQL, two, Chunk(0, ("x'", "1"), ()))
         == "(\"a\", \"b\") > ('x'''::text, '1'::integer)"
     )
-    assert key_predicate(one, Chunk(0)) == "TRUE"
+    assert key_predicate(POSTGRESQL, one, Chunk(0)) == "TRUE"
     assert (
         page_predicate(Chunk(0, ("0",), ("9",)))
         == "ctid >= '(0,0)'::tid AND ctid < '(9,0)'::tid"
     )
-    assert after_predicate(one, ()) == "TRUE"
+    assert after_predicate(POSTGRESQL, one, ()) == "TRUE"
 
 
 @pytest.mark.parametrize(
@@ -288,12 +307,12 @@ def test_predicates_compare_in_the_database_by_type() -> None:
     ],
 )
 def test_literals(text: str, wanted: str) -> None:
-    assert literal(text) == wanted
+    assert POSTGRESQL.literal(text) == wanted
 
 
 def test_names_are_quoted_and_nul_is_refused() -> None:
-    assert qualified('s"x', "t.y") == '"s""x"."t.y"'
-    for quote in (name, literal):
+    assert POSTGRESQL.qualified('s"x', "t.y") == '"s""x"."t.y"'
+    for quote in (POSTGRESQL.name, POSTGRESQL.literal):
         with pytest.raises(InvalidRequest):
             quote("a\0b")
 
@@ -325,15 +344,17 @@ def column(source_type: str, lake: str, source_name: str = 'x"y') -> ColumnSpec:
 def test_expressions_by_type(
     source_type: str, lake: str, part: str, is_counted: bool
 ) -> None:
-    selection = select_columns([column(source_type, lake)])
-    sql = selection.sql("s", "t", "TRUE")
+    selection = select_columns(POSTGRESQL, [column(source_type, lake)])
+    sql = selection.sql(POSTGRESQL.qualified("s", "t"), "TRUE")
     assert part in sql
     assert (selection.columns[0].bit >= 0) == is_counted
     assert len(selection.masks) == is_counted
 
 
 def test_masks_hold_many_columns() -> None:
-    selection = select_columns([column("date", "date", f"c{i}") for i in range(130)])
+    selection = select_columns(
+        POSTGRESQL, [column("date", "date", f"c{i}") for i in range(130)]
+    )
     assert len(selection.masks) == 3
     places = {mask_of(c.bit) for c in selection.columns}
     assert len(places) == 130
@@ -342,4 +363,4 @@ def test_masks_hold_many_columns() -> None:
 
 def test_an_unknown_lake_type_is_refused() -> None:
     with pytest.raises(SluiceError):
-        select_columns([column("text", "varchar")])
+        select_columns(POSTGRESQL, [column("text", "varchar")])

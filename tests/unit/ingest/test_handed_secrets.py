@@ -24,27 +24,36 @@ from ingest.contract import (
     outcome_of,
 )
 from ingest.spark.driver import Driver
-from ingest.spark.jdbc import _options
 from ingest.spark.jobrun import JobRun
 from ingest.spark.jobs import _access
-from ingest.spark.source import SourceAccess, open_source
+from ingest.spark.sources import SourceAccess, jdbc_options, open_source
 
 SOURCE = SourceSpec(1, "postgresql", "db.example", 5432, "shop", "ann", "datasource:1")
 BOTH = ("192.0.2.7", "2001:db8::7")
 
 
 def access(**changes: Any) -> SourceAccess:
-    spec = dataclasses.replace(SOURCE, tls=changes.pop("tls", "off"))
+    given = {"tls": changes.pop("tls", "off"), "kind": changes.pop("kind", SOURCE.kind)}
+    spec = dataclasses.replace(SOURCE, **given)
     return SourceAccess(spec, "pw", "sluice:x", **changes)
 
 
 @pytest.mark.parametrize("tls", ["off", "require", "verify"])
 def test_jdbc_keeps_the_name_and_goes_to_the_addresses(tls) -> None:
-    options = _options(access(tls=tls, addresses=BOTH), "SELECT 1", "0-1")
+    options = jdbc_options(access(tls=tls, addresses=BOTH), "SELECT 1", "0-1")
     assert options["url"] == "jdbc:postgresql://db.example:5432/shop"
     assert options["socketFactory"].endswith(".PinnedSocketFactory")
     assert options["socketFactoryArg"] == "192.0.2.7,2001:db8::7"
-    assert "socketFactory" not in _options(access(tls=tls), "SELECT 1", "0-1")
+    assert "socketFactory" not in jdbc_options(access(tls=tls), "SELECT 1", "0-1")
+
+
+@pytest.mark.parametrize("kind", ["mariadb", "mysql"])
+def test_mariadbs_driver_does_so_too(kind) -> None:
+    options = jdbc_options(access(kind=kind, addresses=BOTH), "SELECT 1", "")
+    assert options["url"].startswith("jdbc:mysql://db.example:5432/?permitMysqlScheme")
+    assert options["socketFactory"].endswith(".PinnedMariadbSocketFactory")
+    assert options["socketFactoryArg"] == "192.0.2.7,2001:db8::7"
+    assert "socketFactory" not in jdbc_options(access(kind=kind), "SELECT 1", "")
 
 
 @pytest.mark.parametrize(

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import Any
+from urllib.parse import quote
 
 import psycopg
 from psycopg.rows import tuple_row
 
-from core.errors import InvalidRequest
+from ingest.changes.dialects import dialect_of
 from ingest.changes.positions import OpenTransaction, SourceClock
-from ingest.changes.quoting import literal, qualified
-from ingest.contract import SourceSpec, TableSpec
+from ingest.contract import TableSpec
+from ingest.spark.sources.port import KeyFacts, Row, SourceAccess, pinned_to
 
 _SSL = {"off": "disable", "require": "require", "verify": "verify-full"}
 _CONNECT_SECONDS = 10
+_TRANSACTION = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"
+DIALECT = dialect_of("postgresql")
 
 # Text of values must not depend on a role's or database's settings.
 SESSION_SETTINGS = {
@@ -31,55 +32,12 @@ SESSION_SETTINGS = {
     "bytea_output": "hex",
 }
 
-Row = tuple[Any, ...]
 
+class PostgresSource:
+    """See `Source`. One open connection, autocommit, read only."""
 
-@dataclass(frozen=True, slots=True)
-class SourceAccess:
-    """A source with its password, in memory only; `repr` does not show it.
-
-    addresses  the only ones to connect to, checked by the host; () = look the name
-               up here
-    authorities  PEM file for tls 'verify'; "" = the system's
-    """
-
-    spec: SourceSpec
-    password: str
-    application: str
-    addresses: tuple[str, ...] = ()
-    authorities: str = ""
-
-    def __repr__(self) -> str:
-        return f"SourceAccess({self.spec.host}:{self.spec.port}, {self.application})"
-
-    def at(self, address: str) -> SourceAccess:
-        """Only there from now on: of several servers behind one name, a snapshot
-        exists on the one that exported it. "" (no address) changes nothing."""
-        return replace(self, addresses=(address,)) if address else self
-
-    @property
-    def ssl_mode(self) -> str:
-        return _SSL.get(self.spec.tls, "require")
-
-
-@dataclass(frozen=True, slots=True)
-class KeyFacts:
-    """What the source guarantees about a key.
-
-    types       SQL type text per column, in key order
-    is_unique   a valid unique index over exactly these columns
-    is_walkable a btree index that begins with them in this order
-    is_not_null every column is declared NOT NULL
-    """
-
-    types: tuple[str, ...]
-    is_unique: bool
-    is_walkable: bool
-    is_not_null: bool
-
-
-class Source:
-    """One open connection, autocommit, read only."""
+    dialect = DIALECT
+    right_to_see_others = "pg_read_all_stats"
 
     def __init__(self, connection: psycopg.Connection[Row]) -> None:
         self._connection = connection
@@ -113,7 +71,7 @@ class Source:
             "SELECT a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull"
             " FROM pg_attribute a WHERE a.attrelid = %s::regclass"
             " AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum",
-            [qualified(table.source_schema, table.source_table)],
+            [DIALECT.qualified(table.source_schema, table.source_table)],
         )
         return {row[0]: (row[1], row[2]) for row in found}
 
@@ -123,7 +81,7 @@ class Source:
             "SELECT coalesce(sum(greatest(c.reltuples, 0)), 0)::bigint"
             " FROM pg_class c WHERE c.oid = %s::regclass OR c.oid IN"
             " (SELECT relid FROM pg_partition_tree(%s::regclass) WHERE isleaf)",
-            [qualified(table.source_schema, table.source_table)] * 2,
+            [DIALECT.qualified(table.source_schema, table.source_table)] * 2,
         )
         return int(row[0])
 
@@ -135,7 +93,7 @@ class Source:
             " / nullif(sum(greatest(c.reltuples, 0)), 0), 0)::bigint"
             " FROM pg_class c WHERE c.oid = %s::regclass OR c.oid IN"
             " (SELECT relid FROM pg_partition_tree(%s::regclass) WHERE isleaf)",
-            [qualified(table.source_schema, table.source_table)] * 2,
+            [DIALECT.qualified(table.source_schema, table.source_table)] * 2,
         )
         return int(row[0])
 
@@ -147,7 +105,7 @@ class Source:
             " pg_relation_size(c.oid) / current_setting('block_size')::bigint END)"
             " FROM pg_class c WHERE c.oid = %s::regclass OR c.oid IN"
             " (SELECT relid FROM pg_partition_tree(%s::regclass) WHERE isleaf)",
-            [qualified(table.source_schema, table.source_table)] * 2,
+            [DIALECT.qualified(table.source_schema, table.source_table)] * 2,
         )
         return -1 if row[0] is None else int(row[0])
 
@@ -163,7 +121,7 @@ class Source:
             " FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid"
             " JOIN pg_am am ON am.oid = c.relam"
             " WHERE i.indrelid = %s::regclass AND i.indisvalid AND i.indpred IS NULL",
-            [qualified(table.source_schema, table.source_table)],
+            [DIALECT.qualified(table.source_schema, table.source_table)],
         )
         wanted = list(key)
         return KeyFacts(
@@ -222,23 +180,18 @@ FROM
 
 
 @contextmanager
-def open_source(access: SourceAccess) -> Iterator[Source]:
+def open_source(access: SourceAccess) -> Iterator[PostgresSource]:
     """A connection with the pinned session settings, closed at the end."""
-    if access.spec.kind != "postgresql":
-        raise InvalidRequest(
-            f"sources of kind '{access.spec.kind}' cannot be read yet",
-            code="not_yet",
-        )
     connection = _connect(access)
     try:
         for setting, value in SESSION_SETTINGS.items():
-            statement = f"SET {setting} = {literal(value)}"
+            statement = f"SET {setting} = {DIALECT.literal(value)}"
             connection.execute(statement)
         # discovery names user types the same way: always with their schema
         connection.execute("SET search_path = ''")
         # our snapshot may have to stay open for hours while chunks are read
         connection.execute("SET idle_in_transaction_session_timeout = 0")
-        yield Source(connection)
+        yield PostgresSource(connection)
     finally:
         connection.close()
 
@@ -265,7 +218,7 @@ def _connect(access: SourceAccess, *, application: str = "") -> psycopg.Connecti
         dbname=access.spec.database,
         user=access.spec.username,
         password=access.password,
-        sslmode=access.ssl_mode,
+        sslmode=_ssl_mode(access),
         sslrootcert=(access.authorities or "system")
         if access.spec.tls == "verify"
         else None,
@@ -275,3 +228,40 @@ def _connect(access: SourceAccess, *, application: str = "") -> psycopg.Connecti
         client_encoding="utf8",
         row_factory=tuple_row,
     )
+
+
+def jdbc_options(access: SourceAccess, sql: str, snapshot: str) -> dict[str, str]:
+    """One partition with the rows of `sql`, as of the exported `snapshot`."""
+    source = access.spec
+    host = f"[{source.host}]" if ":" in source.host else source.host
+    settings = "; ".join(
+        f"SET LOCAL {k} = {DIALECT.literal(v)}" for k, v in SESSION_SETTINGS.items()
+    )
+    import_snapshot = f"SET TRANSACTION SNAPSHOT {DIALECT.literal(snapshot)}"
+    return {
+        "url": f"jdbc:postgresql://{host}:{source.port}/{quote(source.database, '')}",
+        "driver": "org.postgresql.Driver",
+        "user": source.username,
+        "password": access.password,
+        "sslmode": _ssl_mode(access),
+        "ApplicationName": access.application,
+        "dbtable": f"({sql}) AS source_rows",
+        "sessionInitStatement": f"{_TRANSACTION}; {import_snapshot}; {settings}",
+        "loginTimeout": "10",
+        "tcpKeepAlive": "true",
+        **pinned_to(access.addresses, "io.sluice.lake.PinnedSocketFactory"),
+        **_trust(access),
+    }
+
+
+def _trust(access: SourceAccess) -> dict[str, str]:
+    """Left to itself, the driver trusts a file in somebody's home directory."""
+    if access.spec.tls != "verify":
+        return {}
+    if access.authorities:
+        return {"sslrootcert": access.authorities}
+    return {"sslfactory": "org.postgresql.ssl.DefaultJavaSSLFactory"}
+
+
+def _ssl_mode(access: SourceAccess) -> str:
+    return _SSL.get(access.spec.tls, "require")

@@ -1,0 +1,75 @@
+"""Reading sources of every kind, each behind the same port.
+
+The way in for jobs: `open_source` for facts and clocks, `jdbc_options` for rows,
+`cancel_statements` to stop what runs there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+
+import psycopg
+import pymysql
+
+from core.errors import InvalidRequest
+from ingest.spark.sources import mariadb, postgresql
+from ingest.spark.sources.port import KeyFacts, Source, SourceAccess
+
+__all__ = [
+    "SOURCE_ERRORS",
+    "KeyFacts",
+    "Source",
+    "SourceAccess",
+    "cancel_statements",
+    "jdbc_options",
+    "open_source",
+]
+
+SOURCE_ERRORS = (psycopg.Error, pymysql.MySQLError, OSError)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    open: Callable[[SourceAccess], AbstractContextManager[Source]]
+    cancel: Callable[[SourceAccess], None]
+    jdbc: Callable[[SourceAccess, str, str], dict[str, str]]
+
+
+_MARIADB = _Kind(mariadb.open_source, mariadb.cancel_statements, mariadb.jdbc_options)
+_KINDS = {
+    "postgresql": _Kind(
+        postgresql.open_source, postgresql.cancel_statements, postgresql.jdbc_options
+    ),
+    "mariadb": _MARIADB,
+    "mysql": _MARIADB,
+}
+
+
+@contextmanager
+def open_source(access: SourceAccess) -> Iterator[Source]:
+    """A connection with the pinned session settings, closed at the end."""
+    with _kind(access).open(access) as source:
+        yield source
+
+
+def cancel_statements(access: SourceAccess) -> None:
+    """Cancels what this application runs at the source now. Spark cannot: a task
+    that waits for its first row ignores its kill."""
+    _kind(access).cancel(access)
+
+
+def jdbc_options(access: SourceAccess, sql: str, snapshot: str) -> dict[str, str]:
+    """Spark's options to read the rows of `sql` in `snapshot`."""
+    return _kind(access).jdbc(access, sql, snapshot)
+
+
+def _kind(access: SourceAccess) -> _Kind:
+    found = _KINDS.get(access.spec.kind)
+    if found is None:
+        raise InvalidRequest(
+            f"sources of kind '{access.spec.kind}' cannot be read yet",
+            code="not_yet",
+        )
+    return found

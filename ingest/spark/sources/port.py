@@ -1,0 +1,115 @@
+"""The port to a source: facts, clock, snapshot. One implementation per kind.
+
+Values and protocols only; rows travel through Spark's JDBC, not through it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from ingest.changes.dialects import Dialect
+from ingest.changes.positions import SourceClock
+from ingest.contract import SourceSpec, TableSpec
+
+Row = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceAccess:
+    """A source with its password, in memory only; `repr` does not show it.
+
+    addresses  the only ones to connect to, checked by the host; () = look the name
+               up here
+    authorities  PEM file for tls 'verify'; "" = the system's
+    """
+
+    spec: SourceSpec
+    password: str
+    application: str
+    addresses: tuple[str, ...] = ()
+    authorities: str = ""
+
+    def __repr__(self) -> str:
+        return f"SourceAccess({self.spec.host}:{self.spec.port}, {self.application})"
+
+    def at(self, address: str) -> SourceAccess:
+        """Only there from now on: of several servers behind one name, a snapshot
+        exists on the one that exported it. "" (no address) changes nothing."""
+        return replace(self, addresses=(address,)) if address else self
+
+
+@dataclass(frozen=True, slots=True)
+class KeyFacts:
+    """What the source guarantees about a key.
+
+    types       SQL type text per column, in key order
+    is_unique   a valid unique index over exactly these columns
+    is_walkable an ordered index that begins with them in this order
+    is_not_null every column is declared NOT NULL
+    """
+
+    types: tuple[str, ...]
+    is_unique: bool
+    is_walkable: bool
+    is_not_null: bool
+
+
+class Source(Protocol):
+    """One open connection, autocommit, read only.
+
+    right_to_see_others  what a login needs for `clock` to see others' transactions
+    """
+
+    @property
+    def dialect(self) -> Dialect: ...
+
+    @property
+    def right_to_see_others(self) -> str: ...
+
+    @property
+    def address(self) -> str:
+        """The IP address this connection went to; "" when it has none."""
+        ...
+
+    def rows(self, sql: str, parameters: Sequence[object] | None = None) -> list[Row]:
+        """Every dynamic part of `sql` went through the dialect."""
+        ...
+
+    def one(self, sql: str, parameters: Sequence[object] | None = None) -> Row: ...
+
+    def begin_snapshot(self) -> str:
+        """Exports a snapshot that lives as long as this connection; "" where
+        statements of several connections cannot share one."""
+        ...
+
+    def columns(self, table: TableSpec) -> dict[str, tuple[str, bool]]:
+        """Column → (type text, NOT NULL) as the table is now."""
+        ...
+
+    def estimated_rows(self, table: TableSpec) -> int:
+        """The planner's estimate, at least 0."""
+        ...
+
+    def row_bytes(self, table: TableSpec) -> int:
+        """Average width of a row on disk; 0 = not known."""
+        ...
+
+    def pages(self, table: TableSpec) -> int:
+        """Heap pages that can be read by number, or -1 when there are none."""
+        ...
+
+    def key_facts(self, table: TableSpec, key: Sequence[str]) -> KeyFacts: ...
+
+    def clock(self) -> SourceClock:
+        """Time and open transactions of others, before any row is read."""
+        ...
+
+
+def pinned_to(addresses: Sequence[str], factory: str) -> dict[str, str]:
+    """JDBC options that send the connections there and nowhere else; the name in the
+    URL stays for TLS, which by it picks the server and checks the certificate."""
+    if not addresses:
+        return {}
+    return {"socketFactory": factory, "socketFactoryArg": ",".join(addresses)}
