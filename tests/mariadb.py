@@ -21,6 +21,7 @@ from typing import Any
 import pymysql
 import pytest
 
+from config.parts.checks import MARIADB
 from config.supervisor.ports import free_port
 from config.supervisor.process import ChildSpec, ProcessIdentity, end, spawn
 from tests.integration.discovery.tls_proxy import Authority
@@ -205,7 +206,7 @@ def _program(name: str) -> str:
     found = shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/bin")
     if found is None:
         pytest.fail(
-            f"'{name}' is not installed: apt-get install mariadb-server",
+            f"'{name}' is not installed: apt-get install {MARIADB}",
             pytrace=False,
         )
     return found

@@ -21,6 +21,10 @@ BIN = ROOT / ".venv" / "bin"
 PARTS = ("tests/unit", "tests/integration", "tests/spark")
 WHOLE = ("tests/acceptance", "tests/fault", "tests/browser")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+# The programs alone: the package of the server would start one.
+MARIADB = "mariadb-server-core mariadb-client-core"
+# Servers lie where a plain user's PATH does not look.
+SERVERS = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +38,13 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """A system package that tests need and this machine lacks."""
+    """A system package that tests (files or directories) need and is not here.
+
+    package  one name, or several that belong together, as apt-get takes them
+    """
 
     package: str
-    tests: str
+    tests: tuple[str, ...]
 
 
 def say(text: str) -> None:
@@ -71,11 +78,13 @@ def test_steps(missing: list[Missing]) -> list[Step]:
     """Parts first, then the whole product: its tests want the machine, and a browser
     driver leaves an event loop in the process that asynchronous tests stumble over."""
     pytest = [str(BIN / "python"), "-m", "pytest"]
-    ignored = [f"--ignore={one.tests}" for one in missing]
-    return [
-        Step("tests of the parts", [*pytest, *PARTS]),
-        Step("tests of the product", [*pytest, *WHOLE, *ignored]),
-    ]
+    paths = [path for one in missing for path in one.tests]
+
+    def step(name: str, parts: tuple[str, ...]) -> Step:
+        mine = [path for path in paths if path.startswith(parts)]
+        return Step(name, [*pytest, *parts, *(f"--ignore={path}" for path in mine)])
+
+    return [step("tests of the parts", PARTS), step("tests of the product", WHOLE)]
 
 
 def is_debian() -> bool:
@@ -88,14 +97,25 @@ def may_install() -> bool:
 
 
 def missing_packages() -> list[Missing]:
-    if any(shutil.which(name) for name in BROWSERS):
-        return []
-    return [Missing(package="chromium", tests="tests/browser")]
+    found = []
+    if not any(shutil.which(name) for name in BROWSERS):
+        found.append(Missing("chromium", ("tests/browser",)))
+    if not shutil.which("mariadbd", path=SERVERS):
+        found.append(Missing(MARIADB, tests_of("mariadb")))
+    return found
+
+
+def tests_of(server: str) -> tuple[str, ...]:
+    """A test file that wants this server has its name in its own."""
+    files = (ROOT / "tests").rglob(f"test_*{server}*.py")
+    wanted = (*PARTS[1:], *WHOLE)
+    names = sorted(path.relative_to(ROOT).as_posix() for path in files)
+    return tuple(name for name in names if name.startswith(wanted))
 
 
 def install(missing: list[Missing]) -> None:
     """By apt, starting no service. A failure leaves the package missing."""
-    names = [one.package for one in missing]
+    names = [name for one in missing for name in one.package.split()]
     say(f"installing {', '.join(names)}")
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
     for command in (
@@ -127,7 +147,8 @@ def main() -> int:
     steps = [*static_steps(), *test_steps(missing)]
     failed = [step.name for step in steps if not run(step)]
     for one in missing:
-        say(f"NOT TESTED: {one.tests} (apt-get install {one.package})")
+        names = ", ".join(one.tests)
+        say(f"NOT TESTED: {names} (apt-get install {one.package})")
     if failed:
         say(f"FAILED: {', '.join(failed)}")
         return 1

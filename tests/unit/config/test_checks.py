@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from config.parts import checks
 
-BROWSER = checks.Missing(package="chromium", tests="tests/browser")
+BROWSER = checks.Missing(package="chromium", tests=("tests/browser",))
+SERVER = checks.Missing(package=checks.MARIADB, tests=("tests/spark/test_mariadb.py",))
 
 
 @pytest.mark.parametrize(
@@ -52,6 +55,30 @@ def test_only_what_cannot_run_is_left_out() -> None:
     parts, product = checks.test_steps([BROWSER])
     assert "--ignore=tests/browser" in product.command
     assert not [one for one in parts.command if "ignore" in one]
+
+
+def test_files_of_a_missing_server_are_left_out_where_they_lie() -> None:
+    parts, product = checks.test_steps([SERVER, BROWSER])
+    assert parts.command[-1] == "--ignore=tests/spark/test_mariadb.py"
+    assert product.command[-1] == "--ignore=tests/browser"
+
+
+def test_whoever_asks_for_the_server_says_so_in_its_file_name() -> None:
+    """Without the package those files are left out: none may be forgotten."""
+    listed = {checks.ROOT / name for name in checks.tests_of("mariadb")}
+    using = {
+        path
+        for path in (checks.ROOT / "tests").rglob("test_*.py")
+        if "mariadb_server" in path.read_text() and path != Path(__file__)
+    }
+    assert using <= listed
+
+
+@pytest.mark.parametrize("found", [None, "/usr/sbin/mariadbd"])
+def test_the_package_of_a_server_is_missing_or_not(found, monkeypatch) -> None:
+    monkeypatch.setattr(checks.shutil, "which", lambda name, path=None: found)
+    packages = [one.package for one in checks.missing_packages()]
+    assert (checks.MARIADB in packages) is (found is None)
 
 
 def test_every_directory_of_tests_is_run() -> None:
