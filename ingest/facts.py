@@ -6,11 +6,14 @@ from __future__ import annotations
 import shutil
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
 from django.conf import settings
-from django.db.models import Q
+from django.db.models import Q, Value
+from django.db.models.fields.json import KT
+from django.db.models.functions import Concat
 
 from catalog.discovery.facts import source_facts
 from catalog.discovery.store import NOT_TO_CARRY
@@ -141,6 +144,53 @@ def _target(facts: TableFacts, database: str, name: str) -> Target:
         path=f"{settings.SLUICE_LAKE_URI}/{database}/{name}",
         column_names=lake_columns([c.source_name for c in columns]),
         lossy={c.source_name: _lossy(c) for c in columns},
+    )
+
+
+def pin_targets(
+    targets: Sequence[Target], lakes: Sequence[str | None], sources: Sequence[str]
+) -> list[Target]:
+    """The targets under the lake names that people gave ("database.table").
+
+    sources: names for errors. InvalidRequest for names that the lake cannot have or
+    that another table has.
+    """
+    if not any(lakes):
+        return list(targets)
+    given = {lake for lake in lakes if lake}
+    taken = TableOnboarding.objects.exclude(state=RETIRED).annotate(
+        lake=Concat(KT("plan__database"), Value("."), KT("plan__name"))
+    )
+    used = set(taken.filter(lake__in=given).values_list("lake", flat=True))
+    pinned: list[Target] = []
+    for target, lake, source in zip(targets, lakes, sources, strict=True):
+        if not lake:
+            pinned.append(target)
+            continue
+        database, name = _lake_name(lake, source)
+        if lake in used:
+            raise _lake_refusal(source, f"another table is carried as lake.{lake}")
+        used.add(lake)
+        path = f"{settings.SLUICE_LAKE_URI}/{database}/{name}"
+        pinned.append(replace(target, database=database, name=name, path=path))
+    return pinned
+
+
+def _lake_name(text: str, source: str) -> tuple[str, str]:
+    database, _, name = text.partition(".")
+    is_right = plain_name(database) == database and plain_name(name) == name
+    if not name or not is_right or database in RESERVED_DATABASES:
+        raise _lake_refusal(source, f"'{text}' cannot be a table of the lake")
+    return database, name
+
+
+def _lake_refusal(source: str, detail: str) -> InvalidRequest:
+    return InvalidRequest(
+        detail,
+        code="invalid_lake_name",
+        hint="database.table in lower case letters, digits and _; leave it away for "
+        "the derived name",
+        facts={"field": "lake", "table": source},
     )
 
 
