@@ -1,4 +1,4 @@
-"""Asks a worker to look at a catalog job."""
+"""Asks a worker to look at a catalog job, or at users of the directory."""
 
 from __future__ import annotations
 
@@ -7,8 +7,14 @@ import uuid
 from core.dispatch import send
 
 ADVANCE = "catalog.advance_discovery"
+RECHECK = "catalog.recheck_directory"
 
 
 def ring(job_id: uuid.UUID) -> bool:
     """Whether the broker took the message; the tick rings again for what is due."""
     return send(ADVANCE, str(job_id))
+
+
+def ring_recheck() -> bool:
+    """Ask a worker to look again at users of the directory."""
+    return send(RECHECK)

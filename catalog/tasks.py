@@ -6,9 +6,15 @@ import uuid
 
 from celery import shared_task
 
+from catalog.access.ldap_login import recheck_due
 from catalog.discovery.services import advance_discovery
 
 
 @shared_task(name="catalog.advance_discovery")  # type: ignore[untyped-decorator]
 def advance_discovery_task(job_id: str) -> None:
     advance_discovery(uuid.UUID(job_id))
+
+
+@shared_task(name="catalog.recheck_directory")  # type: ignore[untyped-decorator]
+def recheck_directory_task() -> None:
+    recheck_due()

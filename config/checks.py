@@ -24,7 +24,7 @@ def check_settings(
     app_configs: Sequence[AppConfig] | None, **_: Any
 ) -> list[CheckMessage]:
     """All checks of Sluice's own settings."""
-    return [*_secrets_keys(), *_signing_key(), *_networks(), *_tls()]
+    return [*_secrets_keys(), *_signing_key(), *_networks(), *_tls(), *_ldap()]
 
 
 def require_sound_settings() -> None:
@@ -97,3 +97,8 @@ def _tls() -> Iterator[CheckMessage]:
             hint="unset SLUICE_DEBUG",
             id="sluice.W001",
         )
+
+
+def _ldap() -> Iterator[CheckMessage]:
+    for text, hint in settings.SLUICE_LDAP.problems() if settings.SLUICE_LDAP else ():
+        yield Error(text, hint=hint, id="sluice.E007")

@@ -11,6 +11,7 @@ from urllib.parse import unquote, urlsplit
 from django.core.exceptions import ImproperlyConfigured
 
 from config.env import boolean, read, words
+from config.logins import ldap
 from config.parts.paths import spark_classpath
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -234,6 +235,7 @@ TEMPLATES = [
         },
     },
 ]
+SLUICE_LDAP = ldap()
 LANGUAGE_CODE = "en"
 TIME_ZONE = "UTC"
 USE_TZ = True

@@ -13,7 +13,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Iterable
 
-from core.errors import AccessDenied
+from core.errors import SluiceError, TransientError
 from gateway.handler import Handler
 from gateway.hs2 import sasl
 from gateway.hs2.connection import (
@@ -27,7 +27,6 @@ from gateway.hs2.connection import (
 from gateway.hs2.errors import ProtocolError
 from gateway.metrics import CONNECTIONS, LOGINS
 from gateway.services import Services
-from gateway.store import DatabaseAway
 
 log = logging.getLogger(__name__)
 
@@ -207,10 +206,10 @@ class ClientProtocol(asyncio.Protocol):
         self._write(buffers)
 
     async def _log_in(self, credentials: sasl.Credentials) -> None:
-        refusal = await self._judge(credentials)
+        user, refusal = await self._judge(credentials)
         if self._connection.state == "CLOSED":
             return
-        if refusal is not None:
+        if refusal:
             LOGINS.labels("refused").inc()
             self._write([self._connection.refuse_login(refusal)])
             self._close()
@@ -218,35 +217,36 @@ class ClientProtocol(asyncio.Protocol):
         LOGINS.labels("accepted").inc()
         if self._login_timer:
             self._login_timer.cancel()
-        user = credentials.username
         self._server.per_user[user] += 1
         self.handler = Handler(self._server.services, user, self.address)
         self._write([self._connection.accept_login()])
         self._events.extend(self._connection.receive(b""))
 
-    async def _judge(self, credentials: sasl.Credentials) -> str | None:
-        """Return why the login is refused, None when it is not."""
+    async def _judge(self, credentials: sasl.Credentials) -> tuple[str, str]:
+        """Return the user's name as Sluice has it, and why the login is refused."""
         server = self._server
         limits = server.services.limits
         user = credentials.username
         if credentials.authzid and credentials.authzid != user:
-            return "acting as another user is not allowed"
+            return "", "acting as another user is not allowed"
         if server.per_user[user] >= limits.connections_per_user:
-            return "too many connections of this user"
+            return "", "too many connections of this user"
         if server.logins_waiting >= limits.logins_waiting:
-            return "too many logins at the moment, try again later"
+            return "", "too many logins at the moment, try again later"
         server.logins_waiting += 1
         try:
-            await server.services.store.authenticate(
+            proven = await server.services.store.authenticate(
                 user, credentials.password, address=self.address
             )
-        except AccessDenied as error:
-            return str(error)
-        except DatabaseAway as error:
-            return f"{error} (08S01)"
+        except TransientError as error:  # the database, or the users' directory
+            return "", f"{error} (08S01)"
+        except SluiceError as error:
+            return "", str(error)
         finally:
             server.logins_waiting -= 1
-        return None
+        if server.per_user[proven.name] >= limits.connections_per_user:
+            return "", "too many connections of this user"
+        return proven.name, ""
 
     def _write(self, buffers: Iterable[Buffer]) -> None:
         if self._transport and not self._transport.is_closing():

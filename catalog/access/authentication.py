@@ -1,8 +1,9 @@
 """Who is knocking: user name with password or token, or a bare bearer token.
 
 One way in for REST, UI and gateway. A value that starts with `slt_` is checked
-against tokens only, any other against passwords only. Failures all look alike,
-cost the same time, are throttled per name and address, and are audited.
+against tokens only, any other against passwords only: the user's own, or the
+directory's for a name that is no local user's. Failures all look alike, are throttled
+per name and address, and are audited.
 """
 
 from __future__ import annotations
@@ -11,11 +12,13 @@ from dataclasses import dataclass
 
 from django.contrib.auth.hashers import check_password, make_password
 from django.contrib.auth.models import User
+from django.db.models import Exists, OuterRef
 
-from catalog.access import audit, throttle
+from catalog.access import audit, ldap_login, throttle
 from catalog.access.policy import Principal
 from catalog.access.principals import group_names_of, principal_of, users_with_groups
 from catalog.access.tokens import PREFIX, find_token
+from catalog.models import ExternalIdentity
 from core.context import current
 from core.errors import AccessDenied
 
@@ -52,8 +55,9 @@ def authenticate(
 ) -> AuthenticatedUser:
     """The user proven by password or token.
 
-    Raises AccessDenied with code `bad_credentials`, or `too_many_attempts` with
-    the fact `retry_after_seconds`.
+    Raises AccessDenied with code `bad_credentials`, `login_refused` (proven, but may
+    not come in) or `too_many_attempts` with the fact `retry_after_seconds`; and what
+    `ldap_login` raises when the directory cannot be asked.
     """
     return prove(username, secret, door=door, address=address).user
 
@@ -63,16 +67,19 @@ def prove(username: str, secret: str, *, door: str, address: str = "") -> Proven
     address = (address or current().address)[:64]
     if not _is_sane(username, 150) or not _is_sane(secret, LONGEST_SECRET):
         raise _refusal()
-    _require_patience(username, address)
+    # a directory takes ANN for ann: spellings must not multiply the tries
+    slate = username.casefold()[:150]
+    _require_patience(slate, address)
     if secret.startswith(PREFIX):
         proven = _by_token(secret, username)
     else:
-        proven = _by_password(username, secret)
+        proven = _by_password(username, secret, door=door, address=address)
     if proven is None:
-        _note_failure(username, door, address)
+        _note_failure(slate, door, address)
         raise _refusal()
-    throttle.forget_failures(username, address)
-    audit.record("login", actor=username, door=door, on=username, address=address)
+    throttle.forget_failures(slate, address)
+    name = proven.user.name
+    audit.record("login", actor=name, door=door, on=name, address=address)
     return proven
 
 
@@ -96,14 +103,42 @@ def _by_token(token: str, username: str | None) -> Proven | None:
     return _proven(row.user, group_names_of(row), token_id=row.pk)
 
 
-def _by_password(username: str, password: str) -> Proven | None:
-    row = users_with_groups().filter(username=username).first()
+def _by_password(
+    username: str, password: str, *, door: str, address: str
+) -> Proven | None:
+    is_external = Exists(ExternalIdentity.objects.filter(user=OuterRef("pk")))
+    rows = users_with_groups()
+    row = rows.filter(username=username).exclude(is_external).first()
+    if row is None and ldap_login.is_enabled():
+        found = _by_directory(username, password, door=door, address=address)
+        if found is None:
+            return None
+        row = rows.get(pk=found.pk)
+        return _proven(row, group_names_of(row))
     if row is None:
         make_password(password)  # costs what a check costs: no telling by time
         return None
     if not check_password(password, row.password) or not row.is_active:
         return None
     return _proven(row, group_names_of(row))
+
+
+def _by_directory(
+    username: str, password: str, *, door: str, address: str
+) -> User | None:
+    try:
+        return ldap_login.log_in(username, password)
+    except AccessDenied as refused:  # proven, so the reason may be told
+        audit.record(
+            "login",
+            actor=username,
+            door=door,
+            on=username,
+            is_allowed=False,
+            address=address,
+            **refused.facts,
+        )
+        raise
 
 
 def _proven(row: User, groups: list[str], token_id: int | None = None) -> Proven:

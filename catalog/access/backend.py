@@ -7,7 +7,7 @@ from django.contrib.auth.models import User
 from django.http import HttpRequest
 
 from catalog.access.authentication import prove
-from core.errors import AccessDenied
+from core.errors import SluiceError
 
 
 class SluiceBackend(ModelBackend):
@@ -24,5 +24,5 @@ class SluiceBackend(ModelBackend):
             return None
         try:
             return prove(username, password, door="web").row
-        except AccessDenied:
+        except SluiceError:
             return None

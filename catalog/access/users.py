@@ -16,6 +16,7 @@ from django.db import IntegrityError, transaction
 from catalog.access import audit
 from catalog.access.naming import check_group_name, check_user_name
 from catalog.access.policy_version import bump_version
+from catalog.models import ExternalIdentity
 from core.errors import InvalidRequest, NotFound
 from core.redaction import remember_secret
 
@@ -32,16 +33,22 @@ class UserChange:
 
 def create_user(
     name: str,
-    password: str,
+    password: str | None,
     *,
     groups: Iterable[str] = (),
     is_admin: bool = False,
     by: str,
 ) -> User:
-    """A new active user. InvalidRequest for a taken name or a weak password."""
+    """A new active user. InvalidRequest for a taken name or a weak password.
+
+    password: None = nobody can log in by one until an administrator sets it
+    """
     check_user_name(name)
     user = User(username=name, is_superuser=is_admin)
-    _set_password(user, password)
+    if password is None:
+        user.set_unusable_password()
+    else:
+        _set_password(user, password)
     try:
         with transaction.atomic():
             user.save()
@@ -69,11 +76,14 @@ def update_user(name: str, change: UserChange, *, by: str) -> User:
             raise NotFound(f"there is no user '{name}'", code="user_not_found")
         was_admin = user.is_superuser and user.is_active
         if change.password is not None:
+            _require_local(user)
             _set_password(user, change.password)
         if change.is_admin is not None:
             user.is_superuser = change.is_admin
         if change.is_active is not None:
             user.is_active = change.is_active
+            # decided here from now on: the directory does not undo it
+            ExternalIdentity.objects.filter(user=user).update(is_suspended=False)
         user.save()
         if change.groups is not None:
             _set_groups(user, change.groups)
@@ -105,6 +115,7 @@ def ensure_admin(username: str, password: str) -> User:
         if is_same:
             return user
         user.is_active = user.is_superuser = True
+        ExternalIdentity.objects.filter(user=user).delete()  # his own from now on
         _set_password(user, password)
         user.save()
         bump_version()
@@ -134,6 +145,15 @@ def _set_groups(user: User, names: Iterable[str]) -> None:
     wanted = sorted({check_group_name(name) for name in names})
     Group.objects.bulk_create([Group(name=n) for n in wanted], ignore_conflicts=True)
     user.groups.set(Group.objects.filter(name__in=wanted))
+
+
+def _require_local(user: User) -> None:
+    if ExternalIdentity.objects.filter(user=user).exists():
+        raise InvalidRequest(
+            f"'{user.username}' logs in at the directory or identity provider",
+            code="external_user",
+            hint="change the password there",
+        )
 
 
 def _require_an_admin() -> None:

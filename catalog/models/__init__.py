@@ -9,7 +9,9 @@ from catalog.models.access import (
     LoginFailure,
     PolicyVersion,
 )
+from catalog.models.identity import DirectoryGroup, ExternalIdentity
 from catalog.models.request import IdempotencyKey
+from catalog.models.search import SearchTerm
 from catalog.models.source import Datasource
 from catalog.models.table import Column, Database, SchemaVersion, Table
 
@@ -19,10 +21,13 @@ __all__ = [
     "Column",
     "Database",
     "Datasource",
+    "DirectoryGroup",
+    "ExternalIdentity",
     "Grant",
     "IdempotencyKey",
     "LoginFailure",
     "PolicyVersion",
     "SchemaVersion",
+    "SearchTerm",
     "Table",
 ]

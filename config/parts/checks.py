@@ -102,6 +102,8 @@ def missing_packages() -> list[Missing]:
         found.append(Missing("chromium", ("tests/browser",)))
     if not shutil.which("mariadbd", path=SERVERS):
         found.append(Missing(MARIADB, tests_of("mariadb")))
+    if not shutil.which("slapd", path=SERVERS):
+        found.append(Missing("slapd", ("tests/integration/ldap",)))
     return found
 
 

@@ -11,7 +11,7 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST
 
 from catalog.access.authentication import prove
-from core.errors import AccessDenied
+from core.errors import AccessDenied, SluiceError
 
 BACKEND = "catalog.access.backend.SluiceBackend"
 
@@ -28,8 +28,8 @@ def log_in(request: HttpRequest) -> HttpResponse:
     if request.method == "POST":
         try:
             proven = prove(name, request.POST.get("password", ""), door="web")
-        except AccessDenied as denied:
-            error = denied
+        except SluiceError as failed:
+            error = failed
         else:
             auth.login(request, proven.row, backend=BACKEND)
             return HttpResponseRedirect(wanted)
@@ -37,7 +37,7 @@ def log_in(request: HttpRequest) -> HttpResponse:
         request,
         "frontend/login.html",
         {"error": error, "name": name, "next": wanted},
-        status=403 if error else 200,
+        status=_status_of(error),
     )
 
 
@@ -45,3 +45,9 @@ def log_in(request: HttpRequest) -> HttpResponse:
 def log_out(request: HttpRequest) -> HttpResponse:
     auth.logout(request)
     return redirect("frontend:login")
+
+
+def _status_of(error: SluiceError | None) -> int:
+    if error is None:
+        return 200
+    return 403 if isinstance(error, AccessDenied) else 503

@@ -20,6 +20,7 @@ from django.db import (
     connections,
 )
 
+from catalog.access.ldap_login import ring_due_recheck
 from catalog.discovery.services import ring_due_discoveries
 from ingest.tick import tick_once
 
@@ -50,6 +51,7 @@ class Command(BaseCommand):
         try:
             tick_once()
             ring_due_discoveries()
+            ring_due_recheck()
         except DatabaseError as error:
             if isinstance(error, OperationalError | InterfaceError):
                 log.warning("the metadata database is away: %s", error)

@@ -1,0 +1,165 @@
+"""Lets people in whom a directory or an identity provider has proven.
+
+The user is made at the first login and found again by the entry's immutable id.
+Groups that the provider owns follow it; grants, local groups and everything that an
+administrator decided here stay. Knows no protocol.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from django.contrib.auth.models import Group, User
+from django.db import IntegrityError, transaction
+
+from catalog.access import audit
+from catalog.access.group_rules import Membership
+from catalog.access.naming import is_name
+from catalog.access.policy_version import bump_version
+from catalog.models import DirectoryGroup, ExternalIdentity
+from core.errors import AccessDenied
+
+LONGEST_SUBJECT = 300
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalPerson:
+    """What a provider says about somebody now. `name` is the name to use here."""
+
+    provider: str
+    subject: str
+    name: str
+    membership: Membership = field(default_factory=Membership)
+
+
+def admit(person: ExternalPerson) -> User:
+    """The active user of that person, brought up to date.
+
+    AccessDenied, with words for the person himself, when he may not come in.
+    """
+    if not person.subject or len(person.subject) > LONGEST_SUBJECT:
+        raise _refused("the directory gives no usable id for you", "no_subject")
+    if not person.membership.is_allowed:
+        suspend(person.provider, person.subject, reason="not_in_an_allowed_group")
+        raise _refused("your account is in no group that may log in", "not_allowed")
+    try:
+        with transaction.atomic():
+            return _admit(person)
+    except IntegrityError:  # two first logins at once: now the row is there
+        with transaction.atomic():
+            return _admit(person)
+
+
+def suspend(provider: str, subject: str, *, reason: str) -> bool:
+    """Take the access of that person away; whether it was there until now."""
+    with transaction.atomic():
+        identity = _locked(provider, subject)
+        if identity is None:
+            return False
+        identity.checked_at = datetime.now(UTC)
+        user = identity.user
+        was_active = user.is_active
+        if was_active:
+            identity.is_suspended = True
+            user.is_active = False
+            user.save(update_fields=["is_active"])
+            bump_version()
+            audit.record(
+                "user.suspend", on=user.username, actor=provider, reason=reason
+            )
+        identity.save()
+    return was_active
+
+
+def _admit(person: ExternalPerson) -> User:
+    identity = _locked(person.provider, person.subject)
+    is_new = identity is None
+    if identity is None:
+        identity = _create(person)
+    user = identity.user
+    if not user.is_active and not identity.is_suspended:
+        raise _refused("your account was switched off here", "switched_off")
+    changes = _bring_up_to_date(user, identity, person)
+    identity.checked_at = datetime.now(UTC)
+    identity.save()
+    if is_new or changes:
+        bump_version()
+        action = "user.create" if is_new else "user.update"
+        actor = person.provider
+        audit.record(action, on=user.username, actor=actor, **changes)
+    return user
+
+
+def _locked(provider: str, subject: str) -> ExternalIdentity | None:
+    return (
+        ExternalIdentity.objects.select_for_update()
+        .select_related("user")
+        .filter(provider=provider, subject=subject)
+        .first()
+    )
+
+
+def _create(person: ExternalPerson) -> ExternalIdentity:
+    if not is_name(person.name):
+        raise _refused(f"'{person.name[:100]}' cannot be a user name", "invalid_name")
+    taken = User.objects.filter(username__iexact=person.name).first()
+    if taken is not None:
+        raise _refused(f"the name '{taken.username}' is somebody else's", "name_taken")
+    user = User(username=person.name)
+    user.set_unusable_password()
+    user.save(force_insert=True)
+    return ExternalIdentity.objects.create(
+        user=user,
+        provider=person.provider,
+        subject=person.subject,
+        checked_at=datetime.now(UTC),
+    )
+
+
+def _bring_up_to_date(
+    user: User, identity: ExternalIdentity, person: ExternalPerson
+) -> dict[str, Any]:
+    """What changed, for the audit."""
+    changes: dict[str, Any] = {}
+    if identity.is_suspended:
+        identity.is_suspended = False
+        user.is_active = changes["is_active"] = True
+    is_admin = person.membership.is_admin
+    if is_admin is not None and user.is_superuser != is_admin:
+        user.is_superuser = changes["is_admin"] = is_admin
+    if changes:
+        user.save()
+    groups = _follow_groups(user, person)
+    return {**changes, "groups": groups} if groups is not None else changes
+
+
+def _follow_groups(user: User, person: ExternalPerson) -> list[str] | None:
+    """Set the memberships that are the provider's; the new list when it changed.
+
+    A local group of the same name is not taken over unless the mapping names it.
+    """
+    wanted = person.membership.groups
+    for name in sorted(wanted):
+        group, is_new = Group.objects.get_or_create(name=name)
+        if is_new or person.membership.is_mapped:
+            DirectoryGroup.objects.get_or_create(group=group)
+    owned = Group.objects.filter(directory_group__isnull=False)
+    held = user.groups.filter(directory_group__isnull=False)
+    is_in = set(held.values_list("name", flat=True))
+    should = set(owned.filter(name__in=wanted).values_list("name", flat=True))
+    if is_in == should:
+        return None
+    user.groups.remove(*owned.filter(name__in=is_in - should))
+    user.groups.add(*owned.filter(name__in=should - is_in))
+    return sorted(should)
+
+
+def _refused(why: str, reason: str) -> AccessDenied:
+    return AccessDenied(
+        why,
+        code="login_refused",
+        hint="ask an administrator of Sluice",
+        facts={"reason": reason},
+    )

@@ -1,0 +1,30 @@
+"""What a directory may answer, without the library that asks it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from core.errors import TerminalError, TransientError
+
+
+class DirectoryAway(TransientError):
+    """No directory server answered; nothing was decided."""
+
+    default_code: ClassVar[str] = "directory_unavailable"
+
+
+class DirectoryMisconfigured(TerminalError):
+    """The directory answered, but not to what the settings ask."""
+
+    default_code: ClassVar[str] = "directory_misconfigured"
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryEntry:
+    """Somebody's entry. `subject` is its immutable id, `name` as it is there."""
+
+    dn: str
+    subject: str
+    name: str
+    is_disabled: bool = False

@@ -1,0 +1,138 @@
+"""Settings of the log-ins that others decide: an LDAP directory, an OIDC provider.
+
+Each comes as one value or None; whether the parts fit is checked in `config.checks`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from catalog.access.group_rules import GroupRules, rules_from
+from catalog.access.ldap_spec import LdapGroups, LdapServers, LdapSpec, LdapUsers
+from config.env import boolean, read
+
+
+def _at_least(least: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        if int(text) < least:
+            raise ValueError(f"at least {least}")
+        return int(text)
+
+    return parse
+
+
+def _text(name: str, meaning: str, default: str = "") -> str:
+    return read(name, default=default, meaning=meaning, parse=str)
+
+
+def _rules(prefix: str) -> GroupRules:
+    """GROUP_MAP, ADMIN_GROUPS and ALLOWED_GROUPS of one provider."""
+    admins = _text(
+        f"{prefix}_ADMIN_GROUPS",
+        "comma-separated groups there whose members are administrators; empty = "
+        "decided here",
+    )
+    allowed = _text(
+        f"{prefix}_ALLOWED_GROUPS",
+        "comma-separated groups there whose members may log in; empty = all",
+    )
+    return read(
+        f"{prefix}_GROUP_MAP",
+        default="",
+        meaning="comma-separated <group there>=<group here>; empty = same names",
+        parse=lambda text: rules_from(text, admins, allowed),
+    )
+
+
+def ldap() -> LdapSpec | None:
+    """None while no SLUICE_LDAP_URL is set."""
+    spec = LdapSpec(
+        servers=_ldap_servers(),
+        users=_ldap_users(),
+        groups=_ldap_groups(),
+        recheck_seconds=read(
+            "LDAP_RECHECK_SECONDS",
+            default="300",
+            meaning="how often the directory is asked whether its users still exist",
+            parse=_at_least(10),
+        ),
+    )
+    return spec if spec.servers.urls else None
+
+
+def _ldap_servers() -> LdapServers:
+    urls = read(
+        "LDAP_URL",
+        default="",
+        meaning="directory for log-ins: ldaps://host, several with blanks between",
+        parse=str.split,
+    )
+    return LdapServers(
+        urls=tuple(urls),
+        start_tls=read(
+            "LDAP_START_TLS",
+            default="false",
+            meaning="begin TLS on an ldap:// address before anything else",
+            parse=boolean,
+        ),
+        allows_plaintext=read(
+            "LDAP_ALLOW_PLAINTEXT",
+            default="false",
+            meaning="allow ldap:// without TLS: passwords travel readable",
+            parse=boolean,
+        ),
+        ca_file=_text("LDAP_CA_FILE", "PEM file of who signed the directory's key"),
+        step_seconds=read(
+            "LDAP_STEP_SECONDS",
+            default="3",
+            meaning="longest wait for one answer of the directory",
+            parse=_at_least(1),
+        ),
+        total_seconds=read(
+            "LDAP_TOTAL_SECONDS",
+            default="8",
+            meaning="longest wait of a whole login, 8 at most",
+            parse=_at_least(2),
+        ),
+    )
+
+
+def _ldap_users() -> LdapUsers:
+    usual = LdapUsers()
+    return LdapUsers(
+        bind_dn=_text("LDAP_BIND_DN", "account that searches for users"),
+        bind_password=read(
+            "LDAP_BIND_PASSWORD",
+            default="",
+            meaning="its password; better as SLUICE_LDAP_BIND_PASSWORD_FILE",
+            parse=str,
+            is_secret=True,
+        ),
+        direct_dn=_text(
+            "LDAP_DIRECT_DN", "without such an account: uid={user},ou=people,dc=…"
+        ),
+        base=_text("LDAP_USER_BASE", "where users are searched"),
+        filter=_text("LDAP_USER_FILTER", "who {user} is and may log in", usual.filter),
+        name_attribute=_text(
+            "LDAP_NAME_ATTRIBUTE",
+            "a user's name; sAMAccountName at Active Directory",
+            usual.name_attribute,
+        ),
+        id_attribute=_text(
+            "LDAP_ID_ATTRIBUTE",
+            "what never changes of an entry; objectGUID at Active Directory",
+            usual.id_attribute,
+        ),
+    )
+
+
+def _ldap_groups() -> LdapGroups:
+    usual = LdapGroups()
+    return LdapGroups(
+        base=_text("LDAP_GROUP_BASE", "where groups are searched; empty = no groups"),
+        filter=_text(
+            "LDAP_GROUP_FILTER", "groups of the entry {dn} named {user}", usual.filter
+        ),
+        attribute=_text("LDAP_GROUP_ATTRIBUTE", "a group's name", usual.attribute),
+        rules=_rules("LDAP"),
+    )
