@@ -5,14 +5,14 @@ The other tables of the request stay as they were shown.
 
 from __future__ import annotations
 
-from django.conf import settings
 from django.db import transaction
 
 from core.advance import advance
 from core.errors import StaleState
 from ingest import facts as reading
+from ingest.circumstances import Circumstances
 from ingest.models import TableOnboarding
-from ingest.planning.facts import Capture, Choices, Conditions
+from ingest.planning.facts import Capture, Choices
 from ingest.planning.plan import TablePlan, plan_to_json
 from ingest.planning.propose import propose_table
 from ingest.states import PROPOSED
@@ -47,13 +47,15 @@ def _plan(row: TableOnboarding, choices: Choices) -> TablePlan:
     source = row.source_table.database.datasource
     capture: Capture = "snapshot" if row.capture == "snapshot" else "timestamp"
     (fact,) = reading.facts_of([row.source_table])
-    (target,) = reading.targets_of(
+    (derived,) = reading.targets_of(
         source, [fact], target_database=row.onboarding.request.get("target_database")
     )
-    conditions = Conditions(
-        capture=capture,
-        every_seconds=row.every_seconds,
-        lag_seconds=settings.SLUICE_CAPTURE_LAG_SECONDS,
-        free_bytes=reading.free_bytes(),
-    )
+    # the name that was shown stays, unless another one is chosen
+    own = (row.plan["database"], row.plan["name"])
+    target = reading.renamed(derived, *own)
+    if choices.lake and choices.lake != ".".join(own):
+        (target,) = reading.pin_targets([derived], [choices.lake], [fact.source_name])
+    database = row.source_table.database
+    circumstances = Circumstances(source, capture)
+    conditions = circumstances.under(circumstances.policy_of(database, row.policy))
     return propose_table(fact, choices, target, conditions)

@@ -64,10 +64,10 @@ def lock_feed(job: Job) -> TableOnboarding | None:
     found = feed_of(int(job.payload["table"]))
     if found is None:
         return None
-    state = (
+    state, found.policy = (
         TableOnboarding.objects.select_for_update()
         .filter(pk=found.pk)
-        .values_list("state", flat=True)
+        .values_list("state", "policy")
         .get()
     )
     if state != found.state:

@@ -11,7 +11,7 @@ from typing import ClassVar
 from django.db import models
 from django.db.models import Q
 
-from catalog.models import Datasource, Table
+from catalog.models import Database, Datasource, Table
 from core.models import EventBase
 from core.states import Transitions
 from ingest import states
@@ -43,6 +43,7 @@ class TableOnboarding(models.Model):
     Several source tables may feed one lake table (sharded databases), so both
     ends are foreign keys.
 
+    policy        the table's own settings; the rest is inherited, see Policy
     plan          steps and proposals of ingest.planning, JSON; executed as shown
     resume_event  the event that goes back to where a pause or failure stopped it
     load_epoch    epoch of the load; events of later epochs win over its rows
@@ -66,7 +67,7 @@ class TableOnboarding(models.Model):
         blank=True,
     )
     capture = models.CharField(max_length=20)
-    every_seconds = models.PositiveIntegerField(null=True, blank=True)
+    policy = models.JSONField(default=dict, blank=True)
     plan = models.JSONField(default=dict)
     state = models.CharField(max_length=20, default=states.DRAFT)
     status_reason = models.TextField(blank=True)
@@ -109,6 +110,39 @@ class OnboardingEvent(EventBase):
 
     def __str__(self) -> str:
         return f"{self.before} → {self.after}"
+
+
+class Policy(models.Model):
+    """Settings given at a datasource, or at one of its databases; tables inherit.
+
+    given  keys and values as ingest.policy checks them; an absent key is inherited
+    """
+
+    datasource = models.ForeignKey(
+        Datasource, on_delete=models.CASCADE, related_name="policies"
+    )
+    database = models.OneToOneField(
+        Database,
+        on_delete=models.CASCADE,
+        related_name="policy",
+        null=True,
+        blank=True,
+    )
+    given = models.JSONField(default=dict, blank=True)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        verbose_name_plural = "policies"
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["datasource"],
+                condition=Q(database=None),
+                name="one_policy_per_datasource",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"policy of {self.database or self.datasource}"
 
 
 class SourceEpoch(models.Model):

@@ -10,8 +10,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from django.conf import settings
 from django.db import transaction
 from django.db.models.functions import Now
 
@@ -21,11 +21,12 @@ from core.advance import advance_all, record_moves
 from core.errors import InvalidRequest, NotFound
 from core.models import Job
 from ingest import facts as reading
+from ingest.circumstances import Circumstances
 from ingest.feeds import source_changed
 from ingest.hudi.identity import identity_for
 from ingest.kinds import SNAPSHOT
 from ingest.models import Onboarding, TableOnboarding
-from ingest.planning.facts import Choices, Conditions
+from ingest.planning.facts import Capture, Choices, TableFacts, Target
 from ingest.planning.patterns import select
 from ingest.planning.plan import (
     ApplyChanges,
@@ -36,18 +37,21 @@ from ingest.planning.plan import (
     plan_to_json,
 )
 from ingest.planning.propose import propose_table
+from ingest.policy import Effective
 from ingest.requests import OnboardingRequest, escape, refuse
 from ingest.runs import new_job, start_jobs
+from ingest.schedule import schedule_to_json
 from ingest.specs import table_spec
 from ingest.states import APPROVED, DISCOVERED, DRAFT, PROPOSED, RETIRED
 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A table of a request with its plan; nothing is stored yet."""
+    """A table of a request with its plan and policy; nothing is stored yet."""
 
     table: Table
     plan: TablePlan
+    policy: Effective
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +59,7 @@ class Draft:
     """A planned request. `skipped`: tables a pattern meant that are carried already."""
 
     source: Datasource
+    capture: Capture
     planned: tuple[Planned, ...]
     skipped: tuple[str, ...]
 
@@ -71,23 +76,37 @@ def plan_onboarding(request: OnboardingRequest) -> Draft:
             code="datasource_not_found",
         )
     tables, skipped = _chosen_tables(source, request)
-    conditions = Conditions(
-        capture=request.capture,
-        every_seconds=request.every_seconds,
-        lag_seconds=settings.SLUICE_CAPTURE_LAG_SECONDS,
-        free_bytes=reading.free_bytes(),
-    )
+    circumstances = Circumstances(source, request.capture)
+    own = own_policy(request)
     facts = reading.facts_of(tables)
-    targets = reading.targets_of(source, facts, target_database=request.target_database)
+    targets = _targets(source, facts, request)
     planned = []
     for table, fact, target in zip(tables, facts, targets, strict=True):
         choices = request.tables.get(fact.source_name, Choices())
+        policy = circumstances.policy_of(table.database, own)
         try:
-            plan = propose_table(fact, choices, target, conditions)
+            plan = propose_table(fact, choices, target, circumstances.under(policy))
         except InvalidRequest as error:
             raise _pointed(error) from error
-        planned.append(Planned(table, plan))
-    return Draft(source=source, planned=tuple(planned), skipped=skipped)
+        planned.append(Planned(table, plan, policy))
+    return Draft(
+        source=source,
+        capture=request.capture,
+        planned=tuple(planned),
+        skipped=skipped,
+    )
+
+
+def _targets(
+    source: Datasource, facts: list[TableFacts], request: OnboardingRequest
+) -> list[Target]:
+    derived = reading.targets_of(source, facts, target_database=request.target_database)
+    names = [fact.source_name for fact in facts]
+    lakes = [request.tables.get(name, Choices()).lake for name in names]
+    try:
+        return reading.pin_targets(derived, lakes, names)
+    except InvalidRequest as error:
+        raise _pointed(error) from error
 
 
 def _chosen_tables(
@@ -152,6 +171,13 @@ def _pointed(error: InvalidRequest) -> InvalidRequest:
     )
 
 
+def own_policy(request: OnboardingRequest) -> dict[str, Any]:
+    """What the request itself gives its tables; the rest is inherited."""
+    if request.schedule is None:
+        return {}
+    return {"schedule": schedule_to_json(request.schedule)}
+
+
 # ------------------------------------------------------------------------- store
 
 
@@ -187,7 +213,7 @@ def _feed(
         onboarding=row,
         source_table=each.table,
         capture=request.capture,
-        every_seconds=request.every_seconds if request.capture == "timestamp" else None,
+        policy=own_policy(request),
         plan=plan_to_json(each.plan),
         state=PROPOSED,
         status_reason=each.plan.blocked,

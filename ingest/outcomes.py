@@ -6,7 +6,7 @@ Knows facts of reports and rows; decides nothing about leases or attempts.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models.functions import Now
@@ -14,12 +14,12 @@ from django.db.models.functions import Now
 from core.clock import SystemClock
 from core.errors import SluiceError
 from core.models import Job
-from ingest import feeds, upkeep
+from ingest import feeds, policyrows, upkeep
 from ingest.backoff import wait_after
 from ingest.jobrows import move_job
 from ingest.kinds import COMPACT, LOADS, RESYNC, ROUND, VERIFY
 from ingest.models import TableOnboarding
-from ingest.planning.plan import ApplyChanges, plan_from_json
+from ingest.schedule import every_seconds_of, skipped_words
 from ingest.states import (
     CATCHING_UP,
     LIVE,
@@ -84,8 +84,11 @@ def _round_done(job: Job, feed: TableOnboarding, facts: Mapping[str, Any]) -> No
     position = str((facts.get("position") or {}).get("to") or feed.position)
     is_more = bool(facts.get("more"))
     now = SystemClock().now()
-    due = now if is_more else next_round(feed, job)
-    reason = _held_back_text(facts)
+    schedule = policyrows.policy_of(feed).schedule
+    began = job.queued_at or now
+    due = now if is_more else policyrows.due_after(schedule, began)
+    said = [] if is_more else [skipped_words(schedule, began, now)]
+    reason = "; ".join(filter(None, [_held_back_text(facts), *said]))
     if feed.state == CATCHING_UP and not is_more:
         feeds.move(
             feed, "catch_up", reason=reason, position=position, failures=0, due_at=due
@@ -97,29 +100,25 @@ def _round_done(job: Job, feed: TableOnboarding, facts: Mapping[str, Any]) -> No
             feeds.say(feed, reason)
     changes: dict[str, Any] = {}
     if not is_more:
-        changes["caught_up_at"] = now - _behind(job, feed, facts)
+        changes["caught_up_at"] = now - _behind(job, facts)
     if facts.get("instant"):
         changes |= _commit(feed, facts, position=position, epoch=facts.get("epoch"))
     feeds.show(feed, **changes)
 
 
-def _behind(job: Job, feed: TableOnboarding, facts: Mapping[str, Any]) -> timedelta:
+def _behind(job: Job, facts: Mapping[str, Any]) -> timedelta:
     """How old the upper bound of the round is by now."""
-    step: ApplyChanges = plan_from_json(feed.plan).step(ApplyChanges)
-    lag = step.lag_seconds
+    lag = float(((job.spec or {}).get("round") or {}).get("lag_seconds") or 0)
     if held := facts.get("held_back"):
         lag = max(lag, float(held.get("age_seconds") or 0))
     ran = SystemClock().now() - job.started_at if job.started_at else timedelta()
     return timedelta(seconds=lag) + ran
 
 
-def next_round(feed: TableOnboarding, job: Job) -> Any:
-    """Due `every_seconds` after this round was asked for, never in the past."""
-    if feed.every_seconds is None:
-        return None
-    now = SystemClock().now()
-    began = job.queued_at or now
-    return max(now, began + timedelta(seconds=feed.every_seconds))
+def next_round(feed: TableOnboarding, job: Job) -> datetime | None:
+    """When the round after this one, which ends now, is due; None = by hand."""
+    began = job.queued_at or SystemClock().now()
+    return policyrows.due_after(policyrows.policy_of(feed).schedule, began)
 
 
 def _held_back_text(facts: Mapping[str, Any]) -> str:
@@ -164,7 +163,8 @@ def fail(job: Job, feed: TableOnboarding | None, error: SluiceError) -> None:
         return
     if job.kind == ROUND and error.default_code == "transient":
         failures = feed.failures + 1
-        wait = max(wait_after(failures + 2), feed.every_seconds or 0)
+        schedule = policyrows.policy_of(feed).schedule
+        wait = max(wait_after(failures + 2), every_seconds_of(schedule) or 0)
         _set(
             feed,
             failures=failures,

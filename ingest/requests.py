@@ -11,6 +11,7 @@ from typing import Any, Literal, NoReturn, cast
 
 from core.errors import InvalidRequest
 from ingest.planning.facts import ROW_HASH, Capture, Choices
+from ingest.schedule import Schedule, parse_schedule, schedule_to_json
 
 _FIELDS = frozenset(
     {
@@ -19,21 +20,20 @@ _FIELDS = frozenset(
     }
 )  # fmt: skip
 _TABLE_FIELDS = frozenset(
-    {"record_key", "cursor", "partition_by", "buckets", "exclude_columns"}
+    {"record_key", "cursor", "partition_by", "buckets", "exclude_columns", "lake"}
 )
 _LATER_CAPTURES = frozenset({"log"})
-MIN_SECONDS, MAX_SECONDS = 1, 31 * 24 * 3600
 
 
 @dataclass(frozen=True, slots=True)
 class OnboardingRequest:
-    """What somebody asks for. `every_seconds` None = rounds by hand."""
+    """What somebody asks for. `schedule` None = as database or source have it."""
 
     datasource: str
     include: tuple[str, ...]
     exclude: tuple[str, ...] = ()
     capture: Capture = "timestamp"
-    every_seconds: int | None = None
+    schedule: Schedule | None = None
     target_database: str | None = None
     tables: Mapping[str, Choices] = field(default_factory=dict)
     dry_run: bool = False
@@ -46,9 +46,7 @@ class OnboardingRequest:
             "include": list(self.include),
             "exclude": list(self.exclude),
             "capture": self.capture,
-            "schedule": {"every_seconds": self.every_seconds}
-            if self.every_seconds
-            else None,
+            "schedule": schedule_to_json(self.schedule),
             "target_database": self.target_database,
         }
 
@@ -57,15 +55,21 @@ def parse_request(data: Any) -> OnboardingRequest:
     """InvalidRequest with code `not_yet` for later releases' values."""
     body = _mapping(data, "")
     _known(body, _FIELDS, "")
+    schedule = parse_schedule(body.get("schedule"))
+    if schedule is not None and body.get("capture") == "snapshot":
+        refuse(
+            "/schedule",
+            "a table that is loaded once has no rounds, so it takes no schedule",
+        )
     return OnboardingRequest(
         datasource=_text(body, "datasource"),
         include=_texts(body.get("include"), "/include", at_least=1),
         exclude=_texts(body.get("exclude") or [], "/exclude"),
         capture=_capture(body.get("capture", "timestamp")),
-        every_seconds=_schedule(body.get("schedule")),
+        schedule=schedule,
         target_database=_target(body.get("target_database")),
         tables={
-            name: _choices(value, name)
+            name: parse_choices(value, f"/tables/{escape(name)}")
             for name, value in _mapping(body.get("tables") or {}, "/tables").items()
         },
         dry_run=_flag(body, "dry_run"),
@@ -94,23 +98,6 @@ def _capture(value: Any) -> Capture:
     return cast(Capture, value)
 
 
-def _schedule(value: Any) -> int | None:
-    if value is None:
-        return None
-    schedule = _mapping(value, "/schedule")
-    if "cron" in schedule:
-        raise not_yet("a cron schedule", hint='use {"every_seconds": …}')
-    _known(schedule, frozenset({"every_seconds"}), "/schedule")
-    seconds = schedule.get("every_seconds")
-    is_number = isinstance(seconds, int) and not isinstance(seconds, bool)
-    if not is_number or not MIN_SECONDS <= cast(int, seconds) <= MAX_SECONDS:
-        refuse(
-            "/schedule/every_seconds",
-            f"every_seconds must be a whole number from {MIN_SECONDS} to {MAX_SECONDS}",
-        )
-    return cast(int, seconds)
-
-
 def _target(value: Any) -> str | None:
     if value is None:
         return None
@@ -119,14 +106,17 @@ def _target(value: Any) -> str | None:
     return value
 
 
-def _choices(value: Any, table: str) -> Choices:
-    at = f"/tables/{escape(table)}"
+def parse_choices(value: Any, at: str) -> Choices:
+    """What is chosen for one table; `at` is where it stands in the request."""
     data = _mapping(value, at)
     _known(data, _TABLE_FIELDS, at)
     key = data.get("record_key")
     cursor, buckets = data.get("cursor"), data.get("buckets")
     if cursor is not None and not isinstance(cursor, str):
         refuse(f"{at}/cursor", "cursor must be the name of a column")
+    lake = data.get("lake")
+    if lake is not None and not isinstance(lake, str):
+        refuse(f"{at}/lake", "lake must be a name, database.table")
     if buckets is not None and (not isinstance(buckets, int) or buckets is True):
         refuse(f"{at}/buckets", "buckets must be a whole number")
     return Choices(
@@ -137,6 +127,7 @@ def _choices(value: Any, table: str) -> Choices:
         exclude_columns=_texts(
             data.get("exclude_columns") or [], f"{at}/exclude_columns"
         ),
+        lake=lake,
     )
 
 

@@ -82,6 +82,6 @@ def feeds_for(
     visible = Table.objects.filter(visible_tables(principal))
     return (
         onboarding.tables.filter(source_table__in=visible)
-        .select_related("source_table__database", "lake_table__database")
+        .select_related("source_table__database__datasource", "lake_table__database")
         .order_by("id")
     )

@@ -25,6 +25,7 @@ from ingest.contract import (
 from ingest.kinds import COMPACT, ROUND, VERIFY
 from ingest.models import TableOnboarding
 from ingest.planning.plan import ApplyChanges, CreateTable, TablePlan, plan_from_json
+from ingest.policyrows import policy_of
 
 SECRET_PREFIX = "datasource:"
 
@@ -49,11 +50,11 @@ def build_spec(
         return JobSpec(**shared, compact=CompactWork(instants=instants))
     shared["source"] = source_spec(feed.source_table.database.datasource)
     if job.kind == ROUND:
-        step: ApplyChanges = plan.step(ApplyChanges)
+        policy = policy_of(feed)
         work = RoundWork(
-            low=feed.position or None, lag_seconds=step.lag_seconds, epoch=epoch
+            low=feed.position or None, lag_seconds=policy.lag_seconds, epoch=epoch
         )
-        return JobSpec(**shared, round=work)
+        return JobSpec(**shared, round=work, compact_after=policy.compact_after)
     if job.kind == VERIFY:
         return JobSpec(**shared, verify=VerifyWork(position=feed.position))
     restart = bool(job.payload.get("restart")) and job.attempts == 0

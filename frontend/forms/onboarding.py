@@ -9,7 +9,7 @@ from django import forms
 from ingest.models import TableOnboarding
 from ingest.planning.cursor import CURSOR_TYPES
 from ingest.planning.facts import ROW_HASH, Choices
-from ingest.requests import MAX_SECONDS
+from ingest.schedule import MAX_SECONDS
 
 CAPTURES = [
     ("timestamp", "Kept fresh by a timestamp column"),

@@ -14,16 +14,20 @@ from ingest import samples
 from ingest.feeds import feed_of
 from ingest.lake.commits import Commit
 from ingest.models import TableOnboarding
+from ingest.policyrows import policy_of
+from ingest.schedule import in_words
 
 COMMITS = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """The onboarding row that carries a table (or None) and the actions offered."""
+    """The onboarding row that carries a table (or None), the actions offered, and
+    when its rounds run, in words."""
 
     row: TableOnboarding | None
     actions: list[Action]
+    when: str = ""
 
 
 def feed_for(principal: Principal, table: Table) -> Feed:
@@ -37,7 +41,9 @@ def feed_for(principal: Principal, table: Table) -> Feed:
     }
     state = row.state if row else ""
     offered = [a for a in ACTIONS.values() if a.privilege in held and state in a.states]
-    return Feed(row, offered)
+    has_rounds = row is not None and row.capture == "timestamp"
+    when = in_words(policy_of(row).schedule) if row and has_rounds else ""
+    return Feed(row, offered, when)
 
 
 @dataclass(frozen=True, slots=True)

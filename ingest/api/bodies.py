@@ -2,17 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from catalog.api.bodies import Body, instant, number
 from catalog.api.bodies import job_body as core_job_body
 from catalog.names import LAKE, join_name
+from core.clock import SystemClock
 from core.models import Job, JobLog
 from ingest.lake.commits import Commit
 from ingest.models import Onboarding, TableOnboarding
 from ingest.onboarding import Draft
 from ingest.planning.plan import plan_to_json
+from ingest.policy import Effective
 from ingest.removal import RemovalPreview
+from ingest.schedule import (
+    Schedule,
+    every_seconds_of,
+    in_words,
+    next_runs,
+    parse_schedule,
+    schedule_to_json,
+)
+from ingest.states import FAILED, NEEDS_RESYNC, PAUSED, REMOVING, RETIRED
+
+NEXT_RUNS = 3
+STOPPED = frozenset({PAUSED, FAILED, NEEDS_RESYNC, REMOVING, RETIRED})
+LOADED_ONCE: Body = {
+    "schedule": None,
+    "schedule_in_words": "Loaded once",
+    "next_runs": [],
+    "schedule_from": None,
+}
 
 
 def job_body(job: Job) -> Body:
@@ -66,6 +87,7 @@ def onboarding_body(row: Onboarding) -> Body:
         "id": str(row.pk),
         "datasource": row.datasource.name,
         "request": row.request,
+        **schedule_body(parse_schedule(row.request.get("schedule"))),
         "requested_by": row.requested_by,
         "created_at": instant(row.created_at),
         "approved_at": instant(row.approved_at),
@@ -74,7 +96,39 @@ def onboarding_body(row: Onboarding) -> Body:
     }
 
 
-def feed_body(feed: TableOnboarding) -> Body:
+def schedule_body(schedule: Schedule | None, *, due: datetime | None = None) -> Body:
+    """The schedule, in words, and its next runs; `due` is the first when known."""
+    runs = [due] if due else []
+    after = due or SystemClock().now()
+    runs += next_runs(schedule, after, NEXT_RUNS - len(runs))
+    return {
+        "schedule": schedule_to_json(schedule),
+        "schedule_in_words": in_words(schedule),
+        "next_runs": [instant(run) for run in runs],
+    }
+
+
+def feed_schedule_body(feed: TableOnboarding, policy: Effective) -> Body:
+    """None of it runs while the table is stopped; the schedule stays."""
+    body = capture_schedule_body(feed.capture, policy, due=feed.due_at)
+    return body | {"next_runs": []} if feed.state in STOPPED else body
+
+
+def capture_schedule_body(
+    capture: str, policy: Effective, *, due: datetime | None = None
+) -> Body:
+    if capture == "snapshot":
+        return LOADED_ONCE
+    origin = policy.origins["schedule"]
+    return schedule_body(policy.schedule, due=due) | {"schedule_from": origin}
+
+
+def policy_body(given: Mapping[str, object], policy: Effective) -> Body:
+    """What one level gives, and what counts there with where it is from."""
+    return {"given": dict(given), "effective": policy.to_json()}
+
+
+def feed_body(feed: TableOnboarding, policy: Effective) -> Body:
     lake = feed.lake_table
     name = join_name(feed.plan.get("database", ""), feed.plan.get("name", ""))
     return {
@@ -84,7 +138,8 @@ def feed_body(feed: TableOnboarding) -> Body:
         "table": lake.pk if lake else None,
         "name": f"{LAKE}.{name}",
         "capture": feed.capture,
-        "every_seconds": feed.every_seconds,
+        "every_seconds": every_seconds_of(policy.schedule),
+        **feed_schedule_body(feed, policy),
         "status": feed.state,
         "status_reason": feed.status_reason,
         "position": feed.position or None,
@@ -107,6 +162,7 @@ def draft_body(draft: Draft) -> Body:
                 "name": f"{LAKE}.{join_name(each.plan.database, each.plan.name)}",
                 "status": "PROPOSED",
                 "status_reason": each.plan.blocked,
+                **capture_schedule_body(draft.capture, each.policy),
                 "plan": plan_to_json(each.plan),
             }
             for each in draft.planned

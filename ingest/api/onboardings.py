@@ -21,6 +21,7 @@ from catalog.selectors.paging import keyset_page
 from ingest import onboarding, selectors
 from ingest.api.bodies import draft_body, feed_body, job_body, onboarding_body
 from ingest.models import Onboarding
+from ingest.policyrows import Policies
 from ingest.requests import OnboardingRequest, parse_request
 
 NEWEST = {"created_at": ("-created_at", "-id")}
@@ -85,6 +86,7 @@ def _shown(view: ApiView, row: Onboarding, *, status: int = 200) -> Response:
     token = view.request.query_params.get("page_token")
     page = keyset_page(feeds, order=("id",), size=size, token=token)
     counts = dict(feeds.order_by().values_list("state").annotate(Count("pk")))
+    policies = Policies([row.datasource_id])
     tables = [f.lake_table_id for f in page.items if f.lake_table_id]
     jobs = (
         selectors.jobs_for(view.principal)
@@ -93,7 +95,7 @@ def _shown(view: ApiView, row: Onboarding, *, status: int = 200) -> Response:
     )
     body = onboarding_body(row) | {
         "counts": counts,
-        "tables": [feed_body(feed) for feed in page.items],
+        "tables": [feed_body(feed, policies.of_feed(feed)) for feed in page.items],
         "jobs": [job_body(job) for job in jobs],
         "not_approved": [
             {"source": f.plan.get("source", ""), "reason": f.status_reason}

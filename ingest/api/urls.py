@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.urls import URLPattern, path
 
 from catalog.api import converters
-from ingest.api import jobs, onboardings, tables
+from ingest.api import jobs, onboardings, policies, tables
 
 converters.register()
 
@@ -17,6 +17,12 @@ urlpatterns: list[URLPattern] = [
     path("onboardings", onboardings.OnboardingsView.as_view()),
     path(_ONE, onboardings.OnboardingView.as_view()),
     path(f"{_ONE}:approve", onboardings.ApproveView.as_view()),
+    path("datasources/<source:ds>/policy", policies.DatasourcePolicyView.as_view()),
+    path(
+        "datasources/<source:ds>/databases/<name:db>/policy",
+        policies.DatabasePolicyView.as_view(),
+    ),
+    path(f"{_TABLE}/policy", policies.TablePolicyView.as_view()),
     path("jobs", jobs.JobsView.as_view()),
     path(_JOB, jobs.JobView.as_view()),
     path(f"{_JOB}:cancel", jobs.JobCancelView.as_view()),

@@ -48,6 +48,7 @@ class Choices:
 
     record_key      source names, or "row_hash"
     exclude_columns source names that are not carried at all
+    lake            "database.table" in the lake, instead of the derived name
     """
 
     record_key: tuple[str, ...] | Literal["row_hash"] | None = None
@@ -55,6 +56,7 @@ class Choices:
     partition_by: tuple[str, ...] = ()
     buckets: int | None = None
     exclude_columns: tuple[str, ...] = ()
+    lake: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +78,15 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """What holds for the whole request.
+    """What holds for the tables of one database in a request.
 
     free_bytes    space left where staging and tables lie; None = unknown
     lag_seconds   safety lag of timestamp capture behind the source's clock
+    when          the schedule in words; every_seconds is set for a plain interval
     """
 
     capture: Capture
     every_seconds: int | None = None
+    when: str = ""
     lag_seconds: float = 5.0
     free_bytes: int | None = None

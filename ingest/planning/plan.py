@@ -84,8 +84,9 @@ class LoadSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class ApplyChanges:
-    """Keep it fresh by rounds over the cursor. every_seconds None = by hand.
+    """Keep it fresh by rounds over the cursor.
 
+    when    the schedule in words, as it was when the plan was made
     missed  what this way of capture cannot see, in sentences for people
     """
 
@@ -93,11 +94,13 @@ class ApplyChanges:
     every_seconds: int | None
     lag_seconds: float
     missed: tuple[str, ...]
+    when: str = ""
 
     @property
     def summary(self) -> str:
-        when = f"every {self.every_seconds} s" if self.every_seconds else "on request"
-        return f"apply rows changed by '{self.cursor}' {when}"
+        every = f"every {self.every_seconds} s" if self.every_seconds else "on request"
+        when = self.when[:1].lower() + self.when[1:]
+        return f"apply rows changed by '{self.cursor}' {when or every}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -172,6 +172,7 @@ def _steps(
                 every_seconds=conditions.every_seconds,
                 lag_seconds=conditions.lag_seconds,
                 missed=what_is_missed(facts, proposals["cursor"].value, conditions),
+                when=conditions.when,
             )
         )
     lake = f"lake.{target.database}.{target.name}"
@@ -227,7 +228,7 @@ def _lossy_text(column: Column, lossy: str) -> str:
     what = f"column '{column.source_name}' ({column.source_type})"
     if lossy == "string":
         return f"{what} is carried as text, because the lake's numbers cannot hold it"
-    return f"{what}: values that the lake cannot hold (infinity, say) become NULL"
+    return f"{what}: values no lake type has (infinity, a zero date) become NULL"
 
 
 def _mb(size: int) -> str:

@@ -119,7 +119,7 @@ def _proposed(source: Datasource, tables: dict[str, Table]) -> Onboarding:
             onboarding=proposed,
             source_table=tables[name],
             capture="timestamp",
-            every_seconds=30,
+            policy={"schedule": {"every_seconds": 30}},
             state="PROPOSED",
             plan=plan_of(name, blocked="" if name == "free" else "choose a key"),
         )
@@ -226,7 +226,7 @@ def _carried(
         source_table=source,
         lake_table=table,
         capture="timestamp",
-        every_seconds=30,
+        policy={"schedule": {"every_seconds": 30}},
         state=state,
         status_reason=reason,
         plan=plan_of(source.name),

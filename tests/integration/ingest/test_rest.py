@@ -54,7 +54,7 @@ def test_the_way_over_rest(world, admin) -> None:
     ("body", "status", "code"),
     [
         ({**BODY, "capture": "log"}, 501, "not_yet"),
-        ({**BODY, "schedule": {"cron": "* * * * *"}}, 501, "not_yet"),
+        ({**BODY, "schedule": {"cron": "* * *"}}, 400, "invalid_request"),
         ({**BODY, "capture": "x"}, 400, "invalid_request"),
         ({**BODY, "datasource": "nowhere"}, 404, "datasource_not_found"),
         ({**BODY, "include": ["public.nothing"]}, 400, "unknown_table"),

@@ -1,0 +1,105 @@
+"""REST of policies: settings of a source, a database or a table, and what counts."""
+
+from __future__ import annotations
+
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from catalog import selectors
+from catalog.access import audit
+from catalog.access.enforcement import require
+from catalog.access.policy import Privilege, Securable
+from catalog.api.bodies import Body, instant
+from catalog.api.serializers import Anything
+from catalog.api.views import ApiView
+from catalog.datasources import require_a_source
+from catalog.models import Database, Datasource
+from ingest import policyrows
+from ingest.api.bodies import feed_schedule_body, policy_body, schedule_body
+from ingest.api.tables import lake_table_of
+from ingest.controls import locked_feed
+from ingest.feeds import feed_of
+from ingest.models import TableOnboarding
+
+
+class DatasourcePolicyView(ApiView):
+    """What all tables of a source inherit."""
+
+    @extend_schema(responses=Anything)
+    def get(self, request: Request, ds: str) -> Response:
+        return Response(_level_body(selectors.datasource_for(self.principal, ds), None))
+
+    @extend_schema(request=Anything, responses=Anything)
+    def patch(self, request: Request, ds: str) -> Response:
+        """A merge patch; null takes a setting back."""
+        require(self.principal, Privilege.MANAGE, Securable(ds))
+        row = selectors.datasource_for(self.principal, ds)
+        require_a_source(row)
+        policyrows.change_policy(row, None, request.data)
+        audit.record("policy.change", on=ds, change=request.data)
+        return Response(_level_body(row, None))
+
+
+class DatabasePolicyView(ApiView):
+    """What the tables of a database inherit, before what the source says."""
+
+    @extend_schema(responses=Anything)
+    def get(self, request: Request, ds: str, db: str) -> Response:
+        row = selectors.database_for(self.principal, ds, db)
+        return Response(_level_body(row.datasource, row))
+
+    @extend_schema(request=Anything, responses=Anything)
+    def patch(self, request: Request, ds: str, db: str) -> Response:
+        """A merge patch; null takes a setting back."""
+        require(self.principal, Privilege.MANAGE, Securable(ds, db))
+        row = selectors.database_for(self.principal, ds, db)
+        require_a_source(row.datasource)
+        policyrows.change_policy(row.datasource, row, request.data)
+        audit.record("policy.change", on=f"{ds}.{db}", change=request.data)
+        return Response(_level_body(row.datasource, row))
+
+
+class TablePolicyView(ApiView):
+    """What counts for one carried table, and where each value is from."""
+
+    @extend_schema(responses=Anything)
+    def get(self, request: Request, table_id: int) -> Response:
+        table = lake_table_of(self, table_id, Privilege.DISCOVER)
+        return Response(_table_body(feed_of(table.pk) or locked_feed(table)))
+
+    @extend_schema(request=Anything, responses=Anything)
+    def patch(self, request: Request, table_id: int) -> Response:
+        """A merge patch; null takes a setting back."""
+        table = lake_table_of(self, table_id, Privilege.MANAGE)
+        feed = feed_of(table.pk) or locked_feed(table)
+        policyrows.change_table_policy(feed, request.data)
+        audit.record("policy.change", on=str(table), change=request.data)
+        return Response(_table_body(feed))
+
+
+def _level_body(source: Datasource, database: Database | None) -> Body:
+    policies = policyrows.Policies([source.pk])
+    policy = (
+        policies.of_datasource(source)
+        if database is None
+        else policies.of_database(database)
+    )
+    return {
+        "datasource": source.name,
+        "database": database.name if database else None,
+        **policy_body(policyrows.given_at(source, database), policy),
+        **schedule_body(policy.schedule),
+        "schedule_from": policy.origins["schedule"],
+    }
+
+
+def _table_body(feed: TableOnboarding) -> Body:
+    policy = policyrows.policy_of(feed)
+    return {
+        "table": feed.lake_table_id,
+        "name": str(feed.lake_table),
+        **policy_body(feed.policy, policy),
+        **feed_schedule_body(feed, policy),
+        "due_at": instant(feed.due_at),
+    }

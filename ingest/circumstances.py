@@ -1,0 +1,38 @@
+"""What holds while tables of one source are planned: space, and the policies in force.
+
+Read once per request, asked once per table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from catalog.models import Database, Datasource
+from ingest import facts as reading
+from ingest.planning.facts import Capture, Conditions
+from ingest.policy import Effective
+from ingest.policyrows import Policies
+from ingest.schedule import every_seconds_of, in_words
+
+
+class Circumstances:
+    """Of one request on `source`."""
+
+    def __init__(self, source: Datasource, capture: Capture) -> None:
+        self._capture = capture
+        self._policies = Policies([source.pk])
+        self._free_bytes = reading.free_bytes()
+
+    def policy_of(self, database: Database, own: Mapping[str, Any]) -> Effective:
+        """For a table of this database with its own settings."""
+        return self._policies.of_database(database, own)
+
+    def under(self, policy: Effective) -> Conditions:
+        return Conditions(
+            capture=self._capture,
+            every_seconds=every_seconds_of(policy.schedule),
+            when=in_words(policy.schedule),
+            lag_seconds=policy.lag_seconds,
+            free_bytes=self._free_bytes,
+        )

@@ -1,0 +1,186 @@
+"""Policies as rows: read along the chain, changed, and followed at once.
+
+A change takes effect at the next decision: the next claim, the next end of a round,
+and the time of the next round of tables that wait for one. Must not know REST.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import QuerySet
+
+from catalog.models import Database, Datasource
+from core.clock import SystemClock
+from core.errors import InvalidRequest
+from core.jobs import TERMINAL
+from core.models import Job
+from ingest.kinds import ROUND
+from ingest.models import Policy, TableOnboarding
+from ingest.policy import Effective, Level, changed, effective
+from ingest.schedule import MANUAL, Schedule, every_seconds_of, next_runs
+from ingest.states import LIVE
+
+PAGE = 1000
+COMPACT_AFTER = 10
+
+
+class Policies:
+    """Policies of some datasources and their databases, read in one statement."""
+
+    def __init__(self, datasource_ids: Iterable[int]) -> None:
+        rows = Policy.objects.filter(datasource__in=set(datasource_ids))
+        self._given: dict[tuple[int, int | None], Mapping[str, Any]] = {
+            (row.datasource_id, row.database_id): row.given for row in rows
+        }
+
+    def of_feed(self, feed: TableOnboarding) -> Effective:
+        """`feed` with its source table, database and datasource."""
+        return self.of_database(feed.source_table.database, feed.policy)
+
+    def of_database(
+        self, database: Database, own: Mapping[str, Any] | None = None
+    ) -> Effective:
+        """What a table of this database gets, given `own` settings of the table."""
+        table = Level("table", own or {})
+        return effective([table, *self._above(database)], defaults())
+
+    def of_datasource(self, datasource: Datasource) -> Effective:
+        return effective([self._of_source(datasource)], defaults())
+
+    def _above(self, database: Database) -> list[Level]:
+        source = database.datasource
+        given = self._given.get((source.pk, database.pk), {})
+        name = f"database {source.name}.{database.name}"
+        return [Level(name, given), self._of_source(source)]
+
+    def _of_source(self, source: Datasource) -> Level:
+        given = self._given.get((source.pk, None), {})
+        return Level(f"datasource {source.name}", given)
+
+
+def defaults() -> dict[str, Any]:
+    return {
+        "schedule": MANUAL,
+        "lag_seconds": settings.SLUICE_CAPTURE_LAG_SECONDS,
+        "compact_after": COMPACT_AFTER,
+    }
+
+
+def policy_of(feed: TableOnboarding) -> Effective:
+    """What counts for this table now; one statement."""
+    return Policies([feed.source_table.database.datasource_id]).of_feed(feed)
+
+
+def given_at(datasource: Datasource, database: Database | None) -> Mapping[str, Any]:
+    """What is given at exactly this level."""
+    row = Policy.objects.filter(datasource=datasource, database=database).first()
+    return row.given if row else {}
+
+
+# ------------------------------------------------------------------------ changes
+
+
+def change_policy(
+    datasource: Datasource, database: Database | None, change: Any
+) -> Mapping[str, Any]:
+    """Merge `change` into the level's settings; tables below follow at once."""
+    with transaction.atomic():
+        # one change of a source's policies at a time
+        Datasource.objects.select_for_update().get(pk=datasource.pk)
+        given = changed(given_at(datasource, database), change)
+        Policy.objects.update_or_create(
+            datasource=datasource, database=database, defaults={"given": given}
+        )
+        below = TableOnboarding.objects.filter(
+            source_table__database__datasource=datasource
+        )
+        if database is not None:
+            below = below.filter(source_table__database=database)
+        if "schedule" in change:
+            _reschedule(below)
+    return given
+
+
+def change_table_policy(feed: TableOnboarding, change: Any) -> Mapping[str, Any]:
+    """The same for one table, which is then up to date in memory too."""
+    if isinstance(change, Mapping) and change.get("schedule") is not None:
+        require_rounds(feed.capture, "/schedule")
+    with transaction.atomic():
+        row = TableOnboarding.objects.select_for_update().get(pk=feed.pk)
+        feed.policy = changed(row.policy, change)
+        TableOnboarding.objects.filter(pk=feed.pk).update(policy=feed.policy)
+        if "schedule" in change:
+            _reschedule(TableOnboarding.objects.filter(pk=feed.pk))
+    given: Mapping[str, Any] = feed.policy
+    return given
+
+
+def require_rounds(capture: str, pointer: str) -> None:
+    """A schedule needs a way of capture that has rounds."""
+    if capture == "snapshot":
+        detail = "a table that is loaded once has no rounds, so it takes no schedule"
+        raise InvalidRequest(
+            detail,
+            code="not_continuous",
+            hint="use capture 'timestamp', or :resync when a fresh copy is wanted",
+            facts={"errors": [{"pointer": pointer, "detail": detail}]},
+        )
+
+
+def _reschedule(feeds: QuerySet[TableOnboarding]) -> None:
+    """New times for LIVE tables that wait for their next round.
+
+    One whose round is queued or running gets its time when that ends; one that
+    catches up, or that failed and tries again, keeps its own.
+    """
+    waiting = feeds.filter(state=LIVE, capture="timestamp", failures=0)
+    pks = list(waiting.order_by("pk").values_list("pk", flat=True))
+    for start in range(0, len(pks), PAGE):
+        rows = list(
+            TableOnboarding.objects.select_for_update(of=("self",))
+            .filter(pk__in=pks[start : start + PAGE], state=LIVE, failures=0)
+            .select_related("source_table__database__datasource")
+            .order_by("pk")
+        )
+        busy = _in_round(rows)
+        _set_due([row for row in rows if row.lake_table_id not in busy])
+
+
+def _in_round(rows: list[TableOnboarding]) -> set[int | None]:
+    idle = [str(row.lake_table_id) for row in rows if row.due_at is None]
+    open_rounds = Job.objects.filter(kind=ROUND, subject_id__in=idle).exclude(
+        state__in=sorted(TERMINAL)
+    )
+    return {int(pk) for pk in open_rounds.values_list("subject_id", flat=True)}
+
+
+def _set_due(rows: list[TableOnboarding]) -> None:
+    policies = Policies({r.source_table.database.datasource_id for r in rows})
+    now = SystemClock().now()
+    by_schedule: dict[Schedule, list[int]] = defaultdict(list)
+    for row in rows:
+        by_schedule[policies.of_feed(row).schedule].append(row.pk)
+    for schedule, pks in by_schedule.items():
+        due = next(iter(next_runs(schedule, now, 1)), None)
+        TableOnboarding.objects.filter(pk__in=pks).update(due_at=due)
+
+
+# ---------------------------------------------------------------------- next round
+
+
+def due_after(schedule: Schedule, began: datetime) -> datetime | None:
+    """When the round after one that was asked for at `began` and ends now is due.
+
+    An interval counts from the asking, never into the past; of cron's moments those
+    that passed meanwhile are skipped.
+    """
+    now = SystemClock().now()
+    if seconds := every_seconds_of(schedule):
+        return max(now, began + timedelta(seconds=seconds))
+    return next(iter(next_runs(schedule, now, 1)), None)

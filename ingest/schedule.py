@@ -1,0 +1,215 @@
+"""When a table's rounds run: every so many seconds, by cron in a time zone, or by hand.
+
+Pure values: parsed with errors that name the field, the next moments counted exactly
+over changes of the clock, and told in words. Must not know rows or the present time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import Any, NoReturn, cast
+from zoneinfo import ZoneInfo, available_timezones
+
+from cronsim import CronSim, CronSimError
+
+from core.errors import InvalidRequest
+
+MIN_SECONDS, MAX_SECONDS = 1, 31 * 24 * 3600
+LONGEST_CRON = 200
+_COUNTED = 100
+MANUAL = "manual"
+EXAMPLE = '{"cron": "30 2 * * MON-FRI", "timezone": "Europe/Berlin"}'
+_FIELDS = {
+    "minute": "0-59",
+    "hour": "0-23",
+    "day-of-month": "1-31 that the months have, L (the last)",
+    "month": "1-12 or JAN-DEC",
+    "day-of-week": "0-7 or SUN-SAT (0 and 7 are Sunday)",
+}
+_FORMS = "also lists 1,2 ranges 1-5 and steps */15"
+_BAD = re.compile(r"Bad (\S+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Every:
+    seconds: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cron:
+    """Five fields as cron has them, read in an IANA time zone."""
+
+    expression: str
+    timezone: str = "UTC"
+
+
+@dataclass(frozen=True, slots=True)
+class Manual:
+    """Rounds run when somebody asks."""
+
+
+Schedule = Every | Cron | Manual
+
+
+def parse_schedule(value: Any, at: str = "/schedule") -> Schedule | None:
+    """None stays None: not said here. InvalidRequest with a pointer below `at`."""
+    if value is None:
+        return None
+    if value == MANUAL:
+        return Manual()
+    if not isinstance(value, Mapping):
+        _refuse(at, f'expected {{"every_seconds": 60}}, {EXAMPLE}, "{MANUAL}" or null')
+    if "cron" in value:
+        _only(value, {"cron", "timezone"}, at)
+        return _cron(value["cron"], value.get("timezone", "UTC"), at)
+    _only(value, {"every_seconds"}, at)
+    return _every(value.get("every_seconds"), at)
+
+
+def schedule_to_json(schedule: Schedule | None) -> Any:
+    """The form that `parse_schedule` takes."""
+    if isinstance(schedule, Every):
+        return {"every_seconds": schedule.seconds}
+    if isinstance(schedule, Cron):
+        return {"cron": schedule.expression, "timezone": schedule.timezone}
+    return None if schedule is None else MANUAL
+
+
+def next_runs(schedule: Schedule | None, after: datetime, n: int) -> list[datetime]:
+    """The next `n` moments strictly after `after`, in UTC and ascending.
+
+    A fixed time of day that the clock jumps over runs right behind the gap; one that
+    comes twice runs the first time only. Schedules with `*` as minute or hour count
+    real minutes through both.
+    """
+    after = after.astimezone(UTC)
+    if isinstance(schedule, Every):
+        step = timedelta(seconds=schedule.seconds)
+        return [after + step * count for count in range(1, n + 1)]
+    if not isinstance(schedule, Cron):
+        return []
+    found: list[datetime] = []
+    for moment in CronSim(schedule.expression, after.astimezone(_zone(schedule))):
+        run = moment.astimezone(UTC)
+        # within an hour that comes twice, the first pass is offered once more, and
+        # times that a gap pushes together are one run
+        if run > (found[-1] if found else after):
+            found.append(run)
+        if len(found) >= n:
+            break
+    return found
+
+
+def skipped_words(schedule: Schedule | None, began: datetime, now: datetime) -> str:
+    """What cron asked for while a round that began at `began` was going, or ""."""
+    if not isinstance(schedule, Cron):
+        return ""
+    missed = [run for run in next_runs(schedule, began, _COUNTED) if run <= now]
+    if not missed:
+        return ""
+    first = f"due at {missed[0]:%Y-%m-%d %H:%M} UTC"
+    least = "at least " if len(missed) == _COUNTED else ""
+    what = (
+        f"the run {first} was skipped"
+        if len(missed) == 1
+        else f"{least}{len(missed)} runs, the first {first}, were skipped"
+    )
+    return f"{what}: the round before was still going"
+
+
+def in_words(schedule: Schedule | None) -> str:
+    """A sentence for people: "At 02:30 every day, Europe/Berlin time"."""
+    if isinstance(schedule, Every):
+        return f"Every {_duration(schedule.seconds)}"
+    if isinstance(schedule, Cron):
+        words = CronSim(schedule.expression, datetime(2000, 1, 1)).explain()  # noqa: DTZ001
+        return f"{words}, {schedule.timezone} time"
+    return "On request"
+
+
+def every_seconds_of(schedule: Schedule | None) -> int | None:
+    return schedule.seconds if isinstance(schedule, Every) else None
+
+
+def _zone(schedule: Cron) -> ZoneInfo:
+    return ZoneInfo(schedule.timezone)
+
+
+def _duration(seconds: int) -> str:
+    for name, size in (("day", 86_400), ("hour", 3600), ("minute", 60)):
+        count, rest = divmod(seconds, size)
+        if count and not rest:
+            return name if count == 1 else f"{count} {name}s"
+    return "second" if seconds == 1 else f"{seconds} seconds"
+
+
+def _every(seconds: Any, at: str) -> Every:
+    is_number = isinstance(seconds, int) and not isinstance(seconds, bool)
+    if not is_number or not MIN_SECONDS <= seconds <= MAX_SECONDS:
+        _refuse(
+            f"{at}/every_seconds",
+            f"every_seconds must be a whole number from {MIN_SECONDS} to {MAX_SECONDS}",
+        )
+    return Every(cast(int, seconds))
+
+
+def _cron(expression: Any, timezone: Any, at: str) -> Cron:
+    if not isinstance(expression, str) or len(expression) > LONGEST_CRON:
+        _refuse(f"{at}/cron", f"cron must be a text of five fields, as in {EXAMPLE}")
+    fields = expression.upper().split()
+    if len(fields) != len(_FIELDS):
+        _refuse(
+            f"{at}/cron",
+            f"cron has {len(fields)} fields, not five ({' '.join(_FIELDS)}), "
+            f"as in {EXAMPLE}",
+        )
+    if not isinstance(timezone, str) or timezone not in _timezones():
+        _refuse(
+            f"{at}/timezone",
+            f"'{str(timezone)[:60]}' is no IANA time zone, as Europe/Berlin or UTC are",
+        )
+    schedule = Cron(" ".join(fields), timezone)
+    try:
+        runs = next_runs(schedule, datetime(2000, 1, 1, tzinfo=UTC), 1)
+    except CronSimError as error:
+        _refuse(f"{at}/cron", _said(error, fields))
+    if not runs:
+        _refuse(f"{at}/cron", f"'{schedule.expression}' names no day that ever comes")
+    return schedule
+
+
+def _said(error: CronSimError, fields: list[str]) -> str:
+    named = _BAD.search(str(error))
+    name = named[1] if named else ""
+    if name not in _FIELDS:
+        return f"cron: {error}; an example: {EXAMPLE}"
+    given = fields[list(_FIELDS).index(name)]
+    return (
+        f"the {name} '{given}' of cron is not possible: allowed are {_FIELDS[name]}, "
+        f"{_FORMS}; an example: {EXAMPLE}"
+    )
+
+
+@lru_cache(maxsize=1)
+def _timezones() -> frozenset[str]:
+    return frozenset(available_timezones())
+
+
+def _only(value: Mapping[str, Any], known: set[str], at: str) -> None:
+    for name in value:
+        if name not in known:
+            escaped = str(name).replace("~", "~0").replace("/", "~1")
+            _refuse(
+                f"{at}/{escaped}",
+                f"unknown field '{name}'; known: {', '.join(sorted(known))}",
+                code="unknown_field",
+            )
+
+
+def _refuse(pointer: str, detail: str, code: str = "invalid_request") -> NoReturn:
+    errors = [{"pointer": pointer, "detail": detail}]
+    raise InvalidRequest(detail, code=code, facts={"errors": errors})

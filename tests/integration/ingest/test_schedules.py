@@ -1,0 +1,223 @@
+"""Schedules and inherited policies: once, never stacked, followed without a restart."""
+
+from __future__ import annotations
+
+import threading
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.db import connection, connections
+from django.utils import timezone
+
+from core.models import Job
+from ingest import controls, tick
+from ingest.launch.fake import Fault
+from ingest.models import TableOnboarding
+from tests.integration.catalog.conftest import *  # noqa: F403  the same people
+from tests.integration.ingest.world import make_tables
+
+pytestmark = pytest.mark.django_db
+
+HOURLY = {"cron": "0 * * * *", "timezone": "Europe/Berlin"}
+NIGHTLY = {"cron": "30 2 * * *", "timezone": "Europe/Berlin"}
+BODY = {"datasource": "shop", "include": ["public.*"], "capture": "timestamp"}
+
+
+def rounds() -> int:
+    return Job.objects.filter(kind="round").count()
+
+
+def due(world, name: str, at: datetime) -> None:
+    TableOnboarding.objects.filter(pk=world.feed(name).pk).update(due_at=at)
+
+
+def next_hour() -> datetime:
+    now = datetime.now(UTC)
+    return now.replace(minute=0, second=0, microsecond=0) + timedelta(hours=1)
+
+
+# ---------------------------------------------------------------------- schedules
+
+
+def test_missed_hours_are_one_round_and_the_next_is_at_the_hour(world) -> None:
+    world.onboard("orders", schedule=HOURLY)
+    world.until_live("orders")
+    assert world.feed("orders").due_at == next_hour()
+    before = rounds()
+    due(world, "orders", timezone.now() - timedelta(days=3))
+    world.steps(8)
+    assert rounds() == before + 1
+    assert world.feed("orders").due_at == next_hour()
+    assert world.feed("orders").status_reason == ""
+
+
+def test_a_run_that_falls_due_while_one_is_going_is_skipped_and_said(world) -> None:
+    world.onboard("orders", schedule={"cron": "* * * * *"})
+    world.until_live("orders")
+    world.fail_with("round", Fault.HANG)
+    due(world, "orders", timezone.now())
+    world.until(lambda: world.jobs("round")[-1].state == "RUNNING")
+    job = world.jobs("round")[-1]
+    asked = timezone.now() - timedelta(minutes=2, seconds=5)
+    Job.objects.filter(pk=job.pk).update(queued_at=asked)
+    before = rounds()
+    world.steps(5)
+    assert rounds() == before, "nothing is stacked behind it"
+    world.launcher._work[str(job.pk)].fault = Fault.NONE
+    world.until(lambda: world.jobs("round")[-1].is_finished)
+    feed = world.feed("orders")
+    assert "2 runs" in feed.status_reason or "3 runs" in feed.status_reason
+    assert "skipped: the round before was still going" in feed.status_reason
+    assert feed.due_at > timezone.now()
+
+
+def test_pausing_keeps_the_schedule(world, admin) -> None:
+    world.onboard("orders", schedule=NIGHTLY)
+    world.until_live("orders")
+    table = world.lake("orders").pk
+    first = admin("GET", f"tables/{table}/policy").json()
+    assert len(first["next_runs"]) == 3
+    assert first["next_runs"][0] == first["due_at"]
+    admin("POST", f"tables/{table}:pause")
+    paused = admin("GET", f"tables/{table}/policy").json()
+    assert (paused["schedule"], paused["next_runs"]) == (NIGHTLY, [])
+    admin("POST", f"tables/{table}:resume")
+    world.until_live("orders")
+    assert admin("GET", f"tables/{table}/policy").json() == first
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_schedulers_fire_once(world) -> None:
+    names = [f"t{n}" for n in range(6)]
+    world.onboard(*names, schedule=NIGHTLY)
+    for _ in range(4):
+        Job.objects.all().delete()
+        TableOnboarding.objects.update(state="LIVE", due_at=timezone.now())
+        started, gate = [], threading.Barrier(4)
+
+        def schedule(started=started, gate=gate) -> None:
+            try:
+                connection.ensure_connection()
+                gate.wait()
+                started.append(tick.start_due_rounds())
+            finally:
+                connections.close_all()
+
+        threads = [threading.Thread(target=schedule) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sum(started) == len(names) == rounds()
+        assert not TableOnboarding.objects.exclude(due_at=None).exists()
+
+
+def test_the_plan_shows_the_schedule_before_approval(world, admin) -> None:
+    make_tables(world.source, ["orders"])
+    words = "At 02:30 every day, Europe/Berlin time"
+    dry = admin("POST", "onboardings", {**BODY, "schedule": NIGHTLY, "dry_run": True})
+    one = dry.json()["tables"][0]
+    assert (one["schedule"], one["schedule_in_words"]) == (NIGHTLY, words)
+    assert one["schedule_from"] == "table"
+    assert len(one["next_runs"]) == 3
+    steps = {s["step"]: s["summary"] for s in one["plan"]["steps"]}
+    assert steps["ApplyChanges"].endswith("at 02:30 every day, Europe/Berlin time")
+    made = admin("POST", "onboardings", {**BODY, "schedule": NIGHTLY}).json()
+    assert (made["schedule"], made["schedule_in_words"]) == (NIGHTLY, words)
+    assert made["tables"][0]["schedule_in_words"] == words
+
+
+# ----------------------------------------------------------------------- policies
+
+
+def test_tables_inherit_from_database_and_source_and_say_so(world, admin) -> None:
+    source = admin("PATCH", "datasources/shop/policy", {"schedule": NIGHTLY})
+    assert source.json()["effective"]["schedule"] == {
+        "value": NIGHTLY,
+        "from": "datasource shop",
+    }
+    world.onboard("orders")
+    world.until_live("orders")
+    one = f"tables/{world.lake('orders').pk}/policy"
+    assert admin("GET", one).json()["schedule_from"] == "datasource shop"
+
+    database = "datasources/shop/databases/public/policy"
+    admin("PATCH", database, {"schedule": {"every_seconds": 900}, "lag_seconds": 30})
+    seen = admin("GET", one).json()
+    assert seen["effective"] == {
+        "schedule": {
+            "value": {"every_seconds": 900},
+            "from": "database shop.public",
+        },
+        "lag_seconds": {"value": 30.0, "from": "database shop.public"},
+        "compact_after": {"value": 10, "from": "default"},
+    }
+    assert seen["given"] == {}
+
+    admin("PATCH", one, {"schedule": "manual", "compact_after": 3})
+    seen = admin("GET", one).json()
+    assert seen["schedule_from"] == "table"
+    assert (seen["schedule_in_words"], seen["due_at"]) == ("On request", None)
+
+    admin("PATCH", one, {"schedule": None})
+    admin("PATCH", database, {"schedule": None})
+    seen = admin("GET", one).json()
+    assert seen["schedule_from"] == "datasource shop"
+    assert seen["due_at"] == seen["next_runs"][0]
+    assert seen["effective"]["lag_seconds"]["value"] == 30
+
+
+def test_a_change_counts_at_the_next_decision(world, admin) -> None:
+    world.onboard("orders", "lines", schedule=None)
+    world.until_live("orders", "lines")
+    assert world.feed("orders").due_at is None
+    shop = "datasources/shop/policy"
+    change = {"schedule": HOURLY, "lag_seconds": 60, "compact_after": 4}
+    admin("PATCH", shop, change)
+    assert {world.feed(n).due_at for n in ("orders", "lines")} == {next_hour()}
+    controls.start_sync(world.lake("orders"), actor="ann")
+    world.until(lambda: world.jobs("round")[-1].spec is not None)
+    spec = world.jobs("round")[-1].spec
+    assert (spec["round"]["lag_seconds"], spec["compact_after"]) == (60, 4)
+    # the running round keeps its place: its table gets a new time when it ends
+    admin("PATCH", shop, {"schedule": {"every_seconds": 7200}})
+    assert world.feed("orders").due_at is None
+    assert world.feed("lines").due_at > timezone.now() + timedelta(seconds=7100)
+    world.until(lambda: world.feed("orders").due_at is not None)
+    assert world.feed("orders").due_at > timezone.now() + timedelta(seconds=7000)
+
+
+def test_wrong_settings_change_nothing(world, admin) -> None:
+    change = {"lag_seconds": 9, "schedule": {"cron": "0 0 30 2 *"}}
+    reply = admin("PATCH", "datasources/shop/policy", change)
+    assert reply.status_code == 400
+    assert reply.json()["errors"][0]["pointer"] == "/schedule/cron"
+    assert admin("GET", "datasources/shop/policy").json()["given"] == {}
+
+
+def test_what_is_loaded_once_takes_no_schedule(world, admin) -> None:
+    world.onboard("orders", capture="snapshot")
+    world.until_live("orders")
+    one = f"tables/{world.lake('orders').pk}/policy"
+    assert admin("PATCH", one, {"schedule": HOURLY}).status_code == 400
+    assert admin("GET", one).json()["schedule_in_words"] == "Loaded once"
+
+
+def test_policies_want_manage_and_are_seen_by_who_sees_the_thing(
+    world, admin, person
+) -> None:
+    world.onboard("orders")
+    world.until_live("orders")
+    ann = person("ann2")
+    table = f"tables/{world.lake('orders').pk}/policy"
+    paths = ["datasources/shop/policy", "datasources/shop/databases/public/policy"]
+    for path in [*paths, table]:
+        assert ann("GET", path).status_code == 404
+        assert ann("PATCH", path, {"lag_seconds": 1}).status_code == 404
+    for on in ("shop", "lake.shop.orders"):
+        made = {"principal": "user:ann2", "privilege": "operate", "on": on}
+        assert admin("POST", "grants", made).status_code == 201
+    for path in [*paths, table]:
+        assert ann("GET", path).status_code == 200, path
+        assert ann("PATCH", path, {"lag_seconds": 1}).status_code == 403, path
+    assert ann("PATCH", "datasources/lake/policy", {}).status_code in {403, 404}
