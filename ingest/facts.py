@@ -8,7 +8,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
 
 from django.conf import settings
 from django.db.models import Q, Value
@@ -19,8 +18,7 @@ from catalog.discovery.facts import source_facts
 from catalog.discovery.store import NOT_TO_CARRY
 from catalog.lake import lake_datasource
 from catalog.models import Database, Datasource, Table
-from catalog.schema import types
-from catalog.schema.mapping import cannot_hold
+from catalog.schema.mapping import proposed_choice
 from catalog.schema.naming import (
     RESERVED_DATABASES,
     lake_columns,
@@ -33,7 +31,6 @@ from ingest.models import TableOnboarding
 from ingest.planning.facts import TableFacts, Target
 from ingest.states import RETIRED
 
-Lossy = Literal["", "null", "string"]
 SourceName = tuple[str, str]
 
 
@@ -66,7 +63,8 @@ def targets_of(
     for database, wanted in _grouped(facts, databases).items():
         names |= lake_tables(wanted, taken=taken.tables[database])
     return [
-        _target(f, databases[f.database], names[(f.database, f.name)]) for f in facts
+        _target(f, databases[f.database], names[(f.database, f.name)], kind=source.kind)
+        for f in facts
     ]
 
 
@@ -136,14 +134,17 @@ def _grouped(
     return groups
 
 
-def _target(facts: TableFacts, database: str, name: str) -> Target:
+def _target(facts: TableFacts, database: str, name: str, *, kind: str) -> Target:
     columns = facts.schema.columns
     return Target(
         database=database,
         name=name,
         path=f"{settings.SLUICE_LAKE_URI}/{database}/{name}",
         column_names=lake_columns([c.source_name for c in columns]),
-        lossy={c.source_name: _lossy(c) for c in columns},
+        lossy={
+            c.source_name: proposed_choice(c.source_type, c.type, kind=kind)
+            for c in columns
+        },
     )
 
 
@@ -192,14 +193,6 @@ def _lake_refusal(source: str, detail: str) -> InvalidRequest:
         "the derived name",
         facts={"field": "lake", "table": source},
     )
-
-
-def _lossy(column: types.Column) -> Lossy:
-    if not column.type:
-        return ""
-    if column.type == "string" and column.source_type.startswith("numeric"):
-        return "string"
-    return "null" if cannot_hold(column.source_type, column.type) else ""
 
 
 def free_bytes() -> int | None:

@@ -18,7 +18,7 @@ from catalog.discovery import postgresql_sql as statements
 from catalog.discovery.access import SourceAccess, resolved
 from catalog.discovery.connection import Link, connect, transaction
 from catalog.discovery.reader import DiscoveredTable, Overview, Page, TableKind
-from catalog.schema.mapping import SourceType, lake_type
+from catalog.schema.postgresql import SourceType, lake_type
 from catalog.schema.types import Column, TableSchema
 
 # Bounds the memory of a page of wide tables: PostgreSQL allows 1,600 columns each.

@@ -60,6 +60,10 @@ class PostgresDialect:
     def read(self, column: ColumnSpec) -> Read:
         quoted = self.name(column.source_name)
         kind = DataType.parse(column.type)
+        if column.source_type.removesuffix("[]") == "money":
+            # its text is the locale's, the number in it is the same everywhere
+            many = "[]" if column.source_type.endswith("[]") else ""
+            quoted = f"{quoted}::numeric{many}"
         if kind.name in _PLAIN:
             return Read(f"{quoted}::{_PLAIN[kind.name]}")
         if kind.name in _RANGES:
