@@ -5,6 +5,7 @@ The gateway knows how a statement is; the session knows which ones were asked he
 
 from __future__ import annotations
 
+import re
 from collections.abc import MutableMapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -14,11 +15,22 @@ from django.utils import timezone
 
 from core.errors import SluiceError
 from gateway import client
+from gateway.desk import PAGE_ROWS
 
 HISTORY = "statements"
 KEPT, LONGEST_KEPT = 30, 4_000
 MOVING = frozenset({"INITIALIZED", "PENDING", "RUNNING"})
 FIRST_WAIT = 0.4
+DOWNLOADS = ("csv", "parquet")  # of `GET …/results?format=`
+HINTS = {
+    "42P01": "check the name; what you hold no privilege on answers as absent, too",
+    "42703": "check the column's name: Ctrl and space complete it",
+    "42601": "check the statement at the place that the message names",
+    "42501": "ask an administrator for that privilege",
+    "22012": "guard the division: try_divide(a, b) gives NULL instead",
+    "57014": "make it smaller, or raise its time limit",
+}
+_PLACE = re.compile(r"\bline (\d+),? pos(?:ition)? (\d+)")
 
 Memory = MutableMapping[str, Any]
 
@@ -40,6 +52,24 @@ class Shown:
         return self.state in MOVING
 
     @property
+    def headline(self) -> str:
+        """The first line of its error, without the plan that may follow."""
+        lines = str((self.error or {}).get("message", "")).strip().splitlines()
+        return lines[0] if lines else "it failed without a word"
+
+    @property
+    def hint(self) -> str:
+        """What to do about its error."""
+        error = self.error or {}
+        return str(error.get("hint") or HINTS.get(str(error.get("sql_state")), ""))
+
+    @property
+    def place(self) -> tuple[int, int] | None:
+        """Line and position (from 1 and 0) that the error names."""
+        found = _PLACE.search(str((self.error or {}).get("message", "")))
+        return (int(found[1]), int(found[2])) if found else None
+
+    @property
     def has_rows(self) -> bool:
         return self.state == "FINISHED" and bool(self.columns)
 
@@ -52,6 +82,14 @@ class ResultPage:
     rows: list[list[Any]]
     number: int
     following: int | None
+
+    @property
+    def first(self) -> int:
+        return self.number * PAGE_ROWS + 1
+
+    @property
+    def last(self) -> int:
+        return self.number * PAGE_ROWS + len(self.rows)
 
     @property
     def before(self) -> int | None:

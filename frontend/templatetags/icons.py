@@ -13,6 +13,7 @@ register = template.Library()
 PATHS = {
     "sluice": '<path d="M4 3v18M20 3v18M4 7h16M9 7v7h6V7M4 18c2 0 2-1.5 4-1.5s2 1.5 4'
     ' 1.5 2-1.5 4-1.5 2 1.5 4 1.5"/>',
+    "menu": '<path d="M4 7h16M4 12h16M4 17h16"/>',
     "home": '<path d="M3 11l9-7 9 7v9h-6v-6H9v6H3z"/>',
     "source": '<ellipse cx="12" cy="5.5" rx="8" ry="3"/><path d="M4 5.5v13c0 1.7 3.6 3 8'
     ' 3s8-1.3 8-3v-13M4 12c0 1.7 3.6 3 8 3s8-1.3 8-3"/>',
@@ -56,6 +57,10 @@ PATHS = {
     ' 3.5L20 15M20 20v-5h-5"/>',
     "trash": '<path d="M4 7h16M9 7V4h6v3M6.5 7l1 13h9l1-13"/>',
     "compact": '<path d="M4 12h16M12 3v6M9 6.5L12 9l3-2.5M12 21v-6M9 17.5l3-2.5 3 2.5"/>',
+    "flow": '<path d="M3 6h6c4 0 2 12 6 12h6M18 15l3 3-3 3M3 18h4M15 6h6"/>',
+    "plug": '<path d="M9 3v5M15 3v5M6 8h12v3a6 6 0 01-12 0zM12 17v4"/>',
+    "download": '<path d="M12 4v11M7.5 11L12 15.5 16.5 11M5 20h14"/>',
+    "chart": '<path d="M4 20h16M7 20v-7M12 20V6M17 20v-10"/>',
     "lock": '<rect x="5" y="11" width="14" height="10" rx="2"/>'
     '<path d="M8 11V8a4 4 0 018 0v3"/>',
 }

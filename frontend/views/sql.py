@@ -1,8 +1,12 @@
-"""SQL: run, watch, cancel, page through results. The gateway decides and works."""
+"""SQL: run, explain, watch, cancel, page through results, complete names. The gateway
+decides and works.
+"""
 
 from __future__ import annotations
 
-from django.http import HttpResponse
+from dataclasses import asdict
+
+from django.http import HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_POST, require_safe
 
@@ -10,10 +14,19 @@ from catalog.selectors import table_for
 from core.errors import InvalidRequest, SluiceError
 from frontend.connect import select_some
 from frontend.pages import PageRequest, page
-from frontend.reading import statements
+from frontend.reading import completion, statements
+from frontend.reading.history import asked_by
 from frontend.reading.statements import Shown
 
 LIMITS = (100, 1_000, 10_000)
+EDITOR = "frontend/vendor/codemirror-5.65.21"
+EDITOR_FILES = [
+    f"{EDITOR}/{name}.js"
+    for name in (
+        "codemirror", "sql", "show-hint", "matchbrackets", "closebrackets",
+        "placeholder", "comment",
+    )
+]  # fmt: skip
 
 
 @page
@@ -23,19 +36,39 @@ def sql_page(request: PageRequest) -> HttpResponse:
     sql = ""
     if wanted.isascii() and wanted.isdigit():
         sql = select_some(table_for(request.principal, int(wanted)))
-    context = {
-        "sql": sql,
-        "limits": LIMITS,
-        "history": statements.history_of(request.session),
-    }
+    context = {"sql": sql, **_around(request)}
     return render(request, "frontend/sql/page.html", context)
+
+
+@page
+@require_safe
+def history(request: PageRequest) -> HttpResponse:
+    return render(request, "frontend/sql/history.html", _history(request))
+
+
+@page
+@require_safe
+def names(request: PageRequest) -> HttpResponse:
+    """Proposals for what is being typed: `typed`, or columns of `table`."""
+    typed = request.GET.get("typed", "")[:300]
+    table = request.GET.get("table", "")[:600]
+    if table:
+        found = completion.columns_for(request.principal, table, typed)
+    else:
+        tables = request.GET.getlist("in")[: completion.MOST_TABLES]
+        found = completion.proposals_for(request.principal, typed, tables)
+    response = JsonResponse({"names": [asdict(one) for one in found]})
+    response["Cache-Control"] = "private, max-age=20"
+    return response
 
 
 @page
 @require_POST
 def run(request: PageRequest) -> HttpResponse:
-    sql = request.POST.get("sql", "").strip()
+    sql = request.POST.get("sql", "").strip().rstrip(";").rstrip()
     limit = request.POST.get("row_limit", "")
+    if request.POST.get("explain") and not sql.lower().startswith("explain"):
+        sql = sql and f"EXPLAIN FORMATTED {sql}"
     try:
         if not sql:
             raise InvalidRequest("there is no statement to run")
@@ -72,6 +105,17 @@ def cancel(request: PageRequest, statement_id: str) -> HttpResponse:
     return _render(request, shown)
 
 
+def _around(request: PageRequest) -> dict[str, object]:
+    """What the whole page needs besides a statement."""
+    return {"limits": LIMITS, "editor_files": EDITOR_FILES, **_history(request)}
+
+
+def _history(request: PageRequest) -> dict[str, object]:
+    q = request.GET.get("q", "").strip()[:200]
+    user = request.principal.name
+    return {"history": asked_by(user, request.session, q), "history_q": q}
+
+
 def _render(
     request: PageRequest,
     shown: Shown | None,
@@ -83,8 +127,9 @@ def _render(
     context: dict[str, object] = {
         "statement": shown,
         "statement_error": error,
-        "history": statements.history_of(request.session),
         "is_new": is_new,
+        **(_history(request) if is_new else {}),
+        "downloads": statements.DOWNLOADS,
     }
     number = request.GET.get("number", "0")
     if shown is not None and shown.has_rows:
@@ -98,5 +143,5 @@ def _render(
             context |= {"statement": None, "statement_error": lost}
     if request.htmx:
         return render(request, "frontend/sql/statement.html", context)
-    context |= {"sql": request.POST.get("sql", ""), "limits": LIMITS}
+    context |= {"sql": request.POST.get("sql", ""), **_around(request)}
     return render(request, "frontend/sql/page.html", context)

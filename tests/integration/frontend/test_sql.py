@@ -71,7 +71,7 @@ def test_a_statement_runs_is_watched_and_cancelled(world, browse, gateway):
     ended = ann.post("/sql/s1/cancel", headers=HTMX).content.decode()
     assert ("cancel", "ann", "s1") in asked
     assert "cancelled" in ended
-    assert "hx-trigger" not in ended
+    assert "data-poll" not in ended
 
 
 def test_a_result_is_shown_escaped_and_paged(world, browse, gateway):
@@ -84,7 +84,7 @@ def test_a_result_is_shown_escaped_and_paged(world, browse, gateway):
     assert "n&lt;b&gt;" in text
     assert "NULL" in text
     assert "number=1" in text
-    assert "hx-trigger" not in text
+    assert "data-poll" not in text
 
 
 def test_an_error_is_a_card(world, browse, gateway):
@@ -108,6 +108,52 @@ def test_without_scripts_the_page_still_answers(world, browse, gateway):
     text = browse("ann").post("/sql/run", {"sql": "SELECT 1"}).content.decode()
     assert "<h1>SQL</h1>" in text
     assert "SELECT 1" in text
+
+
+COMPLETED = [
+    ({"typed": "sho"}, ["shop"]),
+    ({"typed": "shop.or"}, ["shop.orders"]),
+    ({"typed": "shop."}, ["shop.orders"]),  # the only one that ann may see
+    ({"typed": "SHOP.orders.upd"}, ["shop.orders.updated_at"]),
+    ({"typed": "amo", "in": "shop.orders"}, ["amount"]),
+    ({"typed": "", "table": "shop.orders"}, ["id", "name", "`订单号`"]),
+    ({"typed": "_hoodie_commit_t", "in": "shop.orders"}, ["_hoodie_commit_time"]),
+    ({"typed": "am", "in": "shop.customers"}, []),
+    ({"typed": "%"}, []),
+]
+
+
+def names(client, **asked):
+    return [one["text"] for one in client.get("/sql/names", asked).json()["names"]]
+
+
+def test_names_complete_as_far_as_they_may_be_seen(world, browse):
+    ann, eve = browse("ann"), browse("eve")
+    for asked, found in COMPLETED:
+        assert names(ann, **asked)[:3] == found, asked
+        assert names(eve, **asked) == [], asked
+
+
+def test_what_was_asked_before_comes_from_the_audit_trail(world, browse):
+    from catalog.access import audit
+    from core.context import working_for
+
+    for actor, sql in (("ann", "SELECT 'by jdbc'"), ("root", "SELECT 'of root'")):
+        with working_for(actor=actor, door="gateway"):
+            facts = {"statement": sql, "state": "FINISHED", "seconds": 1.5}
+            audit.record("statement.run", on="op", **facts)
+    text = browse("ann").get("/sql/history").content.decode()
+    assert "by jdbc" in text
+    assert "1.5 s" in text
+    assert "of root" not in text
+    assert "by jdbc" not in browse("ann").get("/sql/history?q=xyz").content.decode()
+
+
+def test_a_plan_is_asked_for_with_one_button(world, browse, gateway):
+    asked, _ = gateway
+    sent = {"sql": "SELECT 1;", "explain": "1"}
+    browse("ann").post("/sql/run", sent, headers=HTMX)
+    assert asked == [("submit", "ann", "EXPLAIN FORMATTED SELECT 1")]
 
 
 @pytest.mark.parametrize(

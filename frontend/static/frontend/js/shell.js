@@ -47,8 +47,41 @@ document.addEventListener("click", (event) => {
   if (target.dataset.copy) copyFrom(target);
   if (target.dataset.action === "theme") toggleTheme();
   if (target.dataset.action === "keys") document.getElementById("keys")?.showModal();
+  if (target.dataset.action === "menu") toggleMenu(target);
   if (target.dataset.action === "close") target.closest("dialog")?.close();
 });
+
+function toggleMenu(button) {
+  const isOpen = document.getElementById("nav").classList.toggle("is-open");
+  button.setAttribute("aria-expanded", String(isOpen));
+}
+
+// ---------------------------------------------------------------- lists
+// On narrow screens a list shows each row as a card: its cells learn the names of
+// their columns. What scrolls sideways can be reached and scrolled by keyboard.
+function dressTables() {
+  for (const table of document.querySelectorAll("table.is-list:not([data-dressed])")) {
+    table.dataset.dressed = "";
+    const names = [...table.tHead.rows[0].cells].map((cell) => cell.textContent.trim());
+    table.setAttribute("role", "table");
+    for (const row of table.rows) {
+      row.setAttribute("role", "row");
+      [...row.cells].forEach((cell, place) => {
+        const isHead = cell.parentElement.parentElement === table.tHead;
+        const role = isHead ? "columnheader" : cell.scope ? "rowheader" : "cell";
+        cell.setAttribute("role", role);
+        if (!isHead && cell.colSpan === 1) cell.dataset.label = names[place] || "";
+      });
+    }
+  }
+  for (const part of document.querySelectorAll(".scroll")) {
+    if (part.scrollWidth > part.clientWidth) part.tabIndex = 0;
+    else part.removeAttribute("tabindex");
+  }
+}
+dressTables();
+document.addEventListener("htmx:afterSettle", dressTables);
+addEventListener("resize", dressTables);
 
 // ---------------------------------------------------------------- keyboard
 const GOES = { h: "home", s: "sources", t: "tables", j: "jobs", q: "sql" };

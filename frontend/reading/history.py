@@ -1,0 +1,71 @@
+"""What somebody asked of the lake, through whichever door: read from the audit trail.
+
+The gateway writes one line per statement; the session remembers which results of
+this browser may still be looked at.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from catalog.models import AuditEntry
+from frontend.reading.statements import LONGEST_KEPT, Memory, history_of
+
+KEPT = 50
+RUN = "statement.run"
+_SLACK = timedelta(seconds=5)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One statement. `id` is empty when its result is not this browser's to show."""
+
+    sql: str
+    at: datetime
+    state: str = ""
+    seconds: float | None = None
+    error: str = ""
+    id: str = ""
+
+
+def asked_by(user: str, memory: Memory, q: str = "") -> list[Asked]:
+    """Newest first: those of this session that still run, then all that ended."""
+    rows = AuditEntry.objects.filter(actor=user, action=RUN).order_by("-at", "-id")
+    if q:
+        rows = rows.filter(facts__statement__icontains=q)
+    mine = [_remembered(one) for one in history_of(memory)]
+    ended = []
+    for row in rows[:KEPT]:
+        own = next((one for one in mine if _is_same(one, row)), None)
+        if own:
+            mine.remove(own)
+        ended.append(_ended(row, own.id if own else ""))
+    wanted = [one for one in mine if q.lower() in one.sql.lower()]
+    return sorted([*wanted, *ended], key=lambda one: one.at, reverse=True)[:KEPT]
+
+
+def _remembered(entry: dict[str, Any]) -> Asked:
+    at = datetime.fromisoformat(entry["at"])
+    return Asked(entry["sql"], at, seconds=entry["seconds"], id=entry["id"] or "")
+
+
+def _is_same(one: Asked, row: AuditEntry) -> bool:
+    """The same words, and it began when this session asked for it."""
+    facts = row.facts
+    began = row.at - timedelta(seconds=float(facts.get("seconds") or 0))
+    statement = str(facts.get("statement", ""))[:LONGEST_KEPT]
+    return one.sql == statement and abs(began - one.at) < _SLACK
+
+
+def _ended(row: AuditEntry, statement_id: str) -> Asked:
+    facts = row.facts
+    return Asked(
+        sql=str(facts.get("statement", "")),
+        at=row.at,
+        state=str(facts.get("state", "")),
+        seconds=facts.get("seconds"),
+        error=str(facts.get("error", "")),
+        id=statement_id,
+    )
