@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from django.conf import settings
-from django.db.models import Q, Value
+from django.db.models import Q, TextField, Value
 from django.db.models.fields.json import KT
 from django.db.models.functions import Concat
 
@@ -160,7 +160,12 @@ def pin_targets(
         return list(targets)
     given = {lake for lake in lakes if lake}
     taken = TableOnboarding.objects.exclude(state=RETIRED).annotate(
-        lake=Concat(KT("plan__database"), Value("."), KT("plan__name"))
+        lake=Concat(
+            KT("plan__database"),
+            Value("."),
+            KT("plan__name"),
+            output_field=TextField(),
+        )
     )
     used = set(taken.filter(lake__in=given).values_list("lake", flat=True))
     pinned: list[Target] = []
@@ -172,9 +177,13 @@ def pin_targets(
         if lake in used:
             raise _lake_refusal(source, f"another table is carried as lake.{lake}")
         used.add(lake)
-        path = f"{settings.SLUICE_LAKE_URI}/{database}/{name}"
-        pinned.append(replace(target, database=database, name=name, path=path))
+        pinned.append(renamed(target, database, name))
     return pinned
+
+
+def renamed(target: Target, database: str, name: str) -> Target:
+    path = f"{settings.SLUICE_LAKE_URI}/{database}/{name}"
+    return replace(target, database=database, name=name, path=path)
 
 
 def _lake_name(text: str, source: str) -> tuple[str, str]:

@@ -16,7 +16,7 @@ from django.db.models.functions import Now
 from core.errors import SluiceError
 from core.jobs import SUCCEEDED
 from core.models import Job
-from ingest import removal, runs, upkeep
+from ingest import removal, runs, upkeep, waiting
 from ingest.kinds import ROUND
 from ingest.models import DriverBoot, TableOnboarding
 from ingest.reconcile import reconcile_jobs
@@ -38,6 +38,7 @@ def tick_once() -> None:
         start_due_compactions,
         runs.claim_queued,
         removal.advance_removals,
+        waiting.plan_waiting,
         prune,
     ):
         _run(part)

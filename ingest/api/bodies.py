@@ -44,6 +44,7 @@ def job_body(job: Job) -> Body:
         "links": {
             "self": f"/api/v1/jobs/{job.pk}",
             "logs": f"/api/v1/jobs/{job.pk}/logs",
+            "events": f"/api/v1/jobs/{job.pk}/events",
         },
     }
 
@@ -87,6 +88,7 @@ def onboarding_body(row: Onboarding) -> Body:
         "id": str(row.pk),
         "datasource": row.datasource.name,
         "request": row.request,
+        "waits_for": row.request.get("waits"),
         **schedule_body(parse_schedule(row.request.get("schedule"))),
         "requested_by": row.requested_by,
         "created_at": instant(row.created_at),

@@ -1,0 +1,123 @@
+"""From the document to the house, in one transaction: all of it or nothing.
+
+Loads are never started: tables arrive PROPOSED, or wait for a discovery.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from django.db import transaction
+
+from config.exchange.diff import Change, compare
+from config.exchange.document import (
+    DATASOURCE,
+    GRANT,
+    PATTERN,
+    POLICY,
+    TABLE,
+    USER,
+    Document,
+)
+from config.exchange.house import items_of_house
+from config.exchange.located import located
+from config.exchange.onboardings import expanded, onboard, update_table
+from config.exchange.people import apply_grant, apply_user
+from config.exchange.sources import apply_datasource, apply_policy, normal
+from core.context import working_for
+from core.errors import InvalidRequest
+
+ACTOR = "manage.py"
+STILL = frozenset({"unchanged", "extra"})
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """notes  what somebody has to do next, in sentences"""
+
+    changes: tuple[Change, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def differs(self) -> bool:
+        return any(change.action != "unchanged" for change in self.changes)
+
+
+def import_document(
+    document: Document, *, environment: Mapping[str, str], is_dry: bool = False
+) -> Outcome:
+    """Bring the house to what the document states; a dry run takes it all back.
+
+    InvalidRequest with pointers for what cannot be done; then nothing was done.
+    """
+    with working_for(actor=ACTOR, door="cli"), transaction.atomic():
+        outcome = _Import(document, environment).run()
+        if is_dry:
+            transaction.set_rollback(True)
+    return outcome
+
+
+class _Import:
+    """One import: users and sources first, for what follows names them."""
+
+    def __init__(self, document: Document, environment: Mapping[str, str]) -> None:
+        have = items_of_house()
+        self.environment = environment
+        wanted = replace(document, items=tuple(map(normal, document.items)))
+        wanted = replace(wanted, items=expanded(wanted.items, have))
+        self.changes = compare(have, wanted)
+        self.done: list[Change] = []
+        self.notes: list[str] = []
+
+    def run(self) -> Outcome:
+        self._people_and_sources()
+        for change in self._of(POLICY):
+            with located(change.item):
+                is_still = change.action in STILL
+                self.done.append(change if is_still else apply_policy(change))
+        self._tables()
+        for change in self._of(GRANT):
+            with located(change.item):
+                is_still = change.action in STILL
+                self.done.append(change if is_still else apply_grant(change))
+        return Outcome(tuple(self.done), tuple(self.notes))
+
+    def _of(self, *kinds: str) -> list[Change]:
+        return [change for change in self.changes if change.item.kind in kinds]
+
+    def _people_and_sources(self) -> None:
+        for change in self._of(USER):
+            with located(change.item):
+                done = apply_user(change, self._password(change), self.notes)
+            self.done.append(done)
+        for change in self._of(DATASOURCE):
+            with located(change.item):
+                done = apply_datasource(change, self._password(change), self.notes)
+            self.done.append(done)
+
+    def _tables(self) -> None:
+        new = []
+        for change in self._of(TABLE, PATTERN):
+            if change.action == "create":
+                new.append(change)
+            elif change.action in STILL:
+                self.done.append(change)
+            else:
+                with located(change.item):
+                    self.done += update_table(change, new)
+        self.done += onboard(new, self.notes)
+
+    def _password(self, change: Change) -> str | None:
+        """From the variable that the file names; None when it names none."""
+        name = change.item.secret_env
+        if not name:
+            return None
+        if not (found := self.environment.get(name)):
+            raise InvalidRequest(
+                f"the environment has no variable {name}",
+                code="no_password",
+                hint=f"export {name}=… before the import, or leave password_env away",
+                facts={"errors": [{"pointer": "/password_env", "detail": "not set"}]},
+            )
+        return found

@@ -1,0 +1,56 @@
+"""What the file wants against what is there: one line per thing. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from config.exchange.document import Document, Item
+
+Action = Literal["create", "change", "unchanged", "skip", "extra"]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    field: str
+    before: Any
+    after: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """`extra`: it is there and the file does not name it; it stays.
+    `skip`: it differs and cannot be changed this way; `reason` says what can be done.
+    """
+
+    action: Action
+    item: Item
+    differences: tuple[Difference, ...] = ()
+    reason: str = ""
+
+
+def compare(have: Iterable[Item], wanted: Document) -> list[Change]:
+    """In the order of the file, then what only the house has."""
+    there = {(item.kind, item.key): item for item in have}
+    changes = []
+    for item in wanted.items:
+        found = there.pop((item.kind, item.key), None)
+        if found is None:
+            changes.append(Change("create", item))
+            continue
+        differences = _differences(found, item)
+        changes.append(
+            Change("change" if differences else "unchanged", item, differences)
+        )
+    left = [item for item in there.values() if wanted.covers(item)]
+    left.sort(key=lambda item: (item.kind, item.key))
+    return changes + [Change("extra", item) for item in left]
+
+
+def _differences(have: Item, wanted: Item) -> tuple[Difference, ...]:
+    return tuple(
+        Difference(name, have.fields.get(name), value)
+        for name, value in wanted.fields.items()
+        if have.fields.get(name) != value
+    )

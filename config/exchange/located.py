@@ -1,0 +1,43 @@
+"""Errors of services, told with the place in the document that caused them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from config.exchange.document import Item
+from core.errors import InvalidRequest, SluiceError
+
+
+@contextmanager
+def located(item: Item) -> Iterator[None]:
+    """Errors inside are about `item`: its pointer stands before theirs."""
+    with placed(f"{item.kind} {item.name}", lambda pointer: f"{item.at}{pointer}"):
+        yield
+
+
+@contextmanager
+def placed(what: str, place: Callable[[str], str]) -> Iterator[None]:
+    """Errors inside get their pointers from `place` (of the service's pointer)."""
+    try:
+        yield
+    except SluiceError as error:
+        raise _told(error, what, place) from error
+
+
+def _told(error: SluiceError, what: str, place: Callable[[str], str]) -> InvalidRequest:
+    given: Any = error.facts.get("errors") or [{"pointer": "", "detail": ""}]
+    errors = [
+        {
+            "pointer": place(str(each["pointer"])),
+            "detail": str(each["detail"]) or error.message,
+        }
+        for each in given
+    ]
+    return InvalidRequest(
+        f"{what}: {error.message}",
+        code=error.code,
+        hint=error.hint,
+        facts={"errors": errors},
+    )

@@ -1,0 +1,192 @@
+"""Onboardings of a document: patterns become tables, tables become proposals.
+
+A source that is not discovered keeps them waiting. Nothing is approved here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from catalog.models import Datasource
+from config.exchange.diff import Change, Difference
+from config.exchange.document import PATTERN, TABLE, Item
+from config.exchange.located import located, placed
+from core.errors import InvalidRequest
+from ingest.choosing import choose_for
+from ingest.facts import names_of
+from ingest.models import TableOnboarding
+from ingest.planning.patterns import select
+from ingest.policyrows import change_table_policy
+from ingest.requests import parse_choices
+from ingest.states import PROPOSED, REMOVING, RETIRED
+from ingest.waiting import begin, forget_waiting, wait_for_discovery
+
+ACTOR = "manage.py"
+CHOICES = (
+    "lake", "record_key", "cursor", "partition_by", "buckets", "exclude_columns",
+)  # fmt: skip
+_POINTER = re.compile(r"/(tables|include)/([^/]*)(.*)")
+
+
+def expanded(items: Iterable[Item], have: Iterable[Item]) -> tuple[Item, ...]:
+    """Patterns of discovered sources as the tables they mean and that are not there."""
+    found: list[Item] = []
+    taken = {item.key for item in have if item.kind == TABLE}
+    items = tuple(items)
+    taken |= {item.key for item in items if item.kind == TABLE}
+    for item in items:
+        source = _discovered(item.key[0]) if item.kind == PATTERN else None
+        if source is None:
+            found.append(item)
+            continue
+        with located(item):
+            new = [k for k in _meant(source, item) if k not in taken]
+        taken |= set(new)
+        fields = {k: v for k, v in item.fields.items() if k != "exclude"}
+        found += [Item(TABLE, key, fields, item.at) for key in new]
+    return tuple(found)
+
+
+def _discovered(name: str) -> Datasource | None:
+    return Datasource.objects.filter(name=name, discovered_at__isnull=False).first()
+
+
+def _meant(source: Datasource, item: Item) -> list[tuple[str, str]]:
+    names = [(database, table) for _, database, table in names_of(source)]
+    exclude = tuple(item.fields.get("exclude") or ())
+    selection = select(names, include=(item.key[1],), exclude=exclude)
+    if selection.unmatched:
+        raise InvalidRequest(
+            f"'{item.key[1]}' matches no table of {source.name}",
+            code="unknown_table",
+            hint="discover the source again if it is new",
+        )
+    return [(source.name, ".".join(names[index])) for index in selection.matched]
+
+
+# ------------------------------------------------------------------------- create
+
+
+def onboard(changes: list[Change], notes: list[str]) -> list[Change]:
+    """One request for tables that share everything but their choices."""
+    groups: dict[str, list[Change]] = {}
+    for change in changes:
+        groups.setdefault(_shared(change.item), []).append(change)
+    done = []
+    for group in groups.values():
+        source, items = group[0].item.key[0], [change.item for change in group]
+        with placed(f"onboarding of {source}", partial(_place, items)):
+            done += _begin(source, group, notes)
+    return done
+
+
+def _shared(item: Item) -> str:
+    names = ("capture", "policy", "exclude", "target_database")
+    own = {name: item.fields.get(name) for name in names}
+    return json.dumps([item.key[0], item.kind, own], sort_keys=True)
+
+
+def _begin(name: str, group: list[Change], notes: list[str]) -> list[Change]:
+    source = Datasource.objects.filter(name=name).first()
+    if source is None or source.is_lake:
+        raise InvalidRequest(
+            f"there is no datasource '{name}'",
+            code="datasource_not_found",
+            hint="state it under 'datasources' too",
+        )
+    body = _body(source, [change.item for change in group])
+    what = f"{len(group)} table(s) or pattern(s) of {name}"
+    if source.discovered_at is None:
+        row = wait_for_discovery(source, body, actor=ACTOR)
+        notes.append(f"{what} wait until {name} is discovered (onboarding {row.pk})")
+        reason = "waits for the discovery of its source"
+        return [replace(change, reason=reason) for change in group]
+    row = begin(body, actor=ACTOR)
+    notes.append(f"{what} are PROPOSED: POST /api/v1/onboardings/{row.pk}:approve")
+    return [replace(change, reason="PROPOSED") for change in group]
+
+
+def _body(source: Datasource, items: list[Item]) -> dict[str, Any]:
+    fields = items[0].fields
+    return {
+        "datasource": source.name,
+        "capture": fields.get("capture", "timestamp"),
+        "policy": fields.get("policy") or {},
+        "exclude": fields.get("exclude") or [],
+        "target_database": fields.get("target_database"),
+        "include": [item.key[1] for item in items if item.kind == PATTERN],
+        "tables": {
+            item.key[1]: {k: item.fields[k] for k in CHOICES if k in item.fields}
+            for item in items
+            if item.kind == TABLE
+        },
+    }
+
+
+def _place(items: list[Item], pointer: str) -> str:
+    """A pointer into the request as one into the document."""
+    found = _POINTER.fullmatch(pointer)
+    if not found:
+        return f"{items[0].at}{pointer}"
+    part, name, rest = found.groups()
+    if part == "include":
+        names = [i for i in items if i.kind == PATTERN] + [
+            i for i in items if i.kind == TABLE
+        ]
+        return names[int(name)].at
+    name = name.replace("~1", "/").replace("~0", "~")
+    return next((f"{i.at}{rest}" for i in items if i.key[1] == name), items[0].at)
+
+
+# ------------------------------------------------------------------------- change
+
+
+def update_table(change: Change, new: list[Change]) -> list[Change]:
+    """Settings change at once, choices while PROPOSED; the rest is told as skipped.
+
+    One that waits for a discovery is asked for anew, by adding it to `new`.
+    """
+    source, name = change.item.key
+    feed = _feed(source, name)
+    if feed is None:
+        forget_waiting(source, name)
+        new.append(change)
+        return []
+    of_policy = tuple(d for d in change.differences if d.field == "policy")
+    others = tuple(d for d in change.differences if d.field != "policy")
+    done = []
+    if of_policy:
+        change_table_policy(feed, _patch(feed.policy, of_policy[0].after))
+        done.append(replace(change, differences=of_policy))
+    if others:
+        done.append(_choose(change, feed, others))
+    return done
+
+
+def _choose(
+    change: Change, feed: TableOnboarding, differences: tuple[Difference, ...]
+) -> Change:
+    fields = {d.field for d in differences}
+    if feed.state == PROPOSED and fields <= set(CHOICES):
+        data = {k: v for k, v in change.item.fields.items() if k in CHOICES}
+        choose_for(feed, parse_choices(data, ""), actor=ACTOR)
+        return replace(change, differences=differences)
+    reason = f"it is {feed.state}: its plan is fixed; remove the table and import again"
+    return replace(change, action="skip", differences=differences, reason=reason)
+
+
+def _feed(source: str, name: str) -> TableOnboarding | None:
+    rows = TableOnboarding.objects.exclude(state__in=[RETIRED, REMOVING]).filter(
+        source_table__database__datasource__name=source, plan__source=name
+    )
+    return rows.select_related("source_table__database__datasource").first()
+
+
+def _patch(before: Mapping[str, Any], after: Mapping[str, Any] | None) -> Any:
+    """A merge patch from one set of settings to the other."""
+    return {**dict.fromkeys(before), **(after or {})}

@@ -1,0 +1,118 @@
+"""Datasources and policies of a document, by the services that REST uses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from catalog import datasources
+from catalog.access.grants import parse_securable
+from catalog.models import Database, Datasource
+from catalog.names import join_name, split_name
+from catalog.secrets import password_of
+from config.exchange.diff import Change, Difference
+from config.exchange.document import GRANT, POLICY, Item
+from config.exchange.located import located
+from core.errors import InvalidRequest, TerminalError
+from ingest.policy import changed
+from ingest.policyrows import change_policy
+
+ACTOR = "manage.py"
+FIXED = "the kind of a datasource is fixed: remove it and register it anew"
+
+
+def normal(item: Item) -> Item:
+    """The item with names and settings spelled as they are stored."""
+    with located(item):
+        if item.kind == GRANT:
+            principal, held, on = item.key
+            return replace(item, key=(principal, held, str(parse_securable(on))))
+        if item.kind == POLICY:
+            on = join_name(*split_name(item.key[0]))
+            return replace(item, key=(on,), fields=changed({}, item.fields))
+        if policy := item.fields.get("policy"):
+            settings = dict(sorted(changed({}, policy).items()))
+            return replace(item, fields={**item.fields, "policy": settings})
+    return item
+
+
+def apply_datasource(change: Change, password: str | None, notes: list[str]) -> Change:
+    if change.action == "extra":
+        return change
+    name, fields = change.item.key[0], change.item.fields
+    if change.action == "create":
+        given = _grouped(fields) | {"password": password or ""}
+        for needed in ("host", "database", "username"):
+            given.setdefault(needed, "")
+        datasources.create_datasource(
+            datasources.NewDatasource(name=name, **given), by=ACTOR
+        )
+        notes += _next_steps(name, has_password=password is not None)
+        return change
+    row = Datasource.objects.get(name=name)
+    if any(each.field == "kind" for each in change.differences):
+        return replace(change, action="skip", reason=FIXED)
+    if password is not None and not _has(row, password):
+        secret = Difference("password", "(secret)", "(secret)")
+        differences = (*change.differences, secret)
+        change = replace(change, action="change", differences=differences)
+    if change.action == "change":
+        given = _grouped({d.field: d.after for d in change.differences})
+        update = datasources.DatasourceChange(**given | {"password": password})
+        datasources.update_datasource(name, update, by=ACTOR)
+    if not row.secret and password is None:
+        notes.append(_needs_password(name))
+    return change
+
+
+def apply_policy(change: Change) -> Change:
+    parts = split_name(change.item.key[0])
+    source = Datasource.objects.filter(name=parts[0]).first()
+    if source is None or source.is_lake or len(parts) > 2:
+        raise InvalidRequest(
+            f"'{change.item.key[0]}' is no datasource and no database of one",
+            code="unknown_datasource",
+            hint="a policy is on shop or on shop.public; a table has it under 'policy'",
+            facts={"errors": [{"pointer": "/on", "detail": "unknown"}]},
+        )
+    database = None
+    if len(parts) == 2:
+        # its tables come with a discovery; the policy waits for them here
+        database, _ = Database.objects.get_or_create(datasource=source, name=parts[1])
+    change_policy(source, database, dict(change.item.fields))
+    return change
+
+
+def _next_steps(name: str, *, has_password: bool) -> list[str]:
+    needs = [] if has_password else [_needs_password(name)]
+    return [*needs, f"discover {name}: POST /api/v1/datasources/{name}:discover"]
+
+
+def _needs_password(name: str) -> str:
+    return (
+        f"datasource {name} needs_password: PATCH /api/v1/datasources/{name} "
+        '{"password": …}, or import with password_env'
+    )
+
+
+def _has(row: Datasource, password: str) -> bool:
+    try:
+        return password_of(row) == password
+    except TerminalError:  # its key is gone: the new one is stored under another
+        return False
+
+
+def _grouped(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Flat `options.x` as one mapping again."""
+    plain = {
+        k: v
+        for k, v in fields.items()
+        if not k.startswith("options.") and k != "password"
+    }
+    options = {
+        k.removeprefix("options."): v
+        for k, v in fields.items()
+        if k.startswith("options.")
+    }
+    return plain | ({"options": options} if options else {})
