@@ -24,7 +24,7 @@ def check_settings(
     app_configs: Sequence[AppConfig] | None, **_: Any
 ) -> list[CheckMessage]:
     """All checks of Sluice's own settings."""
-    return [*_secrets_keys(), *_signing_key(), *_networks(), *_tls(), *_ldap()]
+    return [*_secrets_keys(), *_signing_key(), *_networks(), *_tls(), *_logins()]
 
 
 def require_sound_settings() -> None:
@@ -99,6 +99,11 @@ def _tls() -> Iterator[CheckMessage]:
         )
 
 
-def _ldap() -> Iterator[CheckMessage]:
-    for text, hint in settings.SLUICE_LDAP.problems() if settings.SLUICE_LDAP else ():
-        yield Error(text, hint=hint, id="sluice.E007")
+def _logins() -> Iterator[CheckMessage]:
+    pairs = (
+        ("sluice.E007", settings.SLUICE_LDAP),
+        ("sluice.E008", settings.SLUICE_OIDC),
+    )
+    for name, spec in pairs:
+        for text, hint in spec.problems() if spec else ():
+            yield Error(text, hint=hint, id=name)

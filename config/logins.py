@@ -6,9 +6,11 @@ Each comes as one value or None; whether the parts fit is checked in `config.che
 from __future__ import annotations
 
 from collections.abc import Callable
+from urllib.parse import urlsplit
 
 from catalog.access.group_rules import GroupRules, rules_from
 from catalog.access.ldap_spec import LdapGroups, LdapServers, LdapSpec, LdapUsers
+from catalog.access.oidc_spec import OidcSpec
 from config.env import boolean, read
 
 
@@ -42,6 +44,66 @@ def _rules(prefix: str) -> GroupRules:
         meaning="comma-separated <group there>=<group here>; empty = same names",
         parse=lambda text: rules_from(text, admins, allowed),
     )
+
+
+def public_url() -> str:
+    """Scheme and host as browsers see them, without a slash at the end."""
+
+    def parse(text: str) -> str:
+        parts = urlsplit(text)
+        if text and (parts.scheme not in {"http", "https"} or not parts.hostname):
+            raise ValueError("expected https://host")
+        if parts.path.strip("/") or parts.query:
+            raise ValueError("no path: Sluice wants a host of its own")
+        return text.rstrip("/")
+
+    return read(
+        "PUBLIC_URL",
+        default="",
+        meaning="https://host of the proxy that does TLS: cookies become secure",
+        parse=parse,
+    )
+
+
+def oidc() -> OidcSpec | None:
+    """None while no SLUICE_OIDC_ISSUER is set."""
+    usual = OidcSpec(issuer="")
+    spec = OidcSpec(
+        issuer=_text("OIDC_ISSUER", "identity provider for sign-ins: https://…"),
+        client_id=_text("OIDC_CLIENT_ID", "what Sluice is called there"),
+        client_secret=read(
+            "OIDC_CLIENT_SECRET",
+            default="",
+            meaning="its secret there; better as SLUICE_OIDC_CLIENT_SECRET_FILE",
+            parse=str,
+            is_secret=True,
+        ),
+        label=_text("OIDC_LABEL", "words of the button: Sign in with …", usual.label),
+        scopes=_text("OIDC_SCOPES", "what is asked for", usual.scopes),
+        name_claim=_text("OIDC_NAME_CLAIM", "a user's name", usual.name_claim),
+        groups_claim=_text("OIDC_GROUPS_CLAIM", "his groups", usual.groups_claim),
+        rules=_rules("OIDC"),
+        ca_file=_text("OIDC_CA_FILE", "PEM file of who signed the provider's key"),
+        allows_plaintext=read(
+            "OIDC_ALLOW_PLAINTEXT",
+            default="false",
+            meaning="allow http:// addresses of the provider: for tests only",
+            parse=boolean,
+        ),
+        leeway_seconds=read(
+            "OIDC_LEEWAY_SECONDS",
+            default="60",
+            meaning="by how much the provider's clock may differ",
+            parse=_at_least(0),
+        ),
+        session_seconds=read(
+            "OIDC_SESSION_SECONDS",
+            default="28800",
+            meaning="after so long the provider is asked again who it is",
+            parse=_at_least(60),
+        ),
+    )
+    return spec if spec.issuer else None
 
 
 def ldap() -> LdapSpec | None:

@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 from django.core.exceptions import ImproperlyConfigured
 
 from config.env import boolean, read, words
-from config.logins import ldap
+from config.logins import ldap, oidc, public_url
 from config.parts.paths import spark_classpath
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -236,6 +236,12 @@ TEMPLATES = [
     },
 ]
 SLUICE_LDAP = ldap()
+SLUICE_OIDC = oidc()
+SLUICE_PUBLIC_URL = public_url()
+if SLUICE_PUBLIC_URL:
+    ALLOWED_HOSTS.append(urlsplit(SLUICE_PUBLIC_URL).hostname or "")
+CSRF_TRUSTED_ORIGINS = [SLUICE_PUBLIC_URL] if SLUICE_PUBLIC_URL else []
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SLUICE_PUBLIC_URL.startswith("https:")
 LANGUAGE_CODE = "en"
 TIME_ZONE = "UTC"
 USE_TZ = True

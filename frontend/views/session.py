@@ -19,32 +19,52 @@ BACKEND = "catalog.access.backend.SluiceBackend"
 @sensitive_post_parameters("password")
 @require_http_methods(["GET", "POST"])
 def log_in(request: HttpRequest) -> HttpResponse:
-    wanted = request.POST.get("next") or request.GET.get("next") or ""
-    if not url_has_allowed_host_and_scheme(wanted, allowed_hosts={request.get_host()}):
-        wanted = settings.LOGIN_REDIRECT_URL
+    wanted = wanted_page(request)
     if request.user.is_authenticated:
         return HttpResponseRedirect(wanted)
-    name, error = request.POST.get("username", "").strip(), None
-    if request.method == "POST":
-        try:
-            proven = prove(name, request.POST.get("password", ""), door="web")
-        except SluiceError as failed:
-            error = failed
-        else:
-            auth.login(request, proven.row, backend=BACKEND)
-            return HttpResponseRedirect(wanted)
-    return render(
-        request,
-        "frontend/login.html",
-        {"error": error, "name": name, "next": wanted},
-        status=_status_of(error),
-    )
+    if request.method != "POST":
+        return login_page(request)
+    name = request.POST.get("username", "").strip()
+    try:
+        proven = prove(name, request.POST.get("password", ""), door="web")
+    except SluiceError as error:
+        return login_page(request, error=error, name=name)
+    auth.login(request, proven.row, backend=BACKEND)
+    return HttpResponseRedirect(wanted)
 
 
 @require_POST
 def log_out(request: HttpRequest) -> HttpResponse:
+    is_provider_s = "signed_in_with" in request.session
     auth.logout(request)
-    return redirect("frontend:login")
+    response = redirect("frontend:login")
+    if is_provider_s:  # the page then offers to end the provider's session, too
+        response["Location"] += "?left=1"
+    return response
+
+
+def login_page(
+    request: HttpRequest, *, error: SluiceError | None = None, name: str = ""
+) -> HttpResponse:
+    """The form, with what went wrong."""
+    oidc = settings.SLUICE_OIDC
+    context = {
+        "error": error,
+        "name": name,
+        "next": wanted_page(request),
+        "provider": oidc.label if oidc else "",
+        "has_left": bool(oidc) and request.GET.get("left") == "1",
+    }
+    status = _status_of(error)
+    return render(request, "frontend/login.html", context, status=status)
+
+
+def wanted_page(request: HttpRequest) -> str:
+    """Where the user wanted to go, within this site."""
+    wanted = request.POST.get("next") or request.GET.get("next") or ""
+    if not url_has_allowed_host_and_scheme(wanted, allowed_hosts={request.get_host()}):
+        return settings.LOGIN_REDIRECT_URL
+    return wanted
 
 
 def _status_of(error: SluiceError | None) -> int:

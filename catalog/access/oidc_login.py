@@ -1,0 +1,156 @@
+"""Sign in at an identity provider: send the browser there, judge what comes back.
+
+Authorization code with PKCE, state and nonce. What one sign-in needs to remember is a
+`Departure`, which the caller keeps with that very browser, out of others' reach.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+from django.contrib.auth.models import User
+
+from catalog.access import audit, throttle
+from catalog.access.authentication import AUDITED_FAILURES
+from catalog.access.external_users import ExternalPerson, admit
+from catalog.access.oidc_provider import Provider, provider_of
+from catalog.access.oidc_spec import OidcSpec, SignInRefused
+from catalog.access.oidc_token import verified_claims
+from core.context import current
+from core.errors import AccessDenied
+
+_ANYBODY = "(single sign-on)"
+
+
+@dataclass(frozen=True, slots=True)
+class Departure:
+    """state     comes back with the answer: it is for this browser
+    nonce     comes back inside the token: it is for this sign-in
+    verifier  makes the code useless to who stole it
+    """
+
+    state: str
+    nonce: str
+    verifier: str
+
+
+def depart(spec: OidcSpec, *, back: str) -> tuple[str, Departure]:
+    """Where to send the browser, and what to remember. `back` is our own address."""
+    leaving = Departure(*(secrets.token_urlsafe(32) for _ in range(3)))
+    address = str(provider_of(spec).configuration()["authorization_endpoint"])
+    digest = hashlib.sha256(leaving.verifier.encode()).digest()
+    query = {
+        "response_type": "code",
+        "client_id": spec.client_id,
+        "redirect_uri": back,
+        "scope": spec.scopes,
+        "state": leaving.state,
+        "nonce": leaving.nonce,
+        "code_challenge": base64.urlsafe_b64encode(digest).decode().rstrip("="),
+        "code_challenge_method": "S256",
+    }
+    return f"{address}{'&' if '?' in address else '?'}{urlencode(query)}", leaving
+
+
+def arrive(
+    spec: OidcSpec, leaving: Departure, answer: Mapping[str, str], *, back: str
+) -> User:
+    """The active user whom the provider's answer proves.
+
+    SignInRefused, AccessDenied (proven, but may not come in) or ProviderAway.
+    """
+    try:
+        user = admit(_person(spec, leaving, answer, back))
+    except AccessDenied as refused:
+        _note_refusal(spec, refused)
+        raise
+    audit.record(
+        "login", actor=user.username, door="web", on=user.username, via=spec.provider
+    )
+    return user
+
+
+def farewell_address(spec: OidcSpec, *, back: str) -> str:
+    """Where the provider's own session is ended; "" when it offers no such place."""
+    address = str(provider_of(spec).configuration().get("end_session_endpoint") or "")
+    if not spec.trusts(address):
+        return ""
+    query = {"client_id": spec.client_id, "post_logout_redirect_uri": back}
+    return f"{address}{'&' if '?' in address else '?'}{urlencode(query)}"
+
+
+def _person(
+    spec: OidcSpec, leaving: Departure, answer: Mapping[str, str], back: str
+) -> ExternalPerson:
+    _require_own_answer(spec, leaving, answer)
+    provider = provider_of(spec)
+    tokens = provider.tokens_for(answer["code"], verifier=leaving.verifier, back=back)
+    claims = verified_claims(provider, tokens.get("id_token"), nonce=leaving.nonce)
+    claims = _completed(provider, claims, tokens)
+    return ExternalPerson(
+        provider=spec.provider,
+        subject=str(claims["sub"]),
+        name=str(claims.get(spec.name_claim) or "").strip().lower(),
+        membership=spec.rules.read(_groups(claims.get(spec.groups_claim))),
+    )
+
+
+def _require_own_answer(
+    spec: OidcSpec, leaving: Departure, answer: Mapping[str, str]
+) -> None:
+    """To be asked before anything in the answer is believed."""
+    state = answer.get("state", "").encode()
+    if not hmac.compare_digest(state, leaving.state.encode()):
+        raise SignInRefused("the answer is for another browser or sign-in", "state")
+    if answer.get("iss", spec.issuer) != spec.issuer:
+        raise SignInRefused("the answer is another provider's", "answer_issuer")
+    if answer.get("error"):
+        raise SignInRefused(
+            f"the provider says '{answer['error'][:60]}'", "provider_error"
+        )
+    if not answer.get("code"):
+        raise SignInRefused("the provider sent no code", "no_code")
+
+
+def _completed(
+    provider: Provider, claims: dict[str, Any], tokens: dict[str, Any]
+) -> dict[str, Any]:
+    """Some providers tell names and groups only at their userinfo endpoint."""
+    spec = provider.spec
+    if spec.name_claim in claims and spec.groups_claim in claims:
+        return claims
+    more = provider.claims_of(str(tokens.get("access_token") or ""))
+    if more and more.get("sub") != claims["sub"]:
+        raise SignInRefused("the provider speaks of somebody else", "userinfo_subject")
+    return {**more, **claims}
+
+
+def _groups(claim: object) -> list[str]:
+    if isinstance(claim, str):
+        return [claim]
+    if isinstance(claim, list):
+        return [name for name in claim if isinstance(name, str)]
+    return []
+
+
+def _note_refusal(spec: OidcSpec, refused: AccessDenied) -> None:
+    """Audited, but not without end: anybody can send such answers."""
+    address = current().address
+    if throttle.count_failure(_ANYBODY, address) <= AUDITED_FAILURES:
+        audit.record(
+            "login",
+            actor=_ANYBODY,
+            door="web",
+            on=_ANYBODY,
+            is_allowed=False,
+            address=address,
+            via=spec.provider,
+            **refused.facts,
+        )

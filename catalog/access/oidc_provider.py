@@ -1,0 +1,170 @@
+"""The identity provider's own words: its configuration, its keys, tokens for codes.
+
+Follows no redirect, reads no endless answer, believes no address that is not safe.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import ssl
+import threading
+import time
+import urllib.error
+import urllib.request
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from catalog.access.oidc_spec import OidcSpec, ProviderAway, SignInRefused
+
+WAIT_SECONDS = 5.0
+LONGEST_ANSWER = 1 << 20
+KNOWN_FOR_SECONDS = 3600.0
+# A token signed by a key we do not know makes us look for new keys, this often.
+NEW_KEYS_SECONDS = 5.0
+_NEEDED = ("authorization_endpoint", "token_endpoint", "jwks_uri")
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+@dataclass(slots=True)
+class _Known:
+    """What was read, and when."""
+
+    value: dict[str, Any] = field(default_factory=dict)
+    at: float = float("-inf")
+
+    def is_fresh(self, seconds: float) -> bool:
+        return time.monotonic() - self.at < seconds
+
+
+class Provider:
+    """One per process and spec; what it reads is kept for an hour."""
+
+    def __init__(self, spec: OidcSpec) -> None:
+        self.spec = spec
+        self._configuration = _Known()
+        self._keys = _Known()
+        self._lock = threading.Lock()
+        context = ssl.create_default_context(cafile=spec.ca_file or None)
+        self._opener = urllib.request.build_opener(
+            _NoRedirects(), urllib.request.HTTPSHandler(context=context)
+        )
+
+    def configuration(self) -> dict[str, Any]:
+        """The discovery document, checked against the settings."""
+        with self._lock:
+            if not self._configuration.is_fresh(KNOWN_FOR_SECONDS):
+                root = self.spec.issuer.rstrip("/")
+                found = self._ask(f"{root}/.well-known/openid-configuration")
+                self._configuration = _Known(
+                    _checked(self.spec, found), time.monotonic()
+                )
+            return self._configuration.value
+
+    def keys(self, *, unknown: str | None = None) -> list[dict[str, Any]]:
+        """Its signing keys; read anew when `unknown` names a key they do not hold."""
+        address = str(self.configuration()["jwks_uri"])
+        with self._lock:
+            held = _signing(self._keys.value)
+            is_lacking = unknown is not None and all(
+                key.get("kid") != unknown for key in held
+            )
+            seconds = NEW_KEYS_SECONDS if is_lacking else KNOWN_FOR_SECONDS
+            if not self._keys.is_fresh(seconds):
+                self._keys = _Known(self._ask(address), time.monotonic())
+            return _signing(self._keys.value)
+
+    def tokens_for(self, code: str, *, verifier: str, back: str) -> dict[str, Any]:
+        """Exchange a code. SignInRefused when the provider does not know it."""
+        spec, found = self.spec, self.configuration()
+        form = {
+            "grant_type": "authorization_code",
+            "code": code,
+            "redirect_uri": back,
+            "client_id": spec.client_id,
+            "code_verifier": verifier,
+        }
+        headers = {"Content-Type": "application/x-www-form-urlencoded"}
+        methods = found.get("token_endpoint_auth_methods_supported")
+        if spec.client_secret and methods and "client_secret_basic" not in methods:
+            form["client_secret"] = spec.client_secret
+        elif spec.client_secret:
+            pair = f"{quote(spec.client_id, '')}:{quote(spec.client_secret, '')}"
+            coded = base64.b64encode(pair.encode()).decode()
+            headers["Authorization"] = f"Basic {coded}"
+        return self._ask(
+            str(found["token_endpoint"]), body=urlencode(form), headers=headers
+        )
+
+    def claims_of(self, access_token: str) -> dict[str, Any]:
+        """More claims from the userinfo endpoint; none when there is no such."""
+        address = str(self.configuration().get("userinfo_endpoint") or "")
+        if not address or not access_token:
+            return {}
+        return self._ask(address, headers={"Authorization": f"Bearer {access_token}"})
+
+    def _ask(
+        self,
+        url: str,
+        *,
+        body: str | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> dict[str, Any]:
+        if not self.spec.trusts(url):
+            raise ProviderAway("it names an address that is not https")
+        data = None if body is None else body.encode()
+        wanted = {"Accept": "application/json", **(headers or {})}
+        request = urllib.request.Request(url, data=data, headers=wanted)
+        try:
+            with self._opener.open(request, timeout=WAIT_SECONDS) as reply:
+                raw = reply.read(LONGEST_ANSWER + 1)
+        except urllib.error.HTTPError as error:
+            with error:
+                if body is not None and error.code in {400, 401, 403}:
+                    raise SignInRefused(
+                        "the provider does not accept its own code, or our client",
+                        f"token_endpoint_{error.code}",
+                    ) from None
+                raise ProviderAway(f"it answers {error.code}") from None
+        except (OSError, ValueError) as error:
+            raise ProviderAway(type(error).__name__) from error
+        return _as_object(raw)
+
+
+@lru_cache(maxsize=4)
+def provider_of(spec: OidcSpec) -> Provider:
+    return Provider(spec)
+
+
+def _as_object(raw: bytes) -> dict[str, Any]:
+    try:
+        answer = json.loads(raw) if len(raw) <= LONGEST_ANSWER else None
+    except ValueError:
+        answer = None
+    if not isinstance(answer, dict):
+        raise ProviderAway("its answer is not a JSON object")
+    return answer
+
+
+def _checked(spec: OidcSpec, found: dict[str, Any]) -> dict[str, Any]:
+    if found.get("issuer") != spec.issuer:
+        raise ProviderAway("it names itself otherwise than SLUICE_OIDC_ISSUER does")
+    for name in _NEEDED:
+        if not spec.trusts(str(found.get(name, ""))):
+            raise ProviderAway(f"its configuration has no safe {name}")
+    return found
+
+
+def _signing(document: dict[str, Any]) -> list[dict[str, Any]]:
+    keys = document.get("keys")
+    if not isinstance(keys, list):
+        return []
+    return [
+        key for key in keys if isinstance(key, dict) and key.get("use", "sig") == "sig"
+    ]

@@ -1,0 +1,256 @@
+"""Sign in at a real provider over HTTP; everything it may do wrong is refused."""
+
+from __future__ import annotations
+
+import http.client
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from catalog.access import users
+from catalog.access.group_rules import rules_from
+from catalog.access.oidc_provider import provider_of
+from catalog.access.oidc_spec import OidcSpec
+from catalog.models import AuditEntry
+from tests.identity_provider import CLIENT, SECRET, IdentityProvider, running_provider
+
+pytestmark = pytest.mark.django_db
+ANN = {"preferred_username": "Ann@Example.org", "groups": ["bi"]}
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[IdentityProvider]:
+    with running_provider() as provider:
+        provider.key("first")
+        provider.key("second")
+        yield provider
+
+
+@pytest.fixture
+def provider(server: IdentityProvider, settings: Any) -> IdentityProvider:
+    fresh = IdentityProvider(issuer=server.issuer, keys=server.keys, claims=dict(ANN))
+    server.__dict__.update(fresh.__dict__)
+    provider_of.cache_clear()
+    settings.SLUICE_OIDC = OidcSpec(
+        issuer=server.issuer,
+        client_id=CLIENT,
+        client_secret=SECRET,
+        label="the firm",
+        allows_plaintext=True,
+    )
+    return server
+
+
+def follow(address: str) -> str:
+    """What a browser does at the provider: ask, and go where it is sent."""
+    parts = urlsplit(address)
+    link = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=5)
+    try:
+        link.request("GET", f"{parts.path}?{parts.query}")
+        return link.getresponse().headers["Location"]
+    finally:
+        link.close()
+
+
+def local(address: str) -> str:
+    parts = urlsplit(address)
+    return f"{parts.path}?{parts.query}"
+
+
+def sign_in(client: Client, wanted: str = "/tables") -> Any:
+    left = client.get("/login/provider", {"next": wanted})
+    assert left.status_code == 302, left.content
+    return client.get(local(follow(left["Location"])))
+
+
+def is_in(client: Client) -> bool:
+    return client.get("/tokens").status_code == 200
+
+
+def test_the_button_leads_in_and_the_user_is_made_once(client, provider):
+    page = client.get("/login?next=/tables").content.decode()
+    assert "Sign in with the firm" in page
+    assert 'href="/login/provider?next=/tables"' in page
+    first = sign_in(client)
+    assert (first.status_code, first["Location"]) == (302, "/tables")
+    assert is_in(client)
+    ann = User.objects.get(username="ann@example.org")
+    assert set(ann.groups.values_list("name", flat=True)) == {"bi"}
+    provider.claims = {"preferred_username": "ann.renamed", "groups": []}
+    other = Client()
+    assert sign_in(other)["Location"] == "/tables"
+    assert User.objects.get(username="ann@example.org").groups.count() == 0
+    assert not User.objects.filter(username="ann.renamed").exists()
+
+
+@pytest.mark.parametrize(
+    ("claims", "reason"),
+    [
+        ({"nonce": "another"}, "nonce"),
+        ({"nonce": None}, "incomplete"),
+        ({"exp": int(time.time()) - 120}, "expired"),
+        ({"exp": None}, "incomplete"),
+        ({"iat": int(time.time()) + 600}, "not_yet_valid"),
+        ({"nbf": int(time.time()) + 600}, "not_yet_valid"),
+        ({"aud": "another program"}, "audience"),
+        ({"aud": [CLIENT, "another"]}, "azp"),
+        ({"azp": "another"}, "azp"),
+        ({"iss": "https://elsewhere.example"}, "issuer"),
+        ({"sub": None}, "incomplete"),
+        ({"preferred_username": None}, "invalid_name"),
+        ({"preferred_username": "a b"}, "invalid_name"),
+    ],
+)
+def test_a_wrong_token_is_refused_with_its_reason(client, provider, claims, reason):
+    provider.claims |= claims
+    expect_refusal(client, sign_in(client), reason)
+
+
+def expect_refusal(client: Client, reply: Any, reason: str) -> None:
+    assert reply.status_code == 403
+    assert "callout is-bad" in reply.content.decode()
+    entry = AuditEntry.objects.filter(action="login", is_allowed=False).latest("id")
+    assert entry.facts["reason"] == reason
+    assert not is_in(client)
+    assert not User.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("knobs", "reason"),
+    [
+        ({"algorithm": "none"}, "algorithm"),
+        ({"algorithm": "HS256"}, "algorithm"),
+        ({"algorithm": "RS512"}, "algorithm"),  # the key says what it is for
+        ({"signs_with": "second"}, "signature"),
+        ({"kid": "second"}, "unknown_key"),
+    ],
+)
+def test_a_signature_that_proves_nothing_is_refused(client, provider, knobs, reason):
+    provider.__dict__.update(knobs)
+    expect_refusal(client, sign_in(client), reason)
+
+
+def test_a_clock_that_differs_a_little_does_no_harm(client, provider):
+    now = int(time.time())
+    provider.claims |= {"exp": now - 20, "iat": now + 20}
+    assert sign_in(client).status_code == 302
+
+
+def test_new_keys_are_found_when_they_are_used(client, provider, monkeypatch):
+    assert sign_in(client).status_code == 302
+    provider.kid, provider.published = "second", ["first", "second"]
+    monkeypatch.setattr("catalog.access.oidc_provider.NEW_KEYS_SECONDS", 0.0)
+    assert sign_in(Client()).status_code == 302
+    provider.kid = "first"
+    assert sign_in(Client()).status_code == 302
+    assert provider.asked.count("/keys") == 2
+
+
+def test_an_answer_counts_only_in_the_browser_that_left(client, provider):
+    left = client.get("/login/provider")
+    back = local(follow(left["Location"]))
+    thief = Client()
+    assert "did not begin in this browser" in thief.get(back).content.decode()
+    thief.get("/login/provider")
+    assert thief.get(back).status_code == 403  # another state
+    assert not is_in(thief)
+    client.get("/login/provider/back", {"state": "made-up", "code": "x"})
+    assert client.get(back).status_code == 403  # one answer per departure
+    assert not is_in(client)
+
+
+def test_a_code_is_good_once_and_with_its_verifier(client, provider):
+    left = client.get("/login/provider")
+    kept = client.cookies["sluice_sign_in"].value
+    back = local(follow(left["Location"]))
+    assert client.get(back).status_code == 302
+    again = Client()
+    again.cookies["sluice_sign_in"] = kept
+    assert again.get(back).status_code == 403
+    assert not is_in(again)
+
+
+def test_what_the_provider_refuses_is_told(client, provider):
+    left = client.get("/login/provider")
+    query = dict(
+        pair.split("=") for pair in urlsplit(left["Location"]).query.split("&")
+    )
+    answer = {"error": "access_denied", "state": query["state"]}
+    reply = client.get("/login/provider/back", answer)
+    assert "access_denied" in reply.content.decode()
+    assert reply.status_code == 403
+
+
+@pytest.mark.parametrize(
+    "configuration",
+    [
+        {"issuer": "https://elsewhere.example"},
+        {"jwks_uri": "file:///etc/passwd"},
+        {"token_endpoint": None},
+    ],
+)
+def test_a_provider_that_is_not_itself_is_not_asked(client, provider, configuration):
+    provider.configuration = configuration
+    reply = client.get("/login/provider")
+    assert reply.status_code == 503
+    assert "cannot be asked" in reply.content.decode()
+    assert provider.asked == ["/.well-known/openid-configuration"]
+
+
+def test_without_the_provider_local_users_log_in(client, provider, settings):
+    users.create_user("root", "a long password", is_admin=True, by="x")
+    settings.SLUICE_OIDC = replace(settings.SLUICE_OIDC, issuer="http://127.0.0.1:1")
+    assert client.get("/login/provider").status_code == 503
+    form = {"username": "root", "password": "a long password"}
+    assert client.post("/login", form).status_code == 302
+    assert is_in(client)
+
+
+def test_names_and_groups_may_come_from_userinfo_of_the_same_person(client, provider):
+    provider.claims = {}
+    provider.userinfo = {"sub": "1234", **ANN}
+    assert sign_in(client).status_code == 302
+    assert User.objects.get().groups.get().name == "bi"
+    provider.userinfo = {"sub": "9", **ANN}
+    provider_of.cache_clear()
+    assert sign_in(Client()).status_code == 403
+
+
+def test_local_names_stay_local_and_groups_decide(client, provider, settings):
+    users.create_user("ann@example.org", "a long password", by="x")
+    assert sign_in(client).status_code == 403
+    provider.claims |= {"preferred_username": "ann"}
+    spec = settings.SLUICE_OIDC
+    settings.SLUICE_OIDC = replace(spec, rules=rules_from("", "", "staff"))
+    assert sign_in(client).status_code == 403
+    settings.SLUICE_OIDC = replace(spec, rules=rules_from("bi=people", "bi", "BI"))
+    assert sign_in(client).status_code == 302
+    ann = User.objects.get(username="ann")
+    assert ann.is_superuser
+    assert [group.name for group in ann.groups.all()] == ["people"]
+
+
+def test_log_out_offers_to_leave_the_provider_too(client, provider):
+    sign_in(client)
+    left = client.post("/logout")
+    page = client.get(left["Location"]).content.decode()
+    assert "/login/provider/leave" in page
+    assert not is_in(client)
+    away = client.get("/login/provider/leave")
+    assert away["Location"].startswith(f"{provider.issuer}/leave?client_id=sluice")
+
+
+def test_a_foreign_page_is_not_where_one_lands(client, provider):
+    assert sign_in(client, "https://evil.example/")["Location"] == "/"
+
+
+def test_without_settings_there_is_no_such_door(client, settings):
+    settings.SLUICE_OIDC = None
+    assert client.get("/login/provider").status_code == 404
+    assert "Sign in with" not in client.get("/login").content.decode()
