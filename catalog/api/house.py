@@ -52,6 +52,8 @@ class ConfigView(ApiView):
                     "privileges": list(Privilege),
                     "roles": list(Role),
                     "statements": True,
+                    "schedules": ["every_seconds", "cron", "manual"],
+                    "job_events": True,
                 },
                 "gateway": {
                     "port": settings.SLUICE_GATEWAY_PORT,

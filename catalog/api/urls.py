@@ -47,7 +47,6 @@ urlpatterns: list[URLPattern] = [
 # Addresses of later releases, known so that they answer `not_yet` and not "absent".
 _TABLE = "tables/<id:id>"
 LATER: tuple[tuple[int, str], ...] = (
-    (2, "jobs/<uuid:id>/events"),
     (3, f"{_TABLE}/schema-history"),
     (3, f"{_TABLE}/files"),
     (3, f"{_TABLE}/health"),

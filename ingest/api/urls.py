@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.urls import URLPattern, path
 
 from catalog.api import converters
-from ingest.api import jobs, onboardings, policies, tables
+from ingest.api import events, jobs, onboardings, policies, tables
 
 converters.register()
 
@@ -28,6 +28,7 @@ urlpatterns: list[URLPattern] = [
     path(f"{_JOB}:cancel", jobs.JobCancelView.as_view()),
     path(f"{_JOB}:retry", jobs.JobRetryView.as_view()),
     path(f"{_JOB}/logs", jobs.JobLogsView.as_view()),
+    path(f"{_JOB}/events", events.JobEventsView.as_view()),
     path(f"{_TABLE}:sync", tables.SyncView.as_view()),
     path(f"{_TABLE}:resync", tables.ResyncView.as_view()),
     path(f"{_TABLE}:pause", tables.PauseView.as_view()),

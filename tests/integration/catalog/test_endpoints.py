@@ -86,6 +86,7 @@ LEAST_OF_OTHERS = {
     ("GET", "jobs"): None,
     ("GET", "jobs/<uuid:job_id>"): "discover",
     ("GET", "jobs/<uuid:job_id>/logs"): "discover",
+    ("GET", "jobs/<uuid:job_id>/events"): "discover",
     ("POST", "jobs/<uuid:job_id>:cancel"): "operate",
     ("POST", "jobs/<uuid:job_id>:retry"): "operate",
     ("POST", "tables/<id:table_id>:sync"): "operate",
