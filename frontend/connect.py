@@ -1,4 +1,7 @@
-"""How to connect to what a page shows: JDBC URL, PyHive, beeline. Text only."""
+"""How to connect to what a page shows: beeline, JDBC, PyHive, SQLAlchemy, Spark.
+
+Text only; no secret is ever in it.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,24 @@ cursor = connection.cursor()
 cursor.execute("{statement}")
 print(cursor.fetchall())
 """
+_SQLALCHEMY = """\
+from urllib.parse import quote_plus
+import pandas, sqlalchemy  # pip install pandas sqlalchemy "pyhive[hive_pure_sasl]"
+
+password = quote_plus("<password or slt_ token>")
+engine = sqlalchemy.create_engine(
+    f"hive://{user}:{{password}}@{host}:{port}/{database}?auth=CUSTOM"
+)
+print(pandas.read_sql("{statement}", engine))
+"""
+_PAST_GRANTS = (
+    "Reads files past the gateway, so no grant is asked: administrators only."
+)
+_SPARK = """\
+# a Spark with the Hudi bundle; its user must be able to read the lake's files
+table = spark.read.format("hudi").load("{path}")
+table.where("NOT coalesce(_sluice_deleted, false)").show()
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +50,7 @@ class Snippet:
     key: str
     title: str
     text: str
+    note: str = ""
 
 
 def snippets_for(request: HttpRequest, table: Table) -> list[Snippet]:
@@ -47,12 +69,17 @@ def snippets_for(request: HttpRequest, table: Table) -> list[Snippet]:
         "statement": statement,
     }
     url = f"jdbc:hive2://{host}:{port}/{database}"
-    return [
+    found = [
         Snippet("sql", "SQL", statement),
         Snippet("jdbc", "JDBC", url),
         Snippet("beeline", "beeline", f'beeline -u "{url}" -n {user} -e "{statement}"'),
         Snippet("pyhive", "PyHive", _PYHIVE.format(**facts)),
+        Snippet("sqlalchemy", "SQLAlchemy", _SQLALCHEMY.format(**facts)),
     ]
+    if request.user.is_superuser and table.path:
+        text = _SPARK.format(path=table.path)
+        found.append(Snippet("spark", "Spark", text, note=_PAST_GRANTS))
+    return found
 
 
 def select_some(table: Table) -> str:

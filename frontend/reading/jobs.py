@@ -8,7 +8,9 @@ from typing import Any
 
 from catalog.access.policy import Principal
 from catalog.discovery.services import KINDS as SOURCE_KINDS
+from core.jobs import SUCCEEDED
 from core.models import Job, JobLog
+from ingest.kinds import VERIFY
 from ingest.selectors import jobs_for
 
 LOG_PAGE = 200
@@ -67,6 +69,14 @@ def findings_of(job: Job, *, may_read_rows: bool) -> Findings | None:
     keys = [(DIFFERENCES[kind], found) for kind, found in listed.items() if found]
     is_equal = facts["verdict"] == "equal"
     return Findings(facts.get("summary", ""), is_equal, facts, keys)
+
+
+def verified_of(principal: Principal, table_id: int) -> tuple[Job, Findings] | None:
+    """The newest finished verification of a table, without keys of rows."""
+    rows = jobs_for(principal).filter(subject_id=str(table_id), kind=VERIFY)
+    job = rows.filter(state=SUCCEEDED).order_by("-created_at").first()
+    findings = findings_of(job, may_read_rows=False) if job else None
+    return (job, findings) if job and findings else None
 
 
 def speed_of(job: Job) -> float | None:

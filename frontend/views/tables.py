@@ -21,8 +21,9 @@ from core.errors import SluiceError
 from core.jobs import ACTIVE
 from frontend.connect import snippets_for
 from frontend.pages import PageRequest, cut, page
-from frontend.reading.jobs import jobs_on_table
-from frontend.reading.tables import commits_of, feed_for
+from frontend.reading.commits import commits_of
+from frontend.reading.jobs import jobs_on_table, verified_of
+from frontend.reading.tables import feed_for
 from ingest.sampling import sample_for
 from ingest.states import APPROVED, MOVING, REMOVING
 
@@ -91,6 +92,7 @@ def table_page(request: PageRequest, table_id: int) -> HttpResponse:
         "table": table,
         "columns": table.columns.all(),
         "snippets": snippets_for(request, table),
+        "verified": verified_of(request.principal, table.pk),
         **_moving(request, table),
     }
     return render(request, "frontend/tables/table.html", context)

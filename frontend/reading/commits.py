@@ -1,0 +1,119 @@
+"""Commits of a lake table as lines and charts, from the lake's own timeline."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from catalog.models import Table
+from frontend.charts import Chart, Point, chart_of
+from frontend.templatetags.figures import duration, figure
+from ingest import samples
+from ingest.lake.commits import Commit
+
+COMMITS = 40
+LISTED = 20
+
+
+@dataclass(frozen=True, slots=True)
+class CommitRow:
+    """One commit as a line of the list.
+
+    seconds  from asking for the instant to its completion
+    lag      how far the source's changes were behind when they could be read here
+    """
+
+    instant: str
+    at: datetime | None
+    what: str
+    rows: int
+    size: int
+    seconds: float | None
+    lag: float | None
+    epochs: str
+    position: str
+
+
+@dataclass(frozen=True, slots=True)
+class Commits:
+    rows: list[CommitRow]
+    charts: list[Chart]
+
+
+def commits_of(table: Table) -> Commits:
+    """The newest commits; nothing before the first."""
+    page = samples.commits_of(table, size=COMMITS)
+    rows = [_row(commit) for commit in page.commits]
+    return Commits(rows[:LISTED], charts_of(rows))
+
+
+def charts_of(rows: list[CommitRow]) -> list[Chart]:
+    """Rows, duration and lag per commit, oldest left; none for a single commit."""
+    if len(rows) < 2:
+        return []
+    told = rows[::-1]
+    labels = [f"{row.at:%H:%M:%S}" if row.at else row.instant for row in told]
+    tones = ["idle" if row.what == "compaction" else "" for row in told]
+    drawn = (
+        ("Rows per commit", [float(row.rows) for row in told], _rows_shown),
+        ("Time a commit took", [row.seconds for row in told], duration),
+        ("Lag at the commit", [row.lag for row in told], duration),
+    )
+    charts = []
+    for title, values, shown in drawn:
+        points = [Point(*one) for one in zip(labels, values, tones, strict=True)]
+        chart = chart_of(title, points, shown=shown)
+        if chart:
+            charts.append(chart)
+    return charts
+
+
+def _rows_shown(value: float) -> str:
+    return f"{figure(int(value))} rows"
+
+
+def _row(commit: Commit) -> CommitRow:
+    position = commit.position
+    epochs, end = "", None
+    if position is not None:
+        first, last = position.epoch_from, position.epoch_to
+        epochs = str(last) if first == last else f"{first} to {last}"
+        end = _source_time(position.end)
+    asked = at_of(commit.instant.asked)
+    completed = at_of(commit.instant.completed or commit.instant.asked)
+    is_write = commit.instant.action != "compaction"
+    return CommitRow(
+        instant=commit.instant.asked,
+        at=completed,
+        what=commit.operation.replace("_", " ").lower(),
+        rows=commit.rows_written,
+        size=commit.bytes_written,
+        seconds=_between(asked, completed),
+        lag=_between(end, completed) if is_write else None,
+        epochs=epochs,
+        position=position.end if position else "",
+    )
+
+
+def at_of(instant: str) -> datetime | None:
+    """Hudi's 17 digits (UTC, milliseconds) as a time."""
+    try:
+        whole = datetime.strptime(instant[:14], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
+        return whole.replace(microsecond=int(instant[14:17] or 0) * 1000)
+    except ValueError:
+        return None
+
+
+def _source_time(position: str) -> datetime | None:
+    """The source's time in a position of timestamp capture; None for others."""
+    try:
+        found = datetime.fromisoformat(position)
+    except ValueError:
+        return None
+    return found if found.tzinfo else None
+
+
+def _between(start: datetime | None, end: datetime | None) -> float | None:
+    if start is None or end is None:
+        return None
+    return max(0.0, (end - start).total_seconds())
