@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from django.contrib.postgres.indexes import GinIndex, OpClass
 from django.db import models
+from django.db.models import F, Q
 from django.db.models.functions import Upper
 
 from catalog.models.source import Datasource
@@ -46,8 +47,9 @@ class Table(models.Model):
 
     SOURCE, LAKE = "source", "lake"
 
+    # one_table_per_name serves as the index of this key
     database = models.ForeignKey(
-        Database, on_delete=models.CASCADE, related_name="tables"
+        Database, on_delete=models.CASCADE, related_name="tables", db_index=False
     )
     name = models.CharField(max_length=300)
     source_name = models.CharField(max_length=600)
@@ -87,6 +89,40 @@ class Table(models.Model):
             GinIndex(
                 OpClass(Upper("name"), name="gin_trgm_ops"), name="table_name_trigram"
             ),
+            models.Index(
+                OpClass(Upper("name"), name="text_pattern_ops"),
+                name="table_name_prefix",
+            ),
+            models.Index(
+                F("database"),
+                OpClass(F("name"), name="varchar_pattern_ops"),
+                name="table_name_prefix_in_database",
+            ),
+            GinIndex(
+                OpClass(Upper("comment"), name="gin_trgm_ops"),
+                condition=~Q(comment=""),
+                name="table_comment_trigram",
+            ),
+            # The lake's tables by what its list is sorted and filtered by.
+            models.Index(
+                fields=["name", "id"], condition=Q(kind="lake"), name="lake_by_name"
+            ),
+            models.Index(
+                fields=["status", "name", "id"],
+                condition=Q(kind="lake"),
+                name="lake_by_status",
+            ),
+            models.Index(
+                fields=["caught_up_at", "id"],
+                condition=Q(kind="lake"),
+                name="lake_by_lag",
+            ),
+            models.Index(
+                F("last_commit_at").desc(nulls_last=True),
+                F("id").desc(),
+                condition=Q(kind="lake"),
+                name="lake_by_commit",
+            ),
         ]
         ordering: ClassVar = ["name", "id"]
 
@@ -97,11 +133,15 @@ class Table(models.Model):
 class Column(models.Model):
     """One column; see catalog.schema.types.Column for the meaning of the fields."""
 
-    table = models.ForeignKey(Table, on_delete=models.CASCADE, related_name="columns")
+    # one_column_per_position serves as the index of this key
+    table = models.ForeignKey(
+        Table, on_delete=models.CASCADE, related_name="columns", db_index=False
+    )
     position = models.PositiveIntegerField()
     name = models.CharField(max_length=300)
     source_name = models.CharField(max_length=300)
-    source_type = models.CharField(max_length=200)
+    # without a limit: an enum's type is the list of its values
+    source_type = models.TextField()
     type = models.CharField(max_length=100, blank=True)
     nullable = models.BooleanField(default=True)
     key = models.PositiveIntegerField(default=0)
@@ -112,6 +152,9 @@ class Column(models.Model):
             models.UniqueConstraint(
                 fields=["table", "position"], name="one_column_per_position"
             )
+        ]
+        indexes: ClassVar = [
+            models.Index(fields=["name", "table"], name="column_by_name")
         ]
         ordering: ClassVar = ["position"]
 
