@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import http.client
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import quote
@@ -71,6 +72,18 @@ def results_of(user: str, statement_id: str, *, page: int = 0) -> dict[str, Any]
     """One page of rows: {columns, rows, next_page}; next_page is None at the end."""
     path = f"/statements/{quote(statement_id, safe='')}/results?page={page}"
     return _ask("GET", path, user=user)
+
+
+def pages_of(
+    user: str, statement_id: str, *, first: dict[str, Any]
+) -> Iterator[list[list[object]]]:
+    """The rows of all pages in order; `first` is the answer with page 0."""
+    answer = first
+    while True:
+        yield answer["rows"]
+        if answer["next_page"] is None:
+            return
+        answer = results_of(user, statement_id, page=answer["next_page"])
 
 
 def cancel_statement(user: str, statement_id: str) -> dict[str, Any]:

@@ -54,6 +54,7 @@ class ConfigView(ApiView):
                     "statements": True,
                     "schedules": ["every_seconds", "cron", "manual"],
                     "job_events": True,
+                    "result_formats": ["json", "csv", "parquet"],
                 },
                 "gateway": {
                     "port": settings.SLUICE_GATEWAY_PORT,

@@ -41,6 +41,7 @@ BY_CODE: dict[str, int] = {
     "bad_credentials": 401,
     "unauthenticated": 401,
     "too_many_attempts": 429,
+    "too_many_downloads": 429,
     "body_too_large": 413,
     "precondition_failed": 412,
     "idempotency_key_reused": 422,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+from django.http import HttpResponseBase
+from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers as s
 from rest_framework.negotiation import DefaultContentNegotiation
@@ -16,11 +18,11 @@ from catalog.api.serializers import Anything, Text, Whole
 from catalog.api.views import ApiView, body_of
 from core.errors import InvalidRequest
 from gateway import client
+from gateway.api.downloads import FORMATS, download
 from gateway.desk import MOST_ROWS
 
 LONGEST_STATEMENT = 1_000_000
 LONGEST_WAIT = 30
-_LATER_FORMATS = {"csv", "parquet"}
 
 
 class StatementNew(s.Serializer[Any]):
@@ -36,7 +38,7 @@ class StatementNew(s.Serializer[Any]):
     database = Text(required=False, default="", allow_blank=True, max_length=200)
 
 
-class JsonOnly(DefaultContentNegotiation):
+class FormatIsOurs(DefaultContentNegotiation):
     """`?format=` is a parameter of results here, not a choice of renderer."""
 
     def filter_renderers(
@@ -44,6 +46,20 @@ class JsonOnly(DefaultContentNegotiation):
     ) -> list[BaseRenderer]:
         """Keep all renderers."""
         return list(renderers)
+
+    def select_renderer(  # type: ignore[override]  # as the stubs' base has it
+        self,
+        request: Request,
+        renderers: Sequence[BaseRenderer],
+        format_suffix: str | None = None,
+    ) -> tuple[BaseRenderer, str]:
+        """A file is sent whatever `Accept` says; only problems are rendered then."""
+        if request.query_params.get("format", "json") != "json":
+            return renderers[0], renderers[0].media_type
+        chosen: tuple[BaseRenderer, str] = super().select_renderer(
+            request, renderers, format_suffix
+        )
+        return chosen
 
 
 class StatementsView(ApiView):
@@ -70,31 +86,44 @@ class StatementView(ApiView):
 
 
 class ResultsView(ApiView):
-    queries = frozenset({"page_token", "format"})
-    content_negotiation_class = JsonOnly
+    """JSON pages of a finished statement's rows; `format=csv` or `parquet` is the whole
+    stored result as a file. `X-Sluice-Truncated` tells that rows were left out by
+    `row_limit`."""
 
-    @extend_schema(responses=Anything)
-    def get(self, request: Request, id: str) -> Response:
-        """One page of rows."""
+    queries = frozenset({"page_token", "format"})
+    content_negotiation_class = FormatIsOurs
+
+    @extend_schema(
+        responses={
+            (200, "application/json"): OpenApiTypes.OBJECT,
+            (200, "text/csv"): OpenApiTypes.STR,
+            (200, "application/vnd.apache.parquet"): OpenApiTypes.BINARY,
+        }
+    )
+    def get(self, request: Request, id: str) -> HttpResponseBase:
+        """One page of rows, or all of them as a file."""
         wanted = request.query_params.get("format", "json")
-        if wanted in _LATER_FORMATS:
-            raise InvalidRequest(
-                f"results as {wanted} come with a later release",
-                code="not_yet",
-                hint="leave format away for JSON pages",
-            )
-        if wanted != "json":
-            raise InvalidRequest(f"format is '{wanted}'", hint="json")
-        page = _page(request.query_params.get("page_token", ""))
-        answer = client.results_of(self.principal.name, str(id), page=page)
-        following = answer["next_page"]
-        return Response(
-            {
-                "columns": answer["columns"],
-                "rows": answer["rows"],
-                "next_page_token": None if following is None else f"p{following}",
-            }
-        )
+        token = request.query_params.get("page_token", "")
+        if wanted == "json":
+            return _page_of(self.principal.name, str(id), _page(token))
+        if wanted not in FORMATS:
+            hint = ", ".join(["json", *FORMATS])
+            raise InvalidRequest(f"format is '{wanted[:40]}'", hint=hint)
+        if token:
+            raise InvalidRequest("a file has no pages: leave page_token away")
+        return download(self.principal.name, str(id), wanted)
+
+
+def _page_of(user: str, statement_id: str, number: int) -> Response:
+    answer = client.results_of(user, statement_id, page=number)
+    following = answer["next_page"]
+    return Response(
+        {
+            "columns": answer["columns"],
+            "rows": answer["rows"],
+            "next_page_token": None if following is None else f"p{following}",
+        }
+    )
 
 
 class CancelView(ApiView):

@@ -1,4 +1,4 @@
-"""Server-sent events of one job, and how many such streams a web process keeps open.
+"""Server-sent events of one job, over a few short streams.
 
 A stream occupies a thread of the web server, so there are few of them and each is
 short: it ends by itself and the client comes back with the id it has seen. Beyond the
@@ -10,16 +10,15 @@ from __future__ import annotations
 
 import json
 import logging
-import threading
 import time
-from collections import Counter
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from uuid import UUID
 
 from django.db import Error as DatabaseError
 
 from catalog.api.bodies import Body, instant, number
+from catalog.api.places import Place, Places
 from core.errors import NotFound
 from ingest.jobevents import JobNews, Position, look
 
@@ -32,48 +31,6 @@ STREAM_SECONDS = 25.0
 PERIOD_SECONDS = 1.0
 HEARTBEAT_SECONDS = 5.0
 RETRY_MS, RETRY_CROWDED_MS = 500, 3_000
-
-
-class Places:
-    """Open streams of this process, in all and by user."""
-
-    def __init__(self, *, most: int, most_each: int) -> None:
-        self._most = most
-        self._most_each = most_each
-        self._lock = threading.Lock()
-        self._taken: Counter[str] = Counter()
-
-    def take(self, user: str) -> Place | None:
-        with self._lock:
-            is_full = self._taken.total() >= self._most
-            if is_full or self._taken[user] >= self._most_each:
-                return None
-            self._taken[user] += 1
-        return Place(self, user)
-
-    def leave(self, user: str) -> None:
-        with self._lock:
-            self._taken[user] -= 1
-            self._taken = +self._taken
-
-    @property
-    def taken(self) -> int:
-        with self._lock:
-            return self._taken.total()
-
-
-@dataclass(slots=True)
-class Place:
-    """One stream's right to stay open; given back once."""
-
-    places: Places
-    user: str
-    is_given_back: bool = False
-
-    def give_back(self) -> None:
-        if not self.is_given_back:
-            self.is_given_back = True
-            self.places.leave(self.user)
 
 
 PLACES = Places(most=MOST_STREAMS, most_each=MOST_OF_ONE_USER)

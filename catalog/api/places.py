@@ -1,0 +1,53 @@
+"""How many long responses a web process keeps open, in all and by user.
+
+Each occupies a thread of the web server for as long as it lasts, so that their number
+must be far below the number of threads.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from dataclasses import dataclass
+
+
+class Places:
+    """Open responses of one sort in this process."""
+
+    def __init__(self, *, most: int, most_each: int) -> None:
+        self._most = most
+        self._most_each = most_each
+        self._lock = threading.Lock()
+        self._taken: Counter[str] = Counter()
+
+    def take(self, user: str) -> Place | None:
+        with self._lock:
+            is_full = self._taken.total() >= self._most
+            if is_full or self._taken[user] >= self._most_each:
+                return None
+            self._taken[user] += 1
+        return Place(self, user)
+
+    def leave(self, user: str) -> None:
+        with self._lock:
+            self._taken[user] -= 1
+            self._taken = +self._taken
+
+    @property
+    def taken(self) -> int:
+        with self._lock:
+            return self._taken.total()
+
+
+@dataclass(slots=True)
+class Place:
+    """One response's right to stay open; given back once."""
+
+    places: Places
+    user: str
+    is_given_back: bool = False
+
+    def give_back(self) -> None:
+        if not self.is_given_back:
+            self.is_given_back = True
+            self.places.leave(self.user)

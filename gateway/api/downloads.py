@@ -1,0 +1,86 @@
+"""A finished statement's stored result as a file, streamed; nothing runs again."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from django.http import StreamingHttpResponse
+
+from catalog.api.places import Place, Places
+from core.errors import StaleState, TransientError
+from gateway import client
+from gateway.exports import (
+    Chunks,
+    ResultColumn,
+    Rows,
+    csv_chunks,
+    parquet_chunks,
+)
+
+log = logging.getLogger(__name__)
+
+# A slow reader holds a thread of the web process for as long as he reads.
+DOWNLOADS = Places(most=3, most_each=2)
+RETRY_SECONDS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    content_type: str
+    write: Callable[[Sequence[ResultColumn], Iterable[Rows]], Chunks]
+
+
+FORMATS = {
+    "csv": Format("text/csv; charset=utf-8; header=present", csv_chunks),
+    "parquet": Format("application/vnd.apache.parquet", parquet_chunks),
+}
+
+
+def download(user: str, statement_id: str, name: str) -> StreamingHttpResponse:
+    """The whole result; problems are told before the first byte.
+
+    What goes wrong later cuts the transfer off, so that nobody takes a part for all.
+    """
+    first = client.results_of(user, statement_id)
+    if not first["columns"]:
+        raise StaleState("the statement has no result set", code="no_result")
+    statement = client.statement_of(user, statement_id)
+    place = DOWNLOADS.take(user)
+    if place is None:
+        raise TransientError(
+            "too many downloads are under way",
+            code="too_many_downloads",
+            hint="wait until one of them is done",
+            facts={"retry_after_seconds": RETRY_SECONDS},
+        )
+    columns = [ResultColumn(c["name"], c["type"]) for c in first["columns"]]
+    pages = client.pages_of(user, statement_id, first=first)
+    form = FORMATS[name]
+    response = StreamingHttpResponse(
+        _Body(form.write(columns, pages), place), content_type=form.content_type
+    )
+    file = f"statement-{statement_id[:8]}.{name}"
+    response["Content-Disposition"] = f'attachment; filename="{file}"'
+    response["X-Sluice-Rows"] = str(statement["rows_so_far"])
+    response["X-Sluice-Truncated"] = "true" if statement["is_truncated"] else "false"
+    return response
+
+
+class _Body:
+    """Chunks of a file; the web server's `close()` gives the place back."""
+
+    def __init__(self, chunks: Chunks, place: Place) -> None:
+        self._chunks = chunks
+        self._place = place
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self
+
+    def __next__(self) -> bytes:
+        return next(self._chunks)
+
+    def close(self) -> None:
+        self._chunks.close()
+        self._place.give_back()
