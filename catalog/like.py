@@ -21,6 +21,11 @@ def escaped(name: str) -> str:
     return re.sub(r"([\\%_*])", r"\\\1", name)
 
 
+def literally(text: str) -> str:
+    """For SQL's LIKE: the text itself, none of its letters a wildcard."""
+    return re.sub(r"([\\%_])", r"\\\1", text)
+
+
 def for_sql(pattern: str) -> str:
     """The pattern for SQL's LIKE with its default escape character."""
     text = ""

@@ -126,6 +126,15 @@ class Table(s.Serializer[Any]):
     is_queryable = s.BooleanField()
 
 
+class Match(s.Serializer[Any]):
+    field = s.CharField(help_text="name, database, column or comment")
+    text = s.CharField()
+
+
+class FoundTable(Table):
+    match = Match(allow_null=True, help_text="what `q` found it by")
+
+
 class TableSchema(s.Serializer[Any]):
     table = s.IntegerField()
     version = s.IntegerField()

@@ -10,9 +10,12 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from catalog import selectors
+from catalog.access.policy import Principal
 from catalog.api import replies
-from catalog.api.bodies import schema_body, table_body
-from catalog.api.views import PAGING, ApiView, paged
+from catalog.api.bodies import Body, schema_body, table_body
+from catalog.api.views import PAGING, ApiView, page_size, paged
+from catalog.models import Table
+from catalog.selectors.paging import offset_of, offset_token
 from core.errors import InvalidRequest
 
 SORTS = {"name": ("name", "id"), "id": ("id",)}
@@ -20,11 +23,14 @@ FILTERS = frozenset({"status", "kind"})
 
 
 class TablesView(ApiView):
-    """`?name=` resolves one name; `?q=` searches; the rest filters."""
+    """`?name=` resolves one name; `?q=` searches, best first; the rest filters.
+
+    With `sort`, `q` only filters: names that contain it, in that order.
+    """
 
     queries = PAGING | FILTERS | {"name", "q", "datasource", "database"}
 
-    @extend_schema(responses=replies.page_of(replies.Table))
+    @extend_schema(responses=replies.page_of(replies.FoundTable))
     def get(self, request: Request) -> Response:
         given = request.query_params
         if "name" not in given:
@@ -32,7 +38,7 @@ class TablesView(ApiView):
         if "q" in given:
             raise InvalidRequest("give either name or q, not both")
         table = selectors.table_named(self.principal, given["name"])
-        return Response({"items": [table_body(table)], "next_page_token": None})
+        return Response({"items": [_unmatched(table)], "next_page_token": None})
 
 
 class TableView(ApiView):
@@ -50,13 +56,15 @@ class TableSchemaView(ApiView):
 class DatabaseTablesView(ApiView):
     queries = PAGING | FILTERS | {"name", "q"}
 
-    @extend_schema(responses=replies.page_of(replies.Table))
+    @extend_schema(responses=replies.page_of(replies.FoundTable))
     def get(self, request: Request, ds: str, db: str) -> Response:
         if name := request.query_params.get("name"):
             table = selectors.table_at(self.principal, ds, db, name)
-            return Response({"items": [table_body(table)], "next_page_token": None})
-        selectors.database_for(self.principal, ds, db)
-        return _listed(self, request, ds, db)
+            return Response({"items": [_unmatched(table)], "next_page_token": None})
+        found = _listed(self, request, ds, db)
+        if not found.data["items"]:
+            selectors.database_for(self.principal, ds, db)
+        return found
 
 
 class NamedTableView(ApiView):
@@ -74,5 +82,34 @@ def _listed(view: ApiView, request: Request, ds: str, db: str) -> Response:
         kind=given.get("kind", ""),
         q=given.get("q", ""),
     )
+    if wanted.q and "sort" not in given:
+        return _searched(view.principal, request, wanted)
     rows = selectors.tables_for(view.principal, wanted)
-    return paged(request, rows, sorts=SORTS, body=table_body)
+    return paged(request, rows, sorts=SORTS, body=_unmatched)
+
+
+def _searched(
+    principal: Principal, request: Request, wanted: selectors.TableFilter
+) -> Response:
+    """The best matches, each with what matched. Goes on by count, not by key."""
+    size, order = page_size(request), f"search:{wanted}"
+    offset = offset_of(request.query_params.get("page_token"), order)
+    hits = selectors.search_tables(principal, wanted, limit=size, offset=offset)
+    how = {hit.table_id: hit for hit in hits.items}
+    rows = selectors.tables_by_ids(list(how))
+    return Response(
+        {
+            "items": [_matched(row, how[row.pk]) for row in rows],
+            "next_page_token": offset_token(offset + size, order)
+            if hits.has_more
+            else None,
+        }
+    )
+
+
+def _matched(row: Table, hit: selectors.Hit) -> Body:
+    return table_body(row) | {"match": {"field": hit.field, "text": hit.text}}
+
+
+def _unmatched(row: Table) -> Body:
+    return table_body(row) | {"match": None}

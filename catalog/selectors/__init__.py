@@ -22,7 +22,9 @@ from catalog.selectors.lake import (
     lake_table_location,
     lake_tables_matching,
 )
+from catalog.selectors.lookups import tables_by_ids
 from catalog.selectors.paging import Page, keyset_page
+from catalog.selectors.search import Hit, Hits, search_tables
 from catalog.selectors.tables import (
     TableFilter,
     table_at,
@@ -32,6 +34,8 @@ from catalog.selectors.tables import (
 )
 
 __all__ = [
+    "Hit",
+    "Hits",
     "LakeColumn",
     "LakeLocation",
     "LakeTable",
@@ -47,8 +51,10 @@ __all__ = [
     "lake_databases_matching",
     "lake_table_location",
     "lake_tables_matching",
+    "search_tables",
     "table_at",
     "table_for",
     "table_named",
+    "tables_by_ids",
     "tables_for",
 ]

@@ -59,14 +59,26 @@ def keyset_page(
     )
 
 
+def offset_of(token: str | None, scope: str) -> int:
+    """Where a list that has no keys goes on; 0 without a token."""
+    return int(_opened(token, scope)[0]) if token else 0
+
+
+def offset_token(offset: int, scope: str) -> str:
+    return signing.dumps([scope, [offset]], salt=_SALT)
+
+
 def _beyond(fields: list[str], after: list[Any], *, is_descending: bool) -> Q:
-    """(a, b) > (x, y) spelled out: a > x, or a = x and b > y."""
+    """(a, b) > (x, y) spelled out: a > x, or a = x and b > y; and a >= x.
+
+    The last says nothing new, but only by it an index finds where to start.
+    """
     sign = "lt" if is_descending else "gt"
     result = Q()
     for index, name in enumerate(fields):
         same = dict(zip(fields[:index], after[:index], strict=True))
         result |= Q(**same, **{f"{name}__{sign}": after[index]})
-    return result
+    return result & Q(**{f"{fields[0]}__{sign}e": after[0]})
 
 
 def _opened(token: str, scope: str) -> list[Any]:

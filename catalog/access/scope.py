@@ -1,0 +1,105 @@
+"""What a principal may discover, as ids: read once, then constants in further SQL.
+
+Constants let the planner see how much a filter leaves, which a subquery does not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from django.db import connection
+from django.db.models import BooleanField, Q
+from django.db.models.expressions import RawSQL
+
+from catalog.access.policy import Principal, Privilege, granting
+
+# Up to how many tables a scope is read whole, or at least its ids are.
+FEW, MANY = 2_000, 50_000
+
+
+class Reach(StrEnum):
+    """How much of the catalog a scope is: decides how it is searched."""
+
+    NOTHING = "nothing"
+    MINE = "few tables"
+    SIGHT = "many tables"
+    WIDE = "more than that"
+    ALL = "everything"
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """databases  ids of databases he sees all tables of
+    tables     ids of tables granted one by one
+    """
+
+    reach: Reach
+    databases: tuple[int, ...] = ()
+    tables: tuple[int, ...] = ()
+
+
+_SCOPE = """
+WITH held AS MATERIALIZED (
+  SELECT datasource, database, "table" FROM catalog_grant
+  WHERE privilege = ANY(%(held)s)
+  AND ((principal_kind = 'user' AND principal_name = %(name)s)
+    OR (principal_kind = 'group' AND principal_name = ANY(%(groups)s)))
+), whole AS MATERIALIZED (
+  SELECT DISTINCT d.id FROM held h JOIN catalog_datasource s ON s.name = h.datasource
+  JOIN catalog_database d ON d.datasource_id = s.id
+    AND (h.database = '' OR d.name = h.database)
+  WHERE h."table" = ''
+), single AS MATERIALIZED (
+  SELECT DISTINCT t.id FROM held h JOIN catalog_datasource s ON s.name = h.datasource
+  JOIN catalog_database d ON d.datasource_id = s.id AND d.name = h.database
+  JOIN LATERAL (SELECT id FROM catalog_table
+    WHERE database_id = d.id AND name = h."table" OFFSET 0) t ON true
+  WHERE h."table" <> ''
+)
+SELECT ARRAY(SELECT id FROM whole), ARRAY(SELECT id FROM single),
+  (SELECT count(*) FROM (SELECT 1 FROM whole w JOIN LATERAL
+    (SELECT 1 FROM catalog_table t WHERE t.database_id = w.id LIMIT %(many)s) t
+    ON true LIMIT %(many)s) counted)
+"""
+
+
+def scope_of(principal: Principal) -> Scope:
+    """One statement, none for administrators."""
+    if not principal.is_active:
+        return Scope(Reach.NOTHING)
+    if principal.is_admin:
+        return Scope(Reach.ALL)
+    given: dict[str, Any] = {
+        "held": sorted(granting(Privilege.DISCOVER)),
+        "name": principal.name,
+        "groups": sorted(principal.groups),
+        "many": MANY,
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(_SCOPE, given)
+        databases, tables, size = cursor.fetchone()
+    return Scope(_reach(size + len(tables)), tuple(databases), tuple(tables))
+
+
+def in_scope(scope: Scope) -> Q:
+    """Filter for Table rows, in queries whose first table they are."""
+    if scope.reach is Reach.ALL:
+        return Q()
+    if scope.reach is Reach.NOTHING:
+        return Q(pk__in=[])
+    sql = (
+        "(catalog_table.database_id = ANY(%s::bigint[])"
+        " OR catalog_table.id = ANY(%s::bigint[]))"
+    )
+    ids = [list(scope.databases), list(scope.tables)]
+    return Q(RawSQL(sql, ids, BooleanField()))
+
+
+def _reach(size: int) -> Reach:
+    if not size:
+        return Reach.NOTHING
+    if size <= FEW:
+        return Reach.MINE
+    return Reach.SIGHT if size < MANY else Reach.WIDE
