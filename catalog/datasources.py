@@ -25,13 +25,16 @@ from core.errors import InvalidRequest, NotFound, StaleState
 
 @dataclass(frozen=True, slots=True)
 class NewDatasource:
-    """What POST /datasources takes. `port` 0 = the kind's default."""
+    """What POST /datasources takes. `port` 0 = the kind's default.
+
+    database  may be empty where the kind does not need one
+    """
 
     name: str
     kind: str
     host: str
-    database: str
     username: str
+    database: str = ""
     password: str = ""
     port: int = 0
     tls: str = "off"
@@ -181,7 +184,7 @@ def _check(row: Datasource, kind: Kind) -> None:
     faults = [
         {"pointer": f"/{name}", "detail": "required"}
         for name in ("host", "database", "username")
-        if not getattr(row, name)
+        if not getattr(row, name) and (name != "database" or kind.needs_database)
     ]
     faults += [
         {"pointer": f"/{name}", "detail": "contains a control character"}

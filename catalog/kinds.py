@@ -13,6 +13,7 @@ from typing import Literal
 from core.errors import InvalidRequest
 
 TLS = ("off", "require", "verify")
+CURRENT_RELEASE = 2
 OptionType = Literal["integer", "boolean", "strings", "string"]
 OptionValue = int | bool | str | list[str]
 
@@ -31,7 +32,11 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of source. `release` > 1 means: known, not there yet."""
+    """A kind of source; one of a later release is known and not there yet.
+
+    needs_database  whether a datasource is one database of a server; else it is the
+                    server, whose databases are the middle level
+    """
 
     name: str
     title: str
@@ -39,10 +44,11 @@ class Kind:
     default_port: int
     database_means: str = "database"
     options: tuple[Option, ...] = ()
+    needs_database: bool = True
 
     @property
     def is_available(self) -> bool:
-        return self.release <= 1
+        return self.release <= CURRENT_RELEASE
 
 
 _COMMON = (
@@ -82,12 +88,21 @@ _COMMON = (
     ),
 )
 
+_LANDING = "database that the login lands in; empty = none. All databases are read"
+
 KINDS: dict[str, Kind] = {
     kind.name: kind
     for kind in (
-        Kind("postgresql", "PostgreSQL", 1, 5432, "database to connect to", _COMMON),
-        Kind("mariadb", "MariaDB", 2, 3306),
-        Kind("mysql", "MySQL", 2, 3306),
+        Kind(
+            "postgresql",
+            "PostgreSQL",
+            1,
+            5432,
+            "one database; all its schemas are read",
+            _COMMON,
+        ),
+        Kind("mariadb", "MariaDB", 2, 3306, _LANDING, _COMMON, needs_database=False),
+        Kind("mysql", "MySQL", 2, 3306, _LANDING, _COMMON, needs_database=False),
         Kind("sqlserver", "SQL Server", 5, 1433),
         Kind("oracle", "Oracle", 5, 1521),
         Kind("hana", "SAP HANA", 5, 30015),
@@ -148,12 +163,13 @@ def checked_options(kind: Kind, given: Mapping[str, object]) -> dict[str, Option
 def json_schema(kind: Kind) -> dict[str, object]:
     """What POST /datasources takes for this kind, as JSON Schema 2020-12."""
     text = {"type": "string"}
+    database = ["database"] if kind.needs_database else []
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": kind.title,
         "type": "object",
         "additionalProperties": False,
-        "required": ["name", "kind", "host", "database", "username"],
+        "required": ["name", "kind", "host", *database, "username"],
         "properties": {
             "name": {**text, "pattern": "^[A-Za-z][A-Za-z0-9_-]{0,62}$"},
             "kind": {"const": kind.name},

@@ -44,7 +44,7 @@ class DatasourceNew(s.Serializer[Any]):
     kind = Text(max_length=30)
     host = Text(max_length=253)
     port = Whole(min_value=1, max_value=65_535, required=False, default=0)
-    database = Text(max_length=200)
+    database = Text(max_length=200, required=False, default="", allow_blank=True)
     username = Text(max_length=200)
     password = Text(
         max_length=1_000, required=False, default="", allow_blank=True, write_only=True
@@ -56,7 +56,7 @@ class DatasourceNew(s.Serializer[Any]):
 class DatasourcePatch(s.Serializer[Any]):
     host = Text(max_length=253, required=False)
     port = Whole(min_value=1, max_value=65_535, required=False)
-    database = Text(max_length=200, required=False)
+    database = Text(max_length=200, required=False, allow_blank=True)
     username = Text(max_length=200, required=False)
     password = Text(max_length=1_000, required=False, allow_blank=True, write_only=True)
     tls = Text(max_length=10, required=False)

@@ -40,6 +40,7 @@ class SourceAccess:
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     denied: tuple[str, ...] = ()
+    kind: str = "postgresql"
 
     @property
     def place(self) -> dict[str, object]:
@@ -68,6 +69,7 @@ def access_for(datasource: Datasource) -> SourceAccess:
         include=tuple(options.get("include_databases", ())),
         exclude=tuple(options.get("exclude_databases", ())),
         denied=tuple(settings.SLUICE_SOURCE_NETWORKS_DENIED),
+        kind=datasource.kind,
     )
 
 

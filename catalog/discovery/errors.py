@@ -7,6 +7,7 @@ TerminalError = somebody must act. The source's own text stays in `facts["raw"]`
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import psycopg
@@ -17,8 +18,8 @@ from core.redaction import redact
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
-    """sqlstates and English texts that mean the same.
+class Known:
+    """sqlstates (or numbers) and English texts that mean the same.
 
     Errors before the login carry no SQLSTATE, only the server's words: libpq keeps
     the state to itself, and `lc_messages` is neither a plain user's to set nor read
@@ -34,8 +35,24 @@ class _Known:
     hint: str
 
 
+REFUSED = Known(
+    "connection_refused",
+    TransientError,
+    (),
+    r"Connection refused",
+    "nothing listens on {host}:{port}",
+    "check host and port, and that the server runs and listens on this address",
+)
+UNREACHABLE = Known(
+    "unreachable",
+    TransientError,
+    (),
+    r"No route to host|Network is unreachable|Host is down",
+    "{host}:{port} cannot be reached from here",
+    "check the address, routes and firewalls between here and there",
+)
 _KNOWN = (
-    _Known(
+    Known(
         "wrong_password",
         TerminalError,
         ("28P01",),
@@ -44,7 +61,7 @@ _KNOWN = (
         "the server refused the login of user '{username}'",
         "check user name and password, then set the password again",
     ),
-    _Known(
+    Known(
         "login_not_allowed",
         TerminalError,
         ("28000",),
@@ -54,7 +71,7 @@ _KNOWN = (
         "ask the server's administrator for a pg_hba.conf line for this user, "
         "database and address; a server may demand TLS",
     ),
-    _Known(
+    Known(
         "database_missing",
         TerminalError,
         ("3D000",),
@@ -62,7 +79,7 @@ _KNOWN = (
         "there is no database '{database}' on {host}:{port}",
         "check the database name; upper and lower case count",
     ),
-    _Known(
+    Known(
         "too_many_connections",
         TransientError,
         ("53300",),
@@ -70,7 +87,7 @@ _KNOWN = (
         "{host}:{port} has no free connection",
         "lower max_parallel_reads, or raise the limit of the user or the server",
     ),
-    _Known(
+    Known(
         "source_starting",
         TransientError,
         ("57P03",),
@@ -79,7 +96,7 @@ _KNOWN = (
         "{host}:{port} is starting or stopping",
         "wait until the server is up; it is tried again by itself",
     ),
-    _Known(
+    Known(
         "tls_not_offered",
         TerminalError,
         (),
@@ -87,7 +104,7 @@ _KNOWN = (
         "{host}:{port} does not offer TLS",
         "switch TLS on at the server, or set tls to 'off' on a network you trust",
     ),
-    _Known(
+    Known(
         "not_postgresql",
         TerminalError,
         (),
@@ -97,7 +114,7 @@ _KNOWN = (
         "{host}:{port} does not speak PostgreSQL's protocol",
         "check the port: another kind of server answers there",
     ),
-    _Known(
+    Known(
         "tls_certificate",
         TerminalError,
         (),
@@ -106,7 +123,7 @@ _KNOWN = (
         "tls 'verify' needs a certificate for this host name from an authority this "
         "machine trusts (SSL_CERT_FILE names others); 'require' encrypts only",
     ),
-    _Known(
+    Known(
         "missing_privilege",
         TerminalError,
         ("42501",),
@@ -114,7 +131,7 @@ _KNOWN = (
         "user '{username}' may not do this at the source",
         "run the statements of 'what this user needs' at the source",
     ),
-    _Known(
+    Known(
         "source_locked",
         TransientError,
         ("55P03",),
@@ -122,7 +139,7 @@ _KNOWN = (
         "a lock at the source was not released in time",
         "wait for the other session to finish; it is tried again by itself",
     ),
-    _Known(
+    Known(
         "source_timeout",
         TransientError,
         ("57014",),
@@ -131,23 +148,9 @@ _KNOWN = (
         "the server may be busy, or a firewall drops packets: try again, or raise "
         "connect_timeout_seconds or statement_timeout_seconds",
     ),
-    _Known(
-        "connection_refused",
-        TransientError,
-        (),
-        r"Connection refused",
-        "nothing listens on {host}:{port}",
-        "check host and port, and that the server runs and listens on this address",
-    ),
-    _Known(
-        "unreachable",
-        TransientError,
-        (),
-        r"No route to host|Network is unreachable|Host is down",
-        "{host}:{port} cannot be reached from here",
-        "check the address, routes and firewalls between here and there",
-    ),
-    _Known(
+    REFUSED,
+    UNREACHABLE,
+    Known(
         "connection_lost",
         TransientError,
         ("57P01", "57P02", "08006", "08003", "08000", "25P03"),
@@ -164,36 +167,43 @@ def source_error(error: Exception, access: SourceAccess) -> SluiceError:
     if isinstance(error, SluiceError):
         return error
     raw = redact(str(error).strip())[:1_000]
-    state = error.sqlstate if isinstance(error, psycopg.Error) else None
-    found = _find(state, raw)
-    if found is None:
-        kind = (
-            TransientError
-            if isinstance(error, OSError | psycopg.OperationalError)
-            else TerminalError
-        )
-        return kind(
-            f"{access.host}:{access.port} answered with an error: {_first_line(raw)}",
-            code="source_error",
-            hint="see the server's own words; its log may tell more",
-            facts={"raw": raw, "sqlstate": state or ""},
-        )
-    return found.kind(
-        found.message.format(**access.place),
-        code=found.code,
-        hint=found.hint,
-        facts={"raw": raw, "sqlstate": state or ""},
+    state = (error.sqlstate if isinstance(error, psycopg.Error) else None) or ""
+    may_pass = isinstance(error, OSError | psycopg.OperationalError)
+    return in_words(find(_KNOWN, state, raw), access, Said(raw, state, may_pass))
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What the source answered. `may_pass`: unknown words are worth another try."""
+
+    raw: str
+    state: str
+    may_pass: bool
+
+
+def in_words(found: Known | None, access: SourceAccess, said: Said) -> SluiceError:
+    """The known error, or the source's own first line when it is not known."""
+    facts = {"raw": said.raw, "sqlstate": said.state}
+    if found is not None:
+        message = found.message.format(**access.place)
+        return found.kind(message, code=found.code, hint=found.hint, facts=facts)
+    kind = TransientError if said.may_pass else TerminalError
+    return kind(
+        f"{access.host}:{access.port} answered with an error: {_first_line(said.raw)}",
+        code="source_error",
+        hint="see the server's own words; its log may tell more",
+        facts=facts,
     )
 
 
-def _find(state: str | None, raw: str) -> _Known | None:
-    if state:
-        for known in _KNOWN:
-            if state in known.states:
-                return known
-    for known in _KNOWN:
-        if re.search(known.text, raw, re.IGNORECASE):
-            return known
+def find(known: Sequence[Known], state: str, raw: str) -> Known | None:
+    """By state first: words may be in any language."""
+    for one in known:
+        if state and state in one.states:
+            return one
+    for one in known:
+        if one.text and re.search(one.text, raw, re.IGNORECASE):
+            return one
     return None
 
 

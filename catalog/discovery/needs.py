@@ -1,4 +1,4 @@
-"""'What this user needs': the statements an administrator of the source runs once.
+"""'What this user needs' at PostgreSQL: statements for an administrator of the source.
 
 Pure text, for people to read and paste; Sluice never runs them.
 """

@@ -21,9 +21,10 @@ from django.db.models.functions import Now
 from catalog import dispatch
 from catalog.discovery import store
 from catalog.discovery.access import access_for
-from catalog.discovery.postgresql import PostgresReader
-from catalog.discovery.probe import STEPS, Report, Step, run_probe
+from catalog.discovery.probe import STEPS, Report, run_probe
 from catalog.discovery.reader import DiscoveredTable, Overview, Page, SourceReader
+from catalog.discovery.sources import source_of
+from catalog.discovery.steps import Step
 from catalog.kinds import kind_named
 from catalog.models import Datasource
 from core import jobs
@@ -63,8 +64,7 @@ def start_discovery(datasource: Datasource, *, by: str, refresh: bool = False) -
 
 def reader_for(datasource: Datasource) -> SourceReader:
     """A reader of this datasource, to be used in a `with` block."""
-    kind_named(datasource.kind)
-    return PostgresReader(access_for(datasource))
+    return source_of(datasource.kind).reader(access_for(datasource))
 
 
 def table_at_source(

@@ -242,7 +242,7 @@ def _write_columns(tables: Sequence[tuple[Table, DiscoveredTable]]) -> None:
                 position=position,
                 name=column.name,
                 source_name=column.source_name,
-                source_type=column.source_type[:200],
+                source_type=column.source_type,
                 type=column.type,
                 nullable=column.nullable,
                 key=column.key,

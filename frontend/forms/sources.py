@@ -31,9 +31,7 @@ class SourceForm(forms.Form):
         max_length=253, help_text="A host name or address, without a scheme."
     )
     port = forms.IntegerField(min_value=1, max_value=65535)
-    database = forms.CharField(
-        max_length=200, help_text="One PostgreSQL database; all its schemas."
-    )
+    database = forms.CharField(max_length=200)
     username = forms.CharField(max_length=200, label="User")
     password = forms.CharField(
         max_length=1000,
@@ -51,6 +49,9 @@ class SourceForm(forms.Form):
         super().__init__(*args, **kwargs)
         self.label_suffix = ""
         self.kind = kind
+        database = self.fields["database"]
+        database.required = kind.needs_database
+        database.help_text = kind.database_means
         for option in kind.options:
             self.fields[OPTION + option.name] = _field_of(option)
         if stored is not None:

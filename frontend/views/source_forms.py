@@ -14,8 +14,8 @@ from catalog import datasources
 from catalog.access.enforcement import require, require_admin
 from catalog.access.policy import Principal, Privilege, Securable
 from catalog.datasources import DatasourceChange, NewDatasource
-from catalog.discovery.needs import script_for
 from catalog.discovery.services import start_test
+from catalog.discovery.sources import needs_script
 from catalog.kinds import KINDS, Kind, kind_named
 from catalog.models import Datasource
 from core.errors import SluiceError
@@ -31,7 +31,8 @@ from frontend.views.sources import source_named
 def add_source(request: PageRequest) -> HttpResponse:
     if not may_register(request.principal):
         require_admin(request.principal)
-    kind = kind_named(request.POST.get("kind", "postgresql"))
+    asked = request.POST.get("kind") or request.GET.get("kind") or "postgresql"
+    kind = kind_named(asked)
     form = SourceForm(request.POST or None, kind=kind, initial=initial_of(kind, None))
     error: SluiceError | None = None
     if request.method == "POST" and form.is_valid():
@@ -141,7 +142,7 @@ def _render(
         "kinds": list(KINDS.values()),
         "chosen": kind,
         "later": ", ".join(k.title for k in KINDS.values() if not k.is_available),
-        "needs": script_for(str(user), str(database), ["public"]),
+        "needs": needs_script(kind.name, str(user), str(database)),
     }
     has_faults = bool(form.errors or error)
     status = 422 if has_faults and request.method == "POST" else 200

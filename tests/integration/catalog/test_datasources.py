@@ -51,7 +51,7 @@ def test_a_datasource_lives_with_an_etag(admin):
         ({"name": "a.b"}, 400, "invalid_name"),
         ({"name": "a:b"}, 400, "invalid_name"),
         ({"name": ""}, 400, "invalid_request"),
-        ({"kind": "mariadb"}, 501, "not_yet"),
+        ({"kind": "oracle"}, 501, "not_yet"),
         ({"kind": "dbase"}, 400, "unknown_kind"),
         ({"port": 0}, 400, "invalid_request"),
         ({"port": "5432"}, 400, "invalid_request"),
@@ -68,6 +68,7 @@ def test_a_datasource_lives_with_an_etag(admin):
         ({"options": {"max_parallel_reads": True}}, 400, "invalid_options"),
         ({"options": []}, 400, "invalid_request"),
         ({"database": None}, 400, "invalid_request"),
+        ({"database": ""}, 400, "invalid_datasource"),
         ({"database": "a\nb"}, 400, "invalid_datasource"),
         ({"username": 7}, 400, "invalid_request"),
     ],
@@ -80,7 +81,7 @@ def test_wrong_datasources_are_refused_by_name(admin, change, status, code):
 
 
 def test_a_later_kind_answers_501_whatever_else_is_missing(admin):
-    problem(admin("POST", "datasources", {"kind": "mysql"}), 501, "not_yet")
+    problem(admin("POST", "datasources", {"kind": "hana"}), 501, "not_yet")
 
 
 def test_names_differ_by_more_than_case(admin):
@@ -144,7 +145,23 @@ def test_kinds_have_schemas(admin):
     schema = items["postgresql"]["schema"]
     assert schema["properties"]["password"]["writeOnly"] is True
     assert "max_parallel_reads" in schema["properties"]["options"]["properties"]
-    assert items["mariadb"]["is_available"] is False
+    assert items["mariadb"]["is_available"] is True
+    assert "database" not in items["mariadb"]["schema"]["required"]
+    assert items["oracle"]["is_available"] is False
+    assert items["oracle"]["schema"] is None
+
+
+@pytest.mark.parametrize("kind", ["mariadb", "mysql"])
+def test_a_server_whose_databases_are_all_read(admin, kind):
+    body = new_source(kind=kind)
+    del body["database"], body["port"]
+    reply = admin("POST", "datasources", body)
+    assert reply.status_code == 201, reply.json()
+    assert (reply.json()["port"], reply.json()["database"]) == (3306, "")
+    chosen = {"database": "shop", "password": "p"}
+    assert admin("PATCH", "datasources/crm", chosen).json()["database"] == "shop"
+    none = {"database": "", "password": "p"}
+    assert admin("PATCH", "datasources/crm", none).json()["database"] == ""
 
 
 # ------------------------------------------------------------- idempotency

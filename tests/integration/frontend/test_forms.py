@@ -53,6 +53,23 @@ def test_a_post_without_csrf_token_is_refused(world):
     assert client.post("/login", {"username": "a", "password": "b"}).status_code == 403
 
 
+def test_the_form_follows_the_kind(world, browse):
+    client = browse("root")
+    shown = client.get("/sources/new", {"kind": "mariadb"}).content.decode()
+    assert 'value="3306"' in shown
+    assert "GRANT SELECT ON `shop`.* TO &#x27;sluice&#x27;@&#x27;%&#x27;;" in shown
+    assert 'href="?kind=mysql"' in shown
+    assert "oracle" not in shown
+    first = client.get("/sources/new").content.decode()
+    assert 'value="5432"' in first
+    assert "GRANT CONNECT ON DATABASE" in first
+    data = {**SOURCE, "kind": "mysql", "port": "3306", "database": ""}
+    assert client.post("/sources/new", data).status_code == 302
+    assert Datasource.objects.get(name="crm").kind == "mysql"
+    refused = client.post("/sources/new", {**SOURCE, "name": "b", "database": ""})
+    assert refused.status_code == 422
+
+
 def test_a_source_is_added_and_tested(world, browse, redis_url):
     client = browse("root")
     response = client.post("/sources/new", SOURCE, follow=True)

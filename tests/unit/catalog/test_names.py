@@ -165,8 +165,9 @@ def test_a_resolved_address_is_checked_again():
 
 
 def test_kinds_of_later_releases_are_known():
-    assert kind_named("postgresql").default_port == 5432
-    for name in set(KINDS) - {"postgresql"}:
+    ports = {"postgresql": 5432, "mariadb": 3306, "mysql": 3306}
+    assert {name: kind_named(name).default_port for name in ports} == ports
+    for name in set(KINDS) - set(ports):
         with pytest.raises(InvalidRequest) as failure:
             kind_named(name)
         assert failure.value.code == "not_yet"
@@ -190,6 +191,16 @@ def test_options_get_defaults_and_all_faults_are_named():
         "/options/max_parallel_reads",
         "/options/include_databases",
     }
+
+
+@pytest.mark.parametrize(
+    ("kind", "needs_one"), [("postgresql", True), ("mariadb", False), ("mysql", False)]
+)
+def test_a_server_of_many_databases_needs_none_named(kind, needs_one):
+    schema = json_schema(KINDS[kind])
+    assert ("database" in schema["required"]) is needs_one
+    assert "database" in schema["properties"]
+    assert schema["properties"]["port"]["default"] == KINDS[kind].default_port
 
 
 def test_every_option_is_in_the_schema():

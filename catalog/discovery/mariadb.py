@@ -1,0 +1,269 @@
+"""Reads information_schema: SourceReader for a server of MariaDB or MySQL.
+
+Its databases are the middle level. Knows nothing of rows, jobs or the lake.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pymysql
+
+from catalog.discovery import mariadb_sql
+from catalog.discovery.access import SourceAccess, resolved
+from catalog.discovery.mariadb_connection import Link, connect, statements
+from catalog.discovery.reader import DiscoveredTable, Overview, Page, TableKind
+from catalog.schema.mariadb import lake_type
+from catalog.schema.types import Column, TableSchema
+
+# Bounds the memory of a page of wide tables: there may be 4,096 columns in each.
+MOST_COLUMNS_PER_PAGE = 20_000
+
+Name = tuple[str, str]
+# TABLE_TYPE; what is not here (sequences, temporary tables) is no table to carry.
+_KINDS: dict[str, TableKind] = {
+    "BASE TABLE": "table",
+    "SYSTEM VERSIONED": "table",
+    "VIEW": "view",
+}
+# Engines whose rows are at another server or in a file that others write.
+_ELSEWHERE = frozenset({"FEDERATED", "CONNECT", "SPIDER", "OQGRAPH"})
+_PRIMARY = "PRIMARY"
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """A row of TABLES that is a table or a view."""
+
+    kind: TableKind
+    comment: str
+    rows: int
+    size: int
+
+
+@dataclass(slots=True)
+class _Columns:
+    """The columns of one table that the login may see.
+
+    is_readable  whether it may SELECT all of them
+    row_end      columns that the server adds to every key of a versioned table
+    """
+
+    facts: list[tuple[str, str, bool, str]] = field(default_factory=list)
+    is_readable: bool = True
+    row_end: set[str] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class _Index:
+    """Columns in order; None = a prefix of a column, or an expression."""
+
+    is_unique: bool
+    is_ordered: bool
+    columns: list[str | None] = field(default_factory=list)
+    is_nullable: bool = False
+
+
+class MariadbReader:
+    """See `SourceReader`. Connects on entering the `with` block."""
+
+    def __init__(self, access: SourceAccess) -> None:
+        self._access = access
+        self._link: Link | None = None
+
+    def __enter__(self) -> MariadbReader:
+        self._link = connect(self._access, resolved(self._access))
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        if self._link is not None:
+            with contextlib.suppress(pymysql.MySQLError, OSError):
+                self._link.close()
+
+    def overview(self) -> Overview:
+        wanted = filter_of(self._access)
+        with self._statements() as link:
+            names = tuple(
+                str(name) for (name,) in link.rows(mariadb_sql.DATABASES, wanted)
+            )
+            ((tables,),) = link.rows(mariadb_sql.COUNT, wanted)
+            sees_all = sees_all_transactions(link)
+        return Overview(names, int(tables), sees_all)
+
+    def page(self, after: Name | None, *, limit: int) -> Page:
+        schema, table = after or ("", "")
+        bounds = {"after_schema": schema, "after_table": table, "limit": limit}
+        with self._statements() as link:
+            values = {**filter_of(self._access), **bounds}
+            names = [(str(s), str(t)) for s, t in link.rows(mariadb_sql.NAMES, values)]
+            taken = _within_width(names, link)
+            tables = described(link, taken)
+        is_last = len(names) < limit and len(taken) == len(names)
+        return Page(tables, None if is_last else taken[-1])
+
+    def table(self, database: str, name: str) -> DiscoveredTable | None:
+        wanted = filter_of(self._access)
+        with self._statements() as link:
+            known = {
+                str(found) for (found,) in link.rows(mariadb_sql.DATABASES, wanted)
+            }
+            tables = described(link, [(database, name)]) if database in known else ()
+        return tables[0] if tables else None
+
+    def _statements(self) -> contextlib.AbstractContextManager[Link]:
+        if self._link is None:
+            raise RuntimeError("MariadbReader is used outside its with block")
+        return statements(self._link, self._access)
+
+
+def filter_of(access: SourceAccess) -> dict[str, Any]:
+    """Values for the statements over all databases; an IN list is never empty."""
+    return {
+        "everything": not access.include,
+        "include": list(access.include) or [""],
+        "exclude": list(access.exclude) or [""],
+    }
+
+
+def sees_all_transactions(link: Link) -> bool:
+    """Whether the login has PROCESS, by a grant or a role."""
+    try:
+        link.rows(mariadb_sql.OPEN_TRANSACTIONS)
+    except (pymysql.OperationalError, pymysql.ProgrammingError):
+        return False
+    return True
+
+
+def _within_width(names: list[Name], link: Link) -> list[Name]:
+    """As many tables from the front as the column bound allows, at least one."""
+    if not names:
+        return []
+    widths = {
+        (schema, table): int(width)
+        for schema, table, width in link.rows(mariadb_sql.WIDTHS, _named(names))
+    }
+    total = 0
+    for number, name in enumerate(names):
+        total += widths.get(name, 0)
+        if total > MOST_COLUMNS_PER_PAGE and number:
+            return names[:number]
+    return names
+
+
+def described(link: Link, names: Sequence[Name]) -> tuple[DiscoveredTable, ...]:
+    """Those of `names` that are there and are tables or views, in the same order."""
+    if not names:
+        return ()
+    wanted = _named(names)
+    tables = dict(_tables(link.rows(mariadb_sql.TABLES, wanted)))
+    names = [name for name in names if name in tables]
+    columns = _columns(link.rows(mariadb_sql.COLUMNS, wanted))
+    indexes = _indexes(link.rows(mariadb_sql.INDEXES, wanted), columns)
+    return tuple(
+        _table(name, tables[name], columns[name], indexes[name]) for name in names
+    )
+
+
+def _named(names: Iterable[Name]) -> dict[str, list[str]]:
+    both = list(names)
+    return {
+        "schemas": list(dict.fromkeys(schema for schema, _ in both)),
+        "tables": list(dict.fromkeys(table for _, table in both)),
+    }
+
+
+def _tables(rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Name, _Table]]:
+    for schema, name, table_type, engine, comment, count, size in rows:
+        kind = _KINDS.get(table_type)
+        if kind is None:
+            continue
+        if str(engine or "").upper() in _ELSEWHERE:
+            kind = "foreign table"
+        # a view's comment is VIEW, or what is wrong with it
+        text = "" if kind == "view" else str(comment or "")
+        yield (schema, name), _Table(kind, text, int(count or 0), int(size or 0))
+
+
+def _columns(rows: Iterable[tuple[Any, ...]]) -> dict[Name, _Columns]:
+    found: dict[Name, _Columns] = defaultdict(_Columns)
+    for schema, table, name, text, nullable, comment, may_select, is_row_end in rows:
+        one = found[(schema, table)]
+        one.facts.append((name, _text(text), nullable == "YES", _text(comment)))
+        one.is_readable = one.is_readable and bool(may_select)
+        if is_row_end:
+            one.row_end.add(name)
+    return found
+
+
+def _indexes(
+    rows: Iterable[tuple[Any, ...]], columns: dict[Name, _Columns]
+) -> dict[Name, dict[str, _Index]]:
+    found: dict[Name, dict[str, _Index]] = defaultdict(dict)
+    seen = {
+        name: {fact[0] for fact in one.facts} - one.row_end
+        for name, one in columns.items()
+    }
+    for schema, table, name, is_unique, column, is_whole, is_nullable, ordered in rows:
+        known = seen.get((schema, table), set())
+        if column is not None and column not in known:
+            continue  # the end of a version's time, which current rows all share
+        index = found[(schema, table)].setdefault(
+            name, _Index(bool(is_unique), bool(ordered))
+        )
+        # A key over the beginning of a column is one over the column, too.
+        index.columns.append(column if is_whole or name == _PRIMARY else None)
+        index.is_nullable = index.is_nullable or bool(is_nullable)
+    return found
+
+
+def _table(
+    name: Name, table: _Table, columns: _Columns, indexes: dict[str, _Index]
+) -> DiscoveredTable:
+    primary = indexes.get(_PRIMARY)
+    key = primary.columns if primary else []
+    return DiscoveredTable(
+        database=name[0],
+        name=name[1],
+        kind=table.kind,
+        schema=TableSchema(tuple(_column(fact, key) for fact in columns.facts)),
+        comment=table.comment,
+        estimated_rows=table.rows,
+        estimated_bytes=table.size,
+        unique_indexes=tuple(
+            tuple(column for column in index.columns if column is not None)
+            for index_name, index in indexes.items()
+            if index.is_unique
+            and not index.is_nullable
+            and None not in index.columns
+            and index_name != _PRIMARY
+        ),
+        indexed=_leading(indexes.values()),
+        is_readable=columns.is_readable and bool(columns.facts),
+    )
+
+
+def _leading(indexes: Iterable[_Index]) -> tuple[str, ...]:
+    first = (index.columns[0] for index in indexes if index.is_ordered)
+    return tuple(dict.fromkeys(name for name in first if name is not None))
+
+
+def _column(fact: tuple[str, str, bool, str], key: Sequence[str | None]) -> Column:
+    name, text, nullable, comment = fact
+    return Column(
+        source_name=name,
+        name=name,
+        source_type=text,
+        type=lake_type(text).type,
+        nullable=nullable,
+        key=key.index(name) + 1 if name in key else 0,
+        comment=comment,
+    )
+
+
+def _text(value: object) -> str:
+    """MySQL 8 gives some of its catalog's texts as bytes."""
+    return value.decode() if isinstance(value, bytes) else str(value or "")

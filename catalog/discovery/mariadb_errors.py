@@ -1,0 +1,198 @@
+"""What went wrong at a MariaDB or MySQL source, in clear words with the next step.
+
+Known by the server's error numbers: its words may be in any language.
+"""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import replace
+
+import pymysql
+
+from catalog.discovery.access import SourceAccess
+from catalog.discovery.errors import (
+    REFUSED,
+    UNREACHABLE,
+    Known,
+    Said,
+    find,
+    in_words,
+)
+from core.errors import SluiceError, TerminalError, TransientError
+from core.redaction import redact
+
+_WITHOUT_TLS = (
+    "check user name and password, then set the password again; a user who must use "
+    "TLS (REQUIRE SSL) is refused in the same way while tls is 'off'"
+)
+_KNOWN = (
+    Known(
+        "wrong_password",
+        TerminalError,
+        ("1045", "1698", "4151"),
+        r"Access denied for user .*using password",
+        "the server refused the login of user '{username}'",
+        "check user name and password, then set the password again; who may log in "
+        "from where is in the name: 'user'@'host'",
+    ),
+    Known(
+        "login_not_allowed",
+        TerminalError,
+        ("1130", "3118", "1820", "1862", "3955", "4150"),
+        r"is not allowed to connect|Account is locked|password has expired",
+        "the server does not let user '{username}' in from here",
+        "ask the server's administrator: the user may be allowed from other hosts "
+        "only, be locked, or have to change the password",
+    ),
+    Known(
+        "host_blocked",
+        TerminalError,
+        ("1129",),
+        r"is blocked because of many connection errors",
+        "{host}:{port} blocks this machine after many broken connections",
+        "ask the server's administrator to run FLUSH HOSTS, and raise "
+        "max_connect_errors if a health check connects without logging in",
+    ),
+    Known(
+        "tls_required",
+        TerminalError,
+        ("3159",),
+        r"insecure transport",
+        "{host}:{port} takes connections with TLS only",
+        "set tls to 'require' or 'verify'",
+    ),
+    Known(
+        "tls_not_offered",
+        TerminalError,
+        (),
+        r"server doesn't support SSL|SSL is required but",
+        "{host}:{port} does not offer TLS",
+        "switch TLS on at the server, or set tls to 'off' on a network you trust",
+    ),
+    Known(
+        "tls_certificate",
+        TerminalError,
+        (),
+        r"certificate verify failed|certificate is not valid|CERTIFICATE",
+        "the TLS certificate of {host}:{port} was not accepted",
+        "tls 'verify' needs a certificate for this host name from an authority this "
+        "machine trusts (SSL_CERT_FILE names others); 'require' encrypts only",
+    ),
+    Known(
+        "login_method",
+        TerminalError,
+        ("2059", "2061", "1251", "1275"),
+        r"Authentication plugin|readable form without TLS",
+        "user '{username}' logs in by a method that Sluice does not use here",
+        "let the user log in by password (mysql_native_password, "
+        "caching_sha2_password or ed25519); PAM and LDAP logins need tls",
+    ),
+    Known(
+        "database_missing",
+        TerminalError,
+        ("1049",),
+        r"Unknown database",
+        "there is no database '{database}' on {host}:{port}",
+        "check the name, upper and lower case may count; the field may be empty",
+    ),
+    Known(
+        "missing_privilege",
+        TerminalError,
+        ("1044", "1142", "1143", "1227", "1370"),
+        r"command denied|Access denied",
+        "user '{username}' may not do this at the source",
+        "run the statements of 'what this user needs' at the source",
+    ),
+    Known(
+        "too_many_connections",
+        TransientError,
+        ("1040", "1203", "1226"),
+        r"Too many connections|max_user_connections|has exceeded",
+        "{host}:{port} has no free connection for user '{username}'",
+        "lower max_parallel_reads, or raise max_connections, or the user's limits",
+    ),
+    Known(
+        "source_starting",
+        TransientError,
+        ("1053", "1927", "1152", "4031"),
+        r"Server shutdown in progress|Connection was killed",
+        "{host}:{port} is starting or stopping, or ended this connection",
+        "wait until the server is up; it is tried again by itself",
+    ),
+    Known(
+        "source_locked",
+        TransientError,
+        ("1205", "1213"),
+        r"Lock wait timeout|Deadlock",
+        "a lock at the source was not released in time",
+        "wait for the other session to finish; it is tried again by itself",
+    ),
+    Known(
+        "source_timeout",
+        TransientError,
+        ("1969", "3024", "1317", "1028"),
+        r"max_statement_time exceeded|maximum statement execution time|timed out",
+        "{host}:{port} did not answer in time",
+        "the server may be busy, a firewall may drop packets, or another kind of "
+        "server answers there: try again, or raise connect_timeout_seconds or "
+        "statement_timeout_seconds",
+    ),
+    Known(
+        "not_mariadb",
+        TerminalError,
+        (),
+        r"Packet sequence number wrong|WRONG_VERSION_NUMBER|invalid literal for int"
+        r"|Unknown MySQL server|unexpected packet|bytes expected|out of range"
+        r"|RECORD_LAYER_FAILURE",
+        "{host}:{port} does not speak the protocol of MariaDB and MySQL",
+        "check the port: another kind of server answers there",
+    ),
+    Known(
+        "tls_failed",
+        TerminalError,
+        ("2026",),
+        r"\[SSL|\bSSL\b",
+        "TLS with {host}:{port} could not be agreed",
+        "see the server's own words: it may offer old versions of TLS only",
+    ),
+    REFUSED,
+    UNREACHABLE,
+    Known(
+        "connection_lost",
+        TransientError,
+        ("2006", "2013", "2055"),
+        r"Lost connection|gone away|Connection reset|Broken pipe|closed",
+        "the connection to {host}:{port} was lost",
+        "it is tried again by itself, from where it stopped",
+    ),
+)
+
+
+def source_error(error: Exception, access: SourceAccess) -> SluiceError:
+    """The clear form of an error of pymysql, ssl or a socket."""
+    if isinstance(error, SluiceError):
+        return error
+    number, words = _told(error)
+    raw = redact(words.strip())[:1_000]
+    cause = getattr(error, "original_exception", error)
+    may_pass = isinstance(error, OSError | pymysql.OperationalError)
+    found = find(_KNOWN, number, raw)
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        found = find(_KNOWN, "", "certificate verify failed")
+    if found and found.code == "wrong_password" and access.tls == "off":
+        found = replace(found, hint=_WITHOUT_TLS)
+    return in_words(found, access, Said(raw, number, may_pass))
+
+
+def _told(error: Exception) -> tuple[str, str]:
+    """(error number, words); 2003 is pymysql's coat around an error of the socket."""
+    cause = getattr(error, "original_exception", None)
+    if isinstance(cause, OSError):
+        return "", str(cause) or type(cause).__name__
+    if isinstance(error, pymysql.MySQLError) and len(error.args) > 1:
+        number, words = error.args[:2]
+        if "timed out" in str(words):  # 2013, a lost connection, says this too
+            return "", str(words)
+        return (str(number) if number else ""), str(words)
+    return "", str(error) or type(error).__name__

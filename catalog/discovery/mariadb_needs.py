@@ -1,0 +1,55 @@
+"""'What this user needs' at MariaDB and MySQL: statements for an administrator.
+
+Pure text, for people to read and paste; Sluice never runs them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+def account(username: str, host: str = "%") -> str:
+    """An account as GRANT names it."""
+    return f"{_text(username)}@{_text(host)}"
+
+
+def statements_for(who: str, databases: Iterable[str]) -> tuple[str, ...]:
+    """The grants for snapshot and timestamp capture of all tables of `databases`."""
+    grants = (f"GRANT SELECT ON {_pattern(name)}.* TO {who};" for name in databases)
+    return (*grants, process_grant(who))
+
+
+def process_grant(who: str) -> str:
+    """Lets timestamp capture see when other users' transactions began."""
+    return f"GRANT PROCESS ON *.* TO {who};"
+
+
+def script_for(username: str, databases: Iterable[str]) -> str:
+    """The same as a commented script, with the creation of the user in front."""
+    who = account(username)
+    return "\n".join(
+        (
+            "-- Run as an administrator of the source. '%' lets the user in from any",
+            "-- address: put that of this machine if you can.",
+            f"-- CREATE USER {who} IDENTIFIED BY '…';",
+            "-- Read access, for tables made later, too; one line for each database.",
+            *statements_for(who, databases)[:-1],
+            "-- Timestamp capture waits for open transactions; without this grant it",
+            "-- cannot see those of other users and relies on its safety lag alone.",
+            process_grant(who),
+            "",
+        )
+    )
+
+
+def _text(value: str) -> str:
+    escaped = value.replace("\\", "\\\\").replace("'", "''")
+    return f"'{escaped}'"
+
+
+def _pattern(database: str) -> str:
+    """In a grant on a whole database `_` and `%` stand for anything."""
+    escaped = database.replace("`", "``")
+    for wild in ("_", "%"):
+        escaped = escaped.replace(wild, f"\\{wild}")
+    return f"`{escaped}`"

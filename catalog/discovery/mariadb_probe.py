@@ -1,0 +1,175 @@
+"""The connection test's steps at MariaDB and MySQL, over one connection.
+
+One, because servers count connections that end before the login and block a machine
+that makes many of them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from typing import Any
+
+import pymysql
+
+from catalog.discovery import mariadb_needs, mariadb_sql
+from catalog.discovery.access import SourceAccess
+from catalog.discovery.mariadb import described, filter_of, sees_all_transactions
+from catalog.discovery.mariadb_connection import Link, log_in, new_link, statements
+from catalog.discovery.mariadb_errors import source_error
+from catalog.discovery.steps import WITHOUT_TLS, Outcome, Steps
+from core.errors import SluiceError, TerminalError
+
+OLDEST = {"MariaDB": (10, 5), "MySQL": (8, 0)}
+# A sample is read from the first table among so many.
+FIRST_NAMES = 100
+
+
+class MariadbSteps(Steps):
+    """See `Steps`."""
+
+    errors = (SluiceError, pymysql.MySQLError, OSError)
+
+    def __init__(self, access: SourceAccess, stack: contextlib.ExitStack) -> None:
+        super().__init__(access, stack)
+        self._link: Link | None = None
+        self._refused: SluiceError | None = None
+
+    def explained(self, error: Exception) -> SluiceError:
+        return source_error(error, self.access)
+
+    def tls(self) -> Outcome:
+        """Logs in as well; whether that went is for the next step to say."""
+        if self.access.tls == "off":
+            return WITHOUT_TLS
+        link = self._connected()
+        if self._refused is not None and link.tls_version is None:
+            raise self._refused
+        checked = "checked" if self.access.tls == "verify" else "not checked"
+        return Outcome(f"{link.tls_version}, certificate {checked}")
+
+    def login(self) -> Outcome:
+        self._connected()
+        if self._refused is not None:
+            raise self._refused
+        database = self.access.database
+        where = f", in database '{database}'" if database else ""
+        return Outcome(f"user '{self.access.username}' is logged in{where}")
+
+    def version(self) -> Outcome:
+        with statements(self._connected(), self.access) as link:
+            ((text, is_read_only),) = link.rows("SELECT VERSION(), @@GLOBAL.read_only")
+        server = "MariaDB" if "mariadb" in text.lower() else "MySQL"
+        self.facts |= {
+            "server": server,
+            "server_version": text,
+            "is_standby": bool(is_read_only),
+        }
+        oldest = OLDEST[server]
+        if _numbers(text) < oldest:
+            raise TerminalError(
+                f"{server} {text} is too old",
+                code="version_too_old",
+                hint=f"Sluice reads {server} {oldest[0]}.{oldest[1]} and later",
+            )
+        is_other = server.lower() != self.access.kind
+        hint = (
+            f"the server is {server}, the datasource's kind is {self.access.kind}; "
+            "it is read all the same"
+        )
+        state = ", read-only" if is_read_only else ""
+        return Outcome(f"{server} {text}{state}", hint if is_other else "")
+
+    def privileges(self) -> Outcome:
+        wanted = filter_of(self.access)
+        with statements(self._connected(), self.access) as link:
+            databases = [
+                str(name) for (name,) in link.rows(mariadb_sql.DATABASES, wanted)
+            ]
+            ((total, readable),) = link.rows(mariadb_sql.READABLE, wanted)
+            sees_all = sees_all_transactions(link)
+            ((current,),) = link.rows("SELECT CURRENT_USER()")
+        total, readable = int(total), int(readable or 0)
+        self.facts |= {
+            "tables": total,
+            "readable_tables": readable,
+            "sees_all_transactions": sees_all,
+        }
+        who = mariadb_needs.account(*str(current).rsplit("@", 1))
+        grants = self._grants(who, databases)
+        if not databases:
+            raise _without_privilege(
+                f"user '{self.access.username}' sees no database to read", grants
+            )
+        if total and not readable:
+            raise _without_privilege(
+                f"user '{self.access.username}' may read none of {total} tables", grants
+            )
+        hints = []
+        if readable < total:
+            hints.append(
+                f"{total - readable} tables stay unreadable without more grants"
+            )
+        if not sees_all:
+            hints.append(
+                "timestamp capture cannot see open transactions of other users: "
+                + mariadb_needs.process_grant(who)
+            )
+        return Outcome(f"{readable} of {total} tables can be read", "; ".join(hints))
+
+    def sample(self) -> Outcome:
+        bounds = {"after_schema": "", "after_table": "", "limit": FIRST_NAMES}
+        values = {**filter_of(self.access), **bounds}
+        with statements(self._connected(), self.access) as link:
+            names = [(str(s), str(t)) for s, t in link.rows(mariadb_sql.NAMES, values)]
+            tables = described(link, names)
+            table = next(
+                (t for t in tables if t.kind == "table" and t.is_readable), None
+            )
+            if table is None:
+                return Outcome("there is no table to read yet", is_skipped=True)
+            name = f"{_quoted(table.database)}.{_quoted(table.name)}"
+            found = link.rows(f"SELECT 1 FROM {name} LIMIT 1")
+        shown = f"{table.database}.{table.name} was read"
+        return Outcome(shown + ("" if found else ", it is empty"))
+
+    def _connected(self) -> Link:
+        """The one connection, made when first asked for."""
+        if self._link is not None:
+            return self._link
+        if self.socket is None:
+            raise RuntimeError("this step needs the tcp step before it")
+        self._link = new_link(self.access)
+        self.stack.callback(_close, self._link)
+        try:
+            log_in(self._link, self.access, self.socket)
+        except SluiceError as error:
+            self._refused = error
+        return self._link
+
+    def _grants(self, who: str, databases: list[str]) -> tuple[str, ...]:
+        named = (*self.access.include, *filter(None, [self.access.database]))
+        return mariadb_needs.statements_for(who, databases or named or ["…"])
+
+
+def _without_privilege(message: str, grants: tuple[str, ...]) -> TerminalError:
+    return TerminalError(
+        message,
+        code="missing_privilege",
+        hint="run at the source: " + " ".join(grants),
+    )
+
+
+def _numbers(version: str) -> tuple[int, int]:
+    found = re.match(r"(\d+)\.(\d+)", version)
+    return (int(found[1]), int(found[2])) if found else (0, 0)
+
+
+def _quoted(name: str) -> str:
+    escaped = name.replace("`", "``")
+    return f"`{escaped}`"
+
+
+def _close(link: Any) -> None:
+    with contextlib.suppress(pymysql.MySQLError, OSError):
+        link.close()

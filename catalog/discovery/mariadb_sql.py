@@ -1,0 +1,77 @@
+"""The statements that discovery runs on MariaDB 10.5 and MySQL 8.0 and later.
+
+information_schema shows what the login has some privilege on. MariaDB opens a table
+for nearly everything it tells of it, but compares names before: so names come from a
+listing of directories, and all else by name. A bounded number of statements a page.
+"""
+
+from __future__ import annotations
+
+# CAST AS BINARY: information_schema compares without regard to case, by which names may
+# differ.
+_SYSTEM = "'information_schema', 'mysql', 'performance_schema', 'sys', 'ndbinfo'"
+_WANTED = f"""
+    {{column}} NOT IN ({_SYSTEM})
+    AND (%(everything)s OR CAST({{column}} AS BINARY) IN %(include)s)
+    AND CAST({{column}} AS BINARY) NOT IN %(exclude)s
+"""
+
+DATABASES = f"""
+SELECT SCHEMA_NAME FROM information_schema.SCHEMATA
+WHERE {_WANTED.format(column="SCHEMA_NAME")}
+ORDER BY CAST(SCHEMA_NAME AS BINARY)
+"""
+
+_TABLES = f"""
+FROM information_schema.TABLES WHERE {_WANTED.format(column="TABLE_SCHEMA")}
+"""
+COUNT = f"SELECT COUNT(*) {_TABLES}"
+
+NAMES = f"""
+SELECT TABLE_SCHEMA, TABLE_NAME {_TABLES}
+AND (CAST(TABLE_SCHEMA AS BINARY) > CAST(%(after_schema)s AS BINARY)
+     OR (CAST(TABLE_SCHEMA AS BINARY) = CAST(%(after_schema)s AS BINARY)
+         AND CAST(TABLE_NAME AS BINARY) > CAST(%(after_table)s AS BINARY)))
+ORDER BY CAST(TABLE_SCHEMA AS BINARY), CAST(TABLE_NAME AS BINARY)
+LIMIT %(limit)s
+"""
+
+# They give a few rows more than asked for (names of other databases, or of another
+# case): the reader keeps what it wants.
+_NAMED = "WHERE TABLE_SCHEMA IN %(schemas)s AND TABLE_NAME IN %(tables)s"
+
+TABLES = f"""
+SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_TYPE, ENGINE, TABLE_COMMENT,
+       TABLE_ROWS, DATA_LENGTH
+FROM information_schema.TABLES {_NAMED}
+"""
+
+WIDTHS = f"""
+SELECT TABLE_SCHEMA, TABLE_NAME, COUNT(*)
+FROM information_schema.COLUMNS {_NAMED} GROUP BY TABLE_SCHEMA, TABLE_NAME
+"""
+
+COLUMNS = f"""
+SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, COLUMN_TYPE, IS_NULLABLE, COLUMN_COMMENT,
+       FIND_IN_SET('select', PRIVILEGES) > 0, UPPER(GENERATION_EXPRESSION) = 'ROW END'
+FROM information_schema.COLUMNS {_NAMED}
+ORDER BY TABLE_SCHEMA, TABLE_NAME, ORDINAL_POSITION
+"""
+
+INDEXES = f"""
+SELECT TABLE_SCHEMA, TABLE_NAME, INDEX_NAME, NON_UNIQUE = 0, COLUMN_NAME,
+       SUB_PART IS NULL, NULLABLE = 'YES', INDEX_TYPE = 'BTREE'
+FROM information_schema.STATISTICS {_NAMED}
+ORDER BY TABLE_SCHEMA, TABLE_NAME, INDEX_NAME, SEQ_IN_INDEX
+"""
+
+READABLE = f"""
+SELECT COUNT(*), SUM(may_select) FROM (
+    SELECT MIN(FIND_IN_SET('select', PRIVILEGES) > 0) AS may_select
+    FROM information_schema.COLUMNS WHERE {_WANTED.format(column="TABLE_SCHEMA")}
+    GROUP BY CAST(TABLE_SCHEMA AS BINARY), CAST(TABLE_NAME AS BINARY)
+) AS visible
+"""
+
+# Needs PROCESS, by whatever grant or role it comes.
+OPEN_TRANSACTIONS = "SELECT 1 FROM information_schema.INNODB_TRX LIMIT 1"

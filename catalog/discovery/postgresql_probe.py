@@ -1,0 +1,147 @@
+"""The connection test's steps at PostgreSQL, each over its own short transaction."""
+
+from __future__ import annotations
+
+import contextlib
+import struct
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from catalog.discovery import needs, postgresql_sql
+from catalog.discovery.access import SourceAccess
+from catalog.discovery.connection import Link, connect, tls_context, transaction
+from catalog.discovery.errors import source_error
+from catalog.discovery.steps import WITHOUT_TLS, Outcome, Steps
+from core.errors import SluiceError, TerminalError
+
+OLDEST_VERSION = 120_000
+_SSL_REQUEST = struct.pack("!II", 8, 80_877_103)
+
+
+class PostgresSteps(Steps):
+    """See `Steps`."""
+
+    errors = (SluiceError, psycopg.Error, OSError)
+
+    def __init__(self, access: SourceAccess, stack: contextlib.ExitStack) -> None:
+        super().__init__(access, stack)
+        self._link: Link | None = None
+        self._readable: tuple[str, str] | None = None
+
+    def explained(self, error: Exception) -> SluiceError:
+        return source_error(error, self.access)
+
+    @property
+    def connection(self) -> Link:
+        if self._link is None:
+            raise RuntimeError("this step needs the login step before it")
+        return self._link
+
+    def tls(self) -> Outcome:
+        if self.access.tls == "off" or self.socket is None:
+            return WITHOUT_TLS
+        with self.socket as plain:
+            plain.settimeout(self.access.connect_timeout)
+            plain.sendall(_SSL_REQUEST)
+            answer = plain.recv(1)
+            if answer == b"N":
+                raise psycopg.OperationalError("server does not support SSL")
+            if answer != b"S":
+                raise psycopg.OperationalError("invalid response to SSL negotiation")
+            context = tls_context(self.access.tls)
+            name = self.access.host
+            with context.wrap_socket(plain, server_hostname=name) as secured:
+                version = secured.version()
+        checked = "checked" if self.access.tls == "verify" else "not checked"
+        return Outcome(f"{version}, certificate {checked}")
+
+    def login(self) -> Outcome:
+        link = connect(self.access, self.addresses)
+        self._link = self.stack.enter_context(contextlib.closing(link))
+        return Outcome(
+            f"user '{self.access.username}' is in database '{self.access.database}'"
+        )
+
+    def version(self) -> Outcome:
+        with transaction(self.connection, self.access) as link:
+            (number, text, is_standby) = _one(link, _VERSION)
+        self.facts |= {"server_version": text, "is_standby": is_standby}
+        if number < OLDEST_VERSION:
+            raise TerminalError(
+                f"PostgreSQL {text} is too old",
+                code="version_too_old",
+                hint="Sluice reads PostgreSQL 12 and later",
+            )
+        role = ", a standby" if is_standby else ""
+        return Outcome(f"PostgreSQL {text}{role}")
+
+    def privileges(self) -> Outcome:
+        access = self.access
+        names = {"include": list(access.include), "exclude": list(access.exclude)}
+        with transaction(self.connection, access) as link:
+            schemas = [row[0] for row in link.execute(postgresql_sql.DATABASES, names)]
+            total, readable, sees_all, schema, table = _one(link, _READABLE, names)
+        self.facts |= {
+            "tables": total,
+            "readable_tables": readable,
+            "sees_all_transactions": sees_all,
+        }
+        self._readable = (schema, table) if schema is not None else None
+        wanted = needs.statements_for(access.username, access.database, schemas)
+        if total and not readable:
+            raise TerminalError(
+                f"user '{access.username}' may read none of {total} tables",
+                code="missing_privilege",
+                hint="run at the source: " + " ".join(wanted),
+            )
+        hints = []
+        if readable < total:
+            hints.append(
+                f"{total - readable} tables stay unreadable without more grants"
+            )
+        if not sees_all:
+            hints.append(
+                "timestamp capture cannot see open transactions of other users: "
+                + needs.stats_grant(access.username)
+            )
+        return Outcome(f"{readable} of {total} tables can be read", "; ".join(hints))
+
+    def sample(self) -> Outcome:
+        if self._readable is None:
+            return Outcome("there is no table to read yet", is_skipped=True)
+        name = sql.Identifier(*self._readable)
+        query = sql.SQL("SELECT count(*) FROM (SELECT 1 FROM {} LIMIT 1) AS sample")
+        with transaction(self.connection, self.access) as link:
+            found = _one(link, query.format(name))[0]
+        shown = ".".join(self._readable)
+        return Outcome(f"{shown} was read" + ("" if found else ", it is empty"))
+
+
+_VERSION = """
+SELECT current_setting('server_version_num')::int, current_setting('server_version'),
+       pg_is_in_recovery()
+"""
+_READABLE = f"""
+WITH visible AS (
+    SELECT n.nspname, c.relname, c.relkind,
+           coalesce(has_schema_privilege(n.oid, 'USAGE')
+                    AND has_table_privilege(c.oid, 'SELECT'), false) AS is_readable
+    {postgresql_sql.TABLES}
+)
+SELECT count(*), count(*) FILTER (WHERE is_readable),
+       pg_has_role(current_user, 'pg_read_all_stats', 'USAGE'),
+       (array_agg(nspname::text) FILTER (WHERE is_readable AND relkind = 'r'))[1],
+       (array_agg(relname::text) FILTER (WHERE is_readable AND relkind = 'r'))[1]
+FROM visible
+"""
+
+
+def _one(
+    link: Link, query: str | sql.Composed, values: dict[str, Any] | None = None
+) -> tuple[Any, ...]:
+    row = link.execute(query, values).fetchone()
+    if row is None:
+        raise psycopg.OperationalError("the source gave no row")
+    return row

@@ -1,0 +1,105 @@
+"""The steps of a connection test, whatever the kind of source, and what each says.
+
+A kind adds how its protocol does TLS and login; errors become clear words there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from abc import ABC, abstractmethod
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, Literal
+
+from catalog.discovery.access import SourceAccess, resolved
+from core.errors import SluiceError
+
+Status = Literal["ok", "failed", "skipped"]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step's outcome. `hint` on an ok step is advice; `raw` the source's words."""
+
+    name: str
+    status: Status
+    message: str
+    hint: str = ""
+    code: str = ""
+    raw: str = ""
+    seconds: float = 0.0
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a step says when it went well. `is_skipped`: there was nothing to do."""
+
+    message: str
+    hint: str = ""
+    is_skipped: bool = False
+
+
+WITHOUT_TLS = Outcome(
+    "TLS is switched off for this datasource",
+    "set tls to 'verify' unless the network in between is trusted",
+    is_skipped=True,
+)
+
+
+class Steps(ABC):
+    """One test of one source. Each step finds out something for those after it.
+
+    stack   closes what the steps opened
+    facts   worth keeping: server version, privileges
+    errors  that a step may raise and `explained` puts in words
+    """
+
+    errors: ClassVar[tuple[type[Exception], ...]]
+
+    def __init__(self, access: SourceAccess, stack: contextlib.ExitStack) -> None:
+        self.access = access
+        self.stack = stack
+        self.addresses: tuple[str, ...] = ()
+        self.socket: socket.socket | None = None
+        self.facts: dict[str, Any] = {}
+
+    @abstractmethod
+    def explained(self, error: Exception) -> SluiceError: ...
+
+    def resolve(self) -> Outcome:
+        self.addresses = resolved(self.access)
+        return Outcome(f"{self.access.host} is {', '.join(self.addresses)}")
+
+    def tcp(self) -> Outcome:
+        """The first address that accepts is the one all later steps use."""
+        failure: OSError = OSError("no address")
+        for address in self.addresses:
+            try:
+                connection = socket.create_connection(
+                    (address, self.access.port), timeout=self.access.connect_timeout
+                )
+            except OSError as error:
+                failure = error
+                continue
+            self.socket = self.stack.enter_context(contextlib.closing(connection))
+            self.addresses = (address,)
+            return Outcome(f"{address}:{self.access.port} accepts connections")
+        raise failure
+
+    @abstractmethod
+    def tls(self) -> Outcome: ...
+
+    @abstractmethod
+    def login(self) -> Outcome: ...
+
+    @abstractmethod
+    def version(self) -> Outcome: ...
+
+    @abstractmethod
+    def privileges(self) -> Outcome: ...
+
+    @abstractmethod
+    def sample(self) -> Outcome: ...
