@@ -14,7 +14,7 @@ from ingest.schedule import Schedule, parse_schedule, schedule_to_json
 
 MOST_LAG_SECONDS = 24 * 3600
 MOST_DELTA_COMMITS = 1000
-DEFAULT = "default"
+OWN, DEFAULT = "table", "default"
 
 
 @dataclass(frozen=True, slots=True)

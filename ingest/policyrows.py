@@ -22,7 +22,7 @@ from core.jobs import TERMINAL
 from core.models import Job
 from ingest.kinds import ROUND
 from ingest.models import Policy, TableOnboarding
-from ingest.policy import Effective, Level, changed, effective
+from ingest.policy import OWN, Effective, Level, changed, effective
 from ingest.schedule import MANUAL, Schedule, every_seconds_of, next_runs
 from ingest.states import LIVE
 
@@ -47,7 +47,7 @@ class Policies:
         self, database: Database, own: Mapping[str, Any] | None = None
     ) -> Effective:
         """What a table of this database gets, given `own` settings of the table."""
-        table = Level("table", own or {})
+        table = Level(OWN, own or {})
         return effective([table, *self._above(database)], defaults())
 
     def of_datasource(self, datasource: Datasource) -> Effective:

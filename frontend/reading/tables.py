@@ -11,6 +11,7 @@ from catalog.selectors.tables import securable_of
 from frontend.actions import ACTIONS, Action
 from ingest.feeds import feed_of
 from ingest.models import TableOnboarding
+from ingest.policy import DEFAULT, OWN
 from ingest.policyrows import policy_of
 from ingest.schedule import in_words
 
@@ -36,6 +37,14 @@ def feed_for(principal: Principal, table: Table) -> Feed:
     }
     state = row.state if row else ""
     offered = [a for a in ACTIONS.values() if a.privilege in held and state in a.states]
-    has_rounds = row is not None and row.capture == "timestamp"
-    when = in_words(policy_of(row).schedule) if row and has_rounds else ""
-    return Feed(row, offered, when)
+    return Feed(row, offered, _when(row) if row else "")
+
+
+def _when(row: TableOnboarding) -> str:
+    """The schedule in words, and from where it is inherited."""
+    if row.capture == "snapshot":
+        return ""
+    policy = policy_of(row)
+    origin = policy.origins["schedule"]
+    is_inherited = origin not in {OWN, DEFAULT}
+    return in_words(policy.schedule) + (f" (from {origin})" if is_inherited else "")
