@@ -1,0 +1,136 @@
+"""The committed OpenAPI document against the living application, by schemathesis.
+
+Every operation gets valid and invalid requests, the same in every run, as an
+administrator, half of them on things that are there. Each is taken back.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import schemathesis
+import yaml
+from django.conf import settings as django_settings
+from django.core.signals import request_finished, request_started
+from django.core.wsgi import get_wsgi_application
+from django.db import close_old_connections, transaction
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from schemathesis import GenerationMode
+from schemathesis.config import SchemathesisConfig
+from schemathesis.specs.openapi import checks as openapi
+
+from catalog.access import grants
+from catalog.models import ApiToken
+from core.models import Job
+from ingest.onboarding import start_onboarding
+from ingest.requests import parse_request
+from tests.integration.ingest.world import make_source, make_tables
+
+pytestmark = pytest.mark.django_db
+
+EXAMPLES = 6
+CHECKS = [
+    openapi.status_code_conformance,
+    openapi.content_type_conformance,
+    openapi.response_headers_conformance,
+    openapi.response_schema_conformance,
+    openapi.unsupported_method,
+]
+# a 5xx that was thought of: a later release's value, and no gateway in this test
+FORESEEN = {501: {"not_yet"}, 503: {"gateway_unavailable"}}
+STREAMS = ("/events",)
+
+
+@cache
+def _application() -> Any:
+    return get_wsgi_application()
+
+
+def _document() -> Any:
+    path = Path(django_settings.BASE_DIR, "docs", "openapi.yaml")
+    schema = schemathesis.openapi.from_dict(
+        yaml.safe_load(path.read_text()), config=SchemathesisConfig()
+    )
+    # asked for when the first request comes: pytest reads this file before that
+    schema.app = lambda environ, start: _application()(environ, start)
+    return schema
+
+
+SCHEMA = _document()
+OPERATIONS = {
+    operation.ok().label: operation.ok() for operation in SCHEMA.get_all_operations()
+}
+
+
+@pytest.fixture
+def _one_connection():
+    """Requests stay in the test's transaction, as with Django's own test client."""
+    request_started.disconnect(close_old_connections)
+    request_finished.disconnect(close_old_connections)
+    yield
+    request_started.connect(close_old_connections)
+    request_finished.connect(close_old_connections)
+
+
+@pytest.fixture
+def there(admin, shop, ann, settings, tmp_path, _one_connection) -> dict[str, Any]:
+    """Path parameters of things that are there: a table on its way, its job, …"""
+    settings.SLUICE_LAKE_URI = str(tmp_path / "lake")
+    source = make_source("crm")
+    make_tables(source, ["orders"])
+    asked = {"datasource": "crm", "include": ["public.*"], "approve": True}
+    onboarding = start_onboarding(parse_request(asked), actor="root")
+    grant = grants.grant(principal="user:ann", privilege="viewer", on="lake", by="x")
+    table = onboarding.tables.get().lake_table_id
+    return {
+        "ds": "crm",
+        "db": "public",
+        "table": "orders",
+        "name": "ann",
+        "table_id": table,
+        "job_id": str(Job.objects.get().pk),
+        "onboarding_id": str(onboarding.pk),
+        "/tables/": table,
+        "/grants/": grant.pk,
+        "/tokens/": ApiToken.objects.get(user__username="ann").pk,
+    }
+
+
+@pytest.mark.parametrize("label", [x for x in OPERATIONS if not x.endswith(STREAMS)])
+def test_an_operation_is_what_its_document_says(admin, there, label):
+    operation = OPERATIONS[label]
+    modes = st.one_of(
+        operation.as_strategy(GenerationMode.POSITIVE),
+        operation.as_strategy(GenerationMode.NEGATIVE),
+    )
+
+    @settings(
+        max_examples=EXAMPLES,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(case=modes, is_there=st.booleans())
+    def run(case: Any, is_there: bool) -> None:
+        if is_there:
+            ids = [value for part, value in there.items() if part in label]
+            known = there | ({"id": ids[-1]} if ids else {})
+            for name in set(case.path_parameters or {}) & set(known):
+                case.path_parameters[name] = known[name]
+        with transaction.atomic():
+            reply = case.call(headers=admin.headers)
+            transaction.set_rollback(True)
+        code = reply.json().get("code") if reply.status_code >= 500 else None
+        assert reply.status_code < 500 or code in FORESEEN.get(reply.status_code, ()), (
+            case.as_curl_command(),
+            reply.content[:500],
+        )
+        case.validate_response(reply, checks=CHECKS, headers=admin.headers)
+
+    run()
