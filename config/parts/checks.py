@@ -7,12 +7,14 @@ tested on this machine is named at the end, never passed over in silence.
 from __future__ import annotations
 
 import base64
+import contextlib
 import os
 import secrets
 import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -25,6 +27,7 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stab
 MARIADB = "mariadb-server-core mariadb-client-core"
 # Servers lie where a plain user's PATH does not look.
 SERVERS = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin"
+POLICY = Path("/usr/sbin/policy-rc.d")
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +123,28 @@ def install(missing: list[Missing]) -> None:
     names = [name for one in missing for name in one.package.split()]
     say(f"installing {', '.join(names)}")
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
-    for command in (
+    commands = (
         ["apt-get", "update", "-qq"],
         ["apt-get", "install", "-y", "-qq", "--no-install-recommends", *names],
-    ):
-        subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, check=False)
+    )
+    with no_services():
+        for command in commands:
+            quiet = subprocess.DEVNULL
+            subprocess.run(command, env=environment, stdout=quiet, check=False)
+
+
+@contextlib.contextmanager
+def no_services() -> Iterator[None]:
+    """slapd comes with a service: Debian starts none while this file says so."""
+    if POLICY.exists():
+        yield
+        return
+    POLICY.write_text("#!/bin/sh\nexit 101\n")
+    POLICY.chmod(0o755)
+    try:
+        yield
+    finally:
+        POLICY.unlink(missing_ok=True)
 
 
 def run(step: Step) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -91,3 +92,28 @@ def test_every_directory_of_tests_is_run() -> None:
 def test_apt_may_be_forbidden(monkeypatch) -> None:
     monkeypatch.setenv("SLUICE_NO_APT", "1")
     assert not checks.may_install()
+
+
+def test_no_service_starts_while_packages_are_installed(monkeypatch, tmp_path) -> None:
+    policy = tmp_path / "policy-rc.d"
+    seen: list[int] = []
+
+    def apt(command, **_):
+        seen.append(subprocess.run([str(policy)], check=False).returncode)
+
+    real = subprocess.run
+    monkeypatch.setattr(checks, "POLICY", policy)
+    monkeypatch.setattr(
+        checks.subprocess,
+        "run",
+        lambda command, **kept: (
+            real(command, **kept) if command[0] == str(policy) else apt(command)
+        ),
+    )
+    checks.install([SERVER])
+    assert seen == [101, 101]
+    assert not policy.exists()
+    policy.write_text("the administrator's own")
+    monkeypatch.setattr(checks.subprocess, "run", lambda command, **kept: None)
+    checks.install([SERVER])
+    assert policy.read_text() == "the administrator's own"
