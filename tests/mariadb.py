@@ -35,6 +35,9 @@ _SMALL = (
     "--innodb-flush-log-at-trx-commit=0",
     "--innodb-flush-method=nosync",
     "--innodb-doublewrite=0",
+    # Without these a CREATE or DROP waits for the disk, ten times as long.
+    "--loose-innodb-file-per-table=0",
+    "--loose-sync-frm=0",
     "--aria-pagecache-buffer-size=8M",
     "--key-buffer-size=1M",
 )

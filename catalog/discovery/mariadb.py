@@ -144,7 +144,9 @@ def _within_width(names: list[Name], link: Link) -> list[Name]:
         return []
     widths = {
         (schema, table): int(width)
-        for schema, table, width in link.rows(mariadb_sql.WIDTHS, _named(names))
+        for schema, table, width in link.rows(
+            *mariadb_sql.of_names(mariadb_sql.WIDTHS, names)
+        )
     }
     total = 0
     for number, name in enumerate(names):
@@ -158,22 +160,18 @@ def described(link: Link, names: Sequence[Name]) -> tuple[DiscoveredTable, ...]:
     """Those of `names` that are there and are tables or views, in the same order."""
     if not names:
         return ()
-    wanted = _named(names)
-    tables = dict(_tables(link.rows(mariadb_sql.TABLES, wanted)))
-    names = [name for name in names if name in tables]
-    columns = _columns(link.rows(mariadb_sql.COLUMNS, wanted))
-    indexes = _indexes(link.rows(mariadb_sql.INDEXES, wanted), columns)
+
+    def rows(statement: str) -> list[tuple[Any, ...]]:
+        return link.rows(*mariadb_sql.of_names(statement, names))
+
+    tables = dict(_tables(rows(mariadb_sql.TABLES)))
+    columns = _columns(rows(mariadb_sql.COLUMNS))
+    indexes = _indexes(rows(mariadb_sql.INDEXES), columns)
     return tuple(
-        _table(name, tables[name], columns[name], indexes[name]) for name in names
+        _table(name, tables[name], columns[name], indexes[name])
+        for name in names
+        if name in tables
     )
-
-
-def _named(names: Iterable[Name]) -> dict[str, list[str]]:
-    both = list(names)
-    return {
-        "schemas": list(dict.fromkeys(schema for schema, _ in both)),
-        "tables": list(dict.fromkeys(table for _, table in both)),
-    }
 
 
 def _tables(rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Name, _Table]]:

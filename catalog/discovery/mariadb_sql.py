@@ -7,6 +7,10 @@ listing of directories, and all else by name. A bounded number of statements a p
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+Values = dict[str, str | list[str]]
+
 # CAST AS BINARY: information_schema compares without regard to case, by which names may
 # differ.
 _SYSTEM = "'information_schema', 'mysql', 'performance_schema', 'sys', 'ndbinfo'"
@@ -36,9 +40,27 @@ ORDER BY CAST(TABLE_SCHEMA AS BINARY), CAST(TABLE_NAME AS BINARY)
 LIMIT %(limit)s
 """
 
-# They give a few rows more than asked for (names of other databases, or of another
-# case): the reader keeps what it wants.
-_NAMED = "WHERE TABLE_SCHEMA IN %(schemas)s AND TABLE_NAME IN %(tables)s"
+# A single database by `=` is found without a listing of all. An IN list of names that
+# differ by case only would become such an `=` and lose the others.
+_NAMED = "WHERE {databases} AND CAST(TABLE_NAME AS BINARY) IN %(tables)s"
+_ONE = "TABLE_SCHEMA = %(schema)s"
+_MANY = "CAST(TABLE_SCHEMA AS BINARY) IN %(schemas)s"
+
+
+def of_names(statement: str, names: Iterable[tuple[str, str]]) -> tuple[str, Values]:
+    """A statement below, and its values, for tables named by database and name.
+
+    Of several databases it may give a few rows more than asked for.
+    """
+    both = list(names)
+    schemas = list(dict.fromkeys(schema for schema, _ in both))
+    values: Values = {
+        "schema": schemas[0],
+        "schemas": schemas,
+        "tables": list(dict.fromkeys(table for _, table in both)),
+    }
+    return statement.replace("{databases}", _MANY if schemas[1:] else _ONE), values
+
 
 TABLES = f"""
 SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_TYPE, ENGINE, TABLE_COMMENT,

@@ -10,6 +10,7 @@ import pytest
 
 if TYPE_CHECKING:
     # Models load only once pytest-django has set Django up.
+    from tests.integration.discovery.mariadb_support import MariadbSource
     from tests.integration.discovery.support import Source
 
 
@@ -49,6 +50,17 @@ def own_source(source_pg, reader_role) -> Iterator[Source]:
     source_pg.create_database(name)
     yield Source(source_pg, name)
     source_pg.drop_database(name)
+
+
+@pytest.fixture
+def maria(mariadb_server) -> Iterator[MariadbSource]:
+    """A MariaDB with one empty database that the login may read."""
+    from tests.integration.discovery.mariadb_support import MariadbSource
+
+    found = MariadbSource(mariadb_server)
+    found.begin()
+    yield found
+    found.clear()
 
 
 @pytest.fixture(autouse=True)
