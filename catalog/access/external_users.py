@@ -19,7 +19,7 @@ from catalog.access.group_rules import Membership
 from catalog.access.naming import is_name
 from catalog.access.policy_version import bump_version
 from catalog.models import DirectoryGroup, ExternalIdentity
-from core.errors import AccessDenied
+from core.errors import AccessDenied, InvalidRequest, NotFound
 
 LONGEST_SUBJECT = 300
 
@@ -71,6 +71,25 @@ def suspend(provider: str, subject: str, *, reason: str) -> bool:
             )
         identity.save()
     return was_active
+
+
+def hand_over(name: str, *, provider: str, subject: str) -> None:
+    """A local user becomes that person's, with all he has but his password."""
+    with transaction.atomic():
+        user = User.objects.select_for_update().filter(username=name).first()
+        if user is None:
+            raise NotFound(f"there is no user '{name}'", code="user_not_found")
+        same = ExternalIdentity.objects.filter(provider=provider, subject=subject)
+        if (same | ExternalIdentity.objects.filter(user=user)).exists():
+            raise InvalidRequest(
+                f"'{name}' or that entry is already somebody's", code="name_taken"
+            )
+        ExternalIdentity.objects.create(
+            user=user, provider=provider, subject=subject, checked_at=datetime.now(UTC)
+        )
+        user.set_unusable_password()
+        user.save()
+        audit.record("user.hand_over", on=name, provider=provider)
 
 
 def _admit(person: ExternalPerson) -> User:

@@ -57,6 +57,7 @@ def examine() -> list[Finding]:
         ("broker", broker),
         ("database", database),
         ("sources", sources),
+        ("directory", directory),
     ]
     found: list[Finding] = []
     for what, check in checks:
@@ -190,6 +191,19 @@ def _source(row: Datasource) -> Finding:
     except psycopg.OperationalError as error:
         text = str(error).strip().splitlines()[-1]
         return Finding(what, text, f"run the connection test of '{row.name}'")
+
+
+def directory() -> list[Finding]:
+    """Whether the directory of log-ins answers; `manage.py ldap_check` tells more."""
+    spec = settings.SLUICE_LDAP
+    if spec is None:
+        return []
+    from catalog.access.ldap_directory import Directory  # costly, and seldom needed
+
+    with Directory(spec) as looking:
+        if spec.can_search:
+            looking.connect()
+    return [Finding("directory", f"{spec.servers.urls[0]} answers")]
 
 
 def _gib(count: int) -> str:

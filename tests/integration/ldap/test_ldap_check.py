@@ -7,9 +7,13 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import Group, User
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 
 from catalog.access import users
+from catalog.access.authentication import authenticate
+from catalog.access.ldap_answers import DirectoryAway
+from config.supervisor import doctor
+from core.errors import AccessDenied
 from tests.integration.ldap.conftest import spec_of
 
 pytestmark = pytest.mark.django_db
@@ -86,3 +90,24 @@ def test_bad_settings_stop_the_start(directory, settings):
     )
     found = [one.msg for one in check_settings(None) if one.id == "sluice.E007"]
     assert len(found) == 4, found
+
+
+def test_a_local_user_is_handed_over_with_what_he_has(directory, capsys):
+    directory.add_person("ann", "the right one")
+    ann = users.create_user("ann", "a long password", groups=["bi"], by="x")
+    with pytest.raises(CommandError, match="nobody active"):
+        call_command("ldap_link", "bob")
+    call_command("ldap_link", "ann")
+    proven = authenticate("ann", "the right one", door="web")
+    assert (proven.id, proven.groups) == (ann.pk, {"bi"})
+    with pytest.raises(AccessDenied):
+        authenticate("ann", "a long password", door="web")
+    with pytest.raises(CommandError, match="already somebody's"):
+        call_command("ldap_link", "ann")
+
+
+def test_doctor_asks_the_directory(directory, settings):
+    assert doctor.directory()[0].is_ok
+    settings.SLUICE_LDAP = spec_of(directory, urls=("ldaps://127.0.0.1:1",))
+    with pytest.raises(DirectoryAway):
+        doctor.directory()
