@@ -266,7 +266,7 @@ class Handler:
         if operation.local:
             if orientation is EngineOrientation.FIRST:
                 operation.local.position = 0
-            rows = operation.local.take(count)
+            rows = await operation.local.take(count)
             return _rows(encode_row_set(operation.local.type_ids, rows))
         if operation.reader is None or not operation.has_result_set:
             raise InvalidRequest("the statement has no result set")

@@ -20,6 +20,7 @@ from gateway.store import Store
 CATALOG = "lake"
 DEFAULT_DATABASE = "default"
 MOST_ROWS = 200_000
+FIRST_TABLES, NEXT_TABLES = 1_000, 10_000
 _TABLE = "TABLE"
 _NOT_NULL, _NULLABLE = 0, 1
 Rows = list[tuple[Any, ...]]
@@ -67,16 +68,11 @@ class MetadataDesk:
         rows: Rows = []
         wanted = {kind.upper() for kind in request.types or ()}
         if _is_lake(request.catalog) and (not wanted or _TABLE in wanted):
-            found = await self._store.tables(
-                user,
-                _pattern(request.schema),
-                _pattern(request.table),
-                limit=MOST_ROWS,
+            pages = _TablePages(self._store, user, request)
+            rows = await pages.next()
+            return _done(
+                OperationType.GET_TABLES, metadata.TABLES, rows, more=pages.next
             )
-            rows = [
-                (CATALOG, t.database, t.name, _TABLE, t.comment, *[None] * 5)
-                for t in found
-            ]
         return _done(OperationType.GET_TABLES, metadata.TABLES, rows)
 
     async def _table_types(self, user: str, request: Any) -> Operation:
@@ -121,12 +117,43 @@ class MetadataDesk:
         return _done(OperationType.UNKNOWN, metadata.CROSS_REFERENCE, [])
 
 
+class _TablePages:
+    """The answer to GetTables, read as the client fetches: a small page, then large."""
+
+    def __init__(self, store: Store, user: str, request: messages.GetTables) -> None:
+        self._store, self._user = store, user
+        self._patterns = _pattern(request.schema), _pattern(request.table)
+        self._after: tuple[str, str] | None = None
+        self._size = FIRST_TABLES
+        self._read = 0
+
+    async def next(self) -> Rows:
+        """The next rows; none at the end."""
+        size = min(self._size, MOST_ROWS - self._read)
+        if size <= 0:
+            return []
+        found = await self._store.tables(
+            self._user, *self._patterns, limit=size, after=self._after
+        )
+        self._read = self._read + len(found) if len(found) == size else MOST_ROWS
+        self._size = NEXT_TABLES
+        if found:
+            self._after = found[-1].database, found[-1].name
+        return [
+            (CATALOG, t.database, t.name, _TABLE, t.comment, *[None] * 5) for t in found
+        ]
+
+
 def _done(
-    kind: OperationType, columns: tuple[ColumnDesc, ...], rows: Rows
+    kind: OperationType,
+    columns: tuple[ColumnDesc, ...],
+    rows: Rows,
+    *,
+    more: Callable[[], Awaitable[Rows]] | None = None,
 ) -> Operation:
     operation = Operation(kind)
     operation.columns = tuple(EngineColumn(c.name, c.type_id) for c in columns)
-    operation.local = LocalRows(tuple(c.type_id for c in columns), rows)
+    operation.local = LocalRows(tuple(c.type_id for c in columns), [*rows], more)
     operation.finish()
     return operation
 

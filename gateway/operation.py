@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 from core.states import Transitions, fan
@@ -53,16 +53,28 @@ def new_handle() -> Handle:
     return Handle(guid=secrets.token_bytes(16), secret=secrets.token_bytes(16))
 
 
+Page = Sequence[Sequence[object]]
+
+
 @dataclass(slots=True)
 class LocalRows:
-    """A result the gateway made itself, with a reading position."""
+    """A result the gateway made itself, with a reading position.
+
+    more  reads the page after the last; an empty one is the end. None = all is there
+    """
 
     type_ids: tuple[int, ...]
-    rows: Sequence[Sequence[object]]
+    rows: list[Sequence[object]]
+    more: Callable[[], Awaitable[Page]] | None = None
     position: int = 0
 
-    def take(self, count: int) -> Sequence[Sequence[object]]:
-        """Return the next rows."""
+    async def take(self, count: int) -> Page:
+        """Return the next rows, reading further pages as far as they are wanted."""
+        while self.more and len(self.rows) < self.position + count:
+            page = await self.more()
+            self.rows.extend(page)
+            if not page:
+                self.more = None
         taken = self.rows[self.position : self.position + count]
         self.position += len(taken)
         return taken

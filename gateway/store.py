@@ -150,13 +150,19 @@ class Store:
         return await self._run(work)
 
     async def tables(
-        self, username: str, schema: str | None, table: str | None, *, limit: int
+        self,
+        username: str,
+        schema: str | None,
+        table: str | None,
+        *,
+        limit: int,
+        after: tuple[str, str] | None = None,
     ) -> list[lake.LakeTable]:
-        """Return lake tables the user may see."""
+        """Return lake tables the user may see, those after `after` in their order."""
 
         def work() -> list[lake.LakeTable]:
             principal = principal_for(username)
-            return lake.lake_tables_matching(principal, schema, table, limit)
+            return lake.lake_tables_matching(principal, schema, table, limit, after)
 
         return await self._run(work)
 
@@ -296,14 +302,7 @@ def _column_page(
 ) -> tuple[list[lake.LakeColumn], tuple[str, str] | None]:
     """One page of columns and where to go on; None at the end."""
     principal = principal_for(username)
-    schema, table, column = patterns
-    limit = TABLES_PER_PAGE
-    tables = lake.lake_tables_matching(principal, schema, table, limit, after)
-    if not tables:
-        return [], None
-    columns = lake.lake_columns_matching(principal, schema, table, column, limit, after)
-    last = (tables[-1].database, tables[-1].name)
-    return columns, last if len(tables) == limit else None
+    return lake.lake_columns_page(principal, patterns, TABLES_PER_PAGE, after)
 
 
 def _away() -> DatabaseAway:

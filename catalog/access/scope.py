@@ -40,7 +40,8 @@ class Scope:
     tables: tuple[int, ...] = ()
 
 
-_SCOPE = """
+# `whole` databases and `single` tables of a principal, to begin a statement with.
+HELD = """
 WITH held AS MATERIALIZED (
   SELECT datasource, database, "table" FROM catalog_grant
   WHERE privilege = ANY(%(held)s)
@@ -58,6 +59,8 @@ WITH held AS MATERIALIZED (
     WHERE database_id = d.id AND name = h."table" OFFSET 0) t ON true
   WHERE h."table" <> ''
 )
+"""
+_SCOPE = f"""{HELD}
 SELECT ARRAY(SELECT id FROM whole), ARRAY(SELECT id FROM single),
   (SELECT count(*) FROM (SELECT 1 FROM whole w JOIN LATERAL
     (SELECT 1 FROM catalog_table t WHERE t.database_id = w.id LIMIT %(many)s) t
@@ -71,16 +74,19 @@ def scope_of(principal: Principal) -> Scope:
         return Scope(Reach.NOTHING)
     if principal.is_admin:
         return Scope(Reach.ALL)
-    given: dict[str, Any] = {
+    with connection.cursor() as cursor:
+        cursor.execute(_SCOPE, holder(principal) | {"many": MANY})
+        databases, tables, size = cursor.fetchone()
+    return Scope(_reach(size + len(tables)), tuple(databases), tuple(tables))
+
+
+def holder(principal: Principal) -> dict[str, Any]:
+    """Parameters of HELD."""
+    return {
         "held": sorted(granting(Privilege.DISCOVER)),
         "name": principal.name,
         "groups": sorted(principal.groups),
-        "many": MANY,
     }
-    with connection.cursor() as cursor:
-        cursor.execute(_SCOPE, given)
-        databases, tables, size = cursor.fetchone()
-    return Scope(_reach(size + len(tables)), tuple(databases), tuple(tables))
 
 
 def in_scope(scope: Scope) -> Q:

@@ -98,6 +98,10 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='table',
+            index=models.Index(models.F('database'), django.contrib.postgres.indexes.OpClass(models.F('name'), name='varchar_pattern_ops'), condition=models.Q(('is_queryable', True), models.Q(('path', ''), _negated=True)), include=('id',), name='queryable_in_order'),
+        ),
+        migrations.AddIndex(
+            model_name='table',
             index=models.Index(condition=models.Q(('kind', 'lake')), fields=['name', 'id'], name='lake_by_name'),
         ),
         migrations.AddIndex(

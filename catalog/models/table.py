@@ -103,6 +103,14 @@ class Table(models.Model):
                 condition=~Q(comment=""),
                 name="table_comment_trigram",
             ),
+            # What GetTables walks along, without looking at the rows themselves.
+            models.Index(
+                F("database"),
+                OpClass(F("name"), name="varchar_pattern_ops"),
+                include=["id"],
+                condition=Q(is_queryable=True) & ~Q(path=""),
+                name="queryable_in_order",
+            ),
             # The lake's tables by what its list is sorted and filtered by.
             models.Index(
                 fields=["name", "id"], condition=Q(kind="lake"), name="lake_by_name"

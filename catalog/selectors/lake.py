@@ -13,10 +13,11 @@ from django.db.models import CharField, Lookup, Q, QuerySet
 from django.db.models.sql.compiler import SQLCompiler
 
 from catalog.access.policy import Principal
-from catalog.access.visibility import visible_databases, visible_tables
+from catalog.access.visibility import visible_databases
 from catalog.like import escaped, for_sql, is_everything, matcher
 from catalog.models import Column, Database, Table
 from catalog.names import LAKE
+from catalog.selectors.lake_sql import Place, matching_tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,19 +129,37 @@ def lake_tables_matching(
     schema_pattern: str | None,
     table_pattern: str | None,
     limit: int,
-    after: tuple[str, str] | None = None,
+    after: Place | None = None,
 ) -> list[LakeTable]:
     """Visible queryable tables after `after`, ordered by (database, name)."""
-    rows = _matching(principal, schema_pattern, table_pattern)
-    if after is not None:
-        database, name = after
-        rows = rows.filter(
-            Q(database__name__gt=database) | Q(database__name=database, name__gt=name)
-        )
-    found = rows.order_by("database__name", "name").values_list(
-        "database__name", "name", "comment"
-    )
-    return [LakeTable(*row) for row in found[:limit]]
+    found = matching_tables(principal, (schema_pattern, table_pattern), limit, after)
+    return [LakeTable(*row[1:]) for row in found]
+
+
+def lake_columns_page(
+    principal: Principal,
+    patterns: tuple[str | None, str | None, str | None],
+    limit: int,
+    after: Place | None = None,
+) -> tuple[list[LakeColumn], Place | None]:
+    """Columns of at most `limit` tables after `after`, and where to go on.
+
+    patterns: of database, table and column. `_hoodie_*` first, then the source's, then
+    `_sluice_*`, in table and column order. None at the end. Two statements.
+    """
+    tables = matching_tables(principal, patterns[:2], limit, after)
+    columns = Column.objects.filter(table__in=[row[0] for row in tables])
+    by_table: dict[int, list[Column]] = {}
+    for column in columns.order_by("table", "position") if tables else ():
+        by_table.setdefault(column.table_id, []).append(column)
+    matches = matcher(patterns[2])
+    found = [
+        column
+        for pk, *table in tables
+        for column in as_seen(LakeTable(*table), by_table.get(pk, []))
+        if matches(column.name)
+    ]
+    return found, tables[-1][1:3] if len(tables) == limit else None
 
 
 def lake_columns_matching(
@@ -149,38 +168,10 @@ def lake_columns_matching(
     table_pattern: str | None,
     column_pattern: str | None,
     limit: int,
-    after: tuple[str, str] | None = None,
 ) -> list[LakeColumn]:
-    """Columns of at most `limit` tables after `after`, in table and column order.
-
-    `_hoodie_*` first, then the source's, then `_sluice_*`. Two statements. Go on
-    with the (database, table) of the last one; an empty list can also mean that
-    no column of these tables matches, so page by `lake_tables_matching` then.
-    """
-    tables = lake_tables_matching(
-        principal, schema_pattern, table_pattern, limit, after
-    )
-    if not tables:
-        return []
-    wanted = Q()
-    for table in tables:
-        wanted |= Q(table__database__name=table.database, table__name=table.name)
-    by_table: dict[tuple[str, str], list[Column]] = {}
-    columns = (
-        Column.objects.filter(wanted, table__database__datasource__name=LAKE)
-        .select_related("table__database")
-        .order_by("position")
-    )
-    for column in columns:
-        place = (column.table.database.name, column.table.name)
-        by_table.setdefault(place, []).append(column)
-    matches = matcher(column_pattern)
-    return [
-        column
-        for table in tables
-        for column in as_seen(table, by_table.get((table.database, table.name), []))
-        if matches(column.name)
-    ]
+    """The first page of `lake_columns_page`."""
+    patterns = (schema_pattern, table_pattern, column_pattern)
+    return lake_columns_page(principal, patterns, limit)[0]
 
 
 def lake_columns_of(
@@ -224,13 +215,3 @@ def _queryable() -> QuerySet[Table]:
     return Table.objects.filter(
         database__datasource__name=LAKE, is_queryable=True
     ).exclude(path="")
-
-
-def _matching(
-    principal: Principal, schema_pattern: str | None, table_pattern: str | None
-) -> QuerySet[Table]:
-    return _queryable().filter(
-        visible_tables(principal),
-        _like("database__name", schema_pattern),
-        _like("name", table_pattern),
-    )

@@ -70,7 +70,34 @@ def test_log_lines_are_read_once():
 
 def test_local_rows_are_taken_in_order():
     rows = LocalRows((7,), [(n,) for n in range(5)])
-    assert [len(rows.take(2)) for _ in range(4)] == [2, 2, 1, 0]
+
+    async def counts():
+        return [len(await rows.take(2)) for _ in range(4)]
+
+    assert asyncio.run(counts()) == [2, 2, 1, 0]
+
+
+def test_further_pages_are_read_when_they_are_wanted_and_kept():
+    pages = [[(2,), (3,)], [(4,)], []]
+    read = []
+
+    async def more():
+        read.append(len(pages))
+        return pages.pop(0)
+
+    async def walk():
+        rows = LocalRows((7,), [(0,), (1,)], more)
+        assert len(await rows.take(2)) == 2
+        assert read == []
+        assert [row[0] for row in await rows.take(2)] == [2, 3]
+        assert len(read) == 1
+        assert [row[0] for row in await rows.take(9)] == [4]
+        assert await rows.take(9) == []
+        rows.position = 0
+        assert [row[0] for row in await rows.take(9)] == [0, 1, 2, 3, 4]
+
+    asyncio.run(walk())
+    assert pages == []
 
 
 def test_handles_do_not_repeat():
