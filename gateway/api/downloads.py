@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from django.http import StreamingHttpResponse
 
@@ -38,16 +39,38 @@ FORMATS = {
 }
 
 
-def download(user: str, statement_id: str, name: str) -> StreamingHttpResponse:
-    """The whole result; problems are told before the first byte.
+@dataclass(frozen=True, slots=True)
+class Download:
+    """A stored result that may be sent as a file."""
 
-    What goes wrong later cuts the transfer off, so that nobody takes a part for all.
-    """
+    user: str
+    statement_id: str
+    form: Format
+    first: dict[str, Any]
+    headers: dict[str, str]
+
+
+def download_of(user: str, statement_id: str, name: str) -> Download:
+    """NotFound, StaleState while there is no result; nothing is sent yet."""
     first = client.results_of(user, statement_id)
     if not first["columns"]:
         raise StaleState("the statement has no result set", code="no_result")
     statement = client.statement_of(user, statement_id)
-    place = DOWNLOADS.take(user)
+    form = FORMATS[name]
+    file = f"statement-{statement_id[:8]}.{name}"
+    headers = {
+        "Content-Type": form.content_type,
+        "Content-Disposition": f'attachment; filename="{file}"',
+        "X-Sluice-Rows": str(statement["rows_so_far"]),
+        "X-Sluice-Truncated": "true" if statement["is_truncated"] else "false",
+    }
+    return Download(user, statement_id, form, first, headers)
+
+
+def send(wanted: Download) -> StreamingHttpResponse:
+    """The whole result. What goes wrong on the way cuts the transfer off, so that
+    nobody takes a part for all."""
+    place = DOWNLOADS.take(wanted.user)
     if place is None:
         raise TransientError(
             "too many downloads are under way",
@@ -55,17 +78,11 @@ def download(user: str, statement_id: str, name: str) -> StreamingHttpResponse:
             hint="wait until one of them is done",
             facts={"retry_after_seconds": RETRY_SECONDS},
         )
+    first = wanted.first
     columns = [ResultColumn(c["name"], c["type"]) for c in first["columns"]]
-    pages = client.pages_of(user, statement_id, first=first)
-    form = FORMATS[name]
-    response = StreamingHttpResponse(
-        _Body(form.write(columns, pages), place), content_type=form.content_type
-    )
-    file = f"statement-{statement_id[:8]}.{name}"
-    response["Content-Disposition"] = f'attachment; filename="{file}"'
-    response["X-Sluice-Rows"] = str(statement["rows_so_far"])
-    response["X-Sluice-Truncated"] = "true" if statement["is_truncated"] else "false"
-    return response
+    pages = client.pages_of(wanted.user, wanted.statement_id, first=first)
+    body = _Body(wanted.form.write(columns, pages), place)
+    return StreamingHttpResponse(body, headers=wanted.headers)
 
 
 class _Body:

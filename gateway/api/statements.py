@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from django.http import HttpResponseBase
+from django.http import HttpResponse, HttpResponseBase
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers as s
@@ -14,11 +14,12 @@ from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from catalog.api.idempotency import idempotent
 from catalog.api.serializers import Anything, Text, Whole
 from catalog.api.views import ApiView, body_of
 from core.errors import InvalidRequest
 from gateway import client
-from gateway.api.downloads import FORMATS, download
+from gateway.api.downloads import FORMATS, download_of, send
 from gateway.desk import MOST_ROWS
 
 LONGEST_STATEMENT = 1_000_000
@@ -63,7 +64,8 @@ class FormatIsOurs(DefaultContentNegotiation):
 
 
 class StatementsView(ApiView):
-    @extend_schema(request=StatementNew, responses=Anything)
+    @extend_schema(request=StatementNew, responses={200: Anything, 202: Anything})
+    @idempotent
     def post(self, request: Request) -> Response:
         """200 when it ended within `wait_seconds`, else 202."""
         given = body_of(StatementNew, request)
@@ -111,7 +113,9 @@ class ResultsView(ApiView):
             raise InvalidRequest(f"format is '{wanted[:40]}'", hint=hint)
         if token:
             raise InvalidRequest("a file has no pages: leave page_token away")
-        return download(self.principal.name, str(id), wanted)
+        file = download_of(self.principal.name, str(id), wanted)
+        is_head = request.method == "HEAD"
+        return HttpResponse(headers=file.headers) if is_head else send(file)
 
 
 def _page_of(user: str, statement_id: str, number: int) -> Response:

@@ -46,6 +46,8 @@ class JobEventsView(ApiView):
     )
     def get(self, request: Request, job_id: UUID) -> HttpResponseBase:
         job = selectors.job_for(self.principal, job_id)
+        if request.method == "HEAD":
+            return HttpResponse(content_type=EVENT_STREAM)
         asked = request.query_params
         given = request.headers.get("Last-Event-ID") or asked.get("last_event_id", "")
         if request.accepted_media_type != EVENT_STREAM:

@@ -62,6 +62,8 @@ def test_all_pages_are_one_file_and_nothing_runs_again(rest, gateway) -> None:
     assert rows == [["id"], *[[f"{n}"] for n in range(1700)]]
     table = parquet.read_table(io.BytesIO(whole(ann.get(path, {"format": "parquet"}))))
     assert table.column("id").to_pylist() == list(range(1700))
+    head = ann.head(f"{path}?format=csv")
+    assert (head.status_code, head["X-Sluice-Rows"], head.content) == (200, "1700", b"")
     assert len(gateway.engine.journal) == ran
 
 

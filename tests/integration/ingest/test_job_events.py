@@ -143,6 +143,7 @@ def test_beyond_the_limit_a_stream_tells_what_there_is_and_ends(admin, job) -> N
 
 
 def test_a_stream_that_nobody_reads_gives_its_place_back(admin, job) -> None:
+    assert admin("HEAD", f"jobs/{job.pk}/events", Accept=SSE).status_code == 200
     reply = admin("GET", f"jobs/{job.pk}/events", Accept=SSE)
     assert streams.PLACES.taken == 1
     for close in reply._resource_closers:  # what the web server's close() calls

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -56,6 +56,20 @@ def test_cron_over_changes_of_the_clock(cron, zone, after, local) -> None:
     shown = [run.astimezone(ZoneInfo(zone)).strftime("%m-%d %H:%M") for run in runs]
     assert shown == local
     assert utc(after) < runs[0] < runs[1]
+
+
+@pytest.mark.parametrize("zone", [BERLIN, YORK, HOWE, "America/Santiago"])
+@pytest.mark.parametrize("at", ["00:00", "01:30", "02:00", "02:15", "02:45", "23:59"])
+def test_a_daily_time_runs_once_on_every_day_of_a_year(zone, at) -> None:
+    """Asked anew from each run on, as the product does."""
+    hour, minute = at.split(":")
+    daily = parse_schedule({"cron": f"{minute} {hour} * * *", "timezone": zone})
+    run = datetime(2026, 1, 1, 23, 59, 30, tzinfo=ZoneInfo(zone))
+    days = []
+    for _ in range(365):
+        (run,) = next_runs(daily, run, 1)
+        days.append(run.astimezone(ZoneInfo(zone)).date())
+    assert days == [date(2026, 1, 1) + timedelta(days=n) for n in range(1, 366)]
 
 
 @pytest.mark.parametrize(
