@@ -33,7 +33,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """`summary` says in words what the bars show."""
+    """`summary` says in words what the bars show; `names` stand under all bars."""
 
     title: str
     top: str
@@ -41,10 +41,15 @@ class Chart:
     last: str
     summary: str
     bars: list[Bar]
+    names: list[str]
 
 
 def chart_of(
-    title: str, points: Sequence[Point], *, shown: Callable[[float], str]
+    title: str,
+    points: Sequence[Point],
+    *,
+    shown: Callable[[float], str],
+    names_all: bool = False,
 ) -> Chart | None:
     """Bars from left to right; None when there is nothing to draw."""
     known = [point.value for point in points if point.value is not None]
@@ -75,6 +80,7 @@ def chart_of(
         last=points[-1].label,
         summary=_summary(title, known, points, shown),
         bars=bars,
+        names=[point.label for point in points] if names_all else [],
     )
 
 

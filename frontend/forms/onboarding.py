@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from django import forms
@@ -9,7 +10,13 @@ from django import forms
 from ingest.models import TableOnboarding
 from ingest.planning.cursor import CURSOR_TYPES
 from ingest.planning.facts import ROW_HASH, Choices
-from ingest.schedule import MAX_SECONDS
+from ingest.schedule import (
+    LONGEST_CRON,
+    MAX_SECONDS,
+    Schedule,
+    parse_schedule,
+    schedule_to_json,
+)
 
 CAPTURES = [
     ("timestamp", "Kept fresh by a timestamp column"),
@@ -25,7 +32,19 @@ class OnboardForm(forms.Form):
         max_value=MAX_SECONDS,
         initial=30,
         label="A round every … seconds",
-        help_text="Empty: rounds by hand. Not used when loaded once.",
+        help_text="Empty: as the source or its database has it, else by hand.",
+    )
+    cron = forms.CharField(
+        required=False,
+        max_length=LONGEST_CRON,
+        label="Or by cron",
+        help_text="Five fields, such as 30 2 * * MON-FRI; goes before the seconds.",
+    )
+    timezone = forms.CharField(
+        required=False,
+        max_length=60,
+        label="Time zone of cron",
+        help_text="Such as Europe/Berlin. Empty: UTC.",
     )
     target_database = forms.CharField(
         required=False,
@@ -61,17 +80,30 @@ class OnboardForm(forms.Form):
     def request_data(self, source: str, more: list[str]) -> dict[str, Any]:
         """The request as `ingest.requests.parse_request` takes it."""
         data = self.cleaned_data
-        seconds = data["every_seconds"]
-        is_scheduled = data["capture"] == "timestamp" and seconds
+        is_scheduled = data["capture"] == "timestamp"
+        schedule = schedule_of(data) if is_scheduled else None
         include = [*_lines(data["include"]), *_lines(data["selected"]), *more]
         return {
             "datasource": source,
             "include": list(dict.fromkeys(include)),
             "exclude": _lines(data["exclude"]),
             "capture": data["capture"],
-            "schedule": {"every_seconds": seconds} if is_scheduled else None,
+            "schedule": schedule_to_json(schedule),
             "target_database": data["target_database"] or None,
         }
+
+
+def schedule_of(data: Mapping[str, Any]) -> Schedule | None:
+    """What the fields say: cron before seconds, None when both are empty."""
+    cron = str(data.get("cron") or "").strip()
+    if cron:
+        zone = str(data.get("timezone") or "").strip() or "UTC"
+        return parse_schedule({"cron": cron, "timezone": zone})
+    seconds = str(data.get("every_seconds") or "")
+    if not seconds:
+        return None
+    number = int(seconds[:12]) if seconds.isascii() and seconds.isdigit() else 0
+    return parse_schedule({"every_seconds": number})
 
 
 KEYS = [
@@ -95,6 +127,11 @@ class ChoicesForm(forms.Form):
     buckets = forms.IntegerField(
         required=False, min_value=1, max_value=4096, label="Buckets"
     )
+    partition_by = forms.ChoiceField(
+        required=False,
+        label="Partitioned by",
+        help_text="Only a column whose value never changes for a row.",
+    )
     exclude_columns = forms.MultipleChoiceField(
         required=False, widget=forms.CheckboxSelectMultiple
     )
@@ -106,6 +143,9 @@ class ChoicesForm(forms.Form):
         columns = list(feed.source_table.columns.all())
         cursors = [c.source_name for c in columns if c.type in CURSOR_TYPES]
         choices: Any = [("", "As proposed"), *((n, n) for n in cursors)]
+        parts: Any = [("", "As proposed"), *((c.source_name, c.source_name)
+                                             for c in columns if c.type)]  # fmt: skip
+        self.fields["partition_by"].choices = parts  # type: ignore[attr-defined]
         names: Any = [(c.source_name, _described(c)) for c in columns]
         self.fields["cursor"].choices = choices  # type: ignore[attr-defined]
         self.fields["exclude_columns"].choices = names  # type: ignore[attr-defined]
@@ -121,6 +161,7 @@ class ChoicesForm(forms.Form):
             record_key=key,
             cursor=data["cursor"] or None,
             buckets=data["buckets"],
+            partition_by=(data["partition_by"],) if data["partition_by"] else (),
             exclude_columns=tuple(data["exclude_columns"]),
         )
 
@@ -139,6 +180,7 @@ def _chosen(plan: dict[str, Any]) -> dict[str, Any]:
         "key_columns": "\n".join(key) if isinstance(key, list) else "",
         "cursor": value("cursor") or "",
         "buckets": value("buckets"),
+        "partition_by": next(iter(value("partition_by") or ()), ""),
         "exclude_columns": plan.get("excluded", []),
     }
 

@@ -2,36 +2,35 @@
 
 from __future__ import annotations
 
-from django.db.models import Q
-from django.http import HttpResponse
+from django.http import HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
-from django.views.decorators.http import require_http_methods
+from django.utils import timezone
+from django.views.decorators.http import require_http_methods, require_safe
 
 from catalog.access import audit
 from catalog.access.enforcement import require
 from catalog.access.policy import Privilege, Securable
-from catalog.models import Datasource, Table
-from catalog.selectors import TableFilter, databases_for, tables_for
+from catalog.models import Datasource
+from catalog.selectors import databases_for
 from core.errors import SluiceError
-from frontend.forms.onboarding import OnboardForm
+from frontend.forms.onboarding import OnboardForm, schedule_of
 from frontend.pages import PageRequest, cut, page
+from frontend.reading.picking import Search, counts_of, names_of, stretch_of
 from frontend.views.sources import source_named
 from ingest.onboarding import start_onboarding
 from ingest.requests import parse_request
+from ingest.schedule import in_words, next_runs
 
-MOST_MATCHING = 100_000
-NOT_CARRIED = Q(("carried_as", None))  # an annotation of the selector
+RUNS = 3
 
 
 @page
 @require_http_methods(["GET", "POST"])
 def pick_tables(request: PageRequest, name: str) -> HttpResponse:
-    source = source_named(request, name)
-    require(request.principal, Privilege.MANAGE, Securable(name))
+    source = _manageable(request, name)
     if request.htmx and request.htmx.target == "pick-list":
-        return render(
-            request, "frontend/onboarding/pick_rows.html", _rows(request, source)
-        )
+        context = _rows(request, source)
+        return render(request, "frontend/onboarding/pick_rows.html", context)
     initial = {"include": request.GET.get("include", ""), "capture": "timestamp"}
     form = OnboardForm(request.POST or None, initial={"every_seconds": 30, **initial})
     error: SluiceError | None = None
@@ -54,35 +53,60 @@ def pick_tables(request: PageRequest, name: str) -> HttpResponse:
     return render(request, "frontend/onboarding/pick.html", context)
 
 
+@page
+@require_safe
+def pick_stretch(request: PageRequest, name: str) -> HttpResponse:
+    """The list's rows from `offset`; with the counts of the search when asked."""
+    source = _manageable(request, name)
+    rows = Search.of(request.GET).rows(request.principal, source.name)
+    given = request.GET.get("offset", "0")
+    offset = int(given[:7]) if given.isascii() and given.isdigit() else 0
+    found: dict[str, object] = {"offset": offset, "items": stretch_of(rows, offset)}
+    if request.GET.get("count"):
+        found |= counts_of(rows)
+    return JsonResponse(found)
+
+
+@page
+@require_safe
+def schedule_words(request: PageRequest) -> HttpResponse:
+    """What a schedule means, in words, and when it runs next."""
+    context: dict[str, object] = {}
+    try:
+        schedule = schedule_of(request.GET)
+    except SluiceError as refused:
+        context["error"] = refused
+    else:
+        context |= {
+            "words": in_words(schedule) if schedule else "",
+            "runs": next_runs(schedule, timezone.now(), RUNS),
+        }
+    return render(request, "frontend/onboarding/schedule.html", context)
+
+
+def _manageable(request: PageRequest, name: str) -> Datasource:
+    source = source_named(request, name)
+    require(request.principal, Privilege.MANAGE, Securable(name))
+    return source
+
+
 def _rows(request: PageRequest, source: Datasource) -> dict[str, object]:
-    wanted = TableFilter(
-        source.name,
-        request.GET.get("database", ""),
-        kind=Table.SOURCE,
-        q=request.GET.get("q", "").strip()[:300],
-    )
-    rows = tables_for(request.principal, wanted).prefetch_related(None)
-    found = cut(request, rows.order_by("database__name", "name", "id"), size=25)
-    is_searched = bool(wanted.q or wanted.database)
+    """A page of the list for browsers that run no scripts of ours."""
+    wanted = Search.of(request.GET)
+    rows = wanted.rows(request.principal, source.name)
+    found = cut(request, rows, size=25)
     return {
         "wanted": wanted,
         "tables": found,
         "previous": found.number - 1,
         "following": found.number + 1,
-        "matching": rows.filter(NOT_CARRIED).count() if is_searched else 0,
     }
 
 
 def _all_matching(request: PageRequest, source: Datasource) -> list[str]:
-    """Names of all tables of the search, when that box was ticked."""
+    """Names of all tables of the search, when that was chosen."""
     if not request.POST.get("all_matching"):
         return []
-    wanted = TableFilter(
-        source.name,
-        request.POST.get("matching_database", ""),
-        kind=Table.SOURCE,
-        q=request.POST.get("matching_q", "").strip()[:300],
-    )
-    rows = tables_for(request.principal, wanted).prefetch_related(None)
-    names = rows.filter(NOT_CARRIED).values_list("database__name", "name")
-    return [f"{database}.{table}" for database, table in names[:MOST_MATCHING]]
+    rows = Search.of(request.POST, "matching_").rows(request.principal, source.name)
+    without = set(request.POST.get("unselected", "").splitlines())
+    return names_of(rows, without=without)

@@ -21,7 +21,9 @@ from catalog.selectors import (
 from core.errors import NotFound
 from frontend.pages import PageRequest, attempt, cut, page
 from frontend.reading.jobs import latest_on_source
+from frontend.reading.pipelines import carried_from, pipeline_of
 from frontend.reading.sources import may_register, rights_on, steps_of, stored_steps
+from ingest.states import MOVING
 
 
 def source_named(request: PageRequest, name: str) -> Datasource:
@@ -95,6 +97,31 @@ def discover(request: PageRequest, name: str) -> HttpResponse:
     actor = request.principal.name
     attempt(request, "Discovering.", lambda: start_discovery(source, by=actor))
     return redirect("frontend:source", name)
+
+
+@page
+@require_safe
+def pipeline_page(request: PageRequest, name: str) -> HttpResponse:
+    """What is carried from a source: its overview moves, its tables are paged."""
+    source = source_named(request, name)
+    context: dict[str, object] = {"source": source}
+    target = request.htmx.target if request.htmx else ""
+    if target != "table-list":
+        context["pipeline"] = pipeline_of(request.principal, source)
+    if target == "pipeline-live":
+        return render(request, "frontend/sources/pipeline_live.html", context)
+    status = request.GET.get("status", "")
+    rows = carried_from(request.principal, source).order_by("name", "id")
+    found = cut(request, rows.filter(status=status) if status else rows)
+    context |= {
+        "tables": found,
+        "status": status,
+        "is_filtered": bool(status),
+        "is_moving": any(table.status in MOVING for table in found.items),
+    }
+    part = target == "table-list"
+    template = "tables/rows.html" if part else "sources/pipeline.html"
+    return render(request, f"frontend/{template}", context)
 
 
 def _work(request: PageRequest, source: Datasource) -> dict[str, object]:

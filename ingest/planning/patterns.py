@@ -44,12 +44,32 @@ def select(
 
     unmatched: indexes of include patterns that mean no name at all.
     """
+    wanted, unwanted = _Patterns.of(include), _Patterns.of(exclude)
     used: set[int] = set()
     matched: list[int] = []
     for index, (database, table) in enumerate(names):
-        hits = [i for i, p in enumerate(include) if matches(p, database, table)]
+        hits = wanted.hits(database, table)
         used.update(hits)
-        if hits and not any(matches(p, database, table) for p in exclude):
+        if hits and not unwanted.hits(database, table):
             matched.append(index)
     unmatched = tuple(i for i in range(len(include)) if i not in used)
     return Selection(tuple(matched), unmatched)
+
+
+@dataclass(frozen=True, slots=True)
+class _Patterns:
+    """Plain names are looked up: thousands of them against thousands of tables."""
+
+    exact: dict[str, list[int]]
+    wild: list[tuple[int, str]]
+
+    @classmethod
+    def of(cls, patterns: tuple[str, ...]) -> _Patterns:
+        exact: dict[str, list[int]] = {}
+        for index, pattern in enumerate(patterns):
+            exact.setdefault(pattern, []).append(index)
+        return cls(exact, [(i, p) for i, p in enumerate(patterns) if "*" in p])
+
+    def hits(self, database: str, table: str) -> set[int]:
+        found = set(self.exact.get(f"{database}.{table}", ()))
+        return found.union(i for i, p in self.wild if matches(p, database, table))

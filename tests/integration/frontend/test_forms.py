@@ -171,6 +171,59 @@ def test_all_tables_of_a_search_are_picked(world, browse, redis_url):
     assert newest.request["include"] == ["public.free"]
 
 
+def test_the_list_of_tables_comes_in_stretches_and_counts(world, browse):
+    root = browse("root")
+    everything = root.get("/sources/shop/onboard/rows?offset=0&count=1").json()
+    assert (everything["total"], everything["free"]) == (8, 2)
+    orders = next(one for one in everything["items"] if one["name"] == "orders")
+    assert orders["carried"] == "shop.orders"
+    assert orders["rows"] == "120,000"
+
+    def found(q: str) -> list[str]:
+        answer = root.get("/sources/shop/onboard/rows", {"q": q}).json()
+        return sorted(one["name"] for one in answer["items"])
+
+    assert found("e*s") == ["events"]
+    assert found("public.*e*s") == ["customers", "events", "orders"]
+    assert found("other.*") == []
+    assert found("50%*") == []
+    assert root.get("/sources/shop/onboard/rows?offset=7").json()["items"][1:] == []
+    assert browse("ann").get("/sources/shop/onboard/rows").status_code == 403
+    assert browse("eve").get("/sources/shop/onboard/rows").status_code == 404
+
+
+def test_all_tables_of_a_search_but_some(world, browse, redis_url):
+    from ingest.models import Onboarding, TableOnboarding
+
+    TableOnboarding.objects.all().delete()
+    data = {
+        "capture": "timestamp",
+        "cron": "30 2 * * MON-FRI",
+        "timezone": "Europe/Berlin",
+        "all_matching": "1",
+        "matching_q": "*e*s",
+        "unselected": "public.events\npublic.nothing",
+    }
+    browse("root").post("/sources/shop/onboard", data)
+    newest = Onboarding.objects.order_by("-created_at").first()
+    assert newest.request["include"] == ["public.customers", "public.orders"]
+    schedule = {"cron": "30 2 * * MON-FRI", "timezone": "Europe/Berlin"}
+    assert newest.request["schedule"] == schedule
+
+
+def test_a_schedule_is_told_in_words(world, browse):
+    ann = browse("ann")
+    for asked, said in (
+        ({"every_seconds": "60"}, "Every minute. Next: "),
+        ({"cron": "30 2 * * *", "timezone": "Europe/Berlin"}, "02:30"),
+        ({"every_seconds": "5", "cron": "61 * * * *"}, "not possible"),
+        ({"cron": "0 0 * * *", "timezone": "Mars/Base"}, "no IANA time zone"),
+        ({"every_seconds": "-3"}, "whole number"),
+        ({}, "else by hand"),
+    ):
+        assert said in ann.get("/schedule", asked).content.decode(), asked
+
+
 def test_pause_and_resume(world, browse, redis_url):
     table = world.lake_tables["orders"]
     client = browse("root")

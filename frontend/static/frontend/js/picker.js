@@ -1,55 +1,288 @@
-// Table picker: ticks stay while pages and searches change; nothing is decided here.
+// Table picker: a list of any length of which only what is seen is in the page.
+// Ticks stay while searches change; "all of this search" is one wish, not many names.
 const form = document.getElementById("picker");
+const list = document.getElementById("pick-list");
+const STRETCH = 200;
+const ROW = 40;
+
 const picked = new Set();
+let all = null; // { q, database, show, free, without: Set } once "Choose all" was pressed
+let search = { q: "", database: "", show: "" };
+let total = 0;
+let free = 0;
+let stretches = new Map();
+let asked = 0;
+let view, sizer, layer;
+let lastTicked = null;
 
-function hidden() {
-  return form.querySelector("[name=selected]");
+function field(name) {
+  return form.querySelector(`[name=${name}]`);
 }
 
-function read() {
-  picked.clear();
-  for (const line of hidden().value.split("\n")) if (line) picked.add(line);
+function isAllOfThis() {
+  return (
+    all &&
+    all.q === search.q &&
+    all.database === search.database &&
+    (all.show === search.show || all.show === "free" || !all.show)
+  );
 }
 
-function show() {
-  hidden().value = [...picked].join("\n");
-  const count = document.getElementById("picked-count");
-  if (count) count.textContent = picked.size.toLocaleString("en");
-  const boxes = [...form.querySelectorAll("input[data-table]")];
-  for (const box of boxes) box.checked = picked.has(box.dataset.table);
-  const all = document.getElementById("pick-page");
-  if (all) {
-    all.checked = boxes.length > 0 && boxes.every((box) => box.checked);
-    all.indeterminate = !all.checked && boxes.some((box) => box.checked);
+function isTicked(name) {
+  if (picked.has(name)) return true;
+  return Boolean(isAllOfThis() && !all.without.has(name));
+}
+
+function tick(name, isOn) {
+  if (isAllOfThis()) {
+    if (isOn) all.without.delete(name);
+    else all.without.add(name);
+    if (!isOn) picked.delete(name);
+  } else if (isOn) picked.add(name);
+  else picked.delete(name);
+}
+
+// ---------------------------------------------------------------- what is chosen
+function tell() {
+  field("selected").value = [...picked].join("\n");
+  const more = all ? all.free - all.without.size : 0;
+  const number = (value) => value.toLocaleString("en");
+  document.getElementById("picked-count").textContent = number(picked.size + more);
+  const what = all && [all.q && `“${all.q}”`, all.database].filter(Boolean).join(" in ");
+  document.getElementById("picked-how").textContent = all
+    ? `: all ${number(all.free)} ${what ? `of ${what}` : "not carried yet"}` +
+      (all.without.size ? ` but ${number(all.without.size)}` : "") +
+      (picked.size ? `, and ${number(picked.size)} more` : "")
+    : "";
+  const fields = document.getElementById("pick-all-fields");
+  fields.replaceChildren();
+  if (!all) return;
+  const sent = {
+    all_matching: "1",
+    matching_q: all.q,
+    matching_database: all.database,
+    unselected: [...all.without].join("\n"),
+  };
+  for (const [name, value] of Object.entries(sent)) {
+    // a textarea, because an input would lose the line breaks
+    const one = document.createElement("textarea");
+    one.name = name;
+    one.value = value;
+    fields.append(one);
   }
 }
 
-if (form) {
-  form.addEventListener("change", (event) => {
-    const box = event.target;
-    if (box.dataset.table) {
-      if (box.checked) picked.add(box.dataset.table);
-      else picked.delete(box.dataset.table);
-      show();
-    } else if (box.id === "pick-page") {
-      for (const one of form.querySelectorAll("input[data-table]")) {
-        if (box.checked) picked.add(one.dataset.table);
-        else picked.delete(one.dataset.table);
-      }
-      show();
-    }
+// ---------------------------------------------------------------- the list
+function build() {
+  view = document.createElement("div");
+  view.className = "vlist";
+  view.tabIndex = 0;
+  view.setAttribute("role", "group");
+  view.setAttribute("aria-labelledby", "pick-title");
+  sizer = document.createElement("div");
+  sizer.className = "vlist-sizer";
+  layer = document.createElement("div");
+  layer.className = "vlist-layer";
+  sizer.append(layer);
+  view.append(sizer);
+  list.replaceChildren(view);
+  let isWaiting = false;
+  view.addEventListener("scroll", () => {
+    if (isWaiting) return;
+    isWaiting = true;
+    requestAnimationFrame(() => {
+      isWaiting = false;
+      draw();
+    });
   });
+  view.addEventListener("change", ticked);
+  view.addEventListener("keydown", moved);
+}
+
+async function load(offset, counts) {
+  const parameters = new URLSearchParams({ ...search, offset });
+  if (counts) parameters.set("count", "1");
+  const mine = asked;
+  stretches.set(offset, null);
+  const response = await fetch(`${form.dataset.rows}?${parameters}`);
+  if (mine !== asked) return;
+  if (!response.ok) {
+    stretches.delete(offset);
+    return;
+  }
+  const found = await response.json();
+  if (mine !== asked) return;
+  stretches.set(offset, found.items);
+  if (counts) {
+    total = found.total;
+    free = found.free;
+    sizer.style.height = `${Math.max(total, 1) * ROW}px`;
+    describe();
+  }
+  draw();
+}
+
+function describe() {
+  const number = (value) => value.toLocaleString("en");
+  document.getElementById("pick-found").textContent =
+    `${number(total)} table${total === 1 ? "" : "s"}` +
+    (free < total ? `, ${number(free)} not carried` : "");
+  const button = document.getElementById("pick-all");
+  button.hidden = free < 2;
+  button.textContent = `Choose all ${number(free)}`;
+}
+
+function start() {
+  asked += 1;
+  stretches = new Map();
+  lastTicked = null;
+  view.scrollTop = 0;
+  load(0, true);
+}
+
+function item(index) {
+  return stretches.get(Math.floor(index / STRETCH) * STRETCH)?.[index % STRETCH];
+}
+
+function draw() {
+  if (!view.isConnected) return;
+  const first = Math.max(0, Math.floor(view.scrollTop / ROW) - 6);
+  const shown = Math.ceil(view.clientHeight / ROW) + 12;
+  const last = Math.min(total, first + shown);
+  for (let at = Math.floor(first / STRETCH) * STRETCH; at < last; at += STRETCH) {
+    if (!stretches.has(at)) load(at, false);
+  }
+  const focused = document.activeElement?.closest?.(".vrow")?.dataset.index;
+  layer.style.transform = `translateY(${first * ROW}px)`;
+  const rows = [];
+  for (let index = first; index < last; index += 1) rows.push(row(index));
+  if (!total && stretches.get(0)) rows.push(empty());
+  layer.replaceChildren(...rows);
+  if (focused !== undefined) {
+    layer.querySelector(`[data-index="${focused}"] input`)?.focus({ preventScroll: true });
+  }
+}
+
+function part(tag, name, text) {
+  const made = document.createElement(tag);
+  made.className = name;
+  made.textContent = text;
+  return made;
+}
+
+function row(index) {
+  const one = item(index);
+  const made = part("div", "vrow", "");
+  made.dataset.index = index;
+  if (!one) {
+    made.append(part("span", "muted", "…"));
+    return made;
+  }
+  const name = `${one.database}.${one.name}`;
+  const box = document.createElement("input");
+  box.type = "checkbox";
+  box.dataset.table = name;
+  box.disabled = Boolean(one.carried);
+  box.checked = !one.carried && isTicked(name);
+  const label = document.createElement("label");
+  const words = part("span", "vrow-name", "");
+  words.append(part("span", "muted", `${one.database}.`), part("strong", "", one.name));
+  words.title = one.comment ? `${name}: ${one.comment}` : name;
+  label.append(box, words);
+  made.append(
+    label,
+    part("span", "vrow-number", `${one.rows} rows`),
+    part("span", "vrow-number", one.size),
+    part("span", "vrow-carried muted", one.carried ? `carried as ${one.carried}` : ""),
+  );
+  made.lastChild.title = one.carried;
+  return made;
+}
+
+function empty() {
+  const made = part("div", "empty", "");
+  made.append(part("p", "", "No table matches. A star stands for any text: order*"));
+  return made;
+}
+
+let isShift = false;
+document.addEventListener("click", (event) => (isShift = event.shiftKey), true);
+
+function ticked(event) {
+  const box = event.target;
+  if (!box.dataset.table) return;
+  const index = Number(box.closest(".vrow").dataset.index);
+  const isOn = box.checked;
+  tick(box.dataset.table, isOn);
+  if (isShift && lastTicked !== null) {
+    const [from, to] = [lastTicked, index].sort((a, b) => a - b);
+    for (let at = from; at <= to; at += 1) {
+      const one = item(at);
+      if (one && !one.carried) tick(`${one.database}.${one.name}`, isOn);
+    }
+  }
+  lastTicked = index;
+  tell();
+  draw();
+}
+
+function moved(event) {
+  const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+  const here = event.target.closest(".vrow");
+  if (!step || !here) return;
+  event.preventDefault();
+  let index = Number(here.dataset.index) + step;
+  while (index >= 0 && index < total && item(index)?.carried) index += step;
+  if (index < 0 || index >= total) return;
+  const top = index * ROW;
+  if (top < view.scrollTop) view.scrollTop = top;
+  const bottom = top + ROW - view.clientHeight;
+  if (bottom > view.scrollTop) view.scrollTop = bottom;
+  draw();
+  layer.querySelector(`[data-index="${index}"] input`)?.focus({ preventScroll: true });
+}
+
+// ---------------------------------------------------------------- searching
+let timer = 0;
+
+function searched() {
+  search = {
+    q: document.getElementById("pick-q").value.trim(),
+    database: document.getElementById("pick-db").value,
+    show: document.getElementById("pick-show").value,
+  };
+  start();
+}
+
+if (form && list) {
+  for (const id of ["pick-q", "pick-db", "pick-show"]) {
+    const control = document.getElementById(id);
+    control.removeAttribute("hx-get"); // this file asks instead
+    window.htmx?.process(control);
+    control.addEventListener("input", () => {
+      clearTimeout(timer);
+      timer = setTimeout(searched, id === "pick-q" ? 200 : 0);
+    });
+  }
   form.addEventListener("keydown", (event) => {
     // Enter in the search field searches; only the button asks for the plan.
     if (event.key === "Enter" && event.target.type === "search") event.preventDefault();
   });
-  document.addEventListener("click", (event) => {
-    if (event.target.closest("[data-action=pick-none]")) {
-      picked.clear();
-      show();
-    }
+  document.getElementById("pick-all").addEventListener("click", () => {
+    all = { ...search, free, without: new Set() };
+    picked.clear();
+    tell();
+    draw();
   });
-  document.addEventListener("htmx:afterSwap", show);
-  read();
-  show();
+  document.addEventListener("click", (event) => {
+    if (!event.target.closest("[data-action=pick-none]")) return;
+    picked.clear();
+    all = null;
+    tell();
+    draw();
+  });
+  for (const line of field("selected").value.split("\n")) if (line) picked.add(line);
+  build();
+  searched();
+  tell();
 }

@@ -1,0 +1,94 @@
+"""The table picker: tables of a source that match a search, a stretch at a time.
+
+The browser never gets all of them, and "all of this search" is decided here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import Q, QuerySet
+
+from catalog.access.policy import Principal
+from catalog.like import escaped
+from catalog.models import Table
+from catalog.selectors import TableFilter, tables_for
+from frontend.templatetags.figures import figure, size
+
+STRETCH = 200
+MOST_COUNTED = 100_000
+NOT_CARRIED = Q(("carried_as", None))  # an annotation of the selector
+WILD = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """q: part of a name, `database.prefix`, or with stars a pattern of whole names."""
+
+    q: str = ""
+    database: str = ""
+    is_free: bool = False
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any], prefix: str = "") -> Search:
+        return cls(
+            q=str(given.get(f"{prefix}q", "")).strip()[:300],
+            database=str(given.get(f"{prefix}database", "")),
+            is_free=given.get(f"{prefix}show", "") == "free",
+        )
+
+    def rows(self, principal: Principal, source: str) -> QuerySet[Table]:
+        """In the order of the list."""
+        q = "" if WILD in self.q else self.q
+        wanted = TableFilter(source, self.database, kind=Table.SOURCE, q=q)
+        rows = tables_for(principal, wanted).prefetch_related(None)
+        if WILD in self.q:
+            rows = rows.filter(_pattern(self.q))
+        if self.is_free:
+            rows = rows.filter(NOT_CARRIED)
+        return rows.order_by("database__name", "name", "id")
+
+
+def stretch_of(rows: QuerySet[Table], offset: int) -> list[dict[str, Any]]:
+    """`STRETCH` tables from `offset`, as the list shows them."""
+    return [_item(table) for table in rows[offset : offset + STRETCH]]
+
+
+def counts_of(rows: QuerySet[Table]) -> dict[str, int]:
+    """How many match, and how many of them are not carried yet."""
+    bare = rows.order_by()
+    return {
+        "total": bare.values("pk")[:MOST_COUNTED].count(),
+        "free": bare.filter(NOT_CARRIED).values("pk")[:MOST_COUNTED].count(),
+    }
+
+
+def names_of(rows: QuerySet[Table], *, without: set[str]) -> list[str]:
+    """`database.table` of all that are not carried yet, but for those named."""
+    free = rows.filter(NOT_CARRIED).values_list("database__name", "name")
+    names = (f"{database}.{table}" for database, table in free[:MOST_COUNTED])
+    return [name for name in names if name not in without]
+
+
+def _pattern(q: str) -> Q:
+    """`public.order*` or `*_log`: whole names, a star for any text."""
+    database, dot, name = q.rpartition(".")
+    wanted = Q(name__like=_like(name))
+    return wanted & Q(database__name__like=_like(database)) if dot else wanted
+
+
+def _like(pattern: str) -> str:
+    return "%".join(escaped(part) for part in pattern.split(WILD))
+
+
+def _item(table: Table) -> dict[str, Any]:
+    return {
+        "database": table.database.name,
+        "name": table.name,
+        "comment": table.comment[:200],
+        "rows": figure(table.estimated_rows),
+        "size": size(table.estimated_bytes),
+        "carried": getattr(table, "carried_as", "") or "",
+    }

@@ -1,0 +1,170 @@
+"""Everything that is carried from one source: states, throughput, lag, failures.
+
+A fixed number of statements with limits, however many tables there are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.db.models import CharField, Count, Exists, Max, OuterRef, Q, QuerySet, Sum
+from django.db.models.functions import Cast, TruncMinute
+from django.utils import timezone
+
+from catalog.access.policy import Principal
+from catalog.models import Datasource, Table
+from catalog.selectors import TableFilter, tables_for
+from core import jobs as states
+from core.models import Job
+from frontend.charts import Chart, Point, chart_of
+from frontend.templatetags.figures import figure
+from ingest.kinds import KINDS
+from ingest.models import TableOnboarding
+from ingest.selectors import jobs_for
+from ingest.states import FAILED, LIVE, NEEDS_RESYNC, PROPOSED, RETIRED
+
+MINUTES = 60
+CARDS = 5
+LAGS = (
+    ("under 10 s", 10, ""),
+    ("under 1 min", 60, ""),
+    ("under 5 min", 300, ""),
+    ("under 1 h", 3600, "warn"),
+    ("longer", None, "bad"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FailureCard:
+    """What failed, why, what to do next; `raw` is folded away."""
+
+    table: Table
+    job: Job | None
+
+    @property
+    def why(self) -> str:
+        said = self.job.error_message if self.job else ""
+        return self.table.status_reason or said
+
+    @property
+    def next_step(self) -> str:
+        return self.job.error_hint if self.job else ""
+
+    @property
+    def raw(self) -> str:
+        if self.job is None:
+            return ""
+        return f"{self.job.error_code}: {self.job.error_message}"
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """counts: (state, tables), most first. waiting: planned, not approved."""
+
+    counts: list[tuple[str, int]]
+    tables: int
+    waiting: int
+    charts: list[Chart]
+    failures: list[FailureCard]
+
+
+def carried_from(principal: Principal, source: Datasource) -> QuerySet[Table]:
+    """Visible lake tables that a table of this source feeds."""
+    feeds = TableOnboarding.objects.filter(
+        lake_table=OuterRef("pk"), source_table__database__datasource=source
+    ).exclude(state=RETIRED)
+    rows = tables_for(principal, TableFilter(kind=Table.LAKE)).filter(Exists(feeds))
+    return rows.prefetch_related(None)
+
+
+def pipeline_of(principal: Principal, source: Datasource) -> Pipeline:
+    tables = carried_from(principal, source)
+    counted = tables.order_by().values("status").annotate(found=Count("pk"))
+    counts = sorted(counted.values_list("status", "found"), key=lambda one: -one[1])
+    waiting = TableOnboarding.objects.filter(
+        source_table__database__datasource=source, state=PROPOSED
+    )
+    now = timezone.now()
+    charts = [
+        _throughput(jobs_for(principal), tables, now),
+        _lags(tables, now),
+    ]
+    return Pipeline(
+        counts=counts,
+        tables=sum(number for _, number in counts),
+        waiting=waiting.count(),
+        charts=[chart for chart in charts if chart],
+        failures=_failures(principal, tables),
+    )
+
+
+def _throughput(
+    jobs: QuerySet[Job], tables: QuerySet[Table], now: datetime
+) -> Chart | None:
+    """Rows of loads and rounds per minute in which they ended."""
+    start = (now - timedelta(minutes=MINUTES - 1)).replace(second=0, microsecond=0)
+    keys = tables.order_by().annotate(key=Cast("pk", CharField())).values("key")
+    ended = jobs.filter(
+        finished_at__gte=start,
+        kind__in=KINDS,
+        unit="rows",
+        state=states.SUCCEEDED,
+        subject_id__in=keys,
+    )
+    by_minute = dict(
+        ended.order_by()
+        .annotate(minute=TruncMinute("finished_at"))
+        .values("minute")
+        .annotate(rows=Sum("done"))
+        .values_list("minute", "rows")
+    )
+    if not by_minute:
+        return None
+    minutes = [start + timedelta(minutes=number) for number in range(MINUTES)]
+    points = [Point(f"{at:%H:%M}", float(by_minute.get(at) or 0)) for at in minutes]
+    return chart_of("Rows carried per minute", points, shown=_rows)
+
+
+def _lags(tables: QuerySet[Table], now: datetime) -> Chart | None:
+    """How many live tables are how far behind."""
+    counts: dict[str, Count] = {}
+    least = 0
+    for number, (_, most, _) in enumerate(LAGS):
+        wanted = Q(caught_up_at__lte=now - timedelta(seconds=least))
+        if number == 0:
+            wanted = Q(caught_up_at__isnull=False)
+        if most is not None:
+            wanted &= Q(caught_up_at__gt=now - timedelta(seconds=most))
+            least = most
+        counts[f"band_{number}"] = Count("pk", filter=wanted)
+    found = tables.order_by().filter(status=LIVE).aggregate(**counts)
+    points = [
+        Point(word, float(found[f"band_{number}"]), tone)
+        for number, (word, _, tone) in enumerate(LAGS)
+    ]
+    if not any(point.value for point in points):
+        return None
+    return chart_of("Live tables by lag", points, shown=_tables, names_all=True)
+
+
+def _rows(value: float) -> str:
+    return f"{figure(int(value))} rows"
+
+
+def _tables(value: float) -> str:
+    return f"{figure(int(value))} table{'' if value == 1 else 's'}"
+
+
+def _failures(principal: Principal, tables: QuerySet[Table]) -> list[FailureCard]:
+    failed = list(
+        tables.filter(status__in=(FAILED, NEEDS_RESYNC)).order_by("name", "id")[:CARDS]
+    )
+    keys = [str(table.pk) for table in failed]
+    rows = jobs_for(principal).filter(subject_id__in=keys, state=states.FAILED)
+    newest = rows.order_by().values("subject_id").annotate(at=Max("created_at"))
+    wanted = Q(pk__in=[])
+    for one in newest:
+        wanted |= Q(subject_id=one["subject_id"], created_at=one["at"])
+    jobs = {job.subject_id: job for job in rows.filter(wanted)}
+    return [FailureCard(table, jobs.get(str(table.pk))) for table in failed]
