@@ -20,6 +20,7 @@ from typing import Any
 
 import pymysql
 import pytest
+from pymysql.converters import escape_string
 
 from config.parts.checks import MARIADB
 from config.supervisor.ports import free_port
@@ -71,6 +72,7 @@ class MariaDbServer:
         self.tls_file = self.authority.path.with_suffix(".server")
         self._account = _account()
         self._child: subprocess.Popen[bytes] | None = None
+        self._link: Any = None
 
     def start(self) -> None:
         """Create the data directory, start the server, wait until it answers."""
@@ -110,7 +112,12 @@ class MariaDbServer:
         )
 
     def run(self, *statements: str, database: str | None = None) -> None:
-        with self.connect(database) as link, link.cursor() as cursor:
+        """Over one connection that stays, in `database` when one is given."""
+        if self._link is None:
+            self._link = self.connect()
+        if database is not None:
+            self._link.select_db(database)
+        with self._link.cursor() as cursor:
             for statement in statements:
                 cursor.execute(statement)
 
@@ -123,15 +130,18 @@ class MariaDbServer:
 
     def create_user(self, name: str, password: str, grants: Sequence[str] = ()) -> None:
         """A user from anywhere; `grants` as `SELECT ON shop.*`. Replaces its like."""
-        with self.connect() as link, link.cursor() as cursor:
-            who = f"{link.escape(name)}@'%'"
-            word = link.escape(password)
-            cursor.execute(f"CREATE OR REPLACE USER {who} IDENTIFIED BY {word}")
-            for grant in grants:
-                cursor.execute(f"GRANT {grant} TO {who}")
+        who = f"'{escape_string(name)}'@'%'"
+        word = f"'{escape_string(password)}'"
+        self.run(
+            f"CREATE OR REPLACE USER {who} IDENTIFIED BY {word}",
+            *(f"GRANT {grant} TO {who}" for grant in grants),
+        )
 
     def destroy(self) -> None:
         """Kill it and delete everything of it: its data is worth nothing."""
+        if self._link is not None:
+            self._link.close()
+            self._link = None
         if self._child is not None:
             identity = ProcessIdentity.of(self._child.pid)
             if identity is not None:

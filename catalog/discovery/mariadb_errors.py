@@ -30,7 +30,7 @@ _KNOWN = (
     Known(
         "wrong_password",
         TerminalError,
-        ("1045", "1698", "4151"),
+        ("1045", "1698"),
         r"Access denied for user .*using password",
         "the server refused the login of user '{username}'",
         "check user name and password, then set the password again; who may log in "
@@ -39,7 +39,7 @@ _KNOWN = (
     Known(
         "login_not_allowed",
         TerminalError,
-        ("1130", "3118", "1820", "1862", "3955", "4150"),
+        ("1130", "3118", "1820", "1862", "3955", "4150", "4151"),
         r"is not allowed to connect|Account is locked|password has expired",
         "the server does not let user '{username}' in from here",
         "ask the server's administrator: the user may be allowed from other hosts "
@@ -151,7 +151,7 @@ _KNOWN = (
     Known(
         "tls_failed",
         TerminalError,
-        ("2026",),
+        (),
         r"\[SSL|\bSSL\b",
         "TLS with {host}:{port} could not be agreed",
         "see the server's own words: it may offer old versions of TLS only",

@@ -21,6 +21,7 @@ from catalog.discovery.steps import WITHOUT_TLS, Outcome, Steps
 from core.errors import SluiceError, TerminalError
 
 OLDEST = {"MariaDB": (10, 5), "MySQL": (8, 0)}
+VERSION = "SELECT VERSION(), @@GLOBAL.read_only"
 # A sample is read from the first table among so many.
 FIRST_NAMES = 100
 
@@ -58,7 +59,7 @@ class MariadbSteps(Steps):
 
     def version(self) -> Outcome:
         with statements(self._connected(), self.access) as link:
-            ((text, is_read_only),) = link.rows("SELECT VERSION(), @@GLOBAL.read_only")
+            ((text, is_read_only),) = link.rows(VERSION)
         server = "MariaDB" if "mariadb" in text.lower() else "MySQL"
         self.facts |= {
             "server": server,
