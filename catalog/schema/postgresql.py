@@ -44,7 +44,7 @@ _AS_TEXT = frozenset(
 )
 # Types of extensions whose text form is exact; PostGIS writes EWKB in hex digits.
 _EXTENSIONS = frozenset(
-    {"citext", "hstore", "ltree", "cube", "isbn13", "isbn", "ean13"}
+    {"citext", "hstore", "ltree", "cube"}
     | {"vector", "halfvec", "sparsevec", "geometry", "geography"}
 )
 _NAMES = frozenset(
