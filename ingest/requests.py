@@ -91,6 +91,8 @@ def not_yet(what: str, *, hint: str = "") -> InvalidRequest:
 
 
 def _capture(value: Any) -> Capture:
+    if not isinstance(value, str):
+        refuse("/capture", "capture must be a text")
     if value in _LATER_CAPTURES:
         raise not_yet(f"capture '{value}'", hint="use 'timestamp' or 'snapshot'")
     if value not in {"snapshot", "timestamp"}:

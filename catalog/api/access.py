@@ -5,6 +5,7 @@ that everybody sees and manages his own tokens and sees his own user.
 from __future__ import annotations
 
 from django.contrib.auth.models import User
+from django.db import transaction
 from django.db.models import QuerySet
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
@@ -14,10 +15,12 @@ from catalog.access import tokens, users
 from catalog.access.enforcement import require_admin
 from catalog.api import replies
 from catalog.api.bodies import audit_body, token_body, user_body
+from catalog.api.etag import content_tag, require_match, tagged
 from catalog.api.idempotency import idempotent
 from catalog.api.serializers import TokenNew, UserNew, UserPatch
 from catalog.api.views import PAGING, ApiView, body_of, paged, truth
 from catalog.models import ApiToken, AuditEntry
+from core.errors import NotFound
 
 NEWEST_FIRST = {"id": ("-id",)}
 
@@ -58,16 +61,36 @@ class UsersView(ApiView):
 
 
 class UserView(ApiView):
+    is_versioned = True
+
+    @extend_schema(responses=replies.User)
+    def get(self, request: Request, name: str) -> Response:
+        is_own = name == self.principal.name
+        row = _users().filter(username=name).first()
+        if row is None or not (is_own or self.principal.is_admin):
+            raise NotFound(f"there is no user '{name}'", code="user_not_found")
+        return tagged(request, user_body(row), _user_tag(row))
+
     @extend_schema(request=UserPatch, responses=replies.User)
     def patch(self, request: Request, name: str) -> Response:
         require_admin(self.principal)
         given = body_of(UserPatch, request)
         if "groups" in given:
             given["groups"] = tuple(given["groups"])
-        change = users.UserChange(**given)
-        return Response(
-            user_body(users.update_user(name, change, by=self.principal.name))
-        )
+        with transaction.atomic():
+            found = User.objects.select_for_update().filter(username=name).first()
+            if found is not None:
+                require_match(request, _user_tag(found))
+            change = users.UserChange(**given)
+            row = users.update_user(name, change, by=self.principal.name)
+        return tagged(request, user_body(row), _user_tag(row))
+
+
+def _user_tag(row: User) -> str:
+    """Of what a PATCH changes; the password by its hash."""
+    body = user_body(row)
+    kept = {name: body[name] for name in ("groups", "is_admin", "is_active")}
+    return content_tag(kept | {"password": row.password})
 
 
 class TokensView(ApiView):

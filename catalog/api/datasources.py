@@ -69,6 +69,8 @@ def _kind_body(name: str) -> dict[str, object]:
 
 
 class DatasourceView(ApiView):
+    is_versioned = True
+
     @extend_schema(responses=replies.Datasource)
     def get(self, request: Request, ds: str) -> Response:
         row = selectors.datasource_for(self.principal, ds)

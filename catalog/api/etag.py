@@ -1,10 +1,17 @@
-"""ETag and If-Match of datasources: two people never overwrite each other blindly."""
+"""ETag, If-Match and If-None-Match: two people never overwrite each other blindly.
+
+Datasources count their versions; what has no version is tagged by its content.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
+from collections.abc import Mapping
 
 from rest_framework.request import Request
+from rest_framework.response import Response
 
 from catalog.models import Datasource
 from core.errors import StaleState
@@ -21,14 +28,47 @@ def expected_version(request: Request) -> int | None:
 
     A tag that is not one of ours can match nothing: `precondition_failed`.
     """
-    given = request.headers.get("If-Match", "").strip()
-    if given in {"", "*"}:
+    given = _given(request)
+    if not given:
         return None
     found = _TAG.fullmatch(given)
     if found is None:
-        raise StaleState(
-            f"If-Match {given[:50]} matches no version",
-            code="precondition_failed",
-            hint="send the ETag of a GET as it was",
-        )
+        raise _failed(given)
     return int(found[1])
+
+
+def content_tag(content: Mapping[str, object]) -> str:
+    """The tag of what a change would overwrite, and of nothing else."""
+    text = json.dumps(content, sort_keys=True, default=str)
+    return f'"c{hashlib.sha256(text.encode()).hexdigest()[:16]}"'
+
+
+def require_match(request: Request, tag: str) -> None:
+    """StaleState when If-Match names another tag; hold the row's lock meanwhile."""
+    given = _given(request)
+    tags = [each.strip().removeprefix("W/") for each in given.split(",")]
+    if given and tag not in tags:
+        raise _failed(given)
+
+
+def tagged(
+    request: Request, body: Mapping[str, object], tag: str, *, status: int = 200
+) -> Response:
+    """The body with its tag, or 304 when the caller of a GET has it already."""
+    known = request.headers.get("If-None-Match", "")
+    if request.method == "GET" and tag in [each.strip() for each in known.split(",")]:
+        return Response(status=304, headers={"ETag": tag})
+    return Response(body, status=status, headers={"ETag": tag})
+
+
+def _given(request: Request) -> str:
+    given = request.headers.get("If-Match", "").strip()
+    return "" if given == "*" else given
+
+
+def _failed(given: str) -> StaleState:
+    return StaleState(
+        f"If-Match {given[:50]} does not match what is there now",
+        code="precondition_failed",
+        hint="read it again, then repeat the change with its new ETag",
+    )

@@ -16,7 +16,7 @@ from catalog.api.idempotency import is_idempotent
 from catalog.api.problems import CONTENT_TYPE
 from catalog.api.replies import Problem
 
-BOOLEANS = frozenset({"is_active", "is_allowed"})
+BOOLEANS = frozenset({"is_active", "is_allowed", "is_finished"})
 INTEGERS = frozenset({"page_size"})
 
 
@@ -54,6 +54,9 @@ class SluiceSchema(AutoSchema):
             shown.append(
                 OpenApiParameter("Idempotency-Key", location=OpenApiParameter.HEADER)
             )
+        if getattr(self.view, "is_versioned", False):
+            name = "If-None-Match" if self.method == "GET" else "If-Match"
+            shown.append(OpenApiParameter(name, location=OpenApiParameter.HEADER))
         return shown
 
     def _get_response_bodies(

@@ -5,8 +5,7 @@ A view is three lines: who asks, which service or selector, which body.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from django.contrib.auth.models import User
@@ -23,6 +22,7 @@ from core.errors import InvalidRequest
 
 M = TypeVar("M", bound=Model)
 LARGEST_BODY = 5 * 2**20
+_WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
 
 
 class ApiView(APIView):
@@ -30,9 +30,11 @@ class ApiView(APIView):
 
     queries  names of allowed query parameters; others are refused, so that a
              misspelt filter never silently returns everything
+    is_versioned  replies have an ETag, changes honour If-Match
     """
 
     queries: frozenset[str] = frozenset()
+    is_versioned = False
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
@@ -72,6 +74,23 @@ def _require_sane(request: Request) -> None:
         raise InvalidRequest(
             "the address contains characters that are no text", code="invalid_text"
         )
+    if request.method in _WITH_BODY and not all(map(_is_storable, _texts(request))):
+        raise InvalidRequest(
+            "the body contains characters that are no text", code="invalid_text"
+        )
+
+
+def _texts(request: Request) -> Iterator[str]:
+    """Every text of the body, keys too, however deep."""
+    left: list[Any] = [request.data]
+    while left:
+        value = left.pop()
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, Mapping):
+            left += [*value, *value.values()]
+        elif isinstance(value, list):
+            left += value
 
 
 def _is_storable(text: str) -> bool:
@@ -137,10 +156,6 @@ def body_of(serializer: type[Serializer[Any]], request: Request) -> dict[str, An
     """The validated request body; unknown fields are refused by name."""
     if not isinstance(request.data, Mapping):
         raise InvalidRequest("the body must be a JSON object")
-    if not _is_storable(json.dumps(request.data, ensure_ascii=False)):
-        raise InvalidRequest(
-            "the body contains characters that are no text", code="invalid_text"
-        )
     checked = serializer(data=request.data)
     unknown = sorted(set(map(str, request.data)) - set(checked.fields))
     if unknown:

@@ -14,7 +14,7 @@ from catalog.access.enforcement import decision_for, require
 from catalog.access.policy import Privilege, Securable
 from catalog.api.idempotency import idempotent
 from catalog.api.serializers import Anything, Empty
-from catalog.api.views import PAGING, ApiView, page_size, paged
+from catalog.api.views import PAGING, ApiView, page_size, paged, truth
 from catalog.discovery.services import KINDS as SOURCE_KINDS
 from catalog.models import Datasource, Table
 from catalog.selectors.tables import securable_of
@@ -44,9 +44,9 @@ def _filtered(rows: QuerySet[Job], request: Request) -> QuerySet[Job]:
         rows = rows.filter(kind__in=kinds.split(","))
     if table := asked.get("table"):
         rows = rows.filter(~Q(kind__in=SOURCE_KINDS), subject_id=table)
-    if finished := asked.get("is_finished"):
+    if (is_finished := truth(request, "is_finished")) is not None:
         is_terminal = Q(state__in=sorted(TERMINAL))
-        rows = rows.filter(is_terminal if finished == "true" else ~is_terminal)
+        rows = rows.filter(is_terminal if is_finished else ~is_terminal)
     return rows
 
 
@@ -100,7 +100,7 @@ class JobLogsView(ApiView):
     @extend_schema(responses=Anything)
     def get(self, request: Request, job_id: UUID) -> Response:
         job = selectors.job_for(self.principal, job_id)
-        is_back = request.query_params.get("direction", "forward") == "back"
+        is_back = _is_back(request)
         rows = JobLog.objects.filter(job=job)
         if level := request.query_params.get("level"):
             rows = rows.filter(level=level)
@@ -126,6 +126,13 @@ class JobLogsView(ApiView):
 
 def _next(page: list[JobLog], *, is_back: bool) -> str:
     return str(page[0].pk if is_back else page[-1].pk)
+
+
+def _is_back(request: Request) -> bool:
+    given = request.query_params.get("direction", "forward")
+    if given not in {"forward", "back"}:
+        raise InvalidRequest(f"direction is '{given}'", hint="forward or back")
+    return given == "back"
 
 
 def _cursor(request: Request) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from django.db import transaction
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -11,6 +12,7 @@ from catalog.access import audit
 from catalog.access.enforcement import require
 from catalog.access.policy import Privilege, Securable
 from catalog.api.bodies import Body, instant
+from catalog.api.etag import content_tag, require_match, tagged
 from catalog.api.serializers import Anything
 from catalog.api.views import ApiView
 from catalog.datasources import require_a_source
@@ -26,9 +28,12 @@ from ingest.models import TableOnboarding
 class DatasourcePolicyView(ApiView):
     """What all tables of a source inherit."""
 
+    is_versioned = True
+
     @extend_schema(responses=Anything)
     def get(self, request: Request, ds: str) -> Response:
-        return Response(_level_body(selectors.datasource_for(self.principal, ds), None))
+        row = selectors.datasource_for(self.principal, ds)
+        return _level(request, row, None)
 
     @extend_schema(request=Anything, responses=Anything)
     def patch(self, request: Request, ds: str) -> Response:
@@ -36,18 +41,22 @@ class DatasourcePolicyView(ApiView):
         require(self.principal, Privilege.MANAGE, Securable(ds))
         row = selectors.datasource_for(self.principal, ds)
         require_a_source(row)
-        policyrows.change_policy(row, None, request.data)
+        with transaction.atomic():
+            require_match(request, _level_tag(row, None, is_locked=True))
+            policyrows.change_policy(row, None, request.data)
         audit.record("policy.change", on=ds, change=request.data)
-        return Response(_level_body(row, None))
+        return _level(request, row, None)
 
 
 class DatabasePolicyView(ApiView):
     """What the tables of a database inherit, before what the source says."""
 
+    is_versioned = True
+
     @extend_schema(responses=Anything)
     def get(self, request: Request, ds: str, db: str) -> Response:
         row = selectors.database_for(self.principal, ds, db)
-        return Response(_level_body(row.datasource, row))
+        return _level(request, row.datasource, row)
 
     @extend_schema(request=Anything, responses=Anything)
     def patch(self, request: Request, ds: str, db: str) -> Response:
@@ -55,27 +64,49 @@ class DatabasePolicyView(ApiView):
         require(self.principal, Privilege.MANAGE, Securable(ds, db))
         row = selectors.database_for(self.principal, ds, db)
         require_a_source(row.datasource)
-        policyrows.change_policy(row.datasource, row, request.data)
+        with transaction.atomic():
+            require_match(request, _level_tag(row.datasource, row, is_locked=True))
+            policyrows.change_policy(row.datasource, row, request.data)
         audit.record("policy.change", on=f"{ds}.{db}", change=request.data)
-        return Response(_level_body(row.datasource, row))
+        return _level(request, row.datasource, row)
 
 
 class TablePolicyView(ApiView):
     """What counts for one carried table, and where each value is from."""
 
+    is_versioned = True
+
     @extend_schema(responses=Anything)
     def get(self, request: Request, table_id: int) -> Response:
         table = lake_table_of(self, table_id, Privilege.DISCOVER)
-        return Response(_table_body(feed_of(table.pk) or locked_feed(table)))
+        feed = feed_of(table.pk) or locked_feed(table)
+        return tagged(request, _table_body(feed), content_tag(feed.policy))
 
     @extend_schema(request=Anything, responses=Anything)
     def patch(self, request: Request, table_id: int) -> Response:
         """A merge patch; null takes a setting back."""
         table = lake_table_of(self, table_id, Privilege.MANAGE)
         feed = feed_of(table.pk) or locked_feed(table)
-        policyrows.change_table_policy(feed, request.data)
+        with transaction.atomic():
+            held = TableOnboarding.objects.select_for_update().get(pk=feed.pk)
+            require_match(request, content_tag(held.policy))
+            policyrows.change_table_policy(feed, request.data)
         audit.record("policy.change", on=str(table), change=request.data)
-        return Response(_table_body(feed))
+        return tagged(request, _table_body(feed), content_tag(feed.policy))
+
+
+def _level(request: Request, source: Datasource, database: Database | None) -> Response:
+    tag = _level_tag(source, database, is_locked=False)
+    return tagged(request, _level_body(source, database), tag)
+
+
+def _level_tag(
+    source: Datasource, database: Database | None, *, is_locked: bool
+) -> str:
+    """Of what this level gives; locked as `change_policy` locks it."""
+    if is_locked:
+        Datasource.objects.select_for_update().get(pk=source.pk)
+    return content_tag(policyrows.given_at(source, database))
 
 
 def _level_body(source: Datasource, database: Database | None) -> Body:

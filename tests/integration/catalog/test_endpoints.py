@@ -52,6 +52,7 @@ LEAST = {
     ("GET", "tables/<id:id>/schema"): "discover",
     ("GET", "users"): None,
     ("POST", "users"): "admin",
+    ("GET", "users/<name:name>"): None,
     ("PATCH", "users/<name:name>"): "admin",
     ("GET", "grants"): None,
     ("POST", "grants"): "admin",

@@ -73,13 +73,23 @@ BODIES = {
     "users": {"name": "zoe", "password": "correct horse battery", "groups": []},
     "grants": {"principal": "group:bi", "privilege": "select", "on": "lake"},
     "tokens": {"name": "t", "expires_in_days": 3},
+    "onboardings": {
+        "datasource": "shop",
+        "include": ["public.*"],
+        "exclude": [],
+        "capture": "snapshot",
+        "schedule": None,
+        "target_database": None,
+        "tables": {},
+        "approve": False,
+    },
 }
 
 
 @pytest.mark.parametrize("path", list(BODIES))
 @fuzz
 @given(data=st.data())
-def test_odd_bodies(admin, path, data):
+def test_odd_bodies(admin, shop, path, data):
     body = dict(BODIES[path])
     name = data.draw(st.sampled_from([*body, "options", "columns"]))
     body[name] = data.draw(values)
@@ -113,3 +123,21 @@ def test_bodies_that_are_no_text(admin, body, status):
 
 def test_a_huge_body_is_refused_unread(admin):
     problem(admin("POST", "tokens", b" " * (5 * 2**20 + 1)), 413, "body_too_large")
+
+
+@pytest.mark.parametrize("text", ["\\u0000", "\\ud800"])
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        (
+            "POST",
+            "onboardings",
+            '{"datasource": "shop", "include": ["public.orders"], "exclude": ["X"]}',
+        ),
+        ("PATCH", "datasources/shop/policy", '{"X": 1}'),
+        ("POST", "datasources/shop:test", '{"X": 1}'),
+    ],
+)
+def test_no_body_carries_what_cannot_be_stored(admin, shop, method, path, body, text):
+    sent = body.replace("X", text).encode()
+    problem(admin(method, path, sent), 400, "invalid_text")
