@@ -122,13 +122,22 @@ class JobEvent(EventBase):
 class JobLog(models.Model):
     """Log lines of a job, numbered per job by their primary key order."""
 
-    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="log_lines")
+    job = models.ForeignKey(
+        Job,
+        on_delete=models.CASCADE,
+        related_name="log_lines",
+        db_index=False,  # the index below begins with it
+    )
     at = models.DateTimeField(auto_now_add=True)
     level = models.CharField(max_length=10)
     message = models.TextField()
 
     class Meta:
         ordering: ClassVar = ["id"]
+        indexes: ClassVar = [
+            # pages and followers read one job's lines in order, from anywhere on
+            models.Index(fields=["job", "id"], name="lines_of_a_job"),
+        ]
 
     def __str__(self) -> str:
         return self.message
