@@ -45,7 +45,11 @@ def fetch_rows(row_bytes: int) -> int:
 
 def cast_to_lake(rows: DataFrame, selection: Selection) -> DataFrame:
     columns = [_lake_value(c).alias(c.alias) for c in selection.columns]
-    return rows.select(*columns, *selection.mask_aliases)
+    # a server may tell that a mask of few bits fits into fewer bytes
+    masks = [
+        F.col(alias).cast("bigint").alias(alias) for alias in selection.mask_aliases
+    ]
+    return rows.select(*columns, *masks)
 
 
 def _lake_value(column: SelectedColumn) -> Column:

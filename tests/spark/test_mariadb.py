@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ingest.spark.jobs import run_job
+from tests.product import wait_for
 from tests.spark.lake_bench import assert_done
 from tests.spark.mariadb_bench import MariadbBench
 
@@ -75,12 +80,15 @@ def test_every_type_keeps_its_edges(bench: MariadbBench) -> None:
     bench.sql(f"INSERT INTO edges (id) VALUES ({most})")
     table = bench.table("edges")
     assert_done(bench.load(table))
+    shown = [
+        f"hex(`{c.name}`)" if c.type == "binary" else f"cast(`{c.name}` as string)"
+        for c in table.columns[1:]
+    ]
+    rows = bench.frame(table).orderBy("id").selectExpr(*shown).collect()
     for number, (type, wanted) in enumerate(EDGES.items()):
-        column = table.columns[number + 1]
-        form = "hex" if column.type == "binary" else "string"
-        found = bench.texts(table, column.name, form=form)
         expected = [wanted[row % len(wanted)][1] for row in range(most)]
-        assert found == [*expected, None], (type, column.type)
+        found = [row[number] for row in rows]
+        assert found == [*expected, None], (type, table.columns[number + 1].type)
     report = assert_done(bench.verify(table))
     assert report.facts["verdict"] == "equal", report.facts
 
@@ -151,36 +159,29 @@ def test_names_that_break_sql_load_and_compare_equal(bench: MariadbBench) -> Non
     assert assert_done(bench.verify(table)).facts["verdict"] == "equal"
 
 
-KEYS = [
-    ("k bigint unsigned", "18446744073709551615 - seq * 3"),
-    ("k bigint", "-9223372036854775808 + seq * 1000000007"),
-    ("k decimal(30,6)", "seq * 1.000001"),
-    ("k varchar(30) collate utf8mb4_general_ci", "concat('Ä', seq, '\\'\\\\ ')"),
-    ("k char(8) character set latin1", "concat('é', seq)"),
-    ("k varbinary(9)", "unhex(lpad(hex(seq), 8, '0'))"),
-    ("k datetime(6)", "'2024-01-01' + interval seq microsecond"),
-    ("k date", "'2024-01-01' + interval seq day"),
-    ("k time(3)", "sec_to_time(seq - 50)"),
-    ("k double", "seq / 3"),
-    ("k enum('z','y','x')", "elt(1 + seq % 3, 'z', 'y', 'x')"),
-    ("k bit(20)", "seq"),
-    ("k uuid", "uuid()"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("column", "value"), KEYS)
-def test_chunks_by_any_key_hold_every_row_once(
-    bench: MariadbBench, column: str, value: str
-) -> None:
-    bench.sql(f"CREATE TABLE k ({column} NOT NULL, n int NOT NULL, PRIMARY KEY (k, n))")
-    bench.sql(f"INSERT INTO k SELECT {value}, seq FROM seq_1_to_100")
+def test_chunks_walk_a_composite_key_of_text_and_numbers(bench: MariadbBench) -> None:
+    """Every other type of key is held against the server alone, without Spark, in
+    tests/integration/ingest/test_mariadb_source.py."""
+    bench.sql(
+        "CREATE TABLE k (k varchar(30) NOT NULL, n bigint unsigned NOT NULL,"
+        " at timestamp(6) NOT NULL DEFAULT now(6), v int, PRIMARY KEY (k, n))"
+    )
+    bench.sql(
+        "INSERT INTO k (k, n) SELECT concat('Ä', seq % 7, '\\'\\\\ ,%'),"
+        " 18446744073709551615 - seq FROM seq_1_to_100"
+    )
     bench.sql("ANALYZE TABLE k")
-    table = bench.table("k", ("k", "n"))
+    table = bench.table("k", ("k", "n"), cursor="at")
     report = assert_done(bench.load(table, chunk_rows=30))
     assert report.facts["rows"] == 100
-    is_walked = not column.startswith(("k double", "k enum"))
-    assert (report.facts["chunks"] > 1) == is_walked
-    assert report.facts["consistency"] == ("per_chunk" if is_walked else "snapshot")
+    assert report.facts["chunks"] == 4
+    # no lock, no shared snapshot: each chunk is of its own moment, and it is said
+    assert report.facts["consistency"] == "per_chunk"
+    bench.sql("UPDATE k SET v = 7, at = now(6)")
+    assert_done(bench.round(table, report.facts["bound"]))
+    assert bench.frame(table).count() == 100
+    facts = assert_done(bench.verify(table)).facts
+    assert (facts["verdict"], facts["pending"]) == ("equal", 0)
 
 
 def test_a_single_integer_key_is_cut_evenly(bench: MariadbBench) -> None:
@@ -198,3 +199,80 @@ def test_a_table_without_key_counts_equal_rows(bench: MariadbBench) -> None:
     assert_done(bench.load(table))
     assert bench.frame(table).count() == 3
     assert assert_done(bench.verify(table)).facts["verdict"] == "equal"
+
+
+@pytest.fixture
+def loaded(bench: MariadbBench) -> tuple[MariadbBench, Any, str]:
+    """(bench, table spec, bound): rows 1 to 5, a cursor of whole seconds."""
+    bench.sql(
+        "CREATE TABLE o (id int PRIMARY KEY, v varchar(9),"
+        " at timestamp NOT NULL DEFAULT now() ON UPDATE now())"
+    )
+    bench.sql(
+        "INSERT INTO o SELECT seq, 'load', now() - interval 1 day FROM seq_1_to_5"
+    )
+    table = bench.table("o", cursor="at")
+    return bench, table, assert_done(bench.load(table)).facts["bound"]
+
+
+def values(bench: MariadbBench, table: Any) -> dict[int, str]:
+    return {r[0]: r[1] for r in bench.rows(table, "id", "v")}
+
+
+def test_an_open_transaction_holds_the_bound_and_its_rows_arrive(loaded: Any) -> None:
+    bench, table, low = loaded
+    with bench.server.connect("shop", autocommit=False) as other:
+        with other.cursor() as cursor:
+            cursor.execute("INSERT INTO o (id, v) VALUES (7, 'late')")
+        bench.sql("INSERT INTO o (id, v) VALUES (8, 'after')")
+        time.sleep(2.1)  # the cursor has whole seconds, and so has InnoDB's clock
+        held = assert_done(bench.round(table, low))
+        assert held.facts["held_back"]["pid"] == other.thread_id()
+        assert held.facts["held_back"]["age_seconds"] > 1
+        assert not {7, 8} & values(bench, table).keys()
+        other.commit()
+    time.sleep(2.1)
+    bench.sql("UPDATE o SET v = 'new' WHERE id = 2")
+    time.sleep(2.1)
+    done = assert_done(bench.round(table, held.facts["position"]["to"]))
+    assert done.facts["held_back"] is None
+    found = values(bench, table)
+    assert (found[2], found[7], found[8]) == ("new", "late", "after")
+
+
+def test_a_stop_reaches_the_statement_at_the_source(bench: MariadbBench) -> None:
+    bench.sql("CREATE TABLE kept (id int PRIMARY KEY)")
+    bench.sql("INSERT INTO kept SELECT seq FROM seq_1_to_50")
+    bench.sql("CREATE VIEW slow AS SELECT id, sleep(60) AS s FROM kept")
+    run = bench.start(
+        bench.spec("snapshot", bench.table("slow", type_s="int"), epoch=1)
+    )
+    ours = "SELECT count(*) FROM information_schema.processlist WHERE info LIKE '%/* sluice%' AND info LIKE '%`slow`%' AND id <> CONNECTION_ID()"
+    reports: list[Any] = []
+    thread = threading.Thread(
+        target=lambda: reports.append(run_job(run, bench.spark, bench.gates)),
+        daemon=True,
+    )
+    thread.start()
+    wait_for(lambda: bench.sql(ours)[0][0] > 0, 60, "the statement to run")
+    run.request_stop("cancel")
+    wait_for(lambda: bench.sql(ours)[0][0] == 0, 15, "the statement to end")
+    thread.join(30)
+    assert reports[0].outcome == "cancelled"
+
+
+def test_failures_of_the_source_have_names(bench: MariadbBench) -> None:
+    bench.sql("CREATE TABLE f (id int PRIMARY KEY, v int)")
+    table = bench.table("f")
+    bench.sql("ALTER TABLE f MODIFY v bigint")
+    assert bench.load(table).error.code == "source_changed"  # type: ignore[union-attr]
+    bench.sql("DROP TABLE f")
+    assert bench.load(table).error.code == "source_table_missing"  # type: ignore[union-attr]
+    bench.server.create_user("weak", "w")
+    bench.source = replace(bench.source, username="weak")
+    bench.password = "w"
+    bench.sql("CREATE TABLE f (id int PRIMARY KEY, v int)")
+    assert bench.load(table).error.code == "source_privilege_missing"  # type: ignore[union-attr]
+    bench.password = "wrong"
+    failed = bench.load(table)
+    assert (failed.outcome, failed.error.code) == ("caller", "source_login_failed")  # type: ignore[union-attr]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import ssl
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import pymysql
 
+from core.errors import TransientError
 from ingest.changes.dialects import dialect_of
 from ingest.changes.dialects.mariadb import is_walkable
 from ingest.changes.positions import OpenTransaction, SourceClock
@@ -129,17 +131,9 @@ class MariadbSource:
 
     def clock(self) -> SourceClock:
         sees = bool(self.rows(_HAS_PROCESS))
-        # The zone in which InnoDB writes its times is the server's; our own
-        # transaction shows which one that is.
-        self.rows("START TRANSACTION WITH CONSISTENT SNAPSHOT")
-        try:
-            now, offset, own = self.one(_CLOCK)
-            started = self.rows(_OPEN) if sees else []
-            running = self.rows(_RUNNING if sees else _RUNNING_OF_OURS)
-        finally:
-            self.rows("ROLLBACK")
-        shift = _whole_quarters(own - now) if own else timedelta(0)
-        found = [_open(int(pid), _utc(at - shift)) for pid, at in started]
+        now, offset = self.one(_CLOCK)
+        running = self.rows(_RUNNING_OF_OTHERS if sees else _RUNNING)
+        found = self._open_transactions(now) if sees else []
         writing = {t.pid for t in found}
         found += [
             OpenTransaction(int(pid), _utc(now) - timedelta(seconds=int(age) + 1))
@@ -147,6 +141,27 @@ class MariadbSource:
             if int(pid) not in writing
         ]
         return SourceClock(_utc(now), tuple(found), sees, int(offset))
+
+    def _open_transactions(self, now: datetime) -> list[OpenTransaction]:
+        """InnoDB shows a copy, made anew when nobody looked for a tenth of a second:
+        one in which a transaction of our own is, begun after `now`, is new enough."""
+        for _ in range(_LOOKS):
+            self.rows("START TRANSACTION WITH CONSISTENT SNAPSHOT")
+            try:
+                time.sleep(_COPY_SECONDS)
+                started = {int(pid): at for pid, at in self.rows(_OPEN)}
+            finally:
+                self.rows("ROLLBACK")
+            own = started.pop(self._connection.thread_id(), None)  # type: ignore[no-untyped-call]
+            if own is not None:
+                # The zone in which InnoDB writes its times is the server's.
+                shift = _whole_quarters(own - now)
+                return [_open(pid, _utc(at - shift)) for pid, at in started.items()]
+        raise TransientError(
+            "the server's list of open transactions is not brought up to date",
+            code="source_clock_stale",
+            hint="something reads information_schema.innodb_trx many times a second",
+        )
 
 
 _HAS_PROCESS = """
@@ -157,15 +172,15 @@ WHERE privilege_type IN ('PROCESS', 'ALL PRIVILEGES') LIMIT 1
 _CLOCK = """
 SELECT UTC_TIMESTAMP(6),
   TIMESTAMPDIFF(SECOND, UTC_TIMESTAMP(),
-                CONVERT_TZ(UTC_TIMESTAMP(), '+00:00', @@global.time_zone)),
-  (SELECT trx_started FROM information_schema.innodb_trx
-   WHERE trx_mysql_thread_id = CONNECTION_ID())
+                CONVERT_TZ(UTC_TIMESTAMP(), '+00:00', @@global.time_zone))
 """
-# Those that may write. One that was prepared has lost its connection.
+# Our own, and those that may write; of several that were prepared and have lost their
+# connection the oldest.
 _OPEN = """
-SELECT trx_mysql_thread_id, trx_started FROM information_schema.innodb_trx
-WHERE trx_mysql_thread_id <> CONNECTION_ID()
-  AND trx_is_read_only = 0 AND trx_autocommit_non_locking = 0
+SELECT trx_mysql_thread_id, min(trx_started) FROM information_schema.innodb_trx
+WHERE trx_mysql_thread_id = CONNECTION_ID()
+  OR (trx_is_read_only = 0 AND trx_autocommit_non_locking = 0)
+GROUP BY trx_mysql_thread_id
 """
 # A statement reads the clock when it begins, and touches InnoDB later: while it waits
 # for a lock on its table it has no transaction yet.
@@ -173,21 +188,25 @@ _RUNNING = """
 SELECT p.id, p.time FROM information_schema.processlist p
 WHERE p.command IN ('Query', 'Execute') AND p.id <> CONNECTION_ID()
   AND coalesce(p.info, '') NOT LIKE '%sluice:%'
+"""
+_RUNNING_OF_OTHERS = (
+    _RUNNING
+    + """
   AND p.id NOT IN (SELECT t.trx_mysql_thread_id FROM information_schema.innodb_trx t
                    WHERE t.trx_is_read_only = 1 OR t.trx_autocommit_non_locking = 1)
 """
-_RUNNING_OF_OURS = """
-SELECT p.id, p.time FROM information_schema.processlist p
-WHERE p.command IN ('Query', 'Execute') AND p.id <> CONNECTION_ID()
-  AND coalesce(p.info, '') NOT LIKE '%sluice:%'
-"""
+)
+_COPY_SECONDS = 0.11
+_LOOKS = 20
 # The first statement of a transaction read the clock shortly before it began.
 _CLOCK_BEFORE_START = timedelta(seconds=2)
 
 
 def _open(pid: int, since: datetime) -> OpenTransaction:
     # after a restart of the server a prepared one seems to have begun then
-    return OpenTransaction(pid, since - _CLOCK_BEFORE_START, is_prepared=pid == 0)
+    return OpenTransaction(
+        pid, since - _CLOCK_BEFORE_START, is_prepared=pid == 0, name="XA"
+    )
 
 
 def _whole_quarters(shift: timedelta) -> timedelta:

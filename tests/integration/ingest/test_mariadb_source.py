@@ -1,0 +1,217 @@
+"""MariaDB's side of the source port, held against a real server, without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from ingest.changes.chunks import KeyPart
+from ingest.contract import FenceSpec, JobSpec, SourceSpec, TableSpec
+from ingest.spark.chunking import cut_table, key_parts, predicate_for
+from ingest.spark.jobrun import JobRun
+from ingest.spark.sources import Source, SourceAccess, open_source
+from tests.mariadb import MariaDbServer
+
+KEYS = [
+    ("k tinyint unsigned", "seq"),
+    ("k bigint unsigned", "18446744073709551615 - seq * 3"),
+    ("k bigint", "-9223372036854775808 + cast(seq as signed) * 1000000007"),
+    ("k decimal(30,6)", "seq * 1.000001"),
+    ("k varchar(30) collate utf8mb4_general_ci", "concat('Ä', seq, '\\'\\\\ ')"),
+    ("k char(8) character set latin1", "concat('é', seq)"),
+    ("k varbinary(9)", "unhex(lpad(hex(seq), 8, '0'))"),
+    ("k datetime(6)", "'2024-01-01' + interval seq microsecond"),
+    ("k timestamp(3)", "'2024-01-01' + interval seq second"),
+    ("k date", "'2024-01-01' + interval seq day"),
+    ("k time(3)", "sec_to_time(cast(seq as signed) - 50)"),
+    ("k year", "1950 + seq"),
+    ("k bit(20)", "seq"),
+    ("k uuid", "uuid()"),
+    ("k inet6", "concat('::', hex(seq))"),
+]
+UNWALKED = [
+    ("k double", "seq / 3"),
+    ("k float", "seq / 3"),
+    ("k enum('z','y','x')", "elt(1 + seq % 3, 'z', 'y', 'x')"),
+    ("k set('z','y')", "seq % 4"),
+]
+
+
+@pytest.fixture
+def source(mariadb_server: MariaDbServer) -> Iterator[Source]:
+    mariadb_server.create_database("keys")
+    with open_source(access_to(mariadb_server)) as opened:
+        yield opened
+
+
+def access_to(server: MariaDbServer) -> SourceAccess:
+    spec = SourceSpec(1, "mariadb", server.host, server.port, "", server.username, "x")
+    return SourceAccess(spec, server.password, "sluice:test")
+
+
+def spec_of(table: str, key: tuple[str, ...]) -> TableSpec:
+    return TableSpec(1, "keys", table, "keys", "k", "/p", "/s", (), key)
+
+
+def run_for(table: TableSpec) -> JobRun:
+    fence = FenceSpec("/f", 1)
+    spec = JobSpec("j", 1, "snapshot", "snapshot", "/lake", table, fence)
+    return JobRun(spec, lambda ref: pytest.fail(f"asked for {ref}"))
+
+
+def fill(server: MariaDbServer, column: str, value: str) -> None:
+    server.run(
+        "SET time_zone = '+00:00'",
+        "DROP TABLE IF EXISTS k",
+        f"CREATE TABLE k ({column} NOT NULL, n int NOT NULL, PRIMARY KEY (k, n))",
+        f"INSERT INTO k SELECT {value}, seq FROM seq_1_to_100",
+        "ANALYZE TABLE k",
+        database="keys",
+    )
+
+
+@pytest.mark.parametrize(("column", "value"), KEYS)
+def test_chunks_by_any_key_hold_every_row_once(
+    source: Source, mariadb_server: MariaDbServer, column: str, value: str
+) -> None:
+    fill(mariadb_server, column, value)
+    table = spec_of("k", ("k", "n"))
+    facts = source.key_facts(table, table.key)
+    assert (facts.is_unique, facts.is_walkable, facts.is_not_null) == (True,) * 3
+    cut = cut_table(run_for(table), source, facts, chunk_rows=30, readers=1)
+    assert (cut.by, len(cut.chunks)) == ("key", 4)
+    parts = key_parts(table, facts)
+    found: list[Any] = []
+    for chunk in cut.chunks:
+        where = predicate_for(source.dialect, cut.by, parts, chunk)
+        rows = source.rows(f"SELECT n FROM `keys`.`k` WHERE {where}")
+        assert rows
+        found += [row[0] for row in rows]
+        # read by the index from its beginning, not by a scan
+        plan = source.rows(f"EXPLAIN SELECT n FROM `keys`.`k` WHERE {where}")
+        assert plan[0][3] in {"range", "index"}, plan
+    assert sorted(found) == list(range(1, 101))
+
+
+@pytest.mark.parametrize(("column", "value"), UNWALKED)
+def test_keys_whose_text_does_not_sort_like_them_are_read_whole(
+    source: Source, mariadb_server: MariaDbServer, column: str, value: str
+) -> None:
+    fill(mariadb_server, column, value)
+    table = spec_of("k", ("k", "n"))
+    facts = source.key_facts(table, table.key)
+    assert not facts.is_walkable
+    cut = cut_table(run_for(table), source, facts, chunk_rows=30, readers=1)
+    assert (cut.by, len(cut.chunks)) == ("whole", 1)
+
+
+def test_prefixes_and_nullable_columns_are_no_keys(
+    source: Source, mariadb_server: MariaDbServer
+) -> None:
+    mariadb_server.run(
+        "CREATE TABLE p (a text NOT NULL, b int, UNIQUE (a(10)), UNIQUE (b))",
+        database="keys",
+    )
+    table = spec_of("p", ("a",))
+    prefix = source.key_facts(table, ("a",))
+    assert (prefix.is_unique, prefix.is_walkable) == (False, False)
+    nullable = source.key_facts(table, ("b",))
+    assert (nullable.is_unique, nullable.is_not_null) == (True, False)
+
+
+def test_numbers_are_compared_as_numbers(source: Source) -> None:
+    """A quoted 18446744073709551614 is a DOUBLE to the server, like its neighbours."""
+    dialect, part = source.dialect, KeyPart("k", "bigint(20) unsigned")
+    value = dialect.key_value("18446744073709551614", part.type)
+    assert source.one(f"SELECT 18446744073709551615 > {value}")[0] == 1
+
+
+@pytest.mark.parametrize(
+    "text", ["it's", "back\\slash", '名"字`', "", "a b.c:d+e-f", "😀", "%s ?"]
+)
+def test_literals_mean_their_text_in_every_mode(source: Source, text: str) -> None:
+    for mode in ("", "NO_BACKSLASH_ESCAPES", "ANSI_QUOTES"):
+        source.rows(f"SET sql_mode = '{mode}'")
+        assert source.one(f"SELECT {source.dialect.literal(text)}")[0] == text
+
+
+def test_the_clock_knows_who_may_still_write(mariadb_server: MariaDbServer) -> None:
+    server = mariadb_server
+    server.create_database("keys")
+    server.run("CREATE TABLE t (id int PRIMARY KEY)", database="keys")
+    server.create_user("plain", "p", ["SELECT ON `keys`.*"])
+    access = access_to(server)
+    with (
+        open_source(access) as source,
+        server.connect("keys", autocommit=False) as writer,
+        server.connect("keys", autocommit=False) as reader,
+    ):
+        for link, words in ((writer, "INSERT INTO t VALUES (1)"), (reader, "START TRANSACTION READ ONLY")):  # fmt: skip
+            with link.cursor() as cursor:
+                cursor.execute(words)
+        clock = source.clock()
+        assert clock.sees_others
+        assert [t.pid for t in clock.transactions] == [writer.thread_id()]
+        age = clock.now - clock.transactions[0].since
+        assert timedelta(seconds=1) < age < timedelta(seconds=30)
+        writer.rollback()
+        assert source.clock().transactions == ()
+    weak = SourceAccess(
+        SourceSpec(1, "mariadb", server.host, server.port, "", "plain", "x"),
+        "p",
+        "sluice:test",
+    )
+    with open_source(weak) as source:
+        assert not source.clock().sees_others
+        assert source.right_to_see_others == "PROCESS"
+
+
+def test_a_statement_that_waits_for_its_table_counts_as_a_writer(
+    mariadb_server: MariaDbServer,
+) -> None:
+    """It has read the clock and has no transaction yet."""
+    import threading
+    import time
+
+    server = mariadb_server
+    server.create_database("keys")
+    server.run("CREATE TABLE w (id int PRIMARY KEY, at timestamp)", database="keys")
+    with (
+        open_source(access_to(server)) as source,
+        server.connect("keys") as locker,
+        server.connect("keys") as waiter,
+    ):
+        with locker.cursor() as cursor:
+            cursor.execute("LOCK TABLES w WRITE")
+
+        def insert() -> None:
+            with waiter.cursor() as late:
+                late.execute("INSERT INTO w VALUES (1, now())")
+
+        thread = threading.Thread(target=insert)
+        thread.start()
+        time.sleep(0.5)
+        assert waiter.thread_id() in {t.pid for t in source.clock().transactions}
+        with locker.cursor() as cursor:
+            cursor.execute("UNLOCK TABLES")
+        thread.join(10)
+        assert source.clock().transactions == ()
+
+
+def test_a_prepared_xa_transaction_holds_the_bound(
+    mariadb_server: MariaDbServer,
+) -> None:
+    server = mariadb_server
+    server.create_database("keys")
+    server.run("CREATE TABLE x (id int PRIMARY KEY)", database="keys")
+    with server.connect("keys") as link, link.cursor() as cursor:
+        for words in ("XA START 'a'", "INSERT INTO x VALUES (1)", "XA END 'a'", "XA PREPARE 'a'"):  # fmt: skip
+            cursor.execute(words)
+    with open_source(access_to(server)) as source:
+        [held] = source.clock().transactions
+        assert held.is_prepared
+        server.run("XA ROLLBACK 'a'")
+        assert source.clock().transactions == ()
