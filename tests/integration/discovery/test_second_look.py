@@ -22,7 +22,7 @@ def test_a_second_look_tells_what_changed(source) -> None:
     ids = {name: table(source, name).pk for name in "abc"}
     column_ids = set(Column.objects.filter(table=ids["b"]).values_list("pk", flat=True))
     source.run(
-        "ALTER TABLE a ADD y money", "DROP TABLE c", "COMMENT ON COLUMN b.x IS 'new'"
+        "ALTER TABLE a ADD y regclass", "DROP TABLE c", "COMMENT ON COLUMN b.x IS 'new'"
     )
     second = discover(source.datasource)
     assert second.report == {
