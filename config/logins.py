@@ -65,6 +65,16 @@ def public_url() -> str:
     )
 
 
+def idle_days() -> int:
+    return read(
+        "IDLE_DAYS",
+        default="30",
+        meaning="who must be asked for at sign-in only is suspended after so many days "
+        "without one; 0 = never",
+        parse=_at_least(0),
+    )
+
+
 def oidc() -> OidcSpec | None:
     """None while no SLUICE_OIDC_ISSUER is set."""
     usual = OidcSpec(issuer="")

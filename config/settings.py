@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 from django.core.exceptions import ImproperlyConfigured
 
 from config.env import boolean, read, words
-from config.logins import ldap, oidc, public_url
+from config.logins import idle_days, ldap, oidc, public_url
 from config.parts.paths import spark_classpath
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -237,6 +237,7 @@ TEMPLATES = [
 ]
 SLUICE_LDAP = ldap()
 SLUICE_OIDC = oidc()
+SLUICE_IDLE_DAYS = idle_days()
 SLUICE_PUBLIC_URL = public_url()
 if SLUICE_PUBLIC_URL:
     ALLOWED_HOSTS.append(urlsplit(SLUICE_PUBLIC_URL).hostname or "")

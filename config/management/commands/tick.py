@@ -20,6 +20,7 @@ from django.db import (
     connections,
 )
 
+from catalog.access.idle import suspend_idle_now_and_then
 from catalog.access.ldap_login import ring_due_recheck
 from catalog.discovery.services import ring_due_discoveries
 from ingest.tick import tick_once
@@ -52,6 +53,7 @@ class Command(BaseCommand):
             tick_once()
             ring_due_discoveries()
             ring_due_recheck()
+            suspend_idle_now_and_then()
         except DatabaseError as error:
             if isinstance(error, OperationalError | InterfaceError):
                 log.warning("the metadata database is away: %s", error)

@@ -6,6 +6,7 @@ import http.client
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -15,9 +16,11 @@ from django.test import Client
 
 from catalog.access import users
 from catalog.access.group_rules import rules_from
+from catalog.access.idle import suspend_idle
 from catalog.access.oidc_provider import provider_of
 from catalog.access.oidc_spec import OidcSpec
-from catalog.models import AuditEntry
+from catalog.access.tokens import create_token, find_token
+from catalog.models import AuditEntry, ExternalIdentity
 from tests.identity_provider import CLIENT, SECRET, IdentityProvider, running_provider
 
 pytestmark = pytest.mark.django_db
@@ -245,6 +248,23 @@ def test_log_out_offers_to_leave_the_provider_too(client, provider):
     assert not is_in(client)
     away = client.get("/login/provider/leave")
     assert away["Location"].startswith(f"{provider.issuer}/leave?client_id=sluice")
+
+
+def test_who_does_not_sign_in_any_more_loses_his_tokens(client, provider, settings):
+    sign_in(client)
+    ann = User.objects.get()
+    text = create_token(ann, name="t", expires_in_days=None, by="x").text
+    assert suspend_idle() == 0
+    long_ago = datetime.now(UTC) - timedelta(days=31)
+    ExternalIdentity.objects.update(checked_at=long_ago)
+    settings.SLUICE_IDLE_DAYS = 0
+    assert suspend_idle() == 0
+    settings.SLUICE_IDLE_DAYS = 30
+    assert suspend_idle() == 1
+    assert find_token(text) is None
+    assert not is_in(client)
+    assert sign_in(Client()).status_code == 302
+    assert find_token(text)
 
 
 def test_a_foreign_page_is_not_where_one_lands(client, provider):
