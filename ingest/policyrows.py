@@ -7,7 +7,7 @@ and the time of the next round of tables that wait for one. Must not know REST.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -94,6 +94,7 @@ def change_policy(
         # one change of a source's policies at a time
         Datasource.objects.select_for_update().get(pk=datasource.pk)
         given = changed(given_at(datasource, database), change)
+        before = Policies([datasource.pk])
         Policy.objects.update_or_create(
             datasource=datasource, database=database, defaults={"given": given}
         )
@@ -103,7 +104,7 @@ def change_policy(
         if database is not None:
             below = below.filter(source_table__database=database)
         if "schedule" in change:
-            _reschedule(below)
+            _reschedule(below, before.of_feed)
     return given
 
 
@@ -114,9 +115,13 @@ def change_table_policy(feed: TableOnboarding, change: Any) -> Mapping[str, Any]
     with transaction.atomic():
         row = TableOnboarding.objects.select_for_update().get(pk=feed.pk)
         feed.policy = changed(row.policy, change)
+        before = Policies([feed.source_table.database.datasource_id])
         TableOnboarding.objects.filter(pk=feed.pk).update(policy=feed.policy)
         if "schedule" in change:
-            _reschedule(TableOnboarding.objects.filter(pk=feed.pk))
+            _reschedule(
+                TableOnboarding.objects.filter(pk=feed.pk),
+                lambda each: before.of_database(each.source_table.database, row.policy),
+            )
     given: Mapping[str, Any] = feed.policy
     return given
 
@@ -133,8 +138,11 @@ def require_rounds(capture: str, pointer: str) -> None:
         )
 
 
-def _reschedule(feeds: QuerySet[TableOnboarding]) -> None:
-    """New times for LIVE tables that wait for their next round.
+Before = Callable[[TableOnboarding], Effective]
+
+
+def _reschedule(feeds: QuerySet[TableOnboarding], before: Before) -> None:
+    """New times for LIVE tables whose schedule is now another one.
 
     One whose round is queued or running gets its time when that ends; one that
     catches up, or that failed and tries again, keeps its own.
@@ -149,7 +157,7 @@ def _reschedule(feeds: QuerySet[TableOnboarding]) -> None:
             .order_by("pk")
         )
         busy = _in_round(rows)
-        _set_due([row for row in rows if row.lake_table_id not in busy])
+        _set_due([r for r in rows if r.lake_table_id not in busy], before)
 
 
 def _in_round(rows: list[TableOnboarding]) -> set[int | None]:
@@ -160,12 +168,14 @@ def _in_round(rows: list[TableOnboarding]) -> set[int | None]:
     return {int(pk) for pk in open_rounds.values_list("subject_id", flat=True)}
 
 
-def _set_due(rows: list[TableOnboarding]) -> None:
+def _set_due(rows: list[TableOnboarding], before: Before) -> None:
     policies = Policies({r.source_table.database.datasource_id for r in rows})
     now = SystemClock().now()
     by_schedule: dict[Schedule, list[int]] = defaultdict(list)
     for row in rows:
-        by_schedule[policies.of_feed(row).schedule].append(row.pk)
+        schedule = policies.of_feed(row).schedule
+        if schedule != before(row).schedule:
+            by_schedule[schedule].append(row.pk)
     for schedule, pks in by_schedule.items():
         due = next(iter(next_runs(schedule, now, 1)), None)
         TableOnboarding.objects.filter(pk__in=pks).update(due_at=due)

@@ -154,6 +154,11 @@ def test_tables_inherit_from_database_and_source_and_say_so(world, admin) -> Non
     }
     assert seen["given"] == {}
 
+    before = world.feed("orders").due_at
+    admin("PATCH", "datasources/shop/policy", {"schedule": HOURLY})
+    assert world.feed("orders").due_at == before, "its own schedule is as it was"
+    admin("PATCH", "datasources/shop/policy", {"schedule": NIGHTLY})
+
     admin("PATCH", one, {"schedule": "manual", "compact_after": 3})
     seen = admin("GET", one).json()
     assert seen["schedule_from"] == "table"
