@@ -78,6 +78,7 @@ urlpatterns = [
     path("users/<str:name>", people.user_page, name="users-user"),
     path("groups", people.group_list, name="groups"),
     path("grants", grants.grant_list, name="grants"),
+    path("grants/effective", grants.effective_rights, name="grants-effective"),
     path("grants/<int:grant_id>/revoke", grants.revoke_grant, name="grants-revoke"),
     path("audit", grants.audit_list, name="audit"),
     path("system", system.system_page, name="system"),

@@ -7,7 +7,7 @@ from typing import Any
 from django import forms
 from django.contrib.auth.models import User
 
-from catalog.access.policy import Privilege
+from catalog.access.policy import Privilege, Role
 
 PASSWORD = forms.PasswordInput(
     render_value=False, attrs={"autocomplete": "new-password"}
@@ -17,6 +17,12 @@ MEANINGS = {
     Privilege.SELECT: "select: read rows",
     Privilege.OPERATE: "operate: test, sync, pause, cancel",
     Privilege.MANAGE: "manage: carry, approve, remove",
+}
+ROLE_MEANINGS = {
+    Role.VIEWER: "Viewer: discover",
+    Role.ANALYST: "Analyst: discover, select",
+    Role.OPERATOR: "Operator: discover, select, operate",
+    Role.EDITOR: "Editor: all of them",
 }
 
 
@@ -77,7 +83,13 @@ class GrantForm(_Form):
         widget=forms.TextInput(attrs={"list": "principals"}),
         help_text="user:ann or group:bi",
     )
-    privilege = forms.ChoiceField(choices=[(p.value, m) for p, m in MEANINGS.items()])
+    privilege = forms.ChoiceField(
+        label="Privilege or role",
+        choices=[
+            ("Privileges", [(p.value, m) for p, m in MEANINGS.items()]),
+            ("Roles", [(r.value, m) for r, m in ROLE_MEANINGS.items()]),
+        ],
+    )
     on = forms.CharField(
         max_length=600,
         label="On",

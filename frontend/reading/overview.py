@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db.models import Count, Min, Q
+from django.db.models import Q, QuerySet
 from django.urls import reverse
 
 from catalog.access.policy import Principal
@@ -18,6 +18,7 @@ from ingest.selectors import jobs_for, onboardings_for
 from ingest.states import FAILED, LIVE, NEEDS_RESYNC, PROPOSED
 
 SHOWN = 8
+COUNTED = 10_000
 PROBLEMS = (FAILED, NEEDS_RESYNC)
 IN_USE = Q(onboarding__isnull=False)
 
@@ -32,7 +33,9 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """oldest  when the table that lags most was last caught up"""
+    """tables, live  counted up to COUNTED; one more stands for "more"
+    oldest        when the table that lags most was last caught up
+    """
 
     sources: int
     tables: int
@@ -45,20 +48,22 @@ class Overview:
     waiting: list[Onboarding]
 
     @property
+    def tables_shown(self) -> str:
+        return _shown(self.tables)
+
+    @property
+    def live_shown(self) -> str:
+        return _shown(self.live)
+
+    @property
     def is_empty(self) -> bool:
         return not (self.sources or self.tables)
 
 
 def overview_for(principal: Principal) -> Overview:
     lake = tables_for(principal, TableFilter(kind=Table.LAKE)).prefetch_related(None)
-    counts = lake.aggregate(
-        tables=Count("pk"),
-        live=Count("pk", filter=Q(status=LIVE)),
-        oldest=Min("caught_up_at", filter=Q(status=LIVE)),
-    )
-    worst = None
-    if counts["oldest"] is not None:
-        worst = lake.filter(status=LIVE).order_by("caught_up_at").first()
+    live = lake.filter(status=LIVE)
+    worst = live.exclude(caught_up_at=None).order_by("caught_up_at", "id").first()
     moving = jobs_for(principal).filter(state__in=[*WAITING, *ACTIVE])
     jobs = list(moving.order_by("-started_at", "-created_at")[: SHOWN + 1])
     waiting = onboardings_for(principal).filter(
@@ -66,15 +71,24 @@ def overview_for(principal: Principal) -> Overview:
     )
     return Overview(
         sources=datasources_for(principal).exclude(kind=Table.LAKE).count(),
-        tables=counts["tables"],
-        live=counts["live"],
-        oldest=counts["oldest"],
+        tables=_counted(lake),
+        live=_counted(live),
+        oldest=worst.caught_up_at if worst else None,
         oldest_name=f"{worst.database.name}.{worst.name}" if worst else "",
         jobs=jobs[:SHOWN],
         has_more_jobs=len(jobs) > SHOWN,
         problems=[_problem(t) for t in lake.filter(status__in=PROBLEMS)[:50]],
         waiting=list(waiting.distinct()[:SHOWN]),
     )
+
+
+def _counted(rows: QuerySet[Table]) -> int:
+    """How many, as far as COUNTED: counting all of a large lake takes long."""
+    return rows.order_by().values("pk")[: COUNTED + 1].count()
+
+
+def _shown(count: int) -> str:
+    return f"{count:,}" if count <= COUNTED else f"more than {COUNTED:,}"
 
 
 def _problem(table: Table) -> Problem:

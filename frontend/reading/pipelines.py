@@ -12,12 +12,13 @@ from django.db.models import CharField, Count, Exists, Max, OuterRef, Q, QuerySe
 from django.db.models.functions import Cast, TruncMinute
 from django.utils import timezone
 
-from catalog.access.policy import Principal
+from catalog.access.policy import Principal, Securable
 from catalog.models import Datasource, Table
 from catalog.selectors import TableFilter, tables_for
 from core import jobs as states
 from core.models import Job
 from frontend.charts import Chart, Point, chart_of
+from frontend.reading.sources import rights_on
 from frontend.templatetags.figures import figure
 from ingest.kinds import KINDS
 from ingest.models import TableOnboarding
@@ -60,7 +61,8 @@ class FailureCard:
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """counts: (state, tables), most first. waiting: planned, not approved."""
+    """counts: (state, tables), most first. waiting: planned, not approved, for who
+    may approve."""
 
     counts: list[tuple[str, int]]
     tables: int
@@ -82,29 +84,31 @@ def pipeline_of(principal: Principal, source: Datasource) -> Pipeline:
     tables = carried_from(principal, source)
     counted = tables.order_by().values("status").annotate(found=Count("pk"))
     counts = sorted(counted.values_list("status", "found"), key=lambda one: -one[1])
-    waiting = TableOnboarding.objects.filter(
-        source_table__database__datasource=source, state=PROPOSED
-    )
+    waiting = 0
+    if rights_on(principal, Securable(source.name)).manage:
+        planned = TableOnboarding.objects.filter(state=PROPOSED)
+        waiting = planned.filter(source_table__database__datasource=source).count()
     now = timezone.now()
     charts = [
-        _throughput(jobs_for(principal), tables, now),
+        _throughput(jobs_for(principal), source, now),
         _lags(tables, now),
     ]
     return Pipeline(
         counts=counts,
         tables=sum(number for _, number in counts),
-        waiting=waiting.count(),
+        waiting=waiting,
         charts=[chart for chart in charts if chart],
         failures=_failures(principal, tables),
     )
 
 
-def _throughput(
-    jobs: QuerySet[Job], tables: QuerySet[Table], now: datetime
-) -> Chart | None:
+def _throughput(jobs: QuerySet[Job], source: Datasource, now: datetime) -> Chart | None:
     """Rows of loads and rounds per minute in which they ended."""
     start = (now - timedelta(minutes=MINUTES - 1)).replace(second=0, microsecond=0)
-    keys = tables.order_by().annotate(key=Cast("pk", CharField())).values("key")
+    feeds = TableOnboarding.objects.filter(
+        source_table__database__datasource=source, lake_table__isnull=False
+    )
+    keys = feeds.annotate(key=Cast("lake_table_id", CharField())).values("key")
     ended = jobs.filter(
         finished_at__gte=start,
         kind__in=KINDS,

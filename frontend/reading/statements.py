@@ -129,13 +129,12 @@ def history_of(memory: Memory) -> list[dict[str, Any]]:
     return found
 
 
-def engine_or_error() -> tuple[dict[str, Any] | None, SluiceError | None]:
-    """The gateway's engine as it is now, or why nobody can say."""
+def gateway_or_error() -> tuple[dict[str, Any] | None, SluiceError | None]:
+    """The gateway and its engine as they are now, or why nobody can say."""
     try:
-        engine: dict[str, Any] = client.gateway_state()["engine"]
+        return client.gateway_state(), None
     except SluiceError as error:
         return None, error
-    return engine, None
 
 
 def _shown(answer: dict[str, Any], memory: Memory) -> Shown:

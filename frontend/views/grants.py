@@ -12,11 +12,14 @@ from django.views.decorators.http import (
     require_safe,
 )
 
-from catalog.access.grants import grant, revoke
+from catalog.access.effective import principal_named, rights_on
+from catalog.access.grants import grant, parse_securable, revoke
 from catalog.models import AuditEntry, Grant
 from core.errors import SluiceError
 from frontend.forms.people import GrantForm
 from frontend.pages import PageRequest, admin_page, attempt, cut
+
+DOORS = ("web", "rest", "gateway", "cli")
 
 
 @admin_page
@@ -48,6 +51,21 @@ def grant_list(request: PageRequest) -> HttpResponse:
 
 
 @admin_page
+@require_safe
+def effective_rights(request: PageRequest) -> HttpResponse:
+    """What somebody may do on a thing, and by which grants."""
+    asked = {name: request.GET.get(name, "").strip()[:700] for name in ("who", "on")}
+    context: dict[str, object] = {"asked": asked}
+    if all(asked.values()):
+        try:
+            principal = principal_named(asked["who"])
+            context["rights"] = rights_on(principal, parse_securable(asked["on"]))
+        except SluiceError as refused:
+            context["error"] = refused
+    return render(request, "frontend/admin/effective.html", context)
+
+
+@admin_page
 @require_POST
 def revoke_grant(request: PageRequest, grant_id: int) -> HttpResponse:
     actor = request.principal.name
@@ -62,11 +80,18 @@ def revoke_grant(request: PageRequest, grant_id: int) -> HttpResponse:
 @admin_page
 @require_safe
 def audit_list(request: PageRequest) -> HttpResponse:
-    wanted = {name: request.GET.get(name, "").strip() for name in ("actor", "action")}
+    names = ("actor", "action", "object", "door", "outcome")
+    wanted = {name: request.GET.get(name, "").strip()[:600] for name in names}
     rows = AuditEntry.objects.order_by("-at", "-id")
     if wanted["actor"]:
         rows = rows.filter(actor=wanted["actor"])
     if wanted["action"]:
         rows = rows.filter(action__startswith=wanted["action"])
-    context = {"entries": cut(request, rows), "wanted": wanted}
+    if wanted["object"]:
+        rows = rows.filter(object__icontains=wanted["object"])
+    if wanted["door"] in DOORS:
+        rows = rows.filter(door=wanted["door"])
+    if wanted["outcome"] == "denied":
+        rows = rows.filter(is_allowed=False)
+    context = {"doors": DOORS, "entries": cut(request, rows), "wanted": wanted}
     return render(request, "frontend/admin/audit.html", context)

@@ -13,6 +13,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 from catalog.access.grants import rows_for
 from catalog.access.principals import principal_of
 from catalog.access.users import UserChange, create_user, update_user
+from catalog.models import ApiToken
 from core.errors import NotFound, SluiceError
 from frontend.forms.people import NewUserForm, UserForm
 from frontend.pages import PageRequest, admin_page, cut
@@ -60,7 +61,13 @@ def user_page(request: PageRequest, name: str) -> HttpResponse:
             messages.success(request, f"{name} is changed.", extra_tags="ok")
             return redirect("frontend:users-user", name)
     grants = rows_for(principal_of(user)).order_by("datasource", "database", "table")
-    context = {"person": user, "form": form, "error": error, "grants": grants[:500]}
+    context = {
+        "person": user,
+        "form": form,
+        "error": error,
+        "grants": grants[:500],
+        "tokens": ApiToken.objects.filter(user=user).order_by("-created_at"),
+    }
     return render(request, "frontend/admin/user.html", context)
 
 

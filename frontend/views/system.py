@@ -8,18 +8,19 @@ from django.views.decorators.http import require_safe
 
 from catalog import health
 from frontend.pages import PageRequest, admin_page
-from frontend.reading.statements import engine_or_error
+from frontend.reading.statements import gateway_or_error
 from frontend.reading.system import drivers, queue, versions
 
 
 @admin_page
 @require_safe
 def system_page(request: PageRequest) -> HttpResponse:
-    engine, gateway_error = engine_or_error()
+    gateway, gateway_error = gateway_or_error()
     context = {
         "checks": health.readiness(),
         "drivers": drivers(),
-        "engines": [engine] if engine else [],
+        "gateway": gateway,
+        "engines": [gateway["engine"]] if gateway else [],
         "gateway_error": gateway_error,
         "versions": versions(),
         "queue": queue(),

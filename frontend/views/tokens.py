@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from django.http import HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import render
 from django.views.decorators.http import require_http_methods, require_POST
 
 from catalog.access.grants import rows_for
@@ -11,7 +11,7 @@ from catalog.access.tokens import NewToken, create_token, delete_token
 from catalog.models import ApiToken
 from core.errors import SluiceError
 from frontend.forms.people import TokenForm
-from frontend.pages import PageRequest, attempt, page
+from frontend.pages import PageRequest, attempt, back, page
 
 
 @page
@@ -49,4 +49,4 @@ def delete(request: PageRequest, token_id: int) -> HttpResponse:
         "The token has ended.",
         lambda: delete_token(token_id, by=request.user),
     )
-    return redirect("frontend:tokens")
+    return back(request, "tokens")

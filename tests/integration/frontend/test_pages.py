@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from django.test import Client
 from django.urls import URLPattern, reverse
+from django.utils import timezone
 
 from frontend.urls import urlpatterns
 from tests.integration.frontend.world import CHINESE, HOSTILE, LONG
@@ -16,6 +19,7 @@ PAGES = {
     "source-new": (lambda w: [], 200, 403, 403),
     "source": (lambda w: ["shop"], 200, 200, 404),
     "source-work": (lambda w: ["shop"], 200, 200, 404),
+    "source-pipeline": (lambda w: ["shop"], 200, 200, 404),
     "source-edit": (lambda w: ["shop"], 200, 403, 404),
     "source-delete": (lambda w: ["shop"], 200, 403, 404),
     "onboard": (lambda w: ["shop"], 200, 403, 404),
@@ -36,12 +40,16 @@ PAGES = {
     "job": (lambda w: [w.jobs["queued"].pk], 200, 200, 404),
     "job-live": (lambda w: [w.jobs["queued"].pk], 200, 200, 404),
     "job-log": (lambda w: [w.jobs["queued"].pk], 200, 200, 404),
+    "schedule": (lambda w: [], 200, 200, 200),
     "sql": (lambda w: [], 200, 200, 200),
+    "sql-names": (lambda w: [], 200, 200, 200),
+    "sql-history": (lambda w: [], 200, 200, 200),
     "tokens": (lambda w: [], 200, 200, 200),
     "users": (lambda w: [], 200, 404, 404),
     "users-user": (lambda w: ["ann"], 200, 404, 404),
     "groups": (lambda w: [], 200, 404, 404),
     "grants": (lambda w: [], 200, 404, 404),
+    "grants-effective": (lambda w: [], 200, 404, 404),
     "audit": (lambda w: [], 200, 404, 404),
     "system": (lambda w: [], 200, 404, 404),
 }
@@ -49,7 +57,7 @@ PAGES = {
 ELSEWHERE = {
     "login", "logout", "source-test", "source-discover", "onboarding-approve",
     "job-cancel", "job-retry", "sql-run", "sql-statement", "sql-cancel",
-    "tokens-delete", "grants-revoke", "table-sample",
+    "tokens-delete", "grants-revoke", "table-sample", "onboard-rows", "oidc", "oidc-back", "oidc-leave",
 }  # fmt: skip
 
 
@@ -157,3 +165,56 @@ def test_ten_thousand_tables_are_paged(world, browse, django_assert_max_num_quer
 def test_the_end_of_a_session_is_told_to_htmx(world):
     response = Client().get("/jobs", headers={"HX-Request": "true"})
     assert response.status_code == 401
+
+
+def test_the_pipeline_of_a_source_counts_draws_and_names_failures(world, browse):
+    from core.models import Job
+
+    orders = str(world.lake_tables["orders"].pk)
+    now = timezone.now()
+    for rows, minutes in ((700, 3), (300, 3), (5_000, 90)):
+        at = now - timedelta(minutes=minutes)
+        Job.objects.create(
+            kind="round", subject="lake.shop.orders", subject_id=orders, unit="rows",
+            state="SUCCEEDED", done=rows, started_at=at, finished_at=at,
+        )  # fmt: skip
+    text = browse("root").get("/sources/shop/pipeline").content.decode()
+    assert "at most 1,000 rows" in text
+    assert "under 1 min" in text
+    assert "choose another cursor, or re-sync" in text
+    assert "cursor_gone" in text
+    failed = browse("root").get("/sources/shop/pipeline?status=FAILED")
+    listed = failed.content.decode().split('id="table-list"')[1]
+    assert "legacy" in listed
+    assert "events" not in listed
+    ann = browse("ann").get("/sources/shop/pipeline").content.decode()
+    assert "orders" in ann
+    assert "legacy" not in ann
+
+
+def test_why_somebody_may_is_explained(world, browse):
+    asked = {"who": "user:ann", "on": "lake.shop.orders"}
+    text = browse("root").get("/grants/effective", asked).content.decode()
+    rows = text.split("<tr>")
+    assert next(r for r in rows if ">select<" in r).count("group:bi") == 1
+    assert "no grant gives it" in next(r for r in rows if ">manage<" in r)
+    wrong = browse("root").get("/grants/effective", {**asked, "who": "user:nobody"})
+    assert "there is no user" in wrong.content.decode().lower()
+
+
+def test_the_audit_is_filtered(world, browse):
+    from catalog.access import audit
+    from core.context import working_for
+
+    for actor, door, ok in (("ann", "rest", True), ("eve", "gateway", False)):
+        with working_for(actor=actor, door=door):
+            audit.record("thing.look", on=f"lake.of.{actor}", is_allowed=ok)
+    root = browse("root")
+    for query, shown, hidden in (
+        ("door=gateway&action=thing", "lake.of.eve", "lake.of.ann"),
+        ("outcome=denied", "lake.of.eve", "lake.of.ann"),
+        ("object=of.ann", "lake.of.ann", "lake.of.eve"),
+    ):
+        text = root.get(f"/audit?{query}").content.decode()
+        assert f">{shown}<" in text, query
+        assert f">{hidden}<" not in text, query
