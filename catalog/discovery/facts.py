@@ -15,7 +15,7 @@ class SourceFacts:
     unique_indexes  column names per unique index over not-null columns, key excluded
     indexed         columns that lead some index
     estimated_bytes of the rows, without indexes
-    sees_all_transactions  whether the login had pg_read_all_stats; None = not known
+    sees_all_transactions  whether the login had the right to; None = not known
     """
 
     schema: TableSchema

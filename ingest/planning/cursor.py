@@ -111,6 +111,7 @@ def what_is_missed(
     if facts.sees_all_transactions is False:
         missed.append(
             f"transactions open longer than {conditions.lag_seconds:g} s can be "
-            "missed: the login lacks pg_read_all_stats, so their start is not visible"
+            "missed: the login lacks the right to see when they began "
+            "(PostgreSQL: pg_read_all_stats, MariaDB and MySQL: PROCESS)"
         )
     return tuple(missed)

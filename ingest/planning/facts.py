@@ -24,7 +24,7 @@ class TableFacts:
     estimated_bytes heap size at the source, without indexes; 0 = unknown
     fingerprint     of the columns; compared again before the load runs
     sees_all_transactions  whether the login may see other sessions' open
-                    transactions (pg_read_all_stats); None = not known
+                    transactions; None = not known
     """
 
     database: str
