@@ -6,16 +6,15 @@ and their errors carry the words that are shown.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec
+from typing import Any, Concatenate, ParamSpec, Protocol
 from urllib.parse import quote
 
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.models import User
-from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import redirect, render
 from django.utils.http import url_has_allowed_host_and_scheme
@@ -34,6 +33,13 @@ from core.errors import (
 
 P = ParamSpec("P")
 PAGE_SIZE = 50
+MOST_PAGES = 200
+
+
+class Sliceable(Protocol):
+    """A list that reads only what is cut out of it."""
+
+    def __getitem__(self, part: slice, /) -> Iterable[Any]: ...
 
 
 class PageRequest(HttpRequest):
@@ -138,15 +144,19 @@ def page_number(request: HttpRequest) -> int:
 
 def cut(
     request: HttpRequest,
-    rows: QuerySet[Any] | Sequence[Any],
+    rows: Sliceable,
     *,
     size: int = PAGE_SIZE,
 ) -> Slice:
-    """The page the request asks for; reads one row more than it shows."""
-    number = min(page_number(request), 100_000)
+    """The page the request asks for; reads one row more than it shows.
+
+    Nobody turns 200 pages; beyond that a filter is the way.
+    """
+    number = min(page_number(request), MOST_PAGES)
     start = (number - 1) * size
     found = list(rows[start : start + size + 1])
-    return Slice(found[:size], number, has_next=len(found) > size, size=size)
+    has_next = len(found) > size and number < MOST_PAGES
+    return Slice(found[:size], number, has_next=has_next, size=size)
 
 
 def _to_login(request: HttpRequest) -> HttpResponse:

@@ -5,10 +5,20 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from django.db.models import CharField, Q, QuerySet
+from django.db.models import (
+    BigIntegerField,
+    Case,
+    CharField,
+    Exists,
+    OuterRef,
+    Q,
+    QuerySet,
+    When,
+)
 from django.db.models.functions import Cast, Now
 
 from catalog.access.policy import Principal
+from catalog.access.scope import in_scope, scope_of
 from catalog.access.visibility import visible_datasources, visible_tables
 from catalog.discovery.services import KINDS as SOURCE_KINDS
 from catalog.models import Datasource, Table
@@ -37,11 +47,17 @@ def jobs_for(principal: Principal) -> QuerySet[Job]:
     """Jobs on what the principal may see, and those he asked for himself."""
     if principal.is_admin and principal.is_active:
         return Job.objects.all()
-    tables = Table.objects.filter(visible_tables(principal))
     sources = Datasource.objects.filter(visible_datasources(principal))
     on_source = Q(kind__in=SOURCE_KINDS, subject_id__in=_as_text(sources))
-    on_table = ~Q(kind__in=SOURCE_KINDS) & Q(subject_id__in=_as_text(tables))
-    return Job.objects.filter(on_source | on_table | Q(requested_by=principal.name))
+    # from each job to its table: the other way, those in sight may be millions
+    seen = Table.objects.filter(in_scope(scope_of(principal)), pk=OuterRef("table_id"))
+    on_table = ~Q(kind__in=SOURCE_KINDS) & Exists(seen)
+    number = When(
+        subject_id__regex=r"^[0-9]{1,18}$", then=Cast("subject_id", BigIntegerField())
+    )
+    return Job.objects.alias(table_id=Case(number)).filter(
+        on_source | on_table | Q(requested_by=principal.name)
+    )
 
 
 def _as_text(rows: QuerySet[Any]) -> QuerySet[Any, Any]:

@@ -10,8 +10,8 @@ from enum import StrEnum
 from typing import Any
 
 from django.db import connection
-from django.db.models import BooleanField, Q
-from django.db.models.expressions import RawSQL
+from django.db.models import BigAutoField, Lookup, Q
+from django.db.models.sql.compiler import SQLCompiler
 
 from catalog.access.policy import Principal, Privilege, granting
 
@@ -44,7 +44,7 @@ class Scope:
 HELD = """
 WITH held AS MATERIALIZED (
   SELECT datasource, database, "table" FROM catalog_grant
-  WHERE privilege = ANY(%(held)s)
+  WHERE privilege = ANY(%(held)s) AND %(only)s IN ('', datasource)
   AND ((principal_kind = 'user' AND principal_name = %(name)s)
     OR (principal_kind = 'group' AND principal_name = ANY(%(groups)s)))
 ), whole AS MATERIALIZED (
@@ -68,39 +68,50 @@ SELECT ARRAY(SELECT id FROM whole), ARRAY(SELECT id FROM single),
 """
 
 
-def scope_of(principal: Principal) -> Scope:
-    """One statement, none for administrators."""
+def scope_of(principal: Principal, datasource: str = "") -> Scope:
+    """Of everything or within one datasource; no statement for admins."""
     if not principal.is_active:
         return Scope(Reach.NOTHING)
     if principal.is_admin:
         return Scope(Reach.ALL)
     with connection.cursor() as cursor:
-        cursor.execute(_SCOPE, holder(principal) | {"many": MANY})
+        cursor.execute(_SCOPE, holder(principal, datasource) | {"many": MANY})
         databases, tables, size = cursor.fetchone()
     return Scope(_reach(size + len(tables)), tuple(databases), tuple(tables))
 
 
-def holder(principal: Principal) -> dict[str, Any]:
+def holder(principal: Principal, datasource: str = "") -> dict[str, Any]:
     """Parameters of HELD."""
     return {
+        "only": datasource,
         "held": sorted(granting(Privilege.DISCOVER)),
         "name": principal.name,
         "groups": sorted(principal.groups),
     }
 
 
+@BigAutoField.register_lookup
+class AnyOf(Lookup):
+    """`id__any_of=[…]`: one parameter however many ids there are."""
+
+    lookup_name = "any_of"
+    prepare_rhs = False
+
+    def as_sql(
+        self, compiler: SQLCompiler, connection: Any
+    ) -> tuple[str, tuple[Any, ...]]:
+        left, params = self.process_lhs(compiler, connection)
+        return f"{left} = ANY(%s::bigint[])", (*params, list(self.rhs))
+
+
 def in_scope(scope: Scope) -> Q:
-    """Filter for Table rows, in queries whose first table they are."""
+    """Filter for Table rows."""
     if scope.reach is Reach.ALL:
         return Q()
     if scope.reach is Reach.NOTHING:
         return Q(pk__in=[])
-    sql = (
-        "(catalog_table.database_id = ANY(%s::bigint[])"
-        " OR catalog_table.id = ANY(%s::bigint[]))"
-    )
-    ids = [list(scope.databases), list(scope.tables)]
-    return Q(RawSQL(sql, ids, BooleanField()))
+    mine = Q(database__id__any_of=scope.databases)
+    return mine | Q(id__any_of=scope.tables)
 
 
 def _reach(size: int) -> Reach:

@@ -85,7 +85,8 @@ def _listed(view: ApiView, request: Request, ds: str, db: str) -> Response:
     if wanted.q and "sort" not in given:
         return _searched(view.principal, request, wanted)
     rows = selectors.tables_for(view.principal, wanted)
-    return paged(request, rows, sorts=SORTS, body=_unmatched)
+    load = selectors.tables_by_ids
+    return paged(request, rows, sorts=SORTS, body=_unmatched, load=load)
 
 
 def _searched(

@@ -107,17 +107,19 @@ def paged(
     *,
     sorts: Mapping[str, tuple[str, ...]],
     body: Callable[[M], dict[str, object]],
+    load: Callable[[list[Any]], list[M]] | None = None,
 ) -> Response:
     """One page as `{items, next_page_token}`.
 
     sorts: allowed values of `?sort=` to key columns, the first one is the default;
-    each is also allowed with "-" before it.
+    each is also allowed with "-" before it. load: as `keyset_page` takes it.
     """
     page = keyset_page(
         rows,
         order=_order(request.query_params.get("sort", ""), sorts),
         size=page_size(request),
         token=request.query_params.get("page_token"),
+        load=load,
     )
     return Response(
         {

@@ -106,7 +106,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='table',
-            index=models.Index(condition=models.Q(('kind', 'lake')), fields=['status', 'name', 'id'], name='lake_by_status'),
+            index=models.Index(fields=['status', 'name', 'id'], name='table_by_status'),
         ),
         migrations.AddIndex(
             model_name='table',

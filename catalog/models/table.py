@@ -115,11 +115,7 @@ class Table(models.Model):
             models.Index(
                 fields=["name", "id"], condition=Q(kind="lake"), name="lake_by_name"
             ),
-            models.Index(
-                fields=["status", "name", "id"],
-                condition=Q(kind="lake"),
-                name="lake_by_status",
-            ),
+            models.Index(fields=["status", "name", "id"], name="table_by_status"),
             models.Index(
                 fields=["caught_up_at", "id"],
                 condition=Q(kind="lake"),

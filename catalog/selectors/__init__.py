@@ -22,6 +22,7 @@ from catalog.selectors.lake import (
     lake_table_location,
     lake_tables_matching,
 )
+from catalog.selectors.listing import Found, Ordered
 from catalog.selectors.lookups import tables_by_ids
 from catalog.selectors.paging import Page, keyset_page
 from catalog.selectors.search import Hit, Hits, search_tables
@@ -34,11 +35,13 @@ from catalog.selectors.tables import (
 )
 
 __all__ = [
+    "Found",
     "Hit",
     "Hits",
     "LakeColumn",
     "LakeLocation",
     "LakeTable",
+    "Ordered",
     "Page",
     "TableFilter",
     "database_for",

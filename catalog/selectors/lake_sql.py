@@ -14,6 +14,7 @@ from django.db import connection
 from catalog.access.policy import Principal
 from catalog.access.scope import HELD, holder
 from catalog.like import for_sql, is_everything
+from catalog.names import LAKE
 
 # With more matches than so many, the walk meets enough of them soon.
 FEW = 2_000
@@ -66,7 +67,7 @@ def matching_tables(
     if not principal.is_active:
         return []
     databases, names = (_sql(pattern) for pattern in patterns)
-    params = holder(principal) | {
+    params = holder(principal, LAKE) | {
         "limit": limit,
         "databases": databases,
         "names": names,

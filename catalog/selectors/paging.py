@@ -5,7 +5,7 @@ A page token is signed and bound to its list and order, opaque to callers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, TypeVar
@@ -36,11 +36,14 @@ def keyset_page(
     order: Sequence[str],
     size: int = DEFAULT_SIZE,
     token: str | None = None,
+    load: Callable[[list[Any]], list[M]] | None = None,
 ) -> Page[M]:
     """The page after `token` in `order`, in one statement.
 
     order: field names, all with or all without "-", the last one unique; NULLs
     are not allowed in them. InvalidRequest for a token of another list or order.
+    load: reads the rows of these primary keys, in their order; then the page itself
+    reads keys alone, and takes two statements.
     """
     is_descending = order[0].startswith("-")
     fields = [name.removeprefix("-") for name in order]
@@ -48,10 +51,16 @@ def keyset_page(
     if token:
         after = _opened(token, scope)
         rows = rows.filter(_beyond(fields, after, is_descending=is_descending))
-    found = list(rows.order_by(*order)[: size + 1])
-    if len(found) <= size:
+    if load:
+        keys = rows.order_by(*order).values_list("pk", flat=True)[: size + 1]
+        ids = list(keys)
+        found, is_last = load(ids[:size]), len(ids) <= size
+    else:
+        found = list(rows.order_by(*order)[: size + 1])
+        is_last = len(found) <= size
+    if is_last or not found:
         return Page(items=found, next_page_token=None)
-    last = found[size - 1]
+    last = found[:size][-1]
     values = [_plain(_value(last, name)) for name in fields]
     return Page(
         items=found[:size],

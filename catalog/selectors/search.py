@@ -49,7 +49,7 @@ def search_tables(
     only beginnings of names count. At most MOST are found. Two statements, one for
     administrators.
     """
-    scope = scope_of(principal)
+    scope = scope_of(principal, wanted.datasource)
     words = wanted.q[:LONGEST].split()[:MOST_WORDS]
     if scope.reach is Reach.NOTHING or not words or offset >= MOST:
         return Hits([], has_more=False)

@@ -49,7 +49,9 @@ def tables_for(
     """
     wanted = wanted or TableFilter()
     rows = annotated_tables().prefetch_related("columns")
-    rows = rows.filter(in_scope(scope_of(principal))).filter(_search(wanted.q))
+    rows = rows.filter(in_scope(scope_of(principal, wanted.datasource))).filter(
+        _search(wanted.q)
+    )
     fields = {
         "database__datasource__name": wanted.datasource,
         "database__name": wanted.database,

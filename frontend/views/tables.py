@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from django.db.models import QuerySet
+from django.db.models import F, OrderBy
 from django.http import HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
@@ -15,7 +15,7 @@ from catalog.access.enforcement import require
 from catalog.access.policy import Privilege
 from catalog.models import Table
 from catalog.names import LAKE
-from catalog.selectors import TableFilter, table_for, tables_for
+from catalog.selectors import Found, Ordered, TableFilter, table_for, tables_for
 from catalog.selectors.tables import securable_of
 from core.errors import SluiceError
 from core.jobs import ACTIVE
@@ -33,9 +33,9 @@ STATES = (
 )  # fmt: skip
 SAMPLE_ROWS = 20
 CHANGING = MOVING | {APPROVED, REMOVING}
-SORTS = {
+SORTS: dict[str, tuple[str | OrderBy, ...]] = {
     "name": ("name", "id"),
-    "-commit": ("-last_commit_at", "-id"),
+    "-commit": (F("last_commit_at").desc(nulls_last=True), "-id"),
     "lag": ("caught_up_at", "id"),
 }
 
@@ -60,11 +60,13 @@ class Wanted:
             sort=sort if sort in SORTS else "name",
         )
 
-    def rows(self, request: PageRequest) -> QuerySet[Table]:
+    def rows(self, request: PageRequest) -> Ordered | Found:
         kind = self.where if self.where in {Table.LAKE, Table.SOURCE} else ""
         wanted = TableFilter(kind=kind, status=self.status, q=self.q)
+        if self.q and self.sort == "name":
+            return Found(request.principal, wanted)
         found = tables_for(request.principal, wanted)
-        return found.prefetch_related(None).order_by(*SORTS[self.sort])
+        return Ordered(found.order_by(*SORTS[self.sort]))
 
 
 @page
