@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from drf_spectacular.utils import inline_serializer
+from drf_spectacular.utils import extend_schema_field, inline_serializer
 from rest_framework import serializers as s
 
 
@@ -22,6 +22,11 @@ def page_of(item: type[s.Serializer[Any]]) -> s.Serializer[Any]:
             "next_page_token": s.CharField(allow_null=True),
         },
     )
+
+
+@extend_schema_field({"oneOf": [{"type": "integer"}, {"type": "string"}]})
+class Count(s.Field[Any, Any, Any, Any]):
+    """A number, as a string beyond 2^53."""
 
 
 class Problem(s.Serializer[Any]):
@@ -91,7 +96,7 @@ class Index(s.Serializer[Any]):
 class LastCommit(s.Serializer[Any]):
     instant = s.CharField()
     position = s.CharField(allow_null=True)
-    epoch = s.IntegerField(allow_null=True)
+    epoch = Count(allow_null=True)
     at = s.DateTimeField(allow_null=True)
 
 
@@ -122,7 +127,7 @@ class Table(s.Serializer[Any]):
     onboarding = s.UUIDField(allow_null=True)
     names = Names()
     schema_version = s.IntegerField()
-    estimated_rows = s.IntegerField()
+    estimated_rows = Count()
     is_queryable = s.BooleanField()
 
 
@@ -143,8 +148,8 @@ class TableSchema(s.Serializer[Any]):
 
 class Progress(s.Serializer[Any]):
     phase = s.CharField()
-    done = s.IntegerField()
-    total = s.IntegerField(allow_null=True)
+    done = Count()
+    total = Count(allow_null=True)
     unit = s.CharField()
 
 

@@ -15,10 +15,11 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from catalog.api.idempotency import idempotent
-from catalog.api.serializers import Anything, Text, Whole
+from catalog.api.serializers import Text, Whole
 from catalog.api.views import ApiView, body_of
 from core.errors import InvalidRequest
 from gateway import client
+from gateway.api import replies
 from gateway.api.downloads import FORMATS, download_of, send
 from gateway.desk import MOST_ROWS
 
@@ -64,7 +65,9 @@ class FormatIsOurs(DefaultContentNegotiation):
 
 
 class StatementsView(ApiView):
-    @extend_schema(request=StatementNew, responses={200: Anything, 202: Anything})
+    @extend_schema(
+        request=StatementNew, responses={200: replies.Statement, 202: replies.Statement}
+    )
     @idempotent
     def post(self, request: Request) -> Response:
         """200 when it ended within `wait_seconds`, else 202."""
@@ -81,7 +84,7 @@ class StatementsView(ApiView):
 
 
 class StatementView(ApiView):
-    @extend_schema(responses=Anything)
+    @extend_schema(responses=replies.Statement)
     def get(self, request: Request, id: str) -> Response:
         """The statement as it stands."""
         return Response(client.statement_of(self.principal.name, str(id)))
@@ -97,7 +100,7 @@ class ResultsView(ApiView):
 
     @extend_schema(
         responses={
-            (200, "application/json"): OpenApiTypes.OBJECT,
+            (200, "application/json"): replies.ResultPage,
             (200, "text/csv"): OpenApiTypes.STR,
             (200, "application/vnd.apache.parquet"): OpenApiTypes.BINARY,
         }
@@ -131,7 +134,7 @@ def _page_of(user: str, statement_id: str, number: int) -> Response:
 
 
 class CancelView(ApiView):
-    @extend_schema(request=None, responses=Anything)
+    @extend_schema(request=None, responses=replies.Statement)
     def post(self, request: Request, id: str) -> Response:
         """Stop it; idempotent."""
         return Response(client.cancel_statement(self.principal.name, str(id)))

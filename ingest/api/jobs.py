@@ -13,7 +13,8 @@ from catalog.access import audit
 from catalog.access.enforcement import decision_for, require
 from catalog.access.policy import Privilege, Securable
 from catalog.api.idempotency import idempotent
-from catalog.api.serializers import Anything, Empty
+from catalog.api.replies import page_of
+from catalog.api.serializers import Empty
 from catalog.api.views import PAGING, ApiView, page_size, paged, truth
 from catalog.discovery.services import KINDS as SOURCE_KINDS
 from catalog.models import Datasource, Table
@@ -22,6 +23,7 @@ from core.errors import InvalidRequest
 from core.jobs import TERMINAL
 from core.models import Job, JobLog
 from ingest import controls, selectors
+from ingest.api import replies
 from ingest.api.bodies import job_body, job_detail_body, log_body
 
 NEWEST = {"created_at": ("-created_at", "-id")}
@@ -30,7 +32,7 @@ NEWEST = {"created_at": ("-created_at", "-id")}
 class JobsView(ApiView):
     queries = PAGING | {"state", "kind", "table", "is_finished"}
 
-    @extend_schema(responses=Anything)
+    @extend_schema(responses=page_of(replies.CarryingJob))
     def get(self, request: Request) -> Response:
         rows = _filtered(selectors.jobs_for(self.principal), request)
         return paged(request, rows, sorts=NEWEST, body=job_body)
@@ -51,7 +53,7 @@ def _filtered(rows: QuerySet[Job], request: Request) -> QuerySet[Job]:
 
 
 class JobView(ApiView):
-    @extend_schema(responses=Anything)
+    @extend_schema(responses=replies.JobDetail)
     def get(self, request: Request, job_id: UUID) -> Response:
         job = selectors.job_for(self.principal, job_id)
         may = decision_for(self.principal, Privilege.SELECT, _securable(job))
@@ -59,7 +61,7 @@ class JobView(ApiView):
 
 
 class JobCancelView(ApiView):
-    @extend_schema(request=Empty, responses={202: Anything})
+    @extend_schema(request=Empty, responses={202: replies.CarryingJob})
     @idempotent
     def post(self, request: Request, job_id: UUID) -> Response:
         _require_to_operate(self, selectors.job_for(self.principal, job_id))
@@ -69,7 +71,7 @@ class JobCancelView(ApiView):
 
 
 class JobRetryView(ApiView):
-    @extend_schema(request=Empty, responses={202: Anything})
+    @extend_schema(request=Empty, responses={202: replies.CarryingJob})
     @idempotent
     def post(self, request: Request, job_id: UUID) -> Response:
         _require_to_operate(self, selectors.job_for(self.principal, job_id))
@@ -97,7 +99,7 @@ class JobLogsView(ApiView):
 
     queries = frozenset({"cursor", "direction", "page_size", "level"})
 
-    @extend_schema(responses=Anything)
+    @extend_schema(responses=replies.LogPage)
     def get(self, request: Request, job_id: UUID) -> Response:
         job = selectors.job_for(self.principal, job_id)
         is_back = _is_back(request)

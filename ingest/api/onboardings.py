@@ -14,11 +14,13 @@ from catalog.access import audit
 from catalog.access.enforcement import require
 from catalog.access.policy import Privilege, Securable
 from catalog.api.idempotency import idempotent
-from catalog.api.serializers import Anything, Empty
+from catalog.api.replies import page_of
+from catalog.api.serializers import Empty
 from catalog.api.views import PAGING, ApiView, paged
 from catalog.api.views import page_size as page_size_of
 from catalog.selectors.paging import keyset_page
 from ingest import onboarding, selectors
+from ingest.api import replies
 from ingest.api.bodies import draft_body, feed_body, job_body, onboarding_body
 from ingest.models import Onboarding
 from ingest.policyrows import Policies
@@ -31,14 +33,17 @@ INLINE_TABLES = 200
 class OnboardingsView(ApiView):
     queries = PAGING | {"datasource"}
 
-    @extend_schema(responses=Anything)
+    @extend_schema(responses=page_of(replies.Onboarding))
     def get(self, request: Request) -> Response:
         rows = selectors.onboardings_for(self.principal)
         if name := request.query_params.get("datasource"):
             rows = rows.filter(datasource__name=name)
         return paged(request, rows, sorts=NEWEST, body=onboarding_body)
 
-    @extend_schema(request=Anything, responses={200: Anything, 202: Anything})
+    @extend_schema(
+        request=replies.OnboardingNew,
+        responses={200: replies.Draft, 202: replies.OnboardingDetail},
+    )
     @idempotent
     def post(self, request: Request) -> Response:
         asked = parse_request(request.data)
@@ -62,13 +67,13 @@ def _securable(asked: OnboardingRequest) -> Securable:
 class OnboardingView(ApiView):
     queries = frozenset({"page_size", "page_token"})
 
-    @extend_schema(responses=Anything)
+    @extend_schema(responses=replies.OnboardingDetail)
     def get(self, request: Request, onboarding_id: UUID) -> Response:
         return _shown(self, selectors.onboarding_for(self.principal, onboarding_id))
 
 
 class ApproveView(ApiView):
-    @extend_schema(request=Empty, responses={202: Anything})
+    @extend_schema(request=Empty, responses={202: replies.OnboardingDetail})
     @idempotent
     def post(self, request: Request, onboarding_id: UUID) -> Response:
         row = selectors.onboarding_for(self.principal, onboarding_id)

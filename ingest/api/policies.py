@@ -13,11 +13,11 @@ from catalog.access.enforcement import require
 from catalog.access.policy import Privilege, Securable
 from catalog.api.bodies import Body, instant
 from catalog.api.etag import content_tag, require_match, tagged
-from catalog.api.serializers import Anything
 from catalog.api.views import ApiView
 from catalog.datasources import require_a_source
 from catalog.models import Database, Datasource
 from ingest import policyrows
+from ingest.api import replies
 from ingest.api.bodies import feed_schedule_body, policy_body, schedule_body
 from ingest.api.tables import lake_table_of
 from ingest.controls import locked_feed
@@ -30,12 +30,12 @@ class DatasourcePolicyView(ApiView):
 
     is_versioned = True
 
-    @extend_schema(responses=Anything)
+    @extend_schema(responses=replies.LevelPolicy)
     def get(self, request: Request, ds: str) -> Response:
         row = selectors.datasource_for(self.principal, ds)
         return _level(request, row, None)
 
-    @extend_schema(request=Anything, responses=Anything)
+    @extend_schema(request=replies.PolicyChange, responses=replies.LevelPolicy)
     def patch(self, request: Request, ds: str) -> Response:
         """A merge patch; null takes a setting back."""
         require(self.principal, Privilege.MANAGE, Securable(ds))
@@ -53,12 +53,12 @@ class DatabasePolicyView(ApiView):
 
     is_versioned = True
 
-    @extend_schema(responses=Anything)
+    @extend_schema(responses=replies.LevelPolicy)
     def get(self, request: Request, ds: str, db: str) -> Response:
         row = selectors.database_for(self.principal, ds, db)
         return _level(request, row.datasource, row)
 
-    @extend_schema(request=Anything, responses=Anything)
+    @extend_schema(request=replies.PolicyChange, responses=replies.LevelPolicy)
     def patch(self, request: Request, ds: str, db: str) -> Response:
         """A merge patch; null takes a setting back."""
         require(self.principal, Privilege.MANAGE, Securable(ds, db))
@@ -76,13 +76,13 @@ class TablePolicyView(ApiView):
 
     is_versioned = True
 
-    @extend_schema(responses=Anything)
+    @extend_schema(responses=replies.TablePolicy)
     def get(self, request: Request, table_id: int) -> Response:
         table = lake_table_of(self, table_id, Privilege.DISCOVER)
         feed = feed_of(table.pk) or locked_feed(table)
         return tagged(request, _table_body(feed), content_tag(feed.policy))
 
-    @extend_schema(request=Anything, responses=Anything)
+    @extend_schema(request=replies.PolicyChange, responses=replies.TablePolicy)
     def patch(self, request: Request, table_id: int) -> Response:
         """A merge patch; null takes a setting back."""
         table = lake_table_of(self, table_id, Privilege.MANAGE)

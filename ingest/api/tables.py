@@ -15,7 +15,7 @@ from catalog.access import audit
 from catalog.access.enforcement import require
 from catalog.access.policy import Privilege
 from catalog.api.idempotency import idempotent
-from catalog.api.serializers import Anything, Empty
+from catalog.api.serializers import Empty
 from catalog.api.views import ApiView, page_size
 from catalog.models import Table
 from catalog.selectors.tables import securable_of, table_for
@@ -23,6 +23,7 @@ from core.errors import InvalidRequest
 from core.jobs import TERMINAL
 from core.models import Job
 from ingest import controls, removal, samples, sampling
+from ingest.api import replies
 from ingest.api.bodies import commit_body, job_body, removal_body
 from ingest.models import TableOnboarding
 from ingest.requests import refuse
@@ -60,7 +61,7 @@ class _Verb(ApiView):
     name: ClassVar[str]
     start: ClassVar[Callable[..., Job]]
 
-    @extend_schema(request=Empty, responses={202: Anything})
+    @extend_schema(request=Empty, responses={202: replies.CarryingJob})
     @idempotent
     def post(self, request: Request, table_id: int) -> Response:
         table = lake_table_of(self, table_id, Privilege.OPERATE)
@@ -100,7 +101,7 @@ class _Switch(ApiView):
     name: ClassVar[str]
     move: ClassVar[Callable[..., TableOnboarding]]
 
-    @extend_schema(request=Empty, responses={202: Anything})
+    @extend_schema(request=Empty, responses={202: replies.TableSwitched})
     @idempotent
     def post(self, request: Request, table_id: int) -> Response:
         table = lake_table_of(self, table_id, Privilege.OPERATE)
@@ -132,7 +133,10 @@ class ResumeView(_Switch):
 class RemoveView(ApiView):
     """`{"data": "keep" | "drop", "dry_run": false}`; a dry run answers 200."""
 
-    @extend_schema(request=Anything, responses={200: Anything, 202: Anything})
+    @extend_schema(
+        request=replies.RemovalNew,
+        responses={200: replies.Removal, 202: replies.CarryingJob},
+    )
     @idempotent
     def post(self, request: Request, table_id: int) -> Response:
         table = lake_table_of(self, table_id, Privilege.MANAGE)
@@ -161,7 +165,7 @@ class CommitsView(ApiView):
 
     queries = frozenset({"page_size", "page_token"})
 
-    @extend_schema(responses=Anything)
+    @extend_schema(responses=replies.CommitPage)
     def get(self, request: Request, table_id: int) -> Response:
         table = lake_table_of(self, table_id, Privilege.DISCOVER)
         page = samples.commits_of(
@@ -178,7 +182,7 @@ class SampleView(ApiView):
 
     queries = frozenset({"limit"})
 
-    @extend_schema(responses=Anything)
+    @extend_schema(responses=replies.Sample)
     def get(self, request: Request, table_id: int) -> Response:
         table = lake_table_of(self, table_id, Privilege.SELECT)
         limit = _limit(request)

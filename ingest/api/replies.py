@@ -1,0 +1,238 @@
+"""Bodies of ingestion in the OpenAPI document; `ingest.api.bodies` makes the real ones.
+
+A test compares the two, field by field.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.utils import inline_serializer
+from rest_framework import serializers as s
+
+from catalog.api.replies import Count, Job
+
+
+class Scheduled(s.Serializer[Any]):
+    schedule = s.JSONField(allow_null=True)
+    schedule_in_words = s.CharField()
+    next_runs = s.ListField(child=s.DateTimeField())
+
+
+class Links(s.Serializer[Any]):
+    self = s.CharField()
+
+
+class JobLinks(Links):
+    logs = s.CharField()
+    events = s.CharField()
+
+
+class CarryingJob(Job):
+    subject_id = s.CharField()
+    progress_at = s.DateTimeField(allow_null=True)
+    cancel_requested = s.CharField(help_text="what a cancellation asked for, or empty")
+    links = JobLinks()
+
+
+class JobMove(s.Serializer[Any]):
+    at = s.DateTimeField()
+    event = s.CharField()
+    before = s.CharField()
+    after = s.CharField()
+    actor = s.CharField()
+    reason = s.CharField()
+
+
+class JobDetail(CarryingJob):
+    lane = s.CharField()
+    max_attempts = s.IntegerField()
+    not_before = s.DateTimeField(allow_null=True)
+    facts = s.DictField(allow_null=True)
+    warnings = s.ListField(child=s.CharField())
+    events = JobMove(many=True)
+
+
+class LogLine(s.Serializer[Any]):
+    id = s.IntegerField()
+    at = s.DateTimeField()
+    level = s.CharField()
+    message = s.CharField()
+
+
+class LogPage(s.Serializer[Any]):
+    items = LogLine(many=True)
+    older = s.CharField(allow_null=True)
+    newer = s.CharField(allow_null=True)
+    next_page_token = s.CharField(allow_null=True)
+    is_finished = s.BooleanField()
+
+
+class Onboarding(Scheduled):
+    id = s.UUIDField()
+    datasource = s.CharField()
+    request = s.DictField()
+    waits_for = s.CharField(allow_null=True)
+    requested_by = s.CharField()
+    created_at = s.DateTimeField()
+    approved_at = s.DateTimeField(allow_null=True)
+    approved_by = s.CharField()
+    links = Links()
+
+
+class PlannedTable(Scheduled):
+    source: Any = s.CharField()
+    source_table = s.IntegerField()
+    name = s.CharField()
+    status = s.CharField()
+    status_reason = s.CharField()
+    schedule_from = s.CharField(allow_null=True)
+    plan = s.DictField()
+
+
+class OnboardedTable(PlannedTable):
+    id = s.IntegerField()
+    table = s.IntegerField(allow_null=True)
+    capture = s.CharField()
+    every_seconds = s.IntegerField(allow_null=True)
+    position = s.CharField(allow_null=True)
+    consistency = s.CharField(allow_null=True)
+
+
+class NotApproved(s.Serializer[Any]):
+    source: Any = s.CharField()
+    reason = s.CharField()
+
+
+class OnboardingDetail(Onboarding):
+    counts = s.DictField(child=s.IntegerField())
+    tables = OnboardedTable(many=True)
+    jobs = CarryingJob(many=True)
+    not_approved = NotApproved(many=True)
+    next_page_token = s.CharField(allow_null=True)
+
+
+class Draft(s.Serializer[Any]):
+    """The answer to `"dry_run": true`; nothing of it is stored."""
+
+    id = s.UUIDField(allow_null=True)
+    datasource = s.CharField()
+    dry_run = s.BooleanField()
+    skipped = s.ListField(child=s.CharField())
+    tables = PlannedTable(many=True)
+
+
+class TableSwitched(s.Serializer[Any]):
+    table = s.IntegerField()
+    status = s.CharField()
+    status_reason = s.CharField()
+    jobs = CarryingJob(many=True)
+    links = s.DictField()
+
+
+class Removal(s.Serializer[Any]):
+    """The answer to `"dry_run": true`."""
+
+    table = s.CharField()
+    data: Any = s.CharField()
+    files = s.IntegerField()
+    bytes = Count(allow_null=True)
+    will = s.ListField(child=s.CharField())
+    dry_run = s.BooleanField()
+
+
+Commit: Any = inline_serializer(
+    name="Commit",
+    fields={
+        "instant": s.CharField(),
+        "completed": s.CharField(),
+        "at": s.DateTimeField(allow_null=True),
+        "action": s.CharField(),
+        "operation": s.CharField(),
+        "rows": Count(allow_null=True),
+        "bytes": Count(allow_null=True),
+        "position": s.CharField(allow_null=True),
+        "from": s.CharField(allow_null=True),
+        "epoch": Count(allow_null=True),
+        "epoch_from": Count(allow_null=True),
+        "run": s.CharField(allow_null=True),
+    },
+    many=True,
+)
+
+
+class CommitPage(s.Serializer[Any]):
+    items = Commit
+    next_page_token = s.CharField(allow_null=True)
+
+
+class SampleColumn(s.Serializer[Any]):
+    name = s.CharField()
+    type = s.CharField()
+
+
+class Sample(s.Serializer[Any]):
+    columns = SampleColumn(many=True)
+    rows = s.ListField(child=s.ListField(child=s.JSONField(allow_null=True)))
+
+
+class Policy(Scheduled):
+    given = s.DictField()
+    effective = s.DictField(child=s.DictField())
+    schedule_from = s.CharField(allow_null=True)
+
+
+class LevelPolicy(Policy):
+    datasource = s.CharField()
+    database = s.CharField(allow_null=True)
+
+
+class TablePolicy(Policy):
+    table = s.IntegerField()
+    name = s.CharField()
+    due_at = s.DateTimeField(allow_null=True)
+
+
+# ---------------------------------------------------------------- what is sent
+class TableChoices(s.Serializer[Any]):
+    """null = as proposed."""
+
+    record_key = s.JSONField(
+        required=False, allow_null=True, help_text='columns, or "row_hash"'
+    )
+    cursor = s.CharField(required=False, allow_null=True)
+    partition_by = s.ListField(child=s.CharField(), required=False)
+    buckets = s.IntegerField(required=False, allow_null=True)
+    exclude_columns = s.ListField(child=s.CharField(), required=False)
+    lake = s.CharField(
+        required=False, allow_null=True, help_text="database.table in the lake"
+    )
+
+
+class OnboardingNew(s.Serializer[Any]):
+    """`ingest.requests` checks it; this is its shape."""
+
+    datasource = s.CharField()
+    include = s.ListField(
+        child=s.CharField(), help_text="db.table, db.*, db.ord*, or *"
+    )
+    exclude = s.ListField(child=s.CharField(), required=False)
+    capture = s.ChoiceField(choices=["snapshot", "timestamp", "log"], required=False)
+    schedule = s.JSONField(required=False, allow_null=True)
+    target_database = s.CharField(required=False, allow_null=True)
+    tables = s.DictField(child=TableChoices(), required=False)
+    dry_run = s.BooleanField(required=False)
+    approve = s.BooleanField(required=False)
+
+
+class RemovalNew(s.Serializer[Any]):
+    data: Any = s.ChoiceField(choices=["keep", "drop"], required=False)
+    dry_run = s.BooleanField(required=False)
+
+
+class PolicyChange(s.Serializer[Any]):
+    """A merge patch: null takes a setting back."""
+
+    schedule = s.JSONField(required=False, allow_null=True)
+    lag_seconds = s.FloatField(required=False, allow_null=True)
+    compact_after = s.IntegerField(required=False, allow_null=True)
