@@ -253,6 +253,8 @@ function load() {
     const same = tabs.findIndex((one) => one.sql.trim() === given.trim());
     if (same >= 0) current = same;
     else add(given);
+    // a reload shall come back to the tabs, not to what the link asked for
+    if ("given" in form.dataset) history.replaceState(null, "", location.pathname);
   }
   open(current);
 }

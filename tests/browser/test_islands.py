@@ -1,0 +1,198 @@
+"""The parts of pages that scripts make: the SQL editor, the table picker, the keys."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from catalog.models import Table
+from tests.integration.frontend.world import PASSWORD, build
+
+os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+COLUMNS = [{"name": "id", "type": "bigint"}, {"name": "name", "type": "string"}]
+FINISHED = {
+    "id": "s1",
+    "state": "FINISHED",
+    "columns": COLUMNS,
+    "rows_so_far": 2,
+    "is_truncated": False,
+    "error": None,
+}
+WRONG = {
+    **FINISHED,
+    "state": "ERROR",
+    "columns": [],
+    "error": {
+        "code": "42703",
+        "sql_state": "42703",
+        "message": "no column `nope`; line 1 pos 7;\n'Project",
+    },
+}
+
+
+@pytest.fixture
+def gateway(monkeypatch):
+    """Answers of a gateway; the statements that it was asked."""
+    from gateway import client
+
+    asked: list[str] = []
+
+    def submit(user, sql, **_):
+        asked.append(sql)
+        return WRONG if "nope" in sql else FINISHED
+
+    def results(user, statement_id, *, page=0):
+        rows = [["1", "one"], ["2", None]]
+        return {"columns": COLUMNS, "rows": rows, "next_page": None}
+
+    monkeypatch.setattr(client, "submit_statement", submit)
+    monkeypatch.setattr(client, "statement_of", lambda *_: FINISHED)
+    monkeypatch.setattr(client, "results_of", results)
+    return asked
+
+
+@pytest.fixture
+def page(live_server, settings, redis_url, open_page):
+    """Logged in as the administrator of a small world; `open(path)` goes to a page."""
+    settings.STATIC_ROOT.mkdir(exist_ok=True)
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+    build()
+    made = open_page()
+    made.open = lambda path: made.goto(live_server.url + path)
+    made.open("/login")
+    made.fill("#username", "root")
+    made.fill("#password", PASSWORD)
+    made.keyboard.press("Enter")
+    made.wait_for_selector("h1:has-text('Home')")
+    return made
+
+
+TWO = (
+    "SELECT a.na FROM shop.orders a\nWHERE a.name = ';' -- it's\n;\nSELECT nope FROM t"
+)
+CURSOR = "([line, ch]) => document.querySelector('.CodeMirror').CodeMirror.setCursor(line, ch)"
+
+
+def run(page, keys="Control+Enter"):
+    with page.expect_response("**/sql/run"):
+        page.keyboard.press(keys)
+
+
+def test_the_editor_completes_runs_parts_and_keeps_tabs(page, gateway, keep):
+    orders = Table.objects.get(name="orders", kind="lake")
+    page.open(f"/sql?table={orders.pk}")
+    assert page.input_value("#sql") == "SELECT * FROM shop.orders LIMIT 10"
+    page.fill("#sql", TWO)
+    page.click(".CodeMirror-lines")
+    page.evaluate(CURSOR, [0, 11])
+    page.keyboard.type("m")  # a.nam: the alias stands for shop.orders
+    page.wait_for_selector(".CodeMirror-hints >> text=name")
+    keep(page, "editor-completion")
+    page.keyboard.press("Enter")
+    run(page)
+    assert gateway[-1] == TWO.replace("a.na ", "a.name ").split("\n;\n")[0]
+    page.wait_for_selector("#statement td:has-text('NULL')")
+    page.click("#statement td >> nth=0")
+    page.keyboard.press("ArrowDown")
+    assert page.inner_text("#statement td.is-picked") == "2"
+    page.evaluate(CURSOR, [3, 2])
+    page.click("#run")
+    page.wait_for_selector("#statement [data-state=ERROR]")
+    assert gateway[-1] == "SELECT nope FROM t"
+    assert page.inner_text(".is-wrong-line").endswith("SELECT nope FROM t")
+    page.click(".CodeMirror-lines")
+    page.evaluate(CURSOR, [3, 0])
+    page.keyboard.press("Shift+End")
+    page.click("#explain")
+    page.wait_for_selector("#history code:has-text('EXPLAIN')")
+    assert gateway[-1] == "EXPLAIN FORMATTED SELECT nope FROM t"
+    page.click(".tab-new")
+    page.keyboard.type("SELECT 2; SELECT 3")
+    page.reload()
+    page.wait_for_selector(".tab >> nth=1")
+    assert page.input_value("#sql") == "SELECT 2; SELECT 3"
+    page.click("#run-all")
+    page.wait_for_selector("#history code:has-text('SELECT 3')")
+    assert gateway[-2:] == ["SELECT 2", "SELECT 3"]
+    page.click("#sql-tabs >> text=Query 1")
+    assert page.input_value("#sql").startswith("SELECT a.name")
+
+
+def test_the_picker_shows_a_few_of_many(page, keep):
+    first = Table.objects.get(name="free", kind="source")
+    Table.objects.bulk_create(
+        Table(database=first.database, name=f"t{n:04}", source_name=f"t{n:04}")
+        for n in range(900)
+    )
+    page.open("/sources/shop/onboard")
+    page.wait_for_selector("#pick-found:has-text('908 tables')")
+    assert page.locator(".vrow").count() < 60
+    page.locator(".vlist").evaluate("e => { e.scrollTop = e.scrollHeight }")
+    page.wait_for_selector(".vrow:has-text('t0899')")
+    page.fill("#pick-q", "t0*9")
+    page.wait_for_selector("#pick-found:has-text('90 tables')")
+    page.click("#pick-all")
+    page.uncheck("input[data-table='public.t0019']")
+    assert page.inner_text("#picked-count") == "89"
+    page.locator("input[data-table='public.t0019']").focus()
+    page.keyboard.press("ArrowDown")
+    focused = "document.activeElement.dataset.table"
+    assert page.evaluate(focused) == "public.t0029"
+    keep(page, "picker-all-but-one")
+    page.fill("#pick-q", "free")
+    page.wait_for_selector("#pick-found:has-text('1 table')")
+    page.check("input[data-table='public.free']")
+    assert page.inner_text("#picked-count") == "90"
+    sent = page.evaluate("Object.fromEntries(new FormData(picker))")
+    assert sent["selected"] == "public.free"
+    assert sent["matching_q"] == "t0*9"
+    assert sent["unselected"] == "public.t0019"
+
+
+FOCUSED = """() => {
+  const e = document.activeElement, style = getComputedStyle(e);
+  const box = e.getBoundingClientRect();
+  return [e.textContent.trim() || e.getAttribute("aria-label") || e.name,
+    style.outlineStyle, box.width > 0 && box.top >= 0];
+}"""
+
+
+def test_the_keyboard_reaches_everything_and_shows_where_it_is(page):
+    page.open("/tables")
+    page.keyboard.press("Tab")
+    assert page.evaluate(FOCUSED)[0] == "Skip to the content"
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "main"
+    page.open("/tables")
+    seen = []
+    page.keyboard.press("Tab")
+    while page.evaluate("document.activeElement !== document.body") and len(seen) < 60:
+        name, outline, is_shown = page.evaluate(FOCUSED)
+        assert outline != "none", name
+        assert is_shown, name
+        seen.append(name)
+        page.keyboard.press("Tab")
+    for wanted in ("Home", "Sources", "q", "Log out", "Filter", "orders"):
+        assert wanted in seen, (wanted, seen)
+    page.keyboard.press("?")
+    page.wait_for_selector("#keys[open]")
+    for _ in range(4):
+        page.keyboard.press("Tab")
+        inside = "document.activeElement === document.body || keys.contains(document.activeElement)"
+        assert page.evaluate(inside)
+    page.keyboard.press("Escape")
+    assert page.locator("#keys[open]").count() == 0
+
+
+def test_the_menu_of_a_narrow_screen(page):
+    page.set_viewport_size({"width": 390, "height": 800})
+    page.open("/")
+    assert not page.is_visible("#nav")
+    page.click("text=Menu")
+    page.click("#nav >> text=Jobs")
+    page.wait_for_selector("h1:has-text('Jobs')")
+    assert page.is_visible("td:has-text('lake.shop.customers')")
