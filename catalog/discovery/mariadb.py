@@ -81,8 +81,7 @@ class MariadbReader:
 
     def __exit__(self, *exc_info: object) -> None:
         if self._link is not None:
-            with contextlib.suppress(pymysql.MySQLError, OSError):
-                self._link.close()
+            self._link.leave()
 
     def overview(self) -> Overview:
         wanted = filter_of(self._access)

@@ -50,10 +50,6 @@ class Link(_Connection):
 
     tls_version: str | None = None
 
-    @property
-    def is_mariadb(self) -> bool:
-        return "mariadb" in str(self.get_server_info()).lower()  # type: ignore[no-untyped-call]
-
     def rows(self, statement: str, values: object = None) -> list[Row]:
         with self.cursor() as cursor:
             cursor.execute(statement, values)
@@ -61,6 +57,11 @@ class Link(_Connection):
 
     def wait_for_answers(self, seconds: float) -> None:
         self._read_timeout = self._write_timeout = seconds
+
+    def leave(self) -> None:
+        """Close, whatever state it is in."""
+        with contextlib.suppress(pymysql.MySQLError, OSError):
+            self.close()
 
     def hang_up(self) -> None:
         """Wake the thread that waits on this connection with an end of file."""
@@ -130,7 +131,9 @@ def log_in(link: Link, access: SourceAccess, connection: socket.socket) -> None:
             link.connect(connection)
         except _NOT_THE_PROTOCOL as error:
             raise pymysql.InternalError(0, f"unexpected packet: {error}") from error
-        link.rows(f"SET SESSION {_COMMON_SETTINGS}, {_limit(link, access)}")
+        # Asked for, because a proxy in between greets with a version of its own.
+        ((version,),) = link.rows("SELECT VERSION()")
+        link.rows(f"SET SESSION {_COMMON_SETTINGS}, {_limit(str(version), access)}")
         link.rows("SET SESSION TRANSACTION READ ONLY")
     link.wait_for_answers(_longest(access) + HANG_UP_AFTER)
 
@@ -145,6 +148,7 @@ def connect(access: SourceAccess, addresses: Sequence[str]) -> Link:
     try:
         log_in(link, access, connection)
     except BaseException:
+        link.leave()
         connection.close()
         raise
     return link
@@ -182,10 +186,10 @@ def _limited(link: Link, access: SourceAccess, seconds: float) -> Iterator[None]
         guard.cancel()
 
 
-def _limit(link: Link, access: SourceAccess) -> str:
+def _limit(version: str, access: SourceAccess) -> str:
     """MariaDB counts seconds, for all statements; MySQL milliseconds, for SELECTs."""
     seconds = _longest(access)
-    if link.is_mariadb:
+    if "mariadb" in version.lower():
         return f"max_statement_time = {seconds:g}"
     # MySQL keeps sizes for a day otherwise, zeros of tables just made included.
     return (

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-from typing import Any
 
 import pymysql
 
@@ -141,7 +140,7 @@ class MariadbSteps(Steps):
         if self.socket is None:
             raise RuntimeError("this step needs the tcp step before it")
         self._link = new_link(self.access)
-        self.stack.callback(_close, self._link)
+        self.stack.callback(self._link.leave)
         try:
             log_in(self._link, self.access, self.socket)
         except SluiceError as error:
@@ -169,8 +168,3 @@ def _numbers(version: str) -> tuple[int, int]:
 def _quoted(name: str) -> str:
     escaped = name.replace("`", "``")
     return f"`{escaped}`"
-
-
-def _close(link: Any) -> None:
-    with contextlib.suppress(pymysql.MySQLError, OSError):
-        link.close()
