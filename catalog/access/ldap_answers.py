@@ -9,9 +9,13 @@ from core.errors import TerminalError, TransientError
 
 
 class DirectoryAway(TransientError):
-    """No directory server answered; nothing was decided."""
+    """The directory gave no definite answer; nothing was decided."""
 
     default_code: ClassVar[str] = "directory_unavailable"
+
+
+class DirectoryUnreachable(DirectoryAway):
+    """No server answered at all, or none in time."""
 
 
 class DirectoryMisconfigured(TerminalError):

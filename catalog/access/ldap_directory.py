@@ -33,13 +33,14 @@ from catalog.access.ldap_answers import (
     DirectoryAway,
     DirectoryEntry,
     DirectoryMisconfigured,
+    DirectoryUnreachable,
 )
 from catalog.access.ldap_spec import LdapSpec, filled
 from core.redaction import redact
 
 SUCCESS, NO_SUCH_OBJECT, SIZE_LIMIT = 0, 32, 4
 # Wrong password; locked or expired, in the words of different servers.
-REFUSED = frozenset({19, 49, 50, 53})
+REFUSED = frozenset({19, 48, 49, 50, 53})
 MOST_GROUPS = 1_000
 _DISABLING = ("userAccountControl", "nsAccountLock", "pwdAccountLockedTime")
 _AD_DISABLED = 2
@@ -180,11 +181,13 @@ class Directory:
     def _bound(self, dn: str, password: str) -> Connection | None:
         """A connection bound as `dn`; None when the directory refuses the password.
 
-        An empty password would be an anonymous bind, which proves nothing.
+        An empty password would be an anonymous bind, which proves nothing. The bytes go
+        as they are: ldap3 would make an empty one of a soft hyphen.
         """
-        if not dn or not password:
+        secret = password.encode("utf-8", "replace")
+        if not dn or not secret:
             return None
-        connection = self._opened(dn, password)
+        connection = self._opened(dn, secret)
         with self._in_time():
             connection.bind()
         code = connection.result["result"]
@@ -198,21 +201,21 @@ class Directory:
             hint="try again; `manage.py ldap_check` tells more",
         )
 
-    def _opened(self, dn: str, password: str) -> Connection:
+    def _opened(self, dn: str, secret: bytes) -> Connection:
         """To the first server that answers."""
         failure = ""
         for url in self._spec.servers.urls:
             try:
                 with self._in_time():
-                    return self._open(url, dn, password)
-            except DirectoryAway as error:
+                    return self._open(url, dn, secret)
+            except DirectoryUnreachable as error:
                 failure = error.message
-        raise DirectoryAway(
+        raise DirectoryUnreachable(
             failure or "no directory server answers",
             hint="try again in a moment; local accounts work meanwhile",
         )
 
-    def _open(self, url: str, dn: str, password: str) -> Connection:
+    def _open(self, url: str, dn: str, secret: bytes) -> Connection:
         spec, parts = self._spec, urlsplit(url)
         is_ldaps = parts.scheme == "ldaps"
         has_tls = is_ldaps or spec.servers.start_tls
@@ -227,7 +230,7 @@ class Directory:
         connection = Connection(
             server,
             user=dn,
-            password=password,
+            password=secret,  # type: ignore[arg-type]
             authentication=SIMPLE,
             auto_referrals=False,
             receive_timeout=spec.servers.step_seconds,
@@ -244,11 +247,11 @@ class Directory:
     @contextlib.contextmanager
     def _in_time(self) -> Iterator[None]:
         if self._clock() > self._until:
-            raise DirectoryAway("the directory answers too slowly")
+            raise DirectoryUnreachable("the directory answers too slowly")
         try:
             yield
         except (LDAPExceptionError, OSError) as error:
-            raise DirectoryAway(
+            raise DirectoryUnreachable(
                 f"the directory does not answer: {redact(str(error))[:300]}"
             ) from error
 

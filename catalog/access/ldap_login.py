@@ -21,6 +21,7 @@ from catalog.access.ldap_answers import (
     DirectoryAway,
     DirectoryEntry,
     DirectoryMisconfigured,
+    DirectoryUnreachable,
 )
 from catalog.access.ldap_spec import PROVIDER, LdapSpec
 from catalog.access.naming import is_name
@@ -106,7 +107,7 @@ def _proven_person(
 ) -> ExternalPerson | None:
     global _open_until  # one fuse per process
     if time.monotonic() < _open_until:
-        raise DirectoryAway(
+        raise DirectoryUnreachable(
             "the directory did not answer a moment ago",
             hint="try again in a moment; local accounts work meanwhile",
         )
@@ -119,7 +120,7 @@ def _proven_person(
                 suspend(PROVIDER, entry.subject, reason="disabled_there")
                 return None
             return person_of(spec, directory, entry)
-    except DirectoryAway as error:
+    except DirectoryUnreachable as error:
         log.warning("a login waits for the directory: %s", error)
         _open_until = time.monotonic() + FUSE_SECONDS
         raise

@@ -86,6 +86,31 @@ def test_an_empty_password_never_reaches_the_network(directory, settings):
 
 
 @pytest.mark.parametrize(
+    "password",
+    # what SASLprep makes nothing of, or an error: this server would let "" in
+    [
+        "\u00ad",
+        "\u2060\ufe00",
+        " ",
+        "a\x07",
+        "\ue000",
+        "\u0627a",
+        "\U000e0001",
+        "\ud800",
+    ],
+)
+def test_odd_passwords_are_wrong_and_nothing_else(directory, password):
+    directory.add_person("ann", PASSWORD)
+    assert refused(password=password) == "bad_credentials"
+    assert ldap_login._open_until == 0.0  # strangers cannot blow the fuse
+
+
+def test_passwords_are_not_only_ascii(directory):
+    directory.add_person("ann", "grüße an dich 密码")
+    assert log_in(password="grüße an dich 密码").name == "ann"
+
+
+@pytest.mark.parametrize(
     "name",
     [
         "*",
