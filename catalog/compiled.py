@@ -1,35 +1,24 @@
-"""A look-up whose SQL is made once per process and planned once per connection.
+"""Queries whose SQL is made once per process and planned once per connection.
 
-Building a query of this size in the ORM costs more than running it. The SQL is still
+Building a query of some size in the ORM costs more than running it. The SQL is still
 the ORM's own, so models and annotations stay the one description of a row.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from copy import copy
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import psycopg
 from django.db import connection
-from django.db.models import QuerySet, TextField
-from django.db.models.expressions import RawSQL
+from django.db.models import Model, QuerySet
 from django.db.models.query import get_related_populators
 from psycopg.types.numeric import Int8
 
-from catalog.models import Column, Table
+M = TypeVar("M", bound=Model)
 
 # Above any count of runs: psycopg prepares nothing but what asks for it.
 _NEVER = 2**31
-_COLUMN_FIELDS = tuple(field.attname for field in Column._meta.concrete_fields)
-_COLUMNS = (
-    "(SELECT json_agg("
-    "json_build_array("
-    + ", ".join(f'c."{field.column}"' for field in Column._meta.concrete_fields)
-    + ") ORDER BY c.position) FROM catalog_column c"
-    " WHERE c.table_id = catalog_table.id)"
-)
 
 
 class _Prepared(psycopg.Cursor[Any]):
@@ -49,15 +38,14 @@ def prepared_cursor() -> Any:
     return connection._prepare_cursor(_Prepared(link))  # type: ignore[attr-defined]
 
 
-class TableLookup:
-    """Tables by the parameters of `rows`, with their columns, in one statement.
+class CompiledQuery(Generic[M]):
+    """`rows` with other parameters.
 
-    rows      its filters hold the sentinels of `given` in the place of real values
+    rows   filters hold the sentinels of `given` in the place of real values
     """
 
-    def __init__(self, rows: QuerySet[Table], given: Sequence[object]) -> None:
-        rows = rows.prefetch_related(None).order_by()
-        rows = rows.annotate(columns_read=RawSQL(_COLUMNS, [], TextField()))
+    def __init__(self, rows: QuerySet[M], given: Sequence[object]) -> None:
+        self._model = rows.model
         self._compiler = rows.query.get_compiler(connection=connection)
         self._sql, params = self._compiler.as_sql()
         self._constants = list(params)
@@ -73,16 +61,15 @@ class TableLookup:
         populators: Any = get_related_populators  # newer Djangos take more
         self._related = populators(info, select, connection.alias)
         self._added = dict(self._compiler.annotation_col_map)
-        self._columns_at = self._added.pop("columns_read")
         self._converters = self._compiler.get_converters([one[0] for one in select])
 
-    def find(self, *given: object) -> Table | None:
-        """The table, or None."""
-        found = self.rows(*given)
+    def first(self, *given: object) -> M | None:
+        """The first row, or None."""
+        found = self.all(*given)
         return found[0] if found else None
 
-    def rows(self, *given: object) -> list[Table]:
-        """The tables in the order of `rows`."""
+    def all(self, *given: object) -> list[M]:
+        """The rows for these values, in one statement."""
         params = list(self._constants)
         for places, value in zip(self._places, given, strict=True):
             for at in places:
@@ -90,19 +77,18 @@ class TableLookup:
         with prepared_cursor() as cursor:
             cursor.execute(self._sql, params)
             found = cursor.fetchall()
-        return [self._table(list(row)) for row in found]
+        return [self._instance(list(row)) for row in found]
 
-    def _table(self, row: list[Any]) -> Table:
+    def _instance(self, row: list[Any]) -> M:
         for at, (converters, expression) in self._converters.items():
             for convert in converters:
                 row[at] = convert(row[at], expression, connection)
-        table = Table.from_db(connection.alias, self._names, row[self._own])
+        instance = self._model.from_db(connection.alias, self._names, row[self._own])
         for populator in self._related:
-            populator.populate(row, table)
+            populator.populate(row, instance)
         for name, at in self._added.items():
-            setattr(table, name, row[at])
-        _attach(table, row[self._columns_at])
-        return table
+            setattr(instance, name, row[at])
+        return instance
 
 
 def _typed(value: object) -> object:
@@ -112,17 +98,3 @@ def _typed(value: object) -> object:
     if isinstance(value, list) and value and isinstance(value[0], int):
         return [Int8(each) for each in value]
     return value
-
-
-_READ = Column.objects.none()
-
-
-def _attach(table: Table, columns: str | list[list[Any]] | None) -> None:
-    """As `prefetch_related("columns")` leaves them on the table."""
-    values = json.loads(columns) if isinstance(columns, str) else columns or []
-    found = copy(_READ)
-    rows = [Column.from_db(connection.alias, _COLUMN_FIELDS, each) for each in values]
-    cached: Any = found
-    cached._result_cache, cached._prefetch_done = rows, True
-    held: Any = table
-    held._prefetched_objects_cache = {"columns": found}
