@@ -94,6 +94,8 @@ def _person(
     tokens = provider.tokens_for(answer["code"], verifier=leaving.verifier, back=back)
     claims = verified_claims(provider, tokens.get("id_token"), nonce=leaving.nonce)
     claims = _completed(provider, claims, tokens)
+    if spec.name_claim == "email" and claims.get("email_verified") is False:
+        raise SignInRefused("your mail address is not verified there", "unverified")
     return ExternalPerson(
         provider=spec.provider,
         subject=str(claims["sub"]),

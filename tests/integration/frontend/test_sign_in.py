@@ -226,6 +226,14 @@ def test_names_and_groups_may_come_from_userinfo_of_the_same_person(client, prov
     assert sign_in(Client()).status_code == 403
 
 
+def test_a_mail_address_names_only_whom_it_was_verified_for(client, provider, settings):
+    settings.SLUICE_OIDC = replace(settings.SLUICE_OIDC, name_claim="email")
+    provider.claims |= {"email": "boss@example.org", "email_verified": False}
+    expect_refusal(client, sign_in(client), "unverified")
+    provider.claims |= {"email_verified": True}
+    assert sign_in(client).status_code == 302
+
+
 def test_local_names_stay_local_and_groups_decide(client, provider, settings):
     users.create_user("ann@example.org", "a long password", by="x")
     assert sign_in(client).status_code == 403
