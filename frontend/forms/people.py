@@ -67,13 +67,11 @@ class UserForm(_Form):
         }
 
     def values(self) -> dict[str, Any]:
-        data = self.cleaned_data
-        return {
-            "password": data["password"] or None,
-            "groups": tuple(_names(data["groups"])),
-            "is_admin": data["is_admin"],
-            "is_active": data["is_active"],
-        }
+        """Only what was changed: the rest may be the directory's to say."""
+        data = {name: self.cleaned_data[name] for name in self.changed_data}
+        if "groups" in data:
+            data["groups"] = tuple(_names(data["groups"]))
+        return data
 
 
 class GrantForm(_Form):

@@ -15,6 +15,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from catalog.access import users
+from catalog.access.external_users import suspend
 from catalog.access.group_rules import rules_from
 from catalog.access.idle import suspend_idle
 from catalog.access.oidc_provider import provider_of
@@ -273,6 +274,24 @@ def test_who_does_not_sign_in_any_more_loses_his_tokens(client, provider, settin
     assert not is_in(client)
     assert sign_in(Client()).status_code == 302
     assert find_token(text)
+
+
+def test_an_administrator_s_page_changes_only_what_he_changed(client, provider):
+    users.create_user("root", "a long password", is_admin=True, by="x")
+    sign_in(client)
+    ann = User.objects.get(username="ann@example.org")
+    assert suspend(ann.external_identity.provider, "1234", reason="test")
+    root = Client()
+    root.post("/login", {"username": "root", "password": "a long password"})
+    page = root.get("/users/ann@example.org").content.decode()
+    assert "access was taken away there" in page
+    assert 'name="password"' not in page
+    saved = root.post("/users/ann@example.org", {"groups": "bi, more"})
+    assert saved.status_code == 302
+    assert sign_in(Client()).status_code == 302  # still the provider's to give back
+    assert set(ann.groups.values_list("name", flat=True)) == {"bi", "more"}
+    root.post("/users/ann@example.org", {"groups": "bi, more"})  # now switched off
+    assert sign_in(Client()).status_code == 403
 
 
 def test_a_foreign_page_is_not_where_one_lands(client, provider):
