@@ -23,19 +23,19 @@ from rest_framework.response import Response
 
 from catalog import health
 from catalog.access.policy import Privilege, Role
+from catalog.api import replies
 from catalog.api.gauges import CatalogGauges
 from catalog.api.idempotency import LIFETIME
-from catalog.api.serializers import Anything
-from catalog.api.views import ApiView
+from catalog.api.views import LARGEST_BODY, ApiView
 from catalog.kinds import KINDS
 from catalog.selectors.paging import DEFAULT_SIZE, LARGEST_SIZE
 from core.errors import InvalidRequest, NotFound
 
-RELEASE = 1
+RELEASE = 2
 
 
 class ConfigView(ApiView):
-    @extend_schema(responses=Anything)
+    @extend_schema(responses=replies.Config)
     def get(self, request: Request) -> Response:
         return Response(
             {
@@ -45,17 +45,9 @@ class ConfigView(ApiView):
                     "page_size_default": DEFAULT_SIZE,
                     "page_size_max": LARGEST_SIZE,
                     "idempotency_seconds": int(LIFETIME / timedelta(seconds=1)),
+                    "body_bytes_max": LARGEST_BODY,
                 },
-                "capabilities": {
-                    "kinds": [k.name for k in KINDS.values() if k.is_available],
-                    "captures": ["snapshot", "timestamp"],
-                    "privileges": list(Privilege),
-                    "roles": list(Role),
-                    "statements": True,
-                    "schedules": ["every_seconds", "cron", "manual"],
-                    "job_events": True,
-                    "result_formats": ["json", "csv", "parquet"],
-                },
+                "capabilities": _capabilities(),
                 "gateway": {
                     "port": settings.SLUICE_GATEWAY_PORT,
                     "http_port": None,
@@ -68,6 +60,27 @@ class ConfigView(ApiView):
                 },
             }
         )
+
+
+def _capabilities() -> dict[str, object]:
+    """What this house can do as it is set up; a test holds each against the doing."""
+    return {
+        "kinds": [k.name for k in KINDS.values() if k.is_available],
+        "captures": ["snapshot", "timestamp"],
+        "privileges": list(Privilege),
+        "roles": list(Role),
+        "logins": _logins(),
+        "statements": True,
+        "schedules": ["every_seconds", "cron", "manual"],
+        "job_events": True,
+        "result_formats": ["json", "csv", "parquet"],
+        "verify": True,
+    }
+
+
+def _logins() -> list[str]:
+    outside = {"ldap": settings.SLUICE_LDAP, "oidc": settings.SLUICE_OIDC}
+    return ["password", "token", *(name for name, is_set in outside.items() if is_set)]
 
 
 def _versions() -> dict[str, str]:

@@ -40,6 +40,47 @@ class Problem(s.Serializer[Any]):
     errors: Any = s.ListField(child=s.DictField())
 
 
+class Limits(s.Serializer[Any]):
+    page_size_default = s.IntegerField()
+    page_size_max = s.IntegerField()
+    idempotency_seconds = s.IntegerField()
+    body_bytes_max = s.IntegerField()
+
+
+class Capabilities(s.Serializer[Any]):
+    kinds = s.ListField(child=s.CharField())
+    captures = s.ListField(child=s.CharField())
+    privileges = s.ListField(child=s.CharField())
+    roles = s.ListField(child=s.CharField())
+    logins = s.ListField(child=s.CharField())
+    statements = s.BooleanField()
+    schedules = s.ListField(child=s.CharField())
+    job_events = s.BooleanField()
+    result_formats = s.ListField(child=s.CharField())
+    verify = s.BooleanField()
+
+
+class GatewayAddress(s.Serializer[Any]):
+    port = s.IntegerField()
+    http_port = s.IntegerField(allow_null=True)
+    tls = s.BooleanField()
+
+
+class Caller(s.Serializer[Any]):
+    name = s.CharField()
+    groups = s.ListField(child=s.CharField())
+    is_admin = s.BooleanField()
+
+
+class Config(s.Serializer[Any]):
+    release = s.IntegerField()
+    versions = s.DictField(child=s.CharField())
+    limits = Limits()
+    capabilities = Capabilities()
+    gateway = GatewayAddress()
+    user = Caller()
+
+
 class Datasource(s.Serializer[Any]):
     name = s.CharField()
     kind = s.CharField()

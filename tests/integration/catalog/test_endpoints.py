@@ -273,6 +273,7 @@ def test_documented_replies_have_the_members_of_real_ones(admin, shop, lake_orde
     table = f"tables/{lake_orders.pk}"
     Table.objects.filter(pk=lake_orders.pk).update(last_commit_instant="1")
     real = {
+        replies.Config: admin("GET", "config"),
         replies.Datasource: admin("GET", "datasources/shop"),
         replies.Kinds: admin("GET", "datasources/kinds"),
         replies.Database: admin("GET", "datasources/shop/databases/public"),
