@@ -86,6 +86,10 @@ def _own_secrets() -> Iterable[str]:
     yield str(settings.SECRET_KEY)
     yield from map(str, settings.SECRET_KEY_FALLBACKS)
     yield from settings.SLUICE_SECRETS_KEYS
+    if settings.SLUICE_LDAP:
+        yield settings.SLUICE_LDAP.users.bind_password
+    if settings.SLUICE_OIDC:
+        yield settings.SLUICE_OIDC.client_secret
     yield settings.SLUICE_SERVICE_SECRET
     yield str(settings.DATABASES["default"].get("PASSWORD") or "")
     yield urlsplit(settings.SLUICE_REDIS_URL).password or ""
