@@ -301,13 +301,14 @@ def _connect(access: SourceAccess) -> tuple[Connection, str]:
         defer_connect=True,
     )
     link = _socket_to(access)
+    address = str(link.getpeername()[0])  # TLS takes the socket over
     try:
         connection.connect(link)
     except BaseException:
         with contextlib.suppress(pymysql.MySQLError):
             connection.close()
         raise
-    return connection, str(link.getpeername()[0])
+    return connection, address
 
 
 def _socket_to(access: SourceAccess) -> socket.socket:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -120,6 +121,16 @@ def test_prefixes_and_nullable_columns_are_no_keys(
     assert (prefix.is_unique, prefix.is_walkable) == (False, False)
     nullable = source.key_facts(table, ("b",))
     assert (nullable.is_unique, nullable.is_not_null) == (True, False)
+
+
+@pytest.mark.parametrize("tls", ["off", "require"])
+def test_the_address_is_the_servers(mariadb_server: MariaDbServer, tls: str) -> None:
+    access = access_to(mariadb_server)
+    access = replace(access, spec=replace(access.spec, host="nowhere.invalid", tls=tls))
+    with open_source(replace(access, addresses=("127.0.0.99", "127.0.0.1"))) as opened:
+        assert opened.address == "127.0.0.1"
+        cipher = opened.one("SHOW STATUS LIKE 'Ssl_cipher'")[1]
+        assert bool(cipher) == (tls == "require")
 
 
 def test_numbers_are_compared_as_numbers(source: Source) -> None:
