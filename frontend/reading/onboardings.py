@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import BigIntegerField, Count, Q, QuerySet, Sum
+from django.core.cache import cache
+from django.db.models import BigIntegerField, Count, Max, Q, QuerySet, Sum
 from django.db.models.fields.json import KT
 from django.db.models.functions import Cast
 
@@ -18,6 +19,7 @@ from ingest.models import Onboarding, TableOnboarding
 from ingest.selectors import feeds_for, jobs_for
 from ingest.states import APPROVED, MOVING, PROPOSED
 
+STAGING_SECONDS = 600
 TITLES = {
     "record_key": "Record key",
     "cursor": "Cursor",
@@ -63,8 +65,14 @@ def progress_of(principal: Principal, onboarding: Onboarding) -> Progress:
         blocked=Count("pk", filter=_BLOCKED),
         all=Count("pk"),
         rows=Sum("source_table__estimated_rows"),
-        staging=Sum(_STAGING),
+        newest=Max("updated_at"),
     )
+    staging = 0
+    if sums["all"]:
+        # plans are large and change seldom: their sum is kept as long as they stay
+        key = f"staging:{onboarding.pk}:{sums['all']}:{sums['newest'].timestamp()}"
+        found = cache.get_or_set(key, lambda: _staging_of(open_rows), STAGING_SECONDS)
+        staging = int(found or 0)
     carried = feeds.filter(lake_table__isnull=False).values_list(
         "lake_table_id", flat=True
     )
@@ -79,14 +87,27 @@ def progress_of(principal: Principal, onboarding: Onboarding) -> Progress:
         approvable=sums["all"] - sums["blocked"],
         blocked=sums["blocked"],
         rows=sums["rows"] or 0,
-        staging_bytes=sums["staging"] or 0,
+        staging_bytes=staging,
         free_bytes=reading.free_bytes() if sums["all"] else None,
         jobs=list(jobs[:10]) if onboarding.approved_at else [],
     )
 
 
+def page_of(
+    feeds: QuerySet[TableOnboarding], start: int, stop: int
+) -> list[TableOnboarding]:
+    """Those of a stretch with their plans; the others' plans are not even read."""
+    keys = list(feeds.order_by("id").values_list("pk", flat=True)[start:stop])
+    return list(feeds.filter(pk__in=keys))
+
+
+def _staging_of(feeds: QuerySet[TableOnboarding]) -> int:
+    return feeds.aggregate(staging=Sum(_STAGING))["staging"] or 0
+
+
+# Of a table that is PROPOSED the reason is what blocks its plan.
+_BLOCKED = ~Q(status_reason="")
 # The plan's JSON as ingest.planning.plan writes it.
-_BLOCKED = ~Q(plan__blocked="")
 _STAGING = Cast(KT("plan__steps__1__staging_bytes"), BigIntegerField())
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db.models import Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.urls import reverse
 
 from catalog.access.policy import Principal
@@ -13,7 +13,7 @@ from catalog.models import Table
 from catalog.selectors import TableFilter, datasources_for, tables_for
 from core.jobs import ACTIVE, WAITING
 from core.models import Job
-from ingest.models import Onboarding
+from ingest.models import Onboarding, TableOnboarding
 from ingest.selectors import jobs_for, onboardings_for
 from ingest.states import FAILED, LIVE, NEEDS_RESYNC, PROPOSED
 
@@ -66,9 +66,9 @@ def overview_for(principal: Principal) -> Overview:
     worst = live.exclude(caught_up_at=None).order_by("caught_up_at", "id").first()
     moving = jobs_for(principal).filter(state__in=[*WAITING, *ACTIVE])
     jobs = list(moving.order_by("-started_at", "-created_at")[: SHOWN + 1])
-    waiting = onboardings_for(principal).filter(
-        approved_at=None, tables__state=PROPOSED
-    )
+    # no DISTINCT over a join: a request may name thousands of tables
+    planned = TableOnboarding.objects.filter(onboarding=OuterRef("pk"), state=PROPOSED)
+    waiting = onboardings_for(principal).filter(Exists(planned), approved_at=None)
     return Overview(
         sources=datasources_for(principal).exclude(kind=Table.LAKE).count(),
         tables=_counted(lake),
@@ -78,7 +78,7 @@ def overview_for(principal: Principal) -> Overview:
         jobs=jobs[:SHOWN],
         has_more_jobs=len(jobs) > SHOWN,
         problems=[_problem(t) for t in lake.filter(status__in=PROBLEMS)[:50]],
-        waiting=list(waiting.distinct()[:SHOWN]),
+        waiting=list(waiting.defer("request")[:SHOWN]),
     )
 
 

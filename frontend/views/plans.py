@@ -18,13 +18,15 @@ from catalog.access.enforcement import require
 from catalog.access.policy import Privilege, Securable
 from core.errors import NotFound, SluiceError
 from frontend.forms.onboarding import ChoicesForm
-from frontend.pages import PageRequest, Slice, attempt, cut, page
-from frontend.reading.onboardings import item_of, only_blocked, progress_of
+from frontend.pages import PageRequest, Slice, attempt, page, page_number
+from frontend.reading.onboardings import item_of, only_blocked, page_of, progress_of
 from frontend.reading.sources import rights_on
 from ingest.choosing import choose_for
 from ingest.models import Onboarding
 from ingest.onboarding import approve_onboarding
 from ingest.selectors import feeds_for, onboarding_for
+
+SIZE = 25
 
 
 @page
@@ -106,5 +108,9 @@ def _securable(onboarding: Onboarding) -> Securable:
 
 def _feeds(request: PageRequest, onboarding: Onboarding) -> Slice:
     rows = feeds_for(request.principal, onboarding)
-    is_filtered = request.GET.get("show") == "blocked"
-    return cut(request, only_blocked(rows) if is_filtered else rows, size=25)
+    if request.GET.get("show") == "blocked":
+        rows = only_blocked(rows)
+    number = min(page_number(request), 100_000)
+    start = (number - 1) * SIZE
+    found = page_of(rows, start, start + SIZE + 1)
+    return Slice(found[:SIZE], number, has_next=len(found) > SIZE, size=SIZE)

@@ -121,6 +121,7 @@ def _proposed(source: Datasource, tables: dict[str, Table]) -> Onboarding:
             capture="timestamp",
             policy={"schedule": {"every_seconds": 30}},
             state="PROPOSED",
+            status_reason="" if name == "free" else "choose a key",
             plan=plan_of(name, blocked="" if name == "free" else "choose a key"),
         )
     return proposed
