@@ -60,8 +60,9 @@ def targets_of(
     taken = _Taken(source)
     databases = _databases(source, facts, taken, target_database)
     names: dict[SourceName, str] = {}
+    used = taken.tables(databases.values())
     for database, wanted in _grouped(facts, databases).items():
-        names |= lake_tables(wanted, taken=taken.tables[database])
+        names |= lake_tables(wanted, taken=used[database])
     return [
         _target(f, databases[f.database], names[(f.database, f.name)], kind=source.kind)
         for f in facts
@@ -73,28 +74,32 @@ class _Taken:
 
     def __init__(self, source: Datasource) -> None:
         lake = lake_datasource()
-        self.tables: dict[str, set[str]] = defaultdict(set)
-        for database, table in Table.objects.filter(
-            database__datasource=lake
-        ).values_list("database__name", "name"):
-            self.tables[database].add(table)
-        self.databases: set[str] = set(
-            Database.objects.filter(datasource=lake).values_list("name", flat=True)
-        )
+        carried = TableOnboarding.objects.exclude(state=RETIRED)
+        # What is approved has its database in the lake; only plans are looked into.
+        self._promised = carried.filter(lake_table=None)
+        self.databases: set[str] = {
+            *Database.objects.filter(datasource=lake).values_list("name", flat=True),
+            *self._promised.values_list("plan__database", flat=True).distinct(),
+        }
+        mine = carried.filter(source_table__database__datasource=source)
+        pairs = mine.values_list("source_table__database__name", "plan__database")
         self.pinned: dict[SourceName, str] = {}
-        for plan, schema, datasource_id in TableOnboarding.objects.exclude(
-            state=RETIRED
-        ).values_list(
-            "plan__database",
-            "source_table__database__name",
-            "source_table__database__datasource_id",
-        ):
-            self.databases.add(plan)
-            if datasource_id == source.pk and plan:
+        for schema, plan in pairs.distinct():
+            if plan:
                 self.pinned.setdefault((source.name, schema), plan)
-        planned = TableOnboarding.objects.exclude(state=RETIRED)
+
+    def tables(self, databases: Iterable[str]) -> dict[str, set[str]]:
+        """By database, of these alone: the lake may hold a million others."""
+        wanted = sorted(set(databases))
+        found: dict[str, set[str]] = defaultdict(set)
+        ids = Database.objects.filter(datasource=lake_datasource(), name__in=wanted)
+        rows = Table.objects.filter(database__in=list(ids))
+        for database, table in rows.values_list("database__name", "name"):
+            found[database].add(table)
+        planned = self._promised.filter(plan__database__in=wanted)
         for database, name in planned.values_list("plan__database", "plan__name"):
-            self.tables[database].add(name)
+            found[database].add(name)
+        return found
 
 
 def _databases(

@@ -252,15 +252,10 @@ def _ready(row: Onboarding) -> list[tuple[TableOnboarding, TablePlan]]:
         .select_related("source_table__database__datasource")
         .order_by("pk")
     )
-    taken = {
-        f"{database}.{name}"
-        for database, name in Table.objects.filter(
-            database__datasource=lake_datasource()
-        ).values_list("database__name", "name")
-    }
-    ready = []
-    for feed in rows:
-        plan = plan_from_json(feed.plan)
+    plans = [(feed, plan_from_json(feed.plan)) for feed in rows]
+    taken = _names_in({plan.database for _, plan in plans})
+    ready, waiting = [], []
+    for feed, plan in plans:
         reason = plan.blocked
         if changed := source_changed(feed, plan):
             reason = str(changed)
@@ -270,10 +265,20 @@ def _ready(row: Onboarding) -> list[tuple[TableOnboarding, TablePlan]]:
                 "again with another 'target_database'"
             )
         if reason:
-            TableOnboarding.objects.filter(pk=feed.pk).update(status_reason=reason)
+            feed.status_reason = reason
+            waiting.append(feed)
         else:
             ready.append((feed, plan))
+    TableOnboarding.objects.bulk_update(waiting, ["status_reason"], batch_size=500)
     return ready
+
+
+def _names_in(databases: set[str]) -> set[str]:
+    """ "database.table" of what lies in these databases of the lake."""
+    rows = Database.objects.filter(datasource=lake_datasource(), name__in=databases)
+    tables = Table.objects.filter(database__in=list(rows))
+    found = tables.values_list("database__name", "name")
+    return {f"{database}.{name}" for database, name in found}
 
 
 def _create_lake_tables(

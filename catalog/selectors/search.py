@@ -61,7 +61,7 @@ def search_tables(
     found: dict[int, Hit] = {}
     for table_id, field, text in rows:
         found.setdefault(table_id, Hit(table_id, field, text))
-    page = list(found.values())[offset : offset + limit]
+    page = list(found.values())[offset : min(offset + limit, MOST)]
     return Hits(page, has_more=len(rows) == enough and offset + limit < MOST)
 
 

@@ -25,9 +25,11 @@ FILTERS = {
 # Rows of a small scope are read once; every stage then looks at these only.
 _MINE = """WITH mine AS MATERIALIZED (
   SELECT t.id, t.name, t.comment, t.database_id, t.kind, t.status FROM catalog_table t
-  WHERE t.id IN (
-    SELECT c.id FROM catalog_table c WHERE c.database_id = ANY(%(databases)s::bigint[])
-    UNION ALL SELECT unnest(%(tables)s::bigint[])))
+  WHERE t.database_id = ANY(%(databases)s::bigint[])
+  UNION ALL
+  SELECT t.id, t.name, t.comment, t.database_id, t.kind, t.status FROM catalog_table t
+  WHERE t.id = ANY(%(tables)s::bigint[])
+  AND NOT t.database_id = ANY(%(databases)s::bigint[]))
 """
 # Ids alone, read when a stage asks for them.
 _SIGHT = """WITH sight AS MATERIALIZED (

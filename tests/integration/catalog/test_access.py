@@ -16,6 +16,7 @@ from catalog.access.enforcement import decision_for, require
 from catalog.access.policy import Privilege, Securable, decide
 from catalog.access.policy_version import bump_version
 from catalog.access.principals import principal_for
+from catalog.access.scope import in_scope, scope_of
 from catalog.access.visibility import (
     visible_databases,
     visible_datasources,
@@ -23,6 +24,7 @@ from catalog.access.visibility import (
 )
 from catalog.lake import lake_database
 from catalog.models import ApiToken, AuditEntry, Database, Datasource, Grant, Table
+from catalog.selectors.tables import securable_of, table_for
 from core.errors import AccessDenied, InvalidRequest, NotFound
 
 pytestmark = pytest.mark.django_db
@@ -145,6 +147,18 @@ def random_grants(rng: random.Random) -> None:
         )
 
 
+def sees(principal, securable, held) -> bool:
+    return decide(principal, Privilege.DISCOVER, securable, held).allowed
+
+
+def is_found(principal, table_id) -> bool:
+    try:
+        table_for(principal, table_id)
+    except NotFound:
+        return False
+    return True
+
+
 def test_sql_filters_say_what_decide_says(ann):
     for ds in ["one", "two"]:
         row = Datasource.objects.create(name=ds, kind="postgresql")
@@ -170,6 +184,11 @@ def test_sql_filters_say_what_decide_says(ann):
                 str(Securable(t.database.datasource.name, t.database.name, t.name))
                 for t in found
             } == expected
+        seen = {s for s in EVERYTHING if s.table and sees(principal, s, held)}
+        by_ids = Table.objects.filter(in_scope(scope_of(principal)))
+        assert {securable_of(t) for t in by_ids} == seen
+        one_by_one = [t for t in Table.objects.all() if is_found(principal, t.pk)]
+        assert {securable_of(t) for t in one_by_one} == seen
         see = [
             s
             for s in EVERYTHING
