@@ -20,7 +20,7 @@ from catalog.discovery.services import KINDS as SOURCE_KINDS
 from catalog.models import Datasource, Table
 from catalog.selectors.tables import securable_of
 from core.errors import InvalidRequest
-from core.jobs import TERMINAL
+from core.jobs import JOB, TERMINAL
 from core.models import Job, JobLog
 from ingest import controls, selectors
 from ingest.api import replies
@@ -41,7 +41,7 @@ class JobsView(ApiView):
 def _filtered(rows: QuerySet[Job], request: Request) -> QuerySet[Job]:
     asked = request.query_params
     if states := asked.get("state"):
-        rows = rows.filter(state__in=states.split(","))
+        rows = rows.filter(state__in=_known_states(states))
     if kinds := asked.get("kind"):
         rows = rows.filter(kind__in=kinds.split(","))
     if table := asked.get("table"):
@@ -50,6 +50,18 @@ def _filtered(rows: QuerySet[Job], request: Request) -> QuerySet[Job]:
         is_terminal = Q(state__in=sorted(TERMINAL))
         rows = rows.filter(is_terminal if is_finished else ~is_terminal)
     return rows
+
+
+def _known_states(text: str) -> list[str]:
+    states = text.split(",")
+    known = sorted(JOB.states)
+    if unknown := sorted(set(states) - set(known)):
+        raise InvalidRequest(
+            f"'{unknown[0]}' is no state of a job",
+            code="invalid_state",
+            hint="one or more of: " + ",".join(known),
+        )
+    return states
 
 
 class JobView(ApiView):

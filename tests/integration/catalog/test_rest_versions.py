@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.integration.catalog.asking import problem
+from catalog.api.idempotency import is_idempotent
+from tests.integration.catalog.asking import live_routes, problem
 
 pytestmark = pytest.mark.django_db
 VERSIONED = {
@@ -47,3 +48,26 @@ def test_a_new_password_is_a_new_version(admin, ann):
     admin("PATCH", "users/ann", {"password": "quite another one"})
     late = admin("PATCH", "users/ann", {"is_admin": True}, If_Match=tag)
     problem(late, 412, "precondition_failed")
+
+
+def test_every_post_may_be_repeated_under_a_key():
+    """A cancelled statement stays cancelled, so that one needs no key."""
+    without = {
+        route
+        for method, route, view in live_routes()
+        if method == "POST"
+        and view.__name__ not in {"NotYet", "NothingHere"}
+        and not is_idempotent(view.post)
+    }
+    assert without == {"sql/statements/<uuid:id>:cancel"}
+
+
+def test_every_change_of_a_shared_thing_honours_if_match():
+    views = {
+        (route, view)
+        for method, route, view in live_routes()
+        if method == "PATCH" and view.__name__ not in {"NotYet", "NothingHere"}
+    }
+    assert {route for route, view in views if view.is_versioned} == {
+        route for route, _ in views
+    }

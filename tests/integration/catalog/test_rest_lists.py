@@ -1,0 +1,91 @@
+"""Every list pages, sorts and refuses in the same way."""
+
+from __future__ import annotations
+
+import pytest
+
+from catalog.access import grants, users
+from catalog.api.views import PAGING
+from catalog.models import Datasource
+from core.models import Job
+from ingest.models import Onboarding
+from tests.integration.catalog.asking import live_routes, problem
+
+pytestmark = pytest.mark.django_db
+
+# list: what names a row, and a sort that it has
+LISTS = {
+    "datasources": ("name", "name"),
+    "datasources/<source:ds>/databases": ("name", "name"),
+    "datasources/<source:ds>/databases/<name:db>/tables": ("id", "name"),
+    "tables": ("id", "id"),
+    "users": ("name", "name"),
+    "grants": ("id", "id"),
+    "tokens": ("id", "id"),
+    "audit": ("id", "id"),
+    "jobs": ("id", "created_at"),
+    "onboardings": ("id", "created_at"),
+}
+
+
+@pytest.fixture
+def full(admin, ann, shop):
+    """At least three rows in each list, but two databases."""
+    for number in range(3):
+        Datasource.objects.create(name=f"s{number}", kind="postgresql")
+        name = f"u{number}"
+        users.create_user(name, None, by="x")
+        grants.grant(principal=f"user:{name}", privilege="select", on="lake", by="x")
+        admin("POST", "tokens", {"name": name})
+        Job.objects.create(kind="round", subject="x", subject_id=str(number))
+        Onboarding.objects.create(datasource=shop, request={}, requested_by="x")
+
+
+def test_these_are_the_lists():
+    paging = {
+        route
+        for method, route, view in live_routes()
+        if method == "GET" and getattr(view, "queries", frozenset()) >= PAGING
+    }
+    assert paging == set(LISTS)
+
+
+@pytest.mark.parametrize("route", list(LISTS))
+def test_a_list_is_walked_forth_and_back_and_refuses_what_it_does_not_know(
+    admin, full, route
+):
+    key, sort = LISTS[route]
+    path = route.replace("<source:ds>", "shop").replace("<name:db>", "public")
+    whole = [row[key] for row in admin("GET", path).json()["items"]]
+    assert len(whole) >= 2
+    assert len(set(whole)) == len(whole)
+    walks = {order: walk(admin, path, order, key) for order in ["", sort, f"-{sort}"]}
+    assert walks[""] == whole
+    assert walks[f"-{sort}"] == walks[sort][::-1]
+    page = admin("GET", f"{path}?page_size=1").json()
+    token = page["next_page_token"]
+    other = f"{path}?page_size=1&page_token={token}&sort=-{sort}"
+    if walks[f"-{sort}"] != whole:  # of another order
+        problem(admin("GET", other), 400, "bad_page_token")
+    problem(admin("GET", f"{path}?page_token={token[:-2]}xx"), 400, "bad_page_token")
+    problem(admin("GET", f"{path}?sort=secret"), 400, "invalid_sort")
+    problem(admin("GET", f"{path}?nme=x"), 400, "unknown_parameter")
+    for size in ["0", "-1", "many", "1e3", "٣"]:
+        problem(admin("GET", f"{path}?page_size={size}"), 400, "invalid_page_size")
+
+
+def walk(admin, path: str, order: str, key: str) -> list[object]:
+    found: list[object] = []
+    token = ""
+    while token is not None:
+        more = f"&page_token={token}" if token else ""
+        page = admin("GET", f"{path}?page_size=2&sort={order}{more}").json()
+        found += [row[key] for row in page["items"]]
+        token = page["next_page_token"]
+    return found
+
+
+def test_filters_of_jobs_are_checked(admin, full):
+    problem(admin("GET", "jobs?state=RUNING"), 400, "invalid_state")
+    problem(admin("GET", "jobs?is_finished=yes"), 400, "invalid_request")
+    assert admin("GET", "jobs?state=QUEUED,RUNNING").status_code == 200
