@@ -27,6 +27,10 @@ from ingest.states import FAILED, LIVE, NEEDS_RESYNC, PROPOSED, RETIRED
 
 MINUTES = 60
 CARDS = 5
+NEXT_STEPS = {
+    FAILED: "look at its jobs and mend the cause, then resume or re-sync it",
+    NEEDS_RESYNC: "re-sync it from its page; until then it keeps what it has",
+}
 LAGS = (
     ("under 10 s", 10, ""),
     ("under 1 min", 60, ""),
@@ -50,7 +54,8 @@ class FailureCard:
 
     @property
     def next_step(self) -> str:
-        return self.job.error_hint if self.job else ""
+        said = self.job.error_hint if self.job else ""
+        return said or NEXT_STEPS.get(self.table.status, "")
 
     @property
     def raw(self) -> str:

@@ -161,7 +161,7 @@ FOCUSED = """() => {
 }"""
 
 
-def test_the_keyboard_reaches_everything_and_shows_where_it_is(page):
+def test_the_keyboard_reaches_everything_and_narrow_screens_have_a_menu(page):
     page.open("/tables")
     page.keyboard.press("Tab")
     assert page.evaluate(FOCUSED)[0] == "Skip to the content"
@@ -186,9 +186,6 @@ def test_the_keyboard_reaches_everything_and_shows_where_it_is(page):
         assert page.evaluate(inside)
     page.keyboard.press("Escape")
     assert page.locator("#keys[open]").count() == 0
-
-
-def test_the_menu_of_a_narrow_screen(page):
     page.set_viewport_size({"width": 390, "height": 800})
     page.open("/")
     assert not page.is_visible("#nav")
