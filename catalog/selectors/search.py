@@ -6,7 +6,7 @@ page is full; each kind has an index of its own. Says what matched.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.db import connection
@@ -50,7 +50,9 @@ def search_tables(
     administrators.
     """
     scope = scope_of(principal, wanted.datasource)
-    words = wanted.q[:LONGEST].split()[:MOST_WORDS]
+    # no name holds a NUL, and PostgreSQL takes none
+    wanted = replace(wanted, q=wanted.q.replace("\x00", " ").strip()[:LONGEST])
+    words = wanted.q.split()[:MOST_WORDS]
     if scope.reach is Reach.NOTHING or not words or offset >= MOST:
         return Hits([], has_more=False)
     enough = min(offset + limit, MOST) + 1
@@ -68,7 +70,7 @@ def search_tables(
 def _statement(
     scope: Scope, wanted: TableFilter, words: list[str]
 ) -> tuple[str, dict[str, Any]]:
-    q = wanted.q.strip()[:LONGEST]
+    q = wanted.q
     params: dict[str, Any] = {
         "q": q,
         "prefix": literally(q) + "%",

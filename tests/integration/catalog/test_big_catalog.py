@@ -195,7 +195,8 @@ def test_search_is_ranked_and_shows_no_more_than_may_be_seen(big, ann):
     assert names == {"big3"}
     nobody = Principal("nobody")
     assert not search_tables(nobody, TableFilter(q="invoice"), limit=5).items
-    assert not search_tables(ROOT, TableFilter(q="100%"), limit=5).items
+    for nothing in ["100%", "\x00", " ", "qqq_zzz_xxx", "\\", "'", "q" * 5000]:
+        assert not search_tables(ROOT, TableFilter(q=nothing), limit=5).items
     only = TableFilter(q="invoice_77", kind="source", datasource="vast", database="p7")
     found = search_tables(ROOT, only, limit=50).items
     assert [hit.text.startswith("invoice_77") for hit in found[:11]] == [True] * 11
