@@ -46,7 +46,7 @@ SELECT cast({key} AS string), cast({id} AS string), cast(small AS string),
   cast(flags AS string), cast(price AS string), huge,
   cast(cast(round(ratio * 1000) AS bigint) AS string), cast(born AS string),
   cast(day AS string), date_format(at, 'yyyy-MM-dd HH:mm:ss.SSSSSS'), took, state,
-  tags, doc, hex(raw), note FROM lake.{table} ORDER BY {id}
+  tags, doc, hex(raw), note FROM lake.{table} ORDER BY cast({id} AS bigint)
 """
 
 
@@ -131,7 +131,12 @@ def differences(product: Product, maria: MariaDbServer, body: Any) -> list[Any]:
         cursor.execute(LAKE_SIDE.format(table=table, key=names["K ey"], **names))
         found = cursor.fetchall()
     assert len(found) == len(wanted)
-    return [pair for pair in zip(wanted, found, strict=True) if pair[0] != pair[1]][:5]
+    return [
+        pair
+        for left, right in zip(wanted, found, strict=True)
+        for pair in zip(left, right, strict=True)
+        if pair[0] != pair[1]
+    ][:5]
 
 
 def test_every_row_arrives_and_changes_follow(
