@@ -36,6 +36,8 @@ class Kind:
 
     needs_database  whether a datasource is one database of a server; else it is the
                     server, whose databases are the middle level
+    shares_snapshots  whether several connections can read at one moment without a
+                    lock on the server
     """
 
     name: str
@@ -45,6 +47,7 @@ class Kind:
     database_means: str = "database"
     options: tuple[Option, ...] = ()
     needs_database: bool = True
+    shares_snapshots: bool = True
 
     @property
     def is_available(self) -> bool:
@@ -101,8 +104,26 @@ KINDS: dict[str, Kind] = {
             "one database; all its schemas are read",
             _COMMON,
         ),
-        Kind("mariadb", "MariaDB", 2, 3306, _LANDING, _COMMON, needs_database=False),
-        Kind("mysql", "MySQL", 2, 3306, _LANDING, _COMMON, needs_database=False),
+        Kind(
+            "mariadb",
+            "MariaDB",
+            2,
+            3306,
+            _LANDING,
+            _COMMON,
+            needs_database=False,
+            shares_snapshots=False,
+        ),
+        Kind(
+            "mysql",
+            "MySQL",
+            2,
+            3306,
+            _LANDING,
+            _COMMON,
+            needs_database=False,
+            shares_snapshots=False,
+        ),
         Kind("sqlserver", "SQL Server", 5, 1433),
         Kind("oracle", "Oracle", 5, 1521),
         Kind("hana", "SAP HANA", 5, 30015),

@@ -16,6 +16,7 @@ from django.db.models.functions import Concat
 
 from catalog.discovery.facts import source_facts
 from catalog.discovery.store import NOT_TO_CARRY
+from catalog.kinds import KINDS
 from catalog.lake import lake_datasource
 from catalog.models import Database, Datasource, Table
 from catalog.schema.mapping import proposed_choice
@@ -48,6 +49,7 @@ def facts_of(tables: Sequence[Table]) -> list[TableFacts]:
             indexed=facts.indexed,
             fingerprint=facts.fingerprint,
             sees_all_transactions=facts.sees_all_transactions,
+            shares_snapshots=KINDS[table.database.datasource.kind].shares_snapshots,
         )
         for table, facts in found
     ]

@@ -11,6 +11,7 @@ from typing import Any
 
 from django.db.models.functions import Now
 
+from catalog.kinds import kind_named
 from core.clock import SystemClock
 from core.errors import SluiceError
 from core.models import Job
@@ -59,7 +60,7 @@ def _loaded(feed: TableOnboarding, facts: Mapping[str, Any]) -> None:
         due = now if is_continuous else None
         feeds.move(feed, "load", due_at=due, **changes)
         if not is_continuous:
-            feeds.move(feed, "catch_up", reason=_how_consistent(feed))
+            feeds.move(feed, "catch_up", reason=how_consistent(feed))
     else:
         # it was committed while somebody paused it: it goes on behind the load
         _set(feed, resume_event="resume_catch_up", **changes)
@@ -71,9 +72,16 @@ def _loaded(feed: TableOnboarding, facts: Mapping[str, Any]) -> None:
     )
 
 
-def _how_consistent(feed: TableOnboarding) -> str:
+def how_consistent(feed: TableOnboarding) -> str:
+    """What a load of several moments means, for people; "" when it has one."""
     if feed.consistency != "per_chunk":
         return ""
+    kind = kind_named(feed.source_table.database.datasource.kind)
+    if not kind.shares_snapshots:
+        return (
+            f"its chunks show the source at different moments, as {kind.title} shares "
+            "no snapshot between connections without a lock"
+        )
     return (
         "loaded over several attempts, so its chunks show the source at different "
         "moments; re-sync for one consistent moment"

@@ -18,6 +18,7 @@ from django.db import IntegrityError, connection, transaction
 from django.db.models import Q
 from django.db.models.functions import Now
 
+from catalog.kinds import kind_named
 from core.clock import SystemClock
 from core.errors import SluiceError, TerminalError
 from core.jobs import ACTIVE, CANCELLING, LAUNCHING, RUNNING
@@ -193,6 +194,13 @@ def _try_again(job: Job, feed: Any, state: LakeState, why: str) -> None:
     )
 
 
+def _shares_snapshots(job: Job) -> bool:
+    feed = feeds.feed_of(int(job.payload["table"]))
+    if feed is None:
+        return True
+    return kind_named(feed.source_table.database.datasource.kind).shares_snapshots
+
+
 def _found(job: Job, state: LakeState) -> Mapping[str, Any] | None:
     """Facts as a report would carry them, read from the table itself; or None."""
     if not state.exists:
@@ -215,7 +223,7 @@ def _found(job: Job, state: LakeState) -> Mapping[str, Any] | None:
             "pending_compactions": pending,
         }
         if job.kind in LOADS:
-            single = job.attempts == 1
+            single = job.attempts == 1 and _shares_snapshots(job)
             facts["bound"] = position.end
             facts["consistency"] = "snapshot" if single else "per_chunk"
         else:

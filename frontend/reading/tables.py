@@ -11,6 +11,7 @@ from catalog.selectors.tables import securable_of
 from frontend.actions import ACTIONS, Action
 from ingest.feeds import feed_of
 from ingest.models import TableOnboarding
+from ingest.outcomes import how_consistent
 from ingest.policy import DEFAULT, OWN
 from ingest.policyrows import policy_of
 from ingest.schedule import in_words
@@ -19,11 +20,12 @@ from ingest.schedule import in_words
 @dataclass(frozen=True, slots=True)
 class Feed:
     """The onboarding row that carries a table (or None), the actions offered, and
-    when its rounds run, in words."""
+    when its rounds run and how consistent its load is, in words."""
 
     row: TableOnboarding | None
     actions: list[Action]
     when: str = ""
+    consistency: str = ""
 
 
 def feed_for(principal: Principal, table: Table) -> Feed:
@@ -37,7 +39,9 @@ def feed_for(principal: Principal, table: Table) -> Feed:
     }
     state = row.state if row else ""
     offered = [a for a in ACTIONS.values() if a.privilege in held and state in a.states]
-    return Feed(row, offered, _when(row) if row else "")
+    if row is None:
+        return Feed(None, offered)
+    return Feed(row, offered, _when(row), how_consistent(row))
 
 
 def _when(row: TableOnboarding) -> str:

@@ -25,6 +25,7 @@ class TableFacts:
     fingerprint     of the columns; compared again before the load runs
     sees_all_transactions  whether the login may see other sessions' open
                     transactions; None = not known
+    shares_snapshots  whether all chunks of a load can show one moment
     """
 
     database: str
@@ -36,6 +37,7 @@ class TableFacts:
     indexed: frozenset[str] = frozenset()
     fingerprint: str = ""
     sees_all_transactions: bool | None = None
+    shares_snapshots: bool = True
 
     @property
     def source_name(self) -> str:

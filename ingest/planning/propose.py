@@ -202,6 +202,11 @@ def _warnings(
     found: list[str] = []
     if conditions.capture == "snapshot":
         found.append("loaded once: later changes are carried by a re-sync only")
+        if not facts.shares_snapshots:
+            found.append(
+                "a load of several chunks shows each at its own moment: this kind of "
+                "source shares no snapshot between connections without a lock"
+            )
     elif proposals["cursor"].value:
         found += what_is_missed(facts, proposals["cursor"].value, conditions)
     if proposals["record_key"].value == ROW_HASH:

@@ -266,3 +266,16 @@ def test_selection_names_the_patterns_that_mean_nothing() -> None:
     found = select(names, include=("a.*", "c.*"), exclude=("a.y",))
     assert found.matched == (0,)
     assert found.unmatched == (1,)
+
+
+@pytest.mark.parametrize(
+    ("shares", "capture", "is_said"),
+    [(True, "snapshot", False), (False, "snapshot", True), (False, "timestamp", False)],
+)
+def test_a_load_of_several_moments_is_said_before_it_runs(
+    shares: bool, capture: str, is_said: bool
+) -> None:
+    table = facts(ID, UPDATED, shares_snapshots=shares)
+    made = plan(table, capture=capture)
+    said = any("at its own moment" in warning for warning in made.warnings)
+    assert said == is_said
