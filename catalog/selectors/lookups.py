@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from copy import copy
 from functools import cache
 from typing import Any
 
@@ -117,15 +116,13 @@ def _compiled(rows: QuerySet[Table], given: Sequence[object]) -> CompiledQuery[T
     return CompiledQuery(rows.order_by().annotate(columns_read=columns), given)
 
 
-_READ = Column.objects.none()
-
-
 def _with_columns(table: Table) -> Table:
     """The columns read beside it as `prefetch_related` would have left them."""
     held: Any = table
     values = json.loads(held.columns_read or "[]")
     rows = [Column.from_db(table._state.db, _COLUMN_FIELDS, each) for each in values]
-    found: Any = copy(_READ)
+    # whoever filters or sorts it once more asks the database about this very table
+    found: Any = Column.objects.filter(table=table.pk)
     found._result_cache, found._prefetch_done = rows, True
     held._prefetched_objects_cache = {"columns": found}
     return table

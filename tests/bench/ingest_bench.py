@@ -5,6 +5,7 @@ plain Hudi write with the same options, and one-row commits. Ratios inside one r
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -12,7 +13,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -46,7 +47,7 @@ class IngestBench:
     def load(self) -> float:
         """A whole load: chunks, staging, one bulk_insert commit."""
         table = self.bench.table("big", buckets=4, estimated_rows=ROWS, cursor="at")
-        return _seconds(lambda: assert_done(self.bench.load(table)))
+        return seconds_of(lambda: assert_done(self.bench.load(table)))
 
     def raw(self) -> float:
         """Spark's own JDBC reader with as many partitions, written as Parquet."""
@@ -64,7 +65,7 @@ class IngestBench:
             numPartitions=str(self.reads),
         )
         target = str(self.root / "raw")
-        return _seconds(lambda: reader.load().write.mode("overwrite").parquet(target))
+        return seconds_of(lambda: reader.load().write.mode("overwrite").parquet(target))
 
 
 class RoundBench:
@@ -110,7 +111,7 @@ class RoundBench:
         data.select(*names).write.mode("overwrite").parquet(source)
         rows = self.bench.spark.read.parquet(source)
         writer = rows.write.format("hudi").options(**self._options()).mode("append")
-        return _seconds(lambda: writer.save(self.table.path))
+        return seconds_of(lambda: writer.save(self.table.path))
 
     def _options(self) -> dict[str, str]:
         from ingest.hudi.identity import identity_for
@@ -137,11 +138,11 @@ def measure(bench: IngestBench) -> dict[str, float]:
     # the JVM compiles the hot loops of both in the first rounds
     for _ in range(WARM_UPS):
         bench.load(), bench.raw()
-    load, raw = _abba(bench.load, bench.raw)
+    load, raw = abba(bench.load, bench.raw)
     rounds = RoundBench(bench)
     for _ in range(WARM_UPS):
         rounds.ours(), rounds.plain(), rounds.one_row()
-    upsert, baseline = _abba(rounds.ours, rounds.plain)
+    upsert, baseline = abba(rounds.ours, rounds.plain)
     singles = [rounds.one_row() for _ in range(COMMITS)]
     return {
         "rows": ROWS,
@@ -157,7 +158,7 @@ def measure(bench: IngestBench) -> dict[str, float]:
     }
 
 
-def _abba(
+def abba(
     one: Callable[[], float], two: Callable[[], float]
 ) -> tuple[list[float], list[float]]:
     """Both slow down alike when the machine does."""
@@ -169,13 +170,15 @@ def _abba(
     return ones, twos
 
 
-def _seconds(work: Callable[[], object]) -> float:
+def seconds_of(work: Callable[[], object]) -> float:
     start = time.monotonic()
     work()
     return time.monotonic() - start
 
 
-def run() -> dict[str, float]:
+@contextlib.contextmanager
+def started() -> Iterator[tuple[LakeBench, Path]]:
+    """Spark, a PostgreSQL source and a lake; all of it goes at the end."""
     from config.embedded import EmbeddedPostgres
     from config.parts.javac import ensure_sluice_jar
     from config.parts.paths import spark_jars
@@ -190,13 +193,18 @@ def run() -> dict[str, float]:
         spark = start_session(SessionSpec(jars, str(root / "spark")))
         bench = LakeBench(spark, address.url("postgres"), root)
         try:
-            return measure(IngestBench(bench, root))
+            yield bench, root
         finally:
             bench.close()
             spark.stop()
     finally:
         server.destroy()
         shutil.rmtree(root, ignore_errors=True)
+
+
+def run() -> dict[str, float]:
+    with started() as (bench, root):
+        return measure(IngestBench(bench, root))
 
 
 def main(target: str) -> int:
