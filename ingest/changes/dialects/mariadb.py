@@ -1,7 +1,7 @@
 """SQL for MariaDB and MySQL: quoting, casts and comparisons. Pure.
 
-Written for a session with time_zone '+00:00' and an empty sql_mode but for
-NO_BACKSLASH_ESCAPES being irrelevant: no literal holds a quote or a backslash.
+Written for a session with time_zone '+00:00'; no literal holds a quote or a backslash,
+so what sql_mode says about these does not matter.
 """
 
 from __future__ import annotations
@@ -110,29 +110,10 @@ class MariadbDialect:
         return self.literal(text)
 
     def beyond(self, columns: Sequence[str], values: Sequence[str]) -> str:
-        """Spelled out: row values do not use an index for ranges there.
-
-        The first term alone is enough for the index to begin at the right place."""
-        ways = []
-        for i in range(len(columns)):
-            pairs = zip(columns[:i], values[:i], strict=True)
-            same = [f"{c} = {v}" for c, v in pairs]
-            ways.append(" AND ".join([*same, f"{columns[i]} > {values[i]}"]))
-        if len(ways) == 1:
-            return ways[0]
-        return f"{columns[0]} >= {values[0]} AND (({') OR ('.join(ways)}))"
+        return _compared(columns, values, strict=">", last=">")
 
     def up_to(self, columns: Sequence[str], values: Sequence[str]) -> str:
-        ways = []
-        for i in range(len(columns)):
-            pairs = zip(columns[:i], values[:i], strict=True)
-            same = [f"{c} = {v}" for c, v in pairs]
-            is_last = i == len(columns) - 1
-            end = f"{columns[i]} {'<=' if is_last else '<'} {values[i]}"
-            ways.append(" AND ".join([*same, end]))
-        if len(ways) == 1:
-            return ways[0]
-        return f"{columns[0]} <= {values[0]} AND (({') OR ('.join(ways)}))"
+        return _compared(columns, values, strict="<", last="<=")
 
     def is_integer(self, type: str) -> bool:
         return _base(type) in _INTEGERS
@@ -144,6 +125,21 @@ class MariadbDialect:
     def fraction_digits(self, type: str) -> int:
         found = _TYPE.match(type.lower())
         return int(found["numbers"]) if found and found["numbers"] else 0
+
+
+def _compared(
+    columns: Sequence[str], values: Sequence[str], *, strict: str, last: str
+) -> str:
+    """(a, b) > (x, y) spelled out: row values use no index for ranges there. The
+    condition on the first column alone lets the index begin or end at its place."""
+    ways = []
+    for i, (column, value) in enumerate(zip(columns, values, strict=True)):
+        same = [f"{columns[j]} = {values[j]}" for j in range(i)]
+        sign = last if i == len(columns) - 1 else strict
+        ways.append(" AND ".join([*same, f"{column} {sign} {value}"]))
+    if len(ways) == 1:
+        return ways[0]
+    return f"{columns[0]} {strict}= {values[0]} AND (({') OR ('.join(ways)}))"
 
 
 def is_walkable(type: str) -> bool:
