@@ -296,65 +296,6 @@ def test_predicates_compare_in_the_database_by_type() -> None:
     assert after_predicate(POSTGRESQL, one, ()) == "TRUE"
 
 
-MARIADB = dialect_of("mariadb")
-
-
-def test_mariadbs_composite_keys_are_spelled_out() -> None:
-    parts = [KeyPart("a", "varchar(9)"), KeyPart("b", "bigint(20) unsigned")]
-    chunk = Chunk(0, ("x'", "1"), ("y", "18446744073709551615"))
-    assert key_predicate(MARIADB, parts, chunk) == (
-        "`a` >= _utf8mb4 X'7827' AND"
-        " ((`a` > _utf8mb4 X'7827') OR (`a` = _utf8mb4 X'7827' AND `b` > 1))"
-        " AND `a` <= 'y' AND"
-        " ((`a` < 'y') OR (`a` = 'y' AND `b` <= 18446744073709551615))"
-    )
-    one = [KeyPart("c`", "int(11)")]
-    assert (
-        key_predicate(MARIADB, one, Chunk(0, ("-5",), ("7",)))
-        == "`c``` > -5 AND `c``` <= 7"
-    )
-    with pytest.raises(InvalidRequest):
-        key_predicate(MARIADB, one, Chunk(0, ("1 OR 1=1",)))
-
-
-@pytest.mark.parametrize(
-    ("source_type", "lake", "part"),
-    [
-        ("bit(8)", "bigint", "CAST(`x` + 0 AS SIGNED)"),
-        ("bigint(20) unsigned", "decimal(20,0)", "CAST(`x` AS DECIMAL(20,0))"),
-        ("float", "float", "CAST(`x` AS DOUBLE)"),
-        ("decimal(65,10)", "string", "CAST(`x` AS CHAR CHARACTER SET utf8mb4)"),
-        ("date", "date", "TO_DAYS(`x`) - 719528"),
-        ("timestamp", "timestamp", "TIMESTAMPDIFF(MICROSECOND"),
-        ("point", "binary", "CAST(`x` AS BINARY)"),
-        ("blob", "binary", "SELECT `x` AS c0"),
-    ],
-)
-def test_mariadbs_expressions_by_type(source_type: str, lake: str, part: str) -> None:
-    selection = select_columns(MARIADB, [column(source_type, lake, "x")])
-    assert part in selection.sql("`s`.`t`", "TRUE")
-    assert bool(selection.masks) == (lake in {"date", "timestamp"})
-
-
-@pytest.mark.parametrize(
-    ("kind", "type", "digits"),
-    [
-        ("postgresql", "timestamp with time zone", 6),
-        ("postgresql", "timestamp(0) without time zone", 0),
-        ("mariadb", "timestamp", 0),
-        ("mariadb", "datetime(3)", 3),
-    ],
-)
-def test_digits_of_a_second(kind: str, type: str, digits: int) -> None:
-    assert dialect_of(kind).fraction_digits(type) == digits
-
-
-def test_a_kind_without_dialect_is_not_there_yet() -> None:
-    with pytest.raises(InvalidRequest) as refused:
-        dialect_of("mongodb")
-    assert refused.value.code == "not_yet"
-
-
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [
