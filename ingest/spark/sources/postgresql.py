@@ -48,7 +48,7 @@ class PostgresSource:
         return self._connection.info.hostaddr
 
     def rows(self, sql: str, parameters: Sequence[object] | None = None) -> list[Row]:
-        # every dynamic part of `sql` went through ingest.changes.quoting
+        # every dynamic part of `sql` went through the dialect
         return self._connection.execute(sql, parameters).fetchall()
 
     def one(self, sql: str, parameters: Sequence[object] | None = None) -> Row:
@@ -56,14 +56,8 @@ class PostgresSource:
 
     def begin_snapshot(self) -> str:
         """Opens a transaction that stays open and exports its snapshot."""
-        self.run("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        self._connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         return str(self.one("SELECT pg_export_snapshot()")[0])
-
-    def run(self, command: str) -> None:
-        self._connection.execute(command)
-
-    def is_alive(self) -> bool:
-        return not self._connection.closed and not self._connection.broken
 
     def columns(self, table: TableSpec) -> dict[str, tuple[str, bool]]:
         """Column → (type text, NOT NULL) as the table is now."""
