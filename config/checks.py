@@ -15,6 +15,8 @@ from django.conf import settings
 from django.core.checks import ERROR, CheckMessage, Error, Warning, register
 from django.core.exceptions import ImproperlyConfigured
 
+from config.cluster import leaves_the_machine
+
 SHORTEST_SECRET = 32
 EXAMPLES = frozenset({"changeme", "secret", "insecure", "example", "sluice"})
 
@@ -24,7 +26,8 @@ def check_settings(
     app_configs: Sequence[AppConfig] | None, **_: Any
 ) -> list[CheckMessage]:
     """All checks of Sluice's own settings."""
-    return [*_secrets_keys(), *_signing_key(), *_networks(), *_tls(), *_logins()]
+    parts = (_secrets_keys, _signing_key, _networks, _tls, _logins, _cluster)
+    return [message for part in parts for message in part()]
 
 
 def require_sound_settings() -> None:
@@ -96,6 +99,17 @@ def _tls() -> Iterator[CheckMessage]:
             "DEBUG shows internals to whoever can reach the web port",
             hint="unset SLUICE_DEBUG",
             id="sluice.W001",
+        )
+
+
+def _cluster() -> Iterator[CheckMessage]:
+    master, host = settings.SLUICE_SPARK_MASTER, settings.SLUICE_DRIVER_HOST
+    if leaves_the_machine(master, host) and not settings.SLUICE_SPARK_SECRET:
+        yield Error(
+            "drivers and executors would send passwords of sources in clear",
+            hint="set SLUICE_SPARK_SECRET (or its _FILE) here and "
+            "spark.authenticate.secret with the same value at the cluster",
+            id="sluice.E009",
         )
 
 

@@ -77,3 +77,18 @@ def boolean(text: str) -> bool:
 
 def words(text: str) -> list[str]:
     return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def positive(text: str) -> int:
+    if int(text) < 1:
+        raise ValueError("expected a number above zero")
+    return int(text)
+
+
+def one_of(*allowed: str) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if text not in allowed:
+            raise ValueError(f"expected {' or '.join(allowed)}")
+        return text
+
+    return parse

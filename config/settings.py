@@ -10,7 +10,8 @@ from urllib.parse import unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
-from config.env import boolean, read, words
+from config.cluster import spark_master, web_door
+from config.env import boolean, one_of, positive, read, words
 from config.logins import idle_days, ldap, oidc, public_url
 from config.parts.paths import spark_classpath
 
@@ -111,7 +112,38 @@ SLUICE_LAKE_URI = read(
     parse=lambda text: text.removeprefix("file://").rstrip("/"),
 )
 SLUICE_SPARK_MASTER = read(
-    "SPARK_MASTER", default="local[2]", meaning="Spark master of drivers", parse=str
+    "SPARK_MASTER",
+    default="local[2]",
+    meaning="Spark master of drivers: local[N] or spark://host:port",
+    parse=spark_master,
+)
+SLUICE_SPARK_MASTER_UI = read(
+    "SPARK_MASTER_UI",
+    default=web_door(SLUICE_SPARK_MASTER),
+    meaning="web address of a standalone master; default is port 8080 of its host",
+    parse=str,
+)
+SLUICE_SPARK_SECRET = read(
+    "SPARK_SECRET",
+    default="",
+    meaning="what drivers and executors of a cluster know each other by; encrypts too",
+    parse=str,
+    is_secret=True,
+)
+SLUICE_DRIVER_HOST = read(
+    "DRIVER_HOST",
+    default="127.0.0.1",
+    meaning="address under which executors of a cluster reach drivers",
+    parse=str,
+)
+SLUICE_EXECUTOR_MEMORY = read(
+    "EXECUTOR_MEMORY", default="1g", meaning="heap of an executor", parse=str
+)
+SLUICE_EXECUTOR_CORES = read(
+    "EXECUTOR_CORES",
+    default="2",
+    meaning="most cores of the cluster that one driver takes",
+    parse=positive,
 )
 SLUICE_SPARK_JARS = read(
     "SPARK_JARS",
@@ -120,7 +152,10 @@ SLUICE_SPARK_JARS = read(
     parse=str,
 )
 SLUICE_LAUNCHER = read(
-    "LAUNCHER", default="warm", meaning="how Spark jobs run: warm", parse=str
+    "LAUNCHER",
+    default="warm",
+    meaning="how Spark jobs run: warm = one driver for all, submit = one each",
+    parse=one_of("warm", "submit"),
 )
 SLUICE_DRIVER_MEMORY = read(
     "DRIVER_MEMORY", default="1200m", meaning="heap of the warm driver", parse=str

@@ -8,7 +8,7 @@ read makes a job UNKNOWN, never FAILED.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -29,6 +29,7 @@ from ingest.dispatch import ring
 from ingest.jobrows import move_job
 from ingest.kinds import COMPACT, KINDS, LOADS
 from ingest.lake.commits import LakeState, read_lake_table
+from ingest.launch.launcher import Survivor
 from ingest.models import DriverBoot
 
 log = logging.getLogger(__name__)
@@ -74,6 +75,37 @@ def note_boot_ended(boot_id: UUID, *, was_told: bool = False) -> None:
         DriverBoot.objects.filter(pk=boot_id).update(ended_at=Now(), facts=facts)
 
 
+def begin_boot(
+    boot_id: UUID, place: str, *, survivors: Sequence[Survivor]
+) -> dict[str, str]:
+    """A host has come to its place, where it is the only one: earlier boots have ended.
+
+    What outlived them goes on under this one when its attempt is still wanted; job id
+    → state of those.
+    """
+    kept = {}
+    with transaction.atomic():
+        boots = DriverBoot.objects.filter(ended_at=None, facts__place=place)
+        boots.update(ended_at=Now())
+        DriverBoot.objects.create(id=boot_id, facts={"place": place})
+        for one in survivors:
+            rows = Job.objects.select_for_update().filter(state__in=ACTIVE)
+            job = rows.filter(pk=one.job_id, attempts=one.attempt).first()
+            if job is not None:
+                handle = job.handle | {"boot": str(boot_id)}
+                Job.objects.filter(pk=job.pk).update(handle=handle)
+                kept[one.job_id] = job.state
+    return kept
+
+
+def lose_sight(job_id: UUID, why: str) -> None:
+    """Nobody can tell whether it still runs; whoever can will judge it."""
+    with transaction.atomic():
+        rows = Job.objects.select_for_update().filter(state__in=ACTIVE)
+        if job := rows.filter(pk=job_id).first():
+            _lose_sight(job, f"whether it still runs is unknown: {why}")
+
+
 def _dead_boots() -> dict[str, str]:
     """Boots that no job may hang on any more, with the reason in words."""
     silence = timedelta(seconds=settings.SLUICE_LEASE_SECONDS)
@@ -115,10 +147,10 @@ def judge_lost(job_id: UUID, why: str) -> bool:
         try:
             state = _fence_and_look(job)
         except SluiceError as error:
-            _lose_sight(job, error)
+            _lose_sight(job, _lake_is_away(error.message))
             return False
         except OSError as error:
-            _lose_sight(job, TerminalError(str(error)))
+            _lose_sight(job, _lake_is_away(str(error)))
             return False
         _decide(job, state, why)
         ring()
@@ -136,8 +168,11 @@ def _is_isolated(job: Job) -> bool:
     return bool(job.handle.get("isolated"))
 
 
-def _lose_sight(job: Job, error: SluiceError) -> None:
-    reason = f"its driver is gone and the lake cannot be asked: {error.message}"
+def _lake_is_away(why: str) -> str:
+    return f"its driver is gone and the lake cannot be asked: {why}"
+
+
+def _lose_sight(job: Job, reason: str) -> None:
     if job.state in {LAUNCHING, RUNNING}:
         move_job(job, "lose_sight", reason=reason)
     elif job.reason != reason:

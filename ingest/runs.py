@@ -14,6 +14,7 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
+from django.conf import settings
 from django.db import IntegrityError, connection, transaction
 from django.db.models import Count, Q, QuerySet
 from django.db.models.functions import Now
@@ -137,7 +138,7 @@ def claim_queued() -> list[UUID]:
         return []
     boot = live_boot()
     if boot is None:
-        _say(due, "waiting for a driver: none is ready")
+        _say(due, _why_no_driver())
         return []
     active = Job.objects.filter(state__in=ACTIVE, kind__in=list(KINDS))
     used = dict(active.values_list("lane").annotate(Count("pk")))
@@ -165,6 +166,12 @@ def live_boot() -> DriverBoot | None:
         ended_at=None, ready_at__isnull=False, heartbeat_at__gt=heard
     )
     return boots.order_by("-started_at").first()
+
+
+def _why_no_driver() -> str:
+    newest = DriverBoot.objects.filter(ended_at=None).order_by("-started_at").first()
+    away = newest.facts.get("away") if newest else None
+    return f"waiting for a driver: {away or 'none is ready'}"
 
 
 def _say(jobs: QuerySet[Job], reason: str) -> None:
@@ -201,7 +208,10 @@ def _claim(job: Job, boot: DriverBoot) -> bool:
     if feed is None or refusal is not None:
         outcomes.reject(job, feed, refusal or TerminalError("its table is gone"))
         return False
-    is_isolated = job.payload.get("deaths", 0) >= DEATHS_BEFORE_ISOLATION
+    # drivers of one job each share no lock in memory: they take the whole table
+    is_isolated = settings.SLUICE_LAUNCHER == "submit" or (
+        job.payload.get("deaths", 0) >= DEATHS_BEFORE_ISOLATION
+    )
     kind = KINDS[job.kind]
     scopes = ("write", "service") if is_isolated else kind.scopes
     owner = owner_of(job.pk, job.attempts + 1)

@@ -29,7 +29,8 @@ from ingest.contract import (
 from ingest.hudi.identity import identity_for
 from ingest.hudi.position import EXTRA_KEY, CommitPosition, encode_position
 from ingest.lake.fence import require_fence
-from ingest.launch.launcher import CancelMode, Message
+from ingest.launch.cluster import App, MasterAway
+from ingest.launch.launcher import CancelMode, Message, Survivor
 
 
 class Fault(StrEnum):
@@ -82,6 +83,9 @@ class FakeLauncher:
     @property
     def pid(self) -> int | None:
         return 4242 if self._is_running else None
+
+    def survivors(self) -> list[Survivor]:
+        return []
 
     def start(self, boot: str) -> None:
         self.starts.append(boot)
@@ -193,6 +197,8 @@ class FakeLauncher:
             facts = {"instants": list(spec.compact.instants), "seconds": 0.1}
             for instant in spec.compact.instants:
                 write_instant(Path(spec.table.path), instant, "commit", {})
+        elif spec.repair is not None:
+            facts = {"action": spec.repair.action}
         elif spec.verify is not None:
             facts = {"verdict": "equal", "position": spec.verify.position}
         else:
@@ -277,3 +283,22 @@ def write_instant(base: Path, instant: str, action: str, extra: dict[str, str]) 
     record = {"operationType": "UPSERT", "extraMetadata": extra}
     with (timeline / f"{instant}_{int(instant) + 1:017d}.{action}").open("wb") as out:
         fastavro.writer(out, _SCHEMA, [record])
+
+
+@dataclass(slots=True)
+class FakeCluster:
+    """A cluster without Spark. is_away: the master does not answer."""
+
+    running: list[App] = field(default_factory=list)
+    killed: list[str] = field(default_factory=list)
+    is_away: bool = False
+
+    def apps(self) -> list[App]:
+        if self.is_away:
+            raise MasterAway("the master does not answer", code="master_away")
+        return list(self.running)
+
+    def kill(self, app: App) -> None:
+        self.apps()
+        self.killed.append(app.tag)
+        self.running.remove(app)

@@ -37,10 +37,15 @@ class Flight:
 
 @dataclass(slots=True)
 class Boot:
-    """The warm driver's present start."""
+    """The warm driver's present start.
+
+    facts  what it said of itself, None once that is written
+    away   why it cannot take work though it has not ended
+    """
 
     id: UUID = field(default_factory=uuid4)
     is_stored: bool = False
     is_ready: bool = False
-    facts: dict[str, Any] = field(default_factory=dict)
+    facts: dict[str, Any] | None = None
+    away: str = ""
     heard: float = 0.0

@@ -1,4 +1,5 @@
-"""Handing a source's password to a driver, with the only addresses it may go to.
+"""Handing secrets to a driver: the key of the lake's object store, and a source's
+password with the only addresses it may go to.
 
 The name is looked up at each hand-over and every address is held against the denied
 networks; the driver connects to these addresses and does not ask the name servers. So
@@ -12,15 +13,18 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import json
 import logging
 import queue
 import threading
 
+from django.conf import settings
+
 from catalog.discovery.access import SourceAccess, access_for, resolved
 from catalog.discovery.connection import ca_file
 from catalog.models import Datasource
-from core.errors import NotFound, SluiceError
-from ingest.contract import ErrorFact, SecretAnswer, outcome_of
+from core.errors import NotFound, SluiceError, TerminalError
+from ingest.contract import LAKE_SECRET, ErrorFact, SecretAnswer, outcome_of
 from ingest.specs import SECRET_PREFIX
 
 log = logging.getLogger(__name__)
@@ -42,6 +46,10 @@ class SecretDesk:
     def ask(self, ref: str, origin: str) -> None:
         """Begin to answer. Errors of the database go up, and nothing has begun."""
         number = next(self._numbers)
+        if ref == LAKE_SECRET:
+            self._asked[number] = origin
+            self._done.put((number, _lake_store()))
+            return
         try:
             access = _access_of(ref)
         except SluiceError as error:
@@ -89,6 +97,18 @@ def _access_of(ref: str) -> SourceAccess:
     access = access_for(found)
     seconds = min(access.connect_timeout, LONGEST_LOOK_UP)
     return dataclasses.replace(access, connect_timeout=seconds)
+
+
+def _lake_store() -> SecretAnswer:
+    access = settings.SLUICE_OBJECT_STORE
+    if access is None:
+        error = TerminalError(
+            "the lake is on an object store, and there is no key for it",
+            code="unsupported_lake",
+            hint="set SLUICE_S3_ACCESS_KEY and SLUICE_S3_SECRET_KEY",
+        )
+        return _refused(LAKE_SECRET, error)
+    return SecretAnswer(LAKE_SECRET, json.dumps(dataclasses.asdict(access)))
 
 
 def _refused(ref: str, error: SluiceError) -> SecretAnswer:

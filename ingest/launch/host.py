@@ -15,21 +15,19 @@ from typing import Any, cast
 from uuid import UUID
 
 import django.db
-import psutil
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, connection
-from django.db.models.functions import Now
 
 from core.errors import SluiceError
 from core.jobs import CANCELLING, LAUNCHING, RUNNING, UNKNOWN
-from core.models import Job, JobLog
+from core.models import Job
 from core.redaction import redact
-from ingest import leasing, reconcile, runs
+from ingest import reconcile, runs
 from ingest.contract import JobReport, progress_from, report_from
 from ingest.launch.flights import START_SECONDS, Boot, Flight
 from ingest.launch.handing import SecretDesk
 from ingest.launch.launcher import CancelMode, Launcher, Message
-from ingest.models import DriverBoot
+from ingest.launch.written import write_boot, write_logs, write_progress
 
 log = logging.getLogger(__name__)
 
@@ -67,6 +65,8 @@ class DriverHost:
         self._desk = SecretDesk()
         self._ended: list[UUID] = []
         self._orphans: list[UUID] = []
+        self._unseen: dict[str, str] = {}
+        self._unwanted: list[str] = []
         self.is_database_away = False
 
     # ------------------------------------------------------------------ the step
@@ -131,13 +131,25 @@ class DriverHost:
             self.boot = None
             return
         self.launcher.start(str(self.boot.id))
+        while self._unwanted:
+            self.launcher.kill(self._unwanted.pop())
 
     def _store_boot(self) -> None:
         if self.boot is None or self.boot.is_stored:
             return
-        earlier = DriverBoot.objects.filter(ended_at=None, facts__place=self.place)
-        earlier.update(ended_at=Now())
-        DriverBoot.objects.create(id=self.boot.id, facts={"place": self.place})
+        survivors = self.launcher.survivors()
+        kept = reconcile.begin_boot(self.boot.id, self.place, survivors=survivors)
+        for one in survivors:
+            if kept.get(one.job_id) is None:
+                self._unwanted.append(one.job_id)
+            elif kept[one.job_id] != LAUNCHING:
+                self.flights[one.job_id] = Flight(
+                    UUID(one.job_id),
+                    one.attempt,
+                    one.job_id,
+                    self.clock(),
+                    is_accepted=True,
+                )
         self.boot.is_stored = True
 
     def _watch_silence(self, now: float) -> None:
@@ -172,12 +184,15 @@ class DriverHost:
                     self._hear_report(report_from(data["report"]))
                 case "died":
                     self._hear_death(message)
+                case "unseen":
+                    self._hear_unseen(message.origin, str(data["why"]))
         except (KeyError, TypeError, ValueError, SluiceError):
             log.exception("a driver sent a malformed %s", message.kind)
 
     def _hear_ready(self, message: Message) -> None:
         if self.boot is not None and not message.origin:
             self.boot.is_ready = True
+            self.boot.away = ""
             self.boot.facts = dict(message.data)
             self._flushed = 0.0
 
@@ -205,6 +220,17 @@ class DriverHost:
         flight = self.flights.get(report.job_id)
         if flight and flight.attempt == report.attempt:
             self._reports.append(report)
+
+    def _hear_unseen(self, origin: str, why: str) -> None:
+        """Neither alive nor dead as far as anybody can tell: nothing new goes there,
+        and nothing that is there is judged."""
+        if not origin and self.boot is not None:
+            self.boot.is_ready = False
+            self.boot.away = why
+        for job_id, flight in self.flights.items():
+            if flight.origin == origin:
+                flight.seen = self.clock()
+                self._unseen[job_id] = why
 
     def _hear_death(self, message: Message) -> None:
         # whoever comes next did not ask for them
@@ -249,6 +275,10 @@ class DriverHost:
             self.flights.pop(report.job_id, None)
         self._write_boot()
         self._write_progress()
+        while self._unseen:
+            job_id, why = next(iter(self._unseen.items()))
+            reconcile.lose_sight(UUID(job_id), why)
+            del self._unseen[job_id]
         while self._ended:
             reconcile.note_boot_ended(self._ended[0])
             self._ended.pop(0)
@@ -264,21 +294,10 @@ class DriverHost:
             self._secrets.pop(0)
 
     def _write_logs(self) -> None:
-        if not self._logs:
-            return
-        lines, known = self._logs[:], {job_id for job_id, _, _ in self._logs}
-        present = {
-            str(pk)
-            for pk in Job.objects.filter(pk__in=known).values_list("pk", flat=True)
-        }
-        JobLog.objects.bulk_create(
-            [
-                JobLog(job_id=UUID(job_id), level=level, message=text)
-                for job_id, level, text in lines
-                if job_id in present
-            ]
-        )
-        del self._logs[: len(lines)]
+        lines = self._logs[:]
+        if lines:
+            write_logs(lines)
+            del self._logs[: len(lines)]
 
     def _write_boot(self) -> None:
         boot = self.boot
@@ -286,43 +305,26 @@ class DriverHost:
             return
         if self.clock() - boot.heard > runs.BOOT_SILENT_SECONDS and boot.is_ready:
             return
-        changes: dict[str, Any] = {"heartbeat_at": Now(), "pid": self.launcher.pid}
-        if boot.is_ready and boot.facts:
-            facts = {"place": self.place} | boot.facts
-            changes |= {"ready_at": Now(), "facts": facts}
-            changes["pid_started"] = _started(self.launcher.pid)
-        DriverBoot.objects.filter(pk=boot.id).update(**changes)
-        boot.facts = {}
+        write_boot(boot, pid=self.launcher.pid, place=self.place)
 
     def _write_progress(self) -> None:
         fresh = [f for f in self.flights.values() if self.clock() - f.seen < 10]
-        if not fresh:
-            return
-        leasing.renew([runs.owner_of(f.job_id, f.attempt) for f in fresh])
-        Job.objects.filter(
-            pk__in=[f.job_id for f in fresh], state__in=[RUNNING, CANCELLING]
-        ).update(progress_at=Now())
-        for flight in fresh:
-            progress, flight.progress = flight.progress, None
-            if progress is not None:
-                Job.objects.filter(
-                    pk=flight.job_id, attempts=flight.attempt, finished_at=None
-                ).update(
-                    phase=progress.phase[:60],
-                    done=progress.done,
-                    total=progress.total,
-                    unit=progress.unit[:20],
-                    reason=progress.reason,
-                )
+        if fresh:
+            write_progress(fresh)
 
     # ------------------------------------------------------------------- looking
 
     def _look(self) -> None:
         """Claim and hand over what may run; pass on what people asked meanwhile."""
-        if self.boot is None or not self.boot.is_ready:
+        if self.boot is None:
             return
+        if self.boot.is_ready:
+            self._hand_over(self.boot)
+        self._pass_wishes_on()
+
+    def _hand_over(self, boot: Boot) -> None:
         runs.claim_queued()
-        for spec, isolated in runs.launching_for(self.boot.id):
+        for spec, isolated in runs.launching_for(boot.id):
             if spec.job_id in self.flights:
                 continue
             origin = spec.job_id if isolated else ""
@@ -330,7 +332,6 @@ class DriverHost:
                 UUID(spec.job_id), spec.attempt, origin, self.clock()
             )
             self.launcher.submit(spec, isolated=isolated)
-        self._pass_wishes_on()
 
     def _pass_wishes_on(self) -> None:
         if not self.flights:
@@ -371,10 +372,3 @@ class DriverHost:
 
 
 _HELD = frozenset({LAUNCHING, RUNNING, CANCELLING, UNKNOWN})
-
-
-def _started(pid: int | None) -> float | None:
-    try:
-        return psutil.Process(pid).create_time() if pid else None
-    except psutil.NoSuchProcess:
-        return None

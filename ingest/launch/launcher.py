@@ -13,14 +13,22 @@ from typing import Any, Literal, Protocol
 from ingest.contract import JobSpec, SecretAnswer
 
 MessageKind = Literal[
-    "ready", "accepted", "secret_request", "heartbeat", "log", "report", "died"
+    "ready",
+    "accepted",
+    "secret_request",
+    "heartbeat",
+    "log",
+    "report",
+    "died",
+    "unseen",
 ]
 CancelMode = Literal["cancel", "pause"]
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One line from a driver, or `died`, which the launcher itself says.
+    """One line from a driver, or what the launcher itself says: `died`, and `unseen`
+    again and again while nobody can tell whether it lives.
 
     origin  which process: "" = the warm driver, else the job id that has its own
     """
@@ -30,9 +38,21 @@ class Message:
     origin: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Survivor:
+    """A submission of an earlier host that has not surely ended."""
+
+    job_id: str
+    attempt: int
+
+
 class Launcher(Protocol):
     """Never blocks for longer than `seconds`, never raises because a process died:
     that arrives as a `died` message, after which the process is surely gone."""
+
+    def survivors(self) -> list[Survivor]:
+        """What an earlier host left running; asked before `start`, which keeps it."""
+        ...
 
     def start(self, boot: str) -> None:
         """Start the warm driver. `ready` or `died` will follow."""

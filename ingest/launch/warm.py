@@ -10,28 +10,34 @@ from __future__ import annotations
 import ctypes
 import json
 import logging
-import os
 import queue
 import shutil
 import signal
 import subprocess
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-import psutil
-
 from ingest.contract import JobSpec, SecretAnswer, encode
-from ingest.launch.launcher import CancelMode, Message
+from ingest.launch.cluster import Cluster, tag_of
+from ingest.launch.launcher import CancelMode, Message, Survivor
+from ingest.launch.lines import drain, parse_line
+from ingest.launch.processes import (
+    MARK,
+    is_same,
+    kill_group,
+    kill_marked,
+    started_at,
+    wait_group,
+)
+from ingest.launch.watch import ClusterWatch, confirm_gone
 
 log = logging.getLogger(__name__)
 
-MARK = "SLUICE_DRIVER_BOOT"
 STOP_SECONDS = 8.0
-KINDS = frozenset({"ready", "accepted", "secret_request", "heartbeat", "log", "report"})
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -47,6 +53,7 @@ class DriverCommand:
 
     scratch  where each process gets a folder (`--scratch`) that goes when it ends: a
              killed JVM leaves spilled blocks and unpacked libraries
+    house    with the boot the name of its applications on a cluster
     """
 
     program: Sequence[str]
@@ -54,6 +61,7 @@ class DriverCommand:
     log_file: Path
     pid_file: Path
     scratch: Path
+    house: str = ""
     silence_seconds: float = 15.0
 
 
@@ -64,6 +72,7 @@ class _Child:
     log: IO[bytes]
     scratch: Path
     lines: queue.SimpleQueue[Message]
+    is_surely_gone: Callable[[], bool]
     reader: threading.Thread = field(init=False)
     waiter: threading.Thread = field(init=False)
     write_lock: threading.Lock = field(default_factory=threading.Lock)
@@ -90,7 +99,8 @@ class _Child:
         wait_group(self.process.pid, seconds=10)
         shutil.rmtree(self.scratch, ignore_errors=True)
         self.reader.join(timeout=5)
-        self.lines.put(Message("died", {"code": code}, self.origin))
+        if self.is_surely_gone():
+            self.lines.put(Message("died", {"code": code}, self.origin))
 
     def send(self, data: Mapping[str, Any]) -> None:
         line = json.dumps(data, ensure_ascii=False).encode() + b"\n"
@@ -116,8 +126,11 @@ class _Child:
 class WarmLauncher:
     """See `Launcher`. Call it from one thread; that one must live as long as it."""
 
-    def __init__(self, command: DriverCommand) -> None:
+    def __init__(self, command: DriverCommand, cluster: Cluster | None = None) -> None:
         self._command = command
+        self._cluster = cluster
+        self._stopping = threading.Event()
+        self._is_watching = False
         self._lines: queue.SimpleQueue[Message] = queue.SimpleQueue()
         self._children: dict[str, _Child] = {}
         self._boot = ""
@@ -131,9 +144,21 @@ class WarmLauncher:
         child = self._children.get("")
         return child.process.pid if child else None
 
+    def survivors(self) -> list[Survivor]:
+        return []
+
     def start(self, boot: str) -> None:
+        self._stopping.clear()
         self._boot = boot
         self._spawn("", ["--warm"])
+        if self._cluster is not None and not self._is_watching:
+            self._is_watching = True
+            ClusterWatch(
+                self._cluster,
+                known=lambda: {self._tag(origin) for origin in list(self._children)},
+                say=lambda message: None,
+                stop=self._stopping,
+            ).start()
 
     def submit(self, spec: JobSpec, *, isolated: bool) -> None:
         origin = spec.job_id if isolated else ""
@@ -153,13 +178,7 @@ class WarmLauncher:
             child.send({"type": "ping", "at": time.time()})
 
     def poll(self, seconds: float) -> list[Message]:
-        found: list[Message] = []
-        try:
-            found.append(self._lines.get(timeout=seconds))
-            while True:
-                found.append(self._lines.get_nowait())
-        except queue.Empty:
-            pass
+        found = drain(self._lines, seconds)
         for message in found:
             if message.kind == "died":
                 self._forget(message.origin)
@@ -170,6 +189,7 @@ class WarmLauncher:
             kill_group(child.process.pid)
 
     def stop(self) -> None:
+        self._stopping.set()
         children = list(self._children.values())
         for child in children:
             child.send({"type": "stop"})
@@ -190,8 +210,9 @@ class WarmLauncher:
         scratch = command.scratch / (origin or "warm")
         scratch.mkdir(parents=True, exist_ok=True)
         out = command.log_file.open("ab")
+        tag = self._tag(origin)
         process = subprocess.Popen(
-            [*command.program, *arguments, "--scratch", str(scratch)],
+            [*command.program, *arguments, "--scratch", str(scratch), "--name", tag],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=out,
@@ -199,10 +220,29 @@ class WarmLauncher:
             start_new_session=True,
             preexec_fn=_die_with_parent,
         )
-        self._children[origin] = _Child(process, origin, out, scratch, self._lines)
+
+        def is_surely_gone() -> bool:
+            return self._is_surely_gone(origin, tag)
+
+        self._children[origin] = _Child(
+            process, origin, out, scratch, self._lines, is_surely_gone
+        )
         self._write_pid_file()
         silence = command.silence_seconds
         self._children[origin].send({"type": "hello", "silence_seconds": silence})
+
+    def _tag(self, origin: str) -> str:
+        return tag_of(self._command.house, origin, self._boot)
+
+    def _is_surely_gone(self, origin: str, tag: str) -> bool:
+        """The process is; False when told to stop before the cluster could be asked."""
+
+        def unseen(why: str) -> None:
+            self._lines.put(Message("unseen", {"why": why}, origin))
+
+        return self._cluster is None or confirm_gone(
+            self._cluster, tag, unseen=unseen, stop=self._stopping
+        )
 
     def _send(self, origin: str, data: Mapping[str, Any]) -> None:
         if child := self._children.get(origin):
@@ -217,55 +257,13 @@ class WarmLauncher:
         path = self._command.pid_file
         path.parent.mkdir(parents=True, exist_ok=True)
         pids = [
-            {"pid": c.process.pid, "started": _started(c.process.pid), "job": origin}
+            {"pid": c.process.pid, "started": started_at(c.process.pid), "job": origin}
             for origin, c in self._children.items()
         ]
         text = json.dumps({"pid": self.pid, "boot": self._boot, "children": pids})
         scratch = path.with_suffix(".tmp")
         scratch.write_text(text)
         scratch.replace(path)
-
-
-def parse_line(line: bytes, origin: str) -> Message | None:
-    """A message, or None for noise that some library printed."""
-    try:
-        data = json.loads(line)
-        kind = data.pop("type")
-    except (ValueError, AttributeError, KeyError, TypeError):
-        return None
-    return Message(kind, data, origin) if kind in KINDS else None
-
-
-# ---------------------------------------------------------------- process groups
-
-
-def kill_group(pid: int) -> None:
-    try:
-        os.killpg(pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        return
-
-
-def wait_group(pgid: int, *, seconds: float) -> bool:
-    """Whether the whole group is gone; zombies that nobody reaps count as gone."""
-    until = time.monotonic() + seconds
-    while _has_members(pgid):
-        if time.monotonic() > until:
-            return False
-        time.sleep(0.05)
-    return True
-
-
-def _has_members(pgid: int) -> bool:
-    for process in psutil.process_iter():
-        try:
-            if os.getpgid(process.pid) != pgid:
-                continue
-            if process.status() != psutil.STATUS_ZOMBIE:
-                return True
-        except (ProcessLookupError, psutil.NoSuchProcess):
-            continue
-    return False
 
 
 def kill_leftovers(pid_file: Path) -> list[int]:
@@ -277,41 +275,11 @@ def kill_leftovers(pid_file: Path) -> list[int]:
     killed = []
     boot = recorded.get("boot", "")
     for child in recorded.get("children", []):
-        if _is_ours(child["pid"], child["started"], boot):
+        if is_same(child["pid"], child["started"], boot):
             kill_group(child["pid"])
             wait_group(child["pid"], seconds=10)
             killed.append(child["pid"])
-    killed += _kill_marked(boot)
+    # members of the boot whose leader died first still carry its mark
+    killed += kill_marked(boot)
     pid_file.unlink(missing_ok=True)
     return killed
-
-
-def _kill_marked(boot: str) -> list[int]:
-    """Members of the boot whose leader died first: they still carry its mark."""
-    if not boot:
-        return []
-    found = []
-    for process in psutil.process_iter():
-        try:
-            if process.environ().get(MARK) == boot and process.pid != os.getpid():
-                process.kill()
-                found.append(process.pid)
-        except (psutil.NoSuchProcess, psutil.AccessDenied, OSError):
-            continue
-    return found
-
-
-def _is_ours(pid: int, started: float, boot: str) -> bool:
-    try:
-        process = psutil.Process(pid)
-        is_same = abs(process.create_time() - started) < 1.0
-        return is_same and process.environ().get(MARK) == boot
-    except (psutil.NoSuchProcess, psutil.AccessDenied):
-        return False
-
-
-def _started(pid: int) -> float:
-    try:
-        return psutil.Process(pid).create_time()
-    except psutil.NoSuchProcess:
-        return 0.0

@@ -27,8 +27,9 @@ from ingest.contract import (
     error_from,
     spec_from,
 )
+from ingest.spark.jvm import Jvm
 from ingest.spark.lanes import Lanes
-from ingest.spark.pipe import ControlPipe
+from ingest.spark.pipe import Control
 
 HEARTBEAT_SECONDS = 2.0
 _SILENCE_SECONDS = 30.0
@@ -43,9 +44,10 @@ class Driver:
     """Serves one pipe. Times are monotonic: a clock jump must not halt it."""
 
     def __init__(
-        self, spark: SparkSession, pipe: ControlPipe, *, is_single: bool = False
+        self, spark: SparkSession, pipe: Control, *, is_single: bool = False
     ) -> None:
         self._spark = spark
+        self._jvm = Jvm(spark)
         self._pipe = pipe
         self._is_single = is_single
         self._silence = _SILENCE_SECONDS
@@ -72,7 +74,7 @@ class Driver:
         """Ends JVM and process at once, without giving a commit time to finish."""
         log.error("driver halts: %s", why)
         with contextlib.suppress(Exception):
-            self._jvm_process().kill()
+            self._jvm.kill()
         os._exit(_HALTED)
 
     def _handle(self, message: Mapping[str, Any]) -> bool:
@@ -117,7 +119,8 @@ class Driver:
             self._send_report(report)
             return
         self._pipe.send("accepted", job_id=spec.job_id, attempt=spec.attempt)
-        self._lanes.submit(spec)
+        if not self._ended.is_set():
+            self._lanes.submit(spec)
 
     def _secret(self, ref: str) -> SecretAnswer:
         """Asks the host; the value is forgotten once the asker has it. Raises what
@@ -155,7 +158,7 @@ class Driver:
         while not self._ended.wait(HEARTBEAT_SECONDS):
             if self._pipe.silent_for() > self._silence:
                 self.halt(f"nothing heard for {self._silence:g} s")
-            if self._jvm_process().poll() is not None:
+            if not self._jvm.is_alive:
                 self.halt("the JVM ended")
             jobs = [dataclasses.asdict(p) for p in self._lanes.progress()]
             try:
@@ -163,6 +166,7 @@ class Driver:
             except OSError:
                 self.halt("nobody reads the control pipe")
         if self._is_single:
+            self._pipe.flush(self._silence)
             os._exit(self._close())
 
     def _finish(self) -> None:
@@ -177,12 +181,8 @@ class Driver:
         with contextlib.suppress(Exception):
             self._spark.stop()
         with contextlib.suppress(Exception):
-            self._jvm_process().kill()
+            self._jvm.kill()
         return 0
-
-    def _jvm_process(self) -> Any:
-        gateway: Any = self._spark.sparkContext._gateway
-        return gateway.proc
 
     def _versions(self) -> dict[str, str]:
         jvm: Any = self._spark._jvm

@@ -1,10 +1,12 @@
 """The driver's entry point: one Spark session that runs jobs from a control pipe.
 
 `--warm` serves until it is told to stop; `--once` ends after the first report.
-Both speak the messages of `ingest.contract` on stdin and stdout, get secrets over
-the pipe only, and halt when it falls silent. Arguments carry no secret:
+Both speak the messages of `ingest.contract` on stdin and stdout, or at a control
+door when `spark-submit` started them, get secrets there only, and halt when the host
+falls silent. Arguments carry no secret:
 
     python -m ingest.spark.main --warm --jars a.jar:b.jar --scratch DIR
+    spark-submit … ingest/spark/main.py --once --control SOCKET --job ID --attempt 1 …
 """
 
 from __future__ import annotations
@@ -16,9 +18,11 @@ import os
 import sys
 import tempfile
 from collections.abc import Sequence
+from pathlib import Path
 
 from ingest.spark.driver import Driver
-from ingest.spark.pipe import take_over_stdio
+from ingest.spark.knocking import ControlSocket
+from ingest.spark.pipe import Control, take_over_stdio
 from ingest.spark.session import SessionSpec, start_session
 
 
@@ -38,8 +42,8 @@ class JsonLines(logging.Formatter):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    pipe = take_over_stdio()
     options = _parser().parse_args(arguments)
+    pipe = _control(options)
     _log_to_stderr()
     scratch = options.scratch or tempfile.mkdtemp(prefix="sluice-driver-")
     spark = start_session(
@@ -48,10 +52,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
             scratch=scratch,
             master=options.master,
             memory=options.memory,
+            app_name=options.name,
             extra=dict(pair.split("=", 1) for pair in options.conf),
         )
     )
     return Driver(spark, pipe, is_single=options.once).serve()
+
+
+def _control(options: argparse.Namespace) -> Control:
+    if not options.control:
+        return take_over_stdio()
+    job_id, attempt = options.job, options.attempt
+    return ControlSocket(Path(options.control), job_id=job_id, attempt=attempt)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -63,6 +75,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--scratch", default="", help="directory for spill files")
     parser.add_argument("--master", default="local[4]")
     parser.add_argument("--memory", default="1500m", help="heap of the JVM")
+    parser.add_argument("--name", default="sluice-ingest", help="of the application")
+    parser.add_argument("--control", default="", help="socket of the host's door")
+    parser.add_argument("--job", default="", help="the one job, with --control")
+    parser.add_argument("--attempt", type=int, default=0)
     parser.add_argument("--conf", action="append", default=[], metavar="K=V")
     return parser
 

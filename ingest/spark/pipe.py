@@ -12,9 +12,29 @@ import threading
 import time
 from collections.abc import Iterator
 from io import FileIO
-from typing import Any
+from typing import Any, Protocol
 
 _STDIN, _STDOUT, _STDERR = 0, 1, 2
+
+
+class Control(Protocol):
+    """Where a driver's orders come from and its news go to."""
+
+    def silent_for(self) -> float:
+        """Seconds since the host was heard last, monotonic."""
+        ...
+
+    def send(self, kind: str, **payload: Any) -> None:
+        """OSError when nobody will ever listen any more."""
+        ...
+
+    def messages(self) -> Iterator[dict[str, Any]]:
+        """Until the host is gone for good."""
+        ...
+
+    def flush(self, seconds: float) -> None:
+        """Wait at most so long until a report that was sent has left us."""
+        ...
 
 
 class ControlPipe:
@@ -46,9 +66,12 @@ class ControlPipe:
             buffer += block
             *lines, buffer = buffer.split(b"\n")
             for line in lines:
-                message = _decoded(line)
+                message = decoded(line)
                 if message is not None:
                     yield message
+
+    def flush(self, seconds: float) -> None:
+        """What was sent has left already."""
 
 
 def take_over_stdio() -> ControlPipe:
@@ -61,7 +84,7 @@ def take_over_stdio() -> ControlPipe:
     return ControlPipe(FileIO(inbound, "rb"), FileIO(outbound, "wb"))
 
 
-def _decoded(line: bytes) -> dict[str, Any] | None:
+def decoded(line: bytes) -> dict[str, Any] | None:
     try:
         message = json.loads(line)
     except ValueError:

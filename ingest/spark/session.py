@@ -36,7 +36,7 @@ class SessionSpec:
 def start_session(spec: SessionSpec) -> SparkSession:
     """Starts the JVM. LC_ALL is set because a JVM under POSIX mangles names."""
     os.environ["LC_ALL"] = "C.UTF-8"
-    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.builder.master(spec.master).appName(spec.app_name)
     for name, value in {**_settings(spec), **spec.extra}.items():
         builder = builder.config(name, value)

@@ -29,9 +29,11 @@ def test_a_driver_host_deletes_what_earlier_drivers_left(tmp_path, settings) -> 
     settings.SLUICE_SPARK_JARS = str(jar)
     command = driver_command(tmp_path)
     assert command.scratch.is_relative_to(tmp_path)
+    submitted = command.scratch / f"sluice-{command.house}-job-1"
     leave(command.scratch / "warm")
+    leave(submitted)
     clean_up(command)  # the next host
-    assert not command.scratch.exists()
+    assert list(command.scratch.iterdir()) == [submitted]
 
 
 def test_the_end_of_a_killed_engine_takes_its_scratch_along(tmp_path) -> None:

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import fcntl
 import logging
-import os
-import platform
 import shutil
 import signal
-import sys
 import threading
 from pathlib import Path
 from types import FrameType
@@ -17,16 +14,21 @@ from typing import IO, Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
+from core.errors import TerminalError
+from ingest.launch.commands import (
+    driver_command,
+    launcher_for,
+    place_of,
+    require_parts,
+)
 from ingest.launch.host import DriverHost
-from ingest.launch.warm import DriverCommand, WarmLauncher, kill_leftovers
+from ingest.launch.warm import DriverCommand, kill_leftovers
 
 log = logging.getLogger(__name__)
 
-_KEPT = ("PATH", "JAVA_HOME", "HOME", "USER", "TMPDIR", "LANG", "HADOOP_USER_NAME")
-
 
 class Command(BaseCommand):
-    help = "Run the driver host: it owns the warm Spark driver and hands jobs to it."
+    help = "Run the driver host: it owns the Spark drivers and hands jobs to them."
     # routes and pages are no business of this process
     requires_system_checks: list[str] = []
 
@@ -40,9 +42,12 @@ class Command(BaseCommand):
 
         signal.signal(signal.SIGTERM, told)
         signal.signal(signal.SIGINT, told)
-        command = driver_command(home)
-        clean_up(command)
-        host = DriverHost(WarmLauncher(command), place=f"{platform.node()}:{home}")
+        try:
+            require_parts()
+        except TerminalError as error:
+            raise CommandError(str(error)) from error
+        clean_up(driver_command(home))
+        host = DriverHost(launcher_for(home), place=place_of(home))
         try:
             while not stop.is_set():
                 host.step()
@@ -64,42 +69,10 @@ def _only_one(path: Path) -> IO[str]:
 
 
 def clean_up(command: DriverCommand) -> None:
-    """What a host that was killed could not do: end its drivers, delete their files."""
+    """What a host that was killed could not do: end its warm driver, delete its files.
+    What was submitted goes on, and has its files in folders of its own."""
     if killed := kill_leftovers(command.pid_file):
         log.warning("ended what an earlier host left: %s", killed)
-    shutil.rmtree(command.scratch, ignore_errors=True)
-
-
-def driver_command(home: Path) -> DriverCommand:
-    """The driver gets no setting of ours in its environment, so no secret of ours."""
-    root = Path(settings.BASE_DIR)
-    environment = {key: os.environ[key] for key in _KEPT if key in os.environ}
-    environment |= {
-        "LC_ALL": "C.UTF-8",
-        "PYTHONPATH": str(root),
-        "PYTHONUNBUFFERED": "1",
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "SLUICE_HOME": str(home),
-    }
-    for jar in settings.SLUICE_SPARK_JARS.split(os.pathsep):
-        if not Path(jar).is_file():
-            raise CommandError(f"{jar} is missing: run `make setup` first")
-    program = [
-        sys.executable,
-        "-m",
-        "ingest.spark.main",
-        "--jars",
-        settings.SLUICE_SPARK_JARS,
-        "--master",
-        settings.SLUICE_SPARK_MASTER,
-        "--memory",
-        settings.SLUICE_DRIVER_MEMORY,
-    ]
-    return DriverCommand(
-        program=program,
-        environment=environment,
-        log_file=home / "logs" / "driver.log",
-        pid_file=home / "run" / "driver.pid.json",
-        scratch=home / "tmp" / "driver",
-        silence_seconds=settings.SLUICE_LEASE_SECONDS / 2,
-    )
+    for folder in command.scratch.glob("*"):
+        if not folder.name.startswith(f"sluice-{command.house}-"):
+            shutil.rmtree(folder, ignore_errors=True)

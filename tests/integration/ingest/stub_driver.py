@@ -1,13 +1,14 @@
-"""A driver process without Spark: the fake launcher behind a real control pipe.
+"""A driver process without Spark: the fake launcher behind a real control channel.
 
 argv[1] names a file with one fault per line ("kind fault"), taken from the top by
 whichever process comes first. It has a child of its own, as a driver has its JVM.
+With `--control` it knocks at a door, as a submitted driver does.
 """
 
 from __future__ import annotations
 
+import argparse
 import fcntl
-import json
 import os
 import subprocess
 import sys
@@ -18,7 +19,10 @@ from pathlib import Path
 
 from ingest.contract import answer_from, spec_from
 from ingest.launch.fake import FakeLauncher, Fault
+from ingest.spark.knocking import ControlSocket
+from ingest.spark.pipe import Control, take_over_stdio
 
+PATIENCE = 8.0
 FAULTS = Path(sys.argv[1])
 
 
@@ -36,13 +40,14 @@ def take_fault(kind: str) -> Fault:
     return Fault(mine.split()[1])
 
 
-def listen(driver: FakeLauncher, lock: threading.Lock) -> None:
-    for line in sys.stdin:
-        message = json.loads(line)
+def listen(driver: FakeLauncher, lock: threading.Lock, control: Control) -> None:
+    for message in control.messages():
         with lock:
             match message["type"]:
                 case "run":
                     spec = spec_from(message["spec"])
+                    if spec in driver.submitted:
+                        continue
                     driver.faults[spec.kind] = deque([take_fault(spec.kind)])
                     driver.submit(spec, isolated=False)
                 case "cancel":
@@ -55,20 +60,39 @@ def listen(driver: FakeLauncher, lock: threading.Lock) -> None:
     os._exit(70)
 
 
+def options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--control", type=Path)
+    parser.add_argument("--job")
+    parser.add_argument("--attempt", type=int)
+    found, _ = parser.parse_known_args(sys.argv[2:])
+    return found
+
+
 def main() -> None:
     subprocess.Popen(["sleep", "600"], stdin=subprocess.DEVNULL)
+    mine = options()
+    os.write(1, b"noise of a library\n")
+    control: Control
+    if mine.control:
+        control = ControlSocket(mine.control, job_id=mine.job, attempt=mine.attempt)
+    else:
+        control = take_over_stdio()
     driver, lock = FakeLauncher(), threading.Lock()
     driver.start("stub")
-    threading.Thread(target=listen, args=(driver, lock), daemon=True).start()
+    threading.Thread(target=listen, args=(driver, lock, control), daemon=True).start()
     while True:
         with lock:
             said = driver.poll(0)
         for message in said:
             if message.kind == "died":
                 os._exit(9)
-            line = json.dumps({"type": message.kind, **message.data})
-            sys.stdout.write(f"noise of a library\n{line}\n")
-        sys.stdout.flush()
+            control.send(message.kind, **message.data)
+            if message.kind == "report" and mine.control:
+                control.flush(30)
+                os._exit(0)
+        if mine.control and control.silent_for() > PATIENCE:
+            os._exit(70)
         time.sleep(0.1)
 
 

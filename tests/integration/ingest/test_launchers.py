@@ -16,10 +16,13 @@ import pytest
 
 from core.models import Job
 from ingest import controls
-from ingest.launch.fake import FakeLauncher, Fault
+from ingest.launch.fake import FakeCluster, FakeLauncher, Fault
 from ingest.launch.host import DriverHost
-from ingest.launch.warm import MARK, DriverCommand, WarmLauncher, kill_leftovers
+from ingest.launch.processes import MARK
+from ingest.launch.submit import SubmitLauncher
+from ingest.launch.warm import DriverCommand, WarmLauncher, kill_leftovers
 from ingest.models import DriverBoot
+from tests.integration.ingest.submitting import submit_command
 from tests.integration.ingest.world import World, make_source
 
 STUB = Path(__file__).with_name("stub_driver.py")
@@ -70,15 +73,21 @@ class Stage:
         self.until(lambda: self.world.feed("orders").state == "LIVE")
 
 
-@pytest.fixture(params=["fake", "warm"])
-def stage(request, tmp_path):
-    launcher = (
-        FakeLauncher() if request.param == "fake" else WarmLauncher(command(tmp_path))
-    )
-    made = Stage(launcher, tmp_path)
+def launcher_of(kind: str, folder: Path):
+    if kind == "fake":
+        return FakeLauncher()
+    if kind == "warm":
+        return WarmLauncher(command(folder))
+    return SubmitLauncher(submit_command(folder), FakeCluster())
+
+
+@pytest.fixture(params=["fake", "warm", "submit"])
+def stage(request, tmp_path, settings):
+    settings.SLUICE_LAUNCHER = "submit" if request.param == "submit" else "warm"
+    made = Stage(launcher_of(request.param, tmp_path), tmp_path)
     yield made
     made.world.host.stop()
-    assert not launcher.is_running
+    assert not made.launcher.is_running
 
 
 def test_it_carries_a_table(stage) -> None:

@@ -1,0 +1,107 @@
+"""The master of a standalone Spark cluster, asked over its own web door.
+
+Our applications are found by their tag, which is their name: `sluice-HOUSE-…`. So
+what an earlier host submitted is found again, and what nobody owns any more is ended.
+It must not know jobs or rows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import json
+import urllib.error
+import urllib.parse
+import urllib.request
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from core.errors import TransientError
+
+ANSWER_SECONDS = 5.0
+# a master with ten thousand finished applications still fits
+LARGEST_ANSWER = 64 << 20
+
+
+class MasterAway(TransientError):
+    """Nobody knows what runs on the cluster now: neither gone nor running."""
+
+
+@dataclass(frozen=True, slots=True)
+class App:
+    """One living application. waits: it has got no core yet."""
+
+    id: str
+    tag: str
+    waits: bool
+
+
+class Cluster(Protocol):
+    """What a launcher asks of a cluster. Both raise MasterAway."""
+
+    def apps(self) -> list[App]:
+        """Those of this house that have not ended."""
+        ...
+
+    def kill(self, app: App) -> None: ...
+
+
+def house_of(place: str) -> str:
+    """A short name of an installation: no two share it, and it says nothing."""
+    return hashlib.sha256(place.encode()).hexdigest()[:12]
+
+
+def tag_of(house: str, origin: str, attempt: str) -> str:
+    return f"sluice-{house}-{origin or 'warm'}-{attempt}"
+
+
+class StandaloneMaster:
+    """url: of the master's web door, `http://host:8080`."""
+
+    def __init__(self, url: str, *, house: str) -> None:
+        self._url = url.rstrip("/")
+        self._prefix = f"sluice-{house}-"
+
+    def apps(self) -> list[App]:
+        found = self._get("/json/")
+        status = found.get("status")
+        if status != "ALIVE":
+            raise self._away(f"it says {status}")
+        return [
+            App(str(app["id"]), str(app["name"]), app.get("state") == "WAITING")
+            for app in found.get("activeapps", [])
+            if str(app.get("name", "")).startswith(self._prefix)
+        ]
+
+    def kill(self, app: App) -> None:
+        form = urllib.parse.urlencode({"id": app.id, "terminate": "true"})
+        self._call("/app/kill/", form.encode())
+
+    def _get(self, path: str) -> dict[str, Any]:
+        try:
+            found = json.loads(self._call(path))
+        except ValueError as error:
+            raise self._away("its answer is no JSON") from error
+        if not isinstance(found, dict):
+            raise self._away("its answer is no JSON object")
+        return found
+
+    def _call(self, path: str, form: bytes | None = None) -> bytes:
+        request = urllib.request.Request(self._url + path, data=form)
+        try:
+            with urllib.request.urlopen(request, timeout=ANSWER_SECONDS) as answer:
+                read: bytes = answer.read(LARGEST_ANSWER)
+        except (urllib.error.URLError, http.client.HTTPException, OSError) as error:
+            raise self._away(str(getattr(error, "reason", error))) from error
+        return read
+
+    def _away(self, why: str) -> MasterAway:
+        return MasterAway(
+            f"the Spark master at {self._url} does not answer: {why}",
+            code="master_away",
+            hint="see whether it runs, and whether SLUICE_SPARK_MASTER_UI is right",
+        )
+
+
+def find(cluster: Cluster, tag: str) -> App | None:
+    return next((app for app in cluster.apps() if app.tag == tag), None)

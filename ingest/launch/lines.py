@@ -1,0 +1,31 @@
+"""Lines of a driver as messages. Pure but for the queue they come through."""
+
+from __future__ import annotations
+
+import json
+import queue
+
+from ingest.launch.launcher import Message
+
+KINDS = frozenset({"ready", "accepted", "secret_request", "heartbeat", "log", "report"})
+
+
+def parse_line(line: bytes, origin: str) -> Message | None:
+    """A message, or None for noise that some library printed."""
+    try:
+        data = json.loads(line)
+        kind = data.pop("type")
+    except (ValueError, AttributeError, KeyError, TypeError):
+        return None
+    return Message(kind, data, origin) if kind in KINDS else None
+
+
+def drain(lines: queue.SimpleQueue[Message], seconds: float) -> list[Message]:
+    """All that is there; waits at most so long for the first."""
+    found: list[Message] = []
+    try:
+        found.append(lines.get(timeout=seconds))
+        while True:
+            found.append(lines.get_nowait())
+    except queue.Empty:
+        return found

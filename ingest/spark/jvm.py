@@ -1,0 +1,36 @@
+"""The JVM beneath a session: our child, or our parent when `spark-submit` came first.
+
+It must not know jobs.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+
+class Jvm:
+    """Made while both live."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        gateway: Any = spark.sparkContext._gateway
+        self._child: Any = gateway.proc
+        self._parent = os.getppid()
+
+    @property
+    def is_alive(self) -> bool:
+        if self._child is None:
+            return os.getppid() == self._parent
+        return self._child.poll() is None
+
+    def kill(self) -> None:
+        """At once. Under `spark-submit` this is the end of the whole process group,
+        this process included: a JVM that saw its Python end would close in order, and
+        give a commit the time to finish."""
+        if self._child is None:
+            os.killpg(os.getpgrp(), signal.SIGKILL)
+        else:
+            self._child.kill()

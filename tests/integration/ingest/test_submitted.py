@@ -1,0 +1,165 @@
+"""Drivers that outlive their host: found again, seen dead before they count as dead,
+ended when nobody owns them."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from core.models import Job
+from ingest import tick
+from ingest.launch.cluster import App, tag_of
+from ingest.launch.fake import FakeCluster, Fault
+from ingest.launch.host import DriverHost
+from ingest.launch.processes import kill_marked, marked
+from ingest.launch.submit import SubmitLauncher
+from ingest.models import DriverBoot
+from tests.integration.ingest.submitting import HOUSE, submit_command
+from tests.integration.ingest.world import World, make_source
+
+pytestmark = pytest.mark.django_db
+
+
+class Place:
+    """One installation whose hosts come and go."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.cluster = FakeCluster()
+        self.hosts: list[DriverHost] = []
+        self.new_host()
+        launcher = self.host.launcher
+        self.world = World(make_source(), launcher, self.host, time.monotonic)
+
+    @property
+    def host(self) -> DriverHost:
+        return self.hosts[-1]
+
+    def new_host(self) -> None:
+        launcher = SubmitLauncher(submit_command(self.folder), self.cluster)
+        self.hosts.append(DriverHost(launcher, place="here"))
+
+    def kill_host(self) -> None:
+        """What is left of a killed host: nothing but rows, records and processes."""
+        launcher = self.host.launcher
+        launcher._stopping.set()  # its threads
+        launcher._door.close()
+        for work in launcher._works.values():
+            if work.connection:
+                work.connection.close()
+
+    def fail_with(self, kind: str, fault: Fault) -> None:
+        (self.folder / "faults").write_text(f"{kind} {fault.value}\n")
+
+    def until(self, check, seconds: float = 60) -> None:
+        end = time.monotonic() + seconds
+        while not check():
+            assert time.monotonic() < end, self.world.story()
+            self.host.step(0.05)
+            tick.tick_once()
+
+    def job(self) -> Job:
+        return self.world.jobs("snapshot")[0]
+
+    def tag(self) -> str:
+        return tag_of(HOUSE, str(self.job().pk), str(self.job().attempts))
+
+    def run_hanging_load(self) -> None:
+        self.fail_with("snapshot", Fault.HANG)
+        self.world.onboard("orders")
+        self.until(lambda: self.job().state == "RUNNING")
+
+
+@pytest.fixture
+def place(tmp_path, settings):
+    settings.SLUICE_LAUNCHER = "submit"
+    made = Place(tmp_path)
+    yield made
+    for host in made.hosts:
+        host.stop()
+
+
+def test_the_next_host_finds_a_running_job_again(place) -> None:
+    place.run_hanging_load()
+    pids = marked(place.tag())
+    place.kill_host()
+    place.new_host()
+    place.host.step(0.05)
+    boots = DriverBoot.objects.filter(ended_at=None)
+    assert place.job().handle["boot"] == str(boots.get().pk)
+    place.until(lambda: place.host.flights[str(place.job().pk)].progress is not None)
+    assert (place.job().state, place.job().attempts) == ("RUNNING", 1)
+    assert marked(place.tag()) == pids
+    place.host.launcher.cancel(str(place.job().pk), "pause")
+    place.until(lambda: not marked(place.tag()))
+
+
+def test_what_was_handed_over_to_nobody_is_handed_over_again(place) -> None:
+    place.world.onboard("orders")
+    place.until(lambda: place.job().state == "LAUNCHING")
+    place.kill_host()
+    place.new_host()
+    place.until(lambda: place.job().state == "SUCCEEDED")
+    assert place.job().attempts == 1
+
+
+def test_a_survivor_that_nobody_wants_is_ended(place) -> None:
+    place.run_hanging_load()
+    tag = place.tag()
+    place.kill_host()
+    Job.objects.filter(pk=place.job().pk).update(state="CANCELLED")
+    place.new_host()
+    place.until(lambda: not marked(tag))
+    place.until(lambda: not list((place.folder / "run" / "submitted").iterdir()))
+    assert place.job().state == "CANCELLED"
+
+
+def test_a_job_is_unknown_while_the_master_is_away(place) -> None:
+    place.run_hanging_load()
+    place.cluster.running.append(App("app-1", place.tag(), waits=False))
+    place.cluster.is_away = True
+    kill_marked(place.tag())
+    place.until(lambda: place.job().state == "UNKNOWN")
+    assert "the master does not answer" in place.job().reason
+    place.until(lambda: place.host.boot is not None and not place.host.boot.is_ready)
+    place.cluster.is_away = False
+    place.until(lambda: place.job().state == "SUCCEEDED")
+    assert place.cluster.killed == [tag_of(HOUSE, str(place.job().pk), "1")]
+    assert place.job().payload["deaths"] == 1
+
+
+def test_nothing_is_started_while_the_master_is_away(place) -> None:
+    place.cluster.is_away = True
+    place.world.onboard("orders")
+    place.until(lambda: "the master does not answer" in place.job().reason)
+    assert place.job().state == "QUEUED"
+    place.cluster.is_away = False
+    place.until(lambda: place.job().state == "SUCCEEDED")
+
+
+def test_an_application_that_nobody_owns_is_ended(place) -> None:
+    orphan = App("app-9", tag_of(HOUSE, "lost", "1"), waits=False)
+    place.cluster.running.append(orphan)
+    place.until(lambda: place.cluster.killed == [orphan.tag])
+
+
+def test_a_process_that_says_nothing_is_killed(place) -> None:
+    place.fail_with("snapshot", Fault.FORGET)
+    place.world.onboard("orders")
+    place.until(lambda: place.job().state == "RUNNING")
+    flight = place.host.flights[str(place.job().pk)]
+    flight.seen -= 100
+    place.until(lambda: place.job().attempts == 2)
+    place.until(lambda: place.job().state == "SUCCEEDED")
+
+
+def test_stopping_leaves_nothing_and_holds_nothing_against_the_job(place) -> None:
+    place.run_hanging_load()
+    tag = place.tag()
+    place.host.stop()
+    assert marked(tag) == []
+    assert not list((place.folder / "run" / "submitted").iterdir())
+    assert place.job().state == "QUEUED"
+    assert place.job().payload.get("deaths", 0) == 0
