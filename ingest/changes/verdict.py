@@ -7,16 +7,34 @@ Pure: it must not know how anything was counted.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 Verdict = Literal["equal", "different"]
-# (rows, sum of the low halves of their hashes, sum of the high halves)
-Sums = tuple[int, int, int]
 
 KINDS_OF_DIFFERENCE = ("missing", "extra", "different")
 KEYS_LISTED = 100
+_WORD = 1 << 64
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """Rows, and the sum of their 64-bit hashes modulo 2^64."""
+
+    rows: int
+    hash: int
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> Sums:
+        """From aggregates named like the fields; of no rows they are None."""
+        return cls(int(row["rows"] or 0), int(row["hash"] or 0) % _WORD)
+
+    @classmethod
+    def total(cls, parts: Iterable[Sums]) -> Sums:
+        found = list(parts)
+        whole = sum(p.hash for p in found) % _WORD
+        return cls(sum(p.rows for p in found), whole)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """Source against lake at rest: each side is read once as (key, hash) and summed.
 
-Sums per bucket of keys are compared first; only buckets that differ are joined by
-key, for which the lake is read a second time. It writes nothing but staged hashes
-of its own, and must not know how a difference is worded.
+Where the two sums are the same, so are the rows. Only else are keys compared, for
+which the source's staged hashes suffice and the lake is read a second time. It writes
+nothing but hashes of its own, and must not know how a difference is worded.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, Observation, SparkSession, Window
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from core.errors import InvalidRequest
@@ -23,20 +23,14 @@ from ingest.changes.chunks import Chunk
 from ingest.changes.dialects import dialect_of
 from ingest.changes.positions import from_text
 from ingest.changes.select import Selection, select_columns
-from ingest.changes.verdict import (
-    KEYS_LISTED,
-    Comparison,
-    Sums,
-    differing_buckets,
-    facts_of,
-    readable_key,
-)
+from ingest.changes.verdict import Comparison, Sums, facts_of
 from ingest.contract import JobSpec, VerifyWork
-from ingest.hudi.identity import COUNT, DELETED, KEY, key_column
+from ingest.hudi.identity import COUNT, DELETED, key_column
 from ingest.lake.commits import LakeState, read_lake_table
 from ingest.lake.files import local_path
 from ingest.lake.staging import require_space
 from ingest.spark.chunking import cut_table, fit_throttle, key_parts, predicate_for
+from ingest.spark.differences import Sides, differing_keys, rows_and_hash
 from ingest.spark.gate import SourceGate
 from ingest.spark.jdbc import read_statement
 from ingest.spark.jobrun import JobRun
@@ -47,12 +41,14 @@ from ingest.spark.source_check import require_columns
 from ingest.spark.sources import SourceAccess
 from ingest.spark.writer import checked_state, qualified_name
 
-_BUCKETS = 1 << 16
-_LOW_HALF = 0xFFFFFFFF
 _LOOKS = 5
-_STAGED_BYTES = 40
-# that one task joins at most, about
-_JOINED_ROWS = 1_000_000
+# of a row of both sides
+_STAGED_BYTES = 80
+# hashes neither repeat nor compress
+_STAGED_PARQUET = {
+    "compression": "uncompressed",
+    "parquet.enable.dictionary": "false",
+}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -94,8 +90,8 @@ def verify_table(
             folder,
             _position(spec, state),
         )
-        _stage_source(check)
-        found, keys = _compare(check, _staged(check), _lake_side(check, frame))
+        source = _stage_source(check)
+        found, keys = _compare(check, source, _lake_side(check, frame))
     newest = state.timeline.completed_writes[-1].asked
     return facts_of(found, keys=keys, instant=newest, position=check.position)
 
@@ -143,7 +139,8 @@ def _position(spec: JobSpec, state: LakeState) -> str:
 # ------------------------------------------------------------------- both sides
 
 
-def _stage_source(check: _Check) -> None:
+def _stage_source(check: _Check) -> Sums:
+    """The sums over all rows of the source, whose keys and hashes are on disk."""
     run, table = check.run, check.run.spec.table
     work = run.spec.verify or VerifyWork()
     limits = check.access.spec
@@ -163,19 +160,23 @@ def _stage_source(check: _Check) -> None:
         view = (snapshot, source.row_bytes(table))
         run.enter("reading", total=table.estimated_rows or None)
 
+        sums: list[Sums] = []
+
         def read(chunk: Chunk) -> None:
             where = predicate_for(
                 source.dialect, cut.by, key_parts(table, facts), chunk
             )
             with check.gate.reading(run.check):
-                rows = _read_chunk(check, chunk, where, view)
-            check.gate.account(rows)
-            run.add_done(rows)
+                found = _read_chunk(check, chunk, where, view)
+            check.gate.account(found.rows)
+            run.add_done(found.rows)
+            sums.append(found)
 
         run_parallel(run, cut.chunks, read, threads=limits.max_parallel_reads)
+        return Sums.total(sums)
 
 
-def _read_chunk(check: _Check, chunk: Chunk, where: str, view: tuple[str, int]) -> int:
+def _read_chunk(check: _Check, chunk: Chunk, where: str, view: tuple[str, int]) -> Sums:
     run, table = check.run, check.run.spec.table
     run.check()
     dialect = dialect_of(check.access.spec.kind)
@@ -194,16 +195,21 @@ def _read_chunk(check: _Check, chunk: Chunk, where: str, view: tuple[str, int]) 
         content_hash(check.selection).alias("h"),
         F.lit(1).cast("bigint").alias("n"),
         _is_pending(check).alias("p"),
-    ).observe(observed, F.count(F.lit(1)).alias("rows"))
+    )
+    counted = hashed.observe(observed, *rows_and_hash())
     target = check.folder / "source" / f"{chunk.number:06d}"
-    hashed.write.parquet(target.as_uri())
-    return int(observed.get["rows"])
+    _stage(counted.select("k", "h", "n", "p"), target)
+    return Sums.of(observed.get)
 
 
-def _staged(check: _Check) -> DataFrame:
+def _stage(rows: DataFrame, target: Path) -> None:
+    rows.write.options(**_STAGED_PARQUET).parquet(target.as_uri())
+
+
+def _staged(check: _Check, side: str) -> DataFrame:
     staged = check.spark.read.schema("k string, h bigint, n bigint, p boolean")
     return staged.option("recursiveFileLookup", "true").parquet(
-        (check.folder / "source").as_uri()
+        (check.folder / side).as_uri()
     )
 
 
@@ -246,113 +252,20 @@ def _lake_side(check: _Check, frame: DataFrame) -> DataFrame:
 
 
 def _compare(
-    check: _Check, source: DataFrame, lake: DataFrame
+    check: _Check, of_source: Sums, lake: DataFrame
 ) -> tuple[Comparison, dict[str, list[str]]]:
     run = check.run
-    run.enter("comparing", total=2, unit="sides")
-    of_source = _sums(source)
-    run.add_done(1)
-    run.check()
-    of_lake = _sums(lake)
-    run.add_done(1)
-    rows = [sum(s[0] for s in sums.values()) for sums in (of_source, of_lake)]
-    buckets = differing_buckets(of_source, of_lake)
-    if not buckets:
+    run.enter("comparing", unit="sides")
+    first = lake.agg(*rows_and_hash()).first()
+    assert first is not None, "an aggregate without groups has a row"
+    of_lake = Sums.of(first.asDict())
+    rows = (of_source.rows, of_lake.rows)
+    if of_source == of_lake:
         return Comparison(*rows), {}
     run.enter("listing differences", unit="steps")
-    size = max(rows)
-    differences = _differences(check, source, lake, buckets=buckets, size=size)
-    counted = {r["kind"]: int(r["keys"]) for r in _count(differences)}
-    return Comparison(*rows, **counted), _keys(check, differences)
-
-
-def _bucket() -> Column:
-    return F.pmod(F.xxhash64("k"), F.lit(_BUCKETS)).cast("int")
-
-
-def _sums(side: DataFrame) -> dict[int, Sums]:
-    """Rows and hashes of each bucket. The halves of a hash are summed apart, so that
-    nothing overflows below 2^31 rows in a bucket."""
-    mixed = side.select(_bucket().alias("b"), "n", F.xxhash64("k", "h").alias("x"))
-    low = F.col("x").bitwiseAND(F.lit(_LOW_HALF))
-    high = F.shiftrightunsigned("x", 32)
-    found = mixed.groupBy("b").agg(
-        F.sum("n"), F.sum(F.col("n") * low), F.sum(F.col("n") * high)
-    )
-    return {int(r[0]): (int(r[1]), int(r[2]), int(r[3])) for r in found.collect()}
-
-
-def _differences(
-    check: _Check,
-    source: DataFrame,
-    lake: DataFrame,
-    *,
-    buckets: list[int],
-    size: int,
-) -> DataFrame:
-    """(kind, key, rows) of every key that is not the same on both sides, on disk:
-    they may be all there are. `size` is the rows of the larger side."""
-    parts = 1 + size * len(buckets) // _BUCKETS // _JOINED_ROWS
-    if len(buckets) < _BUCKETS:
-        wanted = F.broadcast(
-            check.spark.createDataFrame([(b,) for b in buckets], "b int")
-        )
-        source, lake = (
-            side.withColumn("b", _bucket()).join(wanted, "b", "left_semi")
-            for side in (source, lake)
-        )
-    left = _by_key(source, "s", parts=parts)
-    right = _by_key(lake, "l", parts=parts)
-    both = left.join(right, "k", "full_outer")
-    is_same = (F.col("sn") == F.col("ln")) & (
-        (F.col("slow") == F.col("llow")) & (F.col("shigh") == F.col("lhigh"))
-    )
-    kind = (
-        F.when(F.col("sn").isNull(), "extra")
-        .when(F.col("sp"), "pending")
-        .when(F.col("ln").isNull(), "missing")
-        .otherwise("different")
-    )
-    rows = (
-        F.when(F.col("sn").isNull(), F.col("ln"))
-        .when(F.col("ln").isNull() & ~F.col("sp"), F.col("sn"))
-        .otherwise(1)
-    )
-    unlike = both.where(~F.coalesce(is_same, F.lit(False))).select(  # noqa: FBT003
-        kind.alias("kind"), "k", rows.cast("bigint").alias("rows")
-    )
+    _stage(lake, check.folder / "lake")
+    run.check()
+    sides = Sides(_staged(check, "source"), _staged(check, "lake"), size=max(rows))
     target = (check.folder / "differences").as_uri()
-    unlike.write.parquet(target)
-    return check.spark.read.schema("kind string, k string, rows bigint").parquet(target)
-
-
-def _by_key(side: DataFrame, name: str, *, parts: int) -> DataFrame:
-    """One row per key; a key that is NULL at the source is like no key of the lake."""
-    keyed = side.withColumn("k", F.coalesce("k", F.lit(""))).repartition(parts, "k")
-    return keyed.groupBy("k").agg(
-        F.sum("n").alias(f"{name}n"),
-        F.min("h").alias(f"{name}low"),
-        F.max("h").alias(f"{name}high"),
-        F.max("p").alias(f"{name}p"),
-    )
-
-
-def _count(differences: DataFrame) -> list[Any]:
-    return differences.groupBy("kind").agg(F.sum("rows").alias("keys")).collect()
-
-
-def _keys(check: _Check, differences: DataFrame) -> dict[str, list[str]]:
-    """The first of each kind; short ones first, so that numbers are in order."""
-    table = check.run.spec.table
-    parts = 0 if table.row_hash else len(table.key)
-    is_native = key_column(table) != KEY
-    order = Window.partitionBy("kind").orderBy(F.length("k"), "k")
-    first = differences.withColumn("place", F.row_number().over(order))
-    wanted = first.where(F.col("kind") != "pending").where(
-        F.col("place") <= KEYS_LISTED
-    )
-    keys: dict[str, list[str]] = {}
-    for row in wanted.orderBy("kind", "place").collect():
-        text = readable_key(row["k"], parts=parts, is_native=is_native)
-        keys.setdefault(row["kind"], []).append(text)
-    return keys
+    counted, keys = differing_keys(run, check.spark, sides, target)
+    return Comparison(*rows, **counted), keys

@@ -6,6 +6,7 @@ import pytest
 
 from ingest.changes.verdict import (
     Comparison,
+    Sums,
     differing_buckets,
     facts_of,
     readable_key,
@@ -68,15 +69,24 @@ def test_words(found: Comparison, position: str, words: str) -> None:
     ("source", "lake", "differing"),
     [
         ({}, {}, []),
-        ({1: (2, 3, 4)}, {1: (2, 3, 4)}, []),
-        ({1: (2, 3, 4)}, {}, [1]),
-        ({}, {7: (1, 1, 1)}, [7]),
-        ({1: (2, 3, 4), 2: (1, 1, 1)}, {1: (2, 3, 5), 2: (1, 1, 1)}, [1]),
-        ({1: (2, 3, 4)}, {1: (3, 3, 4)}, [1]),
+        ({1: Sums(2, 3)}, {1: Sums(2, 3)}, []),
+        ({1: Sums(2, 3)}, {}, [1]),
+        ({}, {7: Sums(1, 1)}, [7]),
+        ({1: Sums(2, 4), 2: Sums(1, 1)}, {1: Sums(2, 5), 2: Sums(1, 1)}, [1]),
+        ({1: Sums(2, 4)}, {1: Sums(3, 4)}, [1]),
     ],
 )
 def test_buckets_that_have_to_be_looked_into(source, lake, differing) -> None:
     assert differing_buckets(source, lake) == differing
+
+
+def test_sums_wrap_around_alike_whatever_was_summed_where() -> None:
+    """One side sums whole, the other by chunks; a sum in the JVM wraps below zero."""
+    most = (1 << 63) - 1
+    parts = [Sums(1, most), Sums(1, most), Sums(1, 7)]
+    wrapped = (2 * most + 7 + (1 << 63)) % (1 << 64) - (1 << 63)
+    assert Sums.total(parts) == Sums.of({"rows": 3, "hash": wrapped})
+    assert Sums.total([]) == Sums.of({"rows": None, "hash": None}) == Sums(0, 0)
 
 
 @pytest.mark.parametrize(
