@@ -6,13 +6,15 @@ The services decide whether it is possible; this only knows when to offer it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from catalog.access.policy import Privilege
 from catalog.models import Table
 from core.jobs import SUCCEEDED
 from core.models import Job
 from ingest import controls, removal
+from ingest.contract import RepairWork
+from ingest.maintenance.repairs import preview, start_repair
 from ingest.states import (
     APPROVED,
     CATCHING_UP,
@@ -30,7 +32,8 @@ QUERYABLE = frozenset({CATCHING_UP, LIVE, NEEDS_RESYNC, PAUSED, FAILED})
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """states  where it is offered. is_danger  asks to type the table's name."""
+    """states  where it is offered. is_danger  asks to type the table's name.
+    repair  what it undoes, previewed from the lake; offered where it helps"""
 
     name: str
     word: str
@@ -40,6 +43,15 @@ class Action:
     effects: tuple[str, ...]
     is_danger: bool = False
     asks_drop: bool = False
+    repair: RepairWork | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the form said beside yes. instant  of a repair; "" = whatever it finds."""
+
+    drop_data: bool = False
+    instant: str = ""
 
 
 ACTIONS = {
@@ -100,6 +112,47 @@ ACTIONS = {
             ),
         ),
         Action(
+            "rollback",
+            "Roll back",
+            "refresh",
+            Privilege.OPERATE,
+            QUERYABLE,
+            (),
+            repair=RepairWork("rollback"),
+        ),
+        Action(
+            "unschedule-compaction",
+            "Unschedule",
+            "stop",
+            Privilege.OPERATE,
+            QUERYABLE,
+            (),
+            repair=RepairWork("unschedule"),
+        ),
+        Action(
+            "duplicates",
+            "Look for duplicates",
+            "search",
+            Privilege.OPERATE,
+            QUERYABLE,
+            (
+                "Every row is read once and counted by its key; the job says how many "
+                "occur twice, which copies would stay, and the likely cause.",
+                "Nothing is changed. No round runs meanwhile.",
+            ),
+            repair=RepairWork("deduplicate", dry_run=True),
+        ),
+        Action(
+            "deduplicate",
+            "Remove duplicates",
+            "check",
+            Privilege.OPERATE,
+            QUERYABLE,
+            (),
+            is_danger=True,
+            repair=RepairWork("deduplicate"),
+        ),
+        Action(
             "resync",
             "Re-sync",
             "refresh",
@@ -137,8 +190,13 @@ STARTS: dict[str, Callable[..., object]] = {
 }
 
 
-def effects_of(action: Action, table: Table) -> tuple[str, ...]:
-    """What will happen, in sentences; for a removal with today's numbers."""
+def effects_of(
+    action: Action, table: Table, asked: Asked | None = None
+) -> tuple[str, ...]:
+    """What will happen, in sentences; with today's numbers where they matter."""
+    if action.repair is not None and not action.effects:
+        found = preview(table, _work(action.repair, asked or Asked()))
+        return tuple(f"{line}." for line in found.will)
     if not action.asks_drop:
         return action.effects
     kept = removal.plan_removal(table, drop_data=False)
@@ -150,9 +208,16 @@ def effects_of(action: Action, table: Table) -> tuple[str, ...]:
     )
 
 
-def start(action: Action, table: Table, *, actor: str, drop_data: bool) -> Job | None:
+def start(action: Action, table: Table, *, actor: str, asked: Asked) -> Job | None:
     """Ask for it; the job that now runs, when there is one."""
-    more = {"drop_data": drop_data} if action.asks_drop else {}
+    if action.repair is not None:
+        return start_repair(table, _work(action.repair, asked), actor=actor)
+    more = {"drop_data": asked.drop_data} if action.asks_drop else {}
     result = STARTS[action.name](table, actor=actor, **more)
     is_job = isinstance(result, Job) and result.state != SUCCEEDED
     return result if is_job else None  # type: ignore[return-value]
+
+
+def _work(repair: RepairWork, asked: Asked) -> RepairWork:
+    is_of_one = repair.action != "deduplicate"
+    return replace(repair, instant=asked.instant if is_of_one else "")

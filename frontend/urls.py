@@ -6,6 +6,7 @@ from django.urls import path
 
 from frontend.views import (
     grants,
+    health,
     home,
     jobs,
     oidc,
@@ -50,11 +51,13 @@ urlpatterns = [
         plans.choose,
         name="onboarding-choose",
     ),
+    path("health", health.fleet, name="health"),
     path("tables", tables.table_list, name="tables"),
     path("tables/<int:table_id>", tables.table_page, name="table"),
     path("tables/<int:table_id>/state", tables.table_state, name="table-state"),
     path("tables/<int:table_id>/commits", tables.table_commits, name="table-commits"),
     path("tables/<int:table_id>/sample", tables.table_sample, name="table-sample"),
+    path("tables/<int:table_id>/health", health.table_health, name="table-health"),
     path(
         "tables/<int:table_id>/<slug:name>",
         table_actions.table_action,

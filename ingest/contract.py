@@ -33,10 +33,15 @@ from core.errors import (
 VERSION = 1
 # A chunk is what a stopped load may have to read again.
 CHUNK_ROWS = 250_000
+# The reference behind which the lake's object store and its key are asked for.
+LAKE_SECRET = "lake"
 
 T = TypeVar("T")
 
-Kind = Literal["snapshot", "resync", "round", "compact", "verify", "recover"]
+Kind = Literal[
+    "snapshot", "resync", "round", "compact", "verify", "repair", "recover"
+]  # fmt: skip
+RepairAction = Literal["rollback", "unschedule", "deduplicate"]
 Outcome = Literal["succeeded", "cancelled", "paused", "transient", "terminal", "caller"]
 Lane = Literal["apply", "snapshot", "maintenance", "interactive"]
 
@@ -145,6 +150,23 @@ class VerifyWork:
 
 
 @dataclass(frozen=True, slots=True)
+class RepairWork:
+    """kind repair, under both leases.
+
+    rollback     undo what is inflight; a plan stays planned
+    unschedule   take a planned compaction off the timeline; `replan`: plan anew
+    deduplicate  one row per key, by one commit that replaces the table
+    instant      what it is about; "" = every one that it can be about
+    dry_run      look and count only (deduplicate)
+    """
+
+    action: RepairAction
+    instant: str = ""
+    replan: bool = False
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class JobSpec:
     """One job for a driver. `epoch` is the epoch of a load (0 = not a load)."""
 
@@ -162,6 +184,7 @@ class JobSpec:
     round: RoundWork | None = None
     compact: CompactWork | None = None
     verify: VerifyWork | None = None
+    repair: RepairWork | None = None
     v: int = VERSION
 
 
@@ -216,6 +239,8 @@ class JobReport:
                      more (True: cut at max_rows, run again)
     compact          instants, seconds
     verify           those of ingest.changes.verdict
+    repair           action, rolled_back, unscheduled (instants); deduplicate: found,
+                     see ingest.changes.duplicates, and instant, savepoint
     all              pending_compactions: instants requested on the timeline
     """
 
@@ -256,6 +281,7 @@ def spec_from(data: Mapping[str, Any]) -> JobSpec:
                 if compact is None
                 else CompactWork(instants=tuple(compact["instants"])),
                 "verify": _maybe(VerifyWork, data.get("verify")),
+                "repair": _maybe(RepairWork, data.get("repair")),
             }
         )
     except (KeyError, TypeError) as error:

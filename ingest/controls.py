@@ -19,7 +19,16 @@ from ingest import feeds, outcomes, runs, upkeep
 from ingest.dispatch import ring
 from ingest.feeds import feed_of, move, stop
 from ingest.jobrows import move_job
-from ingest.kinds import COMPACT, KINDS, LOADS, RESYNC, ROUND, SNAPSHOT, VERIFY
+from ingest.kinds import (
+    COMPACT,
+    KINDS,
+    LOADS,
+    REPAIR,
+    RESYNC,
+    ROUND,
+    SNAPSHOT,
+    VERIFY,
+)
 from ingest.models import MaintenancePlan, TableOnboarding
 from ingest.states import (
     APPROVED,
@@ -215,7 +224,7 @@ def _revive(job: Job, *, actor: str) -> None:
     feed = feed_of(int(job.payload["table"]))
     if feed is None:
         raise InvalidRequest(f"{job.subject} is no longer onboarded", code="not_now")
-    if job.kind == VERIFY:
+    if job.kind in {VERIFY, REPAIR}:
         return
     if job.kind == COMPACT:
         failed = MaintenancePlan.objects.filter(table=feed.lake_table, state="FAILED")

@@ -12,6 +12,7 @@ RESYNC: Final = "resync"
 ROUND: Final = "round"
 COMPACT: Final = "compact"
 VERIFY: Final = "verify"
+REPAIR: Final = "repair"
 REMOVE: Final = "remove"
 
 
@@ -35,11 +36,13 @@ KINDS: Final = {
         JobKind(COMPACT, "maintenance", ("service",)),
         # writes nothing; nothing it reads may be cleaned away meanwhile
         JobKind(VERIFY, "maintenance", ("service",)),
+        # takes instants away or replaces file groups: nobody writes meanwhile
+        JobKind(REPAIR, "maintenance", ("write", "service")),
     )
 }
 LOADS: Final = frozenset({SNAPSHOT, RESYNC})
 # What becomes of these says nothing about how far their table has come.
-UPKEEP: Final = frozenset({COMPACT, VERIFY})
+UPKEEP: Final = frozenset({COMPACT, VERIFY, REPAIR})
 
 # How many specs of a lane a driver holds at once; the rest stays QUEUED and says so.
 LANE_LIMITS: Final = {"apply": 3, "snapshot": 2, "maintenance": 1}

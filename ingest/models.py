@@ -193,6 +193,41 @@ class MaintenanceEvent(EventBase):
         return f"{self.before} → {self.after}"
 
 
+class TableHealth(models.Model):
+    """What was last seen of a lake table's files and timeline, and what it is worth.
+
+    facts    of ingest.maintenance.facts; losses, plan: what the score and the policy
+             made of them
+    trend    points of time, newest last, for charts
+    problem  why the last look failed, "" when it did not
+    due_at   when to look again; None = not before its next commit
+    """
+
+    table = models.OneToOneField(Table, on_delete=models.CASCADE, related_name="health")
+    score = models.PositiveSmallIntegerField(null=True, blank=True)
+    facts = models.JSONField(default=dict, blank=True)
+    losses = models.JSONField(default=list, blank=True)
+    plan = models.JSONField(default=list, blank=True)
+    trend = models.JSONField(default=list, blank=True)
+    problem = models.TextField(blank=True)
+    collected_at = models.DateTimeField(null=True, blank=True)
+    due_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        verbose_name_plural = "table healths"
+        indexes: ClassVar = [
+            models.Index(fields=["score", "table"], name="worst_health_first"),
+            models.Index(
+                fields=["due_at"],
+                condition=Q(due_at__isnull=False),
+                name="due_health_looks",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"health of {self.table_id}: {self.score}"
+
+
 class DriverBoot(models.Model):
     """One start of a warm driver, so that jobs of a dead one are recognised."""
 

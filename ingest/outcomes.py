@@ -18,7 +18,8 @@ from core.models import Job
 from ingest import feeds, policyrows, upkeep
 from ingest.backoff import wait_after
 from ingest.jobrows import move_job
-from ingest.kinds import COMPACT, LOADS, RESYNC, ROUND, VERIFY
+from ingest.kinds import COMPACT, LOADS, REPAIR, RESYNC, ROUND, UPKEEP, VERIFY
+from ingest.maintenance.due import note_change
 from ingest.models import TableOnboarding
 from ingest.schedule import every_seconds_of, skipped_words
 from ingest.states import (
@@ -38,12 +39,26 @@ def apply_success(
     table_id = int(job.payload["table"])
     if job.kind == COMPACT:
         upkeep.complete(table_id, [str(i) for i in facts.get("instants", ())])
+    elif job.kind == REPAIR:
+        _repaired(table_id, feed, facts)
     elif feed is not None and job.kind in LOADS:
         _loaded(feed, facts)
     elif feed is not None and job.kind == ROUND:
         _round_done(job, feed, facts)
     if "pending_compactions" in facts:
         upkeep.mirror(table_id, [str(i) for i in facts["pending_compactions"]])
+    note_change(table_id)
+
+
+def _repaired(
+    table_id: int, feed: TableOnboarding | None, facts: Mapping[str, Any]
+) -> None:
+    upkeep.roll_back(table_id, [str(i) for i in facts.get("rolled_back", ())])
+    upkeep.unschedule(table_id, [str(i) for i in facts.get("unscheduled", ())])
+    if feed is not None and facts.get("instant"):
+        # the same rows once, at the same position
+        instant = str(facts["instant"])
+        feeds.show(feed, last_commit_instant=instant, last_commit_at=Now())
 
 
 def _loaded(feed: TableOnboarding, facts: Mapping[str, Any]) -> None:
@@ -167,7 +182,7 @@ def fail(job: Job, feed: TableOnboarding | None, error: SluiceError) -> None:
     if job.kind == COMPACT:
         upkeep.fail(int(job.payload["table"]), job.payload.get("instants", []), error)
         return
-    if feed is None or job.kind == VERIFY:
+    if feed is None or job.kind in UPKEEP:
         return
     if job.kind == ROUND and error.default_code == "transient":
         failures = feed.failures + 1
@@ -197,7 +212,7 @@ def note_cancelled(job: Job, feed: TableOnboarding | None, *, actor: str) -> Non
     if job.kind == COMPACT:
         upkeep.roll_back(int(job.payload["table"]), job.payload.get("instants", []))
         return
-    if feed is None or feed.state == PAUSED or job.kind == VERIFY:
+    if feed is None or feed.state == PAUSED or job.kind in UPKEEP:
         return
     if job.kind == ROUND:
         if feed.state in LOADED:
@@ -217,7 +232,7 @@ def reject(job: Job, feed: TableOnboarding | None, error: SluiceError) -> None:
         move_job(job, "cancel", reason=error.message, finished_at=SystemClock().now())
         return
     _end_failed(job, "reject", error)
-    if feed is not None and job.kind != VERIFY:
+    if feed is not None and job.kind not in {VERIFY, REPAIR}:
         feeds.stop(feed, "fail", reason=str(error))
 
 

@@ -8,12 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
+from zoneinfo import available_timezones
 
 from core.errors import InvalidRequest
+from ingest.maintenance.quiet import QuietHours, clock, quiet_from
+from ingest.maintenance.score import KeepingPolicy
 from ingest.schedule import Schedule, parse_schedule, schedule_to_json
 
 MOST_LAG_SECONDS = 24 * 3600
 MOST_DELTA_COMMITS = 1000
+MOST_LOG_BYTES = 2**50
+MOST_LOG_RATIO = 1000
+MONTH_SECONDS = 31 * 24 * 3600
 OWN, DEFAULT = "table", "default"
 
 
@@ -29,40 +35,57 @@ class Level:
 class Effective:
     """The values that count, and by key the level each one is from.
 
-    schedule       when rounds run
-    lag_seconds    safety lag of timestamp capture behind the source's clock
-    compact_after  delta commits after which a compaction is scheduled
+    schedule     when rounds run
+    lag_seconds  safety lag of timestamp capture behind the source's clock
+    keeping      when the table is compacted, and when work on it counts as stuck
+    quiet        the hours in which that may start; None = always
     """
 
     schedule: Schedule
     lag_seconds: float
-    compact_after: int
+    keeping: KeepingPolicy
+    quiet: QuietHours | None
+    values: Mapping[str, Any]
     origins: Mapping[str, str]
 
+    @property
+    def compact_after(self) -> int:
+        """Delta commits after which a compaction is scheduled."""
+        return self.keeping.compact_after
+
     def to_json(self) -> dict[str, Any]:
-        values = {
-            "schedule": schedule_to_json(self.schedule),
-            "lag_seconds": self.lag_seconds,
-            "compact_after": self.compact_after,
+        return {
+            key: {"value": value, "from": self.origins[key]}
+            for key, value in self.values.items()
         }
-        return {k: {"value": v, "from": self.origins[k]} for k, v in values.items()}
 
 
 def effective(chain: Sequence[Level], defaults: Mapping[str, Any]) -> Effective:
-    """`chain` from the table upwards; `defaults` has every key."""
+    """`chain` from the table upwards; `defaults` over those of KEEPING."""
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
-    for level in (*chain, Level(DEFAULT, defaults)):
+    for level in (*chain, Level(DEFAULT, {**KEEPING, **defaults})):
         for key in KEYS:
             if key not in values and level.given.get(key) is not None:
                 values[key] = level.given[key]
                 origins[key] = level.name
+    values.setdefault("quiet_hours", None)
+    origins.setdefault("quiet_hours", DEFAULT)
     schedule = parse_schedule(values["schedule"])
     assert schedule is not None
+    values["schedule"] = schedule_to_json(schedule)
     return Effective(
         schedule=schedule,
         lag_seconds=float(values["lag_seconds"]),
-        compact_after=int(values["compact_after"]),
+        keeping=KeepingPolicy(
+            compact_after=int(values["compact_after"]),
+            log_bytes=int(values["compact_log_bytes"]),
+            log_ratio=float(values["compact_log_ratio"]),
+            log_age_seconds=float(values["compact_log_age_seconds"]),
+            stuck_after_seconds=float(values["stuck_after_seconds"]),
+        ),
+        quiet=quiet_from(values["quiet_hours"]),
+        values={key: values[key] for key in KEYS},
         origins=origins,
     )
 
@@ -90,26 +113,60 @@ def _schedule(value: Any, at: str) -> Any:
     return schedule_to_json(parse_schedule(value, at))
 
 
-def _lag(value: Any, at: str) -> float:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not 0 <= value <= MOST_LAG_SECONDS:
-        _refuse(at, f"lag_seconds must be a number from 0 to {MOST_LAG_SECONDS}")
-    return float(value)
+def _number(least: float, most: float) -> Callable[[Any, str], float]:
+    def check(value: Any, at: str) -> float:
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_number or not least <= value <= most:
+            _refuse(at, f"{at[1:]} must be a number from {least:g} to {most:g}")
+        return float(value)
+
+    return check
 
 
-def _compact_after(value: Any, at: str) -> int:
-    is_number = isinstance(value, int) and not isinstance(value, bool)
-    if not is_number or not 1 <= value <= MOST_DELTA_COMMITS:
-        _refuse(
-            at, f"compact_after must be a whole number from 1 to {MOST_DELTA_COMMITS}"
-        )
-    return int(value)
+def _whole(least: int, most: int) -> Callable[[Any, str], int]:
+    def check(value: Any, at: str) -> int:
+        is_number = isinstance(value, int) and not isinstance(value, bool)
+        if not is_number or not least <= value <= most:
+            _refuse(at, f"{at[1:]} must be a whole number from {least} to {most}")
+        return int(value)
+
+    return check
+
+
+def _quiet(value: Any, at: str) -> Any:
+    if not isinstance(value, Mapping) or set(value) - {"from", "to", "timezone"}:
+        _refuse(at, 'quiet_hours is {"from": "22:00", "to": "06:00", "timezone": …}')
+    found = {"timezone": value.get("timezone", "UTC")}
+    for end in ("from", "to"):
+        try:
+            found[end] = f"{clock(value[end]):%H:%M}"
+        except (KeyError, TypeError, ValueError):
+            _refuse(f"{at}/{end}", f"{end} must be a time of day like 22:00")
+    if found["from"] == found["to"]:
+        _refuse(f"{at}/to", "quiet hours must begin and end at different times")
+    zone = found["timezone"]
+    if not isinstance(zone, str) or zone not in available_timezones():
+        _refuse(f"{at}/timezone", f"'{zone}' is no IANA time zone")
+    return found
 
 
 KEYS: Mapping[str, Callable[[Any, str], Any]] = {
     "schedule": _schedule,
-    "lag_seconds": _lag,
-    "compact_after": _compact_after,
+    "lag_seconds": _number(0, MOST_LAG_SECONDS),
+    "compact_after": _whole(1, MOST_DELTA_COMMITS),
+    "compact_log_bytes": _whole(1, MOST_LOG_BYTES),
+    "compact_log_ratio": _number(0.01, MOST_LOG_RATIO),
+    "compact_log_age_seconds": _number(60, MONTH_SECONDS),
+    "stuck_after_seconds": _number(60, MONTH_SECONDS),
+    "quiet_hours": _quiet,
+}
+_DEFAULTS = KeepingPolicy()
+KEEPING: Mapping[str, Any] = {
+    "compact_after": _DEFAULTS.compact_after,
+    "compact_log_bytes": _DEFAULTS.log_bytes,
+    "compact_log_ratio": _DEFAULTS.log_ratio,
+    "compact_log_age_seconds": _DEFAULTS.log_age_seconds,
+    "stuck_after_seconds": _DEFAULTS.stuck_after_seconds,
 }
 
 

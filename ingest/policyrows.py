@@ -27,7 +27,6 @@ from ingest.schedule import MANUAL, Schedule, every_seconds_of, next_runs
 from ingest.states import LIVE
 
 PAGE = 1000
-COMPACT_AFTER = 10
 
 
 class Policies:
@@ -68,7 +67,6 @@ def defaults() -> dict[str, Any]:
     return {
         "schedule": MANUAL,
         "lag_seconds": settings.SLUICE_CAPTURE_LAG_SECONDS,
-        "compact_after": COMPACT_AFTER,
     }
 
 

@@ -6,12 +6,8 @@ survives every kill. Only paths below the lake that Sluice derived are ever touc
 
 from __future__ import annotations
 
-import os
-import shutil
-import time
-from collections.abc import Iterator
+import contextlib
 from dataclasses import dataclass
-from pathlib import Path
 from uuid import UUID
 
 from django.conf import settings
@@ -20,7 +16,7 @@ from django.db.models.functions import Now
 
 from catalog.models import Table
 from core.clock import SystemClock
-from core.errors import TerminalError, TransientError
+from core.errors import SluiceError, TerminalError, TransientError
 from core.jobs import ACTIVE, QUEUED, WAITING
 from core.models import Job
 from ingest import leasing, runs
@@ -28,8 +24,9 @@ from ingest.controls import ask_to_stop, cancel_waiting, locked_feed
 from ingest.dispatch import ring
 from ingest.feeds import feed_of, move
 from ingest.jobrows import move_job
-from ingest.kinds import COMPACT, LOADS, REMOVE, ROUND, VERIFY
-from ingest.lake.files import local_path, storage_error
+from ingest.kinds import COMPACT, LOADS, REMOVE, REPAIR, ROUND, VERIFY
+from ingest.lake.place import place_at
+from ingest.lake.port import Place
 from ingest.models import TableOnboarding
 from ingest.specs import staging_path
 
@@ -49,9 +46,9 @@ class RemovalPreview:
 
 def plan_removal(table: Table, *, drop_data: bool) -> RemovalPreview:
     files = size = 0
-    for path in _files(local_path(table.path)):
+    for file in place_at(table.path).files() if table.path else ():
         files += 1
-        size += path.lstat().st_size
+        size += file.size
     stop = f"stop carrying {table.source_name} into {table}"
     data = (
         f"delete {files:,} files, {size:,} bytes, and {table} from the catalog"
@@ -85,7 +82,7 @@ def start_removal(table: Table, *, drop_data: bool, actor: str) -> Job:
 def _stop_feed(table: Table, *, drop_data: bool, actor: str) -> None:
     feed = locked_feed(table)
     move(feed, "remove", actor=actor, drop_data=drop_data, due_at=None)
-    cancel_waiting(feed, [ROUND, COMPACT, VERIFY, *LOADS], actor=actor)
+    cancel_waiting(feed, [ROUND, COMPACT, VERIFY, REPAIR, *LOADS], actor=actor)
     running = Job.objects.filter(subject_id=str(table.pk), state__in=ACTIVE)
     for job in running.exclude(kind=REMOVE).select_for_update():
         ask_to_stop(job, "cancel", actor=actor)
@@ -144,26 +141,16 @@ def _delete_page(job: Job) -> bool:
         ("write", "service"),
         owner=runs.owner_of(job.pk, 1),
     )
-    until = time.monotonic() + PAGE_SECONDS
-    deleted = 0
-    try:
-        for path in _files(base):
-            path.unlink(missing_ok=True)
-            deleted += 1
-            if time.monotonic() > until:
-                break
-        else:
-            shutil.rmtree(base, ignore_errors=False) if base.exists() else None
-    except OSError as error:
-        raise storage_error(error, base) from error
+    deleted, is_gone = base.delete_page(PAGE_SECONDS)
     Job.objects.filter(pk=job.pk).update(done=job.done + deleted, progress_at=Now())
-    return not base.exists()
+    return is_gone
 
 
-def _require_below_lake(path: str) -> Path:
-    lake, base = local_path(settings.SLUICE_LAKE_URI), local_path(path)
-    is_table = base.parent.parent == lake and not base.parent.name.startswith("_")
-    if ".." in base.parts or not is_table:
+def _require_below_lake(path: str) -> Place:
+    lake, base = place_at(settings.SLUICE_LAKE_URI), place_at(path)
+    names = base.uri.removeprefix(f"{lake.uri}/").split("/")
+    is_below = base.uri.startswith(f"{lake.uri}/") and len(names) == 2
+    if not is_below or names[0][:1] in ("", "_", ".") or names[1] in ("", ".", ".."):
         raise TerminalError(
             f"{path} is not a lake table's path: nothing was deleted",
             code="path_refused",
@@ -173,7 +160,8 @@ def _require_below_lake(path: str) -> Path:
 
 def _end(job: Job) -> None:
     table_id = int(job.payload["table"])
-    shutil.rmtree(local_path(staging_path(table_id)), ignore_errors=True)
+    with contextlib.suppress(SluiceError):
+        place_at(staging_path(table_id)).delete_all()
     feed = feed_of(table_id)
     if feed is not None:
         TableOnboarding.objects.select_for_update().get(pk=feed.pk)
@@ -182,10 +170,3 @@ def _end(job: Job) -> None:
     leasing.release(runs.owner_of(job.pk, 1))
     if job.payload["drop_data"]:
         Table.objects.filter(pk=table_id).delete()
-
-
-def _files(base: Path) -> Iterator[Path]:
-    """Every file below `base`, links not followed; nothing when it is not there."""
-    for folder, _, names in os.walk(base):
-        for name in names:
-            yield Path(folder) / name

@@ -16,13 +16,14 @@ from ingest.contract import (
     CompactWork,
     FenceSpec,
     JobSpec,
+    RepairWork,
     RoundWork,
     SnapshotWork,
     SourceSpec,
     TableSpec,
     VerifyWork,
 )
-from ingest.kinds import COMPACT, ROUND, VERIFY
+from ingest.kinds import COMPACT, REPAIR, ROUND, VERIFY
 from ingest.models import TableOnboarding
 from ingest.planning.plan import ApplyChanges, CreateTable, TablePlan, plan_from_json
 from ingest.policyrows import policy_of
@@ -49,6 +50,8 @@ def build_spec(
         instants = tuple(job.payload.get("instants", ()))
         return JobSpec(**shared, compact=CompactWork(instants=instants))
     shared["source"] = source_spec(feed.source_table.database.datasource)
+    if job.kind == REPAIR:
+        return JobSpec(**shared, repair=RepairWork(**job.payload["repair"]))
     if job.kind == ROUND:
         policy = policy_of(feed)
         work = RoundWork(

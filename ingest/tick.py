@@ -18,6 +18,7 @@ from core.jobs import SUCCEEDED
 from core.models import Job
 from ingest import removal, runs, upkeep, waiting
 from ingest.kinds import ROUND
+from ingest.maintenance import watching
 from ingest.models import DriverBoot, TableOnboarding
 from ingest.reconcile import reconcile_jobs
 from ingest.selectors import onboardings_due
@@ -35,6 +36,7 @@ def tick_once() -> None:
     for part in (
         reconcile_jobs,
         start_due_rounds,
+        watching.look_at_due,
         start_due_compactions,
         runs.claim_queued,
         removal.advance_removals,

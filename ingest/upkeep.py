@@ -18,12 +18,15 @@ from core.errors import SluiceError
 from core.jobs import TERMINAL
 from core.models import Job
 from ingest.backoff import wait_after
-from ingest.kinds import COMPACT
-from ingest.models import MaintenancePlan
+from ingest.kinds import COMPACT, REPAIR
+from ingest.maintenance.quiet import opens_at
+from ingest.models import MaintenancePlan, TableOnboarding
+from ingest.policyrows import Policies
 from ingest.states import (
     INFLIGHT,
     PLAN_FAILED,
     PROPOSED_PLAN,
+    RETIRED,
     SCHEDULED,
 )
 
@@ -69,6 +72,14 @@ def roll_back(table_id: int, instants: list[str]) -> None:
     advance_all(_plans(table_id, instants, INFLIGHT), "roll_back")
 
 
+def unschedule(table_id: int, instants: list[str]) -> None:
+    """Somebody took these plans off the timeline."""
+    said = "taken off the timeline"
+    advance_all(_plans(table_id, instants, SCHEDULED), "cancel", reason=said)
+    for state in (INFLIGHT, PLAN_FAILED):
+        advance_all(_plans(table_id, instants, state), "supersede", reason=said)
+
+
 def fail(table_id: int, instants: list[str], error: SluiceError) -> None:
     for plan in _plans(table_id, instants, INFLIGHT):
         wait = timedelta(seconds=wait_after(plan.failures + 4))
@@ -95,7 +106,7 @@ def compactions_due() -> dict[Table, list[str]]:
     again = MaintenancePlan.objects.filter(state=PLAN_FAILED, due_at__lte=Now())
     advance_all(list(again), "reschedule")
     busy = (
-        Job.objects.filter(kind=COMPACT)
+        Job.objects.filter(kind__in=[COMPACT, REPAIR])
         .filter(~Q(state__in=sorted(TERMINAL)))
         .values_list("subject_id", flat=True)
     )
@@ -108,4 +119,24 @@ def compactions_due() -> dict[Table, list[str]]:
     )
     for plan in plans:
         due.setdefault(plan.table, []).append(plan.instant)
-    return due
+    return _in_their_hours(due)
+
+
+def _in_their_hours(due: dict[Table, list[str]]) -> dict[Table, list[str]]:
+    """Without the tables whose quiet hours have not begun."""
+    feeds = {
+        feed.lake_table_id: feed
+        for feed in TableOnboarding.objects.filter(lake_table__in=list(due))
+        .exclude(state=RETIRED)
+        .select_related("source_table__database__datasource")
+    }
+    sources = {f.source_table.database.datasource_id for f in feeds.values()}
+    policies = Policies(sources) if sources else None
+    now = SystemClock().now()
+    open_now = {}
+    for table, instants in due.items():
+        feed = feeds.get(table.pk)
+        quiet = policies.of_feed(feed).quiet if policies and feed else None
+        if quiet is None or opens_at(quiet, now) is None:
+            open_now[table] = instants
+    return open_now

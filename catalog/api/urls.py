@@ -48,16 +48,10 @@ urlpatterns: list[URLPattern] = [
 _TABLE = "tables/<id:id>"
 LATER: tuple[tuple[int, str], ...] = (
     (3, f"{_TABLE}/schema-history"),
-    (3, f"{_TABLE}/files"),
-    (3, f"{_TABLE}/health"),
-    (3, f"{_TABLE}/metrics"),
     (3, f"{_TABLE}/savepoints"),
     *(
         (3, f"{_TABLE}:{verb}")
         for verb in (
-            "unschedule-compaction",
-            "rollback",
-            "deduplicate",
             "clean",
             "resize",
             "restore",

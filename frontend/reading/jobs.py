@@ -14,6 +14,11 @@ from ingest.kinds import VERIFY
 from ingest.selectors import jobs_for
 
 LOG_PAGE = 200
+DONE = {
+    "rolled_back": "Attempts rolled back",
+    "unscheduled": "Plans taken off the timeline",
+    "planned": "Planned anew",
+}
 DIFFERENCES = {
     "missing": "Missing in the lake",
     "extra": "Only in the lake",
@@ -48,6 +53,35 @@ def log_of(job: Job, *, before: int | None = None, size: int = LOG_PAGE) -> LogP
     found = list(rows[: size + 1])
     lines = found[:size][::-1]
     return LogPage(lines, lines[0].pk if len(found) > size else None)
+
+
+@dataclass(frozen=True, slots=True)
+class Repaired:
+    """What a repair did, or found: one sentence, and keys for who may read rows."""
+
+    summary: str
+    facts: Mapping[str, Any]
+    duplicated: list[Mapping[str, Any]]
+
+
+def repaired_of(job: Job, *, may_read_rows: bool) -> Repaired | None:
+    """None until the repair has ended well."""
+    facts = (job.report or {}).get("facts") or {}
+    if "action" not in facts:
+        return None
+    keys = (facts.get("keys") or {}).get("duplicated") or []
+    return Repaired(_said(facts), facts, keys if may_read_rows else [])
+
+
+def _said(facts: Mapping[str, Any]) -> str:
+    if summary := facts.get("summary"):
+        return str(summary)
+    parts = [
+        f"{words}: {', '.join(map(str, found))}"
+        for name, words in DONE.items()
+        if (found := facts.get(name))
+    ]
+    return "; ".join(parts) + "." if parts else "There was nothing to do."
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,18 +19,20 @@ from ingest.schedule import in_words
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """The onboarding row that carries a table (or None), the actions offered, and
-    when its rounds run and how consistent its load is, in words."""
+    """The onboarding row that carries a table (or None), the actions offered (repairs
+    apart, for they are offered where they help), and when its rounds run and how
+    consistent its load is, in words."""
 
     row: TableOnboarding | None
     actions: list[Action]
+    repairs: list[Action]
     when: str = ""
     consistency: str = ""
 
 
 def feed_for(principal: Principal, table: Table) -> Feed:
     if table.kind != Table.LAKE:
-        return Feed(None, [])
+        return Feed(None, [], [])
     row = feed_of(table.pk)
     held = {
         privilege
@@ -39,9 +41,11 @@ def feed_for(principal: Principal, table: Table) -> Feed:
     }
     state = row.state if row else ""
     offered = [a for a in ACTIONS.values() if a.privilege in held and state in a.states]
+    actions = [action for action in offered if action.repair is None]
+    repairs = [action for action in offered if action.repair is not None]
     if row is None:
-        return Feed(None, offered)
-    return Feed(row, offered, _when(row), how_consistent(row))
+        return Feed(None, actions, repairs)
+    return Feed(row, actions, repairs, _when(row), how_consistent(row))
 
 
 def _when(row: TableOnboarding) -> str:

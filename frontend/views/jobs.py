@@ -18,11 +18,11 @@ from catalog.discovery.services import DISCOVER, TEST
 from core import jobs as states
 from core.models import Job
 from frontend.pages import PageRequest, attempt, cut, page
-from frontend.reading.jobs import findings_of, log_of, speed_of
+from frontend.reading.jobs import findings_of, log_of, repaired_of, speed_of
 from frontend.reading.securables import securable_of_job
 from frontend.reading.sources import steps_of
 from ingest import controls
-from ingest.kinds import KINDS, REMOVE, VERIFY
+from ingest.kinds import KINDS, REMOVE, REPAIR, VERIFY
 from ingest.selectors import job_for, jobs_for
 
 UNFINISHED = "unfinished"
@@ -142,6 +142,9 @@ def _live(request: PageRequest, job: Job) -> dict[str, object]:
     return {
         "job": job,
         "findings": findings_of(job, may_read_rows=reads) if is_verified else None,
+        "repaired": repaired_of(job, may_read_rows=reads)
+        if job.kind == REPAIR
+        else None,
         "events": list(job.events.all()[:200]),
         "rate": speed_of(job),
         "steps": steps_of(job) if job.kind == TEST else [],

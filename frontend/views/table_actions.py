@@ -12,7 +12,7 @@ from catalog.access.enforcement import require
 from catalog.selectors import table_for
 from catalog.selectors.tables import securable_of
 from core.errors import NotFound, SluiceError
-from frontend.actions import ACTIONS, effects_of, start
+from frontend.actions import ACTIONS, Asked, effects_of, start
 from frontend.pages import PageRequest, page
 
 
@@ -25,16 +25,18 @@ def table_action(request: PageRequest, table_id: int, name: str) -> HttpResponse
         raise NotFound("there is no such action")
     require(request.principal, action.privilege, securable_of(table))
     error: SluiceError | None = None
+    asked = _asked(request)
     confirmed = request.POST.get("confirm", "").strip() == table.name
     if request.method == "POST" and (confirmed or not action.is_danger):
-        drop = bool(request.POST.get("drop_data"))
         try:
-            job = start(action, table, actor=request.principal.name, drop_data=drop)
+            job = start(action, table, actor=request.principal.name, asked=asked)
         except SluiceError as refused:
             error = refused
         else:
-            data = ("drop" if drop else "keep") if action.asks_drop else None
-            audit.record(f"table.{name}", on=str(table), data=data)
+            data = ("drop" if asked.drop_data else "keep") if action.asks_drop else None
+            audit.record(
+                f"table.{name}", on=str(table), data=data, instant=asked.instant
+            )
             messages.success(request, f"{action.word}: asked for.", extra_tags="ok")
             if job is not None:
                 return redirect("frontend:job", job.pk)
@@ -44,7 +46,15 @@ def table_action(request: PageRequest, table_id: int, name: str) -> HttpResponse
     context = {
         "table": table,
         "action": action,
-        "effects": effects_of(action, table),
+        "effects": effects_of(action, table, asked),
+        "asked": asked,
         "error": error,
     }
     return render(request, "frontend/tables/action.html", context)
+
+
+def _asked(request: PageRequest) -> Asked:
+    given = request.POST if request.method == "POST" else request.GET
+    instant = given.get("instant", "")
+    is_instant = instant.isascii() and instant.isdigit() and len(instant) == 17
+    return Asked(bool(given.get("drop_data")), instant if is_instant else "")

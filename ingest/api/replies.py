@@ -236,3 +236,12 @@ class PolicyChange(s.Serializer[Any]):
     schedule = s.JSONField(required=False, allow_null=True)
     lag_seconds = s.FloatField(required=False, allow_null=True)
     compact_after = s.IntegerField(required=False, allow_null=True)
+    compact_log_bytes = s.IntegerField(required=False, allow_null=True)
+    compact_log_ratio = s.FloatField(required=False, allow_null=True)
+    compact_log_age_seconds = s.FloatField(required=False, allow_null=True)
+    stuck_after_seconds = s.FloatField(required=False, allow_null=True)
+    quiet_hours = s.DictField(
+        required=False,
+        allow_null=True,
+        help_text='{"from": "22:00", "to": "06:00", "timezone": "UTC"}',
+    )

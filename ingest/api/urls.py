@@ -5,7 +5,15 @@ from __future__ import annotations
 from django.urls import URLPattern, path
 
 from catalog.api import converters
-from ingest.api import events, jobs, onboardings, policies, tables
+from ingest.api import (
+    events,
+    health,
+    jobs,
+    onboardings,
+    policies,
+    repairs,
+    tables,
+)
 
 converters.register()
 
@@ -38,4 +46,10 @@ urlpatterns: list[URLPattern] = [
     path(f"{_TABLE}:remove", tables.RemoveView.as_view()),
     path(f"{_TABLE}/commits", tables.CommitsView.as_view()),
     path(f"{_TABLE}/sample", tables.SampleView.as_view()),
+    path(f"{_TABLE}/health", health.HealthView.as_view()),
+    path(f"{_TABLE}/files", health.FilesView.as_view()),
+    path(f"{_TABLE}/metrics", health.MetricsView.as_view()),
+    path(f"{_TABLE}:rollback", repairs.RollbackView.as_view()),
+    path(f"{_TABLE}:unschedule-compaction", repairs.UnscheduleView.as_view()),
+    path(f"{_TABLE}:deduplicate", repairs.DeduplicateView.as_view()),
 ]

@@ -44,18 +44,25 @@ class Timeline:
     """The active instants, oldest first by the time they were asked."""
 
     instants: tuple[Instant, ...] = ()
+    # savepoints are named after the instants that they keep
+    savepoints: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, names: Iterable[str]) -> Timeline:
         found: dict[str, Instant] = {}
+        kept: set[str] = set()
         for name in names:
             instant = parse_instant(name)
-            if instant is not None:
+            if instant is not None and instant.action == "savepoint":
+                if instant.state == "COMPLETED":
+                    kept.add(instant.asked)
+            elif instant is not None:
                 seen = found.get(instant.asked)
                 found[instant.asked] = (
                     instant if seen is None else _merge(seen, instant)
                 )
-        return cls(tuple(found[asked] for asked in sorted(found)))
+        ordered = tuple(found[asked] for asked in sorted(found))
+        return cls(ordered, tuple(sorted(kept)))
 
     @property
     def completed_writes(self) -> tuple[Instant, ...]:

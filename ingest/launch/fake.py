@@ -29,6 +29,7 @@ from ingest.contract import (
 from ingest.hudi.identity import identity_for
 from ingest.hudi.position import EXTRA_KEY, CommitPosition, encode_position
 from ingest.lake.fence import require_fence
+from ingest.lake.place import place_at
 from ingest.launch.cluster import App, MasterAway
 from ingest.launch.launcher import CancelMode, Message, Survivor
 
@@ -191,7 +192,7 @@ class FakeLauncher:
             self._report(work, "succeeded", facts=facts)
 
     def _succeed(self, spec: JobSpec) -> dict[str, Any]:
-        require_fence(Path(spec.fence.path), spec.fence.token)
+        require_fence(place_at(spec.fence.path), spec.fence.token)
         facts: dict[str, Any]
         if spec.compact is not None:
             facts = {"instants": list(spec.compact.instants), "seconds": 0.1}

@@ -15,7 +15,7 @@ from core.errors import InvalidRequest, TerminalError
 from ingest.contract import CompactWork, JobSpec
 from ingest.hudi.timeline import Timeline
 from ingest.lake.commits import read_lake_table, read_timeline
-from ingest.lake.files import local_path
+from ingest.lake.place import place_at
 from ingest.spark.jobrun import JobRun
 from ingest.spark.recovery import service_session, write_client
 from ingest.spark.writer import checked_state, qualified_name
@@ -28,7 +28,9 @@ def compact_table(run: JobRun, spark: SparkSession) -> dict[str, Any]:
     run.enter("checking")
     checked_state(spec)
     session = service_session(spark, spec)
-    wanted = (spec.compact or CompactWork()).instants or _scheduled(session, spec)
+    wanted = (spec.compact or CompactWork()).instants or schedule_compaction(
+        session, spec
+    )
     run.enter("compacting", total=len(wanted), unit="plans")
     for asked in wanted:
         run.check()
@@ -42,7 +44,7 @@ def compact_table(run: JobRun, spark: SparkSession) -> dict[str, Any]:
     }
 
 
-def _scheduled(session: SparkSession, spec: JobSpec) -> tuple[str, ...]:
+def schedule_compaction(session: SparkSession, spec: JobSpec) -> tuple[str, ...]:
     """A new plan over everything there is; the pending ones when nothing new is."""
     before = {i.asked for i in _timeline(spec).pending_compactions}
     session.conf.set("hoodie.compact.inline.max.delta.commits", "1")
@@ -94,11 +96,11 @@ def pending_compactions(spec: JobSpec) -> list[str]:
 
 
 def _timeline(spec: JobSpec) -> Timeline:
-    return read_timeline(local_path(spec.table.path))
+    return read_timeline(place_at(spec.table.path))
 
 
 def _path(spec: JobSpec) -> str:
-    return sql_text(str(local_path(spec.table.path)))
+    return sql_text(place_at(spec.table.path).uri)
 
 
 def sql_text(text: str) -> str:

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from core.errors import InvalidRequest, SluiceError, TransientError
 from ingest.contract import ErrorFact, JobReport, JobSpec, Outcome, SourceSpec
 from ingest.lake.fence import require_fence
-from ingest.lake.files import local_path
+from ingest.lake.place import place_at
 from ingest.lake.staging import StagingArea
 from ingest.spark.apply import run_round
 from ingest.spark.compaction import compact_table, pending_compactions
@@ -23,8 +23,10 @@ from ingest.spark.failures import failure_of
 from ingest.spark.gate import SourceGates
 from ingest.spark.jobrun import Interrupted, JobRun
 from ingest.spark.recovery import recover_table
+from ingest.spark.repair import repair_table
 from ingest.spark.snapshot import load_table
 from ingest.spark.sources import SourceAccess
+from ingest.spark.store import open_lake
 from ingest.spark.verify import verify_table
 
 log = logging.getLogger(__name__)
@@ -87,10 +89,13 @@ def _died(run: JobRun, error: Exception) -> JobReport:
 
 def _work(run: JobRun, spark: SparkSession, gates: SourceGates) -> dict[str, Any]:
     spec = run.spec
+    open_lake(run, spark)
     if spec.kind == "compact":
         return compact_table(run, spark)
     if spec.kind == "recover":
         return recover_table(spark, spec)
+    if spec.kind == "repair":
+        return repair_table(run, spark)
     if spec.source is None:
         raise InvalidRequest(f"a job of kind {spec.kind} needs a source")
     access = _access(run, spec.source)
@@ -127,7 +132,7 @@ def _stopped(run: JobRun, spark: SparkSession) -> JobReport:
     if outcome == "cancelled" and spec.kind in _LOADS:
         try:
             # a superseded attempt must not drop what its successor stages
-            require_fence(local_path(spec.fence.path), spec.fence.token)
+            require_fence(place_at(spec.fence.path), spec.fence.token)
             StagingArea(spec.table.staging).clear()
         except SluiceError as error:
             run.warn(f"staged files could not be removed: {error.message}")

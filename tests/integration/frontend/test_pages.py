@@ -31,6 +31,8 @@ PAGES = {
         403,
         404,
     ),
+    "health": (lambda w: [], 200, 200, 200),
+    "table-health": (lambda w: [w.lake_tables["orders"].pk], 200, 200, 404),
     "tables": (lambda w: [], 200, 200, 200),
     "table": (lambda w: [w.lake_tables["orders"].pk], 200, 200, 404),
     "table-state": (lambda w: [w.lake_tables["orders"].pk], 200, 200, 404),

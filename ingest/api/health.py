@@ -1,0 +1,137 @@
+"""REST of a lake table's health: what was last seen of it, its file groups, its times.
+
+Nothing here starts Spark; only /files looks at the lake itself.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from catalog.access.policy import Privilege
+from catalog.api.bodies import Body, instant, number
+from catalog.api.replies import page_of
+from catalog.api.views import ApiView, page_size
+from catalog.models import Table
+from core.errors import InvalidRequest
+from ingest.api import health_replies as replies
+from ingest.api.tables import lake_table_of
+from ingest.hudi.layout import FileGroup
+from ingest.lake.commits import read_timeline
+from ingest.lake.layout import read_layout
+from ingest.lake.place import place_at
+from ingest.maintenance.facts import LakeFacts, Pending, facts_from
+from ingest.models import TableHealth
+
+
+class HealthView(ApiView):
+    """0 to 100 with the reason of every lost point, and what is planned next."""
+
+    @extend_schema(responses=replies.TableHealth)
+    def get(self, request: Request, table_id: int) -> Response:
+        table = lake_table_of(self, table_id, Privilege.DISCOVER)
+        return Response(health_body(table, health_of(table)))
+
+
+class MetricsView(ApiView):
+    """How long commits took, and how the table's bytes went on."""
+
+    @extend_schema(responses=replies.TableMetrics)
+    def get(self, request: Request, table_id: int) -> Response:
+        table = lake_table_of(self, table_id, Privilege.DISCOVER)
+        return Response(_metrics_body(table, health_of(table)))
+
+
+class FilesView(ApiView):
+    """Live file groups, by partition and bucket."""
+
+    queries = frozenset({"page_size", "page_token"})
+
+    @extend_schema(responses=page_of(replies.FileGroup))
+    def get(self, request: Request, table_id: int) -> Response:
+        table = lake_table_of(self, table_id, Privilege.DISCOVER)
+        size, start = page_size(request), _start(request)
+        groups: tuple[FileGroup, ...] = ()
+        if table.path:
+            timeline = read_timeline(place_at(table.path))
+            groups = read_layout(table.path, timeline).groups
+        page = groups[start : start + size]
+        is_more = len(groups) > start + size
+        return Response(
+            {
+                "items": [_group_body(group) for group in page],
+                "next_page_token": str(start + size) if is_more else None,
+            }
+        )
+
+
+def _start(request: Request) -> int:
+    text = request.query_params.get("page_token") or "0"
+    if not text.isascii() or not text.isdigit() or len(text) > 9:
+        raise InvalidRequest("page_token is not one of this list", code="bad_token")
+    return int(text)
+
+
+def health_of(table: Table) -> TableHealth:
+    """The stored look; an empty one while nobody looked."""
+    found = TableHealth.objects.filter(table=table).first()
+    return found or TableHealth(table=table)
+
+
+def health_body(table: Table, row: TableHealth) -> Body:
+    facts = facts_from(row.facts) if row.facts else None
+    return {
+        "table": table.pk,
+        "name": str(table),
+        "score": row.score,
+        "collected_at": instant(row.collected_at),
+        "problem": row.problem,
+        "losses": row.losses,
+        "plan": row.plan,
+        "pending": [pending_body(p) for p in facts.pending] if facts else [],
+        "facts": _facts_body(facts) if facts else None,
+    }
+
+
+def pending_body(pending: Pending) -> Body:
+    return dataclasses.asdict(pending)
+
+
+def _facts_body(facts: LakeFacts) -> Body:
+    told = facts.to_json()
+    for name in ("pending", "commits"):
+        told.pop(name)
+    return told | {"log_ratio": round(facts.log_ratio, 3)}
+
+
+def _metrics_body(table: Table, row: TableHealth) -> Body:
+    facts = facts_from(row.facts) if row.facts else LakeFacts(at="")
+    seconds = [c.seconds for c in facts.commits]
+    return {
+        "table": table.pk,
+        "collected_at": instant(row.collected_at),
+        "base_bytes": number(facts.base_bytes),
+        "log_bytes": number(facts.log_bytes),
+        "old_bytes": number(facts.old_bytes),
+        "log_ratio": round(facts.log_ratio, 3),
+        "commit_seconds": round(statistics.median(seconds), 3) if seconds else None,
+        "commits": [dataclasses.asdict(c) for c in facts.commits],
+        "trend": row.trend,
+    }
+
+
+def _group_body(group: FileGroup) -> Body:
+    return {
+        "partition": group.partition,
+        "file_id": group.file_id,
+        "bucket": group.bucket,
+        "base_file": group.base or None,
+        "base_instant": group.base_instant or None,
+        "base_bytes": number(group.base_bytes),
+        "log_files": group.log_files,
+        "log_bytes": number(group.log_bytes),
+    }

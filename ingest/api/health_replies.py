@@ -1,0 +1,116 @@
+"""Bodies of health and repairs in the OpenAPI document; `ingest.api.health` and
+`ingest.api.repairs` make the real ones. A test compares them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import serializers as s
+
+from catalog.api.replies import Count
+
+
+class Loss(s.Serializer[Any]):
+    code = s.CharField()
+    points = s.IntegerField()
+    reason = s.CharField()
+    repair = s.CharField(
+        allow_null=True, help_text="the verb that wins the points back"
+    )
+    instant = s.CharField(allow_null=True)
+
+
+class MaintenanceStep(s.Serializer[Any]):
+    step = s.ChoiceField(choices=["execute", "schedule", "wait", "decide"])
+    reason = s.CharField()
+    instants = s.ListField(child=s.CharField())
+    at = s.DateTimeField(allow_null=True)
+
+
+class PendingPlan(s.Serializer[Any]):
+    groups = s.IntegerField()
+    log_bytes = Count()
+    is_readable = s.BooleanField()
+
+
+class PendingInstant(s.Serializer[Any]):
+    instant = s.CharField()
+    action = s.CharField()
+    state = s.CharField()
+    age_seconds = s.FloatField()
+    is_held = s.BooleanField(help_text="a job works on it")
+    behind = s.IntegerField(help_text="later instants that cannot be archived")
+    plan = PendingPlan(allow_null=True)
+
+
+class TableHealth(s.Serializer[Any]):
+    table = s.IntegerField()
+    name = s.CharField()
+    score = s.IntegerField(allow_null=True, help_text="0 to 100; null = not seen yet")
+    collected_at = s.DateTimeField(allow_null=True)
+    problem = s.CharField(help_text="why the last look failed, or empty")
+    losses = Loss(many=True)
+    plan = MaintenanceStep(many=True)
+    pending = PendingInstant(many=True)
+    facts = s.DictField(allow_null=True)
+
+
+class FileGroup(s.Serializer[Any]):
+    partition: Any = s.CharField()
+    file_id = s.CharField()
+    bucket = s.IntegerField(allow_null=True)
+    base_file = s.CharField(allow_null=True)
+    base_instant = s.CharField(allow_null=True)
+    base_bytes = Count()
+    log_files = s.IntegerField()
+    log_bytes = Count()
+
+
+class TrendPoint(s.Serializer[Any]):
+    at = s.DateTimeField()
+    score = s.IntegerField()
+    base_bytes = Count()
+    log_bytes = Count()
+    old_bytes = Count()
+    groups = s.IntegerField()
+
+
+class CommitTime(s.Serializer[Any]):
+    instant = s.CharField()
+    action = s.CharField()
+    seconds = s.FloatField()
+
+
+class TableMetrics(s.Serializer[Any]):
+    table = s.IntegerField()
+    collected_at = s.DateTimeField(allow_null=True)
+    base_bytes = Count()
+    log_bytes = Count()
+    old_bytes = Count()
+    log_ratio = s.FloatField()
+    commit_seconds = s.FloatField(allow_null=True, help_text="the middle one")
+    commits = CommitTime(many=True)
+    trend = TrendPoint(many=True)
+
+
+class RepairNew(s.Serializer[Any]):
+    instant = s.CharField(required=False, allow_null=True)
+    dry_run = s.BooleanField(required=False)
+
+
+class UnscheduleNew(RepairNew):
+    replan = s.BooleanField(required=False)
+
+
+class DeduplicateNew(s.Serializer[Any]):
+    dry_run = s.BooleanField(required=False, help_text="a job that only counts")
+
+
+class RepairPreview(s.Serializer[Any]):
+    """The answer to `"dry_run": true`."""
+
+    table = s.CharField()
+    action = s.CharField()
+    instants = PendingInstant(many=True)
+    will = s.ListField(child=s.CharField())
+    dry_run = s.BooleanField()

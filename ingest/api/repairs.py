@@ -1,0 +1,116 @@
+"""REST verbs that repair a lake table. `dry_run` previews; else a job is queued."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from catalog.access import audit
+from catalog.access.policy import Privilege
+from catalog.api.idempotency import idempotent
+from catalog.api.views import ApiView
+from ingest.api import health_replies, replies
+from ingest.api.health import pending_body
+from ingest.api.tables import accepted, lake_table_of
+from ingest.contract import RepairAction, RepairWork
+from ingest.maintenance.repairs import Preview, preview, start_repair
+from ingest.requests import refuse
+
+_PREVIEWED = {200: health_replies.RepairPreview, 202: replies.CarryingJob}
+
+
+class _Repair(ApiView):
+    name: ClassVar[str]
+    action: ClassVar[RepairAction]
+    members: ClassVar[frozenset[str]] = frozenset({"instant", "dry_run"})
+
+    def ask(self, request: Request, table_id: int) -> Response:
+        table = lake_table_of(self, table_id, Privilege.OPERATE)
+        work, is_dry = self._work(request)
+        if is_dry and work.action != "deduplicate":
+            return Response(_preview_body(preview(table, work)))
+        job = start_repair(table, work, actor=self.principal.name)
+        audit.record(
+            f"table.{self.name}",
+            on=str(table),
+            job=str(job.pk),
+            instant=work.instant,
+            dry_run=work.dry_run,
+        )
+        return accepted(job)
+
+    def _work(self, request: Request) -> tuple[RepairWork, bool]:
+        body: Any = request.data if isinstance(request.data, dict) else {}
+        for name in body:
+            if name not in self.members:
+                refuse(f"/{name}", f"unknown field '{name}'", code="unknown_field")
+        instant = body.get("instant") or ""
+        if not isinstance(instant, str) or (
+            instant
+            and not (instant.isascii() and instant.isdigit() and len(instant) == 17)
+        ):
+            refuse("/instant", "instant has 17 digits, as the table's health names it")
+        flags = {}
+        for name in ("dry_run", "replan"):
+            flags[name] = body.get(name, False)
+            if not isinstance(flags[name], bool):
+                refuse(f"/{name}", f"'{name}' must be true or false")
+        is_dry = flags["dry_run"]
+        only_counts = is_dry and self.action == "deduplicate"
+        work = RepairWork(
+            self.action, instant, replan=flags["replan"], dry_run=only_counts
+        )
+        return work, is_dry
+
+
+class RollbackView(_Repair):
+    """Undo unfinished attempts: of one instant, or of all. Plans stay planned."""
+
+    name = "rollback"
+    action = "rollback"
+
+    @extend_schema(request=health_replies.RepairNew, responses=_PREVIEWED)
+    @idempotent
+    def post(self, request: Request, table_id: int) -> Response:
+        return self.ask(request, table_id)
+
+
+class UnscheduleView(_Repair):
+    """Take planned compactions off the timeline; with `replan` a new one follows."""
+
+    name = "unschedule-compaction"
+    action = "unschedule"
+    members = frozenset({"instant", "dry_run", "replan"})
+
+    @extend_schema(request=health_replies.UnscheduleNew, responses=_PREVIEWED)
+    @idempotent
+    def post(self, request: Request, table_id: int) -> Response:
+        return self.ask(request, table_id)
+
+
+class DeduplicateView(_Repair):
+    """One row per key. A dry run is a job too: counting reads the whole table."""
+
+    name = "deduplicate"
+    action = "deduplicate"
+    members = frozenset({"dry_run"})
+
+    @extend_schema(
+        request=health_replies.DeduplicateNew, responses={202: replies.CarryingJob}
+    )
+    @idempotent
+    def post(self, request: Request, table_id: int) -> Response:
+        return self.ask(request, table_id)
+
+
+def _preview_body(found: Preview) -> dict[str, object]:
+    return {
+        "table": found.table,
+        "action": found.action,
+        "instants": [pending_body(p) for p in found.instants],
+        "will": list(found.will),
+        "dry_run": True,
+    }

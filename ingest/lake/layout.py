@@ -1,0 +1,108 @@
+"""What lies below a lake table: its files, its compaction plans, what was replaced.
+
+No JVM, as in `ingest.lake.commits`. What the names mean is `ingest.hudi.layout`.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import fastavro
+
+from core.errors import TerminalError
+from ingest.hudi.layout import GroupKey, Layout, TableFile, layout_of, parse_file
+from ingest.hudi.timeline import Timeline
+from ingest.lake.place import place_at
+from ingest.lake.port import Place
+
+_META = ".hoodie"
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionPlan:
+    """What a compaction will merge. `is_readable` False: its request file is gone or
+    damaged, so Hudi can neither execute nor undo it."""
+
+    groups: frozenset[GroupKey] = frozenset()
+    log_files: int = 0
+    log_bytes: int = 0
+    is_readable: bool = True
+
+
+def read_layout(path: str, timeline: Timeline) -> Layout:
+    base = place_at(path)
+    return layout_of(list_files(base), timeline, read_replaced(base, timeline))
+
+
+def list_files(base: Place) -> Iterator[TableFile]:
+    """Every file of every partition; nothing of the table's own folder `.hoodie`."""
+    for file in base.files():
+        folder, _, name = file.path.rpartition("/")
+        if folder != _META and not folder.startswith(f"{_META}/"):
+            yield TableFile(folder, name, file.size)
+
+
+def read_replaced(base: Place, timeline: Timeline) -> dict[GroupKey, str]:
+    """File groups that completed replacements took away, until they are cleaned."""
+    found: dict[GroupKey, str] = {}
+    for instant in timeline.instants:
+        if instant.state == "COMPLETED" and instant.file_name.endswith("replacecommit"):
+            record = _read_avro(base / _META / "timeline" / instant.file_name) or {}
+            parts = record.get("partitionToReplaceFileIds") or {}
+            for partition, ids in parts.items():
+                found |= dict.fromkeys(((partition, i) for i in ids), instant.asked)
+    return found
+
+
+def read_compaction_plan(path: str, asked: str) -> CompactionPlan:
+    timeline = place_at(path) / _META / "timeline"
+    try:
+        record = _read_avro(timeline / f"{asked}.compaction.requested")
+    except TerminalError:
+        record = None
+    if record is None:
+        return CompactionPlan(is_readable=False)
+    operations = record.get("operations") or []
+    sizes = (
+        (o.get("metrics") or {}).get("TOTAL_LOG_FILES_SIZE", 0) for o in operations
+    )
+    return CompactionPlan(
+        frozenset((o.get("partitionPath") or "", o["fileId"]) for o in operations),
+        sum(len(o.get("deltaFilePaths") or ()) for o in operations),
+        int(sum(sizes)),
+    )
+
+
+def remove_attempt(path: str, asked: str) -> list[str]:
+    """Takes away what an attempt of this instant wrote and then its files on the
+    timeline, in this order, so that it can be cut off and repeated. For an instant
+    that Hudi cannot undo itself, under both fences; the names of what went."""
+    base = place_at(path)
+    gone = []
+    for file in list(list_files(base)):
+        data = parse_file(file.name)
+        if data is not None and data.kind == "base" and data.instant == asked:
+            name = f"{file.partition}/{file.name}".lstrip("/")
+            (base / name).delete()
+            gone.append(name)
+    (base / _META / ".temp" / asked).delete_all()
+    for state in ("inflight", "requested"):
+        (base / _META / "timeline" / f"{asked}.compaction.{state}").delete()
+    return gone
+
+
+def _read_avro(place: Place) -> dict[str, Any] | None:
+    """None when the file is not there."""
+    found = place.read()
+    if found is None:
+        return None
+    try:
+        record: Any = next(iter(fastavro.reader(io.BytesIO(found))))
+    except (ValueError, StopIteration, EOFError) as error:
+        raise TerminalError(
+            f"{place.name} cannot be read: {error}", code="timeline_damaged"
+        ) from error
+    return dict(record)

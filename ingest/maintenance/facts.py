@@ -1,0 +1,284 @@
+"""Facts of a lake table's health, from its timeline and its files. Pure.
+
+They are a small value that is stored as JSON and shown; what is good or bad about
+them is decided in `ingest.maintenance.score`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from ingest.hudi.layout import FileGroup, Layout
+from ingest.hudi.timeline import SERVICES, WRITES, Instant, Timeline
+
+COMMITS_KEPT = 60
+CONFLICTS_KEPT = 20
+BUCKETS_KEPT = 64
+MB = 1024 * 1024
+# upper ends of the histogram's bins; the last one is open
+SIZE_BINS = (MB, 8 * MB, 32 * MB, 128 * MB, 512 * MB)
+_DAY = 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class PlanFacts:
+    """What a pending compaction would merge, as far as its request tells."""
+
+    groups: int = 0
+    log_bytes: int = 0
+    is_readable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """An instant that is not completed.
+
+    is_held  a job holds the lease under which this kind of instant is written
+    behind   completed instants that cannot be archived before this one has ended
+    """
+
+    instant: str
+    action: str
+    state: str
+    age_seconds: float
+    is_held: bool
+    behind: int
+    plan: PlanFacts | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A completed write or compaction and how long it took."""
+
+    instant: str
+    action: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """A bucket with several file groups."""
+
+    partition: str
+    bucket: int
+    file_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LakeFacts:
+    """One look at a table.
+
+    delta_commits     since the newest compaction (or load)
+    oldest_log_at     when the oldest log file was written that readers must merge
+    sizes             base files per bin of SIZE_BINS
+    bucket_bytes      per bucket over all partitions, [] when there are too many
+    skew              the largest bucket as a multiple of the middle one
+    """
+
+    at: str
+    partitions: int = 0
+    groups: int = 0
+    base_files: int = 0
+    base_bytes: int = 0
+    log_files: int = 0
+    log_bytes: int = 0
+    most_logs: int = 0
+    old_files: int = 0
+    old_bytes: int = 0
+    unfinished_files: int = 0
+    unfinished_bytes: int = 0
+    instants: int = 0
+    delta_commits: int = 0
+    compacted_at: str = ""
+    oldest_log_at: str = ""
+    rollbacks_of_a_day: int = 0
+    skew: float = 1.0
+    conflicts_total: int = 0
+    sizes: tuple[int, ...] = ()
+    bucket_bytes: tuple[int, ...] = ()
+    conflicts: tuple[Conflict, ...] = ()
+    pending: tuple[Pending, ...] = ()
+    commits: tuple[Done, ...] = ()
+
+    @property
+    def log_ratio(self) -> float:
+        """Log bytes per byte of base files."""
+        return self.log_bytes / self.base_bytes if self.base_bytes else 0.0
+
+    @property
+    def pending_compactions(self) -> tuple[Pending, ...]:
+        return tuple(p for p in self.pending if p.action == "compaction")
+
+    def to_json(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+
+def facts_from(data: Mapping[str, Any]) -> LakeFacts:
+    """The reverse of `to_json`; members of other releases are left out."""
+    known = {f.name for f in dataclasses.fields(LakeFacts)}
+    values = {k: v for k, v in data.items() if k in known}
+    for name in ("sizes", "bucket_bytes"):
+        values[name] = tuple(values.get(name, ()))
+    values["conflicts"] = tuple(
+        Conflict(c["partition"], c["bucket"], tuple(c["file_ids"]))
+        for c in values.get("conflicts", ())
+    )
+    values["pending"] = tuple(
+        Pending(**{**p, "plan": PlanFacts(**p["plan"]) if p.get("plan") else None})
+        for p in values.get("pending", ())
+    )
+    values["commits"] = tuple(Done(**c) for c in values.get("commits", ()))
+    return LakeFacts(**values)
+
+
+def read_facts(
+    timeline: Timeline,
+    layout: Layout,
+    *,
+    now: datetime,
+    held: frozenset[str] = frozenset(),
+    plans: Mapping[str, PlanFacts] | None = None,
+) -> LakeFacts:
+    """`held`: which of "write" and "service" somebody holds now; `plans`: of pending
+    compactions, by instant."""
+    groups = layout.groups
+    buckets = _bucket_bytes(groups)
+    conflicts = [Conflict(p, b, ids) for (p, b), ids in layout.conflicts.items()]
+    conflicts.sort(key=lambda c: (c.partition, c.bucket))
+    oldest_log = min((g.oldest_log for g in groups if g.oldest_log), default="")
+    done = timeline.completed_writes
+    return LakeFacts(
+        at=_text(now),
+        partitions=len({g.partition for g in groups}),
+        groups=len(groups),
+        base_files=sum(1 for g in groups if g.base),
+        base_bytes=sum(g.base_bytes for g in groups),
+        log_files=sum(g.log_files for g in groups),
+        log_bytes=sum(g.log_bytes for g in groups),
+        most_logs=max((g.log_files for g in groups), default=0),
+        old_files=layout.old_files,
+        old_bytes=layout.old_bytes,
+        unfinished_files=layout.unfinished_files,
+        unfinished_bytes=layout.unfinished_bytes,
+        instants=len(timeline.instants),
+        delta_commits=_deltas(done),
+        compacted_at=_when(_last_whole(done)),
+        oldest_log_at=_when(oldest_log),
+        rollbacks_of_a_day=_rollbacks(timeline, now),
+        skew=_skew(buckets),
+        conflicts_total=len(conflicts),
+        sizes=_sizes(groups),
+        bucket_bytes=buckets if len(buckets) <= BUCKETS_KEPT else (),
+        conflicts=tuple(conflicts[:CONFLICTS_KEPT]),
+        pending=tuple(_pending(timeline, now, held, plans or {})),
+        commits=tuple(_done(i) for i in done[-COMMITS_KEPT:]),
+    )
+
+
+def at_of(instant: str) -> datetime | None:
+    """Hudi's 17 digits (UTC, milliseconds) as a time."""
+    try:
+        whole = datetime.strptime(instant[:14], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
+        return whole.replace(microsecond=int(instant[14:17] or 0) * 1000)
+    except ValueError:
+        return None
+
+
+def age_of(instant: str, now: datetime) -> float:
+    at = at_of(instant)
+    return max(0.0, round((now - at).total_seconds(), 1)) if at else 0.0
+
+
+def _pending(
+    timeline: Timeline,
+    now: datetime,
+    held: frozenset[str],
+    plans: Mapping[str, PlanFacts],
+) -> Iterable[Pending]:
+    for instant in timeline.instants:
+        if instant.state == "COMPLETED":
+            continue
+        scope = "write" if instant.action in WRITES else "service"
+        behind = sum(
+            1
+            for other in timeline.instants
+            if other.state == "COMPLETED" and other.asked > instant.asked
+        )
+        yield Pending(
+            instant.asked,
+            instant.action,
+            instant.state,
+            age_of(instant.asked, now),
+            scope in held,
+            behind,
+            plans.get(instant.asked) if instant.action == "compaction" else None,
+        )
+
+
+def _is_whole(instant: Instant) -> bool:
+    """It left base files alone: a compaction, a load, a replacement."""
+    return instant.action in SERVICES or instant.action in {"commit", "replacecommit"}
+
+
+def _deltas(done: tuple[Instant, ...]) -> int:
+    count = 0
+    for instant in reversed(done):
+        if _is_whole(instant):
+            break
+        count += 1
+    return count
+
+
+def _last_whole(done: tuple[Instant, ...]) -> str:
+    return next((i.completed for i in reversed(done) if _is_whole(i)), "")
+
+
+def _rollbacks(timeline: Timeline, now: datetime) -> int:
+    return sum(
+        1
+        for i in timeline.instants
+        if i.action == "rollback" and age_of(i.asked, now) <= _DAY
+    )
+
+
+def _bucket_bytes(groups: Iterable[FileGroup]) -> tuple[int, ...]:
+    found: Counter[int] = Counter()
+    for group in groups:
+        if group.bucket is not None:
+            found[group.bucket] += group.base_bytes + group.log_bytes
+    return tuple(found[bucket] for bucket in sorted(found))
+
+
+def _skew(buckets: tuple[int, ...]) -> float:
+    middle = statistics.median(buckets) if buckets else 0
+    return round(max(buckets) / middle, 2) if middle else 1.0
+
+
+def _sizes(groups: Iterable[FileGroup]) -> tuple[int, ...]:
+    counts = [0] * (len(SIZE_BINS) + 1)
+    for group in groups:
+        if group.base:
+            bins = (n for n, end in enumerate(SIZE_BINS) if group.base_bytes < end)
+            counts[next(bins, len(SIZE_BINS))] += 1
+    return tuple(counts)
+
+
+def _done(instant: Instant) -> Done:
+    asked, completed = at_of(instant.asked), at_of(instant.completed)
+    took = (completed - asked).total_seconds() if asked and completed else 0.0
+    return Done(instant.asked, instant.action, max(0.0, round(took, 3)))
+
+
+def _when(instant: str) -> str:
+    at = at_of(instant) if instant else None
+    return _text(at) if at else ""
+
+
+def _text(at: datetime) -> str:
+    return at.astimezone(UTC).isoformat().replace("+00:00", "Z")

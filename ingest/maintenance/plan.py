@@ -1,0 +1,103 @@
+"""`plan_maintenance()`: what a table needs next and why, shown before it runs. Pure.
+
+It looks at facts only; whoever executes a step asks the timeline again, under a lease.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Literal
+
+from ingest.maintenance.facts import LakeFacts
+from ingest.maintenance.quiet import QuietHours, opens_at
+from ingest.maintenance.score import LEAST_LOG_BYTES, KeepingPolicy, is_stuck
+
+StepName = Literal["execute", "schedule", "wait", "decide"]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """execute: compactions that are planned; schedule: plan one over everything, then
+    execute it; wait: nothing before `at`; decide: a person has to choose a repair."""
+
+    name: StepName
+    reason: str
+    instants: tuple[str, ...] = ()
+    at: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "step": self.name,
+            "reason": self.reason,
+            "instants": list(self.instants),
+            "at": self.at or None,
+        }
+
+
+def plan_maintenance(
+    facts: LakeFacts,
+    policy: KeepingPolicy,
+    now: datetime,
+    *,
+    quiet: QuietHours | None = None,
+) -> tuple[Step, ...]:
+    """() when the table needs nothing."""
+    unreadable = [
+        p.instant
+        for p in facts.pending_compactions
+        if p.plan is not None and not p.plan.is_readable
+    ]
+    if unreadable or facts.conflicts_total:
+        return (
+            Step(
+                "decide",
+                "nothing is compacted before the table is repaired",
+                tuple(unreadable),
+            ),
+        )
+    wanted = _execute(facts, policy) or _schedule(facts, policy, now)
+    if wanted is None:
+        return ()
+    opening = opens_at(quiet, now) if quiet else None
+    if opening is not None:
+        at = opening.isoformat().replace("+00:00", "Z")
+        return (Step("wait", f"{wanted.reason}; its quiet hours begin then", (), at),)
+    return (wanted,)
+
+
+def _execute(facts: LakeFacts, policy: KeepingPolicy) -> Step | None:
+    """Also what a dead job left inflight: whoever holds the lease does it again."""
+    plans = facts.pending_compactions
+    free = [p for p in plans if not p.is_held]
+    if not free:
+        # held: it is being executed; none: nothing is planned
+        return None
+    late = sum(is_stuck(p, policy.stuck_after_seconds) for p in free)
+    said = f"{len(free)} planned on the timeline"
+    return Step(
+        "execute",
+        said + (f", {late} of them for too long" if late else ""),
+        tuple(p.instant for p in free),
+    )
+
+
+def _schedule(facts: LakeFacts, policy: KeepingPolicy, now: datetime) -> Step | None:
+    if facts.pending_compactions or not facts.log_files:
+        return None
+    reasons = list(_triggers(facts, policy, now))
+    return Step("schedule", "; ".join(reasons)) if reasons else None
+
+
+def _triggers(facts: LakeFacts, policy: KeepingPolicy, now: datetime) -> Iterator[str]:
+    if facts.delta_commits >= policy.compact_after:
+        yield f"{facts.delta_commits} commits since the last compaction"
+    if facts.log_bytes >= policy.log_bytes:
+        yield f"{facts.log_bytes / 2**20:.0f} MB of log files"
+    if facts.log_bytes >= LEAST_LOG_BYTES and facts.log_ratio >= policy.log_ratio:
+        yield f"{facts.log_ratio:.1f} bytes of log files per byte of base files"
+    if facts.oldest_log_at:
+        age = now - datetime.fromisoformat(facts.oldest_log_at)
+        if age >= timedelta(seconds=policy.log_age_seconds):
+            yield f"its oldest log file is {age.total_seconds() / 3600:.0f} h old"

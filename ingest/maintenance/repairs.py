@@ -1,0 +1,171 @@
+"""Repairs that people ask for: previewed from the lake's files, then queued as jobs.
+
+A preview starts no Spark. What is true when the job runs is looked at again there,
+under both leases of the table. It must not know REST.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import transaction
+
+from catalog.models import Table
+from core.clock import SystemClock
+from core.errors import InvalidRequest, StaleState
+from core.models import Job
+from ingest import runs
+from ingest.contract import RepairWork
+from ingest.controls import locked_feed
+from ingest.kinds import REPAIR
+from ingest.maintenance.facts import LakeFacts, Pending
+from ingest.maintenance.watching import facts_of
+from ingest.states import REMOVING
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What a repair would do now. will: in sentences, in order."""
+
+    table: str
+    action: str
+    instants: tuple[Pending, ...]
+    will: tuple[str, ...]
+
+
+def preview(table: Table, work: RepairWork) -> Preview:
+    """InvalidRequest when there is nothing of this kind to repair."""
+    facts = facts_of(table, now=SystemClock().now())
+    if work.action == "deduplicate":
+        return Preview(str(table), "deduplicate", (), tuple(_dedupe_words(facts)))
+    found = _wanted(table, facts, work)
+    words = _rollback_words if work.action == "rollback" else _unschedule_words
+    will = [line for one in found for line in words(one)]
+    if any(p.is_held for p in found):
+        will.insert(0, "A job works on it now: this waits until that has ended")
+    if work.replan:
+        will.append("Then a new compaction is planned over everything there is")
+    will.append("Readers see the same rows before and after")
+    return Preview(str(table), work.action, found, tuple(will))
+
+
+def _wanted(table: Table, facts: LakeFacts, work: RepairWork) -> tuple[Pending, ...]:
+    if work.action == "rollback":
+        able = [p for p in facts.pending if _can_roll_back(p)]
+    else:
+        able = list(facts.pending_compactions)
+    found = tuple(p for p in able if work.instant in {"", p.instant})
+    if found:
+        return found
+    what = "unfinished" if work.action == "rollback" else "planned"
+    which = f" at {work.instant}" if work.instant else ""
+    raise InvalidRequest(
+        f"{table} has nothing {what}{which}",
+        code="nothing_to_do",
+        hint=_instead(facts, work),
+        facts={"pending": [p.instant for p in facts.pending]},
+    )
+
+
+def _can_roll_back(pending: Pending) -> bool:
+    """A plan that nobody began is not unfinished: it is taken off instead."""
+    if pending.action != "compaction":
+        return pending.action in {"commit", "deltacommit", "replacecommit"}
+    is_readable = pending.plan is None or pending.plan.is_readable
+    return pending.state == "INFLIGHT" and is_readable
+
+
+def _instead(facts: LakeFacts, work: RepairWork) -> str:
+    named = next((p for p in facts.pending if p.instant == work.instant), None)
+    if named is not None and named.action == "compaction":
+        return "it is planned only: :compact executes it, :unschedule-compaction not"
+    return "GET its health to see what is pending"
+
+
+def _rollback_words(pending: Pending) -> Sequence[str]:
+    if pending.action != "compaction":
+        return [
+            f"What {pending.action} {pending.instant} wrote is removed; it was never"
+            " visible, and its rows come again with the next round"
+        ]
+    return [
+        f"What the unfinished attempt of compaction {pending.instant} wrote is removed",
+        f"Its plan{_extent(pending)} stays and is executed again",
+    ]
+
+
+def _unschedule_words(pending: Pending) -> Sequence[str]:
+    if pending.plan is not None and not pending.plan.is_readable:
+        return [
+            f"Compaction {pending.instant} is taken off the timeline, and what an"
+            " attempt of it wrote is removed by name, for its request cannot be read",
+            "The table can be read and written again",
+        ]
+    lines = []
+    if pending.state == "INFLIGHT":
+        lines.append(
+            f"What the unfinished attempt of compaction {pending.instant} wrote is"
+            " removed"
+        )
+    return [
+        *lines,
+        f"Compaction {pending.instant}{_extent(pending)} is taken off the timeline",
+        "Its log files stay and are merged by the next plan",
+    ]
+
+
+def _extent(pending: Pending) -> str:
+    plan = pending.plan
+    if plan is None or not plan.groups:
+        return ""
+    return f" ({plan.groups} file groups, {plan.log_bytes / 2**20:.1f} MB of log files)"
+
+
+def _dedupe_words(facts: LakeFacts) -> Sequence[str]:
+    lines = [
+        "Every row is read once and counted by its key; without duplicates nothing is"
+        " written",
+    ]
+    if facts.conflicts_total:
+        lines.append(f"{facts.conflicts_total} buckets have several file groups now")
+    if facts.pending_compactions:
+        lines.append(
+            f"{len(facts.pending_compactions)} planned compactions are taken off the"
+            " timeline first"
+        )
+    return [
+        *lines,
+        "A savepoint keeps what is there now",
+        "One commit replaces the table by one row per key: the newest one stays",
+        "The result is compared with what was kept; capture goes on at its position",
+        "No round runs meanwhile",
+    ]
+
+
+def start_repair(table: Table, work: RepairWork, *, actor: str) -> Job:
+    """Queue it; StaleState when another repair of the table waits already."""
+    with transaction.atomic():
+        feed = locked_feed(table)
+        if not table.is_queryable or feed.state == REMOVING:
+            raise InvalidRequest(
+                f"cannot repair {table}: it is {feed.state}",
+                code="not_now",
+                hint="its load has to be done, and it must not be removed",
+            )
+        if work.action != "deduplicate":
+            preview(table, work)
+        job = runs.new_job(feed, REPAIR, actor=actor)
+        wanted: dict[str, Any] = dataclasses.asdict(work)
+        job.payload = job.payload | {"repair": wanted}
+        found = runs.start_jobs([job])[0]
+        if found.payload.get("repair") != wanted:
+            raise StaleState(
+                f"another repair of {table} waits already",
+                code="already_queued",
+                hint="wait for it or cancel it, then ask again",
+                facts={"job": str(found.pk)},
+            )
+        return found

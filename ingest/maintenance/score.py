@@ -1,0 +1,223 @@
+"""`score()`: 0 to 100, and for every lost point why and which repair helps. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from ingest.maintenance.facts import MB, LakeFacts, Pending
+
+Repair = Literal[
+    "", "compact", "rollback", "unschedule-compaction", "deduplicate", "resync"
+]  # fmt: skip
+
+GRACE_SECONDS = 60.0
+MOST_LOGS = 20
+MOST_INSTANTS = 150
+MOST_ROLLBACKS = 5
+MOST_SKEW = 4.0
+SKEW_FROM_BYTES = 64 * MB
+SMALL_BYTES = 8 * MB
+SMALL_GROUPS = 16
+# below this, logs cost no reader anything worth a rewrite
+LEAST_LOG_BYTES = MB
+
+
+@dataclass(frozen=True, slots=True)
+class KeepingPolicy:
+    """When a table counts as in need of care; see `ingest.policy` for where from."""
+
+    compact_after: int = 10
+    log_bytes: int = 256 * MB
+    log_ratio: float = 1.0
+    log_age_seconds: float = 86_400.0
+    stuck_after_seconds: float = 3_600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Points lost for one reason. `instant`: what the repair is about, or ""."""
+
+    code: str
+    points: int
+    reason: str
+    repair: Repair = ""
+    instant: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "code": self.code,
+            "points": self.points,
+            "reason": self.reason,
+            "repair": self.repair or None,
+            "instant": self.instant or None,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    score: int
+    losses: tuple[Loss, ...]
+
+
+def score(facts: LakeFacts, policy: KeepingPolicy, *, differs: bool = False) -> Health:
+    """`differs`: its newest verification found the lake unlike the source."""
+    losses = [*_broken(facts, differs), *_stuck(facts, policy), *_slow(facts, policy)]
+    losses.sort(key=lambda loss: -loss.points)
+    return Health(max(0, 100 - sum(loss.points for loss in losses)), tuple(losses))
+
+
+def _broken(facts: LakeFacts, differs: bool) -> Iterator[Loss]:  # noqa: FBT001
+    if facts.conflicts_total:
+        one = facts.conflicts[0]
+        where = f" of partition {one.partition}" if one.partition else ""
+        yield Loss(
+            "bucket_conflict",
+            40,
+            f"{facts.conflicts_total} buckets have several file groups (bucket"
+            f" {one.bucket}{where}, for one): rows may be there twice, and Hudi refuses"
+            " to write to such a bucket",
+            "deduplicate",
+        )
+    if differs:
+        yield Loss(
+            "differs_from_source",
+            30,
+            "the newest verification found rows that are not as at the source",
+            "resync",
+        )
+
+
+def _stuck(facts: LakeFacts, policy: KeepingPolicy) -> Iterator[Loss]:
+    for pending in facts.pending:
+        if not is_stuck(pending, policy.stuck_after_seconds):
+            continue
+        if pending.plan is not None and not pending.plan.is_readable:
+            yield Loss(
+                "plan_unreadable",
+                50,
+                f"the request of compaction {pending.instant} is gone or damaged: the"
+                " table can neither be read nor written until the plan is removed",
+                "unschedule-compaction",
+                pending.instant,
+            )
+        elif pending.action != "compaction":
+            yield Loss(
+                "write_stuck",
+                10,
+                f"{pending.action} {pending.instant} is {pending.state.lower()} for"
+                f" {_span(pending.age_seconds)} and no job works on it"
+                f"{_blocks(pending)}",
+                "rollback",
+                pending.instant,
+            )
+        elif pending.state == "INFLIGHT":
+            yield Loss(
+                "compaction_stuck",
+                25,
+                f"compaction {pending.instant} is inflight for"
+                f" {_span(pending.age_seconds)} and no job works on it"
+                f"{_blocks(pending)}",
+                "rollback",
+                pending.instant,
+            )
+        else:
+            yield Loss(
+                "compaction_waits",
+                15,
+                f"compaction {pending.instant} waits for"
+                f" {_span(pending.age_seconds)}{_blocks(pending)}",
+                "compact",
+                pending.instant,
+            )
+
+
+def is_stuck(pending: Pending, after_seconds: float) -> bool:
+    """Inflight without a job is stuck at once; what is only planned, after a while."""
+    if pending.is_held:
+        return False
+    is_unreadable = pending.plan is not None and not pending.plan.is_readable
+    is_plan = pending.action == "compaction" and pending.state == "REQUESTED"
+    limit = after_seconds if is_plan and not is_unreadable else GRACE_SECONDS
+    return pending.age_seconds >= limit
+
+
+def _blocks(pending: Pending) -> str:
+    parts = []
+    if pending.plan is not None and pending.plan.groups:
+        parts.append(f"its {pending.plan.groups} file groups are not compacted again")
+    if pending.behind:
+        parts.append(f"{pending.behind} later instants cannot be archived")
+    return f"; {' and '.join(parts)}" if parts else ""
+
+
+def _slow(facts: LakeFacts, policy: KeepingPolicy) -> Iterator[Loss]:
+    is_worth_it = facts.log_bytes >= LEAST_LOG_BYTES
+    if is_worth_it and facts.log_ratio > policy.log_ratio:
+        points = min(15, 5 + int(5 * facts.log_ratio / policy.log_ratio))
+        yield Loss(
+            "log_ratio",
+            points,
+            f"readers merge {facts.log_ratio:.1f} bytes of log files per byte of base"
+            f" files; the policy says {policy.log_ratio:g}",
+            "compact",
+        )
+    if facts.most_logs > MOST_LOGS:
+        yield Loss(
+            "many_logs",
+            10,
+            f"a file group has {facts.most_logs} log files to merge, more than"
+            f" {MOST_LOGS}",
+            "compact",
+        )
+    if facts.delta_commits > 2 * policy.compact_after:
+        yield Loss(
+            "compaction_late",
+            10,
+            f"{facts.delta_commits} commits since the last compaction; the policy says"
+            f" one after {policy.compact_after}",
+            "compact",
+        )
+    if facts.instants > MOST_INSTANTS:
+        yield Loss(
+            "long_timeline",
+            10,
+            f"{facts.instants} instants are on the active timeline: every read lists"
+            " them. A compaction also cleans and archives",
+            "compact",
+        )
+    if facts.rollbacks_of_a_day > MOST_ROLLBACKS:
+        yield Loss(
+            "many_rollbacks",
+            5,
+            f"{facts.rollbacks_of_a_day} rollbacks within a day: jobs of this table"
+            " keep being cut off; look at them",
+        )
+    yield from _badly_cut(facts)
+
+
+def _badly_cut(facts: LakeFacts) -> Iterator[Loss]:
+    if facts.skew > MOST_SKEW and facts.base_bytes >= SKEW_FROM_BYTES:
+        yield Loss(
+            "bucket_skew",
+            5,
+            f"the largest bucket has {facts.skew:g} times the bytes of the middle one:"
+            " one task does most of the work",
+        )
+    if facts.base_files >= SMALL_GROUPS:
+        average = facts.base_bytes / facts.base_files
+        if average < SMALL_BYTES:
+            yield Loss(
+                "small_files",
+                5,
+                f"{facts.base_files} base files of {average / MB:.1f} MB on average:"
+                " fewer buckets would do",
+            )
+
+
+def _span(seconds: float) -> str:
+    for length, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= length:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds:.0f} s"

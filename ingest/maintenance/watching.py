@@ -1,0 +1,204 @@
+"""Looking at lake tables in the background: facts → score → plan, one small row each.
+
+After a commit a table is due soon, else every few minutes. Pages and REST read the
+rows; nobody starts Spark for them. What a plan asks for is queued here, once.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Q
+from django.db.models.functions import Now
+
+from catalog.models import Table
+from core.clock import SystemClock
+from core.errors import SluiceError
+from core.jobs import FAILED, SUCCEEDED, TERMINAL
+from core.models import Job, Lease
+from ingest import runs
+from ingest.feeds import feed_of
+from ingest.hudi.timeline import Timeline
+from ingest.kinds import COMPACT, REPAIR, VERIFY
+from ingest.lake.commits import read_timeline
+from ingest.lake.layout import read_compaction_plan, read_layout
+from ingest.lake.place import place_at
+from ingest.leasing import SERVICE, WRITE, lease_name
+from ingest.maintenance.facts import LakeFacts, PlanFacts, at_of, read_facts
+from ingest.maintenance.plan import Step, plan_maintenance
+from ingest.maintenance.score import score
+from ingest.models import TableHealth, TableOnboarding
+from ingest.policy import Effective, effective
+from ingest.policyrows import defaults, policy_of
+from ingest.states import REMOVING
+
+log = logging.getLogger(__name__)
+
+EVERY = timedelta(minutes=5)
+AFTER_TROUBLE = timedelta(minutes=1)
+AFTER_FAILURE = timedelta(minutes=15)
+PAGE = 20
+PASS_SECONDS = 2.0
+TREND_STEP = timedelta(minutes=15)
+TREND_KEPT = 96
+ACTOR = "policy"
+
+
+def look_at_due() -> int:
+    """Look at what is due, for a short while at most; how many tables."""
+    _begin_with_new()
+    until = time.monotonic() + PASS_SECONDS
+    looked = 0
+    while looked < PAGE and time.monotonic() < until:
+        with transaction.atomic():
+            due = TableHealth.objects.select_for_update(skip_locked=True, of=("self",))
+            row = (
+                due.filter(due_at__lte=Now())
+                .select_related("table__database__datasource")
+                .order_by("due_at")
+                .first()
+            )
+            if row is None:
+                break
+            look_at(row)
+        looked += 1
+    return looked
+
+
+def _begin_with_new() -> None:
+    """Tables that were loaded before anybody looked, and those just loaded."""
+    fresh = Table.objects.filter(kind=Table.LAKE, is_queryable=True, health=None)
+    now = SystemClock().now()
+    rows = [
+        TableHealth(table_id=pk, due_at=now)
+        for pk in fresh.values_list("pk", flat=True)[:PAGE]
+    ]
+    if rows:
+        TableHealth.objects.bulk_create(rows, ignore_conflicts=True)
+
+
+def look_at(row: TableHealth) -> None:
+    """Read, judge, plan and store; trouble with the lake is said and tried again."""
+    now = SystemClock().now()
+    table = row.table
+    try:
+        facts = facts_of(table, now=now)
+    except (SluiceError, OSError) as error:
+        text = error.message if isinstance(error, SluiceError) else str(error)
+        TableHealth.objects.filter(pk=row.pk).update(
+            problem=text, due_at=now + AFTER_TROUBLE
+        )
+        return
+    feed = feed_of(table.pk)
+    policy = _policy(feed)
+    health = score(facts, policy.keeping, differs=_differs(table.pk))
+    steps = plan_maintenance(facts, policy.keeping, now, quiet=policy.quiet)
+    steps = tuple(_put_off(step, table.pk, now) for step in steps)
+    TableHealth.objects.filter(pk=row.pk).update(
+        score=health.score,
+        facts=facts.to_json(),
+        losses=[loss.to_json() for loss in health.losses],
+        plan=[step.to_json() for step in steps],
+        trend=_trend(row.trend, facts, health.score),
+        problem="",
+        collected_at=now,
+        due_at=now + EVERY if feed is not None else None,
+    )
+    if feed is not None and feed.state != REMOVING and table.is_queryable:
+        _start(table, steps)
+
+
+def facts_of(table: Table, *, now: datetime) -> LakeFacts:
+    """A fresh look at the files, without storing it."""
+    timeline, plans = _pending_plans(table.path)
+    layout = read_layout(table.path, timeline)
+    return read_facts(timeline, layout, now=now, held=_held(table.pk), plans=plans)
+
+
+def _pending_plans(path: str) -> tuple[Timeline, dict[str, PlanFacts]]:
+    timeline = read_timeline(place_at(path))
+    plans = {}
+    for instant in timeline.pending_compactions:
+        plan = read_compaction_plan(path, instant.asked)
+        plans[instant.asked] = PlanFacts(
+            len(plan.groups), plan.log_bytes, plan.is_readable
+        )
+    return timeline, plans
+
+
+def _held(table_id: int) -> frozenset[str]:
+    names = {lease_name(table_id, scope): scope for scope in (WRITE, SERVICE)}
+    held = Lease.objects.filter(name__in=names, expires_at__gt=Now()).exclude(owner="")
+    return frozenset(names[name] for name in held.values_list("name", flat=True))
+
+
+def _policy(feed: TableOnboarding | None) -> Effective:
+    return effective([], defaults()) if feed is None else policy_of(feed)
+
+
+def _differs(table_id: int) -> bool:
+    rows = Job.objects.filter(
+        kind=VERIFY, subject_id=str(table_id), state=SUCCEEDED
+    ).order_by("-created_at")
+    facts = rows.values_list("report__facts__verdict", flat=True).first()
+    return facts == "different"
+
+
+def _put_off(step: Step, table_id: int, now: datetime) -> Step:
+    """A plan whose last compaction failed waits, lest it fails all day."""
+    if step.name != "schedule":
+        return step
+    rows = Job.objects.filter(
+        kind=COMPACT,
+        subject_id=str(table_id),
+        state=FAILED,
+        finished_at__gt=now - AFTER_FAILURE,
+    )
+    failed = rows.order_by("-finished_at").values_list("finished_at", flat=True).first()
+    if failed is None:
+        return step
+    at = (failed + AFTER_FAILURE).isoformat().replace("+00:00", "Z")
+    said = f"{step.reason}; the last attempt failed, so it waits"
+    return replace(step, name="wait", reason=said, at=at)
+
+
+def _start(table: Table, steps: tuple[Step, ...]) -> None:
+    """What is planned on the timeline is started by the rows that mirror it; here
+    only what is not planned yet. One that waits or runs already is enough."""
+    if not any(step.name == "schedule" for step in steps):
+        return
+    busy = Job.objects.filter(
+        ~Q(state__in=sorted(TERMINAL)),
+        kind__in=[COMPACT, REPAIR],
+        subject_id=str(table.pk),
+    )
+    if not busy.exists():
+        runs.start_compaction(table, actor=ACTOR)
+
+
+def _trend(before: list[Any], facts: LakeFacts, points: int) -> list[Any]:
+    last = at_of_text(before[-1]["at"]) if before else None
+    now = at_of_text(facts.at)
+    point = {
+        "at": facts.at,
+        "score": points,
+        "base_bytes": facts.base_bytes,
+        "log_bytes": facts.log_bytes,
+        "old_bytes": facts.old_bytes,
+        "groups": facts.groups,
+    }
+    if last is not None and now is not None and now - last < TREND_STEP:
+        return before
+    return [*before, point][-TREND_KEPT:]
+
+
+def at_of_text(text: str) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return at_of(text)

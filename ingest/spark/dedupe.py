@@ -1,0 +1,238 @@
+"""One row per key: duplicates are found, explained, and replaced away in one commit.
+
+The row with the highest `_sluice_seq` stays, of equal ones that of the newest commit.
+The replacement writes whole rows with the row writer, so it also works where Hudi
+refuses to write ("multiple files … same bucket id"). A savepoint keeps the way back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+
+from core.errors import InvalidRequest, TerminalError
+from ingest.changes.duplicates import (
+    Duplicates,
+    Signs,
+    bucket_for,
+    facts_of,
+    likely_cause,
+)
+from ingest.contract import JobSpec
+from ingest.hudi.identity import SEQ, key_column
+from ingest.hudi.layout import Layout, bucket_of
+from ingest.lake.commits import Commit, LakeState, read_lake_table
+from ingest.lake.layout import read_layout
+from ingest.lake.place import place_at
+from ingest.lake.port import Place
+from ingest.lake.staging import require_space
+from ingest.spark.jobrun import JobRun
+from ingest.spark.recovery import roll_back_writes, write_client
+from ingest.spark.writer import (
+    Batch,
+    Span,
+    checked_state,
+    commit_of,
+    commit_rows,
+    qualified_name,
+)
+
+_KEY, _PARTITION = "_hoodie_record_key", "_hoodie_partition_path"
+_FILE, _COMMIT, _NUMBER = (
+    "_hoodie_file_name",
+    "_hoodie_commit_time",
+    "_hoodie_commit_seqno",
+)
+_EXAMPLES = 20
+_LOADS_LOOKED_AT = 50
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    counted: Duplicates
+    cause: str
+    examples: list[dict[str, Any]]
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        return facts_of(self.counted, self.cause, examples=self.examples)
+
+
+def deduplicate(
+    run: JobRun, spark: SparkSession, *, clear: Callable[[JobRun, SparkSession], None]
+) -> dict[str, Any]:
+    """`clear` takes pending compactions off the timeline before the replacement."""
+    spec = run.spec
+    state = checked_state(spec)
+    if state.position is None:
+        raise InvalidRequest(
+            f"lake table {qualified_name(spec)} has no load yet", code="not_loaded"
+        )
+    is_preview = spec.repair is not None and spec.repair.dry_run
+    if not is_preview and (commit := commit_of(spec)):
+        return {"action": "deduplicate", **_committed(commit)}
+    run.enter("looking for duplicates")
+    layout = read_layout(spec.table.path, state.timeline)
+    found = _look(spark, spec, layout)
+    facts = {"action": "deduplicate", "dry_run": is_preview, **found.facts}
+    if is_preview or found.counted.is_clean:
+        return facts
+    state = roll_back_writes(spark, spec, state)
+    clear(run, spark)
+    run.enter("keeping the way back")
+    savepoint = _savepoint(spark, spec)
+    area = place_at(spec.table.staging) / "repair"
+    size = sum(g.base_bytes + g.log_bytes for g in layout.groups)
+    require_space(spec.table.staging, size)
+    try:
+        run.enter("replacing", total=found.counted.keys)
+        commit = _replace(run, spark, state, found.counted, area)
+    finally:
+        area.delete_all()
+    run.add_done(found.counted.keys)
+    return {**facts, "savepoint": savepoint, **_committed(commit)}
+
+
+def _committed(commit: Commit) -> dict[str, Any]:
+    return {"instant": commit.instant.asked, "committed_rows": commit.rows_written}
+
+
+def _look(spark: SparkSession, spec: JobSpec, layout: Layout) -> _Found:
+    rows = _snapshot(spark, spec)
+    per_partition = rows.groupBy(_KEY, _PARTITION).agg(F.count("*").alias("n"))
+    per_key = per_partition.groupBy(_KEY).agg(
+        F.sum("n").alias("rows"),
+        F.max("n").alias("most"),
+        F.count("*").alias("partitions"),
+    )
+    summed = per_key.agg(
+        F.sum("rows"),
+        F.count("*"),
+        F.sum((F.col("most") > 1).cast("bigint")),
+        F.sum((F.col("partitions") > 1).cast("bigint")),
+    ).first()
+    total, keys, within, across = (int(v or 0) for v in summed or (0, 0, 0, 0))
+    counted = Duplicates(total, keys, within, across, len(layout.conflicts))
+    examples = _examples(rows, per_key) if counted.surplus else []
+    cause = likely_cause(counted, _signs(spec, layout, examples))
+    return _Found(counted, cause, examples)
+
+
+def _snapshot(spark: SparkSession, spec: JobSpec) -> DataFrame:
+    path = place_at(spec.table.path).uri
+    return spark.newSession().read.format("hudi").load(path)
+
+
+def _examples(rows: DataFrame, per_key: DataFrame) -> list[dict[str, Any]]:
+    """Some duplicated keys with all of their copies, the one that stays first."""
+    some = per_key.where("rows > 1").orderBy(_KEY).limit(_EXAMPLES).select(_KEY)
+    place = F.row_number().over(_best_first()).alias("place")
+    told = (_KEY, _PARTITION, _FILE, _COMMIT, SEQ, place)
+    copies = rows.join(F.broadcast(some), _KEY).select(*told)
+    found: dict[str, dict[str, Any]] = {}
+    for row in copies.orderBy(_KEY, "place").collect():
+        one = found.setdefault(row[_KEY], {"key": row[_KEY], "copies": []})
+        one["copies"].append(
+            {
+                "stays": row["place"] == 1,
+                "partition": row[_PARTITION],
+                "file": row[_FILE],
+                "commit": row[_COMMIT],
+                "seq": row[SEQ],
+            }
+        )
+    return list(found.values())
+
+
+def _best_first() -> Any:
+    return Window.partitionBy(_KEY).orderBy(
+        F.col(SEQ).desc(), F.col(_COMMIT).desc(), F.col(_NUMBER).desc(), F.col(_FILE)
+    )
+
+
+def _signs(spec: JobSpec, layout: Layout, examples: list[dict[str, Any]]) -> Signs:
+    buckets = [g.bucket for g in layout.groups if g.bucket is not None]
+    misplaced = sum(
+        bucket_of(copy["file"]) != bucket_for([value], spec.table.buckets)
+        for one in examples
+        # with several partition columns Hudi names the key's column, too
+        for value in [one["key"].removeprefix(f"{key_column(spec.table)}:")]
+        for copy in one["copies"]
+        if bucket_of(copy["file"]) is not None
+    )
+    commits = read_lake_table(spec.table.path, commits=_LOADS_LOOKED_AT).commits
+    loads = sum(c.operation.lower() == "bulk_insert" for c in commits)
+    return Signs(spec.table.buckets, max(buckets, default=-1), misplaced, loads)
+
+
+def _savepoint(spark: SparkSession, spec: JobSpec) -> str:
+    """At the newest commit. Only one is kept: they hold back cleaning and archiving."""
+    timeline = read_lake_table(spec.table.path, commits=1).timeline
+    newest = timeline.completed_writes[-1].asked
+    client = write_client(spark, spec)
+    try:
+        for old in timeline.savepoints:
+            if old != newest:
+                client.deleteSavepoint(old)
+        if newest not in timeline.savepoints:
+            client.savepoint(newest, "sluice", f"before repair {spec.job_id}")
+    finally:
+        client.close()
+    return newest
+
+
+def _replace(
+    run: JobRun,
+    spark: SparkSession,
+    state: LakeState,
+    counted: Duplicates,
+    area: Place,
+) -> Commit:
+    """The kept rows are written aside first: the write removes what it reads."""
+    spec, position = run.spec, state.position
+    assert position is not None
+    rows = _snapshot(spark, spec)
+    place = F.row_number().over(_best_first())
+    kept = rows.withColumn("_place", place).where("_place = 1")
+    columns = [c for c in rows.columns if not c.startswith("_hoodie_")]
+    staged = (area / f"{spec.job_id}-{spec.attempt}").uri
+    area.delete_all()
+    kept.select(*(F.col(f"`{c}`") for c in columns)).write.parquet(staged)
+    data = spark.read.parquet(staged)
+    before = _digest(data, columns)
+    if before[0] != counted.keys:
+        raise _changed(spec, counted.keys, before[0])
+    span = Span(position.start, position.end, position.epoch_from, position.epoch_to)
+    batch = Batch(data, "insert_overwrite_table", span, expected_rows=counted.keys)
+    run.check()
+    commit = commit_rows(spec, batch, state)
+    after = _digest(_snapshot(spark, spec), columns)
+    if after != before:
+        raise TerminalError(
+            f"after its repair {qualified_name(spec)} has {after[0]} rows, or others,"
+            f" where {before[0]} were kept",
+            code="repair_differs",
+            hint="re-sync the table; the savepoint holds what was there before",
+        )
+    return commit
+
+
+def _digest(rows: DataFrame, columns: list[str]) -> tuple[int, int]:
+    """How many rows, and a sum over all of their values."""
+    hashed = F.xxhash64(*(F.col(f"`{c}`") for c in columns))
+    summed = F.sum(hashed.cast("decimal(38,0)"))
+    count, total = rows.agg(F.count("*"), summed).first() or (0, 0)
+    return int(count), int(total or 0)
+
+
+def _changed(spec: JobSpec, wanted: int, found: int) -> TerminalError:
+    return TerminalError(
+        f"{found} rows of {qualified_name(spec)} would stay, but {wanted} keys were"
+        " counted. Nothing was written",
+        code="repair_differs",
+        hint="run the repair again",
+    )

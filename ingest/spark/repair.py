@@ -1,0 +1,183 @@
+"""Undoing what is stuck on a table's timeline, under both of its leases.
+
+Each step looks at the timeline first and afterwards, so that a repair that was
+killed half way is simply run again. It must not know who asked or why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from core.errors import InvalidRequest, TerminalError
+from ingest.contract import JobSpec, RepairWork
+from ingest.hudi.timeline import WRITES, Instant, Timeline
+from ingest.lake.commits import read_timeline
+from ingest.lake.fence import require_fence
+from ingest.lake.layout import read_compaction_plan, remove_attempt
+from ingest.lake.place import place_at
+from ingest.spark.compaction import schedule_compaction
+from ingest.spark.dedupe import deduplicate
+from ingest.spark.jobrun import JobRun
+from ingest.spark.recovery import service_session, write_client
+from ingest.spark.writer import checked_state, qualified_name
+
+
+def repair_table(run: JobRun, spark: SparkSession) -> dict[str, Any]:
+    """Kind repair; the facts of its report."""
+    spec, work = run.spec, run.spec.repair or RepairWork("rollback")
+    run.enter("checking")
+    checked_state(spec)
+    if work.action == "deduplicate":
+        return deduplicate(run, spark, clear=unschedule_all)
+    if work.action == "rollback":
+        return {"action": "rollback", "rolled_back": roll_back(run, spark, work)}
+    gone, undone = unschedule(run, spark, work.instant)
+    facts = {"action": "unschedule", "unscheduled": gone, "rolled_back": undone}
+    if work.replan:
+        run.enter("planning", unit="plans")
+        facts["planned"] = schedule_compaction(service_session(spark, spec), spec)
+    return facts
+
+
+def roll_back(run: JobRun, spark: SparkSession, work: RepairWork) -> list[str]:
+    """Undo the unfinished attempts: newest first, as Hudi wants it."""
+    spec = run.spec
+    unfinished = reversed(_inflight(_timeline(spec)))
+    wanted = [i for i in unfinished if work.instant in {"", i.asked}]
+    if work.instant and not wanted:
+        _refuse_unless_done(run, work.instant)
+    run.enter("rolling back", total=len(wanted), unit="instants")
+    with _client(spark, spec) as client:
+        for instant in wanted:
+            run.check()
+            _undo(spark, spec, client, instant)
+            run.add_done(1)
+    left = {i.asked for i in _inflight(_timeline(spec))} & {i.asked for i in wanted}
+    _require_gone(spec, left, "could not be rolled back")
+    return [i.asked for i in wanted]
+
+
+def unschedule(
+    run: JobRun, spark: SparkSession, asked: str
+) -> tuple[list[str], list[str]]:
+    """Take planned compactions ("" = all) off the timeline: (taken off, attempts
+    rolled back before)."""
+    spec = run.spec
+    pending = _timeline(spec).pending_compactions
+    wanted = [i for i in pending if asked in {"", i.asked}]
+    if asked and not wanted:
+        _refuse_unless_done(run, asked)
+    run.enter("unscheduling", total=len(wanted), unit="plans")
+    undone = []
+    with _client(spark, spec) as client:
+        for instant in reversed(wanted):
+            run.check()
+            if not read_compaction_plan(spec.table.path, instant.asked).is_readable:
+                # Hudi can do nothing with it, not even read the table
+                _require_fence(spec)
+                gone = remove_attempt(spec.table.path, instant.asked)
+                run.say("info", f"{instant.asked}: {len(gone)} files removed")
+            else:
+                if instant.state == "INFLIGHT":
+                    _undo(spark, spec, client, instant)
+                    undone.append(instant.asked)
+                _take_off(spark, spec, instant.asked)
+            run.add_done(1)
+    left = {i.asked for i in _timeline(spec).pending_compactions}
+    _require_gone(spec, left & {i.asked for i in wanted}, "is still planned")
+    return [i.asked for i in wanted], undone
+
+
+def unschedule_all(run: JobRun, spark: SparkSession) -> None:
+    """For a replacement of the whole table: no plan may speak of its file groups."""
+    unschedule(run, spark, "")
+
+
+def _inflight(timeline: Timeline) -> list[Instant]:
+    return [
+        i
+        for i in timeline.instants
+        if (i.action in WRITES and i.state != "COMPLETED")
+        or (i.action == "compaction" and i.state == "INFLIGHT")
+    ]
+
+
+def _undo(spark: SparkSession, spec: JobSpec, client: Any, instant: Instant) -> None:
+    _require_fence(spec)
+    if instant.action in WRITES:
+        client.rollback(instant.asked)
+        return
+    if not read_compaction_plan(spec.table.path, instant.asked).is_readable:
+        raise InvalidRequest(
+            f"the request of compaction {instant.asked} of {qualified_name(spec)} is"
+            " gone or damaged, so it cannot go back to being planned",
+            code="plan_unreadable",
+            hint="unschedule it: what the attempt wrote is removed with it",
+        )
+    # CALL run_rollback_inflight_tableservice fails for tables named by their path
+    jvm: Any = spark._jvm
+    table = jvm.org.apache.hudi.table.HoodieSparkTable.create(
+        client.getConfig(), client.getEngineContext()
+    )
+    pending = table.getActiveTimeline().filterPendingCompactionTimeline()
+    for found in pending.getInstants():
+        if found.requestedTime() == instant.asked and found.isInflight():
+            table.rollbackInflightCompaction(found, client.getTransactionManager())
+
+
+def _take_off(spark: SparkSession, spec: JobSpec, asked: str) -> None:
+    """Hudi's own class for it; it takes no lock, so the fence is looked at last."""
+    jvm: Any = spark._jvm
+    context = jvm.org.apache.hudi.client.common.HoodieSparkEngineContext(
+        spark.sparkContext._jsc
+    )
+    path = place_at(spec.table.path).uri
+    admin = jvm.org.apache.hudi.client.CompactionAdminClient(context, path)
+    try:
+        _require_fence(spec)
+        admin.unscheduleCompactionPlan(asked, False, 1, False)  # noqa: FBT003
+    finally:
+        admin.close()
+
+
+def _refuse_unless_done(run: JobRun, asked: str) -> None:
+    """A former attempt of this job may have got that far; else it is a mistake."""
+    if run.spec.attempt > 1:
+        return
+    found = _timeline(run.spec).find(asked)
+    state = "absent" if found is None else f"{found.action} {found.state.lower()}"
+    raise InvalidRequest(
+        f"{qualified_name(run.spec)} has nothing unfinished at {asked}: it is {state}",
+        code="unknown_instant",
+        hint="read the table's health again",
+    )
+
+
+def _require_gone(spec: JobSpec, left: set[str], what: str) -> None:
+    if left:
+        raise TerminalError(
+            f"{', '.join(sorted(left))} of {qualified_name(spec)} {what}",
+            code="repair_incomplete",
+            hint="look at the job's log, then ask again; readers see the same rows",
+        )
+
+
+def _require_fence(spec: JobSpec) -> None:
+    require_fence(place_at(spec.fence.path), spec.fence.token)
+
+
+@contextmanager
+def _client(spark: SparkSession, spec: JobSpec) -> Iterator[Any]:
+    client = write_client(spark, spec)
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+def _timeline(spec: JobSpec) -> Timeline:
+    return read_timeline(place_at(spec.table.path))

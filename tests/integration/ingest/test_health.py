@@ -1,0 +1,220 @@
+"""Health in the background, plans that start by themselves, repairs through REST."""
+
+from __future__ import annotations
+
+import threading
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.db.models.functions import Now
+from django.test import Client
+
+from catalog.models import AuditEntry
+from core.models import Job
+from ingest import tick
+from ingest.api import health_replies
+from ingest.launch.fake import write_instant
+from ingest.maintenance import watching
+from ingest.models import MaintenancePlan, TableHealth
+from tests.integration.catalog.asking import problem
+from tests.integration.catalog.conftest import *  # noqa: F403  the same people
+from tests.integration.catalog.test_endpoints import compare
+
+OLD = "20200101000000000"
+LATER = "20200101000001000"
+GROUP = "00000000-aaaa-bbbb-cccc-000000000001"
+
+
+def timeline_of(world: Any) -> Path:
+    return Path(world.lake("orders").path) / ".hoodie" / "timeline"
+
+
+def see(world: Any) -> TableHealth:
+    """A look now, whenever it was due."""
+    TableHealth.objects.update(due_at=Now())
+    watching.look_at_due()
+    return TableHealth.objects.get(table=world.lake("orders"))
+
+
+@pytest.fixture
+def table(world: Any) -> int:
+    world.onboard("orders")
+    world.until_live("orders")
+    return world.lake("orders").pk
+
+
+@pytest.mark.django_db
+def test_a_table_is_looked_at_after_its_commits(world, admin, table) -> None:
+    world.steps(2)
+    body = admin("GET", f"tables/{table}/health").json()
+    compare(health_replies.TableHealth(), body)
+    assert (body["score"], body["losses"], body["plan"]) == (100, [], [])
+    assert body["facts"]["delta_commits"] >= 1
+    metrics = admin("GET", f"tables/{table}/metrics").json()
+    compare(health_replies.TableMetrics(), metrics)
+    assert metrics["commits"][-1]["action"] == "deltacommit"
+    assert metrics["trend"][0]["score"] == 100
+    # a commit makes it due again, but not every second
+    row = TableHealth.objects.get(table=table)
+    assert row.due_at > row.collected_at + timedelta(seconds=10)
+
+
+@pytest.mark.django_db
+def test_file_groups_are_listed_page_by_page(world, admin, table) -> None:
+    base = Path(world.lake("orders").path)
+    (base / "p=1").mkdir()
+    (base / "p=1" / f"{GROUP}_0-1-2_{OLD}.parquet").write_bytes(b"x" * 70)
+    (base / f".{GROUP}_{OLD}.log.1_0-9-13").write_bytes(b"x" * 7)
+    first = admin("GET", f"tables/{table}/files?page_size=1").json()
+    compare(health_replies.FileGroup(), first["items"][0])
+    assert first["items"][0]["log_bytes"] == 7
+    token = first["next_page_token"]
+    second = admin("GET", f"tables/{table}/files?page_size=1&page_token={token}")
+    (one,) = second.json()["items"]
+    assert (one["partition"], one["bucket"], one["base_bytes"]) == ("p=1", 0, 70)
+    assert second.json()["next_page_token"] is None
+    problem(admin("GET", f"tables/{table}/files?page_token=x"), 400, "bad_token")
+
+
+@pytest.mark.django_db
+def test_a_stuck_compaction_is_explained_previewed_and_rolled_back(
+    world, admin, table, django_user_model
+) -> None:
+    (timeline_of(world) / f"{OLD}.compaction.inflight").touch()
+    see(world)
+    body = admin("GET", f"tables/{table}/health").json()
+    (loss,) = body["losses"]
+    assert (loss["code"], loss["repair"]) == (
+        "plan_unreadable",
+        "unschedule-compaction",
+    )
+    assert body["plan"][0]["step"] == "decide"
+    one = body["pending"][0]
+    assert (one["instant"], one["plan"]["is_readable"]) == (OLD, False)
+    # the page says the same, with the button that leads to the preview
+    root = django_user_model.objects.filter(is_superuser=True).first()
+    client = Client()
+    client.force_login(root, backend="catalog.access.backend.SluiceBackend")
+    page = client.get(f"/tables/{table}/health").content.decode()
+    assert "request of compaction" in page
+    assert f"/tables/{table}/unschedule-compaction?instant={OLD}" in page
+    assert ">50<" in client.get("/health").content.decode()
+    form = client.get(f"/tables/{table}/unschedule-compaction?instant={OLD}")
+    assert "removed by name" in form.content.decode()
+
+    verb = f"tables/{table}:unschedule-compaction"
+    dry = admin("POST", verb, {"instant": OLD, "dry_run": True})
+    assert dry.status_code == 200
+    compare(health_replies.RepairPreview(), dry.json())
+    assert not world.jobs("repair")
+    problem(admin("POST", f"tables/{table}:rollback", {}), 400, "nothing_to_do")
+    problem(admin("POST", verb, {"instant": LATER}), 400, "nothing_to_do")
+    problem(admin("POST", verb, {"instant": "7"}), 400, "invalid_request")
+    problem(admin("POST", verb, {"replan": 1}), 400, "invalid_request")
+    problem(admin("POST", verb, {"x": 1}), 400, "unknown_field")
+
+    plan = MaintenancePlan.objects.create(table_id=table, instant=OLD, state="INFLIGHT")
+    world.launcher.facts["repair"] = {"unscheduled": [OLD], "pending_compactions": []}
+    reply = admin("POST", verb, {"instant": OLD, "replan": True})
+    assert reply.status_code == 202
+    world.until(lambda: world.jobs("repair")[-1].state == "SUCCEEDED")
+    spec = next(s for s in world.launcher.submitted if s.kind == "repair")
+    assert (spec.repair.action, spec.repair.instant) == ("unschedule", OLD)
+    assert spec.repair.replan
+    plan.refresh_from_db()
+    assert plan.state == "SUPERSEDED"
+    entry = AuditEntry.objects.get(action="table.unschedule-compaction")
+    assert (entry.facts["job"], entry.facts["instant"]) == (reply.json()["id"], OLD)
+    seen = client.get(f"/jobs/{reply.json()['id']}").content.decode()
+    assert f"Plans taken off the timeline: {OLD}" in seen
+
+
+@pytest.mark.django_db
+def test_a_repair_holds_both_leases_and_does_not_touch_the_tables_state(
+    world, admin, table
+) -> None:
+    from ingest.launch.fake import Fault
+
+    world.fail_with("repair", Fault.HANG, Fault.TERMINAL)
+    reply = admin("POST", f"tables/{table}:deduplicate", {"dry_run": True})
+    assert reply.status_code == 202
+    world.until(lambda: world.jobs("repair")[-1].state == "RUNNING")
+    row = see(world)
+    held = watching._held(table)
+    assert held == {"write", "service"}
+    (timeline_of(world) / f"{OLD}.deltacommit.inflight").touch()
+    assert see(world).losses == row.losses, "somebody works on it"
+    # another repair waits behind it; one that asks for something else is told so
+    admin("POST", f"tables/{table}:deduplicate")
+    problem(admin("POST", f"tables/{table}:rollback"), 409, "already_queued")
+    admin("POST", f"jobs/{reply.json()['id']}:cancel")
+    world.until(lambda: world.jobs("repair")[-1].is_finished)
+    assert [j.state for j in world.jobs("repair")] == ["CANCELLED", "FAILED"]
+    assert world.feed("orders").state == "LIVE"
+    loss = see(world).losses[0]
+    assert (loss["code"], loss["instant"]) == ("write_stuck", OLD)
+    admin("POST", f"jobs/{world.jobs('repair')[-1].pk}:retry")
+    world.until(lambda: world.jobs("repair")[-1].state == "SUCCEEDED")
+
+
+@pytest.mark.django_db
+def test_a_policy_starts_compactions_by_age_and_keeps_quiet_hours(
+    world, admin, table
+) -> None:
+    base = Path(world.lake("orders").path)
+    (base / f"{GROUP}_0-1-2_{OLD}.parquet").write_bytes(b"x" * 70)
+    write_instant(base, LATER, "deltacommit", {})
+    (base / f".{GROUP}_{LATER}.log.1_0-9-13").write_bytes(b"x" * 7)
+    closed = {"from": "00:00", "to": "00:01", "timezone": "UTC"}
+    policy = f"tables/{table}/policy"
+    admin("PATCH", policy, {"quiet_hours": closed})
+    step = see(world).plan[0]
+    assert step["step"] == "wait"
+    assert "h old" in step["reason"]
+    assert step["at"].endswith("T00:00:00Z")
+    MaintenancePlan.objects.create(table_id=table, instant=LATER, state="SCHEDULED")
+    assert tick.start_due_compactions() == 0
+    assert not world.jobs("compact")
+    MaintenancePlan.objects.all().delete()
+    admin("PATCH", policy, {"quiet_hours": None})
+    assert see(world).plan[0]["step"] == "schedule"
+    (job,) = world.jobs("compact")
+    assert job.requested_by == "policy"
+    see(world)
+    assert len(world.jobs("compact")) == 1
+    for wrong in ({"from": "9"}, {"from": "09:00", "to": "09:00"}, "night", {"x": 1}):
+        reply = admin("PATCH", policy, {"quiet_hours": wrong})
+        assert problem(reply, 400, "invalid_request")["errors"], wrong
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_schedulers_start_one_compaction(world, table) -> None:
+    MaintenancePlan.objects.create(table_id=table, instant=OLD, state="SCHEDULED")
+    together = threading.Barrier(2)
+    failures: list[BaseException] = []
+
+    def scheduler() -> None:
+        try:
+            together.wait(10)
+            for _ in range(5):
+                tick.start_due_compactions()
+                tick.runs.claim_queued()
+        except BaseException as error:  # noqa: BLE001 - told to the test's own thread
+            failures.append(error)
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=scheduler) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert failures == []
+    jobs = Job.objects.filter(kind="compact")
+    assert [j.payload["instants"] for j in jobs] == [[OLD]]
+    world.until(lambda: world.jobs("compact")[0].state == "SUCCEEDED")
+    assert [s.kind for s in world.launcher.submitted].count("compact") == 1
+    assert MaintenancePlan.objects.get().state == "COMPLETED"

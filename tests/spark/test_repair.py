@@ -1,0 +1,248 @@
+"""Real tables broken on purpose, and repaired: rows are the source's before and after."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ingest.contract import RepairWork
+from ingest.hudi.identity import identity_for
+from ingest.hudi.options import WriterFence, write_options
+from ingest.hudi.position import CommitPosition, encode_position
+from ingest.spark import dedupe, repair
+from tests.spark.lake_bench import LakeBench, assert_done
+from tests.spark.test_maintenance import change, loaded, seen, wanted
+
+__all__ = ["loaded"]
+
+
+def asked_of(report: Any) -> str:
+    (asked,) = report.facts["pending_compactions"]
+    return str(asked)
+
+
+def mend(bench: LakeBench, table: Any, action: Any, instant: str = "", **k: Any) -> Any:
+    work = RepairWork(action, instant, k.pop("replan", False), k.pop("dry_run", False))
+    return bench.run(bench.spec("repair", table, repair=work, **k))
+
+
+def timeline_of(table: Any) -> Path:
+    return Path(table.path) / ".hoodie" / "timeline"
+
+
+def cut_off(bench: LakeBench, table: Any, asked: str) -> None:
+    """A compactor that is fenced when its files are there and its commit is not."""
+    inflight = timeline_of(table) / f"{asked}.compaction.inflight"
+    ended = threading.Event()
+
+    def supersede() -> None:
+        while not inflight.exists() and not ended.is_set():
+            time.sleep(0.001)
+        bench.take_over(table, 2, "service")
+
+    rival = threading.Thread(target=supersede)
+    rival.start()
+    report = bench.compact(table, asked)
+    ended.set()
+    rival.join()
+    assert report.outcome == "transient"
+    assert inflight.exists()
+    assert list(Path(table.path).glob(f"*_{asked}.parquet"))
+
+
+def test_a_half_written_compaction_is_rolled_back_unscheduled_and_planned_anew(
+    loaded: Any,
+) -> None:
+    bench, table, low = loaded
+    first = change(bench, table, low, "one", compact_after=1)
+    asked = asked_of(first)
+    cut_off(bench, table, asked)
+    rows = seen(bench, table)
+    assert rows == wanted(bench)
+    before = state_of(table)
+
+    report = assert_done(mend(bench, table, "rollback", asked))
+    assert report.facts["rolled_back"] == [asked]
+    assert report.facts["pending_compactions"] == [asked]
+    found = bench.state(table).timeline.find(asked)
+    assert found is not None
+    assert found.state == "REQUESTED"
+    assert not list(Path(table.path).glob(f"*_{asked}.parquet"))
+    assert seen(bench, table) == rows
+    # there is nothing inflight any more
+    again = mend(bench, table, "rollback", asked)
+    assert again.error is not None
+    assert again.error.code == "unknown_instant"
+    # asked again after its answer was lost: done already
+    assert_done(mend(bench, table, "rollback", asked, attempt=2))
+
+    # killed right before the rollback completed: the same state once more
+    done = next(timeline_of(table).glob("*.rollback"))
+    put_back(table, before)
+    done.unlink()
+    assert_done(mend(bench, table, "rollback", asked))
+    assert not list(timeline_of(table).glob("*.compaction.inflight"))
+    assert seen(bench, table) == rows
+
+    put_back(table, before)
+    report = assert_done(mend(bench, table, "unschedule", asked, replan=True))
+    assert (report.facts["unscheduled"], report.facts["rolled_back"]) == (
+        [asked],
+        [asked],
+    )
+    (planned,) = report.facts["planned"]
+    assert report.facts["pending_compactions"] == [planned]
+    assert planned > asked
+    assert seen(bench, table) == rows
+    assert_done(bench.compact(table, planned, token=2))
+    change(bench, table, first.facts["position"]["to"], "two", compact_after=9)
+    assert seen(bench, table) == wanted(bench)
+
+
+def state_of(table: Any) -> dict[Path, bytes]:
+    """The unfinished attempt's files, to play the same death again."""
+    base = Path(table.path)
+    names = [*base.rglob("*.compaction.*"), *base.glob("0*.parquet")]
+    return {path: path.read_bytes() for path in names}
+
+
+def put_back(table: Any, files: dict[Path, bytes]) -> None:
+    for path, data in files.items():
+        path.write_bytes(data)
+    for path in Path(table.path).rglob(".*.crc"):
+        path.unlink()
+
+
+def test_a_plan_whose_request_is_gone_is_taken_away_even_after_a_kill(
+    loaded: Any, monkeypatch: Any
+) -> None:
+    bench, table, low = loaded
+    first = change(bench, table, low, "one", compact_after=1)
+    asked = asked_of(first)
+    cut_off(bench, table, asked)
+    rows = seen(bench, table)
+    (timeline_of(table) / f"{asked}.compaction.requested").unlink()
+    with pytest.raises(Exception, match="Could not read commit details"):
+        bench.frame(table).count()
+
+    refused = mend(bench, table, "rollback", asked)
+    assert refused.error is not None
+    assert refused.error.code == "plan_unreadable"
+    real = repair.remove_attempt
+
+    def killed(path: str, instant: str) -> list[str]:
+        one = next(Path(path).glob(f"*_{instant}.parquet"))
+        one.unlink()
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(repair, "remove_attempt", killed)
+        with pytest.raises(KeyboardInterrupt):
+            mend(bench, table, "unschedule", asked)
+    assert repair.remove_attempt is real
+    report = assert_done(mend(bench, table, "unschedule", asked, attempt=2))
+    assert report.facts["unscheduled"] == [asked]
+    assert seen(bench, table) == rows == wanted(bench)
+    change(bench, table, first.facts["position"]["to"], "two", compact_after=1)
+    assert seen(bench, table) == wanted(bench)
+
+
+def drift(bench: LakeBench, table: Any, *, buckets: int, operation: str) -> None:
+    """What a writer outside Sluice does: rows of the table once more."""
+    identity = identity_for(table)
+    data = bench.frame(table)
+    rows = data.select(*[c for c in data.columns if not c.startswith("_hoodie")])
+    rows = bench.spark.createDataFrame(rows.collect(), rows.schema)
+    position = bench.state(table).position
+    assert position is not None
+    last = CommitPosition(
+        1, position.start, position.end, position.epoch_from, position.epoch_to,
+        "outside", 1, identity,
+    )  # fmt: skip
+    options = write_options(
+        identity,
+        name=table.name,
+        fence=WriterFence(f"{bench.lake}/_sluice/fence/{table.table_id}", 1),
+        operation=operation,  # type: ignore[arg-type]
+        position=encode_position(last),
+    )
+    options |= {"hoodie.bucket.index.num.buckets": str(buckets)}
+    rows.write.format("hudi").options(**options).mode("append").save(table.path)
+
+
+@pytest.mark.parametrize(
+    ("buckets", "operation", "cause"),
+    [
+        (4, "upsert", "another number of buckets than 2"),
+        (2, "bulk_insert", "was loaded 2 times"),
+    ],
+)
+def test_duplicates_are_found_explained_and_replaced_away(
+    loaded: Any, buckets: int, operation: str, cause: str
+) -> None:
+    bench, table, low = loaded
+    low = change(bench, table, low, "one", compact_after=1).facts["position"]["to"]
+    drift(bench, table, buckets=buckets, operation=operation)
+    is_conflict = operation == "bulk_insert"
+    assert len(seen(bench, table)) > 20
+    if is_conflict:
+        bench.sql("UPDATE o SET v = 'refused', at = now() WHERE id <= 5")
+        assert bench.round(table, low).outcome != "succeeded"
+
+    found = assert_done(mend(bench, table, "deduplicate", dry_run=True)).facts
+    assert found["rows"] == len(seen(bench, table))
+    assert found["distinct_keys"] == 20
+    assert found["surplus"] == found["rows"] - 20 > 0
+    assert cause in found["summary"]
+    assert bool(found["bucket_conflicts"]) is is_conflict
+    one = found["keys"]["duplicated"][0]
+    assert [c["stays"] for c in one["copies"]] == [True, False]
+    assert bench.state(table).timeline.savepoints == ()
+
+    done = assert_done(mend(bench, table, "deduplicate"))
+    assert done.facts["committed_rows"] == 20
+    assert done.facts["pending_compactions"] == []
+    state = bench.state(table)
+    assert state.timeline.savepoints == (done.facts["savepoint"],)
+    assert state.position is not None
+    assert state.position.identity == identity_for(table)
+    # the epochs go on where they were, and the table can be written again
+    change(bench, table, low, "after", compact_after=9)
+    assert seen(bench, table) == wanted(bench)
+    assert_done(bench.compact(table))
+    assert seen(bench, table) == wanted(bench)
+    clean = assert_done(mend(bench, table, "deduplicate")).facts
+    assert "No duplicates: 20 rows" in clean["summary"]
+    assert "instant" not in clean
+
+
+def test_a_repair_killed_around_its_commit_is_just_run_again(
+    loaded: Any, monkeypatch: Any
+) -> None:
+    bench, table, _ = loaded
+    drift(bench, table, buckets=4, operation="upsert")
+    spec = bench.spec("repair", table, repair=RepairWork("deduplicate"))
+    real = dedupe.commit_rows
+
+    def killed_before(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    def killed_after(*arguments: Any) -> Any:
+        real(*arguments)
+        raise KeyboardInterrupt
+
+    for death in (killed_before, killed_after):
+        with monkeypatch.context() as patch:
+            patch.setattr(dedupe, "commit_rows", death)
+            with pytest.raises(KeyboardInterrupt):
+                bench.run(spec)
+        # what the dead process staged lies where the next attempt looks
+        shutil.copytree(table.path, Path(table.staging) / "repair" / "left")
+    done = assert_done(bench.run(spec))
+    assert done.facts["committed_rows"] == 20
+    assert seen(bench, table) == wanted(bench)

@@ -1,0 +1,305 @@
+"""Layout, facts, score, plan and quiet hours: tables of small cases, no files."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, time
+
+import pytest
+
+from ingest.changes.duplicates import (
+    Duplicates,
+    Signs,
+    bucket_for,
+    likely_cause,
+    words_for,
+)
+from ingest.hudi.layout import TableFile, bucket_of, layout_of, parse_file
+from ingest.hudi.timeline import Timeline
+from ingest.maintenance.facts import (
+    MB,
+    Conflict,
+    LakeFacts,
+    Pending,
+    PlanFacts,
+    facts_from,
+    read_facts,
+)
+from ingest.maintenance.plan import plan_maintenance
+from ingest.maintenance.quiet import QuietHours, opens_at
+from ingest.maintenance.score import KeepingPolicy, score
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+ONE, TWO = (
+    "00000000-aaaa-bbbb-cccc-000000000001",
+    "00000001-aaaa-bbbb-cccc-000000000002",
+)
+POLICY = KeepingPolicy()
+
+
+def at(minute: int, hour: int = 11) -> str:
+    return f"20260101{hour:02d}{minute:02d}00000"
+
+
+def base(file_id: str, instant: str, size: int = 100, partition: str = "") -> TableFile:
+    return TableFile(partition, f"{file_id}_0-1-2_{instant}.parquet", size)
+
+
+def log(file_id: str, instant: str, size: int = 10, partition: str = "") -> TableFile:
+    return TableFile(partition, f".{file_id}_{instant}.log.1_0-9-13", size)
+
+
+LOADED = [f"{at(0)}.commit.requested", f"{at(0)}.inflight", f"{at(0)}_{at(1)}.commit"]
+CHANGED = [f"{at(5)}.deltacommit.requested", f"{at(5)}_{at(6)}.deltacommit"]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        (base(ONE, at(0)).name, ("base", ONE, at(0))),
+        (log(ONE, at(5)).name, ("log", ONE, at(5))),
+        (".hoodie_partition_metadata", None),
+        ("part-0000.parquet", None),
+    ],
+)
+def test_names_of_files(name: str, expected: object) -> None:
+    found = parse_file(name)
+    told = (found.kind, found.file_id, found.instant) if found else None
+    assert told == expected
+
+
+def test_a_layout_tells_live_old_and_unfinished_files_apart() -> None:
+    timeline = Timeline.of(
+        [
+            *LOADED,
+            *CHANGED,
+            f"{at(10)}.compaction.requested",
+            f"{at(10)}_{at(12)}.commit",
+            f"{at(11)}_{at(13)}.deltacommit",
+            f"{at(20)}.compaction.inflight",
+        ]
+    )
+    files = [
+        base(ONE, at(0)),
+        log(ONE, at(5)),
+        base(ONE, at(10), 130),
+        # asked before the compaction completed, done after it was planned
+        log(ONE, at(11), 20),
+        base(ONE, at(20), 7),
+        base(TWO, at(0), 50),
+        log(TWO, at(5)),
+    ]
+    layout = layout_of(files, timeline, {("", TWO): at(12)})
+    (group,) = layout.groups
+    assert (group.base_bytes, group.log_files, group.log_bytes) == (130, 1, 20)
+    assert group.oldest_log == at(11)
+    assert (layout.old_files, layout.old_bytes) == (4, 170)
+    assert (layout.unfinished_files, layout.unfinished_bytes) == (1, 7)
+    assert layout.conflicts == {}
+
+
+def test_files_of_archived_instants_count_and_two_groups_of_a_bucket_are_seen() -> None:
+    timeline = Timeline.of(CHANGED)
+    other = ONE.replace("aaaa", "dddd")
+    files = [
+        base(ONE, at(0), partition="p=1"),
+        base(other, at(1), partition="p=1"),
+        base(other, at(1), partition="p=2"),
+    ]
+    layout = layout_of(files, timeline, {})
+    assert len(layout.groups) == 3
+    assert layout.conflicts == {("p=1", 0): (ONE, other)}
+    assert bucket_of(ONE) == 0
+
+
+def test_a_savepoint_hides_no_commit() -> None:
+    names = [*LOADED, f"{at(0)}_{at(9)}.savepoint", f"{at(0)}.savepoint.inflight"]
+    for order in (names, names[::-1]):
+        timeline = Timeline.of(order)
+        assert [i.action for i in timeline.completed_writes] == ["commit"]
+        assert timeline.savepoints == (at(0),)
+
+
+def test_facts_say_what_is_pending_and_survive_json() -> None:
+    names = [
+        *LOADED,
+        *CHANGED,
+        f"{at(7)}.compaction.requested",
+        f"{at(7)}.compaction.inflight",
+        f"{at(30)}_{at(31)}.deltacommit",
+        f"{at(40)}_{at(41)}.rollback",
+        f"{at(50)}.deltacommit.requested",
+    ]
+    timeline = Timeline.of(names)
+    files = [base(ONE, at(0), 3 * MB), log(ONE, at(5), MB), base(TWO, at(0), 30 * MB)]
+    facts = read_facts(
+        timeline,
+        layout_of(files, timeline, {}),
+        now=NOW,
+        held=frozenset({"write"}),
+        plans={at(7): PlanFacts(2, 5, is_readable=True)},
+    )
+    assert facts_from(facts.to_json()) == facts
+    compaction, write = facts.pending
+    assert (compaction.action, compaction.state) == ("compaction", "INFLIGHT")
+    assert (compaction.is_held, compaction.age_seconds, compaction.behind) == (
+        False,
+        53 * 60,
+        2,
+    )
+    assert compaction.plan == PlanFacts(2, 5)
+    assert (write.is_held, write.plan) == (True, None)
+    assert (facts.delta_commits, facts.rollbacks_of_a_day) == (2, 1)
+    assert facts.sizes == (0, 1, 1, 0, 0, 0)
+    assert facts.bucket_bytes == (4 * MB, 30 * MB)
+    assert facts.commits[0].seconds == 60.0
+    assert facts.oldest_log_at == "2026-01-01T11:05:00Z"
+    assert facts.compacted_at == "2026-01-01T11:01:00Z"
+
+
+WELL = LakeFacts(at="2026-01-01T12:00:00Z", groups=2, base_files=2, base_bytes=100 * MB)
+STUCK = Pending(at(0), "compaction", "INFLIGHT", 600, False, 3, PlanFacts(2, 10))
+
+
+@pytest.mark.parametrize(
+    ("facts", "losses"),
+    [
+        (WELL, []),
+        (replace(WELL, pending=(STUCK,)), [("compaction_stuck", 25, "rollback")]),
+        (replace(WELL, pending=(replace(STUCK, is_held=True),)), []),
+        (replace(WELL, pending=(replace(STUCK, age_seconds=20.0),)), []),
+        (replace(WELL, pending=(replace(STUCK, state="REQUESTED"),)), []),
+        (
+            replace(
+                WELL, pending=(replace(STUCK, state="REQUESTED", age_seconds=9e3),)
+            ),
+            [("compaction_waits", 15, "compact")],
+        ),
+        (
+            replace(WELL, pending=(replace(STUCK, plan=PlanFacts(is_readable=False)),)),
+            [("plan_unreadable", 50, "unschedule-compaction")],
+        ),
+        (
+            replace(WELL, pending=(replace(STUCK, action="deltacommit", plan=None),)),
+            [("write_stuck", 10, "rollback")],
+        ),
+        (
+            replace(WELL, conflicts_total=1, conflicts=(Conflict("", 3, ("a", "b")),)),
+            [("bucket_conflict", 40, "deduplicate")],
+        ),
+        (replace(WELL, log_bytes=300 * MB), [("log_ratio", 15, "compact")]),
+        (replace(WELL, base_bytes=100, log_bytes=300), []),
+        (replace(WELL, most_logs=30), [("many_logs", 10, "compact")]),
+        (replace(WELL, delta_commits=21), [("compaction_late", 10, "compact")]),
+        (replace(WELL, instants=151), [("long_timeline", 10, "compact")]),
+        (replace(WELL, rollbacks_of_a_day=6), [("many_rollbacks", 5, "")]),
+        (replace(WELL, skew=5.0), [("bucket_skew", 5, "")]),
+        (replace(WELL, base_files=16, base_bytes=16 * MB), [("small_files", 5, "")]),
+    ],
+)
+def test_every_lost_point_has_a_reason_and_names_its_repair(
+    facts: LakeFacts, losses: list[tuple[str, int, str]]
+) -> None:
+    health = score(facts, POLICY)
+    assert [(x.code, x.points, x.repair) for x in health.losses] == losses
+    assert health.score == 100 - sum(points for _, points, _ in losses)
+    assert all(x.reason and len(x.reason) > 20 for x in health.losses)
+    worse = score(facts, POLICY, differs=True)
+    assert worse.score == max(0, health.score - 30)
+
+
+FREE = replace(STUCK, state="REQUESTED")
+
+
+@pytest.mark.parametrize(
+    ("facts", "policy", "steps"),
+    [
+        (WELL, POLICY, []),
+        (replace(WELL, pending=(FREE,)), POLICY, ["execute"]),
+        (replace(WELL, pending=(STUCK,)), POLICY, ["execute"]),
+        (replace(WELL, pending=(replace(FREE, is_held=True),)), POLICY, []),
+        (replace(WELL, log_files=1, delta_commits=10), POLICY, ["schedule"]),
+        (replace(WELL, log_files=0, delta_commits=10), POLICY, []),
+        (replace(WELL, log_files=1, log_bytes=256 * MB), POLICY, ["schedule"]),
+        (replace(WELL, log_files=1, log_bytes=50 * MB), POLICY, []),
+        (
+            replace(WELL, log_files=1, log_bytes=50 * MB),
+            KeepingPolicy(log_ratio=0.5),
+            ["schedule"],
+        ),
+        (
+            replace(WELL, log_files=1, oldest_log_at="2025-12-31T11:00:00Z"),
+            POLICY,
+            ["schedule"],
+        ),
+        # another one is planned already
+        (replace(WELL, log_files=1, delta_commits=99, pending=(FREE,)), POLICY, ["execute"]),
+        # a person decides first
+        (replace(WELL, log_files=1, delta_commits=99, conflicts_total=1), POLICY, ["decide"]),
+        (
+            replace(WELL, pending=(replace(STUCK, plan=PlanFacts(is_readable=False)),)),
+            POLICY,
+            ["decide"],
+        ),
+    ],
+)  # fmt: skip
+def test_what_a_table_needs_next(
+    facts: LakeFacts, policy: KeepingPolicy, steps: list[str]
+) -> None:
+    assert [s.name for s in plan_maintenance(facts, policy, NOW)] == steps
+    night = QuietHours(time(22), time(6))
+    later = plan_maintenance(facts, policy, NOW, quiet=night)
+    waits = [s for s in later if s.name == "wait"]
+    assert bool(waits) == bool(set(steps) & {"execute", "schedule"})
+    assert all(s.at == "2026-01-01T22:00:00Z" for s in waits)
+
+
+@pytest.mark.parametrize(
+    ("quiet", "now", "opens"),
+    [
+        (QuietHours(time(22), time(6)), datetime(2026, 1, 1, 23, tzinfo=UTC), None),
+        (QuietHours(time(22), time(6)), datetime(2026, 1, 1, 5, tzinfo=UTC), None),
+        (
+            QuietHours(time(22), time(6)),
+            datetime(2026, 1, 1, 6, tzinfo=UTC),
+            datetime(2026, 1, 1, 22, tzinfo=UTC),
+        ),
+        (
+            QuietHours(time(1), time(4)),
+            datetime(2026, 1, 1, 4, tzinfo=UTC),
+            datetime(2026, 1, 2, 1, tzinfo=UTC),
+        ),
+        # one in the morning in Berlin is midnight in UTC
+        (
+            QuietHours(time(1), time(4), "Europe/Berlin"),
+            datetime(2026, 1, 1, 20, tzinfo=UTC),
+            datetime(2026, 1, 2, 0, tzinfo=UTC),
+        ),
+    ],
+)
+def test_quiet_hours(quiet: QuietHours, now: datetime, opens: datetime | None) -> None:
+    assert opens_at(quiet, now) == opens
+
+
+@pytest.mark.parametrize(
+    ("found", "signs", "words"),
+    [
+        (Duplicates(20, 20), Signs(4), ""),
+        (Duplicates(30, 20, within=10), Signs(4, 7), "another number of buckets"),
+        (Duplicates(30, 20, within=10), Signs(4, 3, misplaced=2), "another number"),
+        (Duplicates(40, 20, 20, conflicts=4), Signs(4, 3, loads=2), "loaded 2 times"),
+        (Duplicates(21, 20, 1, conflicts=1), Signs(4, 3, loads=1), "ran twice"),
+        (Duplicates(21, 20, across=1), Signs(4, 3), "changed their partition"),
+        (Duplicates(21, 20, within=1), Signs(4, 3), "outside Sluice"),
+    ],
+)
+def test_the_likely_cause(found: Duplicates, signs: Signs, words: str) -> None:
+    cause = likely_cause(found, signs)
+    assert words in cause
+    assert bool(cause) == bool(words)
+    assert cause in words_for(found, cause)
+
+
+def test_buckets_are_hudis_own() -> None:
+    """As Java counts: ["7"].hashCode() is 31 + 55."""
+    assert bucket_for(["7"], 1000) == 86
