@@ -12,8 +12,9 @@ from django.core.exceptions import ImproperlyConfigured
 
 from config.cluster import spark_master, web_door
 from config.env import boolean, one_of, positive, read, words
+from config.lakes import lake_uri, object_store
 from config.logins import idle_days, ldap, oidc, public_url
-from config.parts.paths import spark_classpath
+from config.parts.paths import extras_of, spark_classpath
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
@@ -105,12 +106,8 @@ SLUICE_REDIS_URL = read(
     parse=str,
     is_secret=True,
 )
-SLUICE_LAKE_URI = read(
-    "LAKE_URI",
-    default=str(SLUICE_HOME / "lake"),
-    meaning="root of the lake; release 1 writes to a file path",
-    parse=lambda text: text.removeprefix("file://").rstrip("/"),
-)
+SLUICE_LAKE_URI = lake_uri(SLUICE_HOME)
+SLUICE_OBJECT_STORE = object_store()
 SLUICE_SPARK_MASTER = read(
     "SPARK_MASTER",
     default="local[2]",
@@ -147,7 +144,7 @@ SLUICE_EXECUTOR_CORES = read(
 )
 SLUICE_SPARK_JARS = read(
     "SPARK_JARS",
-    default=spark_classpath(),
+    default=spark_classpath(*extras_of(SLUICE_LAKE_URI)),
     meaning="class path of drivers and engines beyond Spark's own jars",
     parse=str,
 )

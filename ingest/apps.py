@@ -9,9 +9,13 @@ class IngestConfig(AppConfig):
 
     def ready(self) -> None:
         # models can be imported only once all apps are there
+        from django.conf import settings
+
         from catalog.extensions import registered
         from ingest import carrying
+        from ingest.lake.place import use_object_store
 
+        use_object_store(settings.SLUICE_OBJECT_STORE)
         registered.annotations["onboarding"] = carrying.onboarding_id
         registered.annotations["carried_as"] = carrying.carried_as
         registered.blockers.append(carrying.what_needs)

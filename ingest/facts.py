@@ -3,11 +3,9 @@ many tables a request names. Decides nothing; the rules are in `ingest.planning`
 
 from __future__ import annotations
 
-import shutil
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from django.conf import settings
 from django.db.models import Q, TextField, Value
@@ -28,6 +26,7 @@ from catalog.schema.naming import (
     plain_name,
 )
 from core.errors import InvalidRequest
+from ingest.lake.place import place_at
 from ingest.models import TableOnboarding
 from ingest.planning.facts import TableFacts, Target
 from ingest.states import RETIRED
@@ -213,13 +212,7 @@ def _lake_refusal(source: str, detail: str) -> InvalidRequest:
 
 def free_bytes() -> int | None:
     """Space left where the lake lies; None when that cannot be told."""
-    path = Path(settings.SLUICE_LAKE_URI)
-    while not path.exists() and path != path.parent:
-        path = path.parent
-    try:
-        return shutil.disk_usage(path).free
-    except OSError:
-        return None
+    return place_at(settings.SLUICE_LAKE_URI).free_bytes()
 
 
 def names_of(source: Datasource) -> list[tuple[int, str, str]]:

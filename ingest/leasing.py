@@ -49,7 +49,7 @@ def take_table(
 def _raise(table_id: int, scope: Scope, held: Held) -> FenceSpec:
     path = fence_path(settings.SLUICE_LAKE_URI, table_id, scope)
     raise_fence(path, held.token)
-    return FenceSpec(path=str(path), token=held.token)
+    return FenceSpec(path=path.uri, token=held.token)
 
 
 def renew(owners: Iterable[str]) -> None:

@@ -13,10 +13,13 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from django.conf import settings
+
 from catalog.models import Table
 from core.errors import InvalidRequest, TransientError
+from core.object_store import StoreAccess
 from ingest.lake.commits import Commit, read_commit, read_timeline
-from ingest.lake.files import local_path
+from ingest.lake.place import place_at
 
 DELETED = "_sluice_deleted"
 BATCH_ROWS = 256
@@ -66,7 +69,8 @@ def _batches(path: str, names: list[str]) -> Any:
     from hudi import HudiReadOptions, HudiTableBuilder
 
     try:
-        table = HudiTableBuilder.from_base_uri(str(local_path(path))).build()
+        builder = HudiTableBuilder.from_base_uri(place_at(path).uri)
+        table = builder.with_storage_options(_storage_options()).build()
         options = HudiReadOptions(projection=[*names, DELETED])
         yield from table.read_stream(options.with_batch_size(BATCH_ROWS))
     except Exception as error:
@@ -75,6 +79,20 @@ def _batches(path: str, names: list[str]) -> Any:
         if not known and type(error).__name__ != "HudiCoreError":
             raise
         raise _unreadable("try again; a commit may have been under way") from error
+
+
+def _storage_options() -> dict[str, str]:
+    access: StoreAccess | None = settings.SLUICE_OBJECT_STORE
+    if access is None:
+        return {}
+    return {
+        "aws_endpoint": access.address,
+        "aws_region": access.region,
+        "aws_access_key_id": access.access_key,
+        "aws_secret_access_key": access.secret_key,
+        "aws_allow_http": str(access.address.startswith("http:")).lower(),
+        "aws_virtual_hosted_style_request": str(not access.path_style).lower(),
+    }
 
 
 def _unreadable(hint: str) -> TransientError:
@@ -119,7 +137,7 @@ def commits_of(table: Table, *, size: int, before: str | None = None) -> CommitP
         raise InvalidRequest("page_token is not one of this list", code="bad_token")
     if not table.path:
         return CommitPage([], None)
-    base = local_path(table.path)
+    base = place_at(table.path)
     done = [
         instant
         for instant in reversed(read_timeline(base).completed_writes)

@@ -29,6 +29,8 @@ from tests.product import product
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from tests.object_store import ObjectStore
+
 __all__ = ["product"]  # the fixture of the whole running product
 
 HOME = Path(tempfile.mkdtemp(prefix="sluice-test-"))
@@ -194,6 +196,16 @@ def redis_url(redis_server: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch) -> s
 
 
 @pytest.fixture(scope="session")
+def object_store() -> Iterator[ObjectStore]:
+    """A server that speaks S3, with no bucket yet."""
+    from tests.object_store import start_object_store
+
+    store = start_object_store()
+    yield store
+    store.server.stop()
+
+
+@pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The one local Spark of this session, with Hudi and our jar on its class path."""
     from config.parts.javac import ensure_sluice_jar
@@ -203,7 +215,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     ensure_sluice_jar(lambda text: None)
     session = start_session(
         SessionSpec(
-            jars=[str(path) for path in spark_jars()],
+            jars=[str(path) for path in spark_jars("s3")],
             scratch=str(tmp_path_factory.mktemp("spark")),
             app_name="sluice-tests",
         )

@@ -23,7 +23,7 @@ from config.parts.combination import PYTHON, Combination, machine_problem, probl
 from config.parts.installed import installed, java_version  # noqa: E402
 from config.parts.jars import PartMissing, ensure_jars  # noqa: E402
 from config.parts.javac import CompilationFailed, ensure_sluice_jar  # noqa: E402
-from config.parts.paths import VENV, sluice_jar  # noqa: E402
+from config.parts.paths import VENV, extras_of, sluice_jar  # noqa: E402
 
 PARTS = Path(__file__).resolve().parent
 STAMP = VENV / "sluice-stamp.json"
@@ -40,11 +40,16 @@ def say(text: str) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--dev", action="store_true", help="also what tests need")
-    wants_dev: bool = parser.parse_args().dev
+    parser.add_argument(
+        "--s3", action="store_true", help="also jars for a lake on an object store"
+    )
+    options = parser.parse_args()
+    wants_dev: bool = options.dev
+    has_objects = options.s3 or wants_dev or extras_of(_lake())
     try:
         check_machine()
         install_packages(wants_dev=wants_dev)
-        ensure_jars(say)
+        ensure_jars(say, *(("s3",) if has_objects else ()))
         if found := problem(installed()):
             raise SetupFailed(found)
         ensure_sluice_jar(say)
@@ -55,6 +60,11 @@ def main() -> int:
         print(f"setup failed: our Java does not compile\n{error}", file=sys.stderr)  # noqa: T201
         return 1
     return 0
+
+
+def _lake() -> str:
+    """Where the lake will be, as far as the environment says; others pass --s3."""
+    return os.environ.get("SLUICE_LAKE_URI", "")
 
 
 def check_machine() -> None:

@@ -38,9 +38,9 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def ensure_jars(say: Callable[[str], None]) -> tuple[Path, ...]:
+def ensure_jars(say: Callable[[str], None], *extras: str) -> tuple[Path, ...]:
     """All pinned jars, present and right. Offline when they are cached."""
-    return tuple(ensure_jar(jar, say) for jar in pinned_jars())
+    return tuple(ensure_jar(jar, say) for jar in pinned_jars(*extras))
 
 
 def ensure_jar(jar: Jar, say: Callable[[str], None]) -> Path:

@@ -19,13 +19,17 @@ JAVA_SOURCES = (
 
 @dataclass(frozen=True, slots=True)
 class Jar:
-    """A pinned jar: Maven coordinates, the SHA-256 of its bytes, why it is here."""
+    """A pinned jar: Maven coordinates, the SHA-256 of its bytes, why it is here.
+
+    extra  the optional part that it belongs to; "" = always wanted
+    """
 
     group: str
     artifact: str
     version: str
     sha256: str
     why: str
+    extra: str = ""
 
     @property
     def file_name(self) -> str:
@@ -37,10 +41,16 @@ class Jar:
         return f"{folder}/{self.artifact}/{self.version}/{self.file_name}"
 
 
-def pinned_jars() -> tuple[Jar, ...]:
-    """What `jars.toml` pins, in its order."""
+def pinned_jars(*extras: str) -> tuple[Jar, ...]:
+    """What `jars.toml` pins, in its order, with these optional parts."""
     text = (Path(__file__).parent / "jars.toml").read_text(encoding="utf-8")
-    return tuple(Jar(**entry) for entry in tomllib.loads(text)["jar"])
+    jars = (Jar(**entry) for entry in tomllib.loads(text)["jar"])
+    return tuple(jar for jar in jars if jar.extra in ("", *extras))
+
+
+def extras_of(lake: str) -> tuple[str, ...]:
+    """The optional parts that a lake at this address needs."""
+    return ("s3",) if lake.startswith(("s3://", "s3a://")) else ()
 
 
 def parts_home() -> Path:
@@ -60,9 +70,9 @@ def _site_packages(version: str) -> Path:
     return VENV / "lib" / version / "site-packages"
 
 
-def jar_paths() -> tuple[Path, ...]:
+def jar_paths(*extras: str) -> tuple[Path, ...]:
     """The pinned jars, without ours."""
-    return tuple(parts_home() / "jars" / jar.file_name for jar in pinned_jars())
+    return tuple(parts_home() / "jars" / jar.file_name for jar in pinned_jars(*extras))
 
 
 def java_files() -> tuple[Path, ...]:
@@ -82,11 +92,11 @@ def sluice_jar() -> Path:
     return parts_home() / f"sluice-{digest.hexdigest()[:16]}.jar"
 
 
-def spark_jars() -> tuple[Path, ...]:
+def spark_jars(*extras: str) -> tuple[Path, ...]:
     """Every jar that a Spark driver needs beyond pyspark's own, ours first."""
-    return (sluice_jar(), *jar_paths())
+    return (sluice_jar(), *jar_paths(*extras))
 
 
-def spark_classpath() -> str:
+def spark_classpath(*extras: str) -> str:
     """The same as a class path, for `spark.driver.extraClassPath`."""
-    return os.pathsep.join(str(path) for path in spark_jars())
+    return os.pathsep.join(str(path) for path in spark_jars(*extras))

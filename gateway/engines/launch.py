@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -40,7 +41,8 @@ class EngineSpec:
 
     `memory` is the JVM heap (`900m`), `max_result` what one part of a result may have
     (a result comes part by part and has no limit as a whole), `stale_seconds` and
-    `orphan_seconds` as in the settings of the same name.
+    `orphan_seconds` as in the settings of the same name, `store` Hadoop's settings of
+    the lake's object store, its key among them.
     """
 
     home: Path
@@ -52,6 +54,7 @@ class EngineSpec:
     orphan_seconds: float = 20.0
     java_options: str = JAVA_OPTIONS
     python: str = field(default=sys.executable)
+    store: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def run_dir(self) -> Path:
@@ -175,6 +178,7 @@ class EngineProcess:
             "cores": self._spec.cores,
             "max_result": self._spec.max_result,
             "java_options": self._spec.java_options,
+            "store": dict(self._spec.store),
         }
         handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
         with os.fdopen(handle, "w", encoding="utf-8") as out:

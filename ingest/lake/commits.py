@@ -6,18 +6,19 @@ of completed instants are Avro (timeline layout 2, table versions 8 and 9).
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import fastavro
 
-from core.errors import TerminalError
+from core.errors import TerminalError, TransientError
 from ingest.hudi.position import EXTRA_KEY, CommitPosition, decode_position, latest
 from ingest.hudi.timeline import Instant, Timeline
-from ingest.lake.files import local_path, storage_error
+from ingest.lake.place import place_at
+from ingest.lake.port import Place
 
 # Far more than commits between two archivings; stops at the first few in practice.
 _LOOK_BACK = 50
@@ -58,7 +59,7 @@ class LakeState:
 
 def read_lake_table(path: str, *, commits: int = 3) -> LakeState:
     """The state of the table at `path`; `exists` False when there is none."""
-    base = local_path(path)
+    base = place_at(path)
     properties = read_properties(base)
     if properties is None:
         return LakeState(exists=False)
@@ -75,37 +76,31 @@ def read_lake_table(path: str, *, commits: int = 3) -> LakeState:
     )
 
 
-def read_timeline(base: Path) -> Timeline:
-    folder = base / ".hoodie" / "timeline"
-    try:
-        return Timeline.of(entry.name for entry in folder.iterdir())
-    except FileNotFoundError:
-        return Timeline()
-    except OSError as error:
-        raise storage_error(error, folder) from error
+def read_timeline(base: Place) -> Timeline:
+    return Timeline.of((base / ".hoodie" / "timeline").names())
 
 
-def read_properties(base: Path) -> dict[str, str] | None:
+def read_properties(base: Place) -> dict[str, str] | None:
     """`hoodie.properties`, or None when there is no table."""
-    path = base / ".hoodie" / "hoodie.properties"
-    try:
-        text = path.read_text("utf-8")
-    except FileNotFoundError:
+    found = (base / ".hoodie" / "hoodie.properties").read()
+    if found is None:
         return None
-    except OSError as error:
-        raise storage_error(error, path) from error
+    text = found.decode()
     lines = (line for line in text.splitlines() if line and line[0] not in "#!")
     pairs = (line.partition("=") for line in lines)
     return {key.strip(): value.strip() for key, _, value in pairs}
 
 
-def read_commit(base: Path, instant: Instant) -> Commit:
-    path = base / ".hoodie" / "timeline" / instant.file_name
+def read_commit(base: Place, instant: Instant) -> Commit:
+    found = (base / ".hoodie" / "timeline" / instant.file_name).read()
+    if found is None:
+        raise TransientError(
+            f"instant {instant.asked} of {base.name} went away while it was read",
+            code="instant_gone",
+            hint="it was archived; read the table again",
+        )
     try:
-        with path.open("rb") as file:
-            record: Any = next(iter(fastavro.reader(file)))
-    except OSError as error:
-        raise storage_error(error, path) from error
+        record: Any = next(iter(fastavro.reader(io.BytesIO(found))))
     except (ValueError, StopIteration, EOFError) as error:
         raise TerminalError(
             f"instant {instant.asked} of {base.name} cannot be read: {error}",
@@ -128,7 +123,7 @@ def read_commit(base: Path, instant: Instant) -> Commit:
     )
 
 
-def _newest_commits(base: Path, timeline: Timeline, *, wanted: int) -> list[Commit]:
+def _newest_commits(base: Place, timeline: Timeline, *, wanted: int) -> list[Commit]:
     found: list[Commit] = []
     writes = 0
     for commit in _commits(base, timeline):
@@ -152,7 +147,7 @@ def _position(newest_first: list[Commit]) -> CommitPosition | None:
     return next(written, None) or latest(carried)
 
 
-def _commits(base: Path, timeline: Timeline) -> Iterator[Commit]:
+def _commits(base: Place, timeline: Timeline) -> Iterator[Commit]:
     for instant in reversed(timeline.completed_writes[-_LOOK_BACK:]):
         yield read_commit(base, instant)
 

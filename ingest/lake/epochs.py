@@ -7,10 +7,10 @@ makes them count (with the table's id when the epoch is about one table only), a
 
 from __future__ import annotations
 
-import shutil
+import contextlib
 from collections.abc import Iterator
-from pathlib import Path
 
+from core.errors import SluiceError
 from ingest.changes.epochs import (
     LedgerEntry,
     LedgerLine,
@@ -19,17 +19,13 @@ from ingest.changes.epochs import (
     decode_seal,
     encode,
 )
-from ingest.lake.files import (
-    create_if_absent,
-    local_path,
-    replace_atomic,
-    storage_error,
-)
+from ingest.lake.place import place_at
+from ingest.lake.port import Place
 
 _DIGITS = 12
 
 
-def epoch_folder(lake: str, source: int, epoch: int) -> Path:
+def epoch_folder(lake: str, source: int, epoch: int) -> Place:
     return _epochs(lake, source) / f"{epoch:0{_DIGITS}d}"
 
 
@@ -37,7 +33,7 @@ def write_seal(lake: str, seal: Seal) -> Seal:
     """Closes an epoch. When it was closed before, the seal that is there wins and
     is returned: a replay must apply the same epoch."""
     path = _seal_path(lake, seal)
-    if create_if_absent(path, encode(seal)):
+    if path.create(encode(seal)):
         return seal
     return _read_seal(path) or seal
 
@@ -67,12 +63,13 @@ def drop_older_seals(lake: str, source: int, table_id: int, *, before: int) -> N
     folder = _epochs(lake, source)
     for name in _names(folder, ".seal"):
         if _table_in(name) == table_id and _epoch_in(name) < before:
-            (folder / name).unlink(missing_ok=True)
+            (folder / name).delete()
 
 
 def drop_events(lake: str, source: int, epoch: int) -> None:
     """Removes the event files of an epoch; its seal stays as the record."""
-    shutil.rmtree(epoch_folder(lake, source, epoch), ignore_errors=True)
+    with contextlib.suppress(SluiceError):  # nobody reads what is left
+        epoch_folder(lake, source, epoch).delete_all()
 
 
 def write_ledger_entry(lake: str, entry: LedgerEntry) -> bool:
@@ -80,17 +77,13 @@ def write_ledger_entry(lake: str, entry: LedgerEntry) -> bool:
     name = f"{entry.epoch:0{_DIGITS}d}"
     if entry.generation:
         name += f".g{entry.generation}"
-    return create_if_absent(_ledger(lake, entry.source) / f"{name}.json", encode(entry))
+    return (_ledger(lake, entry.source) / f"{name}.json").create(encode(entry))
 
 
 def read_ledger_entry(lake: str, source: int, epoch: int) -> LedgerEntry | None:
     path = _ledger(lake, source) / f"{epoch:0{_DIGITS}d}.json"
-    try:
-        return decode_ledger_entry(path.read_text("utf-8"))
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise storage_error(error, path) from error
+    found = path.read()
+    return None if found is None else decode_ledger_entry(found.decode())
 
 
 def checkpoint_ledger(lake: str, source: int, *, upto: int) -> None:
@@ -102,14 +95,16 @@ def checkpoint_ledger(lake: str, source: int, *, upto: int) -> None:
     for name in _names(folder, ".json"):
         if _epoch_in(name) > upto:
             continue
-        lines |= decode_ledger_entry((folder / name).read_text("utf-8")).tables
-        merged.append(name)
+        found = (folder / name).read()
+        if found is not None:
+            lines |= decode_ledger_entry(found.decode()).tables
+            merged.append(name)
     if len(merged) > 1:
         entry = LedgerEntry(source, upto, lines, is_checkpoint=True)
-        replace_atomic(folder / f"{upto:0{_DIGITS}d}.json", encode(entry))
+        (folder / f"{upto:0{_DIGITS}d}.json").replace(encode(entry))
         for name in merged:
             if _epoch_in(name) != upto:
-                (folder / name).unlink(missing_ok=True)
+                (folder / name).delete()
 
 
 def last_epoch(lake: str, source: int) -> int:
@@ -121,39 +116,30 @@ def last_epoch(lake: str, source: int) -> int:
     return max((_epoch_in(n) for n in names), default=0)
 
 
-def _epochs(lake: str, source: int) -> Path:
-    return local_path(lake) / "_sluice" / "epochs" / str(source)
+def _epochs(lake: str, source: int) -> Place:
+    return place_at(lake) / "_sluice" / "epochs" / str(source)
 
 
-def _ledger(lake: str, source: int) -> Path:
-    return local_path(lake) / "_sluice" / "ledger" / str(source)
+def _ledger(lake: str, source: int) -> Place:
+    return place_at(lake) / "_sluice" / "ledger" / str(source)
 
 
-def _seal_path(lake: str, seal: Seal) -> Path:
+def _seal_path(lake: str, seal: Seal) -> Place:
     tables = list(seal.schema_versions)
     about = f".{tables[0]}" if len(tables) == 1 else ""
     name = f"{seal.epoch:0{_DIGITS}d}{about}.seal"
     return _epochs(lake, seal.source) / name
 
 
-def _read_seal(path: Path) -> Seal | None:
-    try:
-        return decode_seal(path.read_text("utf-8"))
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise storage_error(error, path) from error
+def _read_seal(path: Place) -> Seal | None:
+    found = path.read()
+    return None if found is None else decode_seal(found.decode())
 
 
-def _names(folder: Path, suffix: str) -> list[str]:
+def _names(folder: Place, suffix: str) -> list[str]:
     """File names that begin with an epoch, in its order."""
-    try:
-        names = [p.name for p in folder.iterdir()]
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        raise storage_error(error, folder) from error
-    return sorted(n for n in names if n.endswith(suffix) and n[:_DIGITS].isdigit())
+    names = (n for n in folder.names() if n.endswith(suffix))
+    return sorted(n for n in names if n[:_DIGITS].isdigit())
 
 
 def _epoch_in(name: str) -> int:

@@ -1,17 +1,23 @@
-"""Atomic files: whole or absent, durable before anyone is told.
+"""The lake on a file system: files whole or absent, durable before anyone is told.
 
-Local file systems only; another storage gets its own module with the same
-functions. It must not know what the files mean.
+It must not know what the files mean.
 """
 
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
+import shutil
+import time
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from core.errors import InvalidRequest, TerminalError, TransientError
+from ingest.lake.port import Change, StoredFile
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _DENIED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
@@ -22,37 +28,130 @@ def local_path(uri: str) -> Path:
     text = uri.removeprefix("file://") if uri.startswith("file:///") else uri
     if "://" in text or not text.startswith("/"):
         raise InvalidRequest(
-            f"'{uri}' is not a local lake",
+            f"'{uri}' is not a lake of this release",
             code="unsupported_lake",
-            hint="this release keeps the lake on a file system: give an absolute path",
+            hint="give an absolute path, or s3://bucket/prefix",
         )
     return Path(text)
 
 
-def replace_atomic(path: Path, text: str) -> None:
-    """Readers see the old text or the new one; durable when this returns."""
-    scratch = _written_aside(path, text)
-    try:
-        scratch.replace(path)
-        _sync_directory(path.parent)
-    except OSError as error:
-        scratch.unlink(missing_ok=True)
-        raise storage_error(error, path) from error
+@dataclass(frozen=True, slots=True)
+class LocalPlace:
+    """See `Place`. Its address is the plain path."""
 
+    path: Path
 
-def create_if_absent(path: Path, text: str) -> bool:
-    """True when this call created it; False when it was there (left as it is)."""
-    scratch = _written_aside(path, text)
-    try:
-        os.link(scratch, path)
-        _sync_directory(path.parent)
-    except FileExistsError:
-        return False
-    except OSError as error:
-        raise storage_error(error, path) from error
-    finally:
-        scratch.unlink(missing_ok=True)
-    return True
+    @property
+    def uri(self) -> str:
+        return str(self.path)
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    def __str__(self) -> str:
+        return self.uri
+
+    def __truediv__(self, name: str) -> LocalPlace:
+        return LocalPlace(self.path / name)
+
+    def read(self) -> bytes | None:
+        try:
+            return self.path.read_bytes()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise storage_error(error, self.path) from error
+
+    def replace(self, text: str) -> None:
+        scratch = _written_aside(self.path, text)
+        try:
+            scratch.replace(self.path)
+            _sync_directory(self.path.parent)
+        except OSError as error:
+            scratch.unlink(missing_ok=True)
+            raise storage_error(error, self.path) from error
+
+    def create(self, text: str) -> bool:
+        scratch = _written_aside(self.path, text)
+        try:
+            os.link(scratch, self.path)
+            _sync_directory(self.path.parent)
+        except FileExistsError:
+            return False
+        except OSError as error:
+            raise storage_error(error, self.path) from error
+        finally:
+            scratch.unlink(missing_ok=True)
+        return True
+
+    def update(self, change: Change) -> None:
+        with _exclusive(self.path):
+            found = self.read()
+            wanted = change(None if found is None else found.decode())
+            if wanted is not None:
+                self.replace(wanted)
+
+    def names(self) -> list[str]:
+        try:
+            return os.listdir(self.path)  # noqa: PTH208 - names, not paths
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise storage_error(error, self.path) from error
+
+    def files(self) -> Iterator[StoredFile]:
+        for path in self._paths():
+            relative = path.relative_to(self.path).as_posix()
+            yield StoredFile(relative, path.lstat().st_size)
+
+    def exists(self) -> bool:
+        return self.path.exists()
+
+    def delete(self) -> None:
+        try:
+            self.path.unlink(missing_ok=True)
+        except OSError as error:
+            raise storage_error(error, self.path) from error
+
+    def delete_all(self) -> None:
+        try:
+            shutil.rmtree(self.path)
+        except FileNotFoundError:
+            return
+        except NotADirectoryError:
+            self.delete()
+        except OSError as error:
+            raise storage_error(error, self.path) from error
+
+    def delete_page(self, seconds: float) -> tuple[int, bool]:
+        until = time.monotonic() + seconds
+        deleted = 0
+        try:
+            for path in self._paths():
+                path.unlink(missing_ok=True)
+                deleted += 1
+                if time.monotonic() > until:
+                    return deleted, False
+        except OSError as error:
+            raise storage_error(error, self.path) from error
+        self.delete_all()
+        return deleted, not self.path.exists()
+
+    def free_bytes(self) -> int | None:
+        """Of the nearest parent that exists."""
+        path = self.path
+        while not path.exists() and path != path.parent:
+            path = path.parent
+        try:
+            return shutil.disk_usage(path).free
+        except OSError:
+            return None
+
+    def _paths(self) -> Iterator[Path]:
+        for folder, _, names in os.walk(self.path):
+            for name in names:
+                yield Path(folder) / name
 
 
 def storage_error(error: OSError, path: Path) -> TransientError | TerminalError:
@@ -73,6 +172,19 @@ def storage_error(error: OSError, path: Path) -> TransientError | TerminalError:
         f"the lake's storage failed at {path.name}: {error.strerror or error}",
         code="storage_failed",
     )
+
+
+@contextmanager
+def _exclusive(path: Path) -> Iterator[None]:
+    """Two of one folder must not interleave their read and their rename."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = (path.parent / ".lock").open("w")
+    except OSError as error:
+        raise storage_error(error, path) from error
+    with lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _written_aside(path: Path, text: str) -> Path:

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import shutil
 from dataclasses import dataclass
-from pathlib import Path
 
 from core.errors import TransientError
 from ingest.changes.chunks import Chunk, ChunkBy
-from ingest.lake.files import local_path, replace_atomic, storage_error
+from ingest.lake.place import place_at
+from ingest.lake.port import Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +49,13 @@ class ChunkManifest:
 
 
 class StagingArea:
-    """One load's directory. Every change to it is one atomic rename."""
+    """One load's directory. Every change to it is one file, whole or absent."""
 
     def __init__(self, folder: str) -> None:
-        self.folder = local_path(folder) / "load"
+        self.folder = place_at(folder) / "load"
 
     def plan(self) -> LoadPlan | None:
-        text = _text_of(self.folder / "plan.json")
+        text = (self.folder / "plan.json").read()
         if text is None:
             return None
         data = json.loads(text)
@@ -74,39 +73,34 @@ class StagingArea:
     def finished(self) -> dict[int, ChunkManifest]:
         found: dict[int, ChunkManifest] = {}
         folder = self.folder / "chunks"
-        for path in folder.glob("*.json") if folder.is_dir() else ():
-            manifest = ChunkManifest(**json.loads(path.read_text("utf-8")))
-            if self.chunk_folder(manifest.number).is_dir():
+        names = set(folder.names())
+        for name in names:
+            number, _, suffix = name.partition(".")
+            text = (folder / name).read() if suffix == "json" else None
+            if text is not None and number in names:
+                manifest = ChunkManifest(**json.loads(text))
                 found[manifest.number] = manifest
         return found
 
-    def chunk_folder(self, number: int) -> Path:
+    def chunk_folder(self, number: int) -> Place:
         return self.folder / "chunks" / f"{number:06d}"
 
     def finish(self, manifest: ChunkManifest) -> None:
         _save(self.folder / "chunks" / f"{manifest.number:06d}.json", manifest)
 
     def forget_chunks(self) -> None:
-        _remove(self.folder / "chunks")
+        (self.folder / "chunks").delete_all()
 
     def clear(self) -> None:
         # the plan goes first: without it the rest means nothing
-        (self.folder / "plan.json").unlink(missing_ok=True)
-        _remove(self.folder)
-
-
-def free_bytes(folder: str) -> int:
-    """Free bytes where staged files will lie; the nearest existing parent counts."""
-    path = local_path(folder)
-    while not path.exists():
-        path = path.parent
-    return shutil.disk_usage(path).free
+        (self.folder / "plan.json").delete()
+        self.folder.delete_all()
 
 
 def require_space(folder: str, needed: int) -> None:
     """TransientError `staging_full` when `needed` bytes do not fit."""
-    free = free_bytes(folder)
-    if free < needed:
+    free = place_at(folder).free_bytes()
+    if free is not None and free < needed:
         raise TransientError(
             f"staging needs about {needed} bytes, {free} are free",
             code="staging_full",
@@ -115,29 +109,5 @@ def require_space(folder: str, needed: int) -> None:
         )
 
 
-def folder_bytes(folder: Path) -> int:
-    return sum(p.stat().st_size for p in folder.rglob("*") if p.is_file())
-
-
-def _save(path: Path, value: LoadPlan | ChunkManifest) -> None:
-    replace_atomic(path, json.dumps(dataclasses.asdict(value)))
-
-
-def _text_of(path: Path) -> str | None:
-    try:
-        return path.read_text("utf-8")
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise storage_error(error, path) from error
-
-
-def _remove(folder: Path) -> None:
-    if not folder.exists():
-        return
-    try:
-        shutil.rmtree(folder)
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise storage_error(error, folder) from error
+def _save(path: Place, value: LoadPlan | ChunkManifest) -> None:
+    path.replace(json.dumps(dataclasses.asdict(value)))

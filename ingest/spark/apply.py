@@ -124,7 +124,7 @@ def _events(
 ) -> DataFrame:
     spec = run.spec
     folder = epoch_folder(spec.lake, seal.source, seal.epoch)
-    files = [str(folder / f.path) for f in seal.files_for(spec.table.table_id)]
+    files = [(folder / f.path).uri for f in seal.files_for(spec.table.table_id)]
     # one file per epoch and table, so ids count from 0 within it
     events = read_staged(spark, selection, files)
     if any(f.unfit for f in seal.files_for(spec.table.table_id)):
@@ -140,7 +140,7 @@ def _refuse_lost_events(spec: JobSpec, seals: Sequence[Seal]) -> None:
     for seal in seals:
         folder = epoch_folder(spec.lake, seal.source, seal.epoch)
         for file in seal.files_for(spec.table.table_id):
-            if not (folder / file.path).is_dir():
+            if not (folder / file.path).exists():
                 raise TerminalError(
                     f"epoch {seal.epoch} of {qualified_name(spec)} is sealed, but its"
                     " events are gone from the lake",

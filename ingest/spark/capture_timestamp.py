@@ -6,7 +6,6 @@ Deletes are not seen by this capture. It must not know how an epoch is applied.
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -20,7 +19,7 @@ from ingest.changes.positions import Bound, SourceClock, from_text, to_text
 from ingest.changes.select import select_columns
 from ingest.contract import RoundWork, TableSpec
 from ingest.lake.epochs import epoch_folder, read_seal, write_seal
-from ingest.lake.staging import folder_bytes
+from ingest.lake.port import bytes_below
 from ingest.spark.cursor import bound_of, has_zone, range_of
 from ingest.spark.gate import SourceGate
 from ingest.spark.jobrun import JobRun
@@ -147,13 +146,13 @@ def _read(
     sql = selection.sql(relation, where)
     folder = epoch_folder(spec.lake, access.spec.datasource_id, work.epoch)
     # nothing was sealed, so whatever lies there is rubble of a dead attempt
-    shutil.rmtree(folder, ignore_errors=True)
+    folder.delete_all()
     path = str(table.table_id)
     target = folder / path
     reading = Reading(table, access, selection, sql, *view)
     counts = read_to_parquet(run, spark, reading, target)
     _refuse(table, counts)
-    size = folder_bytes(target)
+    size = bytes_below(target)
     return SealedFile(table.table_id, path, counts.rows, size, unfit=counts.unfit)
 
 

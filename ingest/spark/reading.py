@@ -8,12 +8,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from pyspark.sql import Observation, SparkSession
 
 from ingest.changes.select import Selection
 from ingest.contract import TableSpec
+from ingest.lake.port import Place
 from ingest.spark.jdbc import read_statement
 from ingest.spark.jobrun import JobRun
 from ingest.spark.rows import observed_counts
@@ -66,7 +66,7 @@ def open_stoppable(
 
 
 def read_to_parquet(
-    run: JobRun, spark: SparkSession, reading: Reading, folder: Path
+    run: JobRun, spark: SparkSession, reading: Reading, folder: Place
 ) -> Counts:
     """Writes the rows to `folder`; the source must have been opened stoppable."""
     run.check()
@@ -79,8 +79,6 @@ def read_to_parquet(
         snapshot=reading.snapshot,
         row_bytes=reading.row_bytes,
     ).observe(observed, *observed_counts(reading.table, reading.selection))
-    rows.write.option("compression", "lz4_raw").mode("overwrite").parquet(
-        folder.as_uri()
-    )
+    rows.write.option("compression", "lz4_raw").mode("overwrite").parquet(folder.uri)
     found = observed.get
     return Counts(*(int(found[name] or 0) for name in ("rows", "null_keys", "unfit")))

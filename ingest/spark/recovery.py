@@ -7,7 +7,6 @@ rubble, and stay.
 
 from __future__ import annotations
 
-import shutil
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -18,13 +17,13 @@ from ingest.hudi.identity import identity_for
 from ingest.hudi.options import service_options
 from ingest.lake.commits import LakeState, read_lake_table
 from ingest.lake.fence import require_fence
-from ingest.lake.files import local_path, storage_error
+from ingest.lake.place import place_at
 from ingest.spark.writer import qualified_name, writer_fence
 
 
 def recover_table(spark: SparkSession, spec: JobSpec) -> dict[str, Any]:
     """Kind recover: rolls back every write that never completed."""
-    require_fence(local_path(spec.fence.path), spec.fence.token)
+    require_fence(place_at(spec.fence.path), spec.fence.token)
     before = read_lake_table(spec.table.path)
     undone = [i.asked for i in before.timeline.pending_writes]
     if before.exists and not before.timeline.completed_writes:
@@ -59,13 +58,7 @@ def roll_back_writes(spark: SparkSession, spec: JobSpec, state: LakeState) -> La
 def clear_unborn_table(spec: JobSpec) -> LakeState:
     """A table without any completed commit was never visible: its first load
     begins with nothing instead of a rollback of everything."""
-    folder = local_path(spec.table.path)
-    try:
-        shutil.rmtree(folder)
-    except FileNotFoundError:
-        pass
-    except OSError as error:
-        raise storage_error(error, folder) from error
+    place_at(spec.table.path).delete_all()
     return LakeState(exists=False)
 
 
@@ -97,7 +90,7 @@ def _client(spark: SparkSession, spec: JobSpec) -> Any:
     return jvm.org.apache.hudi.DataSourceUtils.createHoodieClient(
         spark.sparkContext._jsc,
         "",
-        str(local_path(spec.table.path)),
+        place_at(spec.table.path).uri,
         spec.table.name,
         java_options,
     )

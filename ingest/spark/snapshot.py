@@ -7,7 +7,6 @@ visible before the one commit. It must not know how Hudi is configured.
 from __future__ import annotations
 
 import hashlib
-import shutil
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,11 +22,11 @@ from ingest.changes.select import Selection, select_columns
 from ingest.contract import JobSpec, SnapshotWork, encode
 from ingest.lake.commits import Commit, LakeState
 from ingest.lake.epochs import write_ledger_entry
+from ingest.lake.port import bytes_below
 from ingest.lake.staging import (
     ChunkManifest,
     LoadPlan,
     StagingArea,
-    folder_bytes,
     require_space,
 )
 from ingest.spark.chunking import cut_table, fit_throttle, key_parts, predicate_for
@@ -175,7 +174,7 @@ def _read_chunks(
         where = predicate_for(dialect, plan.by, parts, chunk)
         sql = load.selection.sql(relation, where)
         folder = load.staging.chunk_folder(chunk.number)
-        shutil.rmtree(folder, ignore_errors=True)
+        folder.delete_all()
         with load.gate.reading(run.check):
             reading = Reading(
                 table, load.access, load.selection, sql, snapshot, row_bytes
@@ -188,7 +187,7 @@ def _read_chunks(
             snapshot or f"chunk {chunk.number}",
             run.spec.attempt,
             counts.rows,
-            folder_bytes(folder),
+            bytes_below(folder),
             counts.null_keys,
             counts.unfit,
         )
@@ -204,7 +203,7 @@ def _commit(
 ) -> Commit:
     spec = load.run.spec
     folders = [
-        str(load.staging.chunk_folder(m.number))
+        load.staging.chunk_folder(m.number).uri
         for m in load.staging.finished().values()
         if m.rows
     ]

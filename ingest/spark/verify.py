@@ -7,18 +7,16 @@ nothing but hashes of its own, and must not know how a difference is worded.
 
 from __future__ import annotations
 
-import shutil
+import contextlib
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
-from core.errors import InvalidRequest
+from core.errors import InvalidRequest, SluiceError
 from ingest.changes.chunks import Chunk
 from ingest.changes.dialects import dialect_of
 from ingest.changes.positions import from_text
@@ -27,7 +25,8 @@ from ingest.changes.verdict import Comparison, Sums, facts_of
 from ingest.contract import JobSpec, VerifyWork
 from ingest.hudi.identity import COUNT, DELETED, key_column
 from ingest.lake.commits import LakeState, read_lake_table
-from ingest.lake.files import local_path
+from ingest.lake.place import place_at
+from ingest.lake.port import Place
 from ingest.lake.staging import require_space
 from ingest.spark.chunking import cut_table, fit_throttle, key_parts, predicate_for
 from ingest.spark.differences import Sides, differing_keys, rows_and_hash
@@ -61,7 +60,7 @@ class _Check:
     access: SourceAccess
     gate: SourceGate
     selection: Selection
-    folder: Path
+    folder: Place
     position: str
 
 
@@ -96,21 +95,22 @@ def verify_table(
     return facts_of(found, keys=keys, instant=newest, position=check.position)
 
 
-@contextmanager
-def _own_folder(spec: JobSpec) -> Iterator[Path]:
+@contextlib.contextmanager
+def _own_folder(spec: JobSpec) -> Iterator[Place]:
     """A folder of this attempt; what dead attempts left goes first. The caller has
     checked the fence, so nobody works there any more."""
     require_space(spec.table.staging, spec.table.estimated_rows * _STAGED_BYTES)
-    area = local_path(spec.table.staging) / "verify"
-    shutil.rmtree(area, ignore_errors=True)
+    area = place_at(spec.table.staging) / "verify"
+    area.delete_all()
     folder = area / f"{spec.job_id}-{spec.attempt}"
-    folder.mkdir(parents=True)
     try:
         yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        if area.is_dir() and not any(area.iterdir()):
-            area.rmdir()
+        # what is left here goes with the next attempt
+        with contextlib.suppress(SluiceError):
+            folder.delete_all()
+            if not area.names():
+                area.delete_all()
 
 
 def _lake_snapshot(
@@ -118,7 +118,7 @@ def _lake_snapshot(
 ) -> tuple[DataFrame, LakeState]:
     """The newest snapshot and a state that is not newer than it; the same one
     unless rounds commit faster than it can be opened."""
-    path = str(local_path(spec.table.path))
+    path = place_at(spec.table.path).uri
     before = state
     for _ in range(_LOOKS):
         before, frame = state, spark.read.format("hudi").load(path)
@@ -202,14 +202,14 @@ def _read_chunk(check: _Check, chunk: Chunk, where: str, view: tuple[str, int]) 
     return Sums.of(observed.get)
 
 
-def _stage(rows: DataFrame, target: Path) -> None:
-    rows.write.options(**_STAGED_PARQUET).parquet(target.as_uri())
+def _stage(rows: DataFrame, target: Place) -> None:
+    rows.write.options(**_STAGED_PARQUET).parquet(target.uri)
 
 
 def _staged(check: _Check, side: str) -> DataFrame:
     staged = check.spark.read.schema("k string, h bigint, n bigint, p boolean")
     return staged.option("recursiveFileLookup", "true").parquet(
-        (check.folder / side).as_uri()
+        (check.folder / side).uri
     )
 
 
@@ -266,6 +266,6 @@ def _compare(
     _stage(lake, check.folder / "lake")
     run.check()
     sides = Sides(_staged(check, "source"), _staged(check, "lake"), size=max(rows))
-    target = (check.folder / "differences").as_uri()
+    target = (check.folder / "differences").uri
     counted, keys = differing_keys(run, check.spark, sides, target)
     return Comparison(*rows, **counted), keys

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -26,7 +25,7 @@ from ingest.hudi.options import Operation, WriterFence, without_combining, write
 from ingest.hudi.position import CommitPosition, encode_position
 from ingest.lake.commits import Commit, LakeState, read_lake_table
 from ingest.lake.fence import require_fence
-from ingest.lake.files import local_path
+from ingest.lake.place import place_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +54,7 @@ class Batch:
 
 
 def writer_fence(spec: JobSpec) -> WriterFence:
-    return WriterFence(str(local_path(spec.fence.path)), spec.fence.token)
+    return WriterFence(place_at(spec.fence.path).uri, spec.fence.token)
 
 
 def qualified_name(spec: JobSpec) -> str:
@@ -64,7 +63,7 @@ def qualified_name(spec: JobSpec) -> str:
 
 def checked_state(spec: JobSpec) -> LakeState:
     """The table's state, after fence and identity were found right."""
-    require_fence(local_path(spec.fence.path), spec.fence.token)
+    require_fence(place_at(spec.fence.path), spec.fence.token)
     state = read_lake_table(spec.table.path)
     if state.exists:
         wanted = identity_for(spec.table)
@@ -107,7 +106,7 @@ def commit_rows(
     )
     if batch.unique_keys:
         options = without_combining(options)
-    _write(batch, str(local_path(spec.table.path)), options)
+    _write(batch, place_at(spec.table.path).uri, options)
     found = commit_of(spec, batch.span.epoch_to)
     if found is None:
         raise TerminalError(
@@ -139,10 +138,6 @@ def commit_of(spec: JobSpec, epoch: int | None = None) -> Commit | None:
         if position.run == spec.job_id and epoch in (None, position.epoch_to):
             return commit
     return None
-
-
-def table_folder(spec: JobSpec) -> Path:
-    return local_path(spec.table.path)
 
 
 def _position(spec: JobSpec, identity: TableIdentity, span: Span) -> CommitPosition:

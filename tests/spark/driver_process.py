@@ -13,7 +13,7 @@ from typing import Any
 
 import psutil
 
-from ingest.contract import JobReport, JobSpec, encode, report_from
+from ingest.contract import LAKE_SECRET, JobReport, JobSpec, encode, report_from
 
 PATIENCE = 280.0
 
@@ -22,8 +22,15 @@ class DriverProcess:
     """Pings until told not to; keeps every message it hears."""
 
     def __init__(
-        self, jars: str, scratch: Path, secret: str, *, silence: float = 60.0
+        self,
+        jars: str,
+        scratch: Path,
+        secret: str,
+        *,
+        store: str = "",
+        silence: float = 60.0,
     ) -> None:
+        self.store = store
         self.scratch = scratch
         self.log = scratch / "driver.log"
         self.events = scratch / "events"
@@ -131,9 +138,9 @@ class DriverProcess:
         for line in self.process.stdout:
             message = json.loads(line)  # anything else on stdout is a failure
             if message["type"] == "secret_request":
-                self.send(
-                    {"type": "secret", "ref": message["ref"], "value": self.secret}
-                )
+                ref = message["ref"]
+                value = self.store if ref == LAKE_SECRET else self.secret
+                self.send({"type": "secret", "ref": ref, "value": value})
             with self._fresh:
                 self.heard.append(message)
                 self._fresh.notify_all()

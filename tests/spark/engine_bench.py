@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -96,7 +96,14 @@ class Client:
 class EngineBench:
     """One engine under one stand-in gateway."""
 
-    def __init__(self, home: Path, jars: Sequence[Path], *, memory: str = "900m"):
+    def __init__(
+        self,
+        home: Path,
+        jars: Sequence[Path],
+        *,
+        memory: str = "900m",
+        store: Mapping[str, str] | None = None,
+    ):
         self._runner = asyncio.Runner()
         facts = {
             "home": str(home),
@@ -105,6 +112,7 @@ class EngineBench:
             "max_result": f"{MAX_RESULT_MIB}m",
             "stale_seconds": STALE_SECONDS,
             "orphan_seconds": ORPHAN_SECONDS,
+            "store": dict(store or {}),
         }
         self._errors = (home / "stand-in.log").open("wb")
         self.gateway = subprocess.Popen(
@@ -134,7 +142,7 @@ class EngineBench:
         assert "error" not in answer, answer
         return answer
 
-    def table(self, name: str, path: Path | None, version: int = 1) -> None:
+    def table(self, name: str, path: Path | str | None, version: int = 1) -> None:
         self.tell(
             "table",
             name=name,

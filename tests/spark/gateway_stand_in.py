@@ -112,6 +112,7 @@ async def main() -> None:
         max_result=facts["max_result"],
         stale_seconds=facts["stale_seconds"],
         orphan_seconds=facts["orphan_seconds"],
+        store=facts["store"],
     )
     stand_in = StandIn(spec)
     loop = asyncio.get_running_loop()

@@ -63,10 +63,11 @@ class LakeBench:
 
     SOURCE = 1
 
-    def __init__(self, spark: Any, dsn: str, root: Path) -> None:
+    def __init__(self, spark: Any, dsn: str, root: Path | str) -> None:
+        """root: a folder, or the address of a lake on an object store."""
         self.spark = spark
         self.dsn = dsn
-        self.lake = str(root / "lake")
+        self.lake = str(root / "lake") if isinstance(root, Path) else root
         self.gates = SourceGates()
         self.link: psycopg.Connection[Any] = psycopg.connect(dsn, autocommit=True)
         parts = urlparse(dsn)
@@ -133,7 +134,7 @@ class LakeBench:
         scope = "service" if kind in {"compact", "verify"} else "write"
         lanes = {"compact": "maintenance", "verify": "maintenance", "round": "apply"}
         lane = lanes.get(kind, "snapshot")
-        fence = FenceSpec(str(fence_path(self.lake, table.table_id, scope)), token)
+        fence = FenceSpec(fence_path(self.lake, table.table_id, scope).uri, token)
         values = {
             "job_id": str(uuid.uuid4()),
             "attempt": 1,

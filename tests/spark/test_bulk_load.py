@@ -13,6 +13,7 @@ from ingest.hudi.identity import identity_for
 from ingest.hudi.options import WriterFence, write_options
 from ingest.hudi.position import CommitPosition, encode_position
 from ingest.lake.commits import read_properties
+from ingest.lake.place import place_at
 from ingest.spark import snapshot
 from tests.spark.lake_bench import LakeBench, assert_done
 
@@ -65,7 +66,7 @@ def test_a_load_is_what_hudi_itself_would_have_written(
     hudis_own(lake_bench, table, rows, other)
 
     assert meta_and_rows(lake_bench, table.path) == meta_and_rows(lake_bench, other)
-    ours, theirs = (read_properties(Path(p)) for p in (table.path, other))
+    ours, theirs = (read_properties(place_at(p)) for p in (table.path, other))
     assert ours is not None
     assert theirs is not None
     assert {**ours, "hoodie.table.checksum": ""} == {

@@ -14,7 +14,7 @@ import signal
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,8 @@ ENGINE_CLASS = "io.sluice.engine"
 class EngineStart:
     """What the launcher says. The secret and the socket are read by the JVM only.
 
+    `store` goes into Hadoop's configuration, never into Spark's: SQL could show that.
+
     `memory` is the JVM heap as Spark writes it (`1g`), `java_options` further options
     of the JVM, `cores` the number of task threads, `max_result` the most that one part
     of a result may have.
@@ -40,6 +42,7 @@ class EngineStart:
     cores: int
     max_result: str
     java_options: str
+    store: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @classmethod
     def read(cls, path: Path) -> EngineStart:
@@ -53,6 +56,7 @@ class EngineStart:
             cores=int(facts["cores"]),
             max_result=facts["max_result"],
             java_options=facts["java_options"],
+            store=facts.get("store", {}),
         )
 
 
@@ -145,6 +149,10 @@ def start_spark(start: EngineStart) -> SparkSession:
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("WARN")
+    context: Any = spark.sparkContext._jsc
+    configuration = context.hadoopConfiguration()
+    for key, value in start.store.items():
+        configuration.set(key, value)
     engine = _java_package(spark).Engine
     engine.prepare(str(start.path), _root(spark))
     return spark

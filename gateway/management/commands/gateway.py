@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import signal
 import ssl
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import uvloop
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandParser
 
+from core.object_store import hadoop_properties, is_object_uri
 from gateway.engines.launch import EngineSpec, clean_orphans
 from gateway.engines.port import EngineLink, EngineQuestions
 from gateway.engines.spark_thrift import SparkEngine
@@ -69,8 +71,17 @@ def _link(questions: EngineQuestions) -> EngineLink:
         memory=settings.SLUICE_ENGINE_MEMORY,
         stale_seconds=settings.SLUICE_ENGINE_STALE_SECONDS,
         orphan_seconds=settings.SLUICE_ENGINE_ORPHAN_SECONDS,
+        store=_store(),
     )
     return SparkEngine(engine, questions, engine_id="main")
+
+
+def _store() -> Mapping[str, str]:
+    """Engines get the key only where the lake needs it."""
+    access = settings.SLUICE_OBJECT_STORE
+    if access is None or not is_object_uri(settings.SLUICE_LAKE_URI):
+        return {}
+    return hadoop_properties(access)
 
 
 def _tls() -> ssl.SSLContext | None:

@@ -8,6 +8,7 @@ from core.models import Job, JobLog, Lease
 from ingest import controls, runs
 from ingest.contract import ErrorFact, JobReport
 from ingest.lake.fence import fence_at
+from ingest.lake.place import place_at
 from ingest.launch.fake import Fault
 from ingest.models import DriverBoot, MaintenancePlan, SourceEpoch
 
@@ -112,10 +113,9 @@ def test_every_attempt_has_its_own_token(world) -> None:
     world.until_live("orders")
     tokens = [s.fence.token for s in world.launcher.submitted]
     assert tokens == sorted(set(tokens))
-    from pathlib import Path
 
     last = world.launcher.submitted[-1].fence
-    assert fence_at(Path(last.path)) == last.token
+    assert fence_at(place_at(last.path)) == last.token
 
 
 def test_two_deaths_mean_a_process_of_its_own(world) -> None:

@@ -1,0 +1,172 @@
+"""A whole table's life on an object store: load, rounds, compaction, a fenced writer,
+a killed driver, and what the gateway's engine shows of it.
+
+One story, because every step of it costs: the parts are tested on file lakes.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.object_store import hadoop_properties
+from ingest.lake.epochs import read_ledger_entry
+from ingest.lake.fence import fence_path, raise_fence
+from ingest.lake.place import place_at, use_object_store
+from ingest.spark.store import use_store
+from tests.object_store import ObjectStore
+from tests.spark.driver_process import DriverProcess
+from tests.spark.engine_bench import EngineBench
+from tests.spark.lake_bench import LakeBench, assert_done
+
+COMPLETING = r"PUT /.*/\.hoodie/timeline/\d+_\d+\.deltacommit$"
+WRITING = r"PUT /.*/\.[0-9a-f-]+_\d+\.log\."
+
+
+@pytest.fixture
+def bench(spark: Any, source_pg: Any, object_store: ObjectStore) -> Iterator[LakeBench]:
+    use_store(spark, object_store.access)
+    made = LakeBench(spark, source_pg.create_database("s3"), object_store.new_lake())
+    yield made
+    made.close()
+    use_object_store(None)
+
+
+@pytest.fixture
+def jars() -> str:
+    from config.parts.paths import spark_classpath
+
+    return spark_classpath("s3")
+
+
+def wanted(bench: LakeBench) -> list[tuple[Any, ...]]:
+    return sorted(bench.sql("SELECT id, v FROM o"))
+
+
+def change(bench: LakeBench, text: str) -> None:
+    bench.sql(f"UPDATE o SET v = '{text}', at = now() WHERE id = 1")
+
+
+def test_a_table_lives_on_an_object_store(
+    bench: LakeBench, object_store: ObjectStore, jars: str, tmp_path: Path
+) -> None:
+    bench.sql(
+        "CREATE TABLE o (id int PRIMARY KEY, v text, at timestamptz DEFAULT now())"
+    )
+    bench.sql(
+        "INSERT INTO o SELECT g, 'load', now() - interval '1 day'"
+        " FROM generate_series(1, 500) g"
+    )
+    table = bench.table("o", cursor="at", estimated_rows=500, buckets=1)
+    assert table.path.startswith("s3://")
+    loaded = assert_done(bench.load(table))
+    assert loaded.facts["committed_rows"] == 500
+    assert not place_at(table.staging).exists()
+
+    change(bench, "round")
+    first = assert_done(bench.round(table, loaded.facts["bound"]))
+    entry = read_ledger_entry(bench.lake, 1, first.facts["epoch"])
+    assert entry is not None
+    assert entry.tables["1"].instant == first.facts["instant"]
+    low = first.facts["position"]["to"]
+
+    is_fenced(bench, object_store, table, low)
+    survives_a_kill(bench, object_store, table, low=low, jars=jars, scratch=tmp_path)
+
+    compacted = assert_done(bench.compact(table))
+    assert len(compacted.facts["instants"]) == 1
+    assert bench.rows(table, "id", "v") == wanted(bench)
+    shows_in_the_engine(bench, object_store, table, jars=jars, home=tmp_path / "engine")
+
+
+def is_fenced(
+    bench: LakeBench, object_store: ObjectStore, table: Any, low: str
+) -> None:
+    """The fence rises while the writer's data is on its way: it cannot complete."""
+    place = fence_path(bench.lake, table.table_id)
+
+    def supersede() -> bool:
+        raise_fence(place, 2)
+        return True
+
+    change(bench, "fenced")
+    with object_store.watched(WRITING, supersede):
+        report = bench.round(table, low)
+    assert report.error is not None
+    assert (report.outcome, report.error.code) == ("transient", "fenced")
+    assert len(bench.state(table).timeline.pending_writes) == 1
+    assert {r[1] for r in bench.rows(table, "id", "v")} == {"load", "round"}
+
+
+def survives_a_kill(
+    bench: LakeBench,
+    object_store: ObjectStore,
+    table: Any,
+    *,
+    low: str,
+    jars: str,
+    scratch: Path,
+) -> None:
+    """A driver dies with everything written and nothing completed; the next one, with
+    a newer token, undoes that and commits."""
+    reached, ended = threading.Event(), threading.Event()
+
+    def hold() -> bool:
+        reached.set()
+        ended.wait(60)
+        return False
+
+    store = json.dumps(asdict(object_store.access))
+    driver = DriverProcess(jars, scratch / "driver", bench.password, store=store)
+    try:
+        with object_store.watched(COMPLETING, hold):
+            driver.run(bench.round_spec(table, low, token=2))
+            assert reached.wait(90), driver.log.read_text()[-3000:]
+            driver.end()
+            ended.set()
+    finally:
+        ended.set()
+        driver.end()
+    logged = [p.read_text(errors="replace") for p in driver.events.iterdir()]
+    for text in (*logged, driver.log.read_text(errors="replace")):
+        assert object_store.access.secret_key not in text
+    assert len(bench.state(table).timeline.pending_writes) == 1
+    bench.take_over(table, 3)
+    report = assert_done(bench.round(table, low, token=3))
+    assert report.facts["rows"] == 3, "what was sealed and what is new, in one commit"
+    assert bench.state(table).timeline.pending_writes == ()
+    assert bench.rows(table, "id", "v") == wanted(bench)
+
+
+def shows_in_the_engine(
+    bench: LakeBench, object_store: ObjectStore, table: Any, *, jars: str, home: Path
+) -> None:
+    home.mkdir()
+    paths = tuple(Path(jar) for jar in jars.split(":"))
+    engine = EngineBench(home, paths, store=hadoop_properties(object_store.access))
+    try:
+        engine.table("shop.t1", table.path)
+        engine.policy("ann", select=["shop.t1"])
+        ann = engine.connect("ann")
+        assert sorted(ann.rows("SELECT id, v FROM lake.shop.t1")) == wanted(bench)
+        key = object_store.access.secret_key
+        for asked in (
+            "SET fs.s3a.secret.key",
+            "SET spark.hadoop.fs.s3a.secret.key",
+            "SET -v",
+            "SELECT '${fs.s3a.secret.key}'",
+            "SELECT * FROM parquet.`" + table.path + "`",
+        ):
+            assert key not in ann.run(asked).visible_text
+        assert ann.run("SET fs.s3a.secret.key").is_refused
+        # a wrong key is no way in, and says nothing of the store
+        assert key not in engine.log.read_text(errors="replace")
+        ann.close()
+    finally:
+        engine.close()

@@ -1,0 +1,128 @@
+"""What every storage of a lake does alike: the promises of `ingest.lake.port`."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from core.errors import StaleState
+from ingest.lake.place import place_at
+from ingest.lake.port import StoredFile, bytes_below
+
+
+def together(work: Callable[[int], None], count: int = 16) -> None:
+    crew = [threading.Thread(target=work, args=(i,)) for i in range(count)]
+    for thread in crew:
+        thread.start()
+    for thread in crew:
+        thread.join()
+
+
+def test_only_one_of_many_creates(lake: str) -> None:
+    place = place_at(lake) / "deep" / "seal"
+    won: list[int] = []
+
+    def create(number: int) -> None:
+        if place.create(str(number)):
+            won.append(number)
+
+    together(create)
+    assert place.read() == str(won[0]).encode()
+    assert len(won) == 1
+    assert (place_at(lake) / "deep").names() == ["seal"]
+
+
+def test_every_update_counts(lake: str) -> None:
+    place = place_at(lake) / "counter"
+
+    def add(number: int) -> None:
+        place.update(lambda text: str(int(text or 0) + 1))
+
+    together(add, 8)
+    assert place.read() == b"8"
+
+
+def test_an_update_may_leave_or_refuse(lake: str) -> None:
+    place = place_at(lake) / "a"
+    place.update(lambda text: None)
+    assert place.read() is None
+
+    def refuse(text: str | None) -> str | None:
+        raise StaleState("no", code="fenced")
+
+    with pytest.raises(StaleState):
+        place.update(refuse)
+    assert place.read() is None
+
+
+def test_replacing_leaves_no_scratch(lake: str) -> None:
+    place = place_at(lake) / "a"
+    place.replace("1")
+    place.replace("zwei ü")
+    assert place.read() == "zwei ü".encode()
+    assert place_at(lake).names() == ["a"]
+
+
+def test_what_lies_below(lake: str) -> None:
+    root = place_at(lake) / "t"
+    odd = ".x y+ü%41&<1>"
+    for path in ("one", "sub/two", f"sub/deep/{odd}"):
+        place = root
+        for name in path.split("/"):
+            place = place / name
+        place.replace("12345")
+    assert sorted(root.names()) == ["one", "sub"]
+    assert sorted(root.files(), key=lambda f: f.path) == [
+        StoredFile("one", 5),
+        StoredFile(f"sub/deep/{odd}", 5),
+        StoredFile("sub/two", 5),
+    ]
+    assert bytes_below(root) == 15
+    assert (root / "sub" / "deep" / odd).read() == b"12345"
+    assert all(p.exists() for p in (root, root / "sub", root / "one"))
+    (root / "one").delete()
+    (root / "one").delete()
+    (root / "sub").delete_all()
+    (root / "sub").delete_all()
+    assert not any(p.exists() for p in (root / "sub", root / "one"))
+
+
+def test_neighbours_whose_names_begin_alike_stay(lake: str) -> None:
+    root = place_at(lake)
+    (root / "t" / "a").replace("1")
+    (root / "t2" / "a").replace("1")
+    assert [f.path for f in (root / "t").files()] == ["a"]
+    (root / "t").delete_all()
+    assert (root / "t2" / "a").read() == b"1"
+
+
+def test_absent_places(lake: str) -> None:
+    place = place_at(lake) / "none"
+    assert place.read() is None
+    assert place.names() == []
+    assert list(place.files()) == []
+    assert not place.exists()
+    place.delete()
+    place.delete_all()
+    assert place.delete_page(1) == (0, True)
+
+
+def test_deleting_by_pages(lake: str) -> None:
+    root = place_at(lake) / "t"
+    for number in range(5):
+        (root / "p" / str(number)).replace("1")
+    deleted = 0
+    for _ in range(10):
+        count, is_gone = root.delete_page(0.0)
+        deleted += count
+        if is_gone:
+            break
+    assert deleted == 5
+    assert not root.exists()
+
+
+def test_free_space(lake: str) -> None:
+    free = (place_at(lake) / "not" / "yet").free_bytes()
+    assert (free is None) == lake.startswith("s3://")
