@@ -6,16 +6,17 @@ the ORM's own, so models and annotations stay the one description of a row.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
 import psycopg
-from django.db import connection
+from django.db import DEFAULT_DB_ALIAS, connection, connections
 from django.db.models import Model, QuerySet
 from django.db.models.query import get_related_populators
 from psycopg.types.numeric import Int8
 
 M = TypeVar("M", bound=Model)
+R = TypeVar("R")
 
 # Above any count of runs: psycopg prepares nothing but what asks for it.
 _NEVER = 2**31
@@ -30,22 +31,28 @@ class _Prepared(psycopg.Cursor[Any]):
 
 def prepared_cursor() -> Any:
     """Like `connection.cursor()`, for SQL that is the same each time."""
-    connection.close_if_health_check_failed()
-    connection.ensure_connection()
-    link = connection.connection
+    ours: Any = connections[
+        DEFAULT_DB_ALIAS
+    ]  # once: `connection` looks it up each time
+    ours.close_if_health_check_failed()
+    ours.ensure_connection()
+    link = ours.connection
     if link.prepare_threshold is None:
         link.prepare_threshold = _NEVER
-    return connection._prepare_cursor(_Prepared(link))  # type: ignore[attr-defined]
+    return ours._prepare_cursor(_Prepared(link))
 
 
-class CompiledQuery(Generic[M]):
-    """`rows` with other parameters.
+class CompiledValues(Generic[R]):
+    """`rows.values_list(…)` with other parameters, each row made into an `R`.
 
     rows   filters hold the sentinels of `given` in the place of real values
+    make   takes the columns of a row
     """
 
-    def __init__(self, rows: QuerySet[M], given: Sequence[object]) -> None:
-        self._model = rows.model
+    def __init__(
+        self, rows: QuerySet[Any, Any], given: Sequence[object], make: Callable[..., R]
+    ) -> None:
+        self._make = make
         self._compiler = rows.query.get_compiler(connection=connection)
         self._sql, params = self._compiler.as_sql()
         self._constants = list(params)
@@ -54,22 +61,18 @@ class CompiledQuery(Generic[M]):
             for sentinel in given
         ]
         assert all(self._places), "a parameter is not part of the statement"
-        select, info = self._compiler.select, self._compiler.klass_info
-        fields = info["select_fields"]
-        self._own = slice(fields[0], fields[-1] + 1)
-        self._names = [column[0].target.attname for column in select[self._own]]
-        populators: Any = get_related_populators  # newer Djangos take more
-        self._related = populators(info, select, connection.alias)
-        self._added = dict(self._compiler.annotation_col_map)
-        self._converters = self._compiler.get_converters([one[0] for one in select])
+        selected = [one[0] for one in self._compiler.select]
+        self._converters = self._compiler.get_converters(selected)
 
-    def first(self, *given: object) -> M | None:
+    def first(self, *given: object) -> R | None:
         """The first row, or None."""
-        found = self.all(*given)
-        return found[0] if found else None
+        return next(iter(self._run(given)), None)
 
-    def all(self, *given: object) -> list[M]:
+    def all(self, *given: object) -> list[R]:
         """The rows for these values, in one statement."""
+        return list(self._run(given))
+
+    def _run(self, given: tuple[object, ...]) -> Iterable[R]:
         params = list(self._constants)
         for places, value in zip(self._places, given, strict=True):
             for at in places:
@@ -77,12 +80,33 @@ class CompiledQuery(Generic[M]):
         with prepared_cursor() as cursor:
             cursor.execute(self._sql, params)
             found = cursor.fetchall()
-        return [self._instance(list(row)) for row in found]
+        return (self._make(*self._converted(row)) for row in found)
 
-    def _instance(self, row: list[Any]) -> M:
+    def _converted(self, row: tuple[Any, ...]) -> Sequence[Any]:
+        if not self._converters:
+            return row
+        values = list(row)
         for at, (converters, expression) in self._converters.items():
             for convert in converters:
-                row[at] = convert(row[at], expression, connection)
+                values[at] = convert(values[at], expression, connection)
+        return values
+
+
+class CompiledQuery(CompiledValues[M]):
+    """The same for rows of a model, with what is selected and annotated beside them."""
+
+    def __init__(self, rows: QuerySet[M], given: Sequence[object]) -> None:
+        super().__init__(rows, given, self._instance)
+        self._model = rows.model
+        select, info = self._compiler.select, self._compiler.klass_info
+        fields = info["select_fields"]
+        self._own = slice(fields[0], fields[-1] + 1)
+        self._names = [column[0].target.attname for column in select[self._own]]
+        populators: Any = get_related_populators  # newer Djangos take more
+        self._related = populators(info, select, connection.alias)
+        self._added = dict(self._compiler.annotation_col_map)
+
+    def _instance(self, *row: Any) -> M:
         instance = self._model.from_db(connection.alias, self._names, row[self._own])
         for populator in self._related:
             populator.populate(row, instance)

@@ -74,7 +74,7 @@ def _database(url: str) -> dict[str, object]:
     if parts.scheme not in {"postgresql", "postgres"}:
         raise ValueError("the metadata database is PostgreSQL: postgresql://…")
     return {
-        "ENGINE": "django.db.backends.postgresql",
+        "ENGINE": "core.postgresql",
         "HOST": unquote(parts.hostname or ""),
         "PORT": str(parts.port or 5432),
         "NAME": unquote(parts.path.lstrip("/")),
@@ -244,12 +244,15 @@ MIDDLEWARE = [
     "frontend.middleware.PageHeadersMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "catalog.api.middleware.RequestContextMiddleware",
-    "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "frontend.middleware.SessionsMiddleware",
+]
+SESSION_MIDDLEWARE = [
+    "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
-    "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
 ]
 ROOT_URLCONF = "config.urls"

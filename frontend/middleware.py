@@ -1,12 +1,17 @@
-"""Headers of HTML pages: nothing is loaded from elsewhere, nothing runs inline,
-nothing is kept by shared caches. Other replies pass untouched.
+"""What pages need around them, and calls of REST by token pass by.
+
+Headers of HTML: nothing is loaded from elsewhere, nothing runs inline, nothing is kept
+by shared caches. Sessions with all that hangs on them: CSRF, messages, htmx.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse
+from django.utils.module_loading import import_string
 
 POLICY = "; ".join(
     (
@@ -33,3 +38,39 @@ class PageHeadersMiddleware:
             response.setdefault("Content-Security-Policy", POLICY)
             response.setdefault("Cache-Control", "no-store")
         return response
+
+
+class SessionsMiddleware:
+    """SESSION_MIDDLEWARE for every request that no bearer token proves.
+
+    REST takes such a request by its token or refuses it: no session is looked at, so
+    there is nothing that CSRF could use.
+    """
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self._direct = self._with_session = get_response
+        self._view_hooks: list[Callable[..., HttpResponse | None]] = []
+        for path in reversed(settings.SESSION_MIDDLEWARE):
+            inner: Any = import_string(path)(self._with_session)
+            self._with_session = inner
+            if hasattr(inner, "process_view"):
+                self._view_hooks.insert(0, inner.process_view)
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        if _is_by_token(request):
+            return self._direct(request)
+        return self._with_session(request)
+
+    def process_view(
+        self, request: HttpRequest, view: Any, args: Any, kwargs: Any
+    ) -> HttpResponse | None:
+        """What Django asks of each of them before the view; CSRF refuses here."""
+        if _is_by_token(request):
+            return None
+        replies = (hook(request, view, args, kwargs) for hook in self._view_hooks)
+        return next((reply for reply in replies if reply is not None), None)
+
+
+def _is_by_token(request: HttpRequest) -> bool:
+    scheme = str(request.META.get("HTTP_AUTHORIZATION", ""))[:7]
+    return scheme.lower() == "bearer " and request.path.startswith("/api/")

@@ -17,7 +17,6 @@ from catalog.access.policy import HeldGrant, Principal, Role, Securable
 from catalog.models import (
     ApiToken,
     AuditEntry,
-    Column,
     Database,
     Datasource,
     Grant,
@@ -25,6 +24,7 @@ from catalog.models import (
     Table,
 )
 from catalog.names import LAKE, join_name
+from catalog.selectors.facts import TableFacts
 from core.models import Job
 
 Body = dict[str, object]
@@ -75,32 +75,17 @@ def database_body(row: Database) -> Body:
     }
 
 
-def column_body(column: Column) -> Body:
+def table_body(table: TableFacts, now: datetime | None = None) -> Body:
     return {
-        "name": column.name,
-        "source_name": column.source_name,
-        "type": column.type,
-        "source_type": column.source_type,
-        "nullable": column.nullable,
-        "key": column.key,
-        "comment": column.comment,
-    }
-
-
-def table_body(table: Table, now: datetime | None = None) -> Body:
-    """A row of `selectors.tables`: columns prefetched, onboarding annotated."""
-    datasource, database = table.database.datasource.name, table.database.name
-    facts: Any = table
-    return {
-        "id": table.pk,
-        "datasource": datasource,
-        "database": database,
+        "id": table.id,
+        "datasource": table.datasource,
+        "database": table.database,
         "name": table.name,
         "source_name": table.source_name,
-        "qualified_name": join_name(datasource, database, table.name),
+        "qualified_name": join_name(table.datasource, table.database, table.name),
         "kind": table.kind,
         "comment": table.comment,
-        "columns": [column_body(column) for column in table.columns.all()],
+        "columns": table.columns,
         "record_key": table.record_key,
         "cursor": table.cursor or None,
         "partition_by": table.partition_by,
@@ -110,25 +95,27 @@ def table_body(table: Table, now: datetime | None = None) -> Body:
         else None,
         "status": table.status,
         "status_reason": table.status_reason,
-        "lag_seconds": lag_seconds(table, now),
+        "lag_seconds": lag_seconds(table.caught_up_at, now),
         "last_commit": last_commit_body(table),
-        "onboarding": str(facts.onboarding) if facts.onboarding else None,
-        "names": names_body(table, facts.carried_as),
+        "onboarding": str(table.onboarding) if table.onboarding else None,
+        "names": names_body(table),
         "schema_version": table.schema_version,
         "estimated_rows": number(table.estimated_rows),
         "is_queryable": table.is_queryable,
     }
 
 
-def lag_seconds(table: Table, now: datetime | None = None) -> float | None:
+def lag_seconds(
+    caught_up_at: datetime | None, now: datetime | None = None
+) -> float | None:
     """How old the newest fully carried state is; None before the first load."""
-    if table.caught_up_at is None:
+    if caught_up_at is None:
         return None
-    age = (now or datetime.now(UTC)) - table.caught_up_at
+    age = (now or datetime.now(UTC)) - caught_up_at
     return round(max(0.0, age.total_seconds()), 1)
 
 
-def last_commit_body(table: Table) -> Body | None:
+def last_commit_body(table: TableFacts) -> Body | None:
     if not table.last_commit_instant:
         return None
     return {
@@ -139,23 +126,21 @@ def last_commit_body(table: Table) -> Body | None:
     }
 
 
-def names_body(table: Table, carried_as: str | None) -> Body:
-    """How to name the data in queries; None while there is no lake table.
-
-    carried_as: "database.table" of the lake table that a source table feeds
-    """
+def names_body(table: TableFacts) -> Body:
+    """How to name the data in queries; None while there is no lake table."""
+    carried_as = table.carried_as
     if table.kind == Table.LAKE:
-        carried_as = join_name(table.database.name, table.name)
+        carried_as = join_name(table.database, table.name)
     if not carried_as:
         return {"lake": None, "jdbc": None}
     return {"lake": f"{LAKE}.{carried_as}", "jdbc": carried_as}
 
 
-def schema_body(table: Table) -> Body:
+def schema_body(table: TableFacts) -> Body:
     return {
-        "table": table.pk,
+        "table": table.id,
         "version": table.schema_version,
-        "columns": [column_body(column) for column in table.columns.all()],
+        "columns": table.columns,
     }
 
 

@@ -5,6 +5,8 @@ Verbs on tables (sync, pause, …) belong to ingest.
 
 from __future__ import annotations
 
+from typing import Any
+
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -13,8 +15,8 @@ from catalog import selectors
 from catalog.access.policy import Principal
 from catalog.api import replies
 from catalog.api.bodies import Body, schema_body, table_body
+from catalog.api.lookup import TableLookupView
 from catalog.api.views import PAGING, ApiView, page_size, paged
-from catalog.models import Table
 from catalog.selectors.paging import offset_of, offset_token
 from core.errors import InvalidRequest
 
@@ -37,20 +39,29 @@ class TablesView(ApiView):
             return _listed(self, request, given.get("datasource", ""), "")
         if "q" in given:
             raise InvalidRequest("give either name or q, not both")
-        table = selectors.table_named(self.principal, given["name"])
+        table = selectors.facts_named(self.principal, given["name"])
         return Response({"items": [_unmatched(table)], "next_page_token": None})
 
 
-class TableView(ApiView):
+class TableView(TableLookupView):
     @extend_schema(responses=replies.Table)
-    def get(self, request: Request, id: int) -> Response:
-        return Response(table_body(selectors.table_for(self.principal, id)))
+    def get(self, request: Request, **place: Any) -> Response:
+        return super().get(request, **place)
+
+    def where(self, **place: Any) -> selectors.Where:
+        return (place["id"],)
+
+    def body(self, table: selectors.TableFacts) -> Body:
+        return table_body(table)
 
 
-class TableSchemaView(ApiView):
+class TableSchemaView(TableView):
     @extend_schema(responses=replies.TableSchema)
-    def get(self, request: Request, id: int) -> Response:
-        return Response(schema_body(selectors.table_for(self.principal, id)))
+    def get(self, request: Request, **place: Any) -> Response:
+        return super().get(request, **place)
+
+    def body(self, table: selectors.TableFacts) -> Body:
+        return schema_body(table)
 
 
 class DatabaseTablesView(ApiView):
@@ -59,7 +70,7 @@ class DatabaseTablesView(ApiView):
     @extend_schema(responses=replies.page_of(replies.FoundTable))
     def get(self, request: Request, ds: str, db: str) -> Response:
         if name := request.query_params.get("name"):
-            table = selectors.table_at(self.principal, ds, db, name)
+            table = selectors.facts_at(self.principal, ds, db, name)
             return Response({"items": [_unmatched(table)], "next_page_token": None})
         found = _listed(self, request, ds, db)
         if not found.data["items"]:
@@ -67,10 +78,9 @@ class DatabaseTablesView(ApiView):
         return found
 
 
-class NamedTableView(ApiView):
-    @extend_schema(responses=replies.Table)
-    def get(self, request: Request, ds: str, db: str, table: str) -> Response:
-        return Response(table_body(selectors.table_at(self.principal, ds, db, table)))
+class NamedTableView(TableView):
+    def where(self, **place: Any) -> selectors.Where:
+        return selectors.place_of(place["ds"], place["db"], place["table"])
 
 
 def _listed(view: ApiView, request: Request, ds: str, db: str) -> Response:
@@ -85,7 +95,7 @@ def _listed(view: ApiView, request: Request, ds: str, db: str) -> Response:
     if wanted.q and "sort" not in given:
         return _searched(view.principal, request, wanted)
     rows = selectors.tables_for(view.principal, wanted)
-    load = selectors.tables_by_ids
+    load = selectors.facts_by_ids
     return paged(request, rows, sorts=SORTS, body=_unmatched, load=load)
 
 
@@ -97,10 +107,10 @@ def _searched(
     offset = offset_of(request.query_params.get("page_token"), order)
     hits = selectors.search_tables(principal, wanted, limit=size, offset=offset)
     how = {hit.table_id: hit for hit in hits.items}
-    rows = selectors.tables_by_ids(list(how))
+    rows = selectors.facts_by_ids(list(how))
     return Response(
         {
-            "items": [_matched(row, how[row.pk]) for row in rows],
+            "items": [_matched(row, how[row.id]) for row in rows],
             "next_page_token": offset_token(offset + size, order)
             if hits.has_more
             else None,
@@ -108,9 +118,9 @@ def _searched(
     )
 
 
-def _matched(row: Table, hit: selectors.Hit) -> Body:
+def _matched(row: selectors.TableFacts, hit: selectors.Hit) -> Body:
     return table_body(row) | {"match": {"field": hit.field, "text": hit.text}}
 
 
-def _unmatched(row: Table) -> Body:
+def _unmatched(row: selectors.TableFacts) -> Body:
     return table_body(row) | {"match": None}

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from django.contrib.auth.models import User
-from django.db.models import Model, QuerySet
+from django.db.models import QuerySet
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.serializers import Serializer
@@ -17,10 +17,10 @@ from rest_framework.views import APIView
 
 from catalog.access.policy import Principal
 from catalog.api.authentication import principal_from
-from catalog.selectors.paging import DEFAULT_SIZE, LARGEST_SIZE, keyset_page
+from catalog.selectors.paging import DEFAULT_SIZE, LARGEST_SIZE, Page, keyset_page
 from core.errors import InvalidRequest
 
-M = TypeVar("M", bound=Model)
+R = TypeVar("R")
 LARGEST_BODY = 5 * 2**20
 _WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
 
@@ -70,11 +70,11 @@ def _require_sane(request: Request) -> None:
             hint=f"at most {LARGEST_BODY}",
         )
     texts = [request.path, *map(str, request.query_params.values())]
-    if not all(map(_is_storable, texts)):
+    if not all(map(is_storable, texts)):
         raise InvalidRequest(
             "the address contains characters that are no text", code="invalid_text"
         )
-    if request.method in _WITH_BODY and not all(map(_is_storable, _texts(request))):
+    if request.method in _WITH_BODY and not all(map(is_storable, _texts(request))):
         raise InvalidRequest(
             "the body contains characters that are no text", code="invalid_text"
         )
@@ -93,7 +93,7 @@ def _texts(request: Request) -> Iterator[str]:
             left += value
 
 
-def _is_storable(text: str) -> bool:
+def is_storable(text: str) -> bool:
     """No NUL and no lone surrogate: PostgreSQL stores neither."""
     return "\x00" not in text and not any("\ud800" <= c <= "\udfff" for c in text)
 
@@ -103,18 +103,18 @@ PAGING = frozenset({"page_size", "page_token", "sort"})
 
 def paged(
     request: Request,
-    rows: QuerySet[M],
+    rows: QuerySet[Any],
     *,
     sorts: Mapping[str, tuple[str, ...]],
-    body: Callable[[M], dict[str, object]],
-    load: Callable[[list[Any]], list[M]] | None = None,
+    body: Callable[[R], dict[str, object]],
+    load: Callable[[list[Any]], list[R]] | None = None,
 ) -> Response:
     """One page as `{items, next_page_token}`.
 
     sorts: allowed values of `?sort=` to key columns, the first one is the default;
     each is also allowed with "-" before it. load: as `keyset_page` takes it.
     """
-    page = keyset_page(
+    page: Page[R] = keyset_page(
         rows,
         order=_order(request.query_params.get("sort", ""), sorts),
         size=page_size(request),

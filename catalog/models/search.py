@@ -9,14 +9,14 @@ from django.db import models
 
 
 class SearchTerm(models.Model):
-    """A column name, or a word out of table names, that occurs in the catalog.
+    """A column name, or a word out of table names or comments, that occurs here.
 
     Millions of columns share few names, so a fuzzy search reads this small table and
-    goes on with what it found. Triggers fill it (migration 0004). Rows are hints: they
-    may be there twice, and stay when the last column of that name goes.
+    goes on with what it found. Triggers fill it (migrations 0004 and 0006). Rows are
+    hints: they may be there twice, and stay when the last column of that name goes.
     """
 
-    COLUMN, WORD = "column", "word"
+    COLUMN, WORD, COMMENT = "column", "word", "comment"
 
     of = models.CharField(max_length=10)
     text = models.TextField()

@@ -158,7 +158,12 @@ class Column(models.Model):
             )
         ]
         indexes: ClassVar = [
-            models.Index(fields=["name", "table"], name="column_by_name")
+            models.Index(fields=["name", "table"], name="column_by_name"),
+            GinIndex(
+                OpClass(Upper("comment"), name="gin_trgm_ops"),
+                condition=~Q(comment=""),
+                name="column_comment_trigram",
+            ),
         ]
         ordering: ClassVar = ["position"]
 

@@ -12,6 +12,14 @@ from catalog.selectors.containers import (
     datasource_for,
     datasources_for,
 )
+from catalog.selectors.facts import (
+    TableFacts,
+    facts_at,
+    facts_by_ids,
+    facts_for,
+    facts_named,
+    facts_where,
+)
 from catalog.selectors.lake import (
     LakeColumn,
     LakeLocation,
@@ -23,7 +31,8 @@ from catalog.selectors.lake import (
     lake_tables_matching,
 )
 from catalog.selectors.listing import Found, Ordered
-from catalog.selectors.lookups import tables_by_ids
+from catalog.selectors.lookups import Where, place_of, tables_by_ids
+from catalog.selectors.owned import owned_facts
 from catalog.selectors.paging import Page, keyset_page
 from catalog.selectors.search import Hit, Hits, search_tables
 from catalog.selectors.tables import (
@@ -43,17 +52,26 @@ __all__ = [
     "LakeTable",
     "Ordered",
     "Page",
+    "TableFacts",
     "TableFilter",
+    "Where",
     "database_for",
     "databases_for",
     "datasource_for",
     "datasources_for",
+    "facts_at",
+    "facts_by_ids",
+    "facts_for",
+    "facts_named",
+    "facts_where",
     "keyset_page",
     "lake_columns_matching",
     "lake_columns_of",
     "lake_databases_matching",
     "lake_table_location",
     "lake_tables_matching",
+    "owned_facts",
+    "place_of",
     "search_tables",
     "table_at",
     "table_for",

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from functools import cache
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, TypeVar
 
 from django.db.models import BooleanField, QuerySet, TextField
 from django.db.models.expressions import RawSQL
@@ -13,7 +12,7 @@ from django.db.models.expressions import RawSQL
 from catalog import extensions
 from catalog.access.enforcement import absent
 from catalog.access.policy import Principal, Privilege, Securable, granting
-from catalog.compiled import CompiledQuery
+from catalog.compiled import CompiledQuery, CompiledValues
 from catalog.models import Column, Table
 from catalog.names import LAKE, split_table_name
 from core.errors import NotFound
@@ -27,15 +26,22 @@ _COLUMNS = (
     " WHERE c.table_id = catalog_table.id)"
 )
 _NAME, _GROUPS, _ID = "\x01name", ["\x01groups"], -(2**62)
+_IDS = [_ID]
 _PLACE = ("\x01datasource", "\x01database", "\x01table")
+_GIVEN: dict[str, tuple[object, ...]] = {"id": (_ID,), "ids": (_IDS,), "place": _PLACE}
 # The rules of `policy.decide` for one row; a test holds the two against each other.
-_IS_GRANTED = """EXISTS (SELECT 1 FROM catalog_grant g
+GRANTED = """EXISTS (SELECT 1 FROM catalog_grant g
  WHERE g.datasource = catalog_datasource.name
  AND (g.database = '' OR (g.database = catalog_database.name
    AND g."table" IN ('', catalog_table.name)))
  AND g.privilege = ANY(%s)
- AND ((g.principal_kind = 'user' AND g.principal_name = %s)
-   OR (g.principal_kind = 'group' AND g.principal_name = ANY(%s))))"""
+ AND ((g.principal_kind = 'user' AND g.principal_name = {name})
+   OR (g.principal_kind = 'group' AND g.principal_name = ANY({groups}))))"""
+_IS_GRANTED = GRANTED.format(name="%s", groups="%s")
+
+R = TypeVar("R")
+Where = tuple[int] | tuple[str, str, str]  # an id, or the names down to it
+Compile = Callable[[QuerySet[Table], Sequence[object]], CompiledValues[R]]
 
 
 def annotated_tables() -> QuerySet[Table]:
@@ -44,60 +50,82 @@ def annotated_tables() -> QuerySet[Table]:
     return Table.objects.select_related("database__datasource").annotate(**added)
 
 
-def table_for(principal: Principal, table_id: int) -> Table:
-    """The table of that id; NotFound when absent or hidden."""
-    row = _found(principal, "id", (table_id,)) if table_id < 2**63 else None
-    if row is None:
-        raise NotFound(f"there is no table {table_id}", code="table_not_found")
-    return row
+class TableLookup(Generic[R]):
+    """Finds tables and reads each as an `R`, with SQL that is compiled once.
 
+    compile   says what is read of the filtered rows it gets
+    """
 
-def table_named(principal: Principal, name: str) -> Table:
-    """By `datasource.database.table`, or `database.table` in the lake."""
-    return table_at(principal, *split_table_name(name))
+    def __init__(self, compile: Compile[R]) -> None:
+        self._compile = compile
+        self._compiled: dict[tuple[str, bool], CompiledValues[R]] = {}
 
+    def by_id(self, principal: Principal, table_id: int) -> R:
+        """The table of that id; NotFound when absent or hidden."""
+        found = self._found(principal, (table_id,)) if table_id < 2**63 else None
+        if found is None:
+            raise NotFound(f"there is no table {table_id}", code="table_not_found")
+        return found
 
-def table_at(principal: Principal, datasource: str, database: str, name: str) -> Table:
-    """The table at that place; NotFound when absent or hidden."""
-    if datasource.lower() == LAKE:
-        datasource, database, name = LAKE, database.lower(), name.lower()
-    row = _found(principal, "place", (datasource, database, name))
-    if row is None:
-        raise absent(Securable(datasource, database, name))
-    return row
+    def at(self, principal: Principal, datasource: str, database: str, name: str) -> R:
+        """The table at that place; NotFound when absent or hidden."""
+        place = place_of(datasource, database, name)
+        found = self._found(principal, place)
+        if found is None:
+            raise absent(Securable(*place))
+        return found
 
+    def named(self, principal: Principal, name: str) -> R:
+        """By `datasource.database.table`, or `database.table` in the lake."""
+        return self.at(principal, *split_table_name(name))
 
-def tables_by_ids(ids: Sequence[int]) -> list[Table]:
-    """These tables with their columns, in this order. Says nothing about rights."""
-    if not ids:
-        return []
-    found = {row.pk: _with_columns(row) for row in _by_ids().all(list(ids))}
-    return [found[one] for one in ids if one in found]
+    def by_ids(self, ids: Sequence[int]) -> list[R]:
+        """These tables, in this order. Says nothing about rights."""
+        if not ids:
+            return []
+        rows: list[Any] = self._sought("ids", is_checked=False).all(list(ids))
+        found = {row.id: row for row in rows}
+        return [found[one] for one in ids if one in found]
 
-
-@cache
-def _by_ids() -> CompiledQuery[Table]:
-    given = [-(2**62)]
-    among = RawSQL("catalog_table.id = ANY(%s)", [given], BooleanField())
-    return _compiled(annotated_tables().filter(among), [given])
-
-
-def _found(principal: Principal, by: str, given: tuple[object, ...]) -> Table | None:
-    if not principal.is_active:
-        return None
-    who: tuple[object, ...] = ()
-    if not principal.is_admin:
+    def _found(self, principal: Principal, given: Where) -> R | None:
+        if not principal.is_active:
+            return None
+        by = kind_of(given)
+        if principal.is_admin:
+            return self._sought(by, is_checked=False).first(*given)
         who = (principal.name, sorted(principal.groups))
-    row = _lookup(by, is_checked=bool(who)).first(*given, *who)
-    return _with_columns(row) if row else None
+        return self._sought(by, is_checked=True).first(*given, *who)
+
+    def _sought(self, by: str, *, is_checked: bool) -> CompiledValues[R]:
+        found = self._compiled.get((by, is_checked))
+        if found is None:
+            found = self._compile(*filtered(by, is_checked=is_checked))
+            self._compiled[by, is_checked] = found
+        return found
 
 
-@cache
-def _lookup(by: str, *, is_checked: bool) -> CompiledQuery[Table]:
-    rows = annotated_tables()
-    given: tuple[object, ...] = (_ID,) if by == "id" else _PLACE
+def place_of(datasource: str, database: str, name: str) -> tuple[str, str, str]:
+    """The names as they are stored: the lake's fold to lower case."""
+    if datasource.lower() == LAKE:
+        return LAKE, database.lower(), name.lower()
+    return datasource, database, name
+
+
+def kind_of(given: Where) -> str:
+    """How `filtered` calls it."""
+    return "id" if len(given) == 1 else "place"
+
+
+def filtered(
+    by: str, *, is_checked: bool
+) -> tuple[QuerySet[Table], tuple[object, ...]]:
+    """Rows with sentinels in the place of what is asked for, and the sentinels."""
+    rows, given = annotated_tables().order_by(), _GIVEN[by]
     if by == "id":
         rows = rows.filter(pk=_ID)
+    elif by == "ids":
+        among = RawSQL("catalog_table.id = ANY(%s)", [_IDS], BooleanField())
+        rows = rows.filter(among)
     else:
         rows = rows.filter(
             database__datasource__name=_PLACE[0],
@@ -108,21 +136,28 @@ def _lookup(by: str, *, is_checked: bool) -> CompiledQuery[Table]:
         held = sorted(granting(Privilege.DISCOVER))
         granted = RawSQL(_IS_GRANTED, [held, _NAME, _GROUPS], BooleanField())
         rows, given = rows.filter(granted), (*given, _NAME, _GROUPS)
-    return _compiled(rows, given)
+    return rows, given
 
 
-def _compiled(rows: QuerySet[Table], given: Sequence[object]) -> CompiledQuery[Table]:
-    columns = RawSQL(_COLUMNS, [], TextField())
-    return CompiledQuery(rows.order_by().annotate(columns_read=columns), given)
+class _WithColumns(CompiledQuery[Table]):
+    """Tables whose columns are read beside them as `prefetch_related` leaves them."""
+
+    def __init__(self, rows: QuerySet[Table], given: Sequence[object]) -> None:
+        columns = RawSQL(_COLUMNS, [], TextField())
+        super().__init__(rows.annotate(columns_read=columns), given)
+
+    def _instance(self, *row: Any) -> Table:
+        table = super()._instance(*row)
+        held: Any = table
+        values = json.loads(held.columns_read or "[]")
+        rows = [Column.from_db(table._state.db, _COLUMN_FIELDS, one) for one in values]
+        # whoever filters or sorts it once more asks the database about this very table
+        found: Any = Column.objects.filter(table=table.pk)
+        found._result_cache, found._prefetch_done = rows, True
+        held._prefetched_objects_cache = {"columns": found}
+        return table
 
 
-def _with_columns(table: Table) -> Table:
-    """The columns read beside it as `prefetch_related` would have left them."""
-    held: Any = table
-    values = json.loads(held.columns_read or "[]")
-    rows = [Column.from_db(table._state.db, _COLUMN_FIELDS, each) for each in values]
-    # whoever filters or sorts it once more asks the database about this very table
-    found: Any = Column.objects.filter(table=table.pk)
-    found._result_cache, found._prefetch_done = rows, True
-    held._prefetched_objects_cache = {"columns": found}
-    return table
+_tables: TableLookup[Table] = TableLookup(_WithColumns)
+table_for, table_at, table_named = _tables.by_id, _tables.at, _tables.named
+tables_by_ids = _tables.by_ids

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any, Generic, TypeVar
 
 from django.core import signing
-from django.db.models import Model, Q, QuerySet
+from django.db.models import Q, QuerySet
 
 from core.errors import InvalidRequest
 
@@ -19,31 +19,31 @@ DEFAULT_SIZE = 100
 LARGEST_SIZE = 1_000
 _SALT = "sluice.page"
 
-M = TypeVar("M", bound=Model)
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
-class Page(Generic[M]):
+class Page(Generic[R]):
     """One page. `next_page_token` None = this was the last."""
 
-    items: list[M]
+    items: list[R]
     next_page_token: str | None
 
 
 def keyset_page(
-    rows: QuerySet[M],
+    rows: QuerySet[Any],
     *,
     order: Sequence[str],
     size: int = DEFAULT_SIZE,
     token: str | None = None,
-    load: Callable[[list[Any]], list[M]] | None = None,
-) -> Page[M]:
+    load: Callable[[list[Any]], list[R]] | None = None,
+) -> Page[R]:
     """The page after `token` in `order`, in one statement.
 
     order: field names, all with or all without "-", the last one unique; NULLs
     are not allowed in them. InvalidRequest for a token of another list or order.
-    load: reads the rows of these primary keys, in their order; then the page itself
-    reads keys alone, and takes two statements.
+    load: reads what to show for these primary keys, in their order, with the fields of
+    the order; then the page itself reads keys alone, and takes two statements.
     """
     is_descending = order[0].startswith("-")
     fields = [name.removeprefix("-") for name in order]
@@ -104,7 +104,7 @@ def _opened(token: str, scope: str) -> list[Any]:
     return list(values)
 
 
-def _value(row: Model, path: str) -> Any:
+def _value(row: object, path: str) -> Any:
     value: Any = row
     for name in path.split("__"):
         value = getattr(value, name)

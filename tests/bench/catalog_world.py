@@ -2,10 +2,12 @@
 
 Half of the tables lie in the lake and are fed by the other half, at nine sources. One
 database of the lake and one of a source hold a tenth of all tables each, others one.
+A third of the tables and two of eight columns have a comment.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -79,8 +81,10 @@ ORDER BY g
 _COLUMNS = """
 INSERT INTO catalog_column (table_id, position, name, source_name, source_type, type,
   nullable, key, comment)
-SELECT g, c, name, name, kind, kind, c > 1, CASE WHEN c = 1 THEN 1 ELSE 0 END, ''
+SELECT g, c, name, name, kind, kind, c > 1, CASE WHEN c = 1 THEN 1 ELSE 0 END, comment
 FROM (SELECT g, c,
+    CASE WHEN c IN (3, 6) THEN 'The ' || w[(g * 13 + c) % 88 + 1] || ' of its ' ||
+      w[(g * 17 + c) % 88 + 1] || ', by rule ' || g % 700 ELSE '' END AS comment,
     CASE WHEN c % 2 = 1 THEN 'bigint' ELSE 'string' END AS kind,
     CASE c WHEN 1 THEN 'id' WHEN 2 THEN 'updated_at'
       ELSE w[(g * c) % 88 + 1] || '_' || (ARRAY['no', 'code', 'name', 'at', 'amount',
@@ -113,6 +117,18 @@ SELECT gen_random_uuid(), 'round', 't' || g, ((g * 2) % {tables} + 2)::text, '',
   '', 0, '', '', '', '', 1, 3, '', '', '', now() - g * interval '1 s', now()
 FROM generate_series(1, {jobs}) g
 """
+# What triggers collect, which a bulk load passes by.
+_TERMS = """
+INSERT INTO catalog_searchterm ("of", text)
+SELECT DISTINCT 'column', name FROM catalog_column
+UNION ALL SELECT DISTINCT 'word', regexp_split_to_table(name, '[^[:alpha:]]+')
+FROM catalog_table
+UNION ALL SELECT DISTINCT 'comment', regexp_split_to_table(lower(comment),
+  '[^[:alpha:]]+')
+FROM (SELECT comment FROM catalog_table WHERE id % 10 = 3
+  UNION ALL SELECT comment FROM catalog_column WHERE position = 3 AND table_id % 10 = 1) x;
+DELETE FROM catalog_searchterm WHERE length(text) < 3
+"""
 _GRANTS = """
 INSERT INTO catalog_grant (principal_kind, principal_name, privilege, datasource,
   database, "table", granted_by, granted_at)
@@ -128,6 +144,13 @@ SELECT 'user', '{user}', 'select', 'lake', name, '', 'root', now() FROM
   (SELECT DISTINCT name FROM catalog_database WHERE name IN ('db0001', 'db0002')) d
 """
 
+# Catalogs made by other SQL are other catalogs.
+DIGEST = hashlib.sha256(
+    "".join(
+        (_WORDS, _PLACES, _TABLES, _COLUMNS, _TERMS, _FEEDS, _JOBS, _GRANTS)
+    ).encode()
+).hexdigest()[:8]
+
 
 def fill(dsn: str, tables: int) -> None:
     """Fill a migrated, empty catalog with so many tables, and analyse it."""
@@ -137,7 +160,7 @@ def fill(dsn: str, tables: int) -> None:
         link.execute("SET maintenance_work_mem = '512MB'")
         link.execute("SET work_mem = '256MB'")
         with _unindexed(link):
-            for script in (_WORDS, _PLACES, _TABLES, _COLUMNS):
+            for script in (_WORDS, _PLACES, _TABLES, _COLUMNS, _TERMS):
                 link.execute(script.format(**facts))
             link.execute("ANALYZE catalog_table")
             link.execute(_feeds(link))
@@ -151,7 +174,7 @@ def fill(dsn: str, tables: int) -> None:
         link.execute("VACUUM ANALYZE")
 
 
-def _feeds(link: psycopg.Connection[object]) -> str:
+def _feeds(link: psycopg.Connection[tuple[str, ...]]) -> str:
     """The feeds' statement with a zero or "" for every further required column."""
     rows = link.execute(
         "SELECT column_name, data_type FROM information_schema.columns WHERE "
@@ -161,7 +184,7 @@ def _feeds(link: psycopg.Connection[object]) -> str:
     extra = {
         str(name): "0" if "int" in str(kind) else "'{}'" if kind == "jsonb"
         else "false" if kind == "boolean" else "''"
-        for name, kind in rows  # type: ignore[misc]
+        for name, kind in rows
         if str(name) not in _FEEDS
     }  # fmt: skip
     text = _FEEDS.format(
