@@ -20,11 +20,13 @@ class Extensions:
                  `carried_as` ("database.table" of the lake table it feeds)
     blockers     what still needs a datasource, as texts; empty = it may be deleted
     releases     deletes finished rows that only keep a datasource from being deleted
+    storage      why the lake's object store cannot be used now, "" = it can
     """
 
     annotations: dict[str, Callable[[], Expression]] = field(default_factory=dict)
     blockers: list[Callable[[Datasource], list[str]]] = field(default_factory=list)
     releases: list[Callable[[Datasource], None]] = field(default_factory=list)
+    storage: Callable[[], str] = str
 
 
 def _nothing() -> Extensions:

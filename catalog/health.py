@@ -11,6 +11,9 @@ from django.conf import settings
 from django.db import DatabaseError, connection
 from django.db.migrations.executor import MigrationExecutor
 
+from catalog.extensions import registered
+from core.object_store import is_object_uri
+
 BROKER_SECONDS = 2.0
 
 
@@ -80,6 +83,9 @@ def _broker() -> Check:
 
 
 def _lake() -> Check:
+    if is_object_uri(settings.SLUICE_LAKE_URI):
+        problem = registered.storage()
+        return Check("lake", problem, problem and "run: python manage.py doctor")
     root = Path(settings.SLUICE_LAKE_URI)
     there = root if root.exists() else root.parent
     if os.access(there, os.W_OK):

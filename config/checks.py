@@ -8,6 +8,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterator, Sequence
 from typing import Any
+from urllib.parse import urlsplit
 
 from cryptography.fernet import Fernet
 from django.apps import AppConfig
@@ -16,6 +17,7 @@ from django.core.checks import ERROR, CheckMessage, Error, Warning, register
 from django.core.exceptions import ImproperlyConfigured
 
 from config.cluster import leaves_the_machine
+from core.object_store import StoreAccess, is_object_uri
 
 SHORTEST_SECRET = 32
 EXAMPLES = frozenset({"changeme", "secret", "insecure", "example", "sluice"})
@@ -26,7 +28,7 @@ def check_settings(
     app_configs: Sequence[AppConfig] | None, **_: Any
 ) -> list[CheckMessage]:
     """All checks of Sluice's own settings."""
-    parts = (_secrets_keys, _signing_key, _networks, _tls, _logins, _cluster)
+    parts = (_secrets_keys, _signing_key, _networks, _tls, _logins, _cluster, _lake)
     return [message for part in parts for message in part()]
 
 
@@ -111,6 +113,40 @@ def _cluster() -> Iterator[CheckMessage]:
             "spark.authenticate.secret with the same value at the cluster",
             id="sluice.E009",
         )
+
+
+def _lake() -> Iterator[CheckMessage]:
+    lake: str = settings.SLUICE_LAKE_URI
+    if not is_object_uri(lake):
+        if "://" in lake or not lake.startswith("/"):
+            yield Error(
+                f"SLUICE_LAKE_URI={lake} is no place for a lake",
+                hint="give an absolute path, or s3://bucket/prefix",
+                id="sluice.E010",
+            )
+        return
+    access: StoreAccess | None = settings.SLUICE_OBJECT_STORE
+    if access is None:
+        yield Error(
+            f"there is no key for the lake at {lake}",
+            hint="set SLUICE_S3_ACCESS_KEY and SLUICE_S3_SECRET_KEY (or their _FILE)",
+            id="sluice.E011",
+        )
+        return
+    address = urlsplit(access.address)
+    if address.scheme == "http" and not _is_loopback(address.hostname or ""):
+        yield Warning(
+            "rows travel to and from the lake's object store in clear",
+            hint="give SLUICE_S3_ENDPOINT an https address",
+            id="sluice.W002",
+        )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def _logins() -> Iterator[CheckMessage]:

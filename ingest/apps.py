@@ -12,7 +12,7 @@ class IngestConfig(AppConfig):
         from django.conf import settings
 
         from catalog.extensions import registered
-        from ingest import carrying
+        from ingest import carrying, lakecheck
         from ingest.lake.place import use_object_store
 
         use_object_store(settings.SLUICE_OBJECT_STORE)
@@ -20,3 +20,4 @@ class IngestConfig(AppConfig):
         registered.annotations["carried_as"] = carrying.carried_as
         registered.blockers.append(carrying.what_needs)
         registered.releases.append(carrying.forget_retired)
+        registered.storage = lakecheck.store_problem

@@ -23,8 +23,10 @@ from catalog.secrets import password_of
 from config.parts.combination import problem
 from config.parts.installed import installed
 from config.parts.jars import sha256_of
-from config.parts.paths import parts_home, pinned_jars, sluice_jar
+from config.parts.paths import extras_of, parts_home, pinned_jars, sluice_jar
 from core.errors import SluiceError
+from core.object_store import is_object_uri
+from ingest.lakecheck import prove_store
 
 MEMORY_BYTES = 4 << 30
 DISK_BYTES = 5 << 30
@@ -80,7 +82,7 @@ def versions() -> list[Finding]:
 
 def jars() -> list[Finding]:
     found = []
-    for jar in pinned_jars():
+    for jar in pinned_jars(*extras_of(settings.SLUICE_LAKE_URI)):
         path = parts_home() / "jars" / jar.file_name
         if not path.exists():
             found.append(Finding("jars", f"{jar.file_name} is missing", "make setup"))
@@ -113,10 +115,9 @@ def disk() -> list[Finding]:
 
 
 def storage() -> list[Finding]:
+    if is_object_uri(settings.SLUICE_LAKE_URI):
+        return [_object_store()]
     lake = Path(settings.SLUICE_LAKE_URI)
-    if "://" in settings.SLUICE_LAKE_URI:
-        text = f"{settings.SLUICE_LAKE_URI} is no file path"
-        return [Finding("storage", text, "this release writes to a file path")]
     try:
         lake.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=lake, prefix=".doctor-") as probe:
@@ -126,6 +127,15 @@ def storage() -> list[Finding]:
         text = f"the lake {lake} is not writable: {error.strerror}"
         return [Finding("storage", text, "correct its permissions or SLUICE_LAKE_URI")]
     return [Finding("storage", f"the lake {lake} is writable")]
+
+
+def _object_store() -> Finding:
+    try:
+        prove_store()
+    except SluiceError as error:
+        return Finding("storage", error.message, error.hint or "see the message")
+    text = f"the lake {settings.SLUICE_LAKE_URI} takes conditional writes"
+    return Finding("storage", text)
 
 
 def broker() -> list[Finding]:

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from types import FrameType
 
 from config.parts.javac import ensure_sluice_jar
-from config.parts.paths import jar_paths
+from config.parts.paths import extras_of, jar_paths
 from config.supervisor.connection import ConnectionFile, connection_of
 from config.supervisor.home import make_keys
 from config.supervisor.process import (
@@ -251,8 +251,9 @@ class Supervisor:
 def _class_path() -> str:
     """Every jar of Spark processes, ours built from the sources as they are now."""
     own = ensure_sluice_jar(log.info)
+    lake = os.environ.get("SLUICE_LAKE_URI", "")
     return os.environ.get("SLUICE_SPARK_JARS") or os.pathsep.join(
-        str(path) for path in (own, *jar_paths())
+        str(path) for path in (own, *jar_paths(*extras_of(lake)))
     )
 
 

@@ -61,8 +61,12 @@ class Listed:
 class StoreClient:
     """Thread-safe. Raises TransientError when the store cannot be reached."""
 
-    def __init__(self, access: StoreAccess) -> None:
+    def __init__(
+        self, access: StoreAccess, *, tries: int = _TRIES, seconds: float = _SECONDS
+    ) -> None:
         self._access = access
+        self._tries = tries
+        self._seconds = seconds
         self._address = urlsplit(access.address)
         self._local = threading.local()
         self._tls = (
@@ -128,11 +132,12 @@ class StoreClient:
         *,
         delimiter: str = "",
         token: str = "",
+        size: int = _PAGE,
     ) -> Listed:
         query = {
             "list-type": "2",
             "prefix": prefix,
-            "max-keys": str(_PAGE),
+            "max-keys": str(size),
             # names may hold what XML cannot
             "encoding-type": "url",
         }
@@ -161,7 +166,7 @@ class StoreClient:
         host, path = self._place(bucket, key)
         request = Request(method, host, path, query or {}, headers or {}, body)
         failure = ""
-        for number in range(_TRIES):
+        for number in range(self._tries):
             if number:
                 time.sleep(_FIRST_WAIT * 2**number)
             try:
@@ -211,9 +216,11 @@ class StoreClient:
             connection: http.client.HTTPConnection = kept[2]
             return connection
         connection = (
-            http.client.HTTPConnection(host, timeout=_SECONDS)
+            http.client.HTTPConnection(host, timeout=self._seconds)
             if self._tls is None
-            else http.client.HTTPSConnection(host, timeout=_SECONDS, context=self._tls)
+            else http.client.HTTPSConnection(
+                host, timeout=self._seconds, context=self._tls
+            )
         )
         self._local.kept = (os.getpid(), host, connection)
         return connection
