@@ -25,7 +25,9 @@ LONGEST = 300
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A table that was found. field: name, database, column or comment."""
+    """A table that was found. field: name, database, column or comment; the text of a
+    column's comment begins with the column's name.
+    """
 
     table_id: int
     field: str

@@ -86,6 +86,29 @@ WITH_COLUMN_IN_SIGHT = """SELECT t.id FROM (SELECT c.table_id FROM catalog_colum
 _COMMENT = """SELECT t.id, 'comment', left(t.comment, 300) FROM {tables} t
   WHERE t.comment <> '' AND {in_comment} AND NOT ({in_name}) AND {seen}
   LIMIT %(enough)s"""
+# Someone's many tables are read one by one: a word may be in most comments of others.
+_COMMENT_IN_SIGHT = """SELECT t.id, 'comment', left(t.comment, 300) FROM sight
+  JOIN LATERAL (SELECT * FROM catalog_table t WHERE t.id = sight.id OFFSET 0) t ON true
+  WHERE t.comment <> '' AND {in_comment} AND NOT ({in_name}) AND {filters}
+  LIMIT %(enough)s"""
+_COLUMN_COMMENT = """SELECT c.id, 'comment', c.name || ': ' || left(c.comment, 300)
+  FROM ({column_comments}) c LIMIT %(enough)s"""
+_COLUMN_COMMENTS = """SELECT t.id, c.name, c.comment
+  FROM catalog_column c JOIN {tables} t ON t.id = c.table_id
+  WHERE c.comment <> '' AND {in_remark} AND {seen} AND NOT ({in_name})
+  LIMIT %(enough)s"""
+_COLUMN_COMMENTS_OF_MINE = """SELECT t.id, c.name, c.comment FROM mine t
+  JOIN LATERAL (SELECT c.name, c.comment FROM catalog_column c
+    WHERE c.table_id = t.id OFFSET 0) c ON true
+  WHERE c.comment <> '' AND {in_remark} AND {seen} AND NOT ({in_name})
+  LIMIT %(enough)s"""
+# Of a word that very many comments hold, the first ones are looked at.
+_COLUMN_COMMENTS_IN_SIGHT = """SELECT t.id, c.name, c.comment FROM (
+    SELECT c.table_id, c.name, c.comment FROM catalog_column c
+    WHERE c.comment <> '' AND {in_remark} LIMIT 20000) c
+  JOIN catalog_table t ON t.id = c.table_id
+  WHERE c.table_id IN (SELECT id FROM sight) AND {filters} AND NOT ({in_name})
+  LIMIT %(enough)s"""
 _LIKE_NAME = """SELECT t.id, 'name', t.name FROM (
     SELECT text, max(similarity(text, %(fuzzy)s)) AS score FROM catalog_searchterm
     WHERE "of" = 'word' AND text %% %(fuzzy)s AND text NOT LIKE %(word0)s
@@ -98,12 +121,26 @@ _LIKE_COLUMN = """SELECT c.id, 'column', term.text FROM (
     WHERE "of" = 'column' AND text %% %(fuzzy)s AND text NOT ILIKE %(word0)s
     GROUP BY text ORDER BY score DESC, text LIMIT 5) term
   JOIN LATERAL ({with_column}) c ON true LIMIT %(enough)s"""
+_LIKE_COMMENT = """SELECT c.id, 'comment', c.text FROM (
+    SELECT text, max(similarity(text, %(fuzzy)s)) AS score FROM catalog_searchterm
+    WHERE "of" = 'comment' AND text %% %(fuzzy)s AND text NOT LIKE %(word0)s
+    GROUP BY text ORDER BY score DESC, text LIMIT 2) term
+  JOIN LATERAL ((SELECT t.id, left(t.comment, 300) AS text FROM {tables} t
+      WHERE t.comment <> '' AND upper(t.comment) LIKE '%%' || upper(term.text) || '%%'
+      AND {seen} LIMIT %(enough)s)
+    UNION ALL (SELECT c.id, c.name || ': ' || left(c.comment, 300)
+      FROM ({column_comments_like}) c)) c ON true LIMIT %(enough)s"""
+_LIKE_TERM = "upper(c.comment) LIKE '%%' || upper(term.text) || '%%'"
+_COMMENTS_BY_REACH = {
+    Reach.MINE: _COLUMN_COMMENTS_OF_MINE,
+    Reach.SIGHT: _COLUMN_COMMENTS_IN_SIGHT,
+}
 
 SHORT = (_EXACT, _PREFIX)
 PLACED = (_PLACE, _PLACE_ANY_CASE, _EXACT, _PREFIX, _CONTAINS)
 ALL = (
     *(_EXACT, _PREFIX, _DATABASE, _DATABASE_OF_SINGLE, _CONTAINS, _COLUMN, _COMMENT),
-    *(_LIKE_NAME, _LIKE_COLUMN),
+    *(_COLUMN_COMMENT, _LIKE_NAME, _LIKE_COLUMN, _LIKE_COMMENT),
 )
 
 
@@ -124,6 +161,12 @@ def statement(
     }
     column = WITH_COLUMN_IN_SIGHT if reach is Reach.SIGHT else WITH_COLUMN
     texts["with_column"] = column.format(**texts)
+    comments = _COMMENTS_BY_REACH.get(reach, _COLUMN_COMMENTS)
+    in_remark = _all_of("upper(c.comment) LIKE upper({})", words)
+    texts["column_comments"] = comments.format(in_remark=in_remark, **texts)
+    texts["column_comments_like"] = comments.format(in_remark=_LIKE_TERM, **texts)
+    if reach is Reach.SIGHT:
+        stages = [_COMMENT_IN_SIGHT if s is _COMMENT else s for s in stages]
     kept = [s for s in stages if reach is not Reach.ALL or s is not _DATABASE_OF_SINGLE]
     parts = " UNION ALL ".join(f"({stage.format(**texts)})" for stage in kept)
     opening = {Reach.MINE: _MINE, Reach.SIGHT: _SIGHT}.get(reach, "")

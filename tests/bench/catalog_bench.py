@@ -29,6 +29,8 @@ SEARCHES = {
     "fuzzy": "warehuose",
     "column": "amount",
     "comment": "kept for 77",
+    "column_comment": "meter of its listing",
+    "fuzzy_comment": "listnig",
     "place": "db0001.ord",
     "nothing": "zzzqqq",
 }

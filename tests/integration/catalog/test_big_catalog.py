@@ -58,7 +58,8 @@ def big(django_db_setup, django_db_blocker):
             )
         odd = add_table(Database.objects.get(pk=ids[0]), "Customer_Ledger")
         Table.objects.filter(pk=odd.pk).update(comment="Kept for the auditors")
-        Column.objects.filter(table=odd, position=1).update(name="iban_hash")
+        remark = {"name": "iban_hash", "comment": "Salted digest of the account"}
+        Column.objects.filter(table=odd, position=1).update(**remark)
         with connection.cursor() as cursor:
             cursor.execute("VACUUM ANALYZE catalog_table, catalog_column")
         yield odd
@@ -104,6 +105,7 @@ def scanned(sql):
 
 
 CALLS = {
+    "comment": lambda who: search_tables(who, TableFilter(q="salted"), limit=20),
     "search": lambda who: search_tables(who, TableFilter(q="ledger"), limit=20),
     "fuzzy": lambda who: search_tables(who, TableFilter(q="custmer"), limit=20),
     "short": lambda who: search_tables(who, TableFilter(q="cu"), limit=20),
@@ -171,6 +173,9 @@ def test_pages_are_stable_under_inserts(big, ann):
         ("ban_ha", "column", "iban_hash"),
         ("iban_hsh", "column", "iban_hash"),
         ("AUDITORS", "comment", "Kept for the auditors"),
+        ("auditrs", "comment", "Kept for the auditors"),
+        ("digest SALTED", "comment", "iban_hash: Salted digest of the account"),
+        ("saltde", "comment", "iban_hash: Salted digest of the account"),
         ("p0.cust", "name", "Customer_Ledger"),
     ],
 )
