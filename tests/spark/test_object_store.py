@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from core.object_store import hadoop_properties
+from ingest import samples
 from ingest.lake.epochs import read_ledger_entry
 from ingest.lake.fence import fence_path, raise_fence
 from ingest.lake.place import place_at, use_object_store
@@ -54,7 +55,11 @@ def change(bench: LakeBench, text: str) -> None:
 
 
 def test_a_table_lives_on_an_object_store(
-    bench: LakeBench, object_store: ObjectStore, jars: str, tmp_path: Path
+    bench: LakeBench,
+    object_store: ObjectStore,
+    jars: str,
+    tmp_path: Path,
+    settings: Any,
 ) -> None:
     bench.sql(
         "CREATE TABLE o (id int PRIMARY KEY, v text, at timestamptz DEFAULT now())"
@@ -82,6 +87,9 @@ def test_a_table_lives_on_an_object_store(
     compacted = assert_done(bench.compact(table))
     assert len(compacted.facts["instants"]) == 1
     assert bench.rows(table, "id", "v") == wanted(bench)
+    settings.SLUICE_OBJECT_STORE = object_store.access
+    batches = samples._batches(table.path, ["id", "v"])
+    assert sum(len(batch) for batch in batches) == 500
     shows_in_the_engine(bench, object_store, table, jars=jars, home=tmp_path / "engine")
 
 

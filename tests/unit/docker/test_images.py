@@ -261,3 +261,16 @@ def test_the_health_check_says_what_it_sees(tmp_path, monkeypatch, capsys):
     facts.write_text(json.dumps({"pid": 2**22 + 1}))
     assert healthcheck.main(["driver"]) == 1
     assert healthcheck.main(["nothing"]) == 1
+
+
+def test_a_lake_on_an_object_store_reaches_every_process_that_needs_it():
+    body = yaml.safe_load((DOCKER / "compose.s3.yaml").read_text())
+    assert body["services"].keys() == {"web", "worker", "tick", "gateway", "driver"}
+    for name, service in body["services"].items():
+        assert set(service["secrets"]) == body["secrets"].keys(), name
+        given = service["environment"]
+        assert given["SLUICE_LAKE_URI"].startswith("${SLUICE_LAKE_URI:?"), name
+        files = {v.rsplit("/", 1)[1] for k, v in given.items() if k.endswith("_FILE")}
+        assert files == body["secrets"].keys(), name
+        has_jars = service.get("build", {}).get("args", {}).get("SLUICE_S3") == "1"
+        assert has_jars == (name in {"gateway", "driver"}), name
