@@ -33,6 +33,8 @@ from core.errors import (
 VERSION = 1
 # A chunk is what a stopped load may have to read again.
 CHUNK_ROWS = 250_000
+# A verification keeps no chunk: each one is only a turn at the source.
+VERIFY_CHUNK_ROWS = 1_000_000
 # The reference behind which the lake's object store and its key are asked for.
 LAKE_SECRET = "lake"
 
@@ -146,7 +148,7 @@ class VerifyWork:
     """
 
     position: str = ""
-    chunk_rows: int = CHUNK_ROWS
+    chunk_rows: int = VERIFY_CHUNK_ROWS
 
 
 @dataclass(frozen=True, slots=True)

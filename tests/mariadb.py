@@ -14,6 +14,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import closing, suppress
 from pathlib import Path
 from socket import gethostname
 from typing import Any
@@ -78,6 +79,32 @@ class MariaDbServer:
         """Create the data directory, start the server, wait until it answers."""
         self._create()
         self.port = free_port()
+        self._serve()
+
+    def restart(self) -> None:
+        """What was committed stays; every connection breaks."""
+        self._hang_up()
+        if self._child is not None:
+            self._child.terminate()
+            self._child.wait(START_SECONDS)
+        self._serve()
+
+    def sever(self, text: str) -> int:
+        """Kill the connections that run statements with this text; how many."""
+        with closing(self.connect()) as link, link.cursor() as cursor:
+            cursor.execute(
+                "SELECT id FROM information_schema.processlist WHERE info LIKE %s"
+                " AND command = 'Query' AND id <> CONNECTION_ID()",
+                [f"%{text}%"],
+            )
+            found = [int(row[0]) for row in cursor.fetchall()]
+            for number in found:
+                # it may have ended meanwhile
+                with suppress(pymysql.MySQLError):
+                    cursor.execute(f"KILL CONNECTION {number}")
+        return len(found)
+
+    def _serve(self) -> None:
         command = [
             *(_program("mariadbd"), *self._common(), *_SMALL, *_LOGGED),
             *(f"--port={self.port}", f"--bind-address={self.host}"),
@@ -139,9 +166,7 @@ class MariaDbServer:
 
     def destroy(self) -> None:
         """Kill it and delete everything of it: its data is worth nothing."""
-        if self._link is not None:
-            self._link.close()
-            self._link = None
+        self._hang_up()
         if self._child is not None:
             identity = ProcessIdentity.of(self._child.pid)
             if identity is not None:
@@ -150,6 +175,11 @@ class MariaDbServer:
             self._child.wait(10)
             self._child = None
         shutil.rmtree(self.directory, ignore_errors=True)
+
+    def _hang_up(self) -> None:
+        if self._link is not None:
+            self._link.close()
+            self._link = None
 
     def _create(self) -> None:
         if self._account:

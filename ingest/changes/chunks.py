@@ -17,6 +17,7 @@ ChunkBy = Literal["key", "ctid", "whole"]
 # Even steps through a key range with more holes than this make empty chunks.
 _DENSE = 4
 _MAX_CHUNKS = 10_000
+_LEAST_SHARE = 50_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +39,10 @@ class Chunk:
 
 def fill_waves(chunk_rows: int, *, rows: int, readers: int) -> int:
     """`chunk_rows`, lowered so that the last wave keeps every reader busy: five
-    chunks on two readers leave one of them idle for a third of the time."""
+    chunks on two readers leave one of them idle for a third of the time. A chunk
+    alone is shared out only when it is worth its connections."""
     chunks = -(-rows // max(1, chunk_rows))
-    if chunks <= 1:
+    if chunks <= 1 and rows < _LEAST_SHARE * readers:
         return chunk_rows
     waves = -(-chunks // max(1, readers))
     return -(-rows // (waves * max(1, readers)))

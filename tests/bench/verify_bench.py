@@ -1,7 +1,8 @@
 """What it costs to hold a table against its source, and whether it finds everything.
 
 Per kind of source: verify against reading the same columns by Spark's JDBC into
-nothing (A B B A, both warm), then single bytes are changed behind the lake's back.
+nothing (A B B A, both warm), and the lake read into nothing beside it. Then single
+bytes are changed behind the lake's back, and all is measured once more.
 Run alone: `python -m tests.bench.verify_bench FILE`.
 """
 
@@ -12,6 +13,7 @@ import os
 import random
 import statistics
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,7 @@ from tests.spark.mariadb_bench import MariadbBench
 
 ROWS = int(os.environ.get("SLUICE_BENCH_ROWS", "1000000"))
 PLANTED = 20
-WARM_UPS = 2
+WARM_UPS = 4
 FILL_MARIADB = f"""INSERT INTO big SELECT seq, concat('customer ', seq), seq / 7.0,
   md5(seq), '2020-01-01' + INTERVAL seq % 1000 DAY, now() - INTERVAL 1 DAY
   FROM seq_1_to_{ROWS}"""
@@ -38,18 +40,27 @@ def measure(bench: LakeBench, kind: str) -> dict[str, Any]:
     def read() -> float:
         return seconds_of(lambda: _read(bench))
 
+    def read_lake() -> float:
+        return seconds_of(lambda: _into_nothing(bench.frame(table)))
+
     for _ in range(WARM_UPS):
-        verify(), read()
+        verify(), read(), read_lake()
     ours, plain = abba(verify, read)
+    lake = [read_lake() for _ in plain]
     keys = sorted(random.Random(7).sample(range(1, ROWS + 1), PLANTED))
     for number, key in enumerate(keys):
         bench.sql(_change(kind, number, key))
+    started_at = time.monotonic()
     facts = assert_done(bench.verify(table)).facts
+    listing = time.monotonic() - started_at
     found = sorted(int(key) for key in facts["keys"]["different"])
     return {
         f"{kind}_verify_seconds": statistics.median(ours),
         f"{kind}_read_seconds": statistics.median(plain),
+        f"{kind}_lake_read_seconds": statistics.median(lake),
         f"{kind}_cost": sum(ours) / sum(plain),
+        f"{kind}_cost_of_both_reads": sum(ours) / (sum(plain) + sum(lake)),
+        f"{kind}_differing_seconds": listing,
         f"{kind}_planted": PLANTED,
         f"{kind}_found": len(set(found) & set(keys)),
         f"{kind}_found_wrongly": len(set(found) - set(keys)),
@@ -77,7 +88,11 @@ def _read(bench: LakeBench) -> None:
         upperBound=str(ROWS),
         numPartitions=str(source.max_parallel_reads),
     )
-    reader.load().write.format("noop").mode("overwrite").save()
+    _into_nothing(reader.load())
+
+
+def _into_nothing(rows: Any) -> None:
+    rows.write.format("noop").mode("overwrite").save()
 
 
 def _change(kind: str, number: int, key: int) -> str:

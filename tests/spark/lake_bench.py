@@ -14,6 +14,7 @@ from psycopg import sql
 
 from ingest.contract import (
     CHUNK_ROWS,
+    VERIFY_CHUNK_ROWS,
     ColumnSpec,
     CompactWork,
     FenceSpec,
@@ -190,7 +191,7 @@ class LakeBench:
         table: TableSpec,
         *,
         position: str = "",
-        chunk_rows: int = 200_000,
+        chunk_rows: int = VERIFY_CHUNK_ROWS,
         **k: Any,
     ) -> JobSpec:
         work = VerifyWork(position, chunk_rows)

@@ -38,6 +38,12 @@ class MariadbBench(LakeBench):
         self._tables = 0
         self._lock = threading.Lock()
 
+    def restart(self) -> None:
+        """The server starts anew; what it has is kept."""
+        self.link.close()
+        self.server.restart()
+        self.link = self.server.connect("shop")
+
     def sql(self, statement: str) -> list[tuple[Any, ...]]:
         with self._lock, self.link.cursor() as cursor:
             cursor.execute(statement)

@@ -266,6 +266,22 @@ def test_every_wave_of_readers_is_full(
 
 
 @pytest.mark.parametrize(
+    ("rows", "readers", "chunk_rows"),
+    [
+        (99_999, 2, 1_000_000),
+        (100_000, 2, 50_000),
+        (1_000_000, 2, 500_000),
+        (100_000, 1, 100_000),
+        (100_000, 4, 1_000_000),
+    ],
+)
+def test_a_chunk_alone_is_shared_out_when_it_is_worth_it(
+    rows: int, readers: int, chunk_rows: int
+) -> None:
+    assert fill_waves(1_000_000, rows=rows, readers=readers) == chunk_rows
+
+
+@pytest.mark.parametrize(
     ("pages", "rows", "count"), [(0, 0, 1), (10, 1000, 10), (3, 10**6, 3)]
 )
 def test_page_chunks_are_open_at_the_end(pages: int, rows: int, count: int) -> None:
