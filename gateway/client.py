@@ -15,6 +15,7 @@ from urllib.parse import quote
 
 from django.conf import settings
 
+from catalog.access import audit
 from core.errors import (
     AccessDenied,
     InvalidRequest,
@@ -90,6 +91,20 @@ def cancel_statement(user: str, statement_id: str) -> dict[str, Any]:
     """Stop a statement and its Spark job; returns it as it then is."""
     path = f"/statements/{quote(statement_id, safe='')}/cancel"
     return _ask("POST", path, user=user)
+
+
+def open_sessions() -> list[dict[str, Any]]:
+    """The HiveServer2 sessions that are open, the oldest first. For administrators."""
+    found: list[dict[str, Any]] = _ask("GET", "/sessions")["items"]
+    return found
+
+
+def close_session(session_id: str) -> dict[str, Any]:
+    """End a session and its statements, audited; returns it as it was."""
+    ended = _ask("DELETE", f"/sessions/{quote(session_id, safe='')}")
+    facts = {"session": ended["id"], "client_address": ended["address"]}
+    audit.record("session.close", on=ended["user"], **facts)
+    return ended
 
 
 def gateway_state() -> dict[str, Any]:

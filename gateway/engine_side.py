@@ -44,6 +44,11 @@ class EngineSide:
         self._is_closed = False
         self._background: set[asyncio.Task[None]] = set()
 
+    @property
+    def is_open(self) -> bool:
+        """True while the engine has this session."""
+        return self._engine is not None and not self._engine.is_closed
+
     async def link_for(self, operation: Operation) -> EngineLink:
         """Wait for a READY engine that knows the user's rights, and return it."""
         supply = self._services.supply

@@ -31,6 +31,7 @@ log = logging.getLogger(__name__)
 
 ENGINE_VERSION = "3.5.7"
 DEFAULT_FETCH = 1000
+LONGEST_CLIENT = 100
 _LOG_FETCH = 1
 _LOG_TYPES = (values.TypeId.STRING,)
 _ORIENTATIONS = {
@@ -103,7 +104,7 @@ class Handler:
     async def close(self) -> None:
         """End all sessions of the connection."""
         for session in list(self.sessions.values()):
-            await self._end(session)
+            await self.end(session)
 
     async def end_idle(self, now: float) -> None:
         """End sessions and free operations that nobody touched for long."""
@@ -111,14 +112,15 @@ class Handler:
         for session in list(self.sessions.values()):
             running = any(o.is_alive for o in session.operations.values())
             if not running and now - session.touched > limits.session_idle_seconds:
-                await self._end(session)
+                await self.end(session)
                 continue
             for operation in list(session.operations.values()):
                 idle = now - operation.touched
                 if not operation.is_alive and idle > limits.operation_idle_seconds:
                     await session.free(operation)
 
-    async def _end(self, session: Session) -> None:
+    async def end(self, session: Session) -> None:
+        """End one session; its handle opens nothing any more."""
         if self.sessions.pop(session.handle.guid, None):
             SESSIONS.dec()
         await session.close()
@@ -169,7 +171,7 @@ class Handler:
         )
 
     async def _close_session(self, request: messages.CloseSession) -> messages.Reply:
-        await self._end(self._session(request.session))
+        await self.end(self._session(request.session))
         return messages.StatusReply()
 
     async def _get_info(self, request: messages.GetInfo) -> messages.Reply:
@@ -287,7 +289,10 @@ class Handler:
         return messages.GetQueryIdReply(query_id=operation.id)
 
     async def _client_info(self, request: messages.SetClientInfo) -> messages.Reply:
-        self._session(request.session)
+        session = self._session(request.session)
+        given = request.configuration or {}
+        name = given.get("ApplicationName") or given.get("ClientHostname")
+        session.client = (name or session.client)[:LONGEST_CLIENT]
         return messages.StatusReply()
 
 

@@ -1,4 +1,4 @@
-"""The gateway's internal HTTP API for the web process: statements, state, metrics.
+"""The gateway's internal HTTP API for the web process: statements, sessions, state.
 
 Loopback only, every call carries the service secret and names the principal, whom the
 web process has authenticated. A small HTTP/1.1 server: one JSON object each way.
@@ -22,6 +22,7 @@ from gateway.desk import StatementDesk
 from gateway.engines.port import EngineUnavailable
 from gateway.engines.supply import EngineSupply
 from gateway.metrics import REGISTRY
+from gateway.sessions import SessionDesk
 from gateway.store import DatabaseAway, Store
 
 log = logging.getLogger(__name__)
@@ -53,9 +54,16 @@ class InternalApi:
     """Serves the web process."""
 
     def __init__(
-        self, desk: StatementDesk, store: Store, supply: EngineSupply, *, secret: str
+        self,
+        desk: StatementDesk,
+        store: Store,
+        supply: EngineSupply,
+        *,
+        sessions: SessionDesk,
+        secret: str,
     ) -> None:
         self._desk = desk
+        self._sessions = sessions
         self._store = store
         self._supply = supply
         self._secret = secret
@@ -133,6 +141,8 @@ class InternalApi:
             return _Answer(200, generate_latest(REGISTRY), "text/plain; version=0.0.4")
         if parts == ("state",):
             return _json(200, self._state())
+        if parts[:1] == ("sessions",):
+            return await self._about_sessions(method, parts)
         route = self._routes.get((method, len(parts)))
         if not parts or parts[0] != "statements" or route is None:
             raise NotFound("there is no such address")
@@ -155,6 +165,13 @@ class InternalApi:
             "database_read_age_ms": self._store.db_read_age_ms(),
             "audit_lost": self._store.audit_lost,
         }
+
+    async def _about_sessions(self, method: str, parts: tuple[str, ...]) -> _Answer:
+        if (method, len(parts)) == ("GET", 1):
+            return _json(200, {"items": self._sessions.shown()})
+        if (method, len(parts)) == ("DELETE", 2):
+            return _json(200, await self._sessions.end(parts[1]))
+        raise NotFound("there is no such address")
 
     async def _submit(self, call: _Call) -> _Answer:
         sql = call.body.get("sql")

@@ -28,6 +28,7 @@ from gateway.limits import GatewayLimits
 from gateway.metrics import DATABASE_AGE, ENGINE_READY
 from gateway.server import GatewayServer
 from gateway.services import Services
+from gateway.sessions import SessionDesk
 from gateway.store import Store
 
 log = logging.getLogger(__name__)
@@ -65,7 +66,11 @@ class Gateway:
         self.server = GatewayServer(self.services)
         self.desk = StatementDesk(self.services, spec.home / "results")
         self.internal = InternalApi(
-            self.desk, self.store, self.supply, secret=spec.service_secret
+            self.desk,
+            self.store,
+            self.supply,
+            sessions=SessionDesk(self.server),
+            secret=spec.service_secret,
         )
         self.port = 0
         self._watcher: asyncio.Task[None] | None = None

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+import uuid
 
 from catalog.like import escaped
 from core.errors import AccessDenied, InvalidRequest, SluiceError
@@ -44,15 +45,23 @@ class Session:
         settings: SessionSettings | None = None,
     ) -> None:
         self.handle: Handle = new_handle()
+        self.id = str(uuid.uuid4())  # for administrators: opens nothing
+        self.opened = time.time()
+        self.client = f"HiveServer2 protocol V{protocol + 1}"
         self.user = user
         self.protocol = protocol
         self.operations: dict[bytes, Operation] = {}
         self.touched = time.monotonic()
         self.database = DEFAULT_DATABASE
-        self._address = address
+        self.address = address
         self._services = services
         self._side = EngineSide(services, user, (settings or SessionSettings()).engine)
         self._timers: set[asyncio.Task[None]] = set()
+
+    @property
+    def has_engine(self) -> bool:
+        """True while an engine holds something for it."""
+        return self._side.is_open
 
     def warm(self) -> None:
         """Open the engine's session ahead of the first statement."""
@@ -215,7 +224,7 @@ class Session:
                 action=action,
                 on=operation.id,
                 is_allowed=is_allowed,
-                address=self._address,
+                address=self.address,
                 facts=facts,
             )
         )

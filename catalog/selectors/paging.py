@@ -36,8 +36,8 @@ def keyset_page(
     order: Sequence[str],
     size: int = DEFAULT_SIZE,
     token: str | None = None,
-    load: Callable[[list[Any]], list[R]] | None = None,
-) -> Page[R]:
+    load: Callable[[list[Any]], list[Any]] | None = None,
+) -> Page[Any]:
     """The page after `token` in `order`, in one statement.
 
     order: field names, all with or all without "-", the last one unique; NULLs
@@ -74,7 +74,16 @@ def offset_of(token: str | None, scope: str) -> int:
 
 
 def offset_token(offset: int, scope: str) -> str:
-    return signing.dumps([scope, [offset]], salt=_SALT)
+    return key_token([offset], scope)
+
+
+def key_of(token: str | None, scope: str) -> list[Any]:
+    """The key after which a list from elsewhere goes on; [] without a token."""
+    return _opened(token, scope) if token else []
+
+
+def key_token(key: list[Any], scope: str) -> str:
+    return signing.dumps([scope, key], salt=_SALT)
 
 
 def _beyond(fields: list[str], after: list[Any], *, is_descending: bool) -> Q:

@@ -27,6 +27,27 @@ class Statement(s.Serializer[Any]):
     error = StatementError(allow_null=True)
 
 
+class RunningStatement(s.Serializer[Any]):
+    id = s.CharField()
+    text = s.CharField()
+    state = s.CharField()
+    started_at = s.DateTimeField()
+
+
+class Session(s.Serializer[Any]):
+    """A session over HiveServer2. `engine` is null before its first statement."""
+
+    id = s.UUIDField()
+    user = s.CharField()
+    address = s.CharField()
+    client = s.CharField()
+    database = s.CharField()
+    opened_at = s.DateTimeField()
+    idle_seconds = s.FloatField()
+    engine = s.CharField(allow_null=True)
+    statement = RunningStatement(allow_null=True, help_text="the one that runs now")
+
+
 class ResultPage(s.Serializer[Any]):
     """Decimals, timestamps and integers beyond 2^53 are strings."""
 

@@ -115,6 +115,8 @@ LEAST_OF_OTHERS = {
     ("GET", "sql/statements/<uuid:id>"): "own",
     ("GET", "sql/statements/<uuid:id>/results"): "own",
     ("POST", "sql/statements/<uuid:id>:cancel"): "own",
+    ("GET", "sessions"): "admin",
+    ("DELETE", "sessions/<uuid:id>"): "admin",
 }
 
 

@@ -53,13 +53,14 @@ PAGES = {
     "grants": (lambda w: [], 200, 404, 404),
     "grants-effective": (lambda w: [], 200, 404, 404),
     "audit": (lambda w: [], 200, 404, 404),
+    "sessions": (lambda w: [], 200, 404, 404),
     "system": (lambda w: [], 200, 404, 404),
 }
 # Pages that only take POST, and those that need a running gateway.
 ELSEWHERE = {
     "login", "logout", "source-test", "source-discover", "onboarding-approve",
     "job-cancel", "job-retry", "sql-run", "sql-statement", "sql-cancel",
-    "tokens-delete", "grants-revoke", "table-sample", "onboard-rows", "oidc", "oidc-back", "oidc-leave",
+    "tokens-delete", "sessions-close", "grants-revoke", "table-sample", "onboard-rows", "oidc", "oidc-back", "oidc-leave",
 }  # fmt: skip
 
 

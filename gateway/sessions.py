@@ -1,0 +1,78 @@
+"""The open sessions of this gateway process, for administrators: shown and ended.
+
+Knows the server's connections. Handles stay inside: they would open the session.
+"""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from typing import Any
+
+from core.errors import NotFound
+from gateway.server import GatewayServer
+from gateway.session import Session
+
+LONGEST_SHOWN = 2_000
+
+
+class SessionDesk:
+    """Asked by the internal API, which has authenticated an administrator."""
+
+    def __init__(self, server: GatewayServer) -> None:
+        self._server = server
+
+    def shown(self) -> list[dict[str, Any]]:
+        """All sessions, the oldest first."""
+        engine = self._server.services.supply.facts().engine_id
+        found = [
+            _shown(session, engine)
+            for connection in self._server.connections
+            if connection.handler
+            for session in connection.handler.sessions.values()
+        ]
+        return sorted(found, key=lambda one: (one["opened_at"], one["id"]))
+
+    async def end(self, session_id: str) -> dict[str, Any]:
+        """End a session with its statements; returns it as it was.
+
+        The client's next call is told that its handle is closed.
+        """
+        for connection in self._server.connections:
+            handler = connection.handler
+            for session in list(handler.sessions.values()) if handler else ():
+                if handler and session.id == session_id:
+                    shown = _shown(session, "")
+                    await handler.end(session)
+                    return shown
+        raise NotFound("there is no such session", code="session_not_found")
+
+
+def _shown(session: Session, engine: str | None) -> dict[str, Any]:
+    running = [one for one in session.operations.values() if one.is_alive]
+    newest = max(running, key=lambda one: one.started, default=None)
+    return {
+        "id": session.id,
+        "user": session.user,
+        "address": session.address,
+        "client": session.client,
+        "database": session.database,
+        "opened_at": _instant(session.opened),
+        "idle_seconds": 0.0
+        if running
+        else round(time.monotonic() - session.touched, 1),
+        "engine": engine if session.has_engine else None,
+        "statement": {
+            "id": newest.id,
+            "text": newest.statement[:LONGEST_SHOWN],
+            "state": str(newest.state),
+            "started_at": _instant(newest.started),
+        }
+        if newest
+        else None,
+    }
+
+
+def _instant(seconds: float) -> str:
+    at = datetime.fromtimestamp(seconds, UTC)
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")

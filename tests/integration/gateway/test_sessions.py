@@ -1,0 +1,86 @@
+"""Administrators see who is connected and what runs, and end a session."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager, suppress
+
+import pytest
+from django.test import Client
+from pyhive.exc import OperationalError
+
+from catalog.models import AuditEntry
+from gateway.engines.fake import FakeAnswer
+from tests.integration.gateway.running import SECRET
+from tests.integration.gateway.test_pyhive import connect, eventually
+
+
+@pytest.fixture
+def root(gateway, users, settings):
+    settings.SLUICE_GATEWAY_INTERNAL = str(gateway.internal_file)
+    settings.SLUICE_SERVICE_SECRET = SECRET
+    settings.STATIC_ROOT.mkdir(exist_ok=True)
+    users["bob"].is_superuser = True
+    users["bob"].save()
+    made = Client()
+    made.force_login(users["bob"])
+    return made
+
+
+@contextmanager
+def connected(gateway):
+    """A client whose session may be gone when it says goodbye."""
+    link = connect(gateway)
+    yield link
+    with suppress(OperationalError):
+        link.close()
+
+
+def listed(root, **query):
+    reply = root.get("/api/v1/sessions", query)
+    assert reply.status_code == 200, reply.content
+    return reply.json()
+
+
+def test_a_session_is_shown_with_what_runs_and_ended(root, users, gateway):
+    gateway.engine.answers = lambda sql: FakeAnswer(seconds=60)
+    with connected(gateway) as link:
+        (idle,) = listed(root)["items"]
+        assert (idle["user"], idle["address"]) == ("ann", "127.0.0.1")
+        assert (idle["statement"], idle["database"]) == (None, "default")
+        cursor = link.cursor()
+        cursor.execute("SELECT 'slow'", async_=True)
+        eventually(lambda: listed(root)["items"][0]["engine"])
+        (busy,) = listed(root)["items"]
+        assert busy["id"] == idle["id"]
+        assert busy["statement"]["text"] == "SELECT 'slow'"
+        assert busy["statement"]["state"] in {"PENDING", "RUNNING"}
+        page = root.get("/sessions").content.decode()
+        assert "SELECT &#x27;slow&#x27;" in page
+        assert f"/sessions/{idle['id']}/close" in page
+        assert root.delete(f"/api/v1/sessions/{idle['id']}").status_code == 204
+        assert listed(root)["items"] == []
+        with pytest.raises(OperationalError):
+            link.cursor().execute("SELECT 1")
+    entry = AuditEntry.objects.get(action="session.close")
+    assert (entry.actor, entry.object, entry.door) == ("bob", "ann", "rest")
+    assert entry.facts["session"] == idle["id"]
+    again = root.delete(f"/api/v1/sessions/{idle['id']}")
+    assert (again.status_code, again.json()["code"]) == (404, "session_not_found")
+
+
+def test_the_list_pages_filters_and_is_for_administrators(root, users, gateway):
+    with connected(gateway), connected(gateway), connected(gateway):
+        first = listed(root, page_size=2)
+        rest = listed(root, page_size=2, page_token=first["next_page_token"])
+        ids = [one["id"] for one in first["items"] + rest["items"]]
+        assert len(set(ids)) == 3
+        assert rest["next_page_token"] is None
+        assert listed(root, user="bob")["items"] == []
+        page = f"/sessions/{ids[0]}/close"
+        assert root.post(page, follow=True).status_code == 200
+        assert len(listed(root, user="ann")["items"]) == 2
+    ann = Client()
+    ann.force_login(users["ann"])
+    assert ann.get("/api/v1/sessions").status_code == 403
+    assert ann.delete(f"/api/v1/sessions/{ids[1]}").status_code == 403
+    assert ann.post(page).status_code == 404
