@@ -131,6 +131,9 @@ def _cluster_conf() -> dict[str, str]:
     if settings.SLUICE_SPARK_SECRET:
         conf |= {
             "spark.authenticate": "true",
+            # must be there for a standalone master, but the environment's goes first
+            # (SecurityManager.getSecretKey): so the secret is in no argument
+            "spark.authenticate.secret": "in-the-environment",
             "spark.network.crypto.enabled": "true",
         }
     return conf

@@ -22,6 +22,7 @@ from ingest.spark.compaction import compact_table, pending_compactions
 from ingest.spark.failures import failure_of
 from ingest.spark.gate import SourceGates
 from ingest.spark.jobrun import Interrupted, JobRun
+from ingest.spark.jvm import Jvm
 from ingest.spark.recovery import recover_table
 from ingest.spark.repair import repair_table
 from ingest.spark.snapshot import load_table
@@ -65,9 +66,9 @@ def run_job(run: JobRun, spark: SparkSession, gates: SourceGates) -> JobReport:
 def _is_jvm_gone(spark: SparkSession, *, grace: float) -> bool:
     """A JVM that dies reaches us as foreign exceptions of any class, up to `grace`
     seconds before its end. A pause or a refusal of ours need not wait for that."""
-    process: Any = spark.sparkContext._gateway.proc  # type: ignore[union-attr]
+    jvm = Jvm(spark)
     until = time.monotonic() + grace
-    while process.poll() is None:
+    while jvm.is_alive:
         if time.monotonic() >= until:
             return False
         time.sleep(0.05)

@@ -1,0 +1,94 @@
+"""A standalone Spark cluster on loopback: a master and one worker of the package."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from ingest.launch.cluster import MasterAway, StandaloneMaster
+from ingest.launch.commands import spark_home
+
+PATIENCE = 120.0
+SECRET = "only-drivers-and-executors-know"
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def wait_until(is_so: Callable[[], object], what: str) -> None:
+    end = time.monotonic() + PATIENCE
+    while not is_so():
+        assert time.monotonic() < end, what
+        time.sleep(0.2)
+
+
+class StandaloneCluster:
+    """Both take part only with the secret, as a cluster of several machines would."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.port, self.web_port = free_port(), free_port()
+        self.url = f"spark://127.0.0.1:{self.port}"
+        self.web = f"http://127.0.0.1:{self.web_port}"
+        self._master: subprocess.Popen[bytes] | None = None
+        self._worker: subprocess.Popen[bytes] | None = None
+        self.start_master()
+        self._worker = self._start(
+            "worker.Worker",
+            *("--host", "127.0.0.1", "--webui-port", str(free_port())),
+            *("--cores", "2", "--memory", "2g", "--work-dir", str(folder / "work")),
+            self.url,
+        )
+
+    def start_master(self) -> None:
+        ports = ("--port", str(self.port), "--webui-port", str(self.web_port))
+        self._master = self._start("master.Master", "--host", "127.0.0.1", *ports)
+        wait_until(self._answers, "the master does not come up")
+
+    def kill_master(self) -> None:
+        assert self._master is not None
+        self._master.kill()
+        self._master.wait()
+
+    def end(self) -> None:
+        for process in (self._worker, self._master):
+            if process is not None:
+                process.kill()
+                process.wait()
+
+    def _answers(self) -> bool:
+        try:
+            StandaloneMaster(self.web, house="none").apps()
+        except MasterAway:
+            return False
+        return True
+
+    def _start(self, name: str, *arguments: str) -> subprocess.Popen[bytes]:
+        options = f"-Dspark.authenticate=true -Dspark.authenticate.secret={SECRET}"
+        environment = {
+            **os.environ,
+            "SPARK_HOME": str(spark_home()),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_DAEMON_MEMORY": "200m",
+            "SPARK_DAEMON_JAVA_OPTS": f"{options} -Dspark.network.crypto.enabled=true",
+        }
+        with (self.folder / f"{name}.log").open("ab") as log:
+            return subprocess.Popen(
+                [
+                    str(spark_home() / "bin" / "spark-class"),
+                    f"org.apache.spark.deploy.{name}",
+                    *arguments,
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=environment,
+                start_new_session=True,
+            )
