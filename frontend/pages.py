@@ -22,6 +22,7 @@ from django_htmx.middleware import HtmxDetails
 
 from catalog.access.policy import Principal
 from catalog.access.principals import principal_of
+from catalog.selectors import Window
 from core.context import name_actor
 from core.errors import (
     AccessDenied,
@@ -40,6 +41,12 @@ class Sliceable(Protocol):
     """A list that reads only what is cut out of it."""
 
     def __getitem__(self, part: slice, /) -> Iterable[Any]: ...
+
+
+class Keyed(Protocol):
+    """A list that goes on from a key."""
+
+    def window(self, *, size: int, after: str, before: str) -> Window[Any]: ...
 
 
 class PageRequest(HttpRequest):
@@ -137,9 +144,27 @@ class Slice:
         return self.first + len(self.items) - 1
 
 
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One page of a list that goes on by key: it has ways on and back, no number."""
+
+    items: Sequence[Any]
+    before: str
+    after: str
+
+
 def page_number(request: HttpRequest) -> int:
     text = request.GET.get("page", "1")
     return max(1, int(text)) if text.isascii() and text.isdigit() else 1
+
+
+def turn(request: HttpRequest, rows: Keyed) -> Turn:
+    """The page after `?after=` or before `?before=`, as cheap wherever it is."""
+    get = request.GET.get
+    found = rows.window(
+        size=PAGE_SIZE, after=get("after", ""), before=get("before", "")
+    )
+    return Turn(found.items, before=found.before or "", after=found.after or "")
 
 
 def cut(

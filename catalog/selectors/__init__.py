@@ -30,10 +30,10 @@ from catalog.selectors.lake import (
     lake_table_location,
     lake_tables_matching,
 )
-from catalog.selectors.listing import Found, Ordered
+from catalog.selectors.listing import ByName, Found, Ordered
 from catalog.selectors.lookups import Where, place_of, tables_by_ids
 from catalog.selectors.owned import owned_facts
-from catalog.selectors.paging import Page, keyset_page
+from catalog.selectors.paging import Page, Window, keyset_page, keyset_window
 from catalog.selectors.search import Hit, Hits, search_tables
 from catalog.selectors.tables import (
     TableFilter,
@@ -44,6 +44,7 @@ from catalog.selectors.tables import (
 )
 
 __all__ = [
+    "ByName",
     "Found",
     "Hit",
     "Hits",
@@ -55,6 +56,7 @@ __all__ = [
     "TableFacts",
     "TableFilter",
     "Where",
+    "Window",
     "database_for",
     "databases_for",
     "datasource_for",
@@ -65,6 +67,7 @@ __all__ = [
     "facts_named",
     "facts_where",
     "keyset_page",
+    "keyset_window",
     "lake_columns_matching",
     "lake_columns_of",
     "lake_databases_matching",

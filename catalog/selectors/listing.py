@@ -11,6 +11,7 @@ from django.db.models import QuerySet
 from catalog.access.policy import Principal
 from catalog.models import Table
 from catalog.selectors.lookups import tables_by_ids
+from catalog.selectors.paging import Window, keyset_window
 from catalog.selectors.search import search_tables
 from catalog.selectors.tables import TableFilter
 
@@ -23,6 +24,23 @@ class Ordered:
 
     def __getitem__(self, part: slice) -> Sequence[Table]:
         return tables_by_ids(list(self.rows.values_list("pk", flat=True)[part]))
+
+
+@dataclass(frozen=True, slots=True)
+class ByName:
+    """The tables of a query by name, from where the last page ended."""
+
+    rows: QuerySet[Table]
+
+    def window(self, *, size: int, after: str, before: str) -> Window[Table]:
+        return keyset_window(
+            self.rows,
+            order=("name", "id"),
+            size=size,
+            after=after,
+            before=before,
+            load=tables_by_ids,
+        )
 
 
 @dataclass(frozen=True, slots=True)

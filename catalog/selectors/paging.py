@@ -30,6 +30,37 @@ class Page(Generic[R]):
     next_page_token: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class Window(Generic[R]):
+    """A page with the way on and back; None where the list ends."""
+
+    items: list[R]
+    before: str | None
+    after: str | None
+
+
+def keyset_window(
+    rows: QuerySet[Any],
+    *,
+    order: tuple[str, ...],
+    size: int,
+    after: str = "",
+    before: str = "",
+    load: Callable[[list[Any]], list[Any]] | None = None,
+) -> Window[Any]:
+    """The page after or before a token, or the first; else like `keyset_page`."""
+    backwards = tuple(f"-{name}" for name in order)
+    if before:
+        page = keyset_page(rows, order=backwards, size=size, token=before, load=load)
+        items = page.items[::-1]
+        following = _token_at(items[-1], rows, order) if items else None
+        return Window(items, before=page.next_page_token, after=following)
+    page = keyset_page(rows, order=order, size=size, token=after or None, load=load)
+    is_first = not after or not page.items
+    back = None if is_first else _token_at(page.items[0], rows, backwards)
+    return Window(page.items, before=back, after=page.next_page_token)
+
+
 def keyset_page(
     rows: QuerySet[Any],
     *,
@@ -47,9 +78,8 @@ def keyset_page(
     """
     is_descending = order[0].startswith("-")
     fields = [name.removeprefix("-") for name in order]
-    scope = f"{rows.model._meta.label}:{','.join(order)}"
     if token:
-        after = _opened(token, scope)
+        after = _opened(token, _scope(rows, order))
         rows = rows.filter(_beyond(fields, after, is_descending=is_descending))
     if load:
         keys = rows.order_by(*order).values_list("pk", flat=True)[: size + 1]
@@ -60,12 +90,18 @@ def keyset_page(
         is_last = len(found) <= size
     if is_last or not found:
         return Page(items=found, next_page_token=None)
-    last = found[:size][-1]
-    values = [_plain(_value(last, name)) for name in fields]
-    return Page(
-        items=found[:size],
-        next_page_token=signing.dumps([scope, values], salt=_SALT),
-    )
+    shown = found[:size]
+    return Page(items=shown, next_page_token=_token_at(shown[-1], rows, order))
+
+
+def _scope(rows: QuerySet[Any], order: Sequence[str]) -> str:
+    return f"{rows.model._meta.label}:{','.join(order)}"
+
+
+def _token_at(row: object, rows: QuerySet[Any], order: Sequence[str]) -> str:
+    """Goes on behind this row."""
+    key = [_plain(_value(row, name.removeprefix("-"))) for name in order]
+    return key_token(key, _scope(rows, order))
 
 
 def offset_of(token: str | None, scope: str) -> int:

@@ -7,6 +7,8 @@ from typing import Any
 from django import template
 from django.urls import reverse
 
+from frontend.pages import Turn
+
 register = template.Library()
 
 # Pages that belong under an entry of the side navigation without its prefix.
@@ -46,7 +48,9 @@ def query(context: dict[str, Any], **changes: object) -> str:
 def pager(
     context: dict[str, Any], slice_: Any, of: str, total: int | None = None
 ) -> dict[str, Any]:
-    """Previous and next of a `Slice`; nothing when it is the only page."""
+    """Previous and next of a `Slice` or a `Turn`; nothing when it is the only page."""
+    if isinstance(slice_, Turn):
+        return {"request": context["request"], "slice": slice_, "of": of}
     return {
         "request": context["request"],
         "slice": slice_,

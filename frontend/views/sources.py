@@ -12,8 +12,8 @@ from catalog.discovery.services import DISCOVER, TEST, start_discovery, start_te
 from catalog.models import Datasource, Table
 from catalog.names import LAKE
 from catalog.selectors import (
+    ByName,
     Found,
-    Ordered,
     TableFilter,
     databases_for,
     datasource_for,
@@ -21,7 +21,7 @@ from catalog.selectors import (
     tables_for,
 )
 from core.errors import NotFound
-from frontend.pages import PageRequest, attempt, cut, page
+from frontend.pages import PageRequest, attempt, cut, page, turn
 from frontend.reading.jobs import latest_on_source
 from frontend.reading.pipelines import carried_from, pipeline_of
 from frontend.reading.sources import may_register, rights_on, steps_of, stored_steps
@@ -54,15 +54,17 @@ def source_page(request: PageRequest, name: str) -> HttpResponse:
     q = request.GET.get("q", "").strip()[:300]
     database = request.GET.get("database", "")
     wanted = TableFilter(source.name, database, kind=Table.SOURCE, q=q)
-    rows: Found | Ordered = Found(request.principal, wanted)
-    if not q:
-        # within one database, or across all: an index has either order
-        rows = Ordered(tables_for(request.principal, wanted).order_by("name", "id"))
+    # within one database, or across all: an index has either order
+    tables = (
+        cut(request, Found(request.principal, wanted))
+        if q
+        else turn(request, ByName(tables_for(request.principal, wanted)))
+    )
     work = _work(request, source)
     context = {
         "source": source,
         "wanted": wanted,
-        "tables": cut(request, rows),
+        "tables": tables,
         "databases": databases_for(request.principal, source.name)[:1000],
     }
     if request.htmx and request.htmx.target == "source-tables":

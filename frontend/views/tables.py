@@ -15,12 +15,19 @@ from catalog.access.enforcement import require
 from catalog.access.policy import Privilege
 from catalog.models import Table
 from catalog.names import LAKE
-from catalog.selectors import Found, Ordered, TableFilter, table_for, tables_for
+from catalog.selectors import (
+    ByName,
+    Found,
+    Ordered,
+    TableFilter,
+    table_for,
+    tables_for,
+)
 from catalog.selectors.tables import securable_of
 from core.errors import SluiceError
 from core.jobs import ACTIVE
 from frontend.connect import snippets_for
-from frontend.pages import PageRequest, cut, page
+from frontend.pages import PageRequest, Slice, Turn, cut, page, turn
 from frontend.reading.commits import commits_of
 from frontend.reading.jobs import jobs_on_table, verified_of
 from frontend.reading.tables import feed_for
@@ -60,20 +67,22 @@ class Wanted:
             sort=sort if sort in SORTS else "name",
         )
 
-    def rows(self, request: PageRequest) -> Ordered | Found:
+    def page_of(self, request: PageRequest) -> Slice | Turn:
         kind = self.where if self.where in {Table.LAKE, Table.SOURCE} else ""
         wanted = TableFilter(kind=kind, status=self.status, q=self.q)
         if self.q and self.sort == "name":
-            return Found(request.principal, wanted)
+            return cut(request, Found(request.principal, wanted))
         found = tables_for(request.principal, wanted)
-        return Ordered(found.order_by(*SORTS[self.sort]))
+        if self.sort == "name":
+            return turn(request, ByName(found))
+        return cut(request, Ordered(found.order_by(*SORTS[self.sort])))
 
 
 @page
 @require_safe
 def table_list(request: PageRequest) -> HttpResponse:
     wanted = Wanted.of(request)
-    found = cut(request, wanted.rows(request))
+    found = wanted.page_of(request)
     context = {
         "wanted": wanted,
         "tables": found,

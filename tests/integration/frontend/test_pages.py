@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -156,13 +157,38 @@ def test_ten_thousand_tables_are_paged(world, browse, django_assert_max_num_quer
     )
     refresh_statistics()  # as a discovery does at its end
     client = browse("root")
-    for path in ("/sources/shop", "/tables?where=source&page=150", "/tables?where=all"):
+    deep = "/tables?where=source&sort=lag&page=150"
+    for path in ("/sources/shop", deep, "/tables?where=all"):
         with django_assert_max_num_queries(20):
             response = client.get(path)
         assert response.status_code == 200
         assert len(response.content) < 120_000
     found = client.get("/tables?where=source&q=t_09999").content.decode()
     assert "t_09999" in found
+    assert_pages_turn(client, "/tables?where=source")
+    assert_pages_turn(client, "/sources/shop")
+    assert client.get("/tables?after=nonsense").status_code == 400
+
+
+def assert_pages_turn(client, path):
+    """Forth twice and back twice: the same pages, and an end at both sides."""
+    seen, links = [], []
+    for way in ("next", "next", "prev", "prev", ""):
+        text = client.get(path).content.decode()
+        seen.append(re.findall(r">(t_\d{5})<", text))
+        links.append(set(re.findall(r'rel="(next|prev)"', text)))
+        link = re.search(rf'rel="{way}" href="(\?[^"]+)"', text)
+        path = path.partition("?")[0] + link[1].replace("&amp;", "&") if link else ""
+    assert seen[0] == seen[4]
+    assert seen[1] == seen[3]
+    assert len({name for page in seen[:3] for name in page}) == sum(map(len, seen[:3]))
+    assert links == [
+        {"next"},
+        {"next", "prev"},
+        {"next", "prev"},
+        {"next", "prev"},
+        {"next"},
+    ]
 
 
 def test_the_end_of_a_session_is_told_to_htmx(world):
