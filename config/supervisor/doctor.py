@@ -27,6 +27,7 @@ from config.parts.paths import extras_of, parts_home, pinned_jars, sluice_jar
 from core.errors import SluiceError
 from core.object_store import is_object_uri
 from ingest.lakecheck import prove_store
+from ingest.launch.cluster import MasterAway, StandaloneMaster
 
 MEMORY_BYTES = 4 << 30
 DISK_BYTES = 5 << 30
@@ -56,6 +57,7 @@ def examine() -> list[Finding]:
         ("memory", memory),
         ("disk", disk),
         ("storage", storage),
+        ("spark", cluster),
         ("broker", broker),
         ("database", database),
         ("sources", sources),
@@ -136,6 +138,19 @@ def _object_store() -> Finding:
         return Finding("storage", error.message, error.hint or "see the message")
     text = f"the lake {settings.SLUICE_LAKE_URI} takes conditional writes"
     return Finding("storage", text)
+
+
+def cluster() -> list[Finding]:
+    if not settings.SLUICE_SPARK_MASTER.startswith("spark://"):
+        return []
+    try:
+        workers, cores = StandaloneMaster(
+            settings.SLUICE_SPARK_MASTER_UI, house="doctor"
+        ).room()
+    except MasterAway as error:
+        return [Finding("spark", error.message, error.hint)]
+    text = f"{settings.SLUICE_SPARK_MASTER} has {workers} workers with {cores} cores"
+    return [Finding("spark", text, "" if workers else "start a worker")]
 
 
 def broker() -> list[Finding]:

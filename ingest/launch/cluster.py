@@ -62,11 +62,13 @@ class StandaloneMaster:
         self._url = url.rstrip("/")
         self._prefix = f"sluice-{house}-"
 
+    def room(self) -> tuple[int, int]:
+        """(workers that are alive, cores of all of them)."""
+        found = self._state()
+        return int(found.get("aliveworkers", 0)), int(found.get("cores", 0))
+
     def apps(self) -> list[App]:
-        found = self._get("/json/")
-        status = found.get("status")
-        if status != "ALIVE":
-            raise self._away(f"it says {status}")
+        found = self._state()
         return [
             App(str(app["id"]), str(app["name"]), app.get("state") == "WAITING")
             for app in found.get("activeapps", [])
@@ -77,14 +79,15 @@ class StandaloneMaster:
         form = urllib.parse.urlencode({"id": app.id, "terminate": "true"})
         self._call("/app/kill/", form.encode())
 
-    def _get(self, path: str) -> dict[str, Any]:
+    def _state(self) -> dict[str, Any]:
         try:
-            found = json.loads(self._call(path))
+            found = json.loads(self._call("/json/"))
         except ValueError as error:
             raise self._away("its answer is no JSON") from error
-        if not isinstance(found, dict):
-            raise self._away("its answer is no JSON object")
-        return found
+        status = found.get("status") if isinstance(found, dict) else "no JSON object"
+        if status != "ALIVE":
+            raise self._away(f"it says {status}")
+        return dict(found)
 
     def _call(self, path: str, form: bytes | None = None) -> bytes:
         request = urllib.request.Request(self._url + path, data=form)

@@ -11,7 +11,6 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-
 # Noted while it surely lives; later the answer may be whoever adopted us.
 _PARENT = os.getppid()
 

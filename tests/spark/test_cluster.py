@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from config.supervisor import doctor
 from ingest.contract import (
     JobReport,
     JobSpec,
@@ -124,6 +125,7 @@ def test_a_submitted_job_runs_on_the_cluster_and_its_secret_is_nowhere(
 ) -> None:
     talk = Talk(submitted(home, cluster), bench)
     talk.until("ready")
+    wait_until(lambda: doctor.cluster()[0].is_ok, "the worker does not come up")
     spec = quick_load(bench, "quick")
     talk.launcher.submit(spec, isolated=True)
     assert assert_done(talk.report(spec)).facts["rows"] == 500
