@@ -17,7 +17,7 @@ from catalog.discovery import mariadb_sql
 from catalog.discovery.access import SourceAccess, resolved
 from catalog.discovery.mariadb_connection import Link, connect, statements
 from catalog.discovery.reader import DiscoveredTable, Overview, Page, TableKind
-from catalog.schema.mariadb import lake_type
+from catalog.schema.mariadb import OPEN_TRANSACTIONS, lake_type
 from catalog.schema.types import Column, TableSchema
 
 # Bounds the memory of a page of wide tables: there may be 4,096 columns in each.
@@ -131,7 +131,7 @@ def filter_of(access: SourceAccess) -> dict[str, Any]:
 def sees_all_transactions(link: Link) -> bool:
     """Whether the login has PROCESS, by a grant or a role."""
     try:
-        link.rows(mariadb_sql.OPEN_TRANSACTIONS)
+        link.rows(OPEN_TRANSACTIONS)
     except (pymysql.OperationalError, pymysql.ProgrammingError):
         return False
     return True

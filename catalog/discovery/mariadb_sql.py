@@ -94,6 +94,3 @@ SELECT COUNT(*), SUM(may_select) FROM (
     GROUP BY CAST(TABLE_SCHEMA AS BINARY), CAST(TABLE_NAME AS BINARY)
 ) AS visible
 """
-
-# Needs PROCESS, by whatever grant or role it comes.
-OPEN_TRANSACTIONS = "SELECT 1 FROM information_schema.INNODB_TRX LIMIT 1"

@@ -10,6 +10,10 @@ import re
 
 from catalog.schema.mapped import MAX_PRECISION, Mapped
 
+# Needs PROCESS, by whatever grant or role it comes: whether a login sees transactions
+# of others is found out by this statement, at discovery and before each read alike.
+OPEN_TRANSACTIONS = "SELECT 1 FROM information_schema.INNODB_TRX LIMIT 1"
+
 _SIMPLE = {
     "tinyint": "int",
     "smallint": "int",

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from catalog.schema.types import DataType
 from ingest.changes.dialects import Dialect
-from ingest.contract import ColumnSpec
+from ingest.contract import ColumnSpec, TableSpec
 
 _MASK_BITS = 62
 
@@ -47,6 +47,11 @@ class Selection:
             f"{m} AS {a}" for m, a in zip(self.masks, self.mask_aliases, strict=True)
         ]
         return f"SELECT {', '.join(items)} FROM {relation} WHERE {where}"
+
+
+def relation_of(dialect: Dialect, table: TableSpec) -> str:
+    """The source table as its dialect names it in a statement."""
+    return dialect.qualified(table.source_schema, table.source_table)
 
 
 def select_columns(dialect: Dialect, columns: Sequence[ColumnSpec]) -> Selection:

@@ -16,7 +16,7 @@ from core.errors import InvalidRequest, TerminalError
 from ingest.changes.dialects import Dialect, dialect_of
 from ingest.changes.epochs import MAX_INDEX, Seal, SealedFile
 from ingest.changes.positions import Bound, SourceClock, from_text, to_text
-from ingest.changes.select import select_columns
+from ingest.changes.select import relation_of, select_columns
 from ingest.contract import RoundWork, TableSpec
 from ingest.lake.epochs import epoch_folder, read_seal, write_seal
 from ingest.lake.port import bytes_below
@@ -108,7 +108,7 @@ def _window(run: JobRun, source: Source, clock: SourceClock, bound: Bound) -> Wi
     is_zoned = has_zone(table)
     dialect = source.dialect
     cursor = dialect.name(table.cursor or "")
-    relation = dialect.qualified(table.source_schema, table.source_table)
+    relation = relation_of(dialect, table)
     low, high = work.low or "", to_text(bound.high, has_zone=is_zoned)
     cut = source.rows(
         f"SELECT {cursor} FROM {relation} WHERE {range_of(dialect, table, low, high)}"
@@ -142,7 +142,7 @@ def _read(
     dialect = dialect_of(access.spec.kind)
     selection = select_columns(dialect, table.columns)
     where = range_of(dialect, table, window.low, window.high)
-    relation = dialect.qualified(table.source_schema, table.source_table)
+    relation = relation_of(dialect, table)
     sql = selection.sql(relation, where)
     folder = epoch_folder(spec.lake, access.spec.datasource_id, work.epoch)
     # nothing was sealed, so whatever lies there is rubble of a dead attempt

@@ -21,6 +21,7 @@ from ingest.changes.chunks import (
     plan_walked_chunks,
 )
 from ingest.changes.dialects import Dialect
+from ingest.changes.select import relation_of
 from ingest.contract import SourceSpec, TableSpec
 from ingest.spark.jobrun import JobRun
 from ingest.spark.sources import KeyFacts, Source
@@ -87,7 +88,7 @@ def _by_key(
     table = run.spec.table
     # "r." because a bare name in ORDER BY means the output, which is text
     dialect = source.dialect
-    relation = f"{dialect.qualified(table.source_schema, table.source_table)} AS r"
+    relation = f"{relation_of(dialect, table)} AS r"
     parts = key_parts(table, facts)
     names = [f"r.{dialect.name(p.column)}" for p in parts]
     pairs = zip(names, parts, strict=True)

@@ -18,7 +18,7 @@ from ingest.changes.chunks import Chunk
 from ingest.changes.dialects import dialect_of
 from ingest.changes.epochs import LedgerEntry, LedgerLine, seq_of
 from ingest.changes.positions import to_text
-from ingest.changes.select import Selection, select_columns
+from ingest.changes.select import Selection, relation_of, select_columns
 from ingest.contract import JobSpec, SnapshotWork, encode
 from ingest.lake.commits import Commit, LakeState
 from ingest.lake.epochs import write_ledger_entry
@@ -163,7 +163,7 @@ def _read_chunks(
     run, table = load.run, load.run.spec.table
     snapshot, row_bytes = view
     dialect = dialect_of(load.access.spec.kind)
-    relation = dialect.qualified(table.source_schema, table.source_table)
+    relation = relation_of(dialect, table)
     parts = key_parts(table, facts)
     finished = load.staging.finished()
     total = max(table.estimated_rows, sum(m.rows for m in finished.values())) or None

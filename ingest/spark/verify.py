@@ -20,7 +20,7 @@ from core.errors import InvalidRequest, SluiceError
 from ingest.changes.chunks import Chunk
 from ingest.changes.dialects import dialect_of
 from ingest.changes.positions import from_text
-from ingest.changes.select import Selection, select_columns
+from ingest.changes.select import Selection, relation_of, select_columns
 from ingest.changes.verdict import Comparison, Sums, facts_of
 from ingest.contract import JobSpec, VerifyWork
 from ingest.hudi.identity import COUNT, DELETED, key_column
@@ -180,7 +180,7 @@ def _read_chunk(check: _Check, chunk: Chunk, where: str, view: tuple[str, int]) 
     run, table = check.run, check.run.spec.table
     run.check()
     dialect = dialect_of(check.access.spec.kind)
-    relation = dialect.qualified(table.source_schema, table.source_table)
+    relation = relation_of(dialect, table)
     observed = Observation()
     rows = read_statement(
         check.spark,

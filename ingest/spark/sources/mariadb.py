@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING
 
 import pymysql
 
+from catalog.schema.mariadb import OPEN_TRANSACTIONS
 from core.errors import TransientError
 from ingest.changes.dialects import dialect_of
 from ingest.changes.dialects.mariadb import is_walkable
 from ingest.changes.positions import OpenTransaction, SourceClock
+from ingest.changes.select import relation_of
 from ingest.contract import TableSpec
 from ingest.spark.sources.port import KeyFacts, Row, SourceAccess, pinned_to
 
@@ -79,7 +81,7 @@ class MariadbSource:
         )
         if not found:
             # says in the server's words whether it is absent or forbidden
-            relation = DIALECT.qualified(table.source_schema, table.source_table)
+            relation = relation_of(DIALECT, table)
             self.rows(f"SELECT 1 FROM {relation} LIMIT 0")
         return {name: (type, nullable == "NO") for name, type, nullable in found}
 
@@ -130,7 +132,7 @@ class MariadbSource:
         )
 
     def clock(self) -> SourceClock:
-        sees = bool(self.rows(_HAS_PROCESS))
+        sees = self._sees_others()
         now, offset = self.one(_CLOCK)
         running = self.rows(_RUNNING_OF_OTHERS if sees else _RUNNING)
         found = self._open_transactions(now) if sees else []
@@ -141,6 +143,15 @@ class MariadbSource:
             if int(pid) not in writing
         ]
         return SourceClock(_utc(now), tuple(found), sees, int(offset))
+
+    def _sees_others(self) -> bool:
+        try:
+            self.rows(OPEN_TRANSACTIONS)
+        except pymysql.MySQLError as error:
+            if error.args[:1] != (_PRIVILEGE_MISSING,):
+                raise
+            return False
+        return True
 
     def _open_transactions(self, now: datetime) -> list[OpenTransaction]:
         """InnoDB shows a copy, made anew when nobody looked for a tenth of a second:
@@ -164,10 +175,7 @@ class MariadbSource:
         )
 
 
-_HAS_PROCESS = """
-SELECT 1 FROM information_schema.user_privileges
-WHERE privilege_type IN ('PROCESS', 'ALL PRIVILEGES') LIMIT 1
-"""
+_PRIVILEGE_MISSING = 1227
 # The zone is the one that sessions get by default, not the one we set.
 _CLOCK = """
 SELECT UTC_TIMESTAMP(6),

@@ -15,6 +15,7 @@ from psycopg.rows import tuple_row
 
 from ingest.changes.dialects import dialect_of
 from ingest.changes.positions import OpenTransaction, SourceClock
+from ingest.changes.select import relation_of
 from ingest.contract import TableSpec
 from ingest.spark.sources.port import KeyFacts, Row, SourceAccess, pinned_to
 
@@ -65,7 +66,7 @@ class PostgresSource:
             "SELECT a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull"
             " FROM pg_attribute a WHERE a.attrelid = %s::regclass"
             " AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum",
-            [DIALECT.qualified(table.source_schema, table.source_table)],
+            [relation_of(DIALECT, table)],
         )
         return {row[0]: (row[1], row[2]) for row in found}
 
@@ -75,7 +76,7 @@ class PostgresSource:
             "SELECT coalesce(sum(greatest(c.reltuples, 0)), 0)::bigint"
             " FROM pg_class c WHERE c.oid = %s::regclass OR c.oid IN"
             " (SELECT relid FROM pg_partition_tree(%s::regclass) WHERE isleaf)",
-            [DIALECT.qualified(table.source_schema, table.source_table)] * 2,
+            [relation_of(DIALECT, table)] * 2,
         )
         return int(row[0])
 
@@ -87,7 +88,7 @@ class PostgresSource:
             " / nullif(sum(greatest(c.reltuples, 0)), 0), 0)::bigint"
             " FROM pg_class c WHERE c.oid = %s::regclass OR c.oid IN"
             " (SELECT relid FROM pg_partition_tree(%s::regclass) WHERE isleaf)",
-            [DIALECT.qualified(table.source_schema, table.source_table)] * 2,
+            [relation_of(DIALECT, table)] * 2,
         )
         return int(row[0])
 
@@ -99,7 +100,7 @@ class PostgresSource:
             " pg_relation_size(c.oid) / current_setting('block_size')::bigint END)"
             " FROM pg_class c WHERE c.oid = %s::regclass OR c.oid IN"
             " (SELECT relid FROM pg_partition_tree(%s::regclass) WHERE isleaf)",
-            [DIALECT.qualified(table.source_schema, table.source_table)] * 2,
+            [relation_of(DIALECT, table)] * 2,
         )
         return -1 if row[0] is None else int(row[0])
 
@@ -115,7 +116,7 @@ class PostgresSource:
             " FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid"
             " JOIN pg_am am ON am.oid = c.relam"
             " WHERE i.indrelid = %s::regclass AND i.indisvalid AND i.indpred IS NULL",
-            [DIALECT.qualified(table.source_schema, table.source_table)],
+            [relation_of(DIALECT, table)],
         )
         wanted = list(key)
         return KeyFacts(

@@ -178,6 +178,15 @@ def test_the_clock_knows_who_may_still_write(mariadb_server: MariaDbServer) -> N
     with open_source(weak) as source:
         assert not source.clock().sees_others
         assert source.right_to_see_others == "PROCESS"
+    # by a role it counts as well, as it does at discovery
+    server.run(
+        "CREATE OR REPLACE ROLE watch",
+        "GRANT PROCESS ON *.* TO watch",
+        "GRANT watch TO plain@'%'",
+        "SET DEFAULT ROLE watch FOR plain@'%'",
+    )
+    with open_source(weak) as source:
+        assert source.clock().sees_others
 
 
 def test_a_statement_that_waits_for_its_table_counts_as_a_writer(
