@@ -13,14 +13,18 @@ import secrets
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = ROOT / ".venv" / "bin"
-PARTS = ("tests/unit", "tests/integration", "tests/spark")
+PARTS = ("tests/unit", "tests/integration")
+SPARK = ("tests/spark",)
 WHOLE = ("tests/acceptance", "tests/fault", "tests/browser")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 # The programs alone: the package of the server would start one.
@@ -78,8 +82,9 @@ def static_steps() -> list[Step]:
 
 
 def test_steps(missing: list[Missing]) -> list[Step]:
-    """Parts first, then the whole product: its tests want the machine, and a browser
-    driver leaves an event loop in the process that asynchronous tests stumble over."""
+    """Parts beside Spark, which wait for different things; then the whole product: its
+    tests want the machine, and a browser driver leaves an event loop in the process
+    that asynchronous tests stumble over."""
     pytest = [str(BIN / "python"), "-m", "pytest"]
     paths = [path for one in missing for path in one.tests]
 
@@ -87,7 +92,11 @@ def test_steps(missing: list[Missing]) -> list[Step]:
         mine = [path for path in paths if path.startswith(parts)]
         return Step(name, [*pytest, *parts, *(f"--ignore={path}" for path in mine)])
 
-    return [step("tests of the parts", PARTS), step("tests of the product", WHOLE)]
+    return [
+        step("tests of the parts", PARTS),
+        step("tests with Spark", SPARK),
+        step("tests of the product", WHOLE),
+    ]
 
 
 def is_debian() -> bool:
@@ -113,7 +122,7 @@ def missing_packages() -> list[Missing]:
 def tests_of(server: str) -> tuple[str, ...]:
     """A test file that wants this server has its name in its own."""
     files = (ROOT / "tests").rglob(f"test_*{server}*.py")
-    wanted = (*PARTS[1:], *WHOLE)
+    wanted = (*PARTS[1:], *SPARK, *WHOLE)
     names = sorted(path.relative_to(ROOT).as_posix() for path in files)
     return tuple(name for name in names if name.startswith(wanted))
 
@@ -147,16 +156,32 @@ def no_services() -> Iterator[None]:
         POLICY.unlink(missing_ok=True)
 
 
-def run(step: Step) -> bool:
+def run(step: Step, *, out: IO[str] | None = None) -> bool:
+    """out: where its words go instead of ours."""
     started = time.monotonic()
     say(f"== {step.name}")
     done = subprocess.run(
-        step.command, cwd=ROOT, env={**os.environ, **step.environment}, check=False
+        step.command,
+        cwd=ROOT,
+        env={**os.environ, **step.environment},
+        stdout=out,
+        stderr=out,
+        check=False,
     )
     is_good = done.returncode == 0
     seconds = time.monotonic() - started
     say(f"-- {step.name}: {'ok' if is_good else 'FAILED'} ({seconds:.0f} s)")
     return is_good
+
+
+def run_beside(one: Step, other: Step) -> list[bool]:
+    """Both at once; the words of the second come when both have ended."""
+    with tempfile.TemporaryFile("w+") as said, ThreadPoolExecutor() as pool:
+        second = pool.submit(run, other, out=said)
+        are_good = [run(one), second.result()]
+        said.seek(0)
+        say(said.read())
+    return are_good
 
 
 def main() -> int:
@@ -167,7 +192,13 @@ def main() -> int:
         install(missing)
         missing = missing_packages()
     steps = [*static_steps(), *test_steps(missing)]
-    failed = [step.name for step in steps if not run(step)]
+    *static, parts, spark, product = steps
+    are_good = [
+        *(run(step) for step in static),
+        *run_beside(parts, spark),
+        run(product),
+    ]
+    failed = [step.name for step, good in zip(steps, are_good, strict=True) if not good]
     for one in missing:
         names = ", ".join(one.tests)
         say(f"NOT TESTED: {names} (apt-get install {one.package})")

@@ -33,7 +33,7 @@ SERVER = checks.Missing(package=checks.MARIADB, tests=("tests/spark/test_mariadb
             1,
             [
                 "FAILED: format, lint, types, import contracts, migrations, "
-                "tests of the parts, tests of the product"
+                "tests of the parts, tests with Spark, tests of the product"
             ],
         ),
         ([BROWSER], False, False, 1, ["NOT TESTED", "FAILED"]),
@@ -45,7 +45,7 @@ def test_exit_code_and_last_lines(
     monkeypatch.setattr(checks, "missing_packages", lambda: missing)
     monkeypatch.setattr(checks, "may_install", lambda: may_install)
     monkeypatch.setattr(checks, "install", lambda found: None)
-    monkeypatch.setattr(checks, "run", lambda step: good)
+    monkeypatch.setattr(checks, "run", lambda step, out=None: good)
     assert checks.main() == code
     said = capsys.readouterr().out
     for line in lines:
@@ -53,14 +53,15 @@ def test_exit_code_and_last_lines(
 
 
 def test_only_what_cannot_run_is_left_out() -> None:
-    parts, product = checks.test_steps([BROWSER])
+    parts, _, product = checks.test_steps([BROWSER])
     assert "--ignore=tests/browser" in product.command
     assert not [one for one in parts.command if "ignore" in one]
 
 
 def test_files_of_a_missing_server_are_left_out_where_they_lie() -> None:
-    parts, product = checks.test_steps([SERVER, BROWSER])
-    assert parts.command[-1] == "--ignore=tests/spark/test_mariadb.py"
+    parts, spark, product = checks.test_steps([SERVER, BROWSER])
+    assert parts.command[-1] == "tests/integration"
+    assert spark.command[-1] == "--ignore=tests/spark/test_mariadb.py"
     assert product.command[-1] == "--ignore=tests/browser"
 
 
@@ -117,3 +118,10 @@ def test_no_service_starts_while_packages_are_installed(monkeypatch, tmp_path) -
     monkeypatch.setattr(checks.subprocess, "run", lambda command, **kept: None)
     checks.install([SERVER])
     assert policy.read_text() == "the administrator's own"
+
+
+def test_both_of_two_steps_count(capsys) -> None:
+    good = checks.Step("good", ["sh", "-c", "echo shown"])
+    bad = checks.Step("bad", ["sh", "-c", "echo kept; exit 3"])
+    assert checks.run_beside(good, bad) == [True, False]
+    assert capsys.readouterr().out.rstrip().endswith("kept")
