@@ -153,6 +153,37 @@ ACTIONS = {
             repair=RepairWork("deduplicate"),
         ),
         Action(
+            "clean",
+            "Clean",
+            "trash",
+            Privilege.OPERATE,
+            QUERYABLE,
+            (),
+            repair=RepairWork("clean"),
+        ),
+        Action(
+            "savepoint",
+            "Make a savepoint",
+            "lock",
+            Privilege.OPERATE,
+            QUERYABLE,
+            (
+                "What the table is now can be gone back to, for 7 days.",
+                "Meanwhile its files of now are not cleaned away.",
+            ),
+            repair=RepairWork("savepoint"),
+        ),
+        Action(
+            "restore",
+            "Go back",
+            "back",
+            Privilege.OPERATE,
+            QUERYABLE,
+            (),
+            is_danger=True,
+            repair=RepairWork("restore"),
+        ),
+        Action(
             "resync",
             "Re-sync",
             "refresh",
@@ -219,5 +250,5 @@ def start(action: Action, table: Table, *, actor: str, asked: Asked) -> Job | No
 
 
 def _work(repair: RepairWork, asked: Asked) -> RepairWork:
-    is_of_one = repair.action != "deduplicate"
+    is_of_one = repair.action in {"rollback", "unschedule", "restore"}
     return replace(repair, instant=asked.instant if is_of_one else "")

@@ -43,7 +43,9 @@ T = TypeVar("T")
 Kind = Literal[
     "snapshot", "resync", "round", "compact", "verify", "repair", "recover"
 ]  # fmt: skip
-RepairAction = Literal["rollback", "unschedule", "deduplicate"]
+RepairAction = Literal[
+    "rollback", "unschedule", "deduplicate", "clean", "savepoint", "restore"
+]  # fmt: skip
 Outcome = Literal["succeeded", "cancelled", "paused", "transient", "terminal", "caller"]
 Lane = Literal["apply", "snapshot", "maintenance", "interactive"]
 
@@ -82,6 +84,8 @@ class TableSpec:
     key          source names; () with row_hash True means the whole-row hash
     path         absolute path or URI of the lake table
     staging      directory for this table's staged files (same storage)
+    lock         what keeps its writers apart: "" = the one driver that all are in,
+                 "zookeeper" = a service that several drivers share
     """
 
     table_id: int
@@ -99,6 +103,7 @@ class TableSpec:
     buckets: int = 1
     estimated_rows: int = 0
     schema_version: int = 1
+    lock: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +163,8 @@ class RepairWork:
     rollback     undo what is inflight; a plan stays planned
     unschedule   take a planned compaction off the timeline; `replan`: plan anew
     deduplicate  one row per key, by one commit that replaces the table
+    clean        old file versions, instants and savepoints go
+    savepoint    keep what the table is now; restore: go back to one (`instant`)
     instant      what it is about; "" = every one that it can be about
     dry_run      look and count only (deduplicate)
     """
@@ -170,7 +177,8 @@ class RepairWork:
 
 @dataclass(frozen=True, slots=True)
 class JobSpec:
-    """One job for a driver. `epoch` is the epoch of a load (0 = not a load)."""
+    """One job for a driver. `epoch` is the epoch of a load (0 = not a load),
+    `lock_service` where tables with a shared lock find it."""
 
     job_id: str
     attempt: int
@@ -182,6 +190,7 @@ class JobSpec:
     source: SourceSpec | None = None
     epoch: int = 0
     compact_after: int = 10
+    lock_service: str = ""
     snapshot: SnapshotWork | None = None
     round: RoundWork | None = None
     compact: CompactWork | None = None

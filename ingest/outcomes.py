@@ -55,7 +55,9 @@ def _repaired(
 ) -> None:
     upkeep.roll_back(table_id, [str(i) for i in facts.get("rolled_back", ())])
     upkeep.unschedule(table_id, [str(i) for i in facts.get("unscheduled", ())])
-    if feed is not None and facts.get("instant"):
+    if feed is not None and facts.get("restored"):
+        _restored(feed, facts)
+    elif feed is not None and facts.get("instant"):
         # the same rows once, at the same position
         instant = str(facts["instant"])
         feeds.show(feed, last_commit_instant=instant, last_commit_at=Now())
@@ -84,6 +86,24 @@ def _loaded(feed: TableOnboarding, facts: Mapping[str, Any]) -> None:
         is_queryable=True,
         caught_up_at=now,
         **_commit(feed, facts, position=bound, epoch=feed.load_epoch),
+    )
+
+
+def _restored(feed: TableOnboarding, facts: Mapping[str, Any]) -> None:
+    """The table is at an older position again: capture goes on from there."""
+    position = str(facts["position"]["to"])
+    _set(feed, position=position)
+    reason = f"restored to savepoint {facts['restored']}; it catches up from there"
+    if feed.capture == "snapshot":
+        feeds.say(feed, f"restored to savepoint {facts['restored']}")
+    elif feed.state == LIVE:
+        feeds.move(feed, "fall_behind", reason=reason, due_at=SystemClock().now())
+    else:
+        feeds.say(feed, reason)
+    feeds.show(
+        feed,
+        caught_up_at=None,
+        **_commit(feed, facts, position=position, epoch=facts.get("epoch")),
     )
 
 

@@ -48,15 +48,7 @@ urlpatterns: list[URLPattern] = [
 _TABLE = "tables/<id:id>"
 LATER: tuple[tuple[int, str], ...] = (
     (3, f"{_TABLE}/schema-history"),
-    (3, f"{_TABLE}/savepoints"),
-    *(
-        (3, f"{_TABLE}:{verb}")
-        for verb in (
-            "clean",
-            "resize",
-            "restore",
-        )
-    ),
+    (3, f"{_TABLE}:resize"),
     (3, "alert-targets"),
     (3, "alert-targets/<name:name>"),
     (3, "alerts"),

@@ -24,7 +24,7 @@ STEPS = {
     "wait": "Nothing yet",
     "decide": "You decide",
 }
-_NAMES = ("< 1 MB", "< 8 MB", "< 32 MB", "< 128 MB", "< 512 MB", "larger")
+_NAMES = ("below 1", "8", "32", "128", "512", "more")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +79,11 @@ def tone_of(score: int | None) -> str:
 
 
 def fleet_for(principal: Principal, q: str) -> QuerySet[Table]:
-    """Lake tables in sight, the worst first; those nobody has looked at last."""
+    """Lake tables in sight that were loaded, the worst first; unseen ones last."""
     rows = tables_for(principal, TableFilter(kind=Table.LAKE, q=q))
-    order = (F("health__score").asc(nulls_last=True), "id")
-    return rows.select_related("health").order_by(*order)
+    order = (F("health__score").asc(nulls_last=True), F("health__table"))
+    known = rows.filter(health__isnull=False).select_related("health")
+    return known.order_by(*order)
 
 
 def _loss(loss: dict[str, Any], able: set[str]) -> LossRow:
@@ -118,7 +119,7 @@ def _charts(facts: LakeFacts, trend: list[dict[str, Any]]) -> list[Chart]:
         chart_of("Time a commit took", times, shown=duration)
         if len(times) > 1
         else None,
-        chart_of("Base files by size", sizes, shown=_files, names_all=True),
+        chart_of("Base files by size in MB", sizes, shown=_files, names_all=True),
         chart_of("Bytes per bucket", buckets, shown=size) if len(buckets) > 1 else None,
         chart_of("Score", points, shown=_whole) if len(points) > 1 else None,
         chart_of("Log files", logs, shown=size) if len(logs) > 1 else None,

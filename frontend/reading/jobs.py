@@ -18,6 +18,7 @@ DONE = {
     "rolled_back": "Attempts rolled back",
     "unscheduled": "Plans taken off the timeline",
     "planned": "Planned anew",
+    "taken_away": "Commits taken away",
 }
 DIFFERENCES = {
     "missing": "Missing in the lake",
@@ -81,6 +82,10 @@ def _said(facts: Mapping[str, Any]) -> str:
         for name, words in DONE.items()
         if (found := facts.get(name))
     ]
+    if facts["action"] == "clean":
+        return "Old files, instants and savepoints are gone."
+    if facts["action"] == "savepoint":
+        return f"The way back is kept: savepoint {facts.get('savepoint')}."
     return "; ".join(parts) + "." if parts else "There was nothing to do."
 
 

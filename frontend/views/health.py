@@ -12,6 +12,7 @@ from core.errors import NotFound
 from frontend.pages import PageRequest, cut, page
 from frontend.reading.health import fleet_for, health_for, tone_of
 from frontend.reading.tables import feed_for
+from ingest.maintenance.repairs import savepoints_of
 
 
 @page
@@ -39,6 +40,7 @@ def table_health(request: PageRequest, table_id: int) -> HttpResponse:
         "table": table,
         "health": health_for(table, [*feed.actions, *feed.repairs]),
         "repairs": {action.name: action for action in feed.repairs},
+        "savepoints": savepoints_of(table),
         "here": "health",
     }
     return render(request, "frontend/tables/health.html", context)

@@ -106,6 +106,12 @@ class DeduplicateNew(s.Serializer[Any]):
     dry_run = s.BooleanField(required=False, help_text="a job that only counts")
 
 
+class Savepoint(s.Serializer[Any]):
+    instant = s.CharField()
+    at = s.DateTimeField(allow_null=True)
+    later = s.IntegerField(help_text="commits that going back would take away")
+
+
 class RepairPreview(s.Serializer[Any]):
     """The answer to `"dry_run": true`."""
 

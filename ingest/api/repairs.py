@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, ClassVar
 
 from drf_spectacular.utils import extend_schema
@@ -10,15 +11,19 @@ from rest_framework.response import Response
 
 from catalog.access import audit
 from catalog.access.policy import Privilege
+from catalog.api.bodies import instant
 from catalog.api.idempotency import idempotent
+from catalog.api.replies import page_of
+from catalog.api.serializers import Empty
 from catalog.api.views import ApiView
 from ingest.api import health_replies, replies
 from ingest.api.health import pending_body
 from ingest.api.tables import accepted, lake_table_of
 from ingest.contract import RepairAction, RepairWork
-from ingest.maintenance.repairs import Preview, preview, start_repair
+from ingest.maintenance.repairs import Preview, preview, savepoints_of, start_repair
 from ingest.requests import refuse
 
+_INSTANT = re.compile(r"(\d{17})?", re.ASCII)
 _PREVIEWED = {200: health_replies.RepairPreview, 202: replies.CarryingJob}
 
 
@@ -47,11 +52,8 @@ class _Repair(ApiView):
         for name in body:
             if name not in self.members:
                 refuse(f"/{name}", f"unknown field '{name}'", code="unknown_field")
-        instant = body.get("instant") or ""
-        if not isinstance(instant, str) or (
-            instant
-            and not (instant.isascii() and instant.isdigit() and len(instant) == 17)
-        ):
+        asked = body.get("instant") or ""
+        if not isinstance(asked, str) or not _INSTANT.fullmatch(asked):
             refuse("/instant", "instant has 17 digits, as the table's health names it")
         flags = {}
         for name in ("dry_run", "replan"):
@@ -61,7 +63,7 @@ class _Repair(ApiView):
         is_dry = flags["dry_run"]
         only_counts = is_dry and self.action == "deduplicate"
         work = RepairWork(
-            self.action, instant, replan=flags["replan"], dry_run=only_counts
+            self.action, asked, replan=flags["replan"], dry_run=only_counts
         )
         return work, is_dry
 
@@ -86,6 +88,53 @@ class UnscheduleView(_Repair):
     members = frozenset({"instant", "dry_run", "replan"})
 
     @extend_schema(request=health_replies.UnscheduleNew, responses=_PREVIEWED)
+    @idempotent
+    def post(self, request: Request, table_id: int) -> Response:
+        return self.ask(request, table_id)
+
+
+class RestoreView(_Repair):
+    """Go back to a savepoint, rows and capture position together."""
+
+    name = "restore"
+    action = "restore"
+
+    @extend_schema(request=health_replies.RepairNew, responses=_PREVIEWED)
+    @idempotent
+    def post(self, request: Request, table_id: int) -> Response:
+        return self.ask(request, table_id)
+
+
+class CleanView(_Repair):
+    """Old file versions and instants go now, not with the next compaction."""
+
+    name = "clean"
+    action = "clean"
+    members = frozenset({"dry_run"})
+
+    @extend_schema(request=health_replies.DeduplicateNew, responses=_PREVIEWED)
+    @idempotent
+    def post(self, request: Request, table_id: int) -> Response:
+        return self.ask(request, table_id)
+
+
+class SavepointsView(_Repair):
+    """Moments a table can go back to, newest first; POST makes one of now."""
+
+    name = "savepoint"
+    action = "savepoint"
+    members: ClassVar[frozenset[str]] = frozenset()
+
+    @extend_schema(responses=page_of(health_replies.Savepoint))
+    def get(self, request: Request, table_id: int) -> Response:
+        table = lake_table_of(self, table_id, Privilege.DISCOVER)
+        kept = [
+            {"instant": one.instant, "at": instant(one.at), "later": one.later}
+            for one in savepoints_of(table)
+        ]
+        return Response({"items": kept, "next_page_token": None})
+
+    @extend_schema(request=Empty, responses={202: replies.CarryingJob})
     @idempotent
     def post(self, request: Request, table_id: int) -> Response:
         return self.ask(request, table_id)

@@ -52,4 +52,7 @@ urlpatterns: list[URLPattern] = [
     path(f"{_TABLE}:rollback", repairs.RollbackView.as_view()),
     path(f"{_TABLE}:unschedule-compaction", repairs.UnscheduleView.as_view()),
     path(f"{_TABLE}:deduplicate", repairs.DeduplicateView.as_view()),
+    path(f"{_TABLE}:clean", repairs.CleanView.as_view()),
+    path(f"{_TABLE}:restore", repairs.RestoreView.as_view()),
+    path(f"{_TABLE}/savepoints", repairs.SavepointsView.as_view()),
 ]

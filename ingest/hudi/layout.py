@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -60,6 +60,17 @@ class FileGroup:
 
 
 @dataclass(frozen=True, slots=True)
+class Twins:
+    """Base files of one file group and one instant: tasks of a superseded writer went
+    on after the commit. The commit lists the one that counts."""
+
+    partition: str
+    file_id: str
+    instant: str
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Layout:
     """What readers need, what cleaning will remove, what unfinished writes left."""
 
@@ -68,6 +79,7 @@ class Layout:
     old_bytes: int = 0
     unfinished_files: int = 0
     unfinished_bytes: int = 0
+    twins: tuple[Twins, ...] = ()
 
     @property
     def conflicts(self) -> dict[tuple[str, int], tuple[str, ...]]:
@@ -117,9 +129,22 @@ def layout_of(
     groups = [_group(key, found, seen, old) for key, found in by_group.items()]
     return Layout(
         tuple(sorted(groups, key=lambda g: (g.partition, g.file_id))),
-        *old,
-        *unfinished,
+        old_files=old[0],
+        old_bytes=old[1],
+        unfinished_files=unfinished[0],
+        unfinished_bytes=unfinished[1],
+        twins=tuple(twin for one in by_group.items() for twin in _twins(*one)),
     )
+
+
+def _twins(key: GroupKey, found: list[tuple[DataFile, TableFile]]) -> Iterator[Twins]:
+    names: dict[str, list[str]] = defaultdict(list)
+    for data, file in found:
+        if data.kind == "base":
+            names[data.instant].append(file.name)
+    for instant, of_one in names.items():
+        if len(of_one) > 1:
+            yield Twins(*key, instant, tuple(sorted(of_one)))
 
 
 class _Seen:

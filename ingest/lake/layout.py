@@ -94,6 +94,32 @@ def remove_attempt(path: str, asked: str) -> list[str]:
     return gone
 
 
+def remove_strays(path: str, timeline: Timeline) -> list[str]:
+    """Deletes base files that a superseded writer finished after the commit of its
+    instant, which lists others in their place; the names of what went."""
+    base = place_at(path)
+    gone = []
+    for twins in read_layout(path, timeline).twins:
+        instant = timeline.find(twins.instant)
+        if instant is None or instant.state != "COMPLETED":
+            continue
+        listed = _written(base / _META / "timeline" / instant.file_name)
+        if listed.isdisjoint(twins.names):
+            continue
+        for name in set(twins.names) - listed:
+            where = f"{twins.partition}/{name}".lstrip("/")
+            (base / where).delete()
+            gone.append(where)
+    return gone
+
+
+def _written(place: Place) -> set[str]:
+    """Names of the files that a completed commit wrote."""
+    parts = (_read_avro(place) or {}).get("partitionToWriteStats") or {}
+    stats = (stat for of_one in parts.values() for stat in of_one)
+    return {str(stat.get("path") or "").rpartition("/")[2] for stat in stats}
+
+
 def _read_avro(place: Place) -> dict[str, Any] | None:
     """None when the file is not there."""
     found = place.read()

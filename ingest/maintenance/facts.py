@@ -78,6 +78,7 @@ class LakeFacts:
     oldest_log_at     when the oldest log file was written that readers must merge
     sizes             base files per bin of SIZE_BINS
     bucket_bytes      per bucket over all partitions, [] when there are too many
+    strays            base files that no commit lists beside the one it lists
     skew              the largest bucket as a multiple of the middle one
     """
 
@@ -100,6 +101,7 @@ class LakeFacts:
     rollbacks_of_a_day: int = 0
     skew: float = 1.0
     conflicts_total: int = 0
+    strays: int = 0
     sizes: tuple[int, ...] = ()
     bucket_bytes: tuple[int, ...] = ()
     conflicts: tuple[Conflict, ...] = ()
@@ -173,6 +175,7 @@ def read_facts(
         rollbacks_of_a_day=_rollbacks(timeline, now),
         skew=_skew(buckets),
         conflicts_total=len(conflicts),
+        strays=sum(len(t.names) - 1 for t in layout.twins),
         sizes=_sizes(groups),
         bucket_bytes=buckets if len(buckets) <= BUCKETS_KEPT else (),
         conflicts=tuple(conflicts[:CONFLICTS_KEPT]),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from django.db import transaction
@@ -21,7 +22,9 @@ from ingest import runs
 from ingest.contract import RepairWork
 from ingest.controls import locked_feed
 from ingest.kinds import REPAIR
-from ingest.maintenance.facts import LakeFacts, Pending
+from ingest.lake.commits import read_timeline
+from ingest.lake.place import place_at
+from ingest.maintenance.facts import LakeFacts, Pending, at_of
 from ingest.maintenance.watching import facts_of
 from ingest.states import REMOVING
 
@@ -41,6 +44,10 @@ def preview(table: Table, work: RepairWork) -> Preview:
     facts = facts_of(table, now=SystemClock().now())
     if work.action == "deduplicate":
         return Preview(str(table), "deduplicate", (), tuple(_dedupe_words(facts)))
+    if work.action == "restore":
+        return Preview(str(table), "restore", (), tuple(_restore_words(table, work)))
+    if work.action == "clean":
+        return Preview(str(table), "clean", (), tuple(_clean_words(facts)))
     found = _wanted(table, facts, work)
     words = _rollback_words if work.action == "rollback" else _unschedule_words
     will = [line for one in found for line in words(one)]
@@ -130,11 +137,11 @@ def _dedupe_words(facts: LakeFacts) -> Sequence[str]:
         " written",
     ]
     if facts.conflicts_total:
-        lines.append(f"{facts.conflicts_total} buckets have several file groups now")
+        lines.append(f"Buckets with several file groups now: {facts.conflicts_total}")
     if facts.pending_compactions:
         lines.append(
-            f"{len(facts.pending_compactions)} planned compactions are taken off the"
-            " timeline first"
+            "Compactions that are planned are taken off the timeline first:"
+            f" {len(facts.pending_compactions)}"
         )
     return [
         *lines,
@@ -142,6 +149,39 @@ def _dedupe_words(facts: LakeFacts) -> Sequence[str]:
         "One commit replaces the table by one row per key: the newest one stays",
         "The result is compared with what was kept; capture goes on at its position",
         "No round runs meanwhile",
+    ]
+
+
+def _restore_words(table: Table, work: RepairWork) -> Sequence[str]:
+    timeline = read_timeline(place_at(table.path))
+    if work.instant not in timeline.savepoints:
+        raise InvalidRequest(
+            f"{table} has no savepoint {work.instant or 'named'}",
+            code="unknown_instant",
+            hint="GET its savepoints",
+            facts={"savepoints": list(timeline.savepoints)},
+        )
+    kept = timeline.find(work.instant)
+    done = kept.completed if kept else work.instant
+    later = sum(i.completed > done for i in timeline.completed_writes)
+    return [
+        f"{later} commits after savepoint {work.instant} are taken away: readers see"
+        " the rows of that moment",
+        "The capture position goes back with them, so the next round reads again what"
+        " changed since",
+        "Rows that a timestamp round cannot see (deleted at the source, say) stay as"
+        " they were then, until a re-sync",
+        "This cannot be undone",
+    ]
+
+
+def _clean_words(facts: LakeFacts) -> Sequence[str]:
+    return [
+        f"Old versions of files go, {facts.old_files} files of"
+        f" {facts.old_bytes / 2**20:.1f} MB are candidates; those of the newest ten"
+        " commits stay for running queries",
+        "Old instants are archived, and savepoints older than 7 days end",
+        "Readers see the same rows before and after",
     ]
 
 
@@ -155,7 +195,7 @@ def start_repair(table: Table, work: RepairWork, *, actor: str) -> Job:
                 code="not_now",
                 hint="its load has to be done, and it must not be removed",
             )
-        if work.action != "deduplicate":
+        if work.action not in {"deduplicate", "savepoint"}:
             preview(table, work)
         job = runs.new_job(feed, REPAIR, actor=actor)
         wanted: dict[str, Any] = dataclasses.asdict(work)
@@ -169,3 +209,26 @@ def start_repair(table: Table, work: RepairWork, *, actor: str) -> Job:
                 facts={"job": str(found.pk)},
             )
         return found
+
+
+@dataclass(frozen=True, slots=True)
+class Savepoint:
+    """later: commits that going back to it would take away."""
+
+    instant: str
+    at: datetime | None
+    later: int
+
+
+def savepoints_of(table: Table) -> list[Savepoint]:
+    """Newest first, from the timeline itself."""
+    if not table.path:
+        return []
+    timeline = read_timeline(place_at(table.path))
+    found = []
+    for asked in reversed(timeline.savepoints):
+        kept = timeline.find(asked)
+        done = kept.completed if kept else asked
+        later = sum(i.completed > done for i in timeline.completed_writes)
+        found.append(Savepoint(asked, at_of(done), later))
+    return found

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from ingest.maintenance.facts import MB, LakeFacts, Pending
 
 Repair = Literal[
-    "", "compact", "rollback", "unschedule-compaction", "deduplicate", "resync"
+    "", "compact", "clean", "rollback", "unschedule-compaction", "deduplicate", "resync"
 ]  # fmt: skip
 
 GRACE_SECONDS = 60.0
@@ -75,10 +75,18 @@ def _broken(facts: LakeFacts, differs: bool) -> Iterator[Loss]:  # noqa: FBT001
         yield Loss(
             "bucket_conflict",
             40,
-            f"{facts.conflicts_total} buckets have several file groups (bucket"
-            f" {one.bucket}{where}, for one): rows may be there twice, and Hudi refuses"
+            f"buckets with several file groups: {facts.conflicts_total}, bucket"
+            f" {one.bucket}{where} for one; rows may be there twice, and Hudi refuses"
             " to write to such a bucket",
             "deduplicate",
+        )
+    if facts.strays:
+        yield Loss(
+            "stray_files",
+            30,
+            f"base files that a superseded writer finished too late: {facts.strays};"
+            " readers could take one for the commit's own",
+            "clean",
         )
     if differs:
         yield Loss(

@@ -24,7 +24,7 @@ from core.models import Job, Lease
 from ingest import runs
 from ingest.feeds import feed_of
 from ingest.hudi.timeline import Timeline
-from ingest.kinds import COMPACT, REPAIR, VERIFY
+from ingest.kinds import COMPACT, REPAIR, RESYNC, VERIFY
 from ingest.lake.commits import read_timeline
 from ingest.lake.layout import read_compaction_plan, read_layout
 from ingest.lake.place import place_at
@@ -40,10 +40,12 @@ from ingest.states import REMOVING
 log = logging.getLogger(__name__)
 
 EVERY = timedelta(minutes=5)
+# nothing is wrong and nothing is planned: only time can change that
+EVERY_QUIET = timedelta(hours=1)
 AFTER_TROUBLE = timedelta(minutes=1)
 AFTER_FAILURE = timedelta(minutes=15)
 PAGE = 20
-PASS_SECONDS = 2.0
+PASS_SECONDS = 0.5
 TREND_STEP = timedelta(minutes=15)
 TREND_KEPT = 96
 ACTOR = "policy"
@@ -51,7 +53,6 @@ ACTOR = "policy"
 
 def look_at_due() -> int:
     """Look at what is due, for a short while at most; how many tables."""
-    _begin_with_new()
     until = time.monotonic() + PASS_SECONDS
     looked = 0
     while looked < PAGE and time.monotonic() < until:
@@ -68,18 +69,6 @@ def look_at_due() -> int:
             look_at(row)
         looked += 1
     return looked
-
-
-def _begin_with_new() -> None:
-    """Tables that were loaded before anybody looked, and those just loaded."""
-    fresh = Table.objects.filter(kind=Table.LAKE, is_queryable=True, health=None)
-    now = SystemClock().now()
-    rows = [
-        TableHealth(table_id=pk, due_at=now)
-        for pk in fresh.values_list("pk", flat=True)[:PAGE]
-    ]
-    if rows:
-        TableHealth.objects.bulk_create(rows, ignore_conflicts=True)
 
 
 def look_at(row: TableHealth) -> None:
@@ -107,7 +96,7 @@ def look_at(row: TableHealth) -> None:
         trend=_trend(row.trend, facts, health.score),
         problem="",
         collected_at=now,
-        due_at=now + EVERY if feed is not None else None,
+        due_at=_next(feed, now, is_quiet=not (steps or health.losses)),
     )
     if feed is not None and feed.state != REMOVING and table.is_queryable:
         _start(table, steps)
@@ -142,11 +131,23 @@ def _policy(feed: TableOnboarding | None) -> Effective:
 
 
 def _differs(table_id: int) -> bool:
+    """What a verification found counts until a fresh copy or another verification."""
     rows = Job.objects.filter(
-        kind=VERIFY, subject_id=str(table_id), state=SUCCEEDED
-    ).order_by("-created_at")
-    facts = rows.values_list("report__facts__verdict", flat=True).first()
-    return facts == "different"
+        kind__in=[VERIFY, RESYNC], subject_id=str(table_id), state=SUCCEEDED
+    )
+    verdicts = rows.order_by("-created_at").values_list(
+        "report__facts__verdict", flat=True
+    )
+    return bool(verdicts.first() == "different")
+
+
+def _next(
+    feed: TableOnboarding | None, now: datetime, *, is_quiet: bool
+) -> datetime | None:
+    """A table that nobody carries any more changes no more."""
+    if feed is None:
+        return None
+    return now + (EVERY_QUIET if is_quiet else EVERY)
 
 
 def _put_off(step: Step, table_id: int, now: datetime) -> Step:

@@ -15,9 +15,12 @@ from core.errors import InvalidRequest, TerminalError
 from ingest.contract import CompactWork, JobSpec
 from ingest.hudi.timeline import Timeline
 from ingest.lake.commits import read_lake_table, read_timeline
+from ingest.lake.fence import require_fence
+from ingest.lake.layout import read_compaction_plan, remove_strays
 from ingest.lake.place import place_at
 from ingest.spark.jobrun import JobRun
 from ingest.spark.recovery import service_session, write_client
+from ingest.spark.savepoints import drop_old_savepoints
 from ingest.spark.writer import checked_state, qualified_name
 
 
@@ -37,7 +40,7 @@ def compact_table(run: JobRun, spark: SparkSession) -> dict[str, Any]:
         _execute(session, spec, asked)
         run.add_done(1)
     run.enter("cleaning", unit="steps")
-    _tidy(spark, spec)
+    tidy(spark, spec)
     return {
         "instants": list(wanted),
         "seconds": round(time.monotonic() - started, 3),
@@ -65,6 +68,13 @@ def _execute(session: SparkSession, spec: JobSpec, asked: str) -> None:
             code="unknown_instant",
             hint="read the table's timeline again",
         )
+    if not read_compaction_plan(spec.table.path, asked).is_readable:
+        raise TerminalError(
+            f"the request of compaction {asked} of {qualified_name(spec)} is gone or"
+            " damaged: it can neither be executed nor undone",
+            code="plan_unreadable",
+            hint="unschedule it: the table's health page offers that",
+        )
     # An inflight one was left by a dead compactor, for we hold the service lease:
     # Hudi undoes its files before it executes the plan again.
     session.sql(
@@ -81,10 +91,13 @@ def _execute(session: SparkSession, spec: JobSpec, asked: str) -> None:
         )
 
 
-def _tidy(spark: SparkSession, spec: JobSpec) -> None:
-    """Old file versions and old instants go, under the same fence."""
+def tidy(spark: SparkSession, spec: JobSpec) -> None:
+    """Stray files, old file versions, instants and savepoints go, under the fence."""
+    require_fence(place_at(spec.fence.path), spec.fence.token)
+    remove_strays(spec.table.path, _timeline(spec))
     client = write_client(spark, spec)
     try:
+        drop_old_savepoints(client, spec)
         client.clean()
         client.archive()
     finally:

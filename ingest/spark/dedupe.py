@@ -31,7 +31,8 @@ from ingest.lake.place import place_at
 from ingest.lake.port import Place
 from ingest.lake.staging import require_space
 from ingest.spark.jobrun import JobRun
-from ingest.spark.recovery import roll_back_writes, write_client
+from ingest.spark.recovery import roll_back_writes
+from ingest.spark.savepoints import make_savepoint
 from ingest.spark.writer import (
     Batch,
     Span,
@@ -84,7 +85,7 @@ def deduplicate(
     state = roll_back_writes(spark, spec, state)
     clear(run, spark)
     run.enter("keeping the way back")
-    savepoint = _savepoint(spark, spec)
+    savepoint = make_savepoint(spark, spec, why=f"before repair {spec.job_id}")
     area = place_at(spec.table.staging) / "repair"
     size = sum(g.base_bytes + g.log_bytes for g in layout.groups)
     require_space(spec.table.staging, size)
@@ -167,22 +168,6 @@ def _signs(spec: JobSpec, layout: Layout, examples: list[dict[str, Any]]) -> Sig
     commits = read_lake_table(spec.table.path, commits=_LOADS_LOOKED_AT).commits
     loads = sum(c.operation.lower() == "bulk_insert" for c in commits)
     return Signs(spec.table.buckets, max(buckets, default=-1), misplaced, loads)
-
-
-def _savepoint(spark: SparkSession, spec: JobSpec) -> str:
-    """At the newest commit. Only one is kept: they hold back cleaning and archiving."""
-    timeline = read_lake_table(spec.table.path, commits=1).timeline
-    newest = timeline.completed_writes[-1].asked
-    client = write_client(spark, spec)
-    try:
-        for old in timeline.savepoints:
-            if old != newest:
-                client.deleteSavepoint(old)
-        if newest not in timeline.savepoints:
-            client.savepoint(newest, "sluice", f"before repair {spec.job_id}")
-    finally:
-        client.close()
-    return newest
 
 
 def _replace(

@@ -160,6 +160,31 @@ _SIGNS: tuple[tuple[tuple[str, ...], Outcome, str, str, str], ...] = (
         "the driver's log has both numbers; start the load anew with restart",
     ),
     (
+        ("due to heartbeat by concurrent writer",),
+        "transient",
+        "compaction_begun",
+        "another process has begun this compaction and was alive moments ago",
+        "it is tried again; that process is shut out by now",
+    ),
+    (
+        ("belong to the same bucket id", "belongs to the same bucket id"),
+        # not terminal: once it is repaired, the next round goes on
+        "transient",
+        "bucket_conflict",
+        "a bucket of the lake table has several file groups, so Hudi refuses to write;"
+        " nothing of this job is visible",
+        "look for duplicates on the table's health page, and remove them",
+    ),
+    (
+        (".compaction.requested does not exist",),
+        # not terminal: once it is repaired, the next round goes on
+        "transient",
+        "plan_unreadable",
+        "the request of a planned compaction is gone: the lake table can neither be"
+        " read nor written",
+        "unschedule that compaction: the table's health page names it",
+    ),
+    (
         ("No space left on device", "Disk quota exceeded"),
         "transient",
         "storage_full",

@@ -15,14 +15,15 @@ from pyspark.sql import SparkSession
 from core.errors import InvalidRequest, TerminalError
 from ingest.contract import JobSpec, RepairWork
 from ingest.hudi.timeline import WRITES, Instant, Timeline
-from ingest.lake.commits import read_timeline
+from ingest.lake.commits import read_lake_table, read_timeline
 from ingest.lake.fence import require_fence
 from ingest.lake.layout import read_compaction_plan, remove_attempt
 from ingest.lake.place import place_at
-from ingest.spark.compaction import schedule_compaction
+from ingest.spark.compaction import schedule_compaction, tidy
 from ingest.spark.dedupe import deduplicate
 from ingest.spark.jobrun import JobRun
-from ingest.spark.recovery import service_session, write_client
+from ingest.spark.recovery import roll_back_writes, service_session, write_client
+from ingest.spark.savepoints import make_savepoint, restore
 from ingest.spark.writer import checked_state, qualified_name
 
 
@@ -33,6 +34,8 @@ def repair_table(run: JobRun, spark: SparkSession) -> dict[str, Any]:
     checked_state(spec)
     if work.action == "deduplicate":
         return deduplicate(run, spark, clear=unschedule_all)
+    if work.action in {"savepoint", "restore", "clean"}:
+        return _keep(run, spark, work)
     if work.action == "rollback":
         return {"action": "rollback", "rolled_back": roll_back(run, spark, work)}
     gone, undone = unschedule(run, spark, work.instant)
@@ -41,6 +44,20 @@ def repair_table(run: JobRun, spark: SparkSession) -> dict[str, Any]:
         run.enter("planning", unit="plans")
         facts["planned"] = schedule_compaction(service_session(spark, spec), spec)
     return facts
+
+
+def _keep(run: JobRun, spark: SparkSession, work: RepairWork) -> dict[str, Any]:
+    spec = run.spec
+    roll_back_writes(spark, spec, read_lake_table(spec.table.path))
+    if work.action == "restore":
+        return restore(run, spark, work.instant)
+    if work.action == "clean":
+        run.enter("cleaning", unit="steps")
+        tidy(spark, spec)
+        return {"action": "clean"}
+    run.enter("keeping the way back")
+    made = make_savepoint(spark, spec, why=f"asked for by job {spec.job_id}")
+    return {"action": "savepoint", "savepoint": made}
 
 
 def roll_back(run: JobRun, spark: SparkSession, work: RepairWork) -> list[str]:

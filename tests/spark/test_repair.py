@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import threading
 import time
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from ingest.contract import RepairWork
 from ingest.hudi.identity import identity_for
 from ingest.hudi.options import WriterFence, write_options
 from ingest.hudi.position import CommitPosition, encode_position
-from ingest.spark import dedupe, repair
+from ingest.spark import dedupe, repair, savepoints
 from tests.spark.lake_bench import LakeBench, assert_done
 from tests.spark.test_maintenance import change, loaded, seen, wanted
 
@@ -175,40 +176,24 @@ def drift(bench: LakeBench, table: Any, *, buckets: int, operation: str) -> None
     rows.write.format("hudi").options(**options).mode("append").save(table.path)
 
 
-@pytest.mark.parametrize(
-    ("buckets", "operation", "cause"),
-    [
-        (4, "upsert", "another number of buckets than 2"),
-        (2, "bulk_insert", "was loaded 2 times"),
-    ],
-)
-def test_duplicates_are_found_explained_and_replaced_away(
-    loaded: Any, buckets: int, operation: str, cause: str
+def test_a_second_load_is_replaced_away_where_hudi_refuses_to_write(
+    loaded: Any,
 ) -> None:
     bench, table, low = loaded
     low = change(bench, table, low, "one", compact_after=1).facts["position"]["to"]
-    drift(bench, table, buckets=buckets, operation=operation)
-    is_conflict = operation == "bulk_insert"
-    assert len(seen(bench, table)) > 20
-    if is_conflict:
-        bench.sql("UPDATE o SET v = 'refused', at = now() WHERE id <= 5")
-        assert bench.round(table, low).outcome != "succeeded"
+    drift(bench, table, buckets=2, operation="bulk_insert")
+    bench.sql("UPDATE o SET v = 'refused', at = now() WHERE id <= 5")
+    refused = bench.round(table, low).error
+    assert refused is not None
+    assert refused.code == "bucket_conflict"
+    assert len(seen(bench, table)) == 40
 
-    found = assert_done(mend(bench, table, "deduplicate", dry_run=True)).facts
-    assert found["rows"] == len(seen(bench, table))
-    assert found["distinct_keys"] == 20
-    assert found["surplus"] == found["rows"] - 20 > 0
-    assert cause in found["summary"]
-    assert bool(found["bucket_conflicts"]) is is_conflict
-    one = found["keys"]["duplicated"][0]
-    assert [c["stays"] for c in one["copies"]] == [True, False]
-    assert bench.state(table).timeline.savepoints == ()
-
-    done = assert_done(mend(bench, table, "deduplicate"))
-    assert done.facts["committed_rows"] == 20
-    assert done.facts["pending_compactions"] == []
+    done = assert_done(mend(bench, table, "deduplicate")).facts
+    assert (done["bucket_conflicts"], done["committed_rows"]) == (2, 20)
+    assert "was loaded 2 times" in done["summary"]
+    assert done["pending_compactions"] == []
     state = bench.state(table)
-    assert state.timeline.savepoints == (done.facts["savepoint"],)
+    assert state.timeline.savepoints == (done["savepoint"],)
     assert state.position is not None
     assert state.position.identity == identity_for(table)
     # the epochs go on where they were, and the table can be written again
@@ -221,11 +206,20 @@ def test_duplicates_are_found_explained_and_replaced_away(
     assert "instant" not in clean
 
 
-def test_a_repair_killed_around_its_commit_is_just_run_again(
+def test_drift_is_explained_and_its_repair_survives_deaths_around_its_commit(
     loaded: Any, monkeypatch: Any
 ) -> None:
     bench, table, _ = loaded
     drift(bench, table, buckets=4, operation="upsert")
+    found = assert_done(mend(bench, table, "deduplicate", dry_run=True)).facts
+    assert found["rows"] == len(seen(bench, table))
+    assert found["surplus"] == found["rows"] - found["distinct_keys"] > 0
+    assert found["distinct_keys"] == 20
+    assert "another number of buckets than 2" in found["summary"]
+    one = found["keys"]["duplicated"][0]
+    assert [c["stays"] for c in one["copies"]] == [True, False]
+    assert bench.state(table).timeline.savepoints == ()
+
     spec = bench.spec("repair", table, repair=RepairWork("deduplicate"))
     real = dedupe.commit_rows
 
@@ -245,4 +239,37 @@ def test_a_repair_killed_around_its_commit_is_just_run_again(
         shutil.copytree(table.path, Path(table.staging) / "repair" / "left")
     done = assert_done(bench.run(spec))
     assert done.facts["committed_rows"] == 20
+    assert seen(bench, table) == wanted(bench)
+
+
+def test_a_restore_takes_rows_and_position_back_together(
+    loaded: Any, monkeypatch: Any
+) -> None:
+    bench, table, low = loaded
+    first = change(bench, table, low, "one", compact_after=9)
+    then, position = seen(bench, table), first.facts["position"]["to"]
+    kept = assert_done(mend(bench, table, "savepoint")).facts["savepoint"]
+    second = change(bench, table, position, "two", compact_after=1)
+    assert_done(bench.compact(table, asked_of(second)))
+    low = second.facts["position"]["to"]
+    change(bench, table, low, "three", compact_after=1)
+    unknown = mend(bench, table, "restore", "2" * 17)
+    assert unknown.error is not None
+    assert unknown.error.code == "unknown_instant"
+
+    report = assert_done(mend(bench, table, "restore", kept))
+    assert report.facts["position"]["to"] == position
+    assert len(report.facts["taken_away"]) == 4
+    assert report.facts["pending_compactions"] == []
+    assert seen(bench, table) == then
+    # its answer was lost
+    again = assert_done(mend(bench, table, "restore", kept)).facts
+    assert (again["taken_away"], again["instant"]) == ([], report.facts["instant"])
+    # capture goes on from where the rows are
+    change(bench, table, position, "four", compact_after=9)
+    assert seen(bench, table) == wanted(bench)
+    assert_done(bench.compact(table))
+    monkeypatch.setattr(savepoints, "KEPT", timedelta())
+    assert_done(mend(bench, table, "clean"))
+    assert bench.state(table).timeline.savepoints == ()
     assert seen(bench, table) == wanted(bench)

@@ -161,6 +161,45 @@ def test_a_repair_holds_both_leases_and_does_not_touch_the_tables_state(
 
 
 @pytest.mark.django_db
+def test_a_savepoint_is_gone_back_to_with_the_position(
+    world, admin, table, django_user_model
+) -> None:
+    timeline = timeline_of(world)
+    done = next(timeline.glob("*_*.deltacommit")).name.partition("_")[0]
+    verb = f"tables/{table}:restore"
+    problem(admin("POST", verb, {"instant": done}), 400, "unknown_instant")
+    (timeline / f"{done}_{int(done) + 5}.savepoint").touch()
+    assert admin("POST", f"tables/{table}/savepoints").status_code == 202
+    world.until(lambda: world.jobs("repair")[-1].state == "SUCCEEDED")
+    (kept,) = admin("GET", f"tables/{table}/savepoints").json()["items"]
+    compare(health_replies.Savepoint(), kept)
+    assert kept["instant"] == done
+    root = django_user_model.objects.filter(is_superuser=True).first()
+    client = Client()
+    client.force_login(root, backend="catalog.access.backend.SluiceBackend")
+    see(world)
+    page = client.get(f"/tables/{table}/health").content.decode()
+    assert f"/tables/{table}/restore?instant={done}" in page
+    dry = admin("POST", verb, {"instant": done, "dry_run": True}).json()
+    assert f"after savepoint {done} are taken away" in dry["will"][0]
+    world.launcher.facts["repair"] = {
+        "restored": done,
+        "instant": done,
+        "epoch": 1,
+        "position": {"to": "2026-01-01T00:00:00Z"},
+    }
+    assert admin("POST", verb, {"instant": done}).status_code == 202
+    world.until(lambda: world.jobs("repair")[-1].state == "SUCCEEDED")
+    feed = world.feed("orders")
+    assert (feed.state, feed.position) == ("CATCHING_UP", "2026-01-01T00:00:00Z")
+    assert done in feed.status_reason
+    world.until_live("orders")
+    low = [s.round.low for s in world.launcher.submitted if s.round][-1]
+    assert low == "2026-01-01T00:00:00Z"
+    assert admin("POST", f"tables/{table}:clean", {"dry_run": True}).status_code == 200
+
+
+@pytest.mark.django_db
 def test_a_policy_starts_compactions_by_age_and_keeps_quiet_hours(
     world, admin, table
 ) -> None:

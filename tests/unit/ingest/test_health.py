@@ -112,6 +112,18 @@ def test_files_of_archived_instants_count_and_two_groups_of_a_bucket_are_seen() 
     assert bucket_of(ONE) == 0
 
 
+def test_two_base_files_of_one_instant_are_twins() -> None:
+    timeline = Timeline.of(LOADED)
+    late = TableFile("", f"{ONE}_0-0-0_{at(0)}.parquet", 90)
+    layout = layout_of([base(ONE, at(0)), late, base(TWO, at(0))], timeline, {})
+    (twins,) = layout.twins
+    assert (twins.file_id, twins.instant) == (ONE, at(0))
+    assert set(twins.names) == {base(ONE, at(0)).name, late.name}
+    facts = read_facts(timeline, layout, now=NOW)
+    (loss,) = score(facts, POLICY).losses
+    assert (loss.code, loss.repair) == ("stray_files", "clean")
+
+
 def test_a_savepoint_hides_no_commit() -> None:
     names = [*LOADED, f"{at(0)}_{at(9)}.savepoint", f"{at(0)}.savepoint.inflight"]
     for order in (names, names[::-1]):

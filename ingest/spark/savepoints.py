@@ -1,0 +1,98 @@
+"""Savepoints: keeping what a table is now, and going back to it.
+
+Going back takes the position back with the rows, for both are in the commits. The
+caller holds both leases. It must not know what a savepoint was made for.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from core.errors import InvalidRequest, TerminalError
+from ingest.contract import JobSpec
+from ingest.lake.commits import LakeState, read_lake_table
+from ingest.lake.epochs import drop_older_seals, last_epoch
+from ingest.spark.jobrun import JobRun
+from ingest.spark.recovery import write_client
+from ingest.spark.writer import qualified_name
+
+# they hold back cleaning and archiving, so they do not stay for ever
+KEPT = timedelta(days=7)
+
+
+def make_savepoint(spark: SparkSession, spec: JobSpec, *, why: str) -> str:
+    """At the newest commit; its instant. Made once however often it is asked for."""
+    timeline = read_lake_table(spec.table.path, commits=1).timeline
+    newest = timeline.completed_writes[-1].asked
+    if newest not in timeline.savepoints:
+        client = write_client(spark, spec)
+        try:
+            client.savepoint(newest, "sluice", why)
+        finally:
+            client.close()
+    return newest
+
+
+def drop_old_savepoints(client: Any, spec: JobSpec) -> None:
+    limit = f"{datetime.now(UTC) - KEPT:%Y%m%d%H%M%S}000"
+    for instant in read_lake_table(spec.table.path, commits=1).timeline.savepoints:
+        if instant < limit:
+            client.deleteSavepoint(instant)
+
+
+def restore(run: JobRun, spark: SparkSession, asked: str) -> dict[str, Any]:
+    """Takes away every commit after the savepoint; the facts of the report."""
+    spec = run.spec
+    before = read_lake_table(spec.table.path)
+    if asked not in before.timeline.savepoints:
+        raise InvalidRequest(
+            f"{qualified_name(spec)} has no savepoint {asked}",
+            code="unknown_instant",
+            hint="GET its savepoints",
+        )
+    gone = _later(before, asked)
+    run.enter("restoring", total=len(gone), unit="instants")
+    if gone:
+        client = write_client(spark, spec)
+        try:
+            client.restoreToSavepoint(asked)
+        finally:
+            client.close()
+    after = read_lake_table(spec.table.path)
+    if left := _later(after, asked):
+        raise TerminalError(
+            f"{qualified_name(spec)} still has {', '.join(left)} after its restore",
+            code="restore_incomplete",
+            hint="ask for the restore again",
+        )
+    run.add_done(len(gone))
+    position = after.position
+    if position is None:
+        raise TerminalError(
+            f"{qualified_name(spec)} has no position after its restore",
+            code="no_position",
+            hint="re-sync the table",
+        )
+    # what was captured later is captured again, from the position of these rows
+    last = last_epoch(spec.lake, position.source)
+    drop_older_seals(spec.lake, position.source, spec.table.table_id, before=last + 1)
+    return {
+        "action": "restore",
+        "restored": asked,
+        "taken_away": gone,
+        "instant": after.timeline.completed_writes[-1].asked,
+        "position": {"to": position.end},
+        "epoch": position.epoch_to,
+    }
+
+
+def _later(state: LakeState, asked: str) -> list[str]:
+    """Completed writes and planned compactions behind the savepoint."""
+    timeline = state.timeline
+    kept = timeline.find(asked)
+    done = kept.completed if kept else asked
+    later = [i.asked for i in timeline.completed_writes if i.completed > done]
+    return later + [i.asked for i in timeline.pending_compactions if i.asked > asked]

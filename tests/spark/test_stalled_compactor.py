@@ -1,0 +1,99 @@
+"""A compactor that stalls, is superseded, and comes back: it completes nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from ingest.contract import CompactWork
+from ingest.lake.layout import read_layout
+from tests.spark.driver_process import DriverProcess
+from tests.spark.test_maintenance import assert_done, change, loaded, seen, wanted
+
+__all__ = ["loaded"]
+
+
+def test_a_stalled_compactor_that_comes_back_is_fenced(
+    loaded: Any, tmp_path: Path
+) -> None:
+    """A process of its own, stopped by SIGSTOP while its plan is inflight."""
+    from config.parts.paths import spark_classpath
+
+    bench, table, low = loaded
+    first = change(bench, table, low, "one", compact_after=1)
+    (asked,) = first.facts["pending_compactions"]
+    timeline = Path(table.path) / ".hoodie" / "timeline"
+    stalled = DriverProcess(spark_classpath(), tmp_path / "stalled", "", silence=600.0)
+    try:
+        spec = bench.spec("compact", table, compact=CompactWork((asked,)))
+        family = stop_while_inflight(stalled, spec, timeline)
+        bench.take_over(table, 2, "service")
+        # Hudi's own guard: the stopped one's heartbeat has to grow old first
+        while (done := bench.compact(table, asked, token=2)).outcome == "transient":
+            assert done.error is not None
+            assert done.error.code == "compaction_begun"
+            time.sleep(2)
+        assert_done(done)
+        assert done.facts["pending_compactions"] == []
+        # ingest goes on, and one more plan is made before it comes back
+        change(bench, table, first.facts["position"]["to"], "two", compact_after=1)
+        before = completed(timeline, asked)
+        for process in family:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.resume()
+        report = stalled.report(spec)
+        assert report.outcome == "transient"
+        assert report.error is not None
+        assert report.error.code == "fenced"
+        assert completed(timeline, asked) == before
+        assert len(before) == 1
+        # its tasks went on, though: their files are strays that no commit lists
+        if len(bases(table, asked)) == 2:  # they had been quicker than the signal
+            one = bases(table, asked)[0]
+            file_id, _, rest = one.name.partition("_")
+            shutil.copy(one, one.with_name(f"{file_id}_9-{rest}"))
+        assert strays(bench, table) == len(bases(table, asked)) - 2
+        assert seen(bench, table) == wanted(bench)
+    finally:
+        for process in stalled.family():
+            if process.status() == psutil.STATUS_STOPPED:
+                process.resume()
+        stalled.end()
+    assert_done(bench.compact(table, token=2))
+    assert strays(bench, table) == 0
+    assert len(bases(table, asked)) == 2
+    assert seen(bench, table) == wanted(bench)
+
+
+def stop_while_inflight(
+    driver: DriverProcess, spec: Any, timeline: Path
+) -> list[psutil.Process]:
+    (asked,) = spec.compact.instants
+    driver.run(spec)
+    until = time.monotonic() + 200
+    while not (timeline / f"{asked}.compaction.inflight").exists():
+        assert time.monotonic() < until, driver.log.read_text()[-2000:]
+        time.sleep(0.002)
+    family = driver.family()
+    for process in family:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.suspend()
+    return family
+
+
+def completed(timeline: Path, asked: str) -> list[str]:
+    return sorted(p.name for p in timeline.glob(f"{asked}_*.commit"))
+
+
+def bases(table: Any, asked: str) -> list[Path]:
+    return list(Path(table.path).glob(f"*_{asked}.parquet"))
+
+
+def strays(bench: Any, table: Any) -> int:
+    twins = read_layout(table.path, bench.state(table).timeline).twins
+    return sum(len(one.names) - 1 for one in twins)
