@@ -77,7 +77,10 @@ def look_at(row: TableHealth) -> None:
     table = row.table
     try:
         facts = facts_of(table, now=now)
-    except (SluiceError, OSError) as error:
+    except Exception as error:
+        # whatever lies in one table's folder
+        # must not stop the looks at others, nor the scheduler that calls this
+        log.warning("cannot look at %s", table, exc_info=error)
         text = error.message if isinstance(error, SluiceError) else str(error)
         TableHealth.objects.filter(pk=row.pk).update(
             problem=text, due_at=now + AFTER_TROUBLE

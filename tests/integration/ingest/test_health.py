@@ -63,6 +63,22 @@ def test_a_table_is_looked_at_after_its_commits(world, admin, table) -> None:
 
 
 @pytest.mark.django_db
+def test_a_table_that_cannot_be_read_says_so_and_stops_nothing(
+    world, admin, table
+) -> None:
+    see(world)
+    bad = timeline_of(world) / f"{OLD}_{LATER}.replacecommit"
+    bad.write_bytes(b"no avro at all")
+    row = see(world)
+    assert (row.score, bool(row.problem)) == (100, True)
+    assert row.due_at > row.collected_at
+    assert admin("GET", f"tables/{table}/health").json()["problem"] == row.problem
+    tick.tick_once()
+    bad.unlink()
+    assert see(world).problem == ""
+
+
+@pytest.mark.django_db
 def test_file_groups_are_listed_page_by_page(world, admin, table) -> None:
     base = Path(world.lake("orders").path)
     (base / "p=1").mkdir()
