@@ -7,7 +7,7 @@ but not do is denied by name of the missing privilege, and audited.
 from __future__ import annotations
 
 from catalog.access import audit
-from catalog.access.grants import grants_of
+from catalog.access.grants import grants_around
 from catalog.access.policy import (
     Decision,
     Principal,
@@ -24,7 +24,7 @@ def decision_for(
     """`decide` with the principal's stored grants; at most one statement."""
     if principal.is_admin or not principal.is_active:
         return decide(principal, privilege, securable, ())
-    grants = grants_of(principal, datasource=securable.datasource)
+    grants = grants_around(principal, securable)
     return decide(principal, privilege, securable, grants)
 
 
@@ -33,7 +33,7 @@ def require(principal: Principal, privilege: Privilege, securable: Securable) ->
     grants = (
         ()
         if principal.is_admin or not principal.is_active
-        else grants_of(principal, datasource=securable.datasource)
+        else grants_around(principal, securable)
     )
     if decide(principal, privilege, securable, grants).allowed:
         return

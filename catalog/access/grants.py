@@ -44,6 +44,16 @@ def grants_of(principal: Principal, *, datasource: str = "") -> list[HeldGrant]:
     return [as_value(row) for row in rows]
 
 
+def grants_around(principal: Principal, on: Securable) -> list[HeldGrant]:
+    """His grants on that thing, above and below it: all that `decide` needs there."""
+    rows = rows_for(principal).filter(datasource=on.datasource)
+    if on.database:
+        rows = rows.filter(database__in=["", on.database])
+    if on.table:
+        rows = rows.filter(table__in=["", on.table])
+    return [as_value(row) for row in rows]
+
+
 def as_value(row: Grant) -> HeldGrant:
     return HeldGrant(
         grantee=row.principal,

@@ -203,6 +203,11 @@ def test_sql_filters_say_what_decide_says(ann):
             t for t in Table.objects.all() if is_found(principal, token, t.pk)
         ]
         assert {securable_of(t) for t in one_by_one} == seen
+        privilege = rng.choice(list(Privilege))
+        for s in rng.sample(EVERYTHING, 8):  # grants elsewhere do not matter to it
+            stored = decision_for(principal, privilege, s)
+            whole = decide(principal, privilege, s, held)
+            assert (stored.allowed, stored.reason) == (whole.allowed, whole.reason)
         see = [
             s
             for s in EVERYTHING
