@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from config import cluster
+from config.checks import check_settings
 
 
 @pytest.mark.parametrize("text", ["local[2]", "local[*]", "spark://10.0.0.1:7077"])
@@ -41,3 +44,11 @@ def test_the_web_door(master: str, door: str) -> None:
 )
 def test_what_leaves_the_machine(master: str, host: str, *, leaves: bool) -> None:
     assert cluster.leaves_the_machine(master, host) is leaves
+
+
+def test_a_cluster_beyond_this_machine_wants_a_secret(settings: Any) -> None:
+    settings.SLUICE_SPARK_MASTER = "spark://10.0.0.2:7077"
+    settings.SLUICE_SPARK_SECRET = ""
+    assert "sluice.E009" in {message.id for message in check_settings(None)}
+    settings.SLUICE_SPARK_SECRET = "known to the cluster"
+    assert "sluice.E009" not in {message.id for message in check_settings(None)}
