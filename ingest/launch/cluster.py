@@ -29,11 +29,10 @@ class MasterAway(TransientError):
 
 @dataclass(frozen=True, slots=True)
 class App:
-    """One living application. waits: it has got no core yet."""
+    """One living application."""
 
     id: str
     tag: str
-    waits: bool
 
 
 class Cluster(Protocol):
@@ -70,7 +69,7 @@ class StandaloneMaster:
     def apps(self) -> list[App]:
         found = self._state()
         return [
-            App(str(app["id"]), str(app["name"]), app.get("state") == "WAITING")
+            App(str(app["id"]), str(app["name"]))
             for app in found.get("activeapps", [])
             if str(app.get("name", "")).startswith(self._prefix)
         ]

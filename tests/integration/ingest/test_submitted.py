@@ -118,7 +118,7 @@ def test_a_survivor_that_nobody_wants_is_ended(place) -> None:
 
 def test_a_job_is_unknown_while_the_master_is_away(place) -> None:
     place.run_hanging_load()
-    place.cluster.running.append(App("app-1", place.tag(), waits=False))
+    place.cluster.running.append(App("app-1", place.tag()))
     place.cluster.is_away = True
     kill_marked(place.tag())
     place.until(lambda: place.job().state == "UNKNOWN")
@@ -140,7 +140,7 @@ def test_nothing_is_started_while_the_master_is_away(place) -> None:
 
 
 def test_an_application_that_nobody_owns_is_ended(place) -> None:
-    orphan = App("app-9", tag_of(HOUSE, "lost", "1"), waits=False)
+    orphan = App("app-9", tag_of(HOUSE, "lost", "1"))
     place.cluster.running.append(orphan)
     place.until(lambda: place.cluster.killed == [orphan.tag])
 
