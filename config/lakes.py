@@ -26,6 +26,28 @@ def lake_uri(home: Path) -> str:
     )
 
 
+def lake_lock() -> str:
+    """host:port[,host:port]/folder of a ZooKeeper; "" = locks within one driver."""
+
+    def parse(text: str) -> str:
+        if not text:
+            return ""
+        service = text.removeprefix("zookeeper://")
+        hosts, _, folder = service.partition("/")
+        ports = [part.rpartition(":")[2] for part in hosts.split(",")]
+        if service == text or not hosts or not all(p.isdigit() for p in ports):
+            raise ValueError("expected zookeeper://host:port[,host:port][/folder]")
+        return f"{hosts}/{folder.strip('/') or 'sluice'}"
+
+    return read(
+        "LAKE_LOCK",
+        default="",
+        meaning="lock of tables onboarded from now on, shared by several drivers: "
+        "zookeeper://host:port/folder; empty = a driver's own",
+        parse=parse,
+    )
+
+
 def object_store() -> StoreAccess | None:
     """None without a key. Whether a lake needs it is checked in `config.checks`."""
     endpoint = read(

@@ -12,7 +12,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from config.cluster import spark_master, web_door
 from config.env import boolean, one_of, positive, read, words
-from config.lakes import lake_uri, object_store
+from config.lakes import lake_lock, lake_uri, object_store
 from config.logins import idle_days, ldap, oidc, public_url
 from config.parts.paths import extras_of, spark_classpath
 
@@ -108,6 +108,7 @@ SLUICE_REDIS_URL = read(
 )
 SLUICE_LAKE_URI = lake_uri(SLUICE_HOME)
 SLUICE_OBJECT_STORE = object_store()
+SLUICE_LAKE_LOCK = lake_lock()
 SLUICE_SPARK_MASTER = read(
     "SPARK_MASTER",
     default="local[2]",

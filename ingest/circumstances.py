@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from django.conf import settings
+
 from catalog.models import Database, Datasource
 from ingest import facts as reading
 from ingest.planning.facts import Capture, Conditions
@@ -35,4 +37,5 @@ class Circumstances:
             when=in_words(policy.schedule),
             lag_seconds=policy.lag_seconds,
             free_bytes=self._free_bytes,
+            lock="zookeeper" if settings.SLUICE_LAKE_LOCK else "",
         )

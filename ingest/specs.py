@@ -43,6 +43,7 @@ def build_spec(
         "kind": job.kind,
         "lane": job.lane,
         "lake": settings.SLUICE_LAKE_URI,
+        "lock_service": settings.SLUICE_LAKE_LOCK,
         "table": table_spec(plan, table, feed.source_table),
         "fence": fence,
     }
@@ -92,6 +93,7 @@ def table_spec(plan: TablePlan, lake: Table, source: Table) -> TableSpec:
         buckets=create.buckets,
         estimated_rows=source.estimated_rows,
         schema_version=lake.schema_version,
+        lock=create.lock,
     )
 
 

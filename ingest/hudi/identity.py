@@ -22,6 +22,7 @@ DELETED = "_sluice_deleted"
 KEY = "_sluice_key"
 COUNT = "_sluice_count"
 LOCK_PROVIDER = "io.sluice.lake.FencedLockProvider"
+SHARED_LOCK_PROVIDER = "io.sluice.lake.SharedFencedLockProvider"
 TABLE_VERSION = 9
 
 # Hudi renders other key types differently in its two writers (timestamps as text
@@ -91,7 +92,15 @@ def identity_for(table: TableSpec) -> TableIdentity:
         record_key=(key_column(table),),
         buckets=table.buckets,
         partition_by=tuple(columns[p].name for p in table.partition_by),
+        lock_provider=_lock_provider(table),
     )
+
+
+def _lock_provider(table: TableSpec) -> str:
+    providers = {"": LOCK_PROVIDER, "zookeeper": SHARED_LOCK_PROVIDER}
+    if table.lock not in providers:
+        raise InvalidRequest(f"no lock is called {table.lock}", code="unknown_lock")
+    return providers[table.lock]
 
 
 def key_column(table: TableSpec) -> str:

@@ -9,7 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from ingest.hudi.identity import TableIdentity
+from ingest.hudi.identity import (
+    LOCK_PROVIDER,
+    SHARED_LOCK_PROVIDER,
+    TableIdentity,
+)
 from ingest.hudi.position import EXTRA_KEY
 
 Operation = Literal["bulk_insert", "upsert", "insert_overwrite_table"]
@@ -19,11 +23,25 @@ FENCE_OPTION = "hoodie.write.lock.sluice.fence"
 
 
 @dataclass(frozen=True, slots=True)
+class SharedLock:
+    """hosts: host:port, …; folder: below which all locks lie; name: of this one."""
+
+    hosts: str
+    folder: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class WriterFence:
-    """What the lock provider compares: the fence file and this writer's token."""
+    """What the lock provider compares: the fence file and this writer's token.
+
+    shared  for tables with a shared lock where and by what name; None = the lock
+            is this driver's own
+    """
 
     path: str
     token: int
+    shared: SharedLock | None = None
 
 
 def write_options(
@@ -101,7 +119,7 @@ def concurrency_options(fence: WriterFence) -> dict[str, str]:
     return {
         "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
         "hoodie.clean.failed.writes.policy": "LAZY",
-        "hoodie.write.lock.provider": "io.sluice.lake.FencedLockProvider",
+        **_lock_options(fence.shared),
         TOKEN_OPTION: str(fence.token),
         FENCE_OPTION: fence.path,
         # a refused writer must fail now: with the defaults it retries for minutes
@@ -112,6 +130,17 @@ def concurrency_options(fence: WriterFence) -> dict[str, str]:
         "hoodie.auto.adjust.lock.configs": "false",
         "hoodie.write.rolling.metadata.keys": EXTRA_KEY,
         "hoodie.client.heartbeat.interval_in_ms": "10000",
+    }
+
+
+def _lock_options(shared: SharedLock | None) -> dict[str, str]:
+    if shared is None:
+        return {"hoodie.write.lock.provider": LOCK_PROVIDER}
+    return {
+        "hoodie.write.lock.provider": SHARED_LOCK_PROVIDER,
+        "hoodie.write.lock.zookeeper.url": shared.hosts,
+        "hoodie.write.lock.zookeeper.base_path": shared.folder,
+        "hoodie.write.lock.zookeeper.lock_key": shared.name,
     }
 
 

@@ -85,6 +85,7 @@ class Conditions:
     free_bytes    space left where staging and tables lie; None = unknown
     lag_seconds   safety lag of timestamp capture behind the source's clock
     when          the schedule in words; every_seconds is set for a plain interval
+    lock          see `TableSpec`
     """
 
     capture: Capture
@@ -92,3 +93,4 @@ class Conditions:
     when: str = ""
     lag_seconds: float = 5.0
     free_bytes: int | None = None
+    lock: str = ""

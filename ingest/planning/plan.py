@@ -36,6 +36,7 @@ class CreateTable:
     """A MERGE_ON_READ table with a bucket index, identity pinned from here on.
 
     record_key  source names; () together with row_hash means the whole row's hash
+    lock        see `TableSpec`
     """
 
     database: str
@@ -48,12 +49,14 @@ class CreateTable:
     columns: tuple[PlannedColumn, ...]
     table_type: str = "MERGE_ON_READ"
     index_type: str = "BUCKET"
+    lock: str = ""
 
     @property
     def summary(self) -> str:
         return (
             f"create {self.database}.{self.name}: {len(self.columns)} columns, "
             f"{self.buckets} bucket{'s' if self.buckets > 1 else ''}"
+            f"{', a lock that drivers share' if self.lock else ''}"
         )
 
 

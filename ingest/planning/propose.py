@@ -157,6 +157,7 @@ def _steps(
             partition_by=tuple(proposals["partition_by"].value),
             buckets=proposals["buckets"].value,
             columns=tuple(_planned(c, target) for c in carried),
+            lock=conditions.lock,
         ),
         LoadSnapshot(
             estimated_rows=facts.estimated_rows,

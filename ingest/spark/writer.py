@@ -21,7 +21,13 @@ from ingest.hudi.identity import (
     property_drift,
     refuse_drift,
 )
-from ingest.hudi.options import Operation, WriterFence, without_combining, write_options
+from ingest.hudi.options import (
+    Operation,
+    SharedLock,
+    WriterFence,
+    without_combining,
+    write_options,
+)
 from ingest.hudi.position import CommitPosition, encode_position
 from ingest.lake.commits import Commit, LakeState, read_lake_table
 from ingest.lake.fence import require_fence
@@ -54,7 +60,23 @@ class Batch:
 
 
 def writer_fence(spec: JobSpec) -> WriterFence:
-    return WriterFence(place_at(spec.fence.path).uri, spec.fence.token)
+    path = place_at(spec.fence.path).uri
+    return WriterFence(path, spec.fence.token, _shared_lock(spec))
+
+
+def _shared_lock(spec: JobSpec) -> SharedLock | None:
+    """One name for all scopes of a table: ingest and table services meet there."""
+    if not spec.table.lock:
+        return None
+    hosts, _, folder = spec.lock_service.partition("/")
+    if not hosts:
+        raise TerminalError(
+            f"{qualified_name(spec)} has a shared lock, and there is no service for it."
+            " Nothing was written",
+            code="lock_service_unset",
+            hint="set SLUICE_LAKE_LOCK as it was when the table was onboarded",
+        )
+    return SharedLock(hosts, f"/{folder}", f"table-{spec.table.table_id}")
 
 
 def qualified_name(spec: JobSpec) -> str:
@@ -62,7 +84,8 @@ def qualified_name(spec: JobSpec) -> str:
 
 
 def checked_state(spec: JobSpec) -> LakeState:
-    """The table's state, after fence and identity were found right."""
+    """The table's state, after lock, fence and identity were found right."""
+    _shared_lock(spec)
     require_fence(place_at(spec.fence.path), spec.fence.token)
     state = read_lake_table(spec.table.path)
     if state.exists:

@@ -1,0 +1,33 @@
+package io.sluice.lake;
+
+import java.util.concurrent.TimeUnit;
+import org.apache.hudi.client.transaction.lock.ZookeeperBasedLockProvider;
+import org.apache.hudi.common.config.LockConfiguration;
+import org.apache.hudi.storage.StorageConfiguration;
+
+/**
+ * Hudi's ZooKeeper lock with our fence: for tables whose writers run in several drivers at once,
+ * ingest in one and compaction in another. See {@link FencedLockProvider}.
+ */
+public class SharedFencedLockProvider extends ZookeeperBasedLockProvider {
+  private final Fence fence;
+
+  public SharedFencedLockProvider(LockConfiguration config, StorageConfiguration<?> storage) {
+    super(config, storage);
+    this.fence = new Fence(config, storage);
+  }
+
+  @Override
+  public boolean tryLock(long time, TimeUnit unit) {
+    if (!super.tryLock(time, unit)) {
+      return false;
+    }
+    try {
+      fence.refuseWhenSuperseded();
+      return true;
+    } catch (RuntimeException refused) {
+      super.unlock();
+      throw refused;
+    }
+  }
+}

@@ -1,0 +1,131 @@
+"""A table whose writers share a lock in ZooKeeper, a real one out of Spark's own jars."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from config.parts.paths import pyspark_home
+from ingest.contract import JobReport
+from ingest.hudi.identity import SHARED_LOCK_PROVIDER
+from ingest.lake.fence import fence_path, raise_fence
+from tests.spark.lake_bench import LakeBench, assert_done
+
+SERVER = "org.apache.zookeeper.server.ZooKeeperServerMain"
+
+
+@pytest.fixture(scope="module")
+def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("zookeeper")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    (folder / "conf").write_text(
+        f"dataDir={folder}/data\nclientPort={port}\nclientPortAddress=127.0.0.1\n"
+        "admin.enableServer=false\ntickTime=500\n"
+    )
+    java = shutil.which("java") or "java"
+    jars = str(pyspark_home() / "jars" / "*")
+    with (folder / "log").open("wb") as log:
+        server = subprocess.Popen(
+            [java, "-Xmx64m", "-cp", jars, SERVER, str(folder / "conf")],
+            stdout=log,
+            stderr=log,
+        )
+    _wait_for(port, server, folder / "log")
+    yield f"127.0.0.1:{port}"
+    server.kill()
+    server.wait(10)
+
+
+def _wait_for(port: int, server: subprocess.Popen[bytes], log: Path) -> None:
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        assert server.poll() is None, log.read_text()
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+        except OSError:
+            time.sleep(0.1)
+        else:
+            return
+    raise AssertionError(log.read_text())
+
+
+def provider(bench: LakeBench, table: Any, hosts: str, *, token: int) -> Any:
+    """The lock as a writer in another driver takes it."""
+    jvm = bench.spark._jvm
+    properties = jvm.org.apache.hudi.common.config.TypedProperties()
+    for name, value in {
+        "hoodie.write.lock.zookeeper.url": hosts,
+        "hoodie.write.lock.zookeeper.base_path": "/sluice",
+        "hoodie.write.lock.zookeeper.lock_key": f"table-{table.table_id}",
+        "hoodie.write.lock.sluice.token": str(token),
+        "hoodie.write.lock.sluice.fence": fence_path(bench.lake, table.table_id).uri,
+    }.items():
+        properties.setProperty(name, value)
+    storage = jvm.org.apache.hudi.storage.hadoop.HadoopStorageConfiguration(
+        bench.spark.sparkContext._jsc.hadoopConfiguration()
+    )
+    lock = jvm.org.apache.hudi.common.config.LockConfiguration(properties)
+    return jvm.io.sluice.lake.SharedFencedLockProvider(lock, storage)
+
+
+def error_of(report: JobReport) -> str:
+    return report.error.code if report.error else ""
+
+
+def test_writers_of_several_drivers_wait_for_each_other(
+    lake_bench: LakeBench, zookeeper: str
+) -> None:
+    bench, service = lake_bench, f"{zookeeper}/sluice"
+    bench.sql(
+        "CREATE TABLE o (id int PRIMARY KEY, v text, at timestamptz DEFAULT now());"
+        "INSERT INTO o SELECT g, 'load', now() - interval '1 day'"
+        " FROM generate_series(1, 5) g"
+    )
+    table = bench.table("o", cursor="at", lock="zookeeper")
+    assert error_of(bench.load(table)) == "lock_service_unset"
+    low = assert_done(bench.load(table, lock_service=service)).facts["bound"]
+    position = bench.state(table).position
+    assert position is not None
+    assert position.identity.lock_provider == SHARED_LOCK_PROVIDER
+
+    bench.sql("UPDATE o SET v = 'new', at = now() WHERE id = 1")
+    seconds = bench.spark._jvm.java.util.concurrent.TimeUnit.SECONDS
+    other = provider(bench, table, zookeeper, token=1)
+    reports: list[JobReport] = []
+
+    def write() -> None:
+        reports.append(bench.round(table, low, lock_service=service))
+
+    try:
+        assert other.tryLock(20, seconds)
+        writer = threading.Thread(target=write)
+        writer.start()
+        writer.join(6)
+        assert writer.is_alive(), "it did not wait for the other driver's lock"
+        assert len(bench.state(table).timeline.completed_writes) == 1
+        other.unlock()
+        writer.join(90)
+        assert_done(reports[0])
+        assert_done(bench.compact(table, lock_service=service))
+        assert bench.rows(table, "id", "v")[0] == (1, "new")
+
+        plain = bench.round_spec(table, low)
+        plain = bench.spec("round", replace(table, lock=""), round=plain.round)
+        assert error_of(bench.run(plain)) == "identity_drift"
+
+        raise_fence(fence_path(bench.lake, table.table_id), 2)
+        with pytest.raises(Exception, match=r"sluice\.fenced"):
+            other.tryLock(20, seconds)
+    finally:
+        other.close()
