@@ -63,6 +63,7 @@ class LakeBench:
     """One source database (superuser) and one lake."""
 
     SOURCE = 1
+    SCHEMA = "public"
 
     def __init__(self, spark: Any, dsn: str, root: Path | str) -> None:
         """root: a folder, or the address of a lake on an object store."""
@@ -97,23 +98,20 @@ class LakeBench:
         name: str,
         key: tuple[str, ...] = ("id",),
         *,
-        schema: str = "public",
+        schema: str = "",
         **k: Any,
     ) -> TableSpec:
         """The spec of a source table as it is now, with its fence raised to 1."""
-        relation = sql.Identifier(schema, name).as_string(self.link)
-        found = self.link.execute(
-            "SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute"
-            " WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped"
-            " ORDER BY attnum",
-            [relation],
-        ).fetchall()
+        schema = schema or self.SCHEMA
+        found = self.columns(schema, name)
         self._tables += 1
         number = self._tables
         lake_name = f"t{number}"
         rename = k.pop("rename", {})
         columns = tuple(
-            ColumnSpec(n, rename.get(n, n), t, k.pop(f"type_{n}", lake_type(t)))
+            ColumnSpec(
+                n, rename.get(n, n), t, k.pop(f"type_{n}", "") or self.lake_type(t)
+            )
             for n, t in found
         )
         for scope in ("write", "service"):
@@ -130,6 +128,19 @@ class LakeBench:
             key,
             **{"buckets": 2, **k},
         )
+
+    def columns(self, schema: str, name: str) -> list[tuple[str, str]]:
+        """Name and type of each, as the source tells them."""
+        relation = sql.Identifier(schema, name).as_string(self.link)
+        return self.link.execute(
+            "SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute"
+            " WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped"
+            " ORDER BY attnum",
+            [relation],
+        ).fetchall()
+
+    def lake_type(self, source_type: str) -> str:
+        return lake_type(source_type)
 
     def spec(self, kind: str, table: TableSpec, *, token: int = 1, **k: Any) -> JobSpec:
         scope = "service" if kind in {"compact", "verify"} else "write"

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from catalog.schema.mariadb import lake_type
-from ingest.contract import ColumnSpec, SourceSpec, TableSpec
-from ingest.lake.fence import fence_path, raise_fence
+from ingest.contract import SourceSpec
 from ingest.spark.gate import SourceGates
 from tests.mariadb import MariaDbServer
 from tests.spark.lake_bench import LakeBench
@@ -16,6 +15,8 @@ from tests.spark.lake_bench import LakeBench
 
 class MariadbBench(LakeBench):
     """One database `shop` of the server, read as its administrator."""
+
+    SCHEMA = "shop"
 
     def __init__(self, spark: Any, server: MariaDbServer, root: Path) -> None:
         self.spark = spark
@@ -49,14 +50,7 @@ class MariadbBench(LakeBench):
             cursor.execute(statement)
             return list(cursor.fetchall())
 
-    def table(
-        self,
-        name: str,
-        key: tuple[str, ...] = ("id",),
-        *,
-        schema: str = "shop",
-        **k: Any,
-    ) -> TableSpec:
+    def columns(self, schema: str, name: str) -> list[tuple[str, str]]:
         with self.link.cursor() as cursor:
             cursor.execute(
                 "SELECT column_name, column_type FROM information_schema.columns"
@@ -64,27 +58,7 @@ class MariadbBench(LakeBench):
                 " ORDER BY ordinal_position",
                 [schema, name],
             )
-            found = list(cursor.fetchall())
-        self._tables += 1
-        number = self._tables
-        rename = k.pop("rename", {})
-        columns = tuple(
-            ColumnSpec(
-                n, rename.get(n, n), t, k.pop(f"type_{n}", None) or lake_type(t).type
-            )
-            for n, t in found
-        )
-        for scope in ("write", "service"):
-            raise_fence(fence_path(self.lake, number, scope), 1)
-        return TableSpec(
-            number,
-            schema,
-            name,
-            "shop",
-            f"t{number}",
-            f"{self.lake}/shop/t{number}",
-            f"{self.lake}/_sluice/staging/{number}",
-            columns,
-            key,
-            **{"buckets": 2, **k},
-        )
+            return list(cursor.fetchall())
+
+    def lake_type(self, source_type: str) -> str:
+        return lake_type(source_type).type
