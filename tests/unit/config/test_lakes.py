@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,11 @@ from config import checks
 from config.lakes import lake_lock, lake_uri, object_store
 from config.parts.paths import extras_of, jar_paths
 from core.object_store import StoreAccess
+from ingest.contract import LAKE_SECRET
 from ingest.hudi.identity import LOCK_PROVIDER, SHARED_LOCK_PROVIDER, TableIdentity
 from ingest.hudi.options import SharedLock, WriterFence, service_options
 from ingest.lakecheck import store_problem
+from ingest.launch.handing import SecretDesk
 
 AWAY = StoreAccess("http://127.0.0.1:1", "r", "key", "hidden", path_style=True)
 
@@ -102,6 +105,22 @@ def test_readiness_names_a_store_that_is_away(settings) -> None:
     assert "does not answer" in store_problem()
     settings.SLUICE_LAKE_URI = "/lake"
     assert store_problem() == ""
+
+
+def test_a_driver_is_told_the_key_when_it_asks(settings) -> None:
+    settings.SLUICE_OBJECT_STORE = AWAY
+    desk = SecretDesk()
+    desk.ask(LAKE_SECRET, "warm")
+    ((answer, origin),) = desk.answered()
+    assert origin == "warm"
+    assert StoreAccess(**json.loads(answer.value)) == AWAY
+    assert "hidden" not in repr(answer)
+    settings.SLUICE_OBJECT_STORE = None
+    desk.ask(LAKE_SECRET, "warm")
+    ((answer, _),) = desk.answered()
+    assert answer.outcome == "terminal"
+    assert answer.error is not None
+    assert answer.error.code == "unsupported_lake"
 
 
 def test_the_lock_of_the_identity_is_the_lock_of_the_writer() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import threading
+from types import SimpleNamespace
 from typing import Any
 
 import psycopg
@@ -30,6 +31,11 @@ from ingest.spark.sources import SourceAccess, jdbc_options, open_source
 
 SOURCE = SourceSpec(1, "postgresql", "db.example", 5432, "shop", "ann", "datasource:1")
 BOTH = ("192.0.2.7", "2001:db8::7")
+
+
+NO_JVM: Any = SimpleNamespace(
+    sparkContext=SimpleNamespace(_gateway=SimpleNamespace(proc=None))
+)
 
 
 def access(**changes: Any) -> SourceAccess:
@@ -87,7 +93,7 @@ class Pipe:
 
 def asked(answer: SecretAnswer) -> SecretAnswer:
     pipe = Pipe(answer)
-    pipe.driver = Driver(None, pipe)
+    pipe.driver = Driver(NO_JVM, pipe)
     return pipe.driver._secret(answer.ref)
 
 
@@ -116,7 +122,7 @@ def test_a_refusal_ends_the_job_as_the_host_says(outcome, kind) -> None:
 
 
 def test_a_malformed_answer_ends_nothing() -> None:
-    driver = Driver(None, Pipe())
+    driver = Driver(NO_JVM, Pipe())
     assert driver._handle({"type": "secret", "ref": "datasource:1", "what": 1})
     assert driver._handle({"type": "secret"})
     assert driver._secrets == {}
