@@ -95,7 +95,5 @@ def _statement(
     filters = [
         text for name, text in search_sql.FILTERS.items() if getattr(wanted, name)
     ]
-    sql = search_sql.statement(
-        stages, words=len(words), filters=filters, reach=scope.reach
-    )
+    sql = search_sql.statement(stages, words=words, filters=filters, reach=scope.reach)
     return sql, params

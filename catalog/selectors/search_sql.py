@@ -83,31 +83,24 @@ WITH_COLUMN_IN_SIGHT = """SELECT t.id FROM (SELECT c.table_id FROM catalog_colum
         OFFSET 0) c
       JOIN {tables} t ON t.id = c.table_id WHERE {seen} AND NOT ({in_name})
       LIMIT %(enough)s"""
-_COMMENT = """SELECT t.id, 'comment', left(t.comment, 300) FROM {tables} t
-  WHERE t.comment <> '' AND {in_comment} AND NOT ({in_name}) AND {seen}
-  LIMIT %(enough)s"""
-# Someone's many tables are read one by one: a word may be in most comments of others.
-_COMMENT_IN_SIGHT = """SELECT t.id, 'comment', left(t.comment, 300) FROM sight
-  JOIN LATERAL (SELECT * FROM catalog_table t WHERE t.id = sight.id OFFSET 0) t ON true
-  WHERE t.comment <> '' AND {in_comment} AND NOT ({in_name}) AND {filters}
-  LIMIT %(enough)s"""
+# A word may be in most comments, and the next one in none of them: only the first ones
+# that hold the words an index knows are looked at.
+_COMMENT = """SELECT t.id, 'comment', left(t.comment, 300) FROM (
+    SELECT * FROM catalog_table t WHERE t.comment <> '' AND {indexed} LIMIT 20000) t
+  WHERE {in_comment} AND NOT ({in_name}) AND {seen} LIMIT %(enough)s"""
+_COMMENT_OF_MINE = """SELECT t.id, 'comment', left(t.comment, 300) FROM mine t
+  WHERE {in_comment} AND NOT ({in_name}) AND {seen} LIMIT %(enough)s"""
 _COLUMN_COMMENT = """SELECT c.id, 'comment', c.name || ': ' || left(c.comment, 300)
   FROM ({column_comments}) c LIMIT %(enough)s"""
-_COLUMN_COMMENTS = """SELECT t.id, c.name, c.comment
-  FROM catalog_column c JOIN {tables} t ON t.id = c.table_id
-  WHERE c.comment <> '' AND {in_remark} AND {seen} AND NOT ({in_name})
-  LIMIT %(enough)s"""
+_COLUMN_COMMENTS = """SELECT t.id, c.name, c.comment FROM (
+    SELECT c.table_id, c.name, c.comment FROM catalog_column c
+    WHERE c.comment <> '' AND {indexed_remark} LIMIT 20000) c
+  JOIN catalog_table t ON t.id = c.table_id
+  WHERE {in_remark} AND {seen} AND NOT ({in_name}) LIMIT %(enough)s"""
 _COLUMN_COMMENTS_OF_MINE = """SELECT t.id, c.name, c.comment FROM mine t
   JOIN LATERAL (SELECT c.name, c.comment FROM catalog_column c
     WHERE c.table_id = t.id OFFSET 0) c ON true
   WHERE c.comment <> '' AND {in_remark} AND {seen} AND NOT ({in_name})
-  LIMIT %(enough)s"""
-# Of a word that very many comments hold, the first ones are looked at.
-_COLUMN_COMMENTS_IN_SIGHT = """SELECT t.id, c.name, c.comment FROM (
-    SELECT c.table_id, c.name, c.comment FROM catalog_column c
-    WHERE c.comment <> '' AND {in_remark} LIMIT 20000) c
-  JOIN catalog_table t ON t.id = c.table_id
-  WHERE c.table_id IN (SELECT id FROM sight) AND {filters} AND NOT ({in_name})
   LIMIT %(enough)s"""
 _LIKE_NAME = """SELECT t.id, 'name', t.name FROM (
     SELECT text, max(similarity(text, %(fuzzy)s)) AS score FROM catalog_searchterm
@@ -131,10 +124,9 @@ _LIKE_COMMENT = """SELECT c.id, 'comment', c.text FROM (
     UNION ALL (SELECT c.id, c.name || ': ' || left(c.comment, 300)
       FROM ({column_comments_like}) c)) c ON true LIMIT %(enough)s"""
 _LIKE_TERM = "upper(c.comment) LIKE '%%' || upper(term.text) || '%%'"
-_COMMENTS_BY_REACH = {
-    Reach.MINE: _COLUMN_COMMENTS_OF_MINE,
-    Reach.SIGHT: _COLUMN_COMMENTS_IN_SIGHT,
-}
+
+# A trigram index knows words from so many letters on.
+SHORTEST_INDEXED = 3
 
 SHORT = (_EXACT, _PREFIX)
 PLACED = (_PLACE, _PLACE_ANY_CASE, _EXACT, _PREFIX, _CONTAINS)
@@ -145,33 +137,49 @@ ALL = (
 
 
 def statement(
-    stages: Sequence[str], *, words: int, filters: Sequence[str], reach: Reach
+    stages: Sequence[str],
+    *,
+    words: Sequence[str],
+    filters: Sequence[str],
+    reach: Reach,
 ) -> str:
     """(id, field, text) of the best matches, at most `enough`, best stage first."""
     is_bounded = reach in (Reach.SIGHT, Reach.WIDE)
+    is_mine = reach is Reach.MINE
     only = " AND ".join(filters) or "true"
+    every = range(len(words))
+    indexed = [n for n in every if len(words[n]) >= SHORTEST_INDEXED]
     texts = {
-        "tables": "mine" if reach is Reach.MINE else "catalog_table",
+        "tables": "mine" if is_mine else "catalog_table",
         "filters": only,
         "seen": f"{only} AND {IN_SCOPE}" if is_bounded else only,
         "whole": "true" if reach is Reach.ALL else "id = ANY(%(databases)s::bigint[])",
-        "in_name": _all_of("upper(t.name) LIKE upper({})", words),
-        "in_comment": _all_of("upper(t.comment) LIKE upper({})", words),
-        "in_text": _all_of("text ILIKE {}", words),
+        "in_name": _all_of("upper(t.name) LIKE upper({})", every),
+        "in_comment": _all_of("upper(t.comment) LIKE upper({})", every),
+        "indexed": _all_of("upper(t.comment) LIKE upper({})", indexed),
+        "in_text": _all_of("text ILIKE {}", every),
     }
     column = WITH_COLUMN_IN_SIGHT if reach is Reach.SIGHT else WITH_COLUMN
     texts["with_column"] = column.format(**texts)
-    comments = _COMMENTS_BY_REACH.get(reach, _COLUMN_COMMENTS)
-    in_remark = _all_of("upper(c.comment) LIKE upper({})", words)
-    texts["column_comments"] = comments.format(in_remark=in_remark, **texts)
-    texts["column_comments_like"] = comments.format(in_remark=_LIKE_TERM, **texts)
-    if reach is Reach.SIGHT:
-        stages = [_COMMENT_IN_SIGHT if s is _COMMENT else s for s in stages]
-    kept = [s for s in stages if reach is not Reach.ALL or s is not _DATABASE_OF_SINGLE]
+    comments = _COLUMN_COMMENTS_OF_MINE if is_mine else _COLUMN_COMMENTS
+    texts["column_comments"] = comments.format(
+        in_remark=_all_of("upper(c.comment) LIKE upper({})", every),
+        indexed_remark=_all_of("upper(c.comment) LIKE upper({})", indexed),
+        **texts,
+    )
+    texts["column_comments_like"] = comments.format(
+        in_remark=_LIKE_TERM, indexed_remark=_LIKE_TERM, **texts
+    )
+    left_out = {_DATABASE_OF_SINGLE} if reach is Reach.ALL else set()
+    if not indexed:
+        left_out |= {_COMMENT, _COLUMN_COMMENT}
+    kept = [stage for stage in stages if stage not in left_out]
+    if is_mine:
+        kept = [_COMMENT_OF_MINE if s is _COMMENT else s for s in kept]
     parts = " UNION ALL ".join(f"({stage.format(**texts)})" for stage in kept)
     opening = {Reach.MINE: _MINE, Reach.SIGHT: _SIGHT}.get(reach, "")
     return f"{opening}SELECT * FROM ({parts}) found LIMIT %(enough)s"
 
 
-def _all_of(condition: str, words: int) -> str:
-    return " AND ".join(condition.format(f"%(word{n})s") for n in range(words))
+def _all_of(condition: str, words: Sequence[int]) -> str:
+    return " AND ".join(condition.format(f"%(word{n})s") for n in words) or "true"
