@@ -8,11 +8,11 @@ from django.views.decorators.http import require_safe
 
 from catalog.models import Table
 from catalog.selectors import table_for
-from core.errors import NotFound
+from core.errors import NotFound, SluiceError
 from frontend.pages import PageRequest, cut, page
 from frontend.reading.health import fleet_for, health_for, tone_of
 from frontend.reading.tables import feed_for
-from ingest.maintenance.repairs import savepoints_of
+from ingest.maintenance.repairs import Savepoint, savepoints_of
 
 
 @page
@@ -40,10 +40,18 @@ def table_health(request: PageRequest, table_id: int) -> HttpResponse:
         "table": table,
         "health": health_for(table, [*feed.actions, *feed.repairs]),
         "repairs": {action.name: action for action in feed.repairs},
-        "savepoints": savepoints_of(table),
+        "savepoints": _savepoints(table),
         "here": "health",
     }
     return render(request, "frontend/tables/health.html", context)
+
+
+def _savepoints(table: Table) -> list[Savepoint]:
+    """None while the lake cannot be read: the page says why anyway."""
+    try:
+        return savepoints_of(table)
+    except SluiceError:
+        return []
 
 
 def _score(table: Table) -> int | None:
