@@ -58,6 +58,7 @@ def paths(world):
         "groups": "/groups",
         "grants": "/grants",
         "audit": "/audit",
+        "sessions": "/sessions",
         "system": "/system",
     }
 
