@@ -13,6 +13,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +107,7 @@ def measure_look_ups(small: Catalog, large: Catalog) -> dict[str, float]:
         "look_up_id_per_second_1m": _rate(times[large]),
         "look_up_ratio": statistics.median(times[small])
         / statistics.median(times[large]),
+        "look_up_id_two_callers_per_second_1m": _two_callers(root, asked[large]),
         "look_up_id_p95_ms": _p95(times[large]),
         "look_up_client_processor_ms": 1000 * used / count,
         "look_up_server_processor_ms": 1000 * served / count,
@@ -237,6 +239,23 @@ def measure_onboarding() -> dict[str, float]:
         "onboarding_2000_dry_run_seconds": planned,
         "onboarding_2000_approved_seconds": approved,
     }
+
+
+def _two_callers(root: Any, ids: list[int]) -> float:
+    """Of one process whose threads, as a web worker's, do not wait for each other."""
+    from django.db import connections
+
+    from catalog.selectors import facts_for
+
+    def ask() -> None:
+        _timed(lambda: facts_for(root, random.choice(ids)), LOOK_UPS)
+        connections.close_all()
+
+    with ThreadPoolExecutor(2) as callers:
+        began = time.perf_counter()
+        for each in [callers.submit(ask), callers.submit(ask)]:
+            each.result()
+        return 2 * LOOK_UPS / (time.perf_counter() - began)
 
 
 def _principal(who: str) -> Any:
