@@ -27,7 +27,7 @@ from config.parts.paths import extras_of, parts_home, pinned_jars, sluice_jar
 from core.errors import SluiceError
 from core.object_store import is_object_uri
 from ingest.lakecheck import prove_store
-from ingest.launch.cluster import MasterAway, StandaloneMaster
+from ingest.launch.cluster import MasterAway, StandaloneMaster, is_standalone
 
 MEMORY_BYTES = 4 << 30
 DISK_BYTES = 5 << 30
@@ -141,7 +141,7 @@ def _object_store() -> Finding:
 
 
 def cluster() -> list[Finding]:
-    if not settings.SLUICE_SPARK_MASTER.startswith("spark://"):
+    if not is_standalone(settings.SLUICE_SPARK_MASTER):
         return []
     try:
         workers, cores = StandaloneMaster(

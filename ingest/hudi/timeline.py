@@ -90,6 +90,12 @@ class Timeline:
             i for i in self.instants if i.action in WRITES and i.state != "COMPLETED"
         )
 
+    def writes_after(self, asked: str) -> list[Instant]:
+        """Completed writes behind the commit of that name: by when they ended."""
+        kept = self.find(asked)
+        done = kept.completed if kept else asked
+        return [i for i in self.completed_writes if i.completed > done]
+
     def find(self, asked: str) -> Instant | None:
         return next((i for i in self.instants if i.asked == asked), None)
 

@@ -45,6 +45,11 @@ class Cluster(Protocol):
     def kill(self, app: App) -> None: ...
 
 
+def is_standalone(master: str) -> bool:
+    """Whether this Spark master is a cluster's, and no JVM of the driver alone."""
+    return master.startswith("spark://")
+
+
 def house_of(place: str) -> str:
     """A short name of an installation: no two share it, and it says nothing."""
     return hashlib.sha256(place.encode()).hexdigest()[:12]

@@ -15,7 +15,12 @@ from pathlib import Path
 from django.conf import settings
 
 from core.errors import TerminalError
-from ingest.launch.cluster import Cluster, StandaloneMaster, house_of
+from ingest.launch.cluster import (
+    Cluster,
+    StandaloneMaster,
+    house_of,
+    is_standalone,
+)
 from ingest.launch.launcher import Launcher
 from ingest.launch.submit import SubmitCommand, SubmitLauncher
 from ingest.launch.warm import DriverCommand, WarmLauncher
@@ -110,7 +115,7 @@ def _options() -> list[str]:
 
 
 def _cluster(home: Path) -> Cluster | None:
-    if not settings.SLUICE_SPARK_MASTER.startswith("spark://"):
+    if not is_standalone(settings.SLUICE_SPARK_MASTER):
         return None
     house = house_of(place_of(home))
     return StandaloneMaster(settings.SLUICE_SPARK_MASTER_UI, house=house)
@@ -118,7 +123,7 @@ def _cluster(home: Path) -> Cluster | None:
 
 def _cluster_conf() -> dict[str, str]:
     """Nothing for a local master. The jars lie at the same paths on every worker."""
-    if not settings.SLUICE_SPARK_MASTER.startswith("spark://"):
+    if not is_standalone(settings.SLUICE_SPARK_MASTER):
         return {}
     conf = {
         "spark.driver.host": settings.SLUICE_DRIVER_HOST,

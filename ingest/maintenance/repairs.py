@@ -161,9 +161,7 @@ def _restore_words(table: Table, work: RepairWork) -> Sequence[str]:
             hint="GET its savepoints",
             facts={"savepoints": list(timeline.savepoints)},
         )
-    kept = timeline.find(work.instant)
-    done = kept.completed if kept else work.instant
-    later = sum(i.completed > done for i in timeline.completed_writes)
+    later = len(timeline.writes_after(work.instant))
     return [
         f"{later} commits after savepoint {work.instant} are taken away: readers see"
         " the rows of that moment",
@@ -229,6 +227,6 @@ def savepoints_of(table: Table) -> list[Savepoint]:
     for asked in reversed(timeline.savepoints):
         kept = timeline.find(asked)
         done = kept.completed if kept else asked
-        later = sum(i.completed > done for i in timeline.completed_writes)
+        later = len(timeline.writes_after(asked))
         found.append(Savepoint(asked, at_of(done), later))
     return found

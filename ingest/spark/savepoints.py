@@ -92,7 +92,5 @@ def restore(run: JobRun, spark: SparkSession, asked: str) -> dict[str, Any]:
 def _later(state: LakeState, asked: str) -> list[str]:
     """Completed writes and planned compactions behind the savepoint."""
     timeline = state.timeline
-    kept = timeline.find(asked)
-    done = kept.completed if kept else asked
-    later = [i.asked for i in timeline.completed_writes if i.completed > done]
+    later = [i.asked for i in timeline.writes_after(asked)]
     return later + [i.asked for i in timeline.pending_compactions if i.asked > asked]
