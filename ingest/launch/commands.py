@@ -15,6 +15,7 @@ from pathlib import Path
 from django.conf import settings
 
 from core.errors import TerminalError
+from ingest import java
 from ingest.launch.cluster import (
     Cluster,
     StandaloneMaster,
@@ -26,7 +27,6 @@ from ingest.launch.submit import SubmitCommand, SubmitLauncher
 from ingest.launch.warm import DriverCommand, WarmLauncher
 
 _KEPT = ("PATH", "JAVA_HOME", "HOME", "USER", "TMPDIR", "LANG", "HADOOP_USER_NAME")
-_EXECUTOR_JAVA = "-Duser.timezone=UTC -Dfile.encoding=UTF-8"
 
 
 def place_of(home: Path) -> str:
@@ -62,7 +62,7 @@ def driver_command(home: Path) -> DriverCommand:
 def submit_command(home: Path) -> SubmitCommand:
     jars, heap = settings.SLUICE_SPARK_JARS, settings.SLUICE_DRIVER_MEMORY
     own = ["--deploy-mode", "client", "--driver-memory", heap]
-    own += ["--driver-class-path", jars, "--driver-java-options", _EXECUTOR_JAVA]
+    own += ["--driver-class-path", jars]
     entry = Path(settings.BASE_DIR) / "ingest" / "spark" / "main.py"
     return SubmitCommand(
         program=[
@@ -130,7 +130,7 @@ def _cluster_conf() -> dict[str, str]:
         "spark.driver.bindAddress": settings.SLUICE_DRIVER_HOST,
         "spark.executor.memory": settings.SLUICE_EXECUTOR_MEMORY,
         "spark.executor.extraClassPath": settings.SLUICE_SPARK_JARS,
-        "spark.executor.extraJavaOptions": _EXECUTOR_JAVA,
+        "spark.executor.extraJavaOptions": java.EXECUTOR,
         "spark.cores.max": str(settings.SLUICE_EXECUTOR_CORES),
     }
     if settings.SLUICE_SPARK_SECRET:

@@ -1,10 +1,12 @@
-"""Lines of a driver as messages. Pure but for the queue they come through."""
+"""Lines to and from a driver. Pure but for the queue they come through."""
 
 from __future__ import annotations
 
 import json
 import queue
+from typing import Any
 
+from ingest.contract import JobSpec, SecretAnswer, encode
 from ingest.launch.launcher import Message
 
 KINDS = frozenset({"ready", "accepted", "secret_request", "heartbeat", "log", "report"})
@@ -18,6 +20,14 @@ def parse_line(line: bytes, origin: str) -> Message | None:
     except (ValueError, AttributeError, KeyError, TypeError):
         return None
     return Message(kind, data, origin) if kind in KINDS else None
+
+
+def run_order(spec: JobSpec) -> dict[str, Any]:
+    return {"type": "run", "spec": json.loads(encode(spec))}
+
+
+def secret_order(answer: SecretAnswer) -> dict[str, Any]:
+    return {"type": "secret", **json.loads(encode(answer))}
 
 
 def drain(lines: queue.SimpleQueue[Message], seconds: float) -> list[Message]:

@@ -21,11 +21,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ingest.contract import JobSpec, SecretAnswer, encode
+from ingest.contract import JobSpec, SecretAnswer
+from ingest.java import driver_options
 from ingest.launch.cluster import Cluster, tag_of
 from ingest.launch.door import Connection, ControlDoor, Greeting
 from ingest.launch.launcher import CancelMode, Message, Survivor
-from ingest.launch.lines import drain, parse_line
+from ingest.launch.lines import drain, parse_line, run_order, secret_order
 from ingest.launch.processes import (
     MARK,
     has_leader,
@@ -127,7 +128,7 @@ class SubmitLauncher:
             work = self._works.get(spec.job_id)
             if work is not None and work.attempt == spec.attempt:
                 work.spec = spec
-                work.send(_run(spec))
+                work.send(run_order(spec))
                 return
             if work is not None:
                 kill_marked(work.tag)  # its watcher sees it to its end
@@ -144,7 +145,7 @@ class SubmitLauncher:
 
     def give_secret(self, answer: SecretAnswer, *, origin: str) -> None:
         if work := self._works.get(origin):
-            work.send({"type": "secret", **json.loads(encode(answer))})
+            work.send(secret_order(answer))
 
     def ping(self) -> None:
         for work in list(self._works.values()):
@@ -196,9 +197,10 @@ class SubmitLauncher:
         mine += ["--job", work.job_id, "--attempt", str(work.attempt)]
         tag = ["--name", work.tag]
         mine += tag  # Spark takes the session's word above that of its command line
+        jvm = ["--driver-java-options", driver_options(str(scratch))]
         with command.log_file.open("ab") as out:
             process = subprocess.Popen(
-                [*command.program, *tag, *command.script, *mine],
+                [*command.program, *jvm, *tag, *command.script, *mine],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=out,
@@ -253,7 +255,7 @@ class SubmitLauncher:
             silence = self._command.silence_seconds
             work.send({"type": "hello", "silence_seconds": silence})
             if work.spec is not None:
-                work.send(_run(work.spec))
+                work.send(run_order(work.spec))
         return True
 
     def _hear(self, job_id: str, attempt: int, line: bytes) -> None:
@@ -296,10 +298,6 @@ class SubmitLauncher:
             work.connection.close()
         shutil.rmtree(self._command.scratch / work.tag, ignore_errors=True)
         self._record_of(work).unlink(missing_ok=True)
-
-
-def _run(spec: JobSpec) -> dict[str, Any]:
-    return {"type": "run", "spec": json.loads(encode(spec))}
 
 
 def _read(path: Path) -> _Work | None:

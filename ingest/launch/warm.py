@@ -21,10 +21,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from ingest.contract import JobSpec, SecretAnswer, encode
+from ingest.contract import JobSpec, SecretAnswer
 from ingest.launch.cluster import Cluster, tag_of
 from ingest.launch.launcher import CancelMode, Message, Survivor
-from ingest.launch.lines import drain, parse_line
+from ingest.launch.lines import drain, parse_line, run_order, secret_order
 from ingest.launch.processes import (
     MARK,
     is_same,
@@ -164,14 +164,14 @@ class WarmLauncher:
         origin = spec.job_id if isolated else ""
         if isolated and origin not in self._children:
             self._spawn(origin, ["--once"])
-        self._send(origin, {"type": "run", "spec": json.loads(encode(spec))})
+        self._send(origin, run_order(spec))
 
     def cancel(self, job_id: str, mode: CancelMode) -> None:
         origin = job_id if job_id in self._children else ""
         self._send(origin, {"type": "cancel", "job_id": job_id, "mode": mode})
 
     def give_secret(self, answer: SecretAnswer, *, origin: str) -> None:
-        self._send(origin, {"type": "secret", **json.loads(encode(answer))})
+        self._send(origin, secret_order(answer))
 
     def ping(self) -> None:
         for child in self._children.values():

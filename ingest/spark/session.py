@@ -12,8 +12,9 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from ingest.java import driver_options
+
 POOLS = Path(__file__).with_name("pools.xml")
-_JAVA_OPTIONS = "-Duser.timezone=UTC -Dfile.encoding=UTF-8 -XX:+ExitOnOutOfMemoryError"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +52,7 @@ def _settings(spec: SessionSpec) -> dict[str, str]:
     return {
         "spark.driver.extraClassPath": os.pathsep.join(spec.jars),
         "spark.driver.memory": spec.memory,
-        # killed JVMs leave their unpacked libraries: not where everybody's lie
-        "spark.driver.extraJavaOptions": (
-            f'{_JAVA_OPTIONS} "-Djava.io.tmpdir={spec.scratch}"'
-        ),
+        "spark.driver.extraJavaOptions": driver_options(spec.scratch),
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.ui.enabled": "false",

@@ -141,13 +141,21 @@ def test_a_submitted_job_runs_on_the_cluster_and_its_secret_is_nowhere(
     assert not list((home / "run" / "submitted").iterdir())
 
 
-def test_a_submitted_job_outlives_its_host_and_is_cancelled_by_the_next(
+def words_of(pid: int) -> list[str]:
+    return Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+
+
+def test_a_submitted_job_outlives_its_host_and_dies_when_the_master_says_so(
     home: Path, cluster: StandaloneCluster, bench: LakeBench
 ) -> None:
     first = submitted(home, cluster)
     spec = slow_load(bench, "outlived")
+    tag = tag_of(house_of(place_of(home)), spec.job_id, "1")
     first.submit(spec, isolated=True)
     Talk(first, bench).works(spec, "reading")
+    # what a killed JVM unpacked goes with the folder of its job
+    scratch = home / "tmp" / "driver" / tag
+    assert any(f"-Djava.io.tmpdir={scratch}" in words_of(pid) for pid in marked(tag))
     first._stopping.set()  # killed: its threads and its door are gone, all else stays
     assert first._door is not None
     first._door.close()
@@ -159,32 +167,17 @@ def test_a_submitted_job_outlives_its_host_and_is_cancelled_by_the_next(
     talk = Talk(second, bench)
     talk.until("accepted", lambda m: m.data["job_id"] == spec.job_id)
     talk.works(spec, "reading")
-    tag = tag_of(house_of(place_of(home)), spec.job_id, "1")
     assert [app.tag for app in master_of(home, cluster).apps()] == [tag]
-    second.cancel(spec.job_id, "cancel")
-    assert talk.report(spec).outcome == "cancelled"
-    talk.until("died", lambda m: m.origin == spec.job_id)
-    assert master_of(home, cluster).apps() == []
-    assert marked(tag) == []
-    second.stop()
-
-
-def test_a_killed_driver_is_dead_only_when_the_master_says_so(
-    home: Path, cluster: StandaloneCluster, bench: LakeBench
-) -> None:
-    launcher = submitted(home, cluster)
-    talk = Talk(launcher, bench)
-    spec = slow_load(bench, "unseen")
-    launcher.submit(spec, isolated=True)
-    talk.works(spec, "reading")
     cluster.kill_master()
-    kill_marked(tag_of(house_of(place_of(home)), spec.job_id, "1"))
+    kill_marked(tag)
     why = talk.until("unseen", lambda m: m.origin == spec.job_id).data["why"]
     assert "does not answer" in why
     assert not [m for m in talk.heard if m.kind == "died"]
     cluster.start_master()
     talk.until("died", lambda m: m.origin == spec.job_id)
-    launcher.stop()
+    assert marked(tag) == []
+    wait_until(lambda: not scratch.exists(), "its folder is still there")
+    second.stop()
 
 
 def test_a_warm_driver_works_on_the_cluster(
