@@ -25,6 +25,7 @@ from catalog.models import (
 )
 from catalog.names import LAKE, join_name
 from catalog.selectors.facts import TableFacts
+from catalog.selectors.history import SchemaStep
 from core.models import Job
 
 Body = dict[str, object]
@@ -145,10 +146,27 @@ def schema_body(table: TableFacts) -> Body:
 
 
 def schema_version_body(row: SchemaVersion) -> Body:
+    """The columns of a former version."""
+    return {"table": row.table_id, "version": row.version, "columns": row.columns}
+
+
+def schema_step_body(step: SchemaStep) -> Body:
+    changes = [
+        {
+            "kind": change.kind,
+            "column": change.column,
+            "before": change.before,
+            "after": change.after,
+            "is_breaking": change.is_breaking,
+            "text": str(change),
+        }
+        for change in step.changes
+    ]
     return {
-        "version": row.version,
-        "since": instant(row.since),
-        "columns": row.columns,
+        "version": step.version,
+        "since": instant(step.since),
+        "columns": step.columns,
+        "changes": changes,
     }
 
 

@@ -187,6 +187,22 @@ class TableSchema(s.Serializer[Any]):
     columns = Column(many=True)
 
 
+class SchemaChange(s.Serializer[Any]):
+    kind = s.CharField()
+    column = s.CharField(help_text="its name at the source; empty for the key")
+    before = s.CharField()
+    after = s.CharField()
+    is_breaking = s.BooleanField(help_text="a person or a re-sync has to decide")
+    text = s.CharField()
+
+
+class SchemaStep(s.Serializer[Any]):
+    version = s.IntegerField()
+    since = s.DateTimeField()
+    columns = s.IntegerField()
+    changes = SchemaChange(many=True)
+
+
 class Progress(s.Serializer[Any]):
     phase = s.CharField()
     done = Count()

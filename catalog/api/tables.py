@@ -14,11 +14,17 @@ from rest_framework.response import Response
 from catalog import selectors
 from catalog.access.policy import Principal
 from catalog.api import replies
-from catalog.api.bodies import Body, schema_body, table_body
+from catalog.api.bodies import (
+    Body,
+    schema_body,
+    schema_step_body,
+    schema_version_body,
+    table_body,
+)
 from catalog.api.lookup import TableLookupView
 from catalog.api.views import PAGING, ApiView, page_size, paged
 from catalog.selectors.paging import offset_of, offset_token
-from core.errors import InvalidRequest
+from core.errors import InvalidRequest, NotFound
 
 SORTS = {"name": ("name", "id"), "id": ("id",)}
 FILTERS = frozenset({"status", "kind"})
@@ -56,12 +62,46 @@ class TableView(TableLookupView):
 
 
 class TableSchemaView(TableView):
+    """The columns now, or those of an earlier `?version=`."""
+
+    queries = frozenset({"version"})
+
     @extend_schema(responses=replies.TableSchema)
     def get(self, request: Request, **place: Any) -> Response:
-        return super().get(request, **place)
+        asked = request.query_params.get("version")
+        if asked is None:
+            return super().get(request, **place)
+        table = selectors.facts_where(self.principal, self.where(**place))
+        is_number = asked.isascii() and asked.isdigit() and len(asked) < 10
+        rows = selectors.schema_versions(table.id)
+        found = rows.filter(version=int(asked)).first() if is_number else None
+        if found is None:
+            raise NotFound(
+                f"table {table.id} has no schema version '{asked}'",
+                code="schema_version_not_found",
+                hint=f"1 to {table.schema_version}, see schema-history",
+            )
+        return Response(schema_version_body(found))
 
     def body(self, table: selectors.TableFacts) -> Body:
         return schema_body(table)
+
+
+class TableHistoryView(ApiView):
+    """What changed in its columns, and when; the newest version first."""
+
+    queries = PAGING
+
+    @extend_schema(responses=replies.page_of(replies.SchemaStep))
+    def get(self, request: Request, **place: Any) -> Response:
+        table = selectors.facts_where(self.principal, (place["id"],))
+        return paged(
+            request,
+            selectors.schema_versions(table.id),
+            sorts={"version": ("-version",)},
+            body=schema_step_body,
+            load=selectors.schema_steps,
+        )
 
 
 class DatabaseTablesView(ApiView):

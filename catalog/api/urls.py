@@ -34,6 +34,7 @@ urlpatterns: list[URLPattern] = [
     path("tables", tables.TablesView.as_view()),
     path("tables/<id:id>", tables.TableView.as_view()),
     path("tables/<id:id>/schema", tables.TableSchemaView.as_view()),
+    path("tables/<id:id>/schema-history", tables.TableHistoryView.as_view()),
     path("users", access.UsersView.as_view()),
     path("users/<name:name>", access.UserView.as_view()),
     path("grants", grants.GrantsView.as_view()),
@@ -47,11 +48,7 @@ urlpatterns: list[URLPattern] = [
 # Addresses of later releases, known so that they answer `not_yet` and not "absent".
 _TABLE = "tables/<id:id>"
 LATER: tuple[tuple[int, str], ...] = (
-    (3, f"{_TABLE}/schema-history"),
     (3, f"{_TABLE}:resize"),
-    (3, "alert-targets"),
-    (3, "alert-targets/<name:name>"),
-    (3, "alerts"),
 )
 later_patterns = [
     path(route, house.NotYet.as_view(release=release)) for release, route in LATER

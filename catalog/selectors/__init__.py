@@ -20,6 +20,11 @@ from catalog.selectors.facts import (
     facts_named,
     facts_where,
 )
+from catalog.selectors.history import (
+    SchemaStep,
+    schema_steps,
+    schema_versions,
+)
 from catalog.selectors.lake import (
     LakeColumn,
     LakeLocation,
@@ -53,6 +58,7 @@ __all__ = [
     "LakeTable",
     "Ordered",
     "Page",
+    "SchemaStep",
     "TableFacts",
     "TableFilter",
     "Where",
@@ -75,6 +81,8 @@ __all__ = [
     "lake_tables_matching",
     "owned_facts",
     "place_of",
+    "schema_steps",
+    "schema_versions",
     "search_tables",
     "table_at",
     "table_for",

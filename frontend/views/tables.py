@@ -19,7 +19,10 @@ from catalog.selectors import (
     ByName,
     Found,
     Ordered,
+    SchemaStep,
     TableFilter,
+    schema_steps,
+    schema_versions,
     table_for,
     tables_for,
 )
@@ -39,6 +42,7 @@ STATES = (
     "NEEDS_RESYNC", "FAILED", "REMOVING", "RETIRED",
 )  # fmt: skip
 SAMPLE_ROWS = 20
+STEPS_SHOWN = 20
 CHANGING = MOVING | {APPROVED, REMOVING}
 SORTS: dict[str, tuple[str | OrderBy, ...]] = {
     "name": ("name", "id"),
@@ -102,6 +106,7 @@ def table_page(request: PageRequest, table_id: int) -> HttpResponse:
     context = {
         "table": table,
         "columns": table.columns.all(),
+        "history": _history(table),
         "snippets": snippets_for(request, table),
         "verified": verified_of(request.principal, table.pk),
         **_moving(request, table),
@@ -150,3 +155,11 @@ def _moving(request: PageRequest, table: Table) -> dict[str, object]:
         "is_moving": is_moving,
         "poll_seconds": 2 if is_moving else 10,
     }
+
+
+def _history(table: Table) -> list[SchemaStep]:
+    """The newest steps; nothing while there is but one version."""
+    if table.schema_version < 2:
+        return []
+    newest = schema_versions(table.pk).order_by("-version")
+    return schema_steps(list(newest.values_list("pk", flat=True)[:STEPS_SHOWN]))

@@ -8,7 +8,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from catalog.models import Column, Table
+from catalog.models import Column, SchemaVersion, Table
 from tests.integration.catalog.asking import grants_now, problem
 from tests.integration.catalog.conftest import add_table
 
@@ -149,6 +149,32 @@ def test_a_look_up_takes_at_most_four_statements(ann, shop, path):
     assert reply.status_code == 200, reply.content
     statements = [q["sql"] for q in seen.captured_queries]
     assert len(statements) <= 4, "\n".join(statements)
+
+
+def test_the_history_of_columns_says_what_changed(admin, lake_orders):
+    column = {"source_type": "x", "nullable": True, "key": 0}
+    versions = [
+        [{"name": "id", "source_name": "id", "type": "int", **column}],
+        [{"name": "id", "source_name": "id", "type": "bigint", **column}],
+        [{"name": "v", "source_name": "v", "type": "string", **column}],
+    ]
+    for number, columns in enumerate(versions, start=1):
+        SchemaVersion.objects.create(table=lake_orders, version=number, columns=columns)
+    where = f"tables/{lake_orders.pk}"
+    page = admin("GET", f"{where}/schema-history?page_size=2").json()
+    assert [(s["version"], s["columns"]) for s in page["items"]] == [(3, 1), (2, 1)]
+    newest, middle = ([c["kind"] for c in s["changes"]] for s in page["items"])
+    assert (newest, middle) == (["removed", "added"], ["widened"])
+    assert page["items"][0]["changes"][0]["is_breaking"] is True
+    token = page["next_page_token"]
+    rest = admin("GET", f"{where}/schema-history?page_size=2&page_token={token}").json()
+    assert [(s["version"], s["changes"]) for s in rest["items"]] == [(1, [])]
+    first = admin("GET", f"{where}/schema?version=1").json()
+    assert [c["type"] for c in first["columns"]] == ["int"]
+    assert set(first) == set(admin("GET", f"{where}/schema").json())
+    for odd in ("4", "x", "-1", "9" * 30, ""):
+        reply = admin("GET", f"{where}/schema?version={odd}")
+        problem(reply, 404, "schema_version_not_found")
 
 
 def test_columns_are_listed_in_their_order(admin, lake_orders):
