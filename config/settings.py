@@ -173,6 +173,12 @@ SLUICE_ENGINE_ORPHAN_SECONDS = read(
     meaning="an engine whose control channel is closed for so long ends itself",
     parse=float,
 )
+SLUICE_STATEMENT_SECONDS = read(
+    "STATEMENT_SECONDS",
+    default="1800",
+    meaning="longest SQL statement, to its last row; tables keep old files as long",
+    parse=float,
+)
 SLUICE_BIND = read(
     "BIND", default="127.0.0.1", meaning="address of all listeners", parse=str
 )

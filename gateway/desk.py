@@ -248,6 +248,7 @@ class StatementDesk:
             await asyncio.sleep(SWEEP_SECONDS)
             old = time.monotonic() - KEPT_SECONDS
             for statement in list(self._statements.values()):
+                await statement.session.end_overdue()
                 if statement.done.is_set() and statement.touched < old:
                     await self._drop(statement)
 

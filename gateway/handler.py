@@ -110,6 +110,7 @@ class Handler:
         """End sessions and free operations that nobody touched for long."""
         limits = self._services.limits
         for session in list(self.sessions.values()):
+            await session.end_overdue()
             running = any(o.is_alive for o in session.operations.values())
             if not running and now - session.touched > limits.session_idle_seconds:
                 await self.end(session)

@@ -23,6 +23,8 @@ class GatewayLimits:
     long_poll_seconds: float = 5.0
     session_idle_seconds: float = 6 * 3600.0
     operation_idle_seconds: float = 3600.0
+    # from its start to its last row; the lake keeps replaced files as long
+    statement_seconds: float = 1800.0
     engine_wait_seconds: float = 240.0
     max_request: int = 16 * 1024 * 1024
     max_statement: int = 1024 * 1024

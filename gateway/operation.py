@@ -42,7 +42,7 @@ OPERATION = Transitions(
         "finish": "its result can be fetched",
         "fail": "the engine or a check refused it",
         "cancel": "the client asked; the Spark job is stopped",
-        "time_out": "the client's own time limit passed",
+        "time_out": "its time limit passed: the client's own or the gateway's",
         "close": "the client or the end of its session freed it",
     },
 )

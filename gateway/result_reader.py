@@ -18,6 +18,7 @@ from gateway.engines.port import (
     FetchedBatch,
     Orientation,
 )
+from gateway.faults import TIMED_OUT
 from gateway.hs2.rowset import split_row_set
 
 # Few enough to be cheap when rows are enormous, or when nobody wants more of them.
@@ -52,6 +53,7 @@ class ResultReader:
         self._is_moved = False
         self._failure: EngineRefused | None = None
         self._is_closed = False
+        self._limit = 0.0
 
     def begin(self) -> None:
         """Start to read the first rows: nearly every client asks for them at once."""
@@ -69,6 +71,12 @@ class ResultReader:
                 "the engine that held this result is gone",
                 hint="run the statement again",
             )
+        if self._limit:
+            raise EngineRefused(
+                f"the result was not read within {self._limit:.0f} s of its statement's"
+                " start; the lake keeps its files no longer",
+                sql_state=TIMED_OUT,
+            )
         if orientation is Orientation.FIRST and self._is_moved:
             await self._rewind()
         elif self._failure:
@@ -81,6 +89,10 @@ class ResultReader:
             raise
         self._look_further(batch, max_rows)
         return batch
+
+    def expire(self, limit: float) -> None:
+        """Read no further: the statement is older than `limit` seconds."""
+        self._limit = limit
 
     def close(self) -> None:
         """Let go of what was read ahead. Idempotent."""

@@ -147,6 +147,18 @@ class Session:
             await self.free(operation)
         await self._side.close()
 
+    async def end_overdue(self) -> None:
+        """Stop statements that are older than one may be, and results still read from
+        the lake: the files behind them are not kept for longer."""
+        limit = self._services.limits.statement_seconds
+        for operation in list(self.operations.values()):
+            if time.time() - operation.started <= limit:
+                continue
+            if operation.is_alive:
+                await self.cancel(operation, "time_out")
+            elif operation.reader:
+                operation.reader.expire(limit)
+
     async def _time_out(self, operation: Operation, seconds: float) -> None:
         await operation.wait(seconds)
         await self.cancel(operation, "time_out")

@@ -178,7 +178,8 @@ class RepairWork:
 @dataclass(frozen=True, slots=True)
 class JobSpec:
     """One job for a driver. `epoch` is the epoch of a load (0 = not a load),
-    `lock_service` where tables with a shared lock find it."""
+    `lock_service` where tables with a shared lock find it; cleaning leaves what a
+    query needs that began up to `keep_seconds` ago."""
 
     job_id: str
     attempt: int
@@ -191,6 +192,7 @@ class JobSpec:
     epoch: int = 0
     compact_after: int = 10
     lock_service: str = ""
+    keep_seconds: float = 1800.0
     snapshot: SnapshotWork | None = None
     round: RoundWork | None = None
     compact: CompactWork | None = None

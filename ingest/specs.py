@@ -29,6 +29,8 @@ from ingest.planning.plan import ApplyChanges, CreateTable, TablePlan, plan_from
 from ingest.policyrows import policy_of
 
 SECRET_PREFIX = "datasource:"
+# how late the gateway may notice that a statement is too old
+SWEPT_WITHIN = 120.0
 
 
 def build_spec(
@@ -44,6 +46,7 @@ def build_spec(
         "lane": job.lane,
         "lake": settings.SLUICE_LAKE_URI,
         "lock_service": settings.SLUICE_LAKE_LOCK,
+        "keep_seconds": keep_seconds(),
         "table": table_spec(plan, table, feed.source_table),
         "fence": fence,
     }
@@ -63,6 +66,11 @@ def build_spec(
         return JobSpec(**shared, verify=VerifyWork(position=feed.position))
     restart = bool(job.payload.get("restart")) and job.attempts == 0
     return JobSpec(**shared, epoch=epoch, snapshot=SnapshotWork(restart=restart))
+
+
+def keep_seconds() -> float:
+    """How long cleaning leaves files that were replaced: a statement may read them."""
+    return float(settings.SLUICE_STATEMENT_SECONDS) + SWEPT_WITHIN
 
 
 def table_spec(plan: TablePlan, lake: Table, source: Table) -> TableSpec:

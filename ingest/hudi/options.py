@@ -15,6 +15,7 @@ from ingest.hudi.identity import (
     TableIdentity,
 )
 from ingest.hudi.position import EXTRA_KEY
+from ingest.hudi.retention import LEAST_COMMITS
 
 Operation = Literal["bulk_insert", "upsert", "insert_overwrite_table"]
 
@@ -145,9 +146,16 @@ def _lock_options(shared: SharedLock | None) -> dict[str, str]:
 
 
 def service_options(
-    identity: TableIdentity, *, name: str, fence: WriterFence
+    identity: TableIdentity,
+    *,
+    name: str,
+    fence: WriterFence,
+    keep_commits: int = LEAST_COMMITS,
 ) -> dict[str, str]:
     """Session options of compaction, cleaning and archiving.
+
+    keep_commits  how many cleaning leaves (`commits_to_keep`); archiving leaves
+                  more, for cleaning finds its limit on the active timeline
 
     They go into a session's conf, never into a procedure's option string: that
     one splits on commas, and drops the lock.
@@ -157,9 +165,9 @@ def service_options(
         **concurrency_options(fence),
         "hoodie.compact.inline": "false",
         "hoodie.compact.schedule.inline": "false",
-        "hoodie.clean.commits.retained": "10",
-        "hoodie.keep.min.commits": "20",
-        "hoodie.keep.max.commits": "30",
+        "hoodie.clean.commits.retained": str(keep_commits),
+        "hoodie.keep.min.commits": str(keep_commits + 10),
+        "hoodie.keep.max.commits": str(keep_commits + 20),
     }
 
 

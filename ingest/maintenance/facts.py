@@ -74,6 +74,7 @@ class Conflict:
 class LakeFacts:
     """One look at a table.
 
+    kept_instants     of the instants those that must stay for running queries
     delta_commits     since the newest compaction (or load)
     oldest_log_at     when the oldest log file was written that readers must merge
     sizes             base files per bin of SIZE_BINS
@@ -95,6 +96,7 @@ class LakeFacts:
     unfinished_files: int = 0
     unfinished_bytes: int = 0
     instants: int = 0
+    kept_instants: int = 0
     delta_commits: int = 0
     compacted_at: str = ""
     oldest_log_at: str = ""
@@ -146,9 +148,10 @@ def read_facts(
     now: datetime,
     held: frozenset[str] = frozenset(),
     plans: Mapping[str, PlanFacts] | None = None,
+    keep_seconds: float = 0.0,
 ) -> LakeFacts:
     """`held`: which of "write" and "service" somebody holds now; `plans`: of pending
-    compactions, by instant."""
+    compactions, by instant; `keep_seconds`: how long a query may take."""
     groups = layout.groups
     buckets = _bucket_bytes(groups)
     conflicts = [Conflict(p, b, ids) for (p, b), ids in layout.conflicts.items()]
@@ -169,6 +172,9 @@ def read_facts(
         unfinished_files=layout.unfinished_files,
         unfinished_bytes=layout.unfinished_bytes,
         instants=len(timeline.instants),
+        kept_instants=sum(
+            age_of(i.asked, now) <= keep_seconds for i in timeline.instants
+        ),
         delta_commits=_deltas(done),
         compacted_at=_when(_last_whole(done)),
         oldest_log_at=_when(oldest_log),

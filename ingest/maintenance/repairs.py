@@ -26,6 +26,7 @@ from ingest.lake.commits import read_timeline
 from ingest.lake.place import place_at
 from ingest.maintenance.facts import LakeFacts, Pending, at_of
 from ingest.maintenance.watching import facts_of
+from ingest.specs import keep_seconds
 from ingest.states import REMOVING
 
 
@@ -177,7 +178,8 @@ def _clean_words(facts: LakeFacts) -> Sequence[str]:
     return [
         f"Old versions of files go, {facts.old_files} files of"
         f" {facts.old_bytes / 2**20:.1f} MB are candidates; those of the newest ten"
-        " commits stay for running queries",
+        f" commits and of the last {keep_seconds() / 60:.0f} minutes stay for running"
+        " queries",
         "Old instants are archived, and savepoints older than 7 days end",
         "Readers see the same rows before and after",
     ]

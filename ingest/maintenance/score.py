@@ -187,7 +187,7 @@ def _slow(facts: LakeFacts, policy: KeepingPolicy) -> Iterator[Loss]:
             f" one after {policy.compact_after}",
             "compact",
         )
-    if facts.instants > MOST_INSTANTS:
+    if facts.instants - facts.kept_instants > MOST_INSTANTS:
         yield Loss(
             "long_timeline",
             10,

@@ -35,6 +35,7 @@ from ingest.maintenance.score import score
 from ingest.models import TableHealth, TableOnboarding
 from ingest.policy import Effective, effective
 from ingest.policyrows import defaults, policy_of
+from ingest.specs import keep_seconds
 from ingest.states import REMOVING
 
 log = logging.getLogger(__name__)
@@ -109,7 +110,14 @@ def facts_of(table: Table, *, now: datetime) -> LakeFacts:
     """A fresh look at the files, without storing it."""
     timeline, plans = _pending_plans(table.path)
     layout = read_layout(table.path, timeline)
-    return read_facts(timeline, layout, now=now, held=_held(table.pk), plans=plans)
+    return read_facts(
+        timeline,
+        layout,
+        now=now,
+        held=_held(table.pk),
+        plans=plans,
+        keep_seconds=keep_seconds(),
+    )
 
 
 def _pending_plans(path: str) -> tuple[Timeline, dict[str, PlanFacts]]:

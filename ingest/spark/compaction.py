@@ -7,12 +7,14 @@ cleans and archives afterwards. Success is what the timeline shows.
 from __future__ import annotations
 
 import time
+from datetime import UTC, datetime
 from typing import Any
 
 from pyspark.sql import SparkSession
 
 from core.errors import InvalidRequest, TerminalError
 from ingest.contract import CompactWork, JobSpec
+from ingest.hudi.retention import commits_to_keep
 from ingest.hudi.timeline import Timeline
 from ingest.lake.commits import read_lake_table, read_timeline
 from ingest.lake.fence import require_fence
@@ -92,10 +94,13 @@ def _execute(session: SparkSession, spec: JobSpec, asked: str) -> None:
 
 
 def tidy(spark: SparkSession, spec: JobSpec) -> None:
-    """Stray files, old file versions, instants and savepoints go, under the fence."""
+    """Stray files, old file versions, instants and savepoints go, under the fence.
+    What a query that began within `keep_seconds` may read stays."""
     require_fence(place_at(spec.fence.path), spec.fence.token)
-    remove_strays(spec.table.path, _timeline(spec))
-    client = write_client(spark, spec)
+    timeline = _timeline(spec)
+    remove_strays(spec.table.path, timeline)
+    keep = commits_to_keep(timeline, seconds=spec.keep_seconds, now=datetime.now(UTC))
+    client = write_client(spark, spec, keep_commits=keep)
     try:
         drop_old_savepoints(client, spec)
         client.clean()

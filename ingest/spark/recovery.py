@@ -15,6 +15,7 @@ from core.errors import TerminalError
 from ingest.contract import JobSpec
 from ingest.hudi.identity import identity_for
 from ingest.hudi.options import service_options
+from ingest.hudi.retention import LEAST_COMMITS
 from ingest.lake.commits import LakeState, read_lake_table
 from ingest.lake.fence import require_fence
 from ingest.lake.place import place_at
@@ -38,7 +39,7 @@ def roll_back_writes(spark: SparkSession, spec: JobSpec, state: LakeState) -> La
     pending = state.timeline.pending_writes
     if not pending:
         return state
-    client = _client(spark, spec)
+    client = write_client(spark, spec)
     try:
         for instant in reversed(pending):
             client.rollback(instant.asked)
@@ -74,14 +75,15 @@ def service_session(spark: SparkSession, spec: JobSpec) -> SparkSession:
     return session
 
 
-def write_client(spark: SparkSession, spec: JobSpec) -> Any:
+def write_client(
+    spark: SparkSession, spec: JobSpec, *, keep_commits: int = LEAST_COMMITS
+) -> Any:
     """Hudi's Java write client for table services; the caller closes it."""
-    return _client(spark, spec)
-
-
-def _client(spark: SparkSession, spec: JobSpec) -> Any:
     options = service_options(
-        identity_for(spec.table), name=spec.table.name, fence=writer_fence(spec)
+        identity_for(spec.table),
+        name=spec.table.name,
+        fence=writer_fence(spec),
+        keep_commits=keep_commits,
     )
     jvm: Any = spark._jvm
     java_options = jvm.java.util.HashMap()

@@ -18,6 +18,7 @@ from core.object_store import hadoop_properties, is_object_uri
 from gateway.engines.launch import EngineSpec, clean_orphans
 from gateway.engines.port import EngineLink, EngineQuestions
 from gateway.engines.spark_thrift import SparkEngine
+from gateway.limits import GatewayLimits
 from gateway.process import Gateway, GatewaySpec
 
 
@@ -46,6 +47,7 @@ class Command(BaseCommand):
             lake_root=settings.SLUICE_LAKE_URI,
             tls=_tls(),
             is_engine_warm=options["warm"],
+            limits=GatewayLimits(statement_seconds=settings.SLUICE_STATEMENT_SECONDS),
         )
         uvloop.run(_serve(spec))
 

@@ -84,3 +84,31 @@ def test_the_list_pages_filters_and_is_for_administrators(root, users, gateway):
     assert ann.get("/api/v1/sessions").status_code == 403
     assert ann.delete(f"/api/v1/sessions/{ids[1]}").status_code == 403
     assert ann.post(page).status_code == 404
+
+
+def test_no_statement_outlives_what_the_lake_keeps_for_it(root, users, gateway):
+    """Both that run and that are still being read; younger ones stay."""
+    gateway.engine.answers = lambda sql: FakeAnswer(
+        seconds=60 if "slow" in sql else 0, rows=[(str(n),) for n in range(5000)]
+    )
+    with connected(gateway) as link:
+        slow, read, young = (link.cursor() for _ in range(3))
+        slow.execute("SELECT 'slow'", async_=True)
+        read.execute("SELECT 'read'")
+        young.execute("SELECT 'young'")
+        assert read.fetchone() == ("0",)
+        gateway.call(overdue(gateway, "young", before=1801))
+        eventually(lambda: slow.poll().operationState == 9)  # TIMEDOUT
+        with pytest.raises(OperationalError, match="within 1800 s"):
+            read.fetchall()
+        assert len(young.fetchall()) == 5000
+
+
+async def overdue(gateway, but, *, before):
+    """As the sweep does after that time, for every statement without that word."""
+    for connection in gateway.gateway.server.connections:
+        for session in connection.handler.sessions.values():
+            for operation in session.operations.values():
+                if but not in operation.statement:
+                    operation.started -= before
+        await connection.handler.end_idle(0)

@@ -183,3 +183,15 @@ def test_an_engine_that_is_gone_is_said_so():
             await reading.numbers(10)
 
     run(scenario)
+
+
+def test_a_result_of_a_statement_that_is_too_old_is_read_no_further():
+    async def scenario(reading):
+        assert await reading.numbers(3) == [0, 1, 2]
+        reading.reader.expire(1800)
+        for orientation in (NEXT, FIRST):
+            with pytest.raises(EngineRefused, match="within 1800 s") as refused:
+                await reading.numbers(3, orientation)
+            assert refused.value.sql_state == "HYT00"
+
+    run(scenario)

@@ -1,0 +1,34 @@
+"""How many commits cleaning leaves, so that no running query loses its files. Pure.
+
+Hudi's cleaner counts commits; people think in the time a query may take.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from ingest.hudi.timeline import SERVICES, WRITES, Timeline
+
+# kept however old they are: the versions before and after the newest compaction
+LEAST_COMMITS = 10
+
+
+def commits_to_keep(timeline: Timeline, *, seconds: float, now: datetime) -> int:
+    """The newest commits that must stay for readers who began up to `seconds` ago.
+
+    Hudi keeps of each file group what is newer than the oldest of them, and the one
+    version before. A commit that ended since counts from when it was asked for: until
+    then readers took the version that it replaced.
+    """
+    since = _text(now - timedelta(seconds=seconds))
+    ended = [i.asked for i in timeline.completed_writes if i.completed > since]
+    oldest = min([since, *ended])
+    kinds = WRITES | SERVICES
+    newer = sum(i.asked >= oldest and i.action in kinds for i in timeline.instants)
+    return max(LEAST_COMMITS, newer + 1)
+
+
+def _text(at: datetime) -> str:
+    """As Hudi names instants: 17 digits in UTC."""
+    at = at.astimezone(UTC)
+    return f"{at:%Y%m%d%H%M%S}{at.microsecond // 1000:03d}"
