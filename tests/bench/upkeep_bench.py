@@ -1,0 +1,290 @@
+"""500 commits of one table whose policy keeps it: do queries, commits, files and the
+timeline stay as they were? Rounds and compactions run as the product runs them.
+
+Queries are held against a copy that was just compacted (A B B A). Run alone:
+`python -m tests.bench.upkeep_bench FILE`; every commit is a line of FILE.jsonl.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import statistics
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from ingest.lake.layout import read_layout
+from ingest.maintenance.facts import read_facts
+from ingest.maintenance.plan import plan_maintenance
+from ingest.maintenance.score import KeepingPolicy
+from tests.bench.ingest_bench import CREATE, FILL, seconds_of, started
+from tests.spark.lake_bench import LakeBench, assert_done
+
+ROWS = int(os.environ.get("SLUICE_BENCH_UPKEEP_ROWS", "150000"))
+COMMITS = int(os.environ.get("SLUICE_BENCH_COMMITS", "500"))
+# how long a query may take for which cleaning keeps files: the run must be longer
+KEEP_SECONDS = float(os.environ.get("SLUICE_BENCH_KEEP_SECONDS", "300"))
+CHANGED = 2_000
+BUCKETS = 4
+# coprime to the commits between two compactions: every number of logs comes up
+SAMPLE_EVERY = 23
+LOOK_EVERY = 5
+QUERY_PAIRS = 2
+POLICIES = {"default": KeepingPolicy(), "rare": KeepingPolicy(compact_after=25)}
+
+
+@dataclass(frozen=True, slots=True)
+class CommitCost:
+    """One round. beside: a compaction ran at the same time."""
+
+    number: int
+    seconds: float
+    cpu_seconds: float
+    beside: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What the table is after a commit; ratio of its query to the compacted copy's."""
+
+    number: int
+    ratio: float
+    query_seconds: float
+    log_files: int
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """What lies on disk after a commit; `meta_files` below the table's .hoodie."""
+
+    number: int
+    data_files: int
+    data_bytes: int
+    meta_files: int
+    instants: int
+    lake_files: int
+
+
+class UpkeepBench:
+    """One table; `commit` is a round, followed by what its policy asks for."""
+
+    def __init__(self, bench: LakeBench, name: str, policy: KeepingPolicy) -> None:
+        self.bench = bench
+        self.policy = policy
+        bench.sql(CREATE.format(name=name))
+        bench.sql(FILL.format(name=name, rows=ROWS))
+        bench.sql(f"CREATE INDEX ON {name} (at)")
+        bench.sql(f"VACUUM ANALYZE {name}")
+        self.name = name
+        self.table = bench.table(
+            name, buckets=BUCKETS, estimated_rows=ROWS, cursor="at"
+        )
+        self.low = assert_done(bench.load(self.table)).facts["bound"]
+        self.number = 0
+        self.compactions = 0
+        self._service: threading.Thread | None = None
+        self._failed: list[str] = []
+
+    def commit(self) -> CommitCost:
+        self.number += 1
+        first = (self.number * 7919) % ROWS
+        self.bench.sql(
+            f"UPDATE {self.name} SET note = md5(note), at = clock_timestamp()"
+            f" WHERE (id + {first}) % {ROWS} < {CHANGED}"
+        )
+        beside = self._service is not None
+        before, cpu = time.monotonic(), _cpu_seconds()
+        report = self.bench.round(
+            self.table, self.low, compact_after=self.policy.compact_after
+        )
+        cost = CommitCost(
+            self.number,
+            round(time.monotonic() - before, 3),
+            round(_cpu_seconds() - cpu, 3),
+            beside,
+        )
+        facts = assert_done(report).facts
+        self.low = facts["position"]["to"]
+        self.settle()
+        self._keep(facts["pending_compactions"])
+        return cost
+
+    def settle(self) -> None:
+        """Wait for the compaction that runs."""
+        if self._service is not None:
+            self._service.join()
+            self._service = None
+        assert not self._failed, self._failed
+
+    def _keep(self, pending: Sequence[str]) -> None:
+        """As the host does: what is planned is executed beside the next round, what
+        the policy asks for now and then is planned."""
+        if not pending and self.number % LOOK_EVERY == 0:
+            now = datetime.now(UTC)
+            timeline = self.bench.state(self.table).timeline
+            layout = read_layout(self.table.path, timeline)
+            facts = read_facts(timeline, layout, now=now)
+            steps = plan_maintenance(facts, self.policy, now)
+            if not any(step.name == "schedule" for step in steps):
+                return
+        elif not pending:
+            return
+        self.compactions += 1
+        self._service = threading.Thread(target=self._compact, args=[pending])
+        self._service.start()
+
+    def _compact(self, pending: Sequence[str]) -> None:
+        report = self.bench.compact(self.table, *pending, keep_seconds=KEEP_SECONDS)
+        if report.outcome != "succeeded":
+            self._failed.append(str(report))
+
+    def sample(self, root: Path) -> Sample:
+        """Its query against the one of a copy that was compacted for it."""
+        self.settle()
+        timeline = self.bench.state(self.table).timeline
+        layout = read_layout(self.table.path, timeline)
+        path = root / "copy"
+        shutil.rmtree(path, ignore_errors=True)
+        shutil.copytree(self.table.path, path)
+        copy = replace(self.table, path=str(path))
+        assert_done(self.bench.compact(copy))
+        self.query(copy), self.query(self.table)
+        ours, others = [], []
+        for _ in range(QUERY_PAIRS):
+            ours.append(self.query(self.table))
+            others += [self.query(copy), self.query(copy)]
+            ours.append(self.query(self.table))
+        return Sample(
+            self.number,
+            round(statistics.median(ours) / statistics.median(others), 3),
+            round(statistics.median(ours), 3),
+            sum(g.log_files for g in layout.groups),
+        )
+
+    def query(self, table: Any) -> float:
+        """Opens the table anew and reads every column of every row."""
+
+        def read() -> None:
+            frame = self.bench.spark.newSession().read.format("hudi").load(table.path)
+            columns = ", ".join(f"`{c}`" for c in frame.columns)
+            (row,) = frame.selectExpr("count(*)", f"max(xxhash64({columns}))").collect()
+            assert row[0] == ROWS
+
+        return seconds_of(read)
+
+    def extent(self) -> Extent:
+        base = Path(self.table.path)
+        meta = base / ".hoodie"
+        files = [p for p in base.rglob("*") if p.is_file() and p.suffix != ".crc"]
+        data = [p for p in files if meta not in p.parents]
+        return Extent(
+            self.number,
+            len(data),
+            sum(p.stat().st_size for p in data),
+            len(files) - len(data),
+            len(self.bench.state(self.table).timeline.instants),
+            sum(1 for p in Path(self.bench.lake).rglob("*") if p.is_file()),
+        )
+
+
+def _cpu_seconds() -> float:
+    """Of this process and the JVM below it; other children come and go."""
+    me = psutil.Process()
+    spent = 0.0
+    for process in (me, *me.children(recursive=True)):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if process.pid == me.pid or process.name() == "java":
+                times = process.cpu_times()
+                spent += times.user + times.system
+    return spent
+
+
+def follow(
+    bench: UpkeepBench, root: Path, lines: Path
+) -> tuple[list[CommitCost], list[Sample], list[Extent]]:
+    costs: list[CommitCost] = []
+    samples: list[Sample] = []
+    extents: list[Extent] = []
+    with lines.open("a") as log:
+        for number in range(1, COMMITS + 1):
+            costs.append(bench.commit())
+            extents.append(bench.extent())
+            said = {**asdict(extents[-1]), **asdict(costs[-1])}
+            if number % SAMPLE_EVERY == 0:
+                samples.append(bench.sample(root))
+                said["query"] = asdict(samples[-1])
+            log.write(json.dumps({"policy": bench.name, **said}) + "\n")
+            log.flush()
+    bench.settle()
+    return costs, samples, extents
+
+
+def figures(
+    bench: UpkeepBench,
+    costs: Sequence[CommitCost],
+    samples: Sequence[Sample],
+    extents: Sequence[Extent],
+) -> dict[str, Any]:
+    """Early and late are tenths of the run: commits 51-100 and 451-500 of 500."""
+    tenth = max(1, len(costs) // 10)
+    early, late = costs[tenth : 2 * tenth], costs[-tenth:]
+    half = extents[len(extents) // 2 :]
+
+    def median(some: Sequence[CommitCost], what: str) -> float:
+        return float(statistics.median(getattr(c, what) for c in some))
+
+    found: dict[str, Any] = {
+        "commits": len(costs),
+        "compactions": bench.compactions,
+        "query_ratio_median": statistics.median(s.ratio for s in samples),
+        "query_ratio_most": max(s.ratio for s in samples),
+        "query_ratio_goal": 2.0,
+        "commit_seconds_early": median(early, "seconds"),
+        "commit_seconds_late": median(late, "seconds"),
+        "commit_growth": median(late, "seconds") / median(early, "seconds"),
+        "commit_growth_goal": 1.3,
+        "commit_cpu_growth": median(late, "cpu_seconds") / median(early, "cpu_seconds"),
+    }
+    for what in ("data_files", "data_bytes", "meta_files", "instants", "lake_files"):
+        values = [getattr(e, what) for e in extents]
+        later = [getattr(e, what) for e in half]
+        found[f"{what}_most"] = max(values)
+        found[f"{what}_most_of_second_half"] = max(later)
+        found[f"{what}_last"] = values[-1]
+    return found
+
+
+def run(lines: Path) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "rows": ROWS,
+        "changed_by_commit": CHANGED,
+        "keep_seconds": KEEP_SECONDS,
+    }
+    wanted = os.environ.get("SLUICE_BENCH_POLICIES", " ".join(POLICIES)).split()
+    with started() as (bench, root):
+        for name in wanted:
+            upkeep = UpkeepBench(bench, f"kept_{name}", POLICIES[name])
+            told = figures(upkeep, *follow(upkeep, root, lines))
+            found |= {f"{name}_{key}": value for key, value in told.items()}
+    return found
+
+
+def main(target: str) -> int:
+    """Write the figures as JSON; stdout belongs to the JVM."""
+    found = run(Path(target).with_suffix(".jsonl"))
+    Path(target).write_text(json.dumps(found, indent=2) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))
