@@ -47,6 +47,7 @@ RepairAction = Literal[
     "rollback", "unschedule", "deduplicate", "clean", "savepoint", "restore"
 ]  # fmt: skip
 Outcome = Literal["succeeded", "cancelled", "paused", "transient", "terminal", "caller"]
+Updates = Literal["full", "partial"]
 Lane = Literal["apply", "snapshot", "maintenance", "interactive"]
 
 
@@ -86,6 +87,7 @@ class TableSpec:
     staging      directory for this table's staged files (same storage)
     lock         what keeps its writers apart: "" = the one driver that all are in,
                  "zookeeper" = a service that several drivers share
+    updates      "partial": a NULL in a newer row leaves the column as it was
     """
 
     table_id: int
@@ -104,6 +106,7 @@ class TableSpec:
     estimated_rows: int = 0
     schema_version: int = 1
     lock: str = ""
+    updates: Updates = "full"
 
 
 @dataclass(frozen=True, slots=True)

@@ -139,6 +139,7 @@ def _chosen_tables(
         .values_list("source_table_id", flat=True)
     )
     skipped = tuple(name for pk, name in chosen.items() if pk in carried)
+    _refuse_other_updates(source, request, skipped)
     _refuse_named_again(request, skipped)
     rows = Table.objects.filter(pk__in=[pk for pk in chosen if pk not in carried])
     ordered = (
@@ -147,6 +148,31 @@ def _chosen_tables(
         .order_by("database__name", "name")
     )
     return list(ordered), skipped
+
+
+def _refuse_other_updates(
+    source: Datasource, request: OnboardingRequest, skipped: Sequence[str]
+) -> None:
+    """What a NULL means is fixed for a table's life: merging both ways would show
+    neither."""
+    asked = {
+        n: c.updates for n in skipped if (c := request.tables.get(n)) and c.updates
+    }
+    if not asked:
+        return
+    rows = TableOnboarding.objects.exclude(state=RETIRED).filter(
+        source_table__database__datasource=source, plan__source__in=list(asked)
+    )
+    for name, plan in rows.values_list("plan__source", "plan"):
+        create: CreateTable | None = plan_from_json(plan).step(CreateTable)
+        if create is not None and create.updates != asked[name]:
+            refuse(
+                f"/tables/{escape(name)}/updates",
+                f"'{name}' is carried with {create.updates} updates, not with"
+                f" {asked[name]} ones, and that is fixed for its life: remove its"
+                " onboarding and ask again, which loads it into a new lake table",
+                code="updates_fixed",
+            )
 
 
 def _refuse_named_again(request: OnboardingRequest, skipped: Sequence[str]) -> None:

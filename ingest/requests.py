@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NoReturn, cast
 
 from core.errors import InvalidRequest
+from ingest.contract import Updates
 from ingest.planning.facts import ROW_HASH, Capture, Choices
 from ingest.schedule import Schedule, parse_schedule, schedule_to_json
 
@@ -20,8 +21,11 @@ _FIELDS = frozenset(
     }
 )  # fmt: skip
 _TABLE_FIELDS = frozenset(
-    {"record_key", "cursor", "partition_by", "buckets", "exclude_columns", "lake"}
-)
+    {
+        "record_key", "cursor", "partition_by", "buckets", "exclude_columns", "lake",
+        "updates",
+    }
+)  # fmt: skip
 _LATER_CAPTURES = frozenset({"log"})
 
 
@@ -130,7 +134,14 @@ def parse_choices(value: Any, at: str) -> Choices:
             data.get("exclude_columns") or [], f"{at}/exclude_columns"
         ),
         lake=lake,
+        updates=_updates(data.get("updates"), f"{at}/updates"),
     )
+
+
+def _updates(value: Any, at: str) -> Updates | None:
+    if value is not None and value not in ("full", "partial"):
+        refuse(at, "updates must be 'full' or 'partial'")
+    return cast(Updates | None, value)
 
 
 def _key(value: Any, at: str) -> tuple[str, ...] | Literal["row_hash"] | None:

@@ -102,6 +102,7 @@ def table_spec(plan: TablePlan, lake: Table, source: Table) -> TableSpec:
         estimated_rows=source.estimated_rows,
         schema_version=lake.schema_version,
         lock=create.lock,
+        updates=create.updates,
     )
 
 

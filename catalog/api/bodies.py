@@ -94,6 +94,7 @@ def table_body(table: TableFacts, now: datetime | None = None) -> Body:
         "index": {"type": table.index_type, "buckets": table.buckets}
         if table.index_type
         else None,
+        "updates": _updates(table),
         "status": table.status,
         "status_reason": table.status_reason,
         "lag_seconds": lag_seconds(table.caught_up_at, now),
@@ -104,6 +105,12 @@ def table_body(table: TableFacts, now: datetime | None = None) -> Body:
         "estimated_rows": number(table.estimated_rows),
         "is_queryable": table.is_queryable,
     }
+
+
+def _updates(table: TableFacts) -> str | None:
+    if table.kind != Table.LAKE:
+        return None
+    return "partial" if table.partial_update_mode else "full"
 
 
 def lag_seconds(

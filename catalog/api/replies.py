@@ -161,6 +161,7 @@ class Table(s.Serializer[Any]):
     partition_by = s.ListField(child=s.CharField())
     table_type = s.CharField(allow_null=True)
     index = Index(allow_null=True)
+    updates = s.CharField(allow_null=True, help_text="full or partial; of lake tables")
     status = s.CharField()
     status_reason = s.CharField()
     lag_seconds = s.FloatField(allow_null=True)

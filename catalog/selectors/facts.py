@@ -12,6 +12,7 @@ from uuid import UUID
 
 from django.db.models import F, JSONField, QuerySet
 from django.db.models.expressions import RawSQL
+from django.db.models.fields.json import KT
 
 from catalog.access.policy import Principal
 from catalog.compiled import CompiledValues
@@ -32,6 +33,7 @@ class TableFacts:
     columns     as REST shows them
     onboarding  id of the request that carries it
     carried_as  "database.table" of the lake table that a source's table feeds
+    partial_update_mode  of a lake table's pinned identity, None = whole rows
     """
 
     id: int
@@ -60,12 +62,14 @@ class TableFacts:
     is_queryable: bool
     onboarding: UUID | None
     carried_as: str | None
+    partial_update_mode: str | None
 
 
 _READ = {
     "datasource": F("database__datasource__name"),
     "database": F("database__name"),
     "columns": RawSQL(_COLUMNS, [], JSONField()),
+    "partial_update_mode": KT("identity__partial_update_mode"),
 }
 
 

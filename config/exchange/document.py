@@ -153,7 +153,7 @@ _ONBOARDING: dict[str, Check] = {
 }  # fmt: skip
 _TABLE: dict[str, Check] = {
     "lake": _text, "record_key": _key, "cursor": _text, "partition_by": _texts,
-    "buckets": _whole, "exclude_columns": _texts, "policy": _object,
+    "buckets": _whole, "updates": _text, "exclude_columns": _texts, "policy": _object,
 }  # fmt: skip
 
 

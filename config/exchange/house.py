@@ -118,6 +118,7 @@ def plan_fields(plan: Fields) -> Fields:
         found["cursor"] = steps.get("ApplyChanges", {}).get("cursor")
         found["partition_by"] = list(create["partition_by"])
         found["buckets"] = create["buckets"]
+        found["updates"] = create.get("updates", "full")
     else:
         found |= {
             name: proposal["value"]

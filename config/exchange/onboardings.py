@@ -28,7 +28,8 @@ from ingest.waiting import begin, forget_waiting, wait_for_discovery
 
 ACTOR = "manage.py"
 CHOICES = (
-    "lake", "record_key", "cursor", "partition_by", "buckets", "exclude_columns",
+    "lake", "record_key", "cursor", "partition_by", "buckets", "updates",
+    "exclude_columns",
 )  # fmt: skip
 _POINTER = re.compile(r"/(tables|include)/([^/]*)(.*)")
 

@@ -19,8 +19,8 @@ from config.exchange.document import (
 
 Data = dict[str, Any]
 _TABLE_ORDER = (
-    "lake", "record_key", "cursor", "partition_by", "buckets", "exclude_columns",
-    "policy",
+    "lake", "record_key", "cursor", "partition_by", "buckets", "updates",
+    "exclude_columns", "policy",
 )  # fmt: skip
 _PATTERN_ORDER = ("exclude", "target_database")
 

@@ -113,6 +113,12 @@ KEYS = [
 ]
 
 
+UPDATES = [
+    ("", "Full rows: a changed row replaces the lake's row, NULLs included"),
+    ("partial", "Partial: NULL means unchanged, the lake keeps its value"),
+]
+
+
 class ChoicesForm(forms.Form):
     """Choices for one table. Column lists come from the source's columns."""
 
@@ -131,6 +137,13 @@ class ChoicesForm(forms.Form):
         required=False,
         label="Partitioned by",
         help_text="Only a column whose value never changes for a row.",
+    )
+    updates = forms.ChoiceField(
+        choices=UPDATES,
+        required=False,
+        label="Updates",
+        help_text="Partial: a round never sets a column to NULL, a re-sync does. "
+        "Fixed for the table's life.",
     )
     exclude_columns = forms.MultipleChoiceField(
         required=False, widget=forms.CheckboxSelectMultiple
@@ -163,6 +176,7 @@ class ChoicesForm(forms.Form):
             buckets=data["buckets"],
             partition_by=(data["partition_by"],) if data["partition_by"] else (),
             exclude_columns=tuple(data["exclude_columns"]),
+            updates=data["updates"] or None,
         )
 
 
@@ -182,6 +196,7 @@ def _chosen(plan: dict[str, Any]) -> dict[str, Any]:
         "buckets": value("buckets"),
         "partition_by": next(iter(value("partition_by") or ()), ""),
         "exclude_columns": plan.get("excluded", []),
+        "updates": "partial" if value("updates") == "partial" else "",
     }
 
 

@@ -25,6 +25,7 @@ TITLES = {
     "cursor": "Cursor",
     "partition_by": "Partitioning",
     "buckets": "Buckets",
+    "updates": "Updates",
 }
 
 

@@ -207,6 +207,12 @@ class TableChoices(s.Serializer[Any]):
     lake = s.CharField(
         required=False, allow_null=True, help_text="database.table in the lake"
     )
+    updates = s.ChoiceField(
+        choices=["full", "partial"],
+        required=False,
+        allow_null=True,
+        help_text="partial: NULL in a changed row leaves the lake's value",
+    )
 
 
 class OnboardingNew(s.Serializer[Any]):

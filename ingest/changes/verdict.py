@@ -46,6 +46,8 @@ class Comparison:
     different  keys on both sides whose rows are not the same
     pending    keys that differ only because their rows at the source are newer
                than the table's position: the next round brings them
+    kept       of a table with partial updates: keys that differ only where the
+               source has NULL and the lake a value, as is meant
     """
 
     source_rows: int
@@ -54,6 +56,7 @@ class Comparison:
     extra: int = 0
     different: int = 0
     pending: int = 0
+    kept: int = 0
 
     @property
     def verdict(self) -> Verdict:
@@ -65,9 +68,10 @@ def words_for(found: Comparison, *, position: str) -> str:
     """One or more sentences; `position` "" = the table follows no cursor."""
     if found.verdict == "equal" and found.pending:
         said = f"Equal up to {position}: {_count(found.pending, 'newer change')}"
-        return f"{said} at the source will come with the next round."
+        return f"{said} at the source will come with the next round.{_kept(found)}"
     if found.verdict == "equal":
-        return f"Equal: {_count(found.source_rows, 'row')} on both sides."
+        rows = _count(found.source_rows, "row")
+        return f"Equal: {rows} on both sides.{_kept(found)}"
     parts = [
         f"{_count(found.missing, 'row')} missing in the lake" if found.missing else "",
         f"{_count(found.extra, 'row')} only in the lake" if found.extra else "",
@@ -85,7 +89,14 @@ def words_for(found: Comparison, *, position: str) -> str:
             " Timestamp capture does not see deletes: rows deleted at the source stay"
             " in the lake until a re-sync."
         )
-    return said
+    return said + _kept(found)
+
+
+def _kept(found: Comparison) -> str:
+    if not found.kept:
+        return ""
+    keys = _count(found.kept, "key")
+    return f" Partial updates kept values that are NULL at the source for {keys}."
 
 
 def _count(number: int, thing: str) -> str:
@@ -140,6 +151,7 @@ def facts_of(
         "extra": found.extra,
         "different": found.different,
         "pending": found.pending,
+        "kept": found.kept,
         "instant": instant,
         "position": position,
         "keys": {kind: list(keys.get(kind, ())) for kind in KINDS_OF_DIFFERENCE},

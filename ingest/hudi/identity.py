@@ -24,6 +24,7 @@ COUNT = "_sluice_count"
 LOCK_PROVIDER = "io.sluice.lake.FencedLockProvider"
 SHARED_LOCK_PROVIDER = "io.sluice.lake.SharedFencedLockProvider"
 TABLE_VERSION = 9
+PARTIAL = "IGNORE_DEFAULTS"
 
 # Hudi renders other key types differently in its two writers (timestamps as text
 # in one, as microseconds in the other) and refuses empty strings, so their keys
@@ -38,6 +39,8 @@ class TableIdentity:
 
     record_key, partition_by   lake column names
     buckets                    file groups per partition, fixed for life
+    partial_update_mode        "" = a newer row replaces the older one whole, PARTIAL =
+                               its NULLs leave what the older one has
     """
 
     record_key: tuple[str, ...]
@@ -51,6 +54,7 @@ class TableIdentity:
     table_version: int = TABLE_VERSION
     metadata_table: bool = False
     lock_provider: str = LOCK_PROVIDER
+    partial_update_mode: str = ""
 
     @property
     def digest(self) -> str:
@@ -62,6 +66,9 @@ class TableIdentity:
         data = dataclasses.asdict(self)
         data["record_key"] = list(self.record_key)
         data["partition_by"] = list(self.partition_by)
+        if not self.partial_update_mode:
+            # identities that were pinned before this field was there stay equal
+            del data["partial_update_mode"]
         return data
 
     @classmethod
@@ -93,6 +100,7 @@ def identity_for(table: TableSpec) -> TableIdentity:
         buckets=table.buckets,
         partition_by=tuple(columns[p].name for p in table.partition_by),
         lock_provider=_lock_provider(table),
+        partial_update_mode=PARTIAL if table.updates == "partial" else "",
     )
 
 
@@ -133,6 +141,7 @@ def property_drift(
         "hoodie.table.ordering.fields": wanted.ordering,
         "hoodie.table.partition.fields": ",".join(wanted.partition_by),
         "hoodie.record.merge.mode": wanted.merge_mode,
+        "hoodie.table.partial.update.mode": wanted.partial_update_mode,
     }
     return tuple(
         f"{name} is {properties.get(name, '')!r} in the lake, {value!r} in the plan"

@@ -19,6 +19,8 @@ from ingest.hudi.retention import LEAST_COMMITS
 
 Operation = Literal["bulk_insert", "upsert", "insert_overwrite_table"]
 
+_PARTIAL_PAYLOAD = "org.apache.hudi.common.model.PartialUpdateAvroPayload"
+
 TOKEN_OPTION = "hoodie.write.lock.sluice.token"
 FENCE_OPTION = "hoodie.write.lock.sluice.fence"
 
@@ -70,6 +72,10 @@ def write_options(
         "hoodie.compact.schedule.inline": "true",
         "hoodie.compact.inline.max.delta.commits": str(max(1, compact_after)),
     }
+    if operation == "bulk_insert" and identity.partial_update_mode:
+        # Hudi takes the mode from nowhere else: at the creation of a table it
+        # translates this class into it. On an upsert the class would break deletes.
+        options["hoodie.datasource.write.payload.class"] = _PARTIAL_PAYLOAD
     if operation == "upsert":
         options["hoodie.combine.before.upsert"] = "true"
     else:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from catalog.schema.types import TableSchema
+from ingest.contract import Updates
 
 ROW_HASH: Literal["row_hash"] = "row_hash"
 
@@ -51,6 +52,7 @@ class Choices:
     record_key      source names, or "row_hash"
     exclude_columns source names that are not carried at all
     lake            "database.table" in the lake, instead of the derived name
+    updates         see `TableSpec`
     """
 
     record_key: tuple[str, ...] | Literal["row_hash"] | None = None
@@ -59,6 +61,7 @@ class Choices:
     buckets: int | None = None
     exclude_columns: tuple[str, ...] = ()
     lake: str | None = None
+    updates: Updates | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from core.errors import InvalidRequest
+from ingest.contract import Updates
 
 VERSION = 1
 
@@ -36,7 +37,7 @@ class CreateTable:
     """A MERGE_ON_READ table with a bucket index, identity pinned from here on.
 
     record_key  source names; () together with row_hash means the whole row's hash
-    lock        see `TableSpec`
+    lock        see `TableSpec`, as for `updates`
     """
 
     database: str
@@ -50,6 +51,7 @@ class CreateTable:
     table_type: str = "MERGE_ON_READ"
     index_type: str = "BUCKET"
     lock: str = ""
+    updates: Updates = "full"
 
     @property
     def summary(self) -> str:
@@ -57,6 +59,7 @@ class CreateTable:
             f"create {self.database}.{self.name}: {len(self.columns)} columns, "
             f"{self.buckets} bucket{'s' if self.buckets > 1 else ''}"
             f"{', a lock that drivers share' if self.lock else ''}"
+            f"{', partial updates' if self.updates == 'partial' else ''}"
         )
 
 

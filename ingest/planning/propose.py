@@ -22,6 +22,7 @@ from ingest.planning.plan import (
     TablePlan,
     Verify,
 )
+from ingest.planning.updates import propose_updates, what_partial_means
 from ingest.planning.sizing import lake_bytes, propose_buckets, staging_bytes
 
 MAX_BUCKETS = 4096
@@ -40,6 +41,7 @@ def propose_table(
         "cursor": propose_cursor(facts, choices, carried, conditions),
         "partition_by": _propose_partitioning(choices),
         "buckets": propose_buckets(facts, choices),
+        "updates": propose_updates(facts, choices, conditions),
     }
     blocked = _why_blocked(facts, carried, proposals, conditions)
     return TablePlan(
@@ -158,6 +160,7 @@ def _steps(
             buckets=proposals["buckets"].value,
             columns=tuple(_planned(c, target) for c in carried),
             lock=conditions.lock,
+            updates=proposals["updates"].value,
         ),
         LoadSnapshot(
             estimated_rows=facts.estimated_rows,
@@ -210,6 +213,8 @@ def _warnings(
             )
     elif proposals["cursor"].value:
         found += what_is_missed(facts, proposals["cursor"].value, conditions)
+    if proposals["updates"].value == "partial":
+        found += what_partial_means()
     if proposals["record_key"].value == ROW_HASH:
         found.append(
             "keyed by a hash of the whole row: equal rows become one row with a "

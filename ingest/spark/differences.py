@@ -1,4 +1,5 @@
-"""Two sides of a table as (k key, h hash, n rows, p pending): what is not the same.
+"""Two sides of a table as (k key, h hash, n rows, p pending, c columns' hashes, NULL
+for whole rows): what is not the same.
 
 Sums per bucket of keys are compared first; only rows of buckets that differ are
 joined by key. It must not know which side came from where.
@@ -12,7 +13,13 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from ingest.changes.verdict import KEYS_LISTED, Sums, differing_buckets, readable_key
+from ingest.changes.verdict import (
+    KEYS_LISTED,
+    KINDS_OF_DIFFERENCE,
+    Sums,
+    differing_buckets,
+    readable_key,
+)
 from ingest.contract import TableSpec
 from ingest.hudi.identity import KEY, key_column
 from ingest.spark.jobrun import JobRun
@@ -80,6 +87,7 @@ def _differences(spark: SparkSession, sides: Sides, buckets: list[int]) -> DataF
         F.when(F.col("sn").isNull(), "extra")
         .when(F.col("sp"), "pending")
         .when(F.col("ln").isNull(), "missing")
+        .when(_is_kept(), "kept")
         .otherwise("different")
     )
     rows = (
@@ -100,7 +108,20 @@ def _by_key(side: DataFrame, name: str, *, parts: int) -> DataFrame:
         F.min("h").alias(f"{name}low"),
         F.max("h").alias(f"{name}high"),
         F.max("p").alias(f"{name}p"),
+        F.first("c").alias(f"{name}c"),
     )
+
+
+def _is_kept() -> Column:
+    """One row on each side, and every value that the source has is the lake's too."""
+
+    def same_or_null(pair: Column) -> Column:
+        is_same = pair["sc"] == pair["lc"]
+        return pair["sc"].isNull() | F.coalesce(is_same, F.lit(False))  # noqa: FBT003
+
+    is_single = (F.col("sn") == 1) & (F.col("ln") == 1)
+    all_same = F.forall(F.arrays_zip("sc", "lc"), same_or_null)
+    return is_single & F.coalesce(all_same, F.lit(False))  # noqa: FBT003
 
 
 def _count(differences: DataFrame) -> list[Any]:
@@ -113,9 +134,8 @@ def _keys(table: TableSpec, differences: DataFrame) -> dict[str, list[str]]:
     is_native = key_column(table) != KEY
     order = Window.partitionBy("kind").orderBy(F.length("k"), "k")
     first = differences.withColumn("place", F.row_number().over(order))
-    wanted = first.where(F.col("kind") != "pending").where(
-        F.col("place") <= KEYS_LISTED
-    )
+    is_told = F.col("kind").isin(*KINDS_OF_DIFFERENCE)
+    wanted = first.where(is_told & (F.col("place") <= KEYS_LISTED))
     keys: dict[str, list[str]] = {}
     for row in wanted.orderBy("kind", "place").collect():
         text = readable_key(row["k"], parts=parts, is_native=is_native)

@@ -105,6 +105,16 @@ def content_hash(selection: Selection) -> Column:
     return F.xxhash64(*parts)
 
 
+def column_hashes(selection: Selection) -> Column:
+    """The same column by column: an array of 64 bits each, NULL for NULL."""
+    hashes = []
+    for column in selection.columns:
+        value = F.col(column.alias)
+        text = _text(column) if column.type.startswith("array") else value
+        hashes.append(F.when(value.isNotNull(), F.xxhash64(text)))
+    return F.array(*hashes)
+
+
 def observed_counts(table: TableSpec, selection: Selection) -> list[Column]:
     """What is counted while rows are read, so that nothing is read twice: rows,
     rows with a NULL in the key, rows with a value that has no form in the lake."""

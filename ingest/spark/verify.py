@@ -35,14 +35,16 @@ from ingest.spark.jdbc import read_statement
 from ingest.spark.jobrun import JobRun
 from ingest.spark.parallel import run_parallel
 from ingest.spark.reading import open_stoppable
-from ingest.spark.rows import content_hash, record_key, spark_type
+from ingest.spark.rows import column_hashes, content_hash, record_key, spark_type
 from ingest.spark.source_check import require_columns
 from ingest.spark.sources import SourceAccess
 from ingest.spark.writer import checked_state, qualified_name
 
 _LOOKS = 5
-# of a row of both sides
+_STAGED = ("k", "h", "n", "p", "c")
+# of a row of both sides, and of each of its columns where updates are partial
 _STAGED_BYTES = 80
+_STAGED_BYTES_PER_COLUMN = 18
 # hashes neither repeat nor compress
 _STAGED_PARQUET = {
     "compression": "uncompressed",
@@ -99,7 +101,9 @@ def verify_table(
 def _own_folder(spec: JobSpec) -> Iterator[Place]:
     """A folder of this attempt; what dead attempts left goes first. The caller has
     checked the fence, so nobody works there any more."""
-    require_space(spec.table.staging, spec.table.estimated_rows * _STAGED_BYTES)
+    wide = len(spec.table.columns) if spec.table.updates == "partial" else 0
+    row_bytes = _STAGED_BYTES + wide * _STAGED_BYTES_PER_COLUMN
+    require_space(spec.table.staging, spec.table.estimated_rows * row_bytes)
     area = place_at(spec.table.staging) / "verify"
     area.delete_all()
     folder = area / f"{spec.job_id}-{spec.attempt}"
@@ -195,11 +199,19 @@ def _read_chunk(check: _Check, chunk: Chunk, where: str, view: tuple[str, int]) 
         content_hash(check.selection).alias("h"),
         F.lit(1).cast("bigint").alias("n"),
         _is_pending(check).alias("p"),
+        _by_column(check),
     )
     counted = hashed.observe(observed, *rows_and_hash())
     target = check.folder / "source" / f"{chunk.number:06d}"
-    _stage(counted.select("k", "h", "n", "p"), target)
+    _stage(counted.select(*_STAGED), target)
     return Sums.of(observed.get)
+
+
+def _by_column(check: _Check) -> Column:
+    """What tells a kept value from another one; NULL where rows count as wholes."""
+    if check.run.spec.table.updates == "partial":
+        return column_hashes(check.selection).alias("c")
+    return F.lit(None).cast("array<bigint>").alias("c")
 
 
 def _stage(rows: DataFrame, target: Place) -> None:
@@ -207,7 +219,9 @@ def _stage(rows: DataFrame, target: Place) -> None:
 
 
 def _staged(check: _Check, side: str) -> DataFrame:
-    staged = check.spark.read.schema("k string, h bigint, n bigint, p boolean")
+    staged = check.spark.read.schema(
+        "k string, h bigint, n bigint, p boolean, c array<bigint>"
+    )
     return staged.option("recursiveFileLookup", "true").parquet(
         (check.folder / side).uri
     )
@@ -245,7 +259,8 @@ def _lake_side(check: _Check, frame: DataFrame) -> DataFrame:
         *values, key.alias("k"), count.cast("bigint").alias("n")
     )
     hashed = content_hash(check.selection).alias("h")
-    return rows.select("k", hashed, "n", F.lit(False).alias("p"))  # noqa: FBT003
+    not_pending = F.lit(False).alias("p")  # noqa: FBT003
+    return rows.select("k", hashed, "n", not_pending, _by_column(check))
 
 
 # ------------------------------------------------------------------- comparison

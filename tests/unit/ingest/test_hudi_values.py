@@ -71,6 +71,7 @@ def test_drift_names_both_values_of_every_field() -> None:
         "table_version": 8,
         "metadata_table": True,
         "lock_provider": "x.Y",
+        "partial_update_mode": "IGNORE_DEFAULTS",
     }
     assert set(changes) == {f.name for f in dataclasses.fields(TableIdentity)}
     for name, value in changes.items():
@@ -103,7 +104,7 @@ def test_properties_are_compared_as_far_as_hudi_keeps_them() -> None:
         "hoodie.record.merge.mode": "EVENT_TIME_ORDERING",
     }
     assert property_drift(kept, IDENTITY) == ()
-    for name in kept:
+    for name in (*kept, "hoodie.table.partial.update.mode"):
         assert property_drift({**kept, name: "other"}, IDENTITY)
 
 
