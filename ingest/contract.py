@@ -44,7 +44,8 @@ Kind = Literal[
     "snapshot", "resync", "round", "compact", "verify", "repair", "recover"
 ]  # fmt: skip
 RepairAction = Literal[
-    "rollback", "unschedule", "deduplicate", "clean", "savepoint", "restore"
+    "rollback", "unschedule", "deduplicate", "clean", "savepoint", "restore",
+    "resize", "drop-metadata-table",
 ]  # fmt: skip
 Outcome = Literal["succeeded", "cancelled", "paused", "transient", "terminal", "caller"]
 Updates = Literal["full", "partial"]
@@ -132,12 +133,15 @@ class RoundWork:
     low           cursor bound of the last round as text; None = everything
     lag_seconds   safety lag behind the source's clock
     epoch         reserved by the caller, unused so far for this source
+    behind        the commit that `low` stands behind, as the services know it: a lake
+                  without it was taken back meanwhile; "" = not known
     """
 
     low: str | None
     lag_seconds: float
     epoch: int
     max_rows: int = 5_000_000
+    behind: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +172,8 @@ class RepairWork:
     deduplicate  one row per key, by one commit that replaces the table
     clean        old file versions, instants and savepoints go
     savepoint    keep what the table is now; restore: go back to one (`instant`)
+    resize       the same rows in `buckets` buckets, by one commit
+    drop-metadata-table  one that another writer made and ours do not keep up
     instant      what it is about; "" = every one that it can be about
     dry_run      look and count only (deduplicate)
     """
@@ -176,6 +182,7 @@ class RepairWork:
     instant: str = ""
     replan: bool = False
     dry_run: bool = False
+    buckets: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +263,8 @@ class JobReport:
     compact          instants, seconds
     verify           those of ingest.changes.verdict
     repair           action, rolled_back, unscheduled (instants); deduplicate: found,
-                     see ingest.changes.duplicates, and instant, savepoint
+                     see ingest.changes.duplicates, and instant, savepoint; resize and
+                     restore: buckets, how many the table has from now on
     all              pending_compactions: instants requested on the timeline
     """
 

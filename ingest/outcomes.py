@@ -21,6 +21,7 @@ from ingest.jobrows import move_job
 from ingest.kinds import COMPACT, LOADS, REPAIR, RESYNC, ROUND, UPKEEP, VERIFY
 from ingest.maintenance.due import note_change
 from ingest.models import TableOnboarding
+from ingest.pinned import set_buckets
 from ingest.schedule import every_seconds_of, skipped_words
 from ingest.states import (
     CATCHING_UP,
@@ -55,8 +56,10 @@ def _repaired(
 ) -> None:
     upkeep.roll_back(table_id, [str(i) for i in facts.get("rolled_back", ())])
     upkeep.unschedule(table_id, [str(i) for i in facts.get("unscheduled", ())])
+    if feed is not None and facts.get("buckets"):
+        set_buckets(feed, int(facts["buckets"]), why="resized, or gone back to it")
     if feed is not None and facts.get("restored"):
-        _restored(feed, facts)
+        note_restored(feed, facts)
     elif feed is not None and facts.get("instant"):
         # the same rows once, at the same position
         instant = str(facts["instant"])
@@ -89,7 +92,7 @@ def _loaded(feed: TableOnboarding, facts: Mapping[str, Any]) -> None:
     )
 
 
-def _restored(feed: TableOnboarding, facts: Mapping[str, Any]) -> None:
+def note_restored(feed: TableOnboarding, facts: Mapping[str, Any]) -> None:
     """The table is at an older position again: capture goes on from there."""
     position = str(facts["position"]["to"])
     _set(feed, position=position)

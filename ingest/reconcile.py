@@ -27,7 +27,7 @@ from ingest import feeds, leasing, outcomes
 from ingest.backoff import wait_after
 from ingest.dispatch import ring
 from ingest.jobrows import move_job
-from ingest.kinds import COMPACT, KINDS, LOADS
+from ingest.kinds import COMPACT, KINDS, LOADS, REPAIR
 from ingest.lake.commits import LakeState, read_lake_table
 from ingest.launch.launcher import Survivor
 from ingest.models import DriverBoot
@@ -263,5 +263,7 @@ def _found(job: Job, state: LakeState) -> Mapping[str, Any] | None:
             facts["consistency"] = "snapshot" if single else "per_chunk"
         else:
             facts["position"] = {"from": position.start, "to": position.end}
+        if job.kind == REPAIR:
+            facts["buckets"] = position.identity.buckets
         return facts
     return None

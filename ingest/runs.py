@@ -31,7 +31,7 @@ from core.errors import (
 )
 from core.jobs import ACTIVE, CANCELLING, LAUNCHING, PLANNED, QUEUED, UNKNOWN, WAITING
 from core.models import Job
-from ingest import epochs, feeds, leasing, outcomes, specs, upkeep
+from ingest import epochs, feeds, healing, leasing, outcomes, specs, upkeep
 from ingest.backoff import wait_after
 from ingest.contract import (
     ErrorFact,
@@ -43,7 +43,7 @@ from ingest.contract import (
 )
 from ingest.dispatch import ring
 from ingest.jobrows import move_job
-from ingest.kinds import COMPACT, KINDS, LANE_LIMITS, ROUND
+from ingest.kinds import COMPACT, KINDS, LANE_LIMITS, REPAIR, ROUND
 from ingest.models import DriverBoot, TableOnboarding
 
 BOOT_SILENT_SECONDS = 10
@@ -220,6 +220,9 @@ def _claim(job: Job, boot: DriverBoot) -> bool:
         Job.objects.filter(pk=job.pk).update(reason="waiting for the table's lease")
         return False
     fence = fences[scopes.index(kind.scopes[0])]
+    if job.kind == REPAIR:
+        # a former attempt may have changed what the plan says
+        healing.follow_lake(feed)
     spec = specs.build_spec(job, feed, fence=fence, epoch=epochs.epoch_for(job, feed))
     move_job(
         job,
@@ -311,7 +314,11 @@ def finish(report: JobReport) -> bool:
             job.max_attempts += 1
             _fail_or_retry(job, feed, TransientError("its driver was stopped"))
         else:
-            _fail_or_retry(job, feed, _error(report))
+            error = _error(report)
+            _fail_or_retry(job, feed, healing.healed(feed, error) if feed else error)
+        if feed is not None and job.kind == REPAIR and report.outcome != "succeeded":
+            # it may have ended behind its commit
+            healing.follow_lake(feed)
         leasing.release(owner_of(job.pk, report.attempt))
         ring()
     return True

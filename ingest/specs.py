@@ -59,7 +59,10 @@ def build_spec(
     if job.kind == ROUND:
         policy = policy_of(feed)
         work = RoundWork(
-            low=feed.position or None, lag_seconds=policy.lag_seconds, epoch=epoch
+            low=feed.position or None,
+            lag_seconds=policy.lag_seconds,
+            epoch=epoch,
+            behind=table.last_commit_instant,
         )
         return JobSpec(**shared, round=work, compact_after=policy.compact_after)
     if job.kind == VERIFY:

@@ -50,6 +50,7 @@ def run_round(
             code="not_loaded",
             hint="load the table first",
         )
+    _refuse_gone_back(run.spec, state)
     seal, facts = capture_round(run, spark, access, gate)
     run.enter("applying", total=seal.rows_for(run.spec.table.table_id))
     commit, rows = apply_epochs(run, spark, upto=seal.epoch)
@@ -63,6 +64,19 @@ def run_round(
         "position": {"from": seal.start, "to": seal.end},
         "lossy": dict(run.lossy),
     }
+
+
+def _refuse_gone_back(spec: JobSpec, state: LakeState) -> None:
+    """A round that began behind commits which are gone would leave out their rows."""
+    behind = spec.round.behind if spec.round else ""
+    newest = max(instant.asked for instant in state.timeline.completed_writes)
+    if behind > newest:
+        raise TerminalError(
+            f"{qualified_name(spec)} was at {behind} and is at {newest} now: it went"
+            " back, and nobody was told. Nothing was read",
+            code="lake_went_back",
+            hint="its capture goes on from there with the next round",
+        )
 
 
 def apply_epochs(

@@ -14,7 +14,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from core.errors import InvalidRequest, TerminalError
+from core.errors import InvalidRequest
 from ingest.changes.duplicates import (
     Duplicates,
     Signs,
@@ -25,22 +25,14 @@ from ingest.changes.duplicates import (
 from ingest.contract import JobSpec
 from ingest.hudi.identity import SEQ, key_column
 from ingest.hudi.layout import Layout, bucket_of
-from ingest.lake.commits import Commit, LakeState, read_lake_table
+from ingest.lake.commits import Commit, read_lake_table
 from ingest.lake.layout import read_layout
-from ingest.lake.place import place_at
-from ingest.lake.port import Place
 from ingest.lake.staging import require_space
 from ingest.spark.jobrun import JobRun
 from ingest.spark.recovery import roll_back_writes
+from ingest.spark.replacement import bytes_of, replace_rows, snapshot_of
 from ingest.spark.savepoints import make_savepoint
-from ingest.spark.writer import (
-    Batch,
-    Span,
-    checked_state,
-    commit_of,
-    commit_rows,
-    qualified_name,
-)
+from ingest.spark.writer import checked_state, commit_of, qualified_name
 
 _KEY, _PARTITION = "_hoodie_record_key", "_hoodie_partition_path"
 _FILE, _COMMIT, _NUMBER = (
@@ -86,14 +78,10 @@ def deduplicate(
     clear(run, spark)
     run.enter("keeping the way back")
     savepoint = make_savepoint(spark, spec, why=f"before repair {spec.job_id}")
-    area = place_at(spec.table.staging) / "repair"
-    size = sum(g.base_bytes + g.log_bytes for g in layout.groups)
-    require_space(spec.table.staging, size)
-    try:
-        run.enter("replacing", total=found.counted.keys)
-        commit = _replace(run, spark, state, found.counted, area)
-    finally:
-        area.delete_all()
+    require_space(spec.table.staging, bytes_of(layout))
+    run.enter("replacing", total=found.counted.keys)
+    kept = _kept(snapshot_of(spark, spec))
+    commit = replace_rows(run, kept, state, expected=found.counted.keys)
     run.add_done(found.counted.keys)
     return {**facts, "savepoint": savepoint, **_committed(commit)}
 
@@ -103,7 +91,7 @@ def _committed(commit: Commit) -> dict[str, Any]:
 
 
 def _look(spark: SparkSession, spec: JobSpec, layout: Layout) -> _Found:
-    rows = _snapshot(spark, spec)
+    rows = snapshot_of(spark, spec)
     per_partition = rows.groupBy(_KEY, _PARTITION).agg(F.count("*").alias("n"))
     per_key = per_partition.groupBy(_KEY).agg(
         F.sum("n").alias("rows"),
@@ -121,11 +109,6 @@ def _look(spark: SparkSession, spec: JobSpec, layout: Layout) -> _Found:
     examples = _examples(rows, per_key) if counted.surplus else []
     cause = likely_cause(counted, _signs(spec, layout, examples))
     return _Found(counted, cause, examples)
-
-
-def _snapshot(spark: SparkSession, spec: JobSpec) -> DataFrame:
-    path = place_at(spec.table.path).uri
-    return spark.newSession().read.format("hudi").load(path)
 
 
 def _examples(rows: DataFrame, per_key: DataFrame) -> list[dict[str, Any]]:
@@ -170,54 +153,6 @@ def _signs(spec: JobSpec, layout: Layout, examples: list[dict[str, Any]]) -> Sig
     return Signs(spec.table.buckets, max(buckets, default=-1), misplaced, loads)
 
 
-def _replace(
-    run: JobRun,
-    spark: SparkSession,
-    state: LakeState,
-    counted: Duplicates,
-    area: Place,
-) -> Commit:
-    """The kept rows are written aside first: the write removes what it reads."""
-    spec, position = run.spec, state.position
-    assert position is not None
-    rows = _snapshot(spark, spec)
+def _kept(rows: DataFrame) -> DataFrame:
     place = F.row_number().over(_best_first())
-    kept = rows.withColumn("_place", place).where("_place = 1")
-    columns = [c for c in rows.columns if not c.startswith("_hoodie_")]
-    staged = (area / f"{spec.job_id}-{spec.attempt}").uri
-    area.delete_all()
-    kept.select(*(F.col(f"`{c}`") for c in columns)).write.parquet(staged)
-    data = spark.read.parquet(staged)
-    before = _digest(data, columns)
-    if before[0] != counted.keys:
-        raise _changed(spec, counted.keys, before[0])
-    span = Span(position.start, position.end, position.epoch_from, position.epoch_to)
-    batch = Batch(data, "insert_overwrite_table", span, expected_rows=counted.keys)
-    run.check()
-    commit = commit_rows(spec, batch, state)
-    after = _digest(_snapshot(spark, spec), columns)
-    if after != before:
-        raise TerminalError(
-            f"after its repair {qualified_name(spec)} has {after[0]} rows, or others,"
-            f" where {before[0]} were kept",
-            code="repair_differs",
-            hint="re-sync the table; the savepoint holds what was there before",
-        )
-    return commit
-
-
-def _digest(rows: DataFrame, columns: list[str]) -> tuple[int, int]:
-    """How many rows, and a sum over all of their values."""
-    hashed = F.xxhash64(*(F.col(f"`{c}`") for c in columns))
-    summed = F.sum(hashed.cast("decimal(38,0)"))
-    count, total = rows.agg(F.count("*"), summed).first() or (0, 0)
-    return int(count), int(total or 0)
-
-
-def _changed(spec: JobSpec, wanted: int, found: int) -> TerminalError:
-    return TerminalError(
-        f"{found} rows of {qualified_name(spec)} would stay, but {wanted} keys were"
-        " counted. Nothing was written",
-        code="repair_differs",
-        hint="run the repair again",
-    )
+    return rows.withColumn("_place", place).where("_place = 1").drop("_place")

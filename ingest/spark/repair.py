@@ -23,6 +23,7 @@ from ingest.spark.compaction import schedule_compaction, tidy
 from ingest.spark.dedupe import deduplicate
 from ingest.spark.jobrun import JobRun
 from ingest.spark.recovery import roll_back_writes, service_session, write_client
+from ingest.spark.resize import resize
 from ingest.spark.savepoints import make_savepoint, restore
 from ingest.spark.writer import checked_state, qualified_name
 
@@ -31,6 +32,8 @@ def repair_table(run: JobRun, spark: SparkSession) -> dict[str, Any]:
     """Kind repair; the facts of its report."""
     spec, work = run.spec, run.spec.repair or RepairWork("rollback")
     run.enter("checking")
+    if work.action == "resize":
+        return resize(run, spark, work.buckets, clear=unschedule_all)
     checked_state(spec)
     if work.action == "deduplicate":
         return deduplicate(run, spark, clear=unschedule_all)

@@ -86,6 +86,7 @@ def restore(run: JobRun, spark: SparkSession, asked: str) -> dict[str, Any]:
         "instant": after.timeline.completed_writes[-1].asked,
         "position": {"to": position.end},
         "epoch": position.epoch_to,
+        "buckets": position.identity.buckets,
     }
 
 

@@ -15,7 +15,7 @@ from ingest.contract import RepairWork
 from ingest.hudi.identity import identity_for
 from ingest.hudi.options import WriterFence, write_options
 from ingest.hudi.position import CommitPosition, encode_position
-from ingest.spark import dedupe, repair, savepoints
+from ingest.spark import repair, replacement, savepoints
 from tests.spark.lake_bench import LakeBench, assert_done
 from tests.spark.test_maintenance import change, loaded, seen, wanted
 
@@ -221,7 +221,7 @@ def test_drift_is_explained_and_its_repair_survives_deaths_around_its_commit(
     assert bench.state(table).timeline.savepoints == ()
 
     spec = bench.spec("repair", table, repair=RepairWork("deduplicate"))
-    real = dedupe.commit_rows
+    real = replacement.commit_rows
 
     def killed_before(*_: Any) -> Any:
         raise KeyboardInterrupt
@@ -232,7 +232,7 @@ def test_drift_is_explained_and_its_repair_survives_deaths_around_its_commit(
 
     for death in (killed_before, killed_after):
         with monkeypatch.context() as patch:
-            patch.setattr(dedupe, "commit_rows", death)
+            patch.setattr(replacement, "commit_rows", death)
             with pytest.raises(KeyboardInterrupt):
                 bench.run(spec)
         # what the dead process staged lies where the next attempt looks
