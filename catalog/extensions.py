@@ -5,12 +5,13 @@ Filled once at start (`AppConfig.ready` of the package above), read afterwards.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from django.db.models import CharField, Expression, UUIDField, Value
+from django.db.models import CharField, Expression, Model, QuerySet, UUIDField, Value
+from prometheus_client.core import Metric
 
-from catalog.models import Datasource
+from catalog.models import Datasource, Table
 
 
 @dataclass(slots=True)
@@ -21,12 +22,19 @@ class Extensions:
     blockers     what still needs a datasource, as texts; empty = it may be deleted
     releases     deletes finished rows that only keep a datasource from being deleted
     storage      why the lake's object store cannot be used now, "" = it can
+    altered      told, within its transaction, of source tables that a discovery found
+                 with other columns than before, gone, or back
+    secrets      models with rows whose `secret` is encrypted, as a datasource's is
+    gauges       more of what /metrics says, read when asked
     """
 
     annotations: dict[str, Callable[[], Expression]] = field(default_factory=dict)
     blockers: list[Callable[[Datasource], list[str]]] = field(default_factory=list)
     releases: list[Callable[[Datasource], None]] = field(default_factory=list)
     storage: Callable[[], str] = str
+    altered: list[Callable[[QuerySet[Table]], None]] = field(default_factory=list)
+    secrets: list[type[Model]] = field(default_factory=list)
+    gauges: list[Callable[[], Iterator[Metric]]] = field(default_factory=list)
 
 
 def _nothing() -> Extensions:

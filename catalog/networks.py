@@ -57,6 +57,29 @@ def require_allowed(address: str, denied: Iterable[str]) -> None:
             )
 
 
+def require_public(
+    address: str, *, allowed: Iterable[str], denied: Iterable[str]
+) -> None:
+    """InvalidRequest `network_denied` unless the address is the internet's, or lies in
+    one of the networks `allowed`; one in a network `denied` never passes.
+
+    For messages that leave by themselves: nobody needs them inside, unless he says so.
+    """
+    require_allowed(address, denied)
+    value = _unwrapped(ipaddress.ip_address(address.partition("%")[0]))
+    nets = [ipaddress.ip_network(network) for network in allowed]
+    if value.is_global and not value.is_multicast:
+        return
+    if any(value.version == net.version and value in net for net in nets):
+        return
+    raise InvalidRequest(
+        f"an alert may not be sent to {value}: it is no address of the internet",
+        code="network_denied",
+        hint="an administrator can add its network to SLUICE_ALERT_NETWORKS_ALLOWED",
+        facts={"errors": [{"pointer": "/url", "detail": "network denied"}]},
+    )
+
+
 def _unwrapped(address: Address) -> Address:
     """The IPv4 address inside mapped, 6to4 and NAT64 forms."""
     if isinstance(address, ipaddress.IPv4Address):

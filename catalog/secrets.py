@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from typing import Any
 
 from cryptography.fernet import Fernet, InvalidToken
 from django.conf import settings
 from django.db import transaction
+from django.db.models import Model, QuerySet
 
 from catalog.access import audit
+from catalog.extensions import registered
 from catalog.models import Datasource
 from core.errors import TerminalError
 from core.redaction import remember_secret
@@ -78,23 +81,13 @@ def rotate_secrets() -> RotationReport:
     """Re-encrypt every stored secret with the newest key; safe to run again."""
     keys = list(settings.SLUICE_SECRETS_KEYS)
     current = key_id(keys[0])
-    checked = rewritten = 0
-    for pk in Datasource.objects.exclude(secret="").values_list("pk", flat=True):
-        with transaction.atomic():
-            row = Datasource.objects.select_for_update().filter(pk=pk).first()
-            if row is None:
-                continue
-            checked += 1
-            if row.secret.startswith(f"{current}:"):
-                continue
-            fresh = encrypt(decrypt(row.secret))
-            Datasource.objects.filter(pk=pk).update(secret=fresh)
-            rewritten += 1
+    models: list[type[Model]] = [Datasource, *registered.secrets]
+    counts = [_rotate(model, current) for model in models]
+    checked, rewritten = (sum(column) for column in zip(*counts, strict=True))
     used = {
         stored.partition(":")[0]
-        for stored in Datasource.objects.exclude(secret="").values_list(
-            "secret", flat=True
-        )
+        for model in models
+        for stored in _stored(model).values_list("secret", flat=True)
     }
     known = [key_id(key) for key in keys]
     in_use = [name for name in known if name in used]
@@ -106,3 +99,24 @@ def rotate_secrets() -> RotationReport:
         oldest_key=in_use[-1] if in_use else "",
         unused_keys=tuple(name for name in known[1:] if name not in used),
     )
+
+
+def _stored(model: type[Model]) -> QuerySet[Any]:
+    return model._default_manager.exclude(secret="")
+
+
+def _rotate(model: type[Model], current: str) -> tuple[int, int]:
+    """How many rows of one model were looked at, and how many rewritten."""
+    checked = rewritten = 0
+    for pk in _stored(model).values_list("pk", flat=True):
+        with transaction.atomic():
+            row = _stored(model).select_for_update().filter(pk=pk).first()
+            if row is None:
+                continue
+            checked += 1
+            if row.secret.startswith(f"{current}:"):
+                continue
+            fresh = encrypt(decrypt(row.secret))
+            _stored(model).filter(pk=pk).update(secret=fresh)
+            rewritten += 1
+    return checked, rewritten

@@ -10,6 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
+from config.alerts import networks_allowed, smtp, smtp_from
 from config.cluster import spark_master, web_door
 from config.env import boolean, one_of, positive, read, words
 from config.lakes import lake_lock, lake_uri, object_store
@@ -283,6 +284,9 @@ SLUICE_LDAP = ldap()
 SLUICE_OIDC = oidc()
 SLUICE_IDLE_DAYS = idle_days()
 SLUICE_PUBLIC_URL = public_url()
+SLUICE_SMTP = smtp()
+SLUICE_SMTP_FROM = smtp_from()
+SLUICE_ALERT_NETWORKS_ALLOWED = networks_allowed()
 if SLUICE_PUBLIC_URL:
     ALLOWED_HOSTS.append(urlsplit(SLUICE_PUBLIC_URL).hostname or "")
 CSRF_TRUSTED_ORIGINS = [SLUICE_PUBLIC_URL] if SLUICE_PUBLIC_URL else []

@@ -13,6 +13,8 @@ class IngestConfig(AppConfig):
 
         from catalog.extensions import registered
         from ingest import carrying, lakecheck
+        from ingest.alerts.models import AlertTarget
+        from ingest.alerts.noticing import sources_altered
         from ingest.lake.place import use_object_store
 
         use_object_store(settings.SLUICE_OBJECT_STORE)
@@ -21,3 +23,5 @@ class IngestConfig(AppConfig):
         registered.blockers.append(carrying.what_needs)
         registered.releases.append(carrying.forget_retired)
         registered.storage = lakecheck.store_problem
+        registered.altered.append(sources_altered)
+        registered.secrets.append(AlertTarget)

@@ -11,11 +11,14 @@ from django.db import transaction
 from catalog.discovery.store import VANISHED
 from catalog.models import Table
 from core.advance import advance
+from core.clock import SystemClock
 from core.errors import InvalidRequest, SluiceError
 from core.models import Job
+from ingest.alerts import late, noticing
 from ingest.kinds import LOADS, RESYNC, ROUND, SNAPSHOT
 from ingest.models import TableOnboarding
 from ingest.planning.plan import TablePlan, plan_from_json
+from ingest.policyrows import policy_of
 from ingest.states import (
     APPROVED,
     CATCHING_UP,
@@ -91,6 +94,20 @@ def move(
             feed, event, actor=actor, reason=reason, status_reason=reason, **changes
         )
         show(feed)
+        _note_for_alerts(feed, event)
+
+
+def _note_for_alerts(feed: TableOnboarding, event: str) -> None:
+    if feed.lake_table_id is None:
+        return
+    if event == "pause":
+        noticing.table_paused(feed.lake_table_id)
+    elif event in {"remove", "retire"}:
+        noticing.table_removed(feed.lake_table_id)
+    elif event == "resume_catch_up" and feed.capture != "snapshot":
+        # it gets the time of one round to come back
+        feed.late_at = late.moment(policy_of(feed), SystemClock().now())
+        TableOnboarding.objects.filter(pk=feed.pk).update(late_at=feed.late_at)
 
 
 def stop(feed: TableOnboarding, event: str, *, reason: str, actor: str = "") -> None:

@@ -15,6 +15,9 @@ from catalog.models import Database, Datasource, Table
 from core.models import EventBase
 from core.states import Transitions
 from ingest import states
+from ingest.alerts.models import Alert as Alert
+from ingest.alerts.models import AlertDelivery as AlertDelivery
+from ingest.alerts.models import AlertTarget as AlertTarget
 
 
 class Onboarding(models.Model):
@@ -49,6 +52,7 @@ class TableOnboarding(models.Model):
     load_epoch    epoch of the load; events of later epochs win over its rows
     bound         lower bound of capture, noted before the first load attempt
     position      upper bound of the last committed round
+    late_at       when it counts as late unless a round ends before; None = never
     """
 
     transitions: ClassVar[Transitions] = states.ONBOARDING
@@ -77,6 +81,7 @@ class TableOnboarding(models.Model):
     bound = models.TextField(blank=True)
     position = models.TextField(blank=True)
     due_at = models.DateTimeField(null=True, blank=True)
+    late_at = models.DateTimeField(null=True, blank=True)
     failures = models.PositiveIntegerField(default=0)
     drop_data = models.BooleanField(default=False)
     created_at = models.DateTimeField(auto_now_add=True)
@@ -97,6 +102,11 @@ class TableOnboarding(models.Model):
                 name="due_onboardings",
             ),
             models.Index(fields=["state", "id"]),
+            models.Index(
+                fields=["late_at"],
+                condition=Q(late_at__isnull=False),
+                name="late_onboardings",
+            ),
         ]
 
     def __str__(self) -> str:
@@ -201,6 +211,7 @@ class TableHealth(models.Model):
     trend    points of time, newest last, for charts
     problem  why the last look failed, "" when it did not
     due_at   when to look again; None = not before its next commit
+    base_bytes … stuck   of the facts, for sums over all tables
     """
 
     table = models.OneToOneField(Table, on_delete=models.CASCADE, related_name="health")
@@ -208,6 +219,11 @@ class TableHealth(models.Model):
     facts = models.JSONField(default=dict, blank=True)
     losses = models.JSONField(default=list, blank=True)
     plan = models.JSONField(default=list, blank=True)
+    base_bytes = models.BigIntegerField(default=0)
+    log_bytes = models.BigIntegerField(default=0)
+    old_bytes = models.BigIntegerField(default=0)
+    pending = models.PositiveIntegerField(default=0)
+    stuck = models.PositiveIntegerField(default=0)
     trend = models.JSONField(default=list, blank=True)
     problem = models.TextField(blank=True)
     collected_at = models.DateTimeField(null=True, blank=True)

@@ -16,6 +16,7 @@ from core.clock import SystemClock
 from core.errors import SluiceError
 from core.models import Job
 from ingest import feeds, policyrows, upkeep
+from ingest.alerts import late, noticing
 from ingest.backoff import wait_after
 from ingest.jobrows import move_job
 from ingest.kinds import COMPACT, LOADS, REPAIR, RESYNC, ROUND, UPKEEP, VERIFY
@@ -48,6 +49,7 @@ def apply_success(
         _round_done(job, feed, facts)
     if "pending_compactions" in facts:
         upkeep.mirror(table_id, [str(i) for i in facts["pending_compactions"]])
+    noticing.job_succeeded(job, facts)
     note_change(table_id)
 
 
@@ -76,6 +78,8 @@ def _loaded(feed: TableOnboarding, facts: Mapping[str, Any]) -> None:
         "failures": 0,
     }
     now = SystemClock().now()
+    if is_continuous:
+        changes["late_at"] = late.moment(policyrows.policy_of(feed), now)
     if feed.state in {SNAPSHOTTING, RESYNCING}:
         due = now if is_continuous else None
         feeds.move(feed, "load", due_at=due, **changes)
@@ -130,23 +134,24 @@ def _round_done(job: Job, feed: TableOnboarding, facts: Mapping[str, Any]) -> No
     position = str((facts.get("position") or {}).get("to") or feed.position)
     is_more = bool(facts.get("more"))
     now = SystemClock().now()
-    schedule = policyrows.policy_of(feed).schedule
+    policy = policyrows.policy_of(feed)
+    schedule = policy.schedule
     began = job.queued_at or now
     due = now if is_more else policyrows.due_after(schedule, began)
     said = [] if is_more else [skipped_words(schedule, began, now)]
     reason = "; ".join(filter(None, [_held_back_text(facts), *said]))
+    changes: dict[str, Any] = {}
+    done: dict[str, Any] = {"position": position, "failures": 0}
+    if not is_more:
+        changes["caught_up_at"] = seen = now - _behind(job, facts)
+        done["late_at"] = late.moment(policy, seen)
     if feed.state == CATCHING_UP and not is_more:
-        feeds.move(
-            feed, "catch_up", reason=reason, position=position, failures=0, due_at=due
-        )
+        feeds.move(feed, "catch_up", reason=reason, due_at=due, **done)
     else:
         is_moving = feed.state in LOADED
-        _set(feed, position=position, failures=0, due_at=due if is_moving else None)
+        _set(feed, due_at=due if is_moving else None, **done)
         if is_moving:
             feeds.say(feed, reason)
-    changes: dict[str, Any] = {}
-    if not is_more:
-        changes["caught_up_at"] = now - _behind(job, facts)
     if facts.get("instant"):
         changes |= _commit(feed, facts, position=position, epoch=facts.get("epoch"))
     feeds.show(feed, **changes)
@@ -205,10 +210,12 @@ def fail(job: Job, feed: TableOnboarding | None, error: SluiceError) -> None:
     if job.kind == COMPACT:
         upkeep.fail(int(job.payload["table"]), job.payload.get("instants", []), error)
         return
+    is_passing = job.kind == ROUND and error.default_code == "transient"
+    failures = feed.failures + 1 if feed and is_passing else 0
+    noticing.job_failed(job, error, failures=failures)
     if feed is None or job.kind in UPKEEP:
         return
-    if job.kind == ROUND and error.default_code == "transient":
-        failures = feed.failures + 1
+    if is_passing:
         schedule = policyrows.policy_of(feed).schedule
         wait = max(wait_after(failures + 2), every_seconds_of(schedule) or 0)
         _set(
@@ -255,6 +262,7 @@ def reject(job: Job, feed: TableOnboarding | None, error: SluiceError) -> None:
         move_job(job, "cancel", reason=error.message, finished_at=SystemClock().now())
         return
     _end_failed(job, "reject", error)
+    noticing.job_failed(job, error)
     if feed is not None and job.kind not in {VERIFY, REPAIR}:
         feeds.stop(feed, "fail", reason=str(error))
 

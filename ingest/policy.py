@@ -20,6 +20,7 @@ MOST_DELTA_COMMITS = 1000
 MOST_LOG_BYTES = 2**50
 MOST_LOG_RATIO = 1000
 MONTH_SECONDS = 31 * 24 * 3600
+LATE_AFTER_SECONDS = 900
 OWN, DEFAULT = "table", "default"
 
 
@@ -39,12 +40,14 @@ class Effective:
     lag_seconds  safety lag of timestamp capture behind the source's clock
     keeping      when the table is compacted, and when work on it counts as stuck
     quiet        the hours in which that may start; None = always
+    late_after   seconds behind its schedule from which a table counts as late
     """
 
     schedule: Schedule
     lag_seconds: float
     keeping: KeepingPolicy
     quiet: QuietHours | None
+    late_after: float
     values: Mapping[str, Any]
     origins: Mapping[str, str]
 
@@ -85,6 +88,7 @@ def effective(chain: Sequence[Level], defaults: Mapping[str, Any]) -> Effective:
             stuck_after_seconds=float(values["stuck_after_seconds"]),
         ),
         quiet=quiet_from(values["quiet_hours"]),
+        late_after=float(values["late_after_seconds"]),
         values={key: values[key] for key in KEYS},
         origins=origins,
     )
@@ -159,6 +163,7 @@ KEYS: Mapping[str, Callable[[Any, str], Any]] = {
     "compact_log_age_seconds": _number(60, MONTH_SECONDS),
     "stuck_after_seconds": _number(60, MONTH_SECONDS),
     "quiet_hours": _quiet,
+    "late_after_seconds": _number(10, MONTH_SECONDS),
 }
 _DEFAULTS = KeepingPolicy()
 KEEPING: Mapping[str, Any] = {
@@ -167,6 +172,7 @@ KEEPING: Mapping[str, Any] = {
     "compact_log_ratio": _DEFAULTS.log_ratio,
     "compact_log_age_seconds": _DEFAULTS.log_age_seconds,
     "stuck_after_seconds": _DEFAULTS.stuck_after_seconds,
+    "late_after_seconds": LATE_AFTER_SECONDS,
 }
 
 

@@ -20,6 +20,7 @@ from core.errors import SluiceError, TerminalError, TransientError
 from core.jobs import ACTIVE, QUEUED, WAITING
 from core.models import Job
 from ingest import leasing, runs
+from ingest.alerts import noticing
 from ingest.controls import ask_to_stop, cancel_waiting, locked_feed
 from ingest.dispatch import ring
 from ingest.feeds import feed_of, move
@@ -111,6 +112,7 @@ def _advance(job_id: UUID) -> bool:
             move_job(job, "fail", reason=str(error), finished_at=SystemClock().now(),
                      error_code=error.code, error_message=error.message,
                      error_hint=error.hint)  # fmt: skip
+            noticing.job_failed(job, error)
             return False
         if is_done:
             _end(job)

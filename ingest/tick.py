@@ -17,6 +17,7 @@ from core.errors import SluiceError
 from core.jobs import SUCCEEDED
 from core.models import Job
 from ingest import removal, runs, upkeep, waiting
+from ingest.alerts import announcing, late
 from ingest.kinds import ROUND
 from ingest.maintenance import watching
 from ingest.models import DriverBoot, TableOnboarding
@@ -38,10 +39,13 @@ def tick_once() -> None:
         start_due_rounds,
         watching.look_at_due,
         start_due_compactions,
+        late.open_late,
+        announcing.announce,
         runs.claim_queued,
         removal.advance_removals,
         waiting.plan_waiting,
         prune,
+        announcing.forget_old,
     ):
         _run(part)
 

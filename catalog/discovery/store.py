@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 from django.db import connection, transaction
 
 from catalog.discovery.reader import CARRIED_KINDS, DiscoveredTable
+from catalog.extensions import registered
 from catalog.models import Column, Database, Datasource, SchemaVersion, Table
 from catalog.schema.diff import columns_as_json, fingerprint
 
@@ -117,6 +118,7 @@ def save_page(
         update_fields=_UPDATED,
     )
     _write_columns(rewrite)
+    _tell(row.pk for row in rows if _is_altered(row, known))
     return PageCounts(
         tables=len(rows),
         new=new,
@@ -142,6 +144,9 @@ def finish(datasource: Datasource, *, seen_at: datetime) -> int:
             status_reason="the last discovery did not find it at the source",
         )
     )
+    if gone:
+        for told in registered.altered:
+            told(mine.filter(status=VANISHED))
     old = datasource.databases.exclude(discovered_at=seen_at)
     used = Table.objects.filter(database__in=old).values("database")
     old.exclude(pk__in=used).delete()
@@ -149,6 +154,20 @@ def finish(datasource: Datasource, *, seen_at: datetime) -> int:
         discovered_at=seen_at, table_count=mine.filter(seen_at=seen_at).count()
     )
     return gone
+
+
+def _is_altered(row: Table, known: Mapping[tuple[int, str], Table]) -> bool:
+    old = known.get((row.database_id, row.name))
+    if old is None:
+        return False
+    is_back = old.status == VANISHED and row.status != VANISHED
+    return is_back or old.schema_version != row.schema_version
+
+
+def _tell(table_ids: Iterable[int]) -> None:
+    if ids := list(table_ids):
+        for told in registered.altered:
+            told(Table.objects.filter(pk__in=ids))
 
 
 def refresh_statistics() -> None:

@@ -246,6 +246,7 @@ class PolicyChange(s.Serializer[Any]):
     compact_log_ratio = s.FloatField(required=False, allow_null=True)
     compact_log_age_seconds = s.FloatField(required=False, allow_null=True)
     stuck_after_seconds = s.FloatField(required=False, allow_null=True)
+    late_after_seconds = s.FloatField(required=False, allow_null=True)
     quiet_hours = s.DictField(
         required=False,
         allow_null=True,

@@ -6,6 +6,7 @@ from django.urls import URLPattern, path
 
 from catalog.api import converters
 from ingest.api import (
+    alerts,
     events,
     health,
     jobs,
@@ -20,6 +21,7 @@ converters.register()
 _ONE = "onboardings/<uuid:onboarding_id>"
 _JOB = "jobs/<uuid:job_id>"
 _TABLE = "tables/<id:table_id>"
+_TARGET = "alert-targets/<source:target>"
 
 urlpatterns: list[URLPattern] = [
     path("onboardings", onboardings.OnboardingsView.as_view()),
@@ -31,6 +33,13 @@ urlpatterns: list[URLPattern] = [
         policies.DatabasePolicyView.as_view(),
     ),
     path(f"{_TABLE}/policy", policies.TablePolicyView.as_view()),
+    path("alerts", alerts.AlertsView.as_view()),
+    path("alerts/<id:id>:dismiss", alerts.AlertDismissView.as_view()),
+    path("alert-targets", alerts.AlertTargetsView.as_view()),
+    path(_TARGET, alerts.AlertTargetView.as_view()),
+    path(f"{_TARGET}:test", alerts.AlertTargetTestView.as_view()),
+    path(f"{_TARGET}:resume", alerts.AlertTargetResumeView.as_view()),
+    path(f"{_TARGET}/deliveries", alerts.AlertDeliveriesView.as_view()),
     path("jobs", jobs.JobsView.as_view()),
     path(_JOB, jobs.JobView.as_view()),
     path(f"{_JOB}:cancel", jobs.JobCancelView.as_view()),

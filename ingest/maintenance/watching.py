@@ -22,6 +22,8 @@ from core.errors import SluiceError
 from core.jobs import FAILED, SUCCEEDED, TERMINAL
 from core.models import Job, Lease
 from ingest import runs
+from ingest.alerts import noticing
+from ingest.alerts.rules import STUCK_CODES
 from ingest.feeds import feed_of
 from ingest.hudi.timeline import Timeline
 from ingest.kinds import COMPACT, REPAIR, RESYNC, VERIFY
@@ -92,18 +94,26 @@ def look_at(row: TableHealth) -> None:
     health = score(facts, policy.keeping, differs=_differs(table.pk))
     steps = plan_maintenance(facts, policy.keeping, now, quiet=policy.quiet)
     steps = tuple(_put_off(step, table.pk, now) for step in steps)
+    losses = [loss.to_json() for loss in health.losses]
     TableHealth.objects.filter(pk=row.pk).update(
         score=health.score,
         facts=facts.to_json(),
-        losses=[loss.to_json() for loss in health.losses],
+        losses=losses,
         plan=[step.to_json() for step in steps],
         trend=_trend(row.trend, facts, health.score),
         problem="",
+        base_bytes=facts.base_bytes,
+        log_bytes=facts.log_bytes,
+        old_bytes=facts.old_bytes,
+        pending=len(facts.pending_compactions),
+        stuck=sum(loss["code"] in STUCK_CODES for loss in losses),
         collected_at=now,
         due_at=_next(feed, now, is_quiet=not (steps or health.losses)),
     )
-    if feed is not None and feed.state != REMOVING and table.is_queryable:
-        _start(table, steps)
+    if feed is not None and feed.state != REMOVING:
+        noticing.health_seen(table.pk, losses)
+        if table.is_queryable:
+            _start(table, steps)
 
 
 def facts_of(table: Table, *, now: datetime) -> LakeFacts:

@@ -23,6 +23,7 @@ from django.db import (
 from catalog.access.idle import suspend_idle_now_and_then
 from catalog.access.ldap_login import ring_due_recheck
 from catalog.discovery.services import ring_due_discoveries
+from ingest.alerts.postman import Postman
 from ingest.tick import tick_once
 
 log = logging.getLogger(__name__)
@@ -43,8 +44,11 @@ class Command(BaseCommand):
 
         signal.signal(signal.SIGTERM, told)
         signal.signal(signal.SIGINT, told)
+        postman = Postman()
+        postman.start()
         while not stop.wait(PERIOD_SECONDS if self._tick() else AWAY_SECONDS):
             pass
+        postman.stop(seconds=2)
 
     def _tick(self) -> bool:
         """Whether the database did all that was asked."""

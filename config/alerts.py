@@ -1,0 +1,47 @@
+"""Settings of alerts: the mail server, and where webhooks may point to."""
+
+from __future__ import annotations
+
+import ipaddress
+
+from config.env import read, words
+from ingest.alerts.smtp_spec import Smtp, parse_smtp
+
+
+def smtp() -> Smtp | None:
+    return read(
+        "SMTP_URL",
+        default="",
+        meaning="mail server of alerts: smtp://user:password@host:587 (STARTTLS), "
+        "smtps://…, smtp://host:25?tls=off",
+        parse=parse_smtp,
+        is_secret=True,
+    )
+
+
+def smtp_from() -> str:
+    return read(
+        "SMTP_FROM",
+        default="sluice@localhost",
+        meaning="sender of alerts",
+        parse=_address,
+    )
+
+
+def networks_allowed() -> list[str]:
+    return read(
+        "ALERT_NETWORKS_ALLOWED",
+        default="",
+        meaning="private networks that webhooks of alerts may point to, as 10.0.0.0/8",
+        parse=_networks,
+    )
+
+
+def _networks(text: str) -> list[str]:
+    return [str(ipaddress.ip_network(word)) for word in words(text)]
+
+
+def _address(text: str) -> str:
+    if "@" not in text or not text.isprintable() or "<" in text:
+        raise ValueError("expected a plain address: sluice@example.com")
+    return text

@@ -1,0 +1,105 @@
+"""Handing one message to the mail server. Must not know rows."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import smtplib
+import socket
+import ssl
+import threading
+from email.message import EmailMessage
+from email.utils import format_datetime
+from typing import Final
+
+from catalog.discovery.connection import ca_file
+from core.clock import SystemClock
+from core.errors import InvalidRequest
+from ingest.alerts.answers import Answer
+from ingest.alerts.smtp_spec import Smtp
+
+SECONDS: Final = 10.0
+TOTAL_SECONDS: Final = 20.0
+_ADDRESS = re.compile(
+    r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]+@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*"
+)
+
+
+def check_address(address: str) -> str:
+    """The address itself if it is one plain mailbox: no name, no list, no control."""
+    if len(address) > 254 or not _ADDRESS.fullmatch(address):
+        raise InvalidRequest(
+            "that cannot be an e-mail address",
+            code="invalid_address",
+            hint="one plain address: ops@example.com",
+            facts={"errors": [{"pointer": "/address", "detail": "not an address"}]},
+        )
+    return address
+
+
+def compose(*, sender: str, to: str, subject: str, text: str, key: str) -> EmailMessage:
+    """key: stable over attempts, so that a mailbox can tell a repetition."""
+    message = EmailMessage()
+    message["Subject"] = subject
+    message["From"] = sender
+    message["To"] = to
+    message["Date"] = format_datetime(SystemClock().now())
+    message["Message-ID"] = f"<{key}@{sender.rpartition('@')[2] or 'sluice'}>"
+    message["Auto-Submitted"] = "auto-generated"
+    message.set_content(text)
+    return message
+
+
+def send(message: EmailMessage, smtp: Smtp) -> Answer:
+    """One attempt; never raises for what the server or the network does."""
+    try:
+        with _connection(smtp) as server:
+            guard = threading.Timer(TOTAL_SECONDS, _hang_up, [server])
+            guard.daemon = True
+            guard.start()
+            try:
+                return _hand_over(server, message, smtp)
+            finally:
+                guard.cancel()
+    except smtplib.SMTPResponseException as error:
+        return Answer(error.smtp_code, f"the mail server says: {_said(error)}")
+    except smtplib.SMTPRecipientsRefused as error:
+        code, words = next(iter(error.recipients.values()))
+        return Answer(code, f"the mail server refuses the address: {words!r}"[:300])
+    except ssl.SSLCertVerificationError as error:
+        said = f"the mail server's certificate is not accepted: {error.verify_message}"
+        return Answer(error=said)
+    except (OSError, smtplib.SMTPException) as error:
+        return Answer(error=str(error)[:300] or type(error).__name__)
+
+
+def _connection(smtp: Smtp) -> smtplib.SMTP:
+    if smtp.tls == "implicit":
+        return smtplib.SMTP_SSL(smtp.host, smtp.port, timeout=SECONDS, context=_trust())
+    return smtplib.SMTP(smtp.host, smtp.port, timeout=SECONDS)
+
+
+def _hand_over(server: smtplib.SMTP, message: EmailMessage, smtp: Smtp) -> Answer:
+    if smtp.tls == "starttls":
+        server.starttls(context=_trust())
+    if smtp.username:
+        server.login(smtp.username, smtp.password)
+    server.send_message(message)
+    return Answer(250)
+
+
+def _trust() -> ssl.SSLContext:
+    return ssl.create_default_context(cafile=ca_file())
+
+
+def _said(error: smtplib.SMTPResponseException) -> str:
+    words = error.smtp_error
+    return (words.decode("utf-8", "replace") if isinstance(words, bytes) else words)[
+        :300
+    ]
+
+
+def _hang_up(server: smtplib.SMTP) -> None:
+    with contextlib.suppress(OSError):
+        if isinstance(server.sock, socket.socket):
+            server.sock.shutdown(socket.SHUT_RDWR)

@@ -1,0 +1,109 @@
+"""What a message says: JSON for machines, a subject and a text for people.
+
+The JSON is kept with its delivery, so that each attempt sends the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from catalog.names import LAKE, join_name
+from ingest.alerts.models import Alert
+from ingest.alerts.rules import CLOSED, OPENED, RECOVERED, TEST
+
+Body = Mapping[str, Any]
+WORDS = {
+    "failed": "failed",
+    "late": "is late",
+    "stuck": "is stuck",
+    "schema_change": "changed at its source",
+    "verification_mismatch": "differs from its source",
+}
+LONGEST_SUBJECT = 180
+
+
+def alert_body(alert: Alert, *, base_url: str = "") -> dict[str, Any]:
+    """An alert as REST and webhooks show it."""
+    return {
+        "id": alert.pk,
+        "kind": alert.kind,
+        "state": "open" if alert.closed_at is None else "closed",
+        "table": alert.table_id,
+        "name": join_name(LAKE, alert.database, alert.name),
+        "message": alert.message,
+        "code": alert.code,
+        "hint": alert.hint,
+        "repair": alert.repair or None,
+        "instant": alert.instant or None,
+        "job": str(alert.job) if alert.job else None,
+        "count": alert.count,
+        "first_seen_at": _text(alert.first_seen_at),
+        "last_seen_at": _text(alert.last_seen_at),
+        "closed_at": _text(alert.closed_at),
+        "closed_because": alert.closed_because or None,
+        "closed_reason": alert.closed_reason,
+        "url": f"{base_url}{path_of(alert)}",
+    }
+
+
+def path_of(alert: Alert) -> str:
+    """The page where somebody can do something about it."""
+    if alert.table_id is None:
+        return "/alerts"
+    is_health = alert.kind == "stuck"
+    return f"/tables/{alert.table_id}{'/health' if is_health else ''}"
+
+
+def event_body(alert: Alert, event: str, *, base_url: str) -> dict[str, Any]:
+    return {"event": event, "alert": alert_body(alert, base_url=base_url)}
+
+
+def test_body(target: str, actor: str) -> dict[str, Any]:
+    """A message that says only that messages arrive."""
+    said = f"{actor} asked Sluice for a test of the alert target '{target}'."
+    return {"event": TEST, "alert": None, "message": said}
+
+
+def subject(bodies: Sequence[Body]) -> str:
+    first = headline(bodies[0])
+    more = f" (and {len(bodies) - 1} more)" if len(bodies) > 1 else ""
+    room = LONGEST_SUBJECT - len(more)
+    # a name of a table may hold anything; one line of printable text is left of it
+    plain = "".join(c if c.isprintable() else " " for c in first)
+    return f"Sluice: {plain[:room]}{more}"
+
+
+def headline(body: Body) -> str:
+    alert = body["alert"]
+    if alert is None:
+        return "test message"
+    words = WORDS.get(alert["kind"], alert["kind"])
+    if body["event"] == RECOVERED:
+        return f"{alert['name']} is well again (it {words})"
+    if body["event"] == CLOSED:
+        return f"{alert['name']}: alert closed (it {words})"
+    return f"{alert['name']} {words}"
+
+
+def text(bodies: Sequence[Body]) -> str:
+    return "\n\n".join(map(_paragraph, bodies)) + "\n"
+
+
+def _paragraph(body: Body) -> str:
+    alert = body["alert"]
+    if alert is None:
+        return str(body["message"])
+    lines = [headline(body), alert["message"]]
+    if body["event"] == OPENED and alert["hint"]:
+        lines.append(f"Next step: {alert['hint']}")
+    if body["event"] != OPENED:
+        lines.append(f"Since {alert['closed_at']}: {alert['closed_reason']}")
+    lines.append(f"First seen {alert['first_seen_at']}, {alert['count']} time(s).")
+    lines.append(alert["url"])
+    return "\n".join(lines)
+
+
+def _text(at: datetime | None) -> str | None:
+    return at.astimezone(UTC).isoformat().replace("+00:00", "Z") if at else None

@@ -1,0 +1,134 @@
+"""What the moves of jobs and tables mean for alerts. Called where they happen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django.db.models import Exists, OuterRef, Q, QuerySet
+
+from catalog.discovery.store import VANISHED
+from catalog.models import Table
+from core.errors import SluiceError
+from core.models import Job
+from ingest.alerts import book
+from ingest.alerts.models import Alert
+from ingest.alerts.rules import (
+    FAILED,
+    LATE,
+    MISMATCH,
+    ROUNDS_BEFORE_ALERT,
+    SCHEMA_CHANGE,
+    STUCK,
+    Trouble,
+    stuck_trouble,
+)
+from ingest.kinds import LOADS, RESYNC, ROUND, VERIFY
+from ingest.models import TableOnboarding
+from ingest.planning.plan import plan_from_json
+from ingest.states import DISCOVERED, DRAFT, PROPOSED, RETIRED
+
+GONE = "gone"
+_NOT_CARRIED = (DRAFT, DISCOVERED, PROPOSED, RETIRED)
+
+
+def job_failed(job: Job, error: SluiceError, *, failures: int = 0) -> None:
+    """failures  how many rounds failed in a row, when this one is tried again later"""
+    if 0 < failures < ROUNDS_BEFORE_ALERT:
+        return
+    trouble = Trouble(
+        FAILED,
+        cause=f"{job.pk}:{job.attempts}",
+        message=f"its {job.kind} failed: {error.message}",
+        code=error.code,
+        hint=error.hint,
+        source=job.kind,
+        job=str(job.pk),
+    )
+    book.open_alert(int(job.payload["table"]), trouble)
+
+
+def job_succeeded(job: Job, facts: Mapping[str, Any]) -> None:
+    table_id = int(job.payload["table"])
+    recovered: set[str] = set()
+    if job.kind == VERIFY:
+        if facts.get("verdict") == "different":
+            book.open_alert(table_id, _mismatch(job, facts))
+        elif facts.get("verdict") == "equal":
+            recovered.add(MISMATCH)
+    elif job.kind == RESYNC:
+        recovered.add(MISMATCH)
+    if job.kind in LOADS or (job.kind == ROUND and not facts.get("more")):
+        recovered.add(LATE)
+    book.note_success(table_id, job.kind, recovered=recovered)
+
+
+def _mismatch(job: Job, facts: Mapping[str, Any]) -> Trouble:
+    return Trouble(
+        MISMATCH,
+        cause=str(job.pk),
+        message="a verification found rows that differ from the source",
+        code="differs_from_source",
+        hint="the job names keys; a re-sync makes the table equal again",
+        repair="resync",
+        job=str(job.pk),
+    )
+
+
+def health_seen(table_id: int, losses: Sequence[Mapping[str, Any]]) -> None:
+    """What stands still on the table now, by the look that has just been made."""
+    trouble = stuck_trouble(losses)
+    if trouble is not None:
+        book.open_alert(table_id, trouble)
+    else:
+        book.close(book.open_on(table_id, {STUCK}), reason="nothing stands still")
+
+
+def table_paused(table_id: int) -> None:
+    """Nobody expects it to keep up any more."""
+    late = book.open_on(table_id, {LATE})
+    book.close(late, because=book.PAUSED, reason="the table was paused")
+
+
+def table_removed(table_id: int) -> None:
+    rows = book.open_on(table_id)
+    book.close(rows, because=book.REMOVED, reason="the table is carried no more")
+
+
+def sources_altered(tables: QuerySet[Table]) -> None:
+    """Discovery found other columns in these tables than before, or not the tables."""
+    told = Alert.objects.filter(
+        table=OuterRef("lake_table"), kind=SCHEMA_CHANGE, closed_at=None, cause=GONE
+    )
+    feeds = (
+        TableOnboarding.objects.filter(source_table__in=tables)
+        .exclude(lake_table=None)
+        .exclude(state__in=_NOT_CARRIED)
+        # one that is still gone is found by every discovery
+        .exclude(Q(source_table__status=VANISHED) & Exists(told))
+    )
+    for feed in feeds.select_related("source_table__database"):
+        if feed.lake_table_id is not None:
+            _compare(feed.lake_table_id, feed.source_table, feed.plan)
+
+
+def _compare(lake_table: int, source: Table, plan: Mapping[str, Any]) -> None:
+    is_gone = source.status == VANISHED
+    planned = plan_from_json(plan).fingerprint
+    if not is_gone and source.schema_fingerprint == planned:
+        same = book.open_on(lake_table, {SCHEMA_CHANGE})
+        book.close(same, reason="the source has the columns of the plan again")
+        return
+    name = f"{source.database.name}.{source.name}"
+    trouble = Trouble(
+        SCHEMA_CHANGE,
+        cause=GONE if is_gone else source.schema_fingerprint,
+        message=(
+            f"{name} was dropped at the source"
+            if is_gone
+            else f"the columns of {name} changed at the source"
+        ),
+        code="source_dropped" if is_gone else "source_altered",
+        hint="columns that are new are not carried until the table is onboarded anew",
+    )
+    book.open_alert(lake_table, trouble)

@@ -1,0 +1,147 @@
+"""What counts as an alert, who wants to hear of it, and how long to keep trying. Pure.
+
+Rows, networks and the present time are the callers'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from ingest.schedule import Manual, Schedule, next_runs
+
+FAILED: Final = "failed"
+LATE: Final = "late"
+STUCK: Final = "stuck"
+SCHEMA_CHANGE: Final = "schema_change"
+MISMATCH: Final = "verification_mismatch"
+# not an alert of its own: the end of one
+RECOVERED: Final = "recovered"
+
+ALERTS: Final = (FAILED, LATE, STUCK, SCHEMA_CHANGE, MISMATCH)
+KINDS: Final = (*ALERTS, RECOVERED)
+
+# What a delivery tells: an alert opened, ended by itself, or was ended by somebody.
+OPENED, CLOSED, TEST = "opened", "closed", "test"
+
+# Losses of `ingest.maintenance.score` that mean work stands still.
+STUCK_CODES: Final = frozenset(
+    {"plan_unreadable", "compaction_stuck", "compaction_waits", "write_stuck"}
+)
+# A source that restarts makes a round fail once; that is no alert yet.
+ROUNDS_BEFORE_ALERT: Final = 2
+
+FIRST_WAIT, LONGEST_WAIT = 5.0, 3600.0
+MOST_ATTEMPTS: Final = 20
+PAUSE_AFTER = timedelta(hours=24)
+PAUSED_WAIT: Final = 3600.0
+# An older one is not told any more: who reads it would take it for news.
+LONGEST_KEPT = timedelta(days=3)
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """One finding on a table.
+
+    cause   what it was found by; the same cause again is not counted again
+    source  of `failed`: the kind of job whose success takes it back
+    """
+
+    kind: str
+    cause: str
+    message: str
+    code: str = ""
+    hint: str = ""
+    repair: str = ""
+    instant: str = ""
+    source: str = ""
+    job: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a target wants: kinds () = all; names "" = the whole level above."""
+
+    kinds: tuple[str, ...] = ()
+    database: str = ""
+    table: str = ""
+
+
+def wants(wish: Wish, *, kind: str, event: str, database: str, table: str) -> bool:
+    """Whether a target hears of this event of an alert of that kind."""
+    if wish.database and wish.database != database:
+        return False
+    if wish.table and wish.table != table:
+        return False
+    if not wish.kinds:
+        return True
+    is_end = event in {RECOVERED, CLOSED}
+    return kind in wish.kinds and (not is_end or RECOVERED in wish.kinds)
+
+
+def stuck_trouble(losses: Iterable[Mapping[str, Any]]) -> Trouble | None:
+    """One alert over everything that stands still on a table, the worst told."""
+    found = [loss for loss in losses if loss["code"] in STUCK_CODES]
+    if not found:
+        return None
+    worst = max(found, key=lambda loss: int(loss["points"]))
+    causes = sorted(f"{loss['code']}:{loss['instant'] or ''}" for loss in found)
+    more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+    return Trouble(
+        STUCK,
+        cause=",".join(causes),
+        message=f"{worst['reason']}{more}",
+        code=str(worst["code"]),
+        repair=str(worst["repair"] or ""),
+        instant=str(worst["instant"] or ""),
+    )
+
+
+def left_after(sources: Iterable[str], done: str, loads: frozenset[str]) -> list[str]:
+    """Kinds of jobs whose failure still counts after one of kind `done` succeeded.
+
+    A load begins anew, so it also takes back what loads and rounds before it did.
+    """
+    over = {done} | (loads | {"round"} if done in loads else set())
+    return [name for name in sources if name not in over]
+
+
+def late_at(
+    schedule: Schedule, since: datetime, allowed_seconds: float
+) -> datetime | None:
+    """When a table whose state is of `since` counts as late; None = never.
+
+    By its own schedule: one that runs once a day is not late after an hour.
+    """
+    if isinstance(schedule, Manual):
+        return None
+    due = next(iter(next_runs(schedule, since, 1)), None)
+    return due + timedelta(seconds=allowed_seconds) if due else None
+
+
+def wait_after(failures: int) -> float:
+    """Seconds before the next attempt at a target, after so many failures in a row."""
+    return min(LONGEST_WAIT, FIRST_WAIT * 2.0 ** max(0, failures - 1))
+
+
+def has_given_up(attempts: int, created: datetime, now: datetime) -> bool:
+    return attempts >= MOST_ATTEMPTS or now - created > LONGEST_KEPT
+
+
+def is_to_pause(failing_since: datetime | None, now: datetime) -> bool:
+    """Whether a target has answered nothing for so long that it is left alone."""
+    return failing_since is not None and now - failing_since >= PAUSE_AFTER
+
+
+def span(seconds: float) -> str:
+    """Two hours as "2 h"."""
+    for length, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= length:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def named(sources: Sequence[str]) -> str:
+    return ", ".join(sources)

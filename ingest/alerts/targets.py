@@ -1,0 +1,183 @@
+"""Alert targets: made, tested, woken up and deleted by administrators, audited."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from django.conf import settings
+from django.db import IntegrityError, transaction
+
+from catalog.access import audit
+from catalog.access.grants import parse_securable
+from catalog.access.policy import Securable
+from catalog.names import LAKE, join_name
+from catalog.secrets import encrypt
+from core.clock import SystemClock
+from core.errors import InvalidRequest, NotFound
+from core.redaction import remember_secret
+from ingest.alerts.mail import check_address
+from ingest.alerts.messages import test_body
+from ingest.alerts.models import AlertDelivery, AlertTarget
+from ingest.alerts.post import egress
+from ingest.alerts.rules import KINDS, TEST
+from ingest.alerts.webhook import check_url
+
+SHORTEST_SECRET = 16
+MOST_TARGETS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class NewTarget:
+    """address: of e-mail; url, secret: of a webhook. on "" = the whole lake."""
+
+    name: str
+    kind: str
+    address: str = ""
+    url: str = ""
+    secret: str = ""
+    kinds: Sequence[str] = ()
+    on: str = ""
+
+
+def create_target(new: NewTarget, *, by: str) -> AlertTarget:
+    """Store it; nothing is sent yet. InvalidRequest with pointers."""
+    row = AlertTarget(
+        name=_name(new.name),
+        kind=new.kind,
+        kinds=_kinds(new.kinds),
+        created_by=by,
+        **_scope(new.on),
+        **_address(new),
+    )
+    with transaction.atomic():
+        if AlertTarget.objects.count() >= MOST_TARGETS:
+            raise InvalidRequest(
+                f"there are {MOST_TARGETS} alert targets already",
+                code="too_many_targets",
+                hint="delete one; a webhook can hand on to many",
+            )
+        try:
+            with transaction.atomic():
+                row.save(force_insert=True)
+        except IntegrityError:
+            raise InvalidRequest(
+                f"there is an alert target '{new.name}' already",
+                code="name_taken",
+                facts={"errors": [{"pointer": "/name", "detail": "taken"}]},
+            ) from None
+        audit.record(
+            "alert_target.create",
+            on=row.name,
+            actor=by,
+            kind=row.kind,
+            address=row.address,
+        )
+    return row
+
+
+def target_named(name: str) -> AlertTarget:
+    row = AlertTarget.objects.filter(name__iexact=name).first()
+    if row is None:
+        raise NotFound(f"there is no alert target '{name}'", code="target_not_found")
+    return row
+
+
+def delete_target(name: str, *, by: str) -> None:
+    """With its deliveries: what was not sent yet is not sent any more."""
+    row = target_named(name)
+    with transaction.atomic():
+        audit.record("alert_target.delete", on=row.name, actor=by)
+        row.delete()
+
+
+def send_test(name: str, *, by: str) -> AlertDelivery:
+    """Queue a test message; it is sent within seconds, also when the target waits."""
+    row = target_named(name)
+    with transaction.atomic():
+        _wake(row)
+        delivery = AlertDelivery.objects.create(
+            target=row,
+            event=TEST,
+            body=test_body(row.name, by),
+            next_try_at=SystemClock().now(),
+        )
+        audit.record("alert_target.test", on=row.name, actor=by)
+    return delivery
+
+
+def resume_target(name: str, *, by: str) -> AlertTarget:
+    """Try again at once, whatever failed before."""
+    row = target_named(name)
+    with transaction.atomic():
+        _wake(row)
+        AlertDelivery.objects.filter(target=row, next_try_at__isnull=False).update(
+            next_try_at=SystemClock().now()
+        )
+        audit.record("alert_target.resume", on=row.name, actor=by)
+    return target_named(row.name)
+
+
+def _wake(row: AlertTarget) -> None:
+    """Not while somebody sends to it: that attempt's lease stays."""
+    waits = AlertTarget.objects.filter(pk=row.pk, failures__gt=0)
+    waits.update(
+        retry_at=None, failures=0, failing_since=None, paused_at=None, paused_reason=""
+    )
+
+
+def scope_text(row: AlertTarget) -> str | None:
+    """`on` as it was given."""
+    return join_name(LAKE, row.database, row.table) if row.database else None
+
+
+def _name(text: str) -> str:
+    if not text.strip() or not text.isprintable() or "/" in text or ":" in text:
+        raise _refused("/name", "a printable name without / and :")
+    return text.strip()
+
+
+def _kinds(given: Sequence[str]) -> list[str]:
+    unknown = sorted(set(given) - set(KINDS))
+    if unknown:
+        raise _refused("/kinds", f"'{unknown[0]}' is none of {', '.join(KINDS)}")
+    return [kind for kind in KINDS if kind in given]
+
+
+def _scope(on: str) -> dict[str, str]:
+    if not on:
+        return {}
+    securable: Securable = parse_securable(on)
+    if securable.datasource != LAKE:
+        raise _refused("/on", "lake, lake.shop or lake.shop.orders")
+    return {"database": securable.database, "table": securable.table}
+
+
+def _address(new: NewTarget) -> dict[str, str]:
+    if new.kind == AlertTarget.EMAIL:
+        if new.url or new.secret:
+            raise _refused("/url", "an e-mail target has an address only")
+        if settings.SLUICE_SMTP is None:
+            raise InvalidRequest(
+                "no mail server is set",
+                code="no_mail_server",
+                hint="set SLUICE_SMTP_URL and SLUICE_SMTP_FROM",
+            )
+        return {"address": check_address(new.address)}
+    if new.kind != AlertTarget.WEBHOOK:
+        raise _refused("/kind", "email or webhook")
+    if new.address:
+        raise _refused("/address", "a webhook has a url")
+    if len(new.secret) < SHORTEST_SECRET:
+        raise _refused("/secret", f"at least {SHORTEST_SECRET} characters; it signs")
+    remember_secret(new.secret)
+    url = check_url(new.url, egress())
+    return {"address": url, "secret": encrypt(new.secret)}
+
+
+def _refused(pointer: str, detail: str) -> InvalidRequest:
+    return InvalidRequest(
+        f"{pointer[1:]}: {detail}",
+        code="invalid_request",
+        facts={"errors": [{"pointer": pointer, "detail": detail}]},
+    )

@@ -1,0 +1,187 @@
+"""Sending one signed message to a web address.
+
+The address is resolved anew for each attempt, every answer of the resolver is held
+against the policy, and the connection goes to exactly that address: a name that changes
+in between changes nothing. Redirects are not followed. Must not know rows.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import hmac
+import http.client
+import ipaddress
+import json
+import socket
+import ssl
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import SplitResult, urlsplit
+
+from catalog.discovery.connection import ca_file
+from catalog.networks import check_host, require_public
+from core.errors import InvalidRequest, SluiceError
+from ingest.alerts.answers import Answer
+
+CONNECT_SECONDS: Final = 5.0
+TOTAL_SECONDS: Final = 10.0
+MOST_BODY: Final = 64 * 1024
+MOST_REPLY: Final = 512
+PORTS: Final = {"http": 80, "https": 443}
+SIGNATURE: Final = "v1"
+
+
+@dataclass(frozen=True, slots=True)
+class Egress:
+    """Networks in CIDR notation; see `catalog.networks.require_public`."""
+
+    allowed: tuple[str, ...] = ()
+    denied: tuple[str, ...] = ()
+
+
+def check_url(url: str, egress: Egress) -> str:
+    """The URL itself if messages may be sent there. A name is resolved when sending."""
+    parts = urlsplit(url)
+    try:
+        port = parts.port
+    except ValueError:
+        port = 0
+    is_plain = parts.scheme in PORTS and parts.hostname and port != 0
+    if not is_plain or parts.username or parts.password or parts.fragment:
+        raise _bad_url("give https://host:port/path, without user and fragment")
+    if not url.isascii() or not url.isprintable() or " " in url:
+        raise _bad_url("letters outside ASCII and spaces must be percent-encoded")
+    host = check_host(str(parts.hostname), egress.denied)
+    with contextlib.suppress(ValueError):
+        address = str(ipaddress.ip_address(host))
+        require_public(address, allowed=egress.allowed, denied=egress.denied)
+    return url
+
+
+def sign(secret: str, timestamp: int, body: bytes) -> str:
+    """Value of `Sluice-Signature`: hex HMAC-SHA-256 of "<timestamp>.<body>"."""
+    signed = f"{timestamp}.".encode() + body
+    return (
+        f"{SIGNATURE}={hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest()}"
+    )
+
+
+def send(
+    url: str,
+    secret: str,
+    message: Mapping[str, Any],
+    *,
+    at: int,
+    egress: Egress,
+    seconds: float = TOTAL_SECONDS,
+) -> Answer:
+    """One attempt; never raises for what the other side or the network does.
+
+    at: seconds since 1970, signed too, so that a receiver can refuse old ones.
+    """
+    body = json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode()
+    if len(body) > MOST_BODY:
+        return Answer(error=f"the message has {len(body)} bytes")
+    headers = {
+        "Content-Type": "application/json",
+        "User-Agent": "Sluice",
+        "Sluice-Delivery": str(message["delivery"]),
+        "Sluice-Timestamp": str(at),
+        "Sluice-Signature": sign(secret, at, body),
+        "Connection": "close",
+    }
+    try:
+        return _post(urlsplit(url), body, headers, egress=egress, seconds=seconds)
+    except SluiceError as error:
+        return Answer(error=error.message)
+    except TimeoutError:
+        return Answer(error=f"no answer within {seconds:g} s")
+    except ssl.SSLCertVerificationError as error:
+        return Answer(error=f"its certificate is not accepted: {error.verify_message}")
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        return Answer(error=str(error)[:300] or type(error).__name__)
+
+
+def _post(
+    parts: SplitResult,
+    body: bytes,
+    headers: Mapping[str, str],
+    *,
+    egress: Egress,
+    seconds: float,
+) -> Answer:
+    host, port = str(parts.hostname), parts.port or PORTS[parts.scheme]
+    link = socket.create_connection(
+        (_resolve(host, port, egress), port), CONNECT_SECONDS
+    )
+    # each byte that drips in would begin a socket's own time-out anew
+    is_over = threading.Event()
+    links = [link]
+    guard = threading.Timer(seconds, _hang_up, [links, is_over])
+    guard.daemon = True
+    guard.start()
+    try:
+        if parts.scheme == "https":
+            links.append(_with_tls(link, host))
+            link = links[-1]
+            link.do_handshake()  # type: ignore[attr-defined]
+        web = http.client.HTTPConnection(host, port)
+        web.sock = link
+        path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        web.request("POST", path, body, {"Host": parts.netloc, **headers})
+        with web.getresponse() as reply:
+            reply.read(MOST_REPLY)
+            return _answer(reply.status)
+    except (OSError, http.client.HTTPException):
+        if is_over.is_set():
+            raise TimeoutError from None
+        raise
+    finally:
+        guard.cancel()
+        link.close()
+
+
+def _answer(status: int) -> Answer:
+    if 200 <= status < 300:
+        return Answer(status)
+    if 300 <= status < 400:
+        return Answer(status, "it redirects; give the address where it leads")
+    return Answer(status, f"it answered {status}")
+
+
+def _resolve(host: str, port: int, egress: Egress) -> str:
+    """One permitted address; all of them have to be, lest luck decides."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except socket.gaierror:
+        raise InvalidRequest(f"the name '{host}' has no address") from None
+    addresses = [str(entry[4][0]) for entry in found]
+    for address in addresses:
+        require_public(address, allowed=egress.allowed, denied=egress.denied)
+    return addresses[0]
+
+
+def _with_tls(link: socket.socket, host: str) -> ssl.SSLSocket:
+    context = ssl.create_default_context(cafile=ca_file())
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    return context.wrap_socket(
+        link, server_hostname=host, do_handshake_on_connect=False
+    )
+
+
+def _hang_up(links: Sequence[socket.socket], is_over: threading.Event) -> None:
+    """The last one is in use: TLS takes the socket over from the one below."""
+    is_over.set()
+    with contextlib.suppress(OSError):
+        links[-1].shutdown(socket.SHUT_RDWR)
+
+
+def _bad_url(why: str) -> InvalidRequest:
+    return InvalidRequest(
+        f"that cannot be the address of a webhook: {why}",
+        code="invalid_url",
+        facts={"errors": [{"pointer": "/url", "detail": why}]},
+    )

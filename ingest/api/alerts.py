@@ -1,0 +1,175 @@
+"""REST of alerts: the list, their end by hand; targets and deliveries for
+administrators."""
+
+from __future__ import annotations
+
+from django.db.models import QuerySet
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from catalog.access.enforcement import require_admin
+from catalog.api.bodies import Body, instant
+from catalog.api.idempotency import idempotent
+from catalog.api.replies import page_of
+from catalog.api.serializers import Empty
+from catalog.api.views import PAGING, ApiView, body_of, paged
+from core.errors import InvalidRequest
+from ingest.alerts import selectors, targets
+from ingest.alerts.messages import alert_body
+from ingest.alerts.models import Alert, AlertDelivery, AlertTarget
+from ingest.alerts.rules import ALERTS
+from ingest.api import alert_replies as replies
+
+NEWEST_FIRST = {"id": ("-id",)}
+STATES = ("open", "closed")
+
+
+class AlertsView(ApiView):
+    """On tables that the caller may see; the newest first."""
+
+    queries = PAGING | {"state", "kind", "table"}
+
+    @extend_schema(responses=page_of(replies.Alert))
+    def get(self, request: Request) -> Response:
+        rows = selectors.alerts_for(self.principal)
+        if state := _one_of(request, "state", STATES):
+            rows = rows.filter(closed_at__isnull=state == "open")
+        if kind := _one_of(request, "kind", ALERTS):
+            rows = rows.filter(kind=kind)
+        if table := request.query_params.get("table"):
+            rows = rows.filter(table=_number(table))
+        return paged(request, rows, sorts=NEWEST_FIRST, body=_alert)
+
+
+class AlertDismissView(ApiView):
+    """End an alert by hand. What goes on opens a new one."""
+
+    @extend_schema(request=Empty, responses=replies.Alert)
+    @idempotent
+    def post(self, request: Request, id: int) -> Response:
+        return Response(_alert(selectors.dismiss(self.principal, id)))
+
+
+class AlertTargetsView(ApiView):
+    queries = PAGING
+
+    @extend_schema(responses=page_of(replies.AlertTarget))
+    def get(self, request: Request) -> Response:
+        require_admin(self.principal)
+        rows = AlertTarget.objects.all()
+        return paged(request, rows, sorts={"name": ("name", "id")}, body=target_body)
+
+    @extend_schema(request=replies.AlertTargetNew, responses={201: replies.AlertTarget})
+    @idempotent
+    def post(self, request: Request) -> Response:
+        require_admin(self.principal)
+        given = body_of(replies.AlertTargetNew, request)
+        new = targets.NewTarget(**{**given, "on": given["on"] or ""})
+        row = targets.create_target(new, by=self.principal.name)
+        return Response(
+            target_body(row),
+            status=201,
+            headers={"Location": f"/api/v1/alert-targets/{row.name}"},
+        )
+
+
+class AlertTargetView(ApiView):
+    @extend_schema(responses=replies.AlertTarget)
+    def get(self, request: Request, target: str) -> Response:
+        require_admin(self.principal)
+        return Response(target_body(targets.target_named(target)))
+
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, target: str) -> Response:
+        """With its deliveries: what was not sent yet is not sent any more."""
+        require_admin(self.principal)
+        targets.delete_target(target, by=self.principal.name)
+        return Response(status=204)
+
+
+class AlertTargetTestView(ApiView):
+    @extend_schema(request=Empty, responses={202: replies.AlertDelivery})
+    @idempotent
+    def post(self, request: Request, target: str) -> Response:
+        """Queue a message that says only that messages arrive."""
+        require_admin(self.principal)
+        sent = targets.send_test(target, by=self.principal.name)
+        return Response(_delivery(sent), status=202)
+
+
+class AlertTargetResumeView(ApiView):
+    @extend_schema(request=Empty, responses=replies.AlertTarget)
+    @idempotent
+    def post(self, request: Request, target: str) -> Response:
+        """Try what waits at once, whatever failed before."""
+        require_admin(self.principal)
+        row = targets.resume_target(target, by=self.principal.name)
+        return Response(target_body(row))
+
+
+class AlertDeliveriesView(ApiView):
+    """The delivery log of a target, the newest first."""
+
+    queries = PAGING
+
+    @extend_schema(responses=page_of(replies.AlertDelivery))
+    def get(self, request: Request, target: str) -> Response:
+        require_admin(self.principal)
+        rows: QuerySet[AlertDelivery] = targets.target_named(target).deliveries.all()
+        rows = rows.select_related("target")
+        return paged(request, rows, sorts=NEWEST_FIRST, body=_delivery)
+
+
+def _alert(row: Alert) -> Body:
+    return alert_body(row)
+
+
+def target_body(row: AlertTarget) -> Body:
+    is_email = row.kind == AlertTarget.EMAIL
+    return {
+        "name": row.name,
+        "kind": row.kind,
+        "address": row.address if is_email else None,
+        "url": None if is_email else row.address,
+        "has_secret": bool(row.secret),
+        "kinds": row.kinds,
+        "on": targets.scope_text(row),
+        "state": row.state,
+        "failures": row.failures,
+        "failing_since": instant(row.failing_since),
+        "paused_reason": row.paused_reason,
+        "created_by": row.created_by,
+        "created_at": instant(row.created_at),
+    }
+
+
+def _delivery(row: AlertDelivery) -> Body:
+    return {
+        "id": str(row.key),
+        "target": row.target.name,
+        "event": row.event,
+        "alert": row.alert_id,
+        "state": row.state,
+        "attempts": row.attempts,
+        "created_at": instant(row.created_at),
+        "last_at": instant(row.last_at),
+        "last_code": row.last_code,
+        "last_error": row.last_error,
+        "next_try_at": instant(row.next_try_at),
+    }
+
+
+def _one_of(request: Request, name: str, allowed: tuple[str, ...]) -> str:
+    given = request.query_params.get(name, "")
+    if given and given not in allowed:
+        raise InvalidRequest(
+            f"{name} is '{given}'", hint="one of: " + ", ".join(allowed)
+        )
+    return given
+
+
+def _number(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or len(text) > 18:
+        raise InvalidRequest(f"table is '{text}'", hint="the id of a table")
+    return int(text)

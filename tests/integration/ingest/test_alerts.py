@@ -1,0 +1,256 @@
+"""What happens to tables becomes alerts, once; over REST as far as the caller may see."""
+
+from __future__ import annotations
+
+import threading
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection, transaction
+from django.utils import timezone
+
+from catalog.discovery import store
+from catalog.models import Table
+from ingest import outcomes, removal, runs
+from ingest.alerts import announcing, book, late
+from ingest.alerts.models import Alert, AlertDelivery, AlertTarget
+from ingest.alerts.rules import Trouble
+from ingest.launch.fake import Fault
+from ingest.models import TableHealth, TableOnboarding
+from tests.integration.catalog.asking import grants_now, problem
+from tests.integration.catalog.conftest import *  # noqa: F403  the same people
+from tests.integration.ingest.test_health import OLD, see, timeline_of
+
+STUCK = Trouble("stuck", cause="a", message="it stands still")
+
+
+@pytest.fixture
+def table(world: Any) -> int:
+    world.onboard("orders")
+    world.until_live("orders")
+    return world.lake("orders").pk
+
+
+def opened(**more: Any) -> list[str]:
+    return sorted(
+        Alert.objects.filter(closed_at=None, **more).values_list("kind", flat=True)
+    )
+
+
+@pytest.mark.django_db
+def test_a_failure_opens_one_alert_and_success_closes_it(world, admin, table) -> None:
+    world.fail_with("round", Fault.TERMINAL)
+    admin("POST", f"tables/{table}:sync")
+    world.until(lambda: world.feed("orders").state == "FAILED")
+    (one,) = admin("GET", "alerts").json()["items"]
+    assert (one["kind"], one["state"], one["count"]) == ("failed", "open", 1)
+    assert (one["name"], one["table"]) == ("lake.shop.orders", table)
+    job = world.jobs("round")[-1]
+    assert (one["job"], one["code"]) == (str(job.pk), job.error_code)
+    # the same again counts, it opens nothing
+    world.fail_with("round", Fault.TERMINAL)
+    admin("POST", f"tables/{table}:resume")
+    world.until(lambda: Alert.objects.get().count == 2)
+    world.until(lambda: world.feed("orders").state == "FAILED")
+    # a success of something else takes nothing back
+    admin("POST", f"tables/{table}:verify")
+    world.until(lambda: world.jobs("verify")[-1].state == "SUCCEEDED")
+    assert opened() == ["failed"]
+    admin("POST", f"tables/{table}:resume")
+    world.until_live("orders")
+    assert admin("GET", "alerts?state=open").json()["items"] == []
+    (one,) = admin("GET", "alerts?state=closed&kind=failed").json()["items"]
+    assert (one["closed_because"], one["count"]) == ("recovered", 2)
+
+
+@pytest.mark.django_db
+def test_a_round_that_fails_in_passing_is_an_alert_the_second_time(
+    world, table
+) -> None:
+    feed = world.feed("orders")
+    for count, expected in [(0, []), (1, ["failed"])]:
+        TableOnboarding.objects.filter(pk=feed.pk).update(failures=count)
+        job = runs.start_round(world.feed("orders"), actor="x")
+        job.attempts = job.max_attempts
+        job.save()
+        world.fail_with("round", Fault.TRANSIENT)
+        world.until(lambda job=job: type(job).objects.get(pk=job.pk).is_finished)
+        assert opened() == expected
+    assert world.feed("orders").state == "CATCHING_UP"
+
+
+@pytest.mark.django_db
+def test_a_table_behind_its_schedule_is_late_until_a_round_ends(world, table) -> None:
+    feed = world.feed("orders")
+    assert feed.late_at is None, "rounds on request are never late"
+    set_policy(feed, schedule={"every_seconds": 60}, late_after_seconds=600)
+    world.steps(3)
+    runs.start_round(world.feed("orders"), actor="x")
+    world.until(lambda: world.feed("orders").late_at is not None)
+    wait = world.feed("orders").late_at - world.lake("orders").caught_up_at
+    assert wait == timedelta(seconds=660)
+    assert late.open_late() == 0
+    hour = timezone.now() - timedelta(hours=1)
+    TableOnboarding.objects.filter(pk=feed.pk).update(late_at=hour, due_at=None)
+    # its moment has come, and it has caught up meanwhile
+    assert late.open_late() == 1
+    assert opened() == []
+    Table.objects.filter(pk=table).update(caught_up_at=hour)
+    TableOnboarding.objects.filter(pk=feed.pk).update(late_at=hour)
+    late.open_late()
+    assert late.open_late() == 0, "one look is enough until a round ends"
+    assert Alert.objects.get().message.startswith(
+        "it shows the source as it was 1 h ago"
+    )
+    runs.start_round(world.feed("orders"), actor="x")
+    world.until(lambda: opened() == [])
+    assert world.feed("orders").late_at > timezone.now()
+
+
+def set_policy(feed: TableOnboarding, **given: Any) -> None:
+    TableOnboarding.objects.filter(pk=feed.pk).update(policy=given)
+
+
+@pytest.mark.django_db
+def test_what_stands_still_opens_and_ends_with_the_looks(world, admin, table) -> None:
+    file = timeline_of(world) / f"{OLD}.compaction.inflight"
+    file.touch()
+    see(world)
+    see(world)
+    (one,) = admin("GET", "alerts").json()["items"]
+    assert (one["kind"], one["count"], one["repair"], one["instant"]) == (
+        "stuck",
+        1,
+        "unschedule-compaction",
+        OLD,
+    )
+    assert TableHealth.objects.values_list("pending", "stuck").get() == (1, 1)
+    assert one["url"].endswith(f"/tables/{table}/health")
+    file.unlink()
+    see(world)
+    assert opened() == []
+
+
+@pytest.mark.django_db
+def test_a_verification_that_differs_stays_until_one_is_equal(
+    world, admin, table
+) -> None:
+    for verdict, expected in [
+        ("different", ["verification_mismatch"]),
+        ("undecided", ["verification_mismatch"]),
+        ("equal", []),
+    ]:
+        world.launcher.facts["verify"] = {"verdict": verdict}
+        count = len(world.jobs("verify")) + 1
+        admin("POST", f"tables/{table}:verify")
+        world.until(
+            lambda n=count: len([j for j in world.jobs("verify") if j.is_finished]) == n
+        )
+        assert opened() == expected, verdict
+
+
+@pytest.mark.django_db
+def test_other_columns_at_the_source_are_an_alert(world, table) -> None:
+    source = world.feed("orders").source_table
+    for status, mark, expected in [
+        ("DISCOVERED", "other", ["schema_change"]),
+        ("VANISHED", "other", ["schema_change"]),
+        ("DISCOVERED", "as-planned", []),
+    ]:
+        Table.objects.filter(pk=source.pk).update(
+            status=status, schema_fingerprint=mark
+        )
+        for told in store.registered.altered:
+            told(Table.objects.filter(pk=source.pk))
+            told(Table.objects.filter(pk=source.pk))
+        assert opened() == expected, (status, mark)
+    assert Alert.objects.get().count == 2
+
+
+@pytest.mark.django_db
+def test_pausing_and_removing_end_alerts_too(world, admin, table) -> None:
+    for kind in ("late", "stuck"):
+        book.open_alert(table, Trouble(kind, cause="x", message="x"))
+    admin("POST", f"tables/{table}:pause")
+    assert opened() == ["stuck"]
+    removal.start_removal(world.lake("orders"), drop_data=True, actor="root")
+    world.until(lambda: not Table.objects.filter(pk=table).exists())
+    assert opened() == []
+    ends = Alert.objects.order_by("id").values_list("closed_because", "table", "name")
+    assert list(ends) == [("paused", None, "orders"), ("removed", None, "orders")]
+
+
+@pytest.mark.django_db
+def test_who_may_not_see_a_table_sees_no_alert_of_it(admin, ann, lake_orders) -> None:
+    book.open_alert(lake_orders.pk, STUCK)
+    (one,) = admin("GET", "alerts").json()["items"]
+    for held, seen in [(None, 0), ("discover", 1)]:
+        grants_now(held, on="lake.shop.orders")
+        assert len(ann("GET", "alerts").json()["items"]) == seen
+    problem(ann("POST", f"alerts/{one['id']}:dismiss"), 403, "missing_privilege")
+    grants_now(None)
+    problem(ann("POST", f"alerts/{one['id']}:dismiss"), 404, "alert_not_found")
+    grants_now("operate", on="lake.shop")
+    body = ann("POST", f"alerts/{one['id']}:dismiss").json()
+    assert (body["state"], body["closed_because"]) == ("closed", "dismissed")
+    assert ann("POST", f"alerts/{one['id']}:dismiss").status_code == 200
+    problem(admin("GET", "alerts?kind=nope"), 400, "invalid_request")
+    problem(admin("GET", "alerts?state=nope"), 400, "invalid_request")
+    assert admin("GET", f"alerts?table={lake_orders.pk}").json()["items"][0] == body
+
+
+@pytest.mark.django_db(transaction=True)
+def test_many_who_see_the_same_open_one_alert(lake_orders) -> None:
+    AlertTarget.objects.create(name="t", kind="webhook", address="http://x")
+    together = threading.Barrier(6)
+    failures: list[BaseException] = []
+
+    def notice(number: int) -> None:
+        try:
+            together.wait(10)
+            for step in range(5):
+                cause = Trouble(
+                    "stuck", cause=f"{number}.{step}", message="m", source="x"
+                )
+                book.open_alert(lake_orders.pk, cause)
+                announcing.announce()
+        except BaseException as error:  # noqa: BLE001 - told to the test's own thread
+            failures.append(error)
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=notice, args=[n]) for n in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert failures == []
+    alert = Alert.objects.get()
+    assert (alert.count, alert.sources) == (30, ["x"])
+    assert AlertDelivery.objects.count() == 1
+
+
+@pytest.mark.django_db
+def test_cut_off_between_the_event_and_its_alert_neither_is_there(
+    world, table, monkeypatch
+) -> None:
+    """The alert is in the transaction of the end: the job is judged again, alert and all."""
+
+    class Killed(BaseException):
+        pass
+
+    def die(*_: Any, **__: Any) -> None:
+        raise Killed
+
+    world.fail_with("round", Fault.TERMINAL)
+    job = runs.start_round(world.feed("orders"), actor="x")
+    monkeypatch.setattr(outcomes.noticing, "job_failed", die)
+    with pytest.raises(Killed), transaction.atomic():
+        world.until(lambda: False)
+    assert not Alert.objects.exists()
+    monkeypatch.undo()
+    assert not type(job).objects.get(pk=job.pk).is_finished
+    world.new_host()
+    world.fail_with("round", *[Fault.TERMINAL] * 2)
+    world.until(lambda: opened() == ["failed"])

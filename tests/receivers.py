@@ -1,0 +1,116 @@
+"""Who alerts are sent to in tests: a web server and a mail server on loopback, real
+sockets, each doing what it is told to."""
+
+from __future__ import annotations
+
+import socketserver
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+
+@dataclass
+class Web:
+    """status  what is answered; before  called first; drip  seconds between bytes."""
+
+    url: str = ""
+    status: int = 204
+    before: Callable[[], None] = field(default=lambda: None)
+    drip: float = 0.0
+    got: list[tuple[dict[str, str], bytes]] = field(default_factory=list)
+    paths: list[str] = field(default_factory=list)
+
+
+@contextmanager
+def web_receiver() -> Iterator[Web]:
+    web = Web()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            web.paths.append(self.path)
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            web.got.append((dict(self.headers), body))
+            web.before()
+            if web.drip:
+                self._drip()
+                return
+            self.send_response(web.status)
+            self.send_header("Location", "/elsewhere")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def _drip(self) -> None:
+            try:
+                for byte in b"HTTP/1.1 200 OK\r\nX-A: " + b"a" * 1000:
+                    self.wfile.write(bytes([byte]))
+                    time.sleep(web.drip)
+            except OSError:
+                self.close_connection = True
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, args=[0.05])
+    thread.start()
+    web.url = f"http://127.0.0.1:{server.server_port}/hook"
+    try:
+        yield web
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@dataclass
+class Mailbox:
+    """refuse  the answer to RCPT, "" = accepted."""
+
+    port: int = 0
+    refuse: str = ""
+    mails: list[bytes] = field(default_factory=list)
+
+
+@contextmanager
+def mail_receiver() -> Iterator[Mailbox]:
+    box = Mailbox()
+
+    class Handler(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            self._say("220 test")
+            while line := self.rfile.readline():
+                verb = line[:4].upper().strip()
+                if verb == b"RCPT" and box.refuse:
+                    self._say(box.refuse)
+                elif verb == b"DATA":
+                    self._say("354 go on")
+                    box.mails.append(b"".join(iter(self._line, b".\r\n")))
+                    self._say("250 kept")
+                elif verb == b"QUIT":
+                    self._say("221 bye")
+                    return
+                else:
+                    self._say("250 ok")
+
+        def _line(self) -> bytes:
+            return self.rfile.readline()
+
+        def _say(self, text: str) -> None:
+            self.wfile.write(f"{text}\r\n".encode())
+
+    server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, args=[0.05])
+    thread.start()
+    box.port = server.server_address[1]
+    try:
+        yield box
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()

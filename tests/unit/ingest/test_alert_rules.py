@@ -1,0 +1,175 @@
+"""Alerts: what counts, who wants it, how long to keep trying. Tables, no rows."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from ingest.alerts import mail, rules
+from ingest.alerts.rules import Wish, late_at, left_after, stuck_trouble, wants
+from ingest.alerts.smtp_spec import Smtp, parse_smtp
+from ingest.alerts.webhook import Egress, check_url, sign
+from ingest.schedule import Cron, Every, Manual
+
+NOW = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
+LOADS = frozenset({"snapshot", "resync"})
+
+
+@pytest.mark.parametrize(
+    ("wish", "kind", "event", "expected"),
+    [
+        (Wish(), "late", "opened", True),
+        (Wish(), "late", "recovered", True),
+        (Wish(("late",)), "late", "opened", True),
+        (Wish(("late",)), "stuck", "opened", False),
+        (Wish(("late",)), "late", "recovered", False),
+        (Wish(("late",)), "late", "closed", False),
+        (Wish(("late", "recovered")), "late", "closed", True),
+        (Wish(("late", "recovered")), "stuck", "recovered", False),
+        (Wish(database="shop"), "late", "opened", True),
+        (Wish(database="crm"), "late", "opened", False),
+        (Wish(database="shop", table="orders"), "late", "opened", True),
+        (Wish(database="shop", table="people"), "late", "opened", False),
+    ],
+)
+def test_who_wants_what(wish, kind, event, expected):
+    found = wants(wish, kind=kind, event=event, database="shop", table="orders")
+    assert found is expected
+
+
+@pytest.mark.parametrize(
+    ("schedule", "expected"),
+    [
+        (Manual(), None),
+        (Every(60), NOW + timedelta(seconds=60 + 900)),
+        # at half past two each night: ten past twelve is not late
+        (Cron("30 2 * * *"), datetime(2026, 3, 3, 2, 45, tzinfo=UTC)),
+        (Cron("30 2 * * *", "Europe/Berlin"), datetime(2026, 3, 3, 1, 45, tzinfo=UTC)),
+    ],
+)
+def test_when_a_table_counts_as_late(schedule, expected):
+    assert late_at(schedule, NOW, 900) == expected
+
+
+def loss(code, points=10, instant=None):
+    return {
+        "code": code,
+        "points": points,
+        "reason": f"{code} of old",
+        "repair": "rollback",
+        "instant": instant,
+    }
+
+
+@pytest.mark.parametrize(
+    ("losses", "cause", "message"),
+    [
+        ([], None, None),
+        ([loss("log_ratio"), loss("bucket_skew")], None, None),
+        ([loss("write_stuck", 10, "1")], "write_stuck:1", "write_stuck of old"),
+        (
+            [loss("write_stuck", 10, "2"), loss("plan_unreadable", 50, "1"), loss("x")],
+            "plan_unreadable:1,write_stuck:2",
+            "plan_unreadable of old (and 1 more)",
+        ),
+    ],
+)
+def test_what_stands_still(losses, cause, message):
+    found = stuck_trouble(losses)
+    assert (found.cause if found else None) == cause
+    assert (found.message if found else None) == message
+
+
+@pytest.mark.parametrize(
+    ("sources", "done", "left"),
+    [
+        (["round"], "round", []),
+        (["round"], "compact", ["round"]),
+        (["compact", "round"], "round", ["compact"]),
+        (["compact", "round", "snapshot"], "resync", ["compact"]),
+        (["verify"], "snapshot", ["verify"]),
+        ([], "round", []),
+    ],
+)
+def test_what_a_success_takes_back(sources, done, left):
+    assert left_after(sources, done, LOADS) == left
+
+
+def test_patience_has_bounds():
+    waits = [rules.wait_after(n) for n in range(1, 21)]
+    assert waits[:4] == [5, 10, 20, 40]
+    assert waits == sorted(waits)
+    assert waits[-1] == 3600
+    for attempts, age, expected in [
+        (1, 0, False),
+        (19, 2, False),
+        (20, 0, True),
+        (1, 4, True),
+    ]:
+        found = rules.has_given_up(attempts, NOW - timedelta(days=age), NOW)
+        assert found is expected
+    for hours, expected in [(None, False), (23, False), (24, True)]:
+        since = None if hours is None else NOW - timedelta(hours=hours)
+        assert rules.is_to_pause(since, NOW) is expected
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("", None),
+        ("smtp://mail", Smtp("mail", 25)),
+        ("smtp://u%40x:p%3A@mail:587", Smtp("mail", 587, "u@x", "p:")),
+        ("smtps://mail", Smtp("mail", 465, tls="implicit")),
+        ("smtp://mail:25?tls=off", Smtp("mail", 25, tls="off")),
+        ("smtp://u:p@127.0.0.1:25?tls=off", Smtp("127.0.0.1", 25, "u", "p", "off")),
+        ("smtp://u:p@mail?tls=off", ValueError),
+        ("smtps://mail?tls=off", ValueError),
+        ("smtp://mail?verify=no", ValueError),
+        ("smtp://mail/path", ValueError),
+        ("mail:25", ValueError),
+    ],
+)
+def test_the_mail_server(url, expected):
+    if expected is ValueError:
+        with pytest.raises(ValueError, match=r"expected|only|readable"):
+            parse_smtp(url)
+    else:
+        assert parse_smtp(url) == expected
+
+
+def test_addresses_of_the_internet_pass_and_what_is_allowed():
+    inside = Egress(allowed=("10.1.0.0/16",), denied=("10.1.9.0/24",))
+    for url in (
+        "https://1.1.1.1/x?y=1",
+        "http://[2606:4700::1111]:8080",
+        "http://10.1.2.3",
+    ):
+        assert check_url(url, inside) == url
+    for url in ("http://10.1.9.3", "http://10.2.0.1", "http://[64:ff9b::a02:1]"):
+        with pytest.raises(Exception, match=r"10\."):
+            check_url(url, inside)
+
+
+def test_a_signature_is_over_time_and_body():
+    one = sign("s" * 16, 1, b"{}")
+    assert one.startswith("v1=")
+    assert (
+        len(
+            {
+                one,
+                sign("s" * 16, 2, b"{}"),
+                sign("s" * 16, 1, b"{ }"),
+                sign("t" * 16, 1, b"{}"),
+            }
+        )
+        == 4
+    )
+
+
+@pytest.mark.parametrize(
+    "bad", ["", "a", "a@", "a b@c.d", "a@b.c,d@e.f", "A <a@b.c>", "a@b.c\n"]
+)
+def test_only_one_plain_mailbox_is_an_address(bad):
+    with pytest.raises(Exception, match="e-mail address"):
+        mail.check_address(bad)
