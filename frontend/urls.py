@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.urls import path
 
 from frontend.views import (
+    alerts,
     grants,
     health,
     home,
@@ -52,6 +53,14 @@ urlpatterns = [
         plans.choose,
         name="onboarding-choose",
     ),
+    path("alerts", alerts.alert_list, name="alerts"),
+    path("alerts/badge", alerts.badge, name="alerts-badge"),
+    path("alerts/<int:alert_id>/dismiss", alerts.dismiss_alert, name="alerts-dismiss"),
+    path("alert-targets", alerts.target_list, name="alert-targets"),
+    path("alert-targets/<str:name>", alerts.target_page, name="alert-target"),
+    path("alert-targets/<str:name>/test", alerts.send_test, name="alert-target-test"),
+    path("alert-targets/<str:name>/resume", alerts.resume, name="alert-target-resume"),
+    path("alert-targets/<str:name>/delete", alerts.delete, name="alert-target-delete"),
     path("health", health.fleet, name="health"),
     path("tables", tables.table_list, name="tables"),
     path("tables/<int:table_id>", tables.table_page, name="table"),

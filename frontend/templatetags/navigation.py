@@ -13,12 +13,17 @@ register = template.Library()
 
 # Pages that belong under an entry of the side navigation without its prefix.
 ALSO = {"onboarding": "sources", "onboard": "sources", "source": "sources",
-        "table": "tables", "job": "jobs"}  # fmt: skip
+        "table": "tables", "job": "jobs", "alert": "alerts"}  # fmt: skip
 
 
 @register.inclusion_tag("frontend/parts/entry.html", takes_context=True)
-def entry(context: dict[str, Any], name: str, icon: str, word: str) -> dict[str, Any]:
-    """One line of the side navigation, marked when the page lies below it."""
+def entry(
+    context: dict[str, Any], name: str, icon: str, word: str, badge: str = ""
+) -> dict[str, Any]:
+    """One line of the side navigation, marked when the page lies below it.
+
+    badge: name of the address that says what stands beside the word.
+    """
     match = context["request"].resolver_match
     here = match.url_name if match else ""
     section = (here or "").split("-")[0]
@@ -29,6 +34,7 @@ def entry(context: dict[str, Any], name: str, icon: str, word: str) -> dict[str,
         "icon": icon,
         "word": word,
         "is_current": is_current,
+        "badge": reverse(f"frontend:{badge}") if badge else "",
     }
 
 

@@ -51,6 +51,17 @@ LOOKS = {
     "CLOSED": Look("idle", "stop", "closed"),
     "ERROR": Look("bad", "cross", "error"),
     "TIMEDOUT": Look("bad", "wait", "timed out"),
+    # alerts, who is told of them, and how that went
+    "late": Look("warn", "wait", "late"),
+    "stuck": Look("bad", "warn", "stuck"),
+    "schema_change": Look("warn", "warn", "changed at source"),
+    "verification_mismatch": Look("bad", "warn", "differs"),
+    "open": Look("bad", "warn", "open"),
+    "closed": Look("ok", "check", "closed"),
+    "failing": Look("warn", "warn", "failing"),
+    "paused": Look("bad", "pause", "paused"),
+    "delivered": Look("ok", "check", "delivered"),
+    "given_up": Look("bad", "cross", "given up"),
     # engines and processes
     "STOPPED": Look("idle", "stop", "stopped"),
     "STARTING": Look("info", "move", "starting", moves=True),

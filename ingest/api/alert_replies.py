@@ -1,5 +1,5 @@
-"""Bodies of alerts in the OpenAPI document and requests of their targets. The
-real ones are made in `ingest.alerts.messages` and `ingest.api.alerts`; a test compares."""
+"""Bodies of alerts in the OpenAPI document and requests of their targets. The real ones
+are made in `ingest.alerts.messages` and `ingest.api.alerts`; a test compares."""
 
 from __future__ import annotations
 

@@ -16,6 +16,7 @@ from catalog.lake import lake_database
 from catalog.models import Column, Database, Datasource, Table
 from core.models import Job
 from ingest.models import Onboarding, TableOnboarding
+from tests.integration.frontend.alerts import show_alerts
 from tests.integration.frontend.healths import ILL, WELL, show_health
 
 PASSWORD = "correct horse battery"
@@ -79,6 +80,7 @@ def build() -> World:
         )
     show_health(lake_tables["events"], WELL)
     show_health(lake_tables["orders"], ILL)
+    show_alerts(lake_tables)
     proposed = _proposed(source, source_tables)
     grant(principal="group:bi", privilege="select", on="lake.shop.orders", by="root")
     grant(principal="user:ann", privilege="discover", on="shop", by="root")

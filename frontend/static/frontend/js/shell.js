@@ -84,7 +84,7 @@ document.addEventListener("htmx:afterSettle", dressTables);
 addEventListener("resize", dressTables);
 
 // ---------------------------------------------------------------- keyboard
-const GOES = { h: "home", s: "sources", t: "tables", j: "jobs", q: "sql" };
+const GOES = { h: "home", s: "sources", t: "tables", j: "jobs", a: "alerts", q: "sql" };
 let pressedG = 0;
 
 function isTyping(event) {

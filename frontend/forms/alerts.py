@@ -1,0 +1,53 @@
+"""The form of an alert target. Rules are the service's; this shapes input."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+
+from frontend.reading.alerts import TITLES
+from ingest.alerts.rules import KINDS
+from ingest.alerts.targets import SHORTEST_SECRET, NewTarget
+
+
+class TargetForm(forms.Form):
+    name = forms.CharField(max_length=100, help_text="What people call it.")
+    kind = forms.ChoiceField(choices=[("webhook", "webhook"), ("email", "e-mail")])
+    address = forms.CharField(
+        max_length=254, required=False, label="E-mail address", help_text="For e-mail."
+    )
+    url = forms.CharField(
+        max_length=1000,
+        required=False,
+        label="URL",
+        help_text="For a webhook: https://host/path",
+    )
+    secret = forms.CharField(
+        max_length=1000,
+        required=False,
+        strip=False,
+        widget=forms.PasswordInput(
+            render_value=False, attrs={"autocomplete": "new-password"}
+        ),
+        help_text=f"For a webhook: signs each message, {SHORTEST_SECRET} characters or"
+        " more. It is never shown again.",
+    )
+    on = forms.CharField(
+        max_length=600,
+        required=False,
+        label="Only on",
+        help_text="lake.shop or lake.shop.orders. Empty: the whole lake.",
+    )
+    kinds = forms.MultipleChoiceField(
+        required=False,
+        choices=[(kind, TITLES[kind]) for kind in KINDS],
+        widget=forms.CheckboxSelectMultiple,
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.label_suffix = ""
+
+    def new_target(self) -> NewTarget:
+        return NewTarget(**self.cleaned_data)

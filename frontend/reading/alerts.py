@@ -1,0 +1,76 @@
+"""Alerts as the page shows them: each with its way to the repair, if there is one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+from django.db.models import QuerySet
+from django.urls import reverse
+
+from catalog.access.policy import Principal
+from frontend.actions import ACTIONS
+from ingest.alerts.models import Alert
+from ingest.alerts.rules import ALERTS, STUCK
+from ingest.alerts.selectors import alerts_for
+
+OPEN, CLOSED, ALL = "open", "closed", "all"
+STATES = (OPEN, CLOSED, ALL)
+TITLES = {
+    "failed": "failed",
+    "late": "late",
+    "stuck": "stuck",
+    "schema_change": "changed at its source",
+    "verification_mismatch": "differs from its source",
+    "recovered": "the end of any of these",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the page's filter says."""
+
+    state: str = OPEN
+    kind: str = ""
+    q: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """page  of the table, "" when it is deleted; repair "" = none is known."""
+
+    alert: Alert
+    page: str = ""
+    repair: str = ""
+    repair_word: str = ""
+
+
+def wanted_from(state: str, kind: str, q: str) -> Wanted:
+    """What is no choice counts as none."""
+    return Wanted(
+        state if state in STATES else OPEN,
+        kind if kind in ALERTS else "",
+        q.strip()[:300],
+    )
+
+
+def alerts_shown(principal: Principal, wanted: Wanted) -> QuerySet[Alert]:
+    rows = alerts_for(principal).order_by("-id")
+    if wanted.state != ALL:
+        rows = rows.filter(closed_at__isnull=wanted.state == OPEN)
+    if wanted.kind:
+        rows = rows.filter(kind=wanted.kind)
+    return rows.filter(name__icontains=wanted.q) if wanted.q else rows
+
+
+def row_of(alert: Alert) -> Row:
+    if alert.table_id is None:
+        return Row(alert)
+    place = "table-health" if alert.kind == STUCK else "table"
+    page = reverse(f"frontend:{place}", args=[alert.table_id])
+    action = ACTIONS.get(alert.repair)
+    if action is None or alert.closed_at is not None:
+        return Row(alert, page)
+    url = reverse("frontend:table-action", args=[alert.table_id, action.name])
+    asked = f"?{urlencode({'instant': alert.instant})}" if alert.instant else ""
+    return Row(alert, page, f"{url}{asked}", action.word)

@@ -1,0 +1,138 @@
+"""Alerts, the open ones first; and for administrators, who is told of them."""
+
+from __future__ import annotations
+
+from django.contrib import messages
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.http import (
+    require_http_methods,
+    require_POST,
+    require_safe,
+)
+
+from core.errors import SluiceError
+from frontend.forms.alerts import TargetForm
+from frontend.pages import PageRequest, admin_page, attempt, back, cut, page
+from frontend.reading.alerts import (
+    STATES,
+    TITLES,
+    alerts_shown,
+    row_of,
+    wanted_from,
+)
+from ingest.alerts import targets
+from ingest.alerts.models import AlertTarget
+from ingest.alerts.rules import ALERTS
+from ingest.alerts.selectors import MOST_COUNTED, dismiss, open_count
+
+
+@page
+@require_safe
+def alert_list(request: PageRequest) -> HttpResponse:
+    get = request.GET.get
+    wanted = wanted_from(get("state", ""), get("kind", ""), get("q", ""))
+    found = cut(request, alerts_shown(request.principal, wanted))
+    context = {
+        "alerts": found,
+        "rows": [row_of(alert) for alert in found.items],
+        "wanted": wanted,
+        "states": STATES,
+        "kinds": [(kind, TITLES[kind]) for kind in ALERTS],
+    }
+    return render(request, "frontend/alerts/list.html", context)
+
+
+@page
+@require_safe
+def badge(request: PageRequest) -> HttpResponse:
+    """The number beside the navigation's entry; fetched alone, so no page waits."""
+    count = open_count(request.principal)
+    context = {"count": count, "is_more": count >= MOST_COUNTED}
+    return render(request, "frontend/alerts/badge.html", context)
+
+
+@page
+@require_POST
+def dismiss_alert(request: PageRequest, alert_id: int) -> HttpResponse:
+    attempt(
+        request,
+        "Closed. If it goes on, a new alert opens.",
+        lambda: dismiss(request.principal, alert_id),
+    )
+    return back(request, "alerts")
+
+
+@sensitive_post_parameters("secret")
+@admin_page
+@require_http_methods(["GET", "POST"])
+def target_list(request: PageRequest) -> HttpResponse:
+    form = TargetForm(request.POST or None)
+    error: SluiceError | None = None
+    if request.method == "POST" and form.is_valid():
+        try:
+            row = targets.create_target(form.new_target(), by=request.principal.name)
+        except SluiceError as refused:
+            error = refused
+        else:
+            said = f"{row.name} is told of alerts from now on. Send a test to be sure."
+            messages.success(request, said, extra_tags="ok")
+            return redirect("frontend:alert-target", row.name)
+    context = {
+        "targets": [
+            (row, targets.scope_text(row)) for row in AlertTarget.objects.all()
+        ],
+        "form": form,
+        "error": error,
+    }
+    return render(request, "frontend/alerts/targets.html", context)
+
+
+@admin_page
+@require_safe
+def target_page(request: PageRequest, name: str) -> HttpResponse:
+    row = targets.target_named(name)
+    context = {
+        "target": row,
+        "on": targets.scope_text(row),
+        "kinds": [TITLES[kind] for kind in row.kinds],
+        "deliveries": cut(request, row.deliveries.select_related("alert")),
+    }
+    return render(request, "frontend/alerts/target.html", context)
+
+
+@admin_page
+@require_POST
+def send_test(request: PageRequest, name: str) -> HttpResponse:
+    actor = request.principal.name
+    attempt(
+        request,
+        "A test is on its way; its line below says what came of it.",
+        lambda: targets.send_test(name, by=actor),
+    )
+    return redirect("frontend:alert-target", name)
+
+
+@admin_page
+@require_POST
+def resume(request: PageRequest, name: str) -> HttpResponse:
+    actor = request.principal.name
+    attempt(
+        request,
+        "What waits is tried again now.",
+        lambda: targets.resume_target(name, by=actor),
+    )
+    return redirect("frontend:alert-target", name)
+
+
+@admin_page
+@require_POST
+def delete(request: PageRequest, name: str) -> HttpResponse:
+    actor = request.principal.name
+    attempt(
+        request,
+        f"{name} is told nothing any more.",
+        lambda: targets.delete_target(name, by=actor),
+    )
+    return redirect("frontend:alert-targets")

@@ -1,0 +1,49 @@
+"""Alerts of every kind, and a target with a delivery that failed."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from django.utils import timezone
+
+from catalog.models import Table
+from catalog.secrets import encrypt
+from ingest.alerts import announcing, book
+from ingest.alerts.models import AlertDelivery, AlertTarget
+from ingest.alerts.rules import Trouble
+
+SHOWN = {
+    "orders": ("stuck", "compaction 20260101010000000 is inflight", "rollback"),
+    "legacy": ("failed", "its round failed: the cursor is gone", ""),
+    "events": ("late", "it shows the source as it was 2 h ago", "sync"),
+    "customers": ("schema_change", "the columns of public.customers changed", ""),
+}
+
+
+def show_alerts(tables: dict[str, Table]) -> None:
+    AlertTarget.objects.create(
+        name="pager",
+        kind="webhook",
+        address="https://hooks.example/sluice",
+        secret=encrypt("SECRET-CANARY-of-a-webhook"),
+        kinds=["failed", "stuck", "recovered"],
+        database="shop",
+        created_by="root",
+        failures=3,
+        failing_since=timezone.now() - timedelta(minutes=5),
+        retry_at=timezone.now() + timedelta(minutes=1),
+    )
+    for name, (kind, message, repair) in SHOWN.items():
+        instant = "20260101010000000" if kind == "stuck" else ""
+        trouble = Trouble(
+            kind, cause="x", message=message, repair=repair, instant=instant
+        )
+        book.open_alert(tables[name].pk, trouble)
+    differs = Trouble("verification_mismatch", cause="x", message="rows differ")
+    book.open_alert(tables["orders"].pk, differs)
+    rows = book.open_on(tables["orders"].pk, {"verification_mismatch"})
+    book.close(rows, reason="its verify went well")
+    announcing.announce()
+    AlertDelivery.objects.update(
+        attempts=3, last_code=500, last_error="it answered 500", last_at=timezone.now()
+    )

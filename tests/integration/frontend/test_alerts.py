@@ -1,0 +1,101 @@
+"""Alerts and their targets in pages: found, closed, told of; quick when there are many."""
+
+from __future__ import annotations
+
+import time
+
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from catalog.access.grants import grant
+from ingest.alerts.models import Alert, AlertDelivery, AlertTarget
+
+SECRET = "a secret of a webhook"
+
+
+def test_open_ones_first_with_their_repair_and_a_way_to_close_them(world, browse):
+    client = browse("root")
+    page = client.get("/alerts").content.decode()
+    orders = world.lake_tables["orders"].pk
+    assert f"/tables/{orders}/rollback?instant=20260101010000000" in page
+    assert f"/tables/{world.lake_tables['events'].pk}/sync" in page
+    assert "differs from its source" in page, "in the filter alone"
+    assert "rows differ" not in page.lower().replace("rows_differ", "")
+    closed = client.get("/alerts?state=closed").content.decode()
+    assert "Rows differ" in closed
+    assert "its verify went well" in closed
+    assert "Nothing is wrong" not in client.get("/alerts?q=zzz").content.decode()
+    assert ">4<span" in client.get("/alerts/badge").content.decode()
+    # ann sees what she may see, and cannot close it
+    ann = browse("ann")
+    seen = ann.get("/alerts").content.decode()
+    assert "compaction 20260101010000000" in seen.lower()
+    assert "legacy" not in seen
+    one = Alert.objects.get(kind="stuck")
+    reply = ann.post(f"/alerts/{one.pk}/dismiss", follow=True).content.decode()
+    assert "is missing" in reply
+    grant(principal="user:ann", privilege="operate", on="lake.shop", by="root")
+    ann.post(f"/alerts/{one.pk}/dismiss", {"next": "/alerts?state=all"})
+    one.refresh_from_db()
+    assert (one.closed_because, one.closed_reason) == ("dismissed", "closed by ann")
+    assert "Nothing is wrong" in browse("eve").get("/alerts").content.decode()
+
+
+def test_a_target_is_made_tested_woken_up_and_deleted(world, browse, settings):
+    client = browse("root")
+    given = {
+        "name": "hook",
+        "kind": "webhook",
+        "url": "http://10.0.0.1/",
+        "secret": SECRET,
+    }
+    refused = client.post("/alert-targets", given).content.decode()
+    assert "no address of the internet" in refused
+    settings.SLUICE_ALERT_NETWORKS_ALLOWED = ["10.0.0.0/8"]
+    made = client.post("/alert-targets", given | {"kinds": ["late"], "on": "lake.shop"})
+    assert made["Location"] == "/alert-targets/hook"
+    row = AlertTarget.objects.get(name="hook")
+    assert (row.kinds, row.database, row.table) == (["late"], "shop", "")
+    page = client.get("/alert-targets/hook").content.decode()
+    assert "Nothing was sent yet" in page
+    assert SECRET not in page
+    client.post("/alert-targets/hook/test")
+    assert AlertDelivery.objects.get(target=row).event == "test"
+    pager = client.get("/alert-targets/pager").content.decode()
+    assert "it answered 500" in pager
+    assert "Try again now" in pager
+    client.post("/alert-targets/pager/resume")
+    assert AlertTarget.objects.get(name="pager").state == "ok"
+    client.post("/alert-targets/hook/delete")
+    assert not AlertTarget.objects.filter(name="hook").exists()
+    assert browse("ann").post("/alert-targets/pager/delete").status_code == 404
+
+
+MANY = """
+INSERT INTO ingest_alert (table_id, database, name, kind, cause, sources, code, message,
+  hint, repair, instant, count, first_seen_at, last_seen_at, closed_because,
+  closed_reason, is_announced, is_end_announced)
+SELECT table_id, database, name, 'late' || n, cause, sources, code, message, hint, repair,
+  instant, count, first_seen_at, last_seen_at, '', '', true, false
+FROM ingest_alert, generate_series(1, 10000) n WHERE kind = 'late'
+"""
+
+
+def test_ten_thousand_alerts_are_listed_quickly(world, browse):
+    """None of them are ann's to see: hers are behind all of them."""
+    with connection.cursor() as cursor:
+        cursor.execute(MANY)
+        cursor.execute("ANALYZE ingest_alert")
+    for user, paths in {
+        "root": ["/alerts", "/alerts?page=100", "/alerts?state=all&q=x"],
+        "ann": ["/alerts", "/alerts/badge"],
+    }.items():
+        client = browse(user)
+        for path in paths:
+            began = time.process_time()
+            with CaptureQueriesContext(connection) as asked:
+                assert client.get(path).status_code == 200
+            own = time.process_time() - began
+            spent = sum(float(query["time"]) for query in asked)
+            assert len(asked) <= 6, (user, path, len(asked))
+            assert own + spent < 0.2, (user, path, own, spent)
