@@ -26,6 +26,8 @@ BIN = ROOT / ".venv" / "bin"
 PARTS = ("tests/unit", "tests/integration")
 SPARK = ("tests/spark",)
 WHOLE = ("tests/acceptance", "tests/fault", "tests/browser")
+# Of these, the ones that need a browser and no product.
+PAGES = ("tests/browser/test_look.py", "tests/browser/test_islands.py")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 # The programs alone: the package of the server would start one.
 MARIADB = "mariadb-server-core mariadb-client-core"
@@ -82,20 +84,23 @@ def static_steps() -> list[Step]:
 
 
 def test_steps(missing: list[Missing]) -> list[Step]:
-    """Parts beside Spark, which wait for different things; then the whole product: its
-    tests want the machine, and a browser driver leaves an event loop in the process
-    that asynchronous tests stumble over."""
+    """Parts and pages beside Spark, which wait for different things; then the whole
+    product: its tests want the machine. A browser driver leaves an event loop in its
+    process that asynchronous tests stumble over, so pages have one of their own."""
     pytest = [str(BIN / "python"), "-m", "pytest"]
     paths = [path for one in missing for path in one.tests]
 
-    def step(name: str, parts: tuple[str, ...]) -> Step:
+    def step(name: str, parts: tuple[str, ...], *others: str) -> Step:
         mine = [path for path in paths if path.startswith(parts)]
-        return Step(name, [*pytest, *parts, *(f"--ignore={path}" for path in mine)])
+        ignored = [f"--ignore={path}" for path in (*mine, *others)]
+        return Step(name, [*pytest, *parts, *ignored])
 
+    is_blind = any("tests/browser" in one.tests for one in missing)
     return [
         step("tests of the parts", PARTS),
+        *([] if is_blind else [step("tests of the pages", PAGES)]),
         step("tests with Spark", SPARK),
-        step("tests of the product", WHOLE),
+        step("tests of the product", WHOLE, *PAGES),
     ]
 
 
@@ -174,11 +179,11 @@ def run(step: Step, *, out: IO[str] | None = None) -> bool:
     return is_good
 
 
-def run_beside(one: Step, other: Step) -> list[bool]:
-    """Both at once; the words of the second come when both have ended."""
+def run_beside(some: list[Step], other: Step) -> list[bool]:
+    """Some in their order, the other at once; its words come when all have ended."""
     with tempfile.TemporaryFile("w+") as said, ThreadPoolExecutor() as pool:
-        second = pool.submit(run, other, out=said)
-        are_good = [run(one), second.result()]
+        beside = pool.submit(run, other, out=said)
+        are_good = [*(run(one) for one in some), beside.result()]
         said.seek(0)
         say(said.read())
     return are_good
@@ -191,8 +196,9 @@ def main() -> int:
     if missing and may_install():
         install(missing)
         missing = missing_packages()
-    steps = [*static_steps(), *test_steps(missing)]
-    *static, parts, spark, product = steps
+    static = static_steps()
+    *parts, spark, product = test_steps(missing)
+    steps = [*static, *parts, spark, product]
     are_good = [
         *(run(step) for step in static),
         *run_beside(parts, spark),

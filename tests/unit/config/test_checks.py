@@ -33,7 +33,8 @@ SERVER = checks.Missing(package=checks.MARIADB, tests=("tests/spark/test_mariadb
             1,
             [
                 "FAILED: format, lint, types, import contracts, migrations, "
-                "tests of the parts, tests with Spark, tests of the product"
+                "tests of the parts, tests of the pages, tests with Spark, "
+                "tests of the product"
             ],
         ),
         ([BROWSER], False, False, 1, ["NOT TESTED", "FAILED"]),
@@ -62,7 +63,14 @@ def test_files_of_a_missing_server_are_left_out_where_they_lie() -> None:
     parts, spark, product = checks.test_steps([SERVER, BROWSER])
     assert parts.command[-1] == "tests/integration"
     assert spark.command[-1] == "--ignore=tests/spark/test_mariadb.py"
-    assert product.command[-1] == "--ignore=tests/browser"
+    assert "--ignore=tests/browser" in product.command
+
+
+def test_pages_run_once_and_beside_spark() -> None:
+    _, pages, _, product = checks.test_steps([])
+    assert pages.command[-2:] == list(checks.PAGES)
+    assert product.command[-2:] == [f"--ignore={path}" for path in checks.PAGES]
+    assert all((checks.ROOT / path).is_file() for path in checks.PAGES)
 
 
 def test_whoever_asks_for_the_server_says_so_in_its_file_name() -> None:
@@ -123,5 +131,5 @@ def test_no_service_starts_while_packages_are_installed(monkeypatch, tmp_path) -
 def test_both_of_two_steps_count(capsys) -> None:
     good = checks.Step("good", ["sh", "-c", "echo shown"])
     bad = checks.Step("bad", ["sh", "-c", "echo kept; exit 3"])
-    assert checks.run_beside(good, bad) == [True, False]
+    assert checks.run_beside([good], bad) == [True, False]
     assert capsys.readouterr().out.rstrip().endswith("kept")
