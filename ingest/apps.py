@@ -15,6 +15,7 @@ class IngestConfig(AppConfig):
         from ingest import carrying, lakecheck
         from ingest.alerts.models import AlertTarget
         from ingest.alerts.noticing import sources_altered
+        from ingest.gauges import gauges
         from ingest.lake.place import use_object_store
 
         use_object_store(settings.SLUICE_OBJECT_STORE)
@@ -25,3 +26,4 @@ class IngestConfig(AppConfig):
         registered.storage = lakecheck.store_problem
         registered.altered.append(sources_altered)
         registered.secrets.append(AlertTarget)
+        registered.gauges.append(gauges)

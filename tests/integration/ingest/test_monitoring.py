@@ -1,0 +1,152 @@
+"""Each panel and rule asks for what /metrics really says; the files are what they claim.
+
+Without promtool or Grafana: expressions are read by a small parser of our own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from prometheus_client.parser import text_string_to_metric_families
+
+from ingest import gauges, runs
+from ingest.alerts import announcing, book
+from ingest.alerts.models import AlertTarget
+from ingest.alerts.rules import Trouble
+from ingest.launch.fake import Fault
+from tests.integration.catalog.asking import Rest
+from tests.promql import BadExpressionError, selectors
+
+MONITORING = Path(__file__).resolve().parents[3] / "docker" / "monitoring"
+DASHBOARD = MONITORING / "grafana" / "dashboards" / "sluice.json"
+# Prometheus' own
+BUILT_IN = {"up": {"job", "instance"}}
+
+
+def rules() -> list[dict[str, Any]]:
+    body = yaml.safe_load((MONITORING / "rules.yml").read_text())
+    return [rule for group in body["groups"] for rule in group["rules"]]
+
+
+def panels() -> list[dict[str, Any]]:
+    found = json.loads(DASHBOARD.read_text())["panels"]
+    return [panel for panel in found if panel["type"] != "row"]
+
+
+def expressions() -> list[tuple[str, str]]:
+    of_panels = [(p["title"], t["expr"]) for p in panels() for t in p["targets"]]
+    return of_panels + [(rule["alert"], rule["expr"]) for rule in rules()]
+
+
+def said() -> dict[str, set[str]]:
+    """Names of samples to their labels, as /metrics says them."""
+    found: dict[str, set[str]] = defaultdict(set)
+    text = Rest()("GET", "/metrics").content.decode()
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            found[sample.name] |= set(sample.labels)
+    return found
+
+
+def values() -> dict[tuple[str, ...], float]:
+    text = Rest()("GET", "/metrics").content.decode()
+    return {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+@pytest.mark.django_db
+def test_every_panel_and_rule_finds_its_metrics(world) -> None:
+    world.onboard("orders")
+    world.until_live("orders")
+    Rest()("GET", "/health/live")
+    runs.start_round(world.feed("orders"), actor="x")
+    known = said() | BUILT_IN
+    assert len(expressions()) > 30
+    for title, text in expressions():
+        for asked in selectors(text):
+            assert asked.name in known, (title, asked.name)
+            assert asked.labels <= known[asked.name], (title, asked)
+
+
+@pytest.mark.django_db
+def test_metrics_tell_what_is(world) -> None:
+    world.onboard("orders")
+    world.until_live("orders")
+    world.fail_with("round", Fault.TERMINAL)
+    runs.start_round(world.feed("orders"), actor="x")
+    world.until(lambda: world.feed("orders").state == "FAILED")
+    AlertTarget.objects.create(name="t", kind="webhook", address="x", failures=1)
+    book.open_alert(world.lake("orders").pk, Trouble("stuck", cause="x", message="x"))
+    announcing.announce()
+    with CaptureQueriesContext(connection) as asked:
+        list(gauges.gauges())
+    assert len(asked) <= 8
+    now = values()
+    assert now["sluice_alerts_open", "failed"] == 1
+    assert now["sluice_alerts_open", "late"] == 0
+    assert now["sluice_alert_targets", "failing"] == 1
+    assert now["sluice_alert_deliveries_waiting",] == 1
+    assert now["sluice_tables_by_score", "100"] == 1
+    assert now["sluice_jobs_recent", "round", "FAILED"] == 1
+    assert now["sluice_commits_recent",] >= 2
+    assert now["sluice_rows_recent",] >= 2
+    assert now["sluice_table_lag_seconds_bucket", "+Inf"] == 0, "it is not followed now"
+
+
+def test_rules_and_panels_say_what_they_are() -> None:
+    names = [rule["alert"] for rule in rules()]
+    assert len(names) == len(set(names)) >= 10
+    for rule in rules():
+        assert rule["labels"]["severity"] in {"critical", "warning", "info"}
+        assert {"summary", "action"} == rule["annotations"].keys()
+    source = yaml.safe_load(
+        (MONITORING / "grafana/provisioning/datasources/sluice.yaml").read_text()
+    )["datasources"][0]
+    ids = [panel["id"] for panel in panels()]
+    assert len(ids) == len(set(ids))
+    for panel in panels():
+        assert panel["datasource"]["uid"] == source["uid"]
+        assert panel["gridPos"]["x"] + panel["gridPos"]["w"] <= 24
+
+
+def test_compose_mounts_what_is_there_and_is_as_closed_as_the_rest() -> None:
+    body = yaml.safe_load((MONITORING / "compose.yaml").read_text())
+    main = yaml.safe_load((MONITORING.parent / "compose.yaml").read_text())
+    scrape = yaml.safe_load((MONITORING / "prometheus.yml").read_text())
+    (target,) = scrape["scrape_configs"][0]["static_configs"][0]["targets"]
+    host = target.partition(":")[0]
+    assert host in main["services"]
+    web = body["services"]["web"]["environment"]["SLUICE_ALLOWED_HOSTS"]
+    assert web.split(",")[-1] == host
+    for name in ("prometheus", "grafana"):
+        service = body["services"][name]
+        assert service["read_only"] is True
+        assert service["cap_drop"] == ["ALL"]
+        assert all(":-127.0.0.1:" in port for port in service["ports"])
+        assert set(service["networks"]) <= main["networks"].keys()
+        for volume in service["volumes"]:
+            place = volume.partition(":")[0]
+            if place.startswith("."):
+                assert (MONITORING.parent / place).exists(), place
+            else:
+                assert place in body["volumes"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "sum(", "a b", "rate(a)", "a[5m", "sum(a[5m])", "nope(a)", 'a{b="c}', "a{b=c}",
+     "1 +", "histogram_quantile(a)", "a)"],
+)  # fmt: skip
+def test_what_is_no_expression_is_refused(text: str) -> None:
+    with pytest.raises(BadExpressionError):
+        selectors(text)
