@@ -176,7 +176,8 @@ def _set_due(rows: list[TableOnboarding], before: Before) -> None:
             by_schedule[schedule].append(row.pk)
     for schedule, pks in by_schedule.items():
         due = next(iter(next_runs(schedule, now, 1)), None)
-        TableOnboarding.objects.filter(pk__in=pks).update(due_at=due)
+        # whether it is late by then is asked then
+        TableOnboarding.objects.filter(pk__in=pks).update(due_at=due, late_at=due)
 
 
 # ---------------------------------------------------------------------- next round

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
@@ -71,7 +72,8 @@ def create_target(new: NewTarget, *, by: str) -> AlertTarget:
             on=row.name,
             actor=by,
             kind=row.kind,
-            address=row.address,
+            # the path of a webhook may be what lets people in
+            host=urlsplit(row.address).hostname or row.address,
         )
     return row
 

@@ -7,6 +7,8 @@ import hashlib
 import hmac
 import json
 import socket
+import subprocess
+import sys
 import threading
 import time
 from datetime import timedelta
@@ -15,13 +17,13 @@ from typing import Any
 
 import pytest
 from django.conf import settings as house
-from django.db import connection
 from django.utils import timezone
 
 from catalog.models import AuditEntry
 from catalog.secrets import decrypt, rotate_secrets
 from ingest.alerts import announcing, book, post, webhook
 from ingest.alerts.models import Alert, AlertDelivery, AlertTarget
+from ingest.alerts.postman import Postman
 from ingest.alerts.rules import MOST_ATTEMPTS, Trouble
 from ingest.alerts.smtp_spec import Smtp
 from ingest.api import alert_replies as replies
@@ -138,23 +140,52 @@ def test_two_postmen_never_send_one_message_twice(web, pager, lake_orders) -> No
     for kind in ("stuck", "late", "failed", "schema_change"):
         open_one(lake_orders, kind)
     web.before = lambda: time.sleep(0.02)
-    together = threading.Barrier(4)
-
-    def work() -> None:
-        together.wait(10)
-        for _ in range(20):
-            post.deliver_due()
-        connection.close()
-
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(30)
+    postmen = [Postman(), Postman()]
+    for postman in postmen:
+        postman.start()
+    until = time.monotonic() + 20
+    while AlertDelivery.objects.filter(next_try_at__isnull=False).exists():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    for postman in postmen:
+        postman.stop(seconds=10)
     keys = [headers["Sluice-Delivery"] for headers, _ in web.got]
     assert len(keys) == len(set(keys)) == 4
     told = [json.loads(body)["alert"]["kind"] for _, body in web.got]
     assert told == ["stuck", "late", "failed", "schema_change"], "in order"
+
+
+SENDER = """
+import django
+django.setup()
+from ingest.alerts.post import deliver_due
+deliver_due()
+"""
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_sender_killed_while_the_receiver_has_it(
+    web, pager, lake_orders, sluice_environment
+) -> None:
+    open_one(lake_orders)
+    has_it, is_dead = threading.Event(), threading.Event()
+    web.before = lambda: (has_it.set(), is_dead.wait(20))
+    sender = subprocess.Popen(
+        [sys.executable, "-c", SENDER],
+        cwd=house.BASE_DIR,
+        env=sluice_environment | {"SLUICE_ALERT_NETWORKS_ALLOWED": "127.0.0.0/8"},
+    )
+    assert has_it.wait(30)
+    sender.kill()
+    sender.wait()
+    is_dead.set()
+    assert AlertDelivery.objects.get().state == "waiting"
+    assert post.deliver_due() == 0
+    later(seconds=46)
+    assert post.deliver_due() == 1
+    first, again = (headers["Sluice-Delivery"] for headers, _ in web.got)
+    assert first == again
+    assert AlertDelivery.objects.get().state == "delivered"
 
 
 @pytest.mark.django_db
