@@ -75,6 +75,7 @@ def _capabilities() -> dict[str, object]:
         "job_events": True,
         "result_formats": ["json", "csv", "parquet"],
         "verify": True,
+        "alert_targets": ["webhook", *(["email"] if settings.SLUICE_SMTP else [])],
     }
 
 

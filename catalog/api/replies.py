@@ -58,6 +58,7 @@ class Capabilities(s.Serializer[Any]):
     job_events = s.BooleanField()
     result_formats = s.ListField(child=s.CharField())
     verify = s.BooleanField()
+    alert_targets = s.ListField(child=s.CharField())
 
 
 class GatewayAddress(s.Serializer[Any]):

@@ -155,14 +155,6 @@ def test_two_postmen_never_send_one_message_twice(web, pager, lake_orders) -> No
     assert told == ["stuck", "late", "failed", "schema_change"], "in order"
 
 
-SENDER = """
-import django
-django.setup()
-from ingest.alerts.post import deliver_due
-deliver_due()
-"""
-
-
 @pytest.mark.django_db(transaction=True)
 def test_a_sender_killed_while_the_receiver_has_it(
     web, pager, lake_orders, sluice_environment
@@ -171,7 +163,7 @@ def test_a_sender_killed_while_the_receiver_has_it(
     has_it, is_dead = threading.Event(), threading.Event()
     web.before = lambda: (has_it.set(), is_dead.wait(20))
     sender = subprocess.Popen(
-        [sys.executable, "-c", SENDER],
+        [sys.executable, "manage.py", "tick"],
         cwd=house.BASE_DIR,
         env=sluice_environment | {"SLUICE_ALERT_NETWORKS_ALLOWED": "127.0.0.0/8"},
     )

@@ -57,3 +57,4 @@ def test_config_promises_what_is_there(admin) -> None:
     assert ("tables/<id:table_id>:verify" in routes) is can["verify"]
     assert ("sql/statements" in routes) is can["statements"]
     assert can["logins"] == ["password", "token"]
+    assert can["alert_targets"] == ["webhook"], "no mail server is set"
