@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 
 from django.db.models import F, QuerySet
@@ -15,6 +15,7 @@ from frontend.actions import ACTIONS, Action
 from frontend.charts import Chart, Point, chart_of
 from frontend.templatetags.figures import duration, figure, size
 from ingest.maintenance.facts import SIZE_BINS, LakeFacts, at_of, facts_from
+from ingest.maintenance.written import Written, written_from
 from ingest.models import TableHealth
 
 GOOD, FAIR = 90, 70
@@ -54,21 +55,27 @@ class Health:
     steps: list[StepRow]
     charts: list[Chart]
     facts: LakeFacts | None
+    written: Written
 
 
 def health_for(table: Table, offered: list[Action]) -> Health:
     row = TableHealth.objects.filter(table=table).first()
     if row is None or not row.facts:
-        return Health(row, "idle", [], [], [], None)
+        return Health(row, "idle", [], [], [], None, Written())
     facts = facts_from(row.facts)
+    written = written_from(row.facts.get("written", {}))
     able = {action.name for action in offered}
     return Health(
         row,
         tone_of(row.score),
         [_loss(loss, able) for loss in row.losses],
         [_step(step) for step in row.plan],
-        _charts(facts, row.trend),
+        [
+            *_charts(facts, row.trend),
+            *_written_charts(written),
+        ],
         facts,
+        written,
     )
 
 
@@ -125,6 +132,29 @@ def _charts(facts: LakeFacts, trend: list[dict[str, Any]]) -> list[Chart]:
         chart_of("Log files", logs, shown=size) if len(logs) > 1 else None,
     ]
     assert len(_NAMES) == len(SIZE_BINS) + 1
+    return [chart for chart in drawn if chart]
+
+
+def _written_charts(written: Written) -> list[Chart]:
+    """What upkeep costs, and how the table grows, by day."""
+    if len(written.days) < 2:
+        return []
+    days = [f"{date.fromisoformat(day.day):%d %b}" for day in written.days]
+    bars = {
+        "What readers read, by day": [day.table_bytes for day in written.days],
+        "Bytes of changed rows, by day": [day.changed_bytes for day in written.days],
+        "Bytes written again by upkeep, by day": [
+            day.upkeep_bytes for day in written.days
+        ],
+    }
+    drawn = (
+        chart_of(
+            title,
+            [Point(*pair) for pair in zip(days, map(float, values), strict=True)],
+            shown=size,
+        )
+        for title, values in bars.items()
+    )
     return [chart for chart in drawn if chart]
 
 

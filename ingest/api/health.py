@@ -25,6 +25,7 @@ from ingest.lake.commits import read_timeline
 from ingest.lake.layout import read_layout
 from ingest.lake.place import place_at
 from ingest.maintenance.facts import LakeFacts, Pending, facts_from
+from ingest.maintenance.written import Written, written_from
 from ingest.models import TableHealth
 
 
@@ -119,8 +120,28 @@ def _metrics_body(table: Table, row: TableHealth) -> Body:
         "old_bytes": number(facts.old_bytes),
         "log_ratio": round(facts.log_ratio, 3),
         "commit_seconds": round(statistics.median(seconds), 3) if seconds else None,
+        "written": _written_body(written_from(row.facts.get("written", {}))),
         "commits": [dataclasses.asdict(c) for c in facts.commits],
         "trend": row.trend,
+    }
+
+
+def _written_body(written: Written) -> Body:
+    return {
+        "amplification": written.amplification,
+        "bytes_per_changed_row": written.bytes_per_row,
+        "growth_bytes_per_day": number(written.growth_per_day),
+        "days": [
+            {
+                "day": day.day,
+                "changed_rows": number(day.changed_rows),
+                "changed_bytes": number(day.changed_bytes),
+                "upkeep_bytes": number(day.upkeep_bytes),
+                "loaded_bytes": number(day.loaded_bytes),
+                "table_bytes": number(day.table_bytes),
+            }
+            for day in written.days
+        ],
     }
 
 

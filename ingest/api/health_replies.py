@@ -81,6 +81,26 @@ class CommitTime(s.Serializer[Any]):
     seconds = s.FloatField()
 
 
+class WrittenDay(s.Serializer[Any]):
+    day = s.DateField(help_text="in UTC")
+    changed_rows = Count()
+    changed_bytes = Count(help_text="what rounds wrote")
+    upkeep_bytes = Count(help_text="the same rows again: compactions, replacements")
+    loaded_bytes = Count()
+    table_bytes = Count(help_text="what readers read at the day's last look")
+
+
+class WrittenBytes(s.Serializer[Any]):
+    """Of the last 90 days at most."""
+
+    amplification = s.FloatField(
+        allow_null=True, help_text="bytes written per byte of changed rows"
+    )
+    bytes_per_changed_row = s.FloatField(allow_null=True)
+    growth_bytes_per_day = Count(allow_null=True, help_text="null before two days")
+    days = WrittenDay(many=True)
+
+
 class TableMetrics(s.Serializer[Any]):
     table = s.IntegerField()
     collected_at = s.DateTimeField(allow_null=True)
@@ -89,6 +109,7 @@ class TableMetrics(s.Serializer[Any]):
     old_bytes = Count()
     log_ratio = s.FloatField()
     commit_seconds = s.FloatField(allow_null=True, help_text="the middle one")
+    written = WrittenBytes()
     commits = CommitTime(many=True)
     trend = TrendPoint(many=True)
 

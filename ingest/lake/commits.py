@@ -33,6 +33,7 @@ class Commit:
     position: CommitPosition | None
     schema: str = ""
     rows_written: int = 0
+    rows_deleted: int = 0
     bytes_written: int = 0
 
 
@@ -119,6 +120,7 @@ def read_commit(base: Place, instant: Instant) -> Commit:
         position=decode_position(text) if text else None,
         schema=extra.get("schema") or "",
         rows_written=sum(s.get("numWrites") or 0 for s in stats),
+        rows_deleted=sum(s.get("numDeletes") or 0 for s in stats),
         bytes_written=sum(s.get("totalWriteBytes") or 0 for s in stats),
     )
 

@@ -6,6 +6,7 @@ rows; nobody starts Spark for them. What a plan asks for is queued here, once.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from dataclasses import replace
@@ -27,13 +28,14 @@ from ingest.alerts.rules import STUCK_CODES
 from ingest.feeds import feed_of
 from ingest.hudi.timeline import Timeline
 from ingest.kinds import COMPACT, REPAIR, RESYNC, VERIFY
-from ingest.lake.commits import read_timeline
+from ingest.lake.commits import read_commit, read_timeline
 from ingest.lake.layout import read_compaction_plan, read_layout
 from ingest.lake.place import place_at
 from ingest.leasing import SERVICE, WRITE, lease_name
 from ingest.maintenance.facts import LakeFacts, PlanFacts, at_of, read_facts
 from ingest.maintenance.plan import Step, plan_maintenance
 from ingest.maintenance.score import score
+from ingest.maintenance.written import Written, Wrote, add, written_from
 from ingest.models import TableHealth, TableOnboarding
 from ingest.policy import Effective, effective
 from ingest.policyrows import defaults, policy_of
@@ -51,6 +53,7 @@ PAGE = 20
 PASS_SECONDS = 0.5
 TREND_STEP = timedelta(minutes=15)
 TREND_KEPT = 96
+COMMITS_READ = 100
 ACTOR = "policy"
 
 
@@ -97,7 +100,7 @@ def look_at(row: TableHealth) -> None:
     losses = [loss.to_json() for loss in health.losses]
     TableHealth.objects.filter(pk=row.pk).update(
         score=health.score,
-        facts=facts.to_json(),
+        facts=facts.to_json() | {"written": _written(row, facts, now).to_json()},
         losses=losses,
         plan=[step.to_json() for step in steps],
         trend=_trend(row.trend, facts, health.score),
@@ -128,6 +131,22 @@ def facts_of(table: Table, *, now: datetime) -> LakeFacts:
         plans=plans,
         keep_seconds=keep_seconds(),
     )
+
+
+def _written(row: TableHealth, facts: LakeFacts, now: datetime) -> Written:
+    """What was known, and the commits since; each is read once."""
+    before = written_from(row.facts.get("written", {}))
+    base = place_at(row.table.path)
+    done = read_timeline(base).completed_writes
+    wrote = []
+    for instant in [i for i in done if i.completed > before.upto][:COMMITS_READ]:
+        rows = size = 0
+        with contextlib.suppress(SluiceError):  # it was archived meanwhile, say
+            commit = read_commit(base, instant)
+            rows, size = commit.rows_written + commit.rows_deleted, commit.bytes_written
+        wrote.append(Wrote(instant.completed, instant.action, rows, size))
+    table_bytes = facts.base_bytes + facts.log_bytes
+    return add(before, wrote, table_bytes=table_bytes, now=now)
 
 
 def _pending_plans(path: str) -> tuple[Timeline, dict[str, PlanFacts]]:

@@ -17,6 +17,7 @@ from ingest.maintenance.facts import (
 )
 from ingest.maintenance.plan import plan_maintenance
 from ingest.maintenance.score import KeepingPolicy, score
+from ingest.maintenance.written import Day, Written
 from ingest.models import TableHealth
 
 WELL = LakeFacts(
@@ -57,6 +58,20 @@ ILL = replace(
 )
 
 
+WRITTEN = Written(
+    days=tuple(
+        Day(
+            f"2026-01-{day:02d}",
+            changed_rows=day * 1000,
+            changed_bytes=day * MB,
+            upkeep_bytes=3 * MB,
+            table_bytes=(80 + day) * MB,
+        )
+        for day in range(1, 8)
+    )
+)
+
+
 def show_health(table: Table, facts: LakeFacts) -> None:
     """The row as a look would have stored it."""
     now = timezone.now()
@@ -75,7 +90,7 @@ def show_health(table: Table, facts: LakeFacts) -> None:
     TableHealth.objects.create(
         table=table,
         score=health.score,
-        facts=facts.to_json(),
+        facts=facts.to_json() | {"written": WRITTEN.to_json()},
         losses=[loss.to_json() for loss in health.losses],
         plan=[step.to_json() for step in plan_maintenance(facts, KeepingPolicy(), now)],
         trend=points,

@@ -252,3 +252,13 @@ def test_the_audit_is_filtered(world, browse):
         text = root.get(f"/audit?{query}").content.decode()
         assert f">{shown}<" in text, query
         assert f">{hidden}<" not in text, query
+
+
+def test_health_tells_what_upkeep_writes_and_how_a_table_grows(world, browse):
+    page = browse("root").get(f"/tables/{world.lake_tables['orders'].pk}/health")
+    text = page.content.decode()
+    assert "Written per byte of changed rows" in text
+    # 28 MB of changed rows in 7 days, 21 MB of compactions; a megabyte more each day
+    assert '<dd class="number">1.8 <' in text
+    assert "1.0 MB" in text.partition("Grows a day by")[2][:80]
+    assert "Bytes written again by upkeep, by day" in text

@@ -57,6 +57,11 @@ def test_a_table_is_looked_at_after_its_commits(world, admin, table) -> None:
     compare(health_replies.TableMetrics(), metrics)
     assert metrics["commits"][-1]["action"] == "deltacommit"
     assert metrics["trend"][0]["score"] == 100
+    (day,) = metrics["written"]["days"]
+    facts = body["facts"]
+    assert day["table_bytes"] == facts["base_bytes"] + facts["log_bytes"]
+    # a second look counts no commit again
+    assert see(world).facts["written"]["days"] == metrics["written"]["days"]
     # a commit makes it due again, but not every second
     row = TableHealth.objects.get(table=table)
     assert row.due_at > row.collected_at + timedelta(seconds=10)
