@@ -7,6 +7,7 @@ all with their meaning. A value that does not parse stops the start.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,6 +84,13 @@ def positive(text: str) -> int:
     if int(text) < 1:
         raise ValueError("expected a number above zero")
     return int(text)
+
+
+def heap(text: str) -> str:
+    """A size of a JVM's heap, as it came."""
+    if not re.fullmatch(r"[1-9]\d{0,5}[mg]", text):
+        raise ValueError("expected a size like 1200m or 4g")
+    return text
 
 
 def one_of(*allowed: str) -> Callable[[str], str]:

@@ -12,7 +12,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from config.alerts import networks_allowed, smtp, smtp_from
 from config.cluster import spark_master, web_door
-from config.env import boolean, one_of, positive, read, words
+from config.env import boolean, heap, one_of, positive, read, words
 from config.lakes import lake_lock, lake_uri, object_store
 from config.logins import idle_days, ldap, oidc, public_url
 from config.parts.paths import extras_of, spark_classpath
@@ -158,6 +158,18 @@ SLUICE_LAUNCHER = read(
 )
 SLUICE_DRIVER_MEMORY = read(
     "DRIVER_MEMORY", default="1200m", meaning="heap of the warm driver", parse=str
+)
+SLUICE_OWN_DRIVER_MEMORY = read(
+    "OWN_DRIVER_MEMORY",
+    default="4g",
+    meaning="most memory that a compaction with a driver of its own may ask for",
+    parse=heap,
+)
+SLUICE_OWN_DRIVER_CORES = read(
+    "OWN_DRIVER_CORES",
+    default="4",
+    meaning="most cores that a compaction with a driver of its own may ask for",
+    parse=positive,
 )
 SLUICE_ENGINE_MEMORY = read(
     "ENGINE_MEMORY", default="900m", meaning="heap of a query engine", parse=str

@@ -186,6 +186,15 @@ class RepairWork:
 
 
 @dataclass(frozen=True, slots=True)
+class DriverSpec:
+    """A driver for one job alone: heap (`4g`) and cores, its own on a local master,
+    those of its executors on a cluster."""
+
+    memory: str
+    cores: int
+
+
+@dataclass(frozen=True, slots=True)
 class JobSpec:
     """One job for a driver. `epoch` is the epoch of a load (0 = not a load),
     `lock_service` where tables with a shared lock find it; cleaning leaves what a
@@ -208,6 +217,7 @@ class JobSpec:
     compact: CompactWork | None = None
     verify: VerifyWork | None = None
     repair: RepairWork | None = None
+    driver: DriverSpec | None = None
     v: int = VERSION
 
 
@@ -306,6 +316,7 @@ def spec_from(data: Mapping[str, Any]) -> JobSpec:
                 else CompactWork(instants=tuple(compact["instants"])),
                 "verify": _maybe(VerifyWork, data.get("verify")),
                 "repair": _maybe(RepairWork, data.get("repair")),
+                "driver": _maybe(DriverSpec, data.get("driver")),
             }
         )
     except (KeyError, TypeError) as error:

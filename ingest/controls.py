@@ -16,6 +16,7 @@ from core.errors import InvalidRequest, NotFound, StaleState
 from core.jobs import ACTIVE, CANCELLING, TERMINAL, WAITING
 from core.models import Job
 from ingest import feeds, outcomes, runs, upkeep
+from ingest.compactions import Wish
 from ingest.dispatch import ring
 from ingest.feeds import feed_of, move, stop
 from ingest.jobrows import move_job
@@ -87,8 +88,9 @@ def start_resync(table: Table, *, actor: str) -> Job:
         return runs.start_load(feed, RESYNC, actor=actor, restart=True)
 
 
-def start_compaction(table: Table, *, actor: str) -> Job:
-    """Execute what is scheduled on the timeline; schedule first when nothing is."""
+def start_compaction(table: Table, *, actor: str, wish: Wish = None) -> Job:
+    """Execute what is scheduled on the timeline; schedule first when nothing is. In
+    the driver that is wished for, else as the table's policy says."""
     with transaction.atomic():
         feed = locked_feed(table)
         if not table.is_queryable or feed.state == REMOVING:
@@ -97,7 +99,7 @@ def start_compaction(table: Table, *, actor: str) -> Job:
         failed = list(instants.filter(state="FAILED"))
         advance_all(failed, "reschedule", actor=actor)
         names = list(instants.order_by("instant").values_list("instant", flat=True))
-        return runs.start_compaction(table, actor=actor, instants=names)
+        return runs.start_compaction(table, actor=actor, instants=names, wish=wish)
 
 
 def start_verify(table: Table, *, actor: str) -> Job:

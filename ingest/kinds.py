@@ -44,5 +44,8 @@ LOADS: Final = frozenset({SNAPSHOT, RESYNC})
 # What becomes of these says nothing about how far their table has come.
 UPKEEP: Final = frozenset({COMPACT, VERIFY, REPAIR})
 
+# Where jobs with a driver of their own wait for it: they hold up nobody else.
+OWN_LANE: Final = "own"
+
 # How many specs of a lane a driver holds at once; the rest stays QUEUED and says so.
-LANE_LIMITS: Final = {"apply": 3, "snapshot": 2, "maintenance": 1}
+LANE_LIMITS: Final = {"apply": 3, "snapshot": 2, "maintenance": 1, OWN_LANE: 1}

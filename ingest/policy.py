@@ -5,12 +5,14 @@ Each level may give some of them; the nearest one that does decides, and says so
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 from zoneinfo import available_timezones
 
 from core.errors import InvalidRequest
+from ingest.drivers import parse_driver
 from ingest.maintenance.quiet import QuietHours, clock, quiet_from
 from ingest.maintenance.score import KeepingPolicy
 from ingest.schedule import Schedule, parse_schedule, schedule_to_json
@@ -72,8 +74,9 @@ def effective(chain: Sequence[Level], defaults: Mapping[str, Any]) -> Effective:
             if key not in values and level.given.get(key) is not None:
                 values[key] = level.given[key]
                 origins[key] = level.name
-    values.setdefault("quiet_hours", None)
-    origins.setdefault("quiet_hours", DEFAULT)
+    for key in ("quiet_hours", "compact_driver"):
+        values.setdefault(key, None)
+        origins.setdefault(key, DEFAULT)
     schedule = parse_schedule(values["schedule"])
     assert schedule is not None
     values["schedule"] = schedule_to_json(schedule)
@@ -154,6 +157,10 @@ def _quiet(value: Any, at: str) -> Any:
     return found
 
 
+def _driver(value: Any, at: str) -> Any:
+    return dataclasses.asdict(parse_driver(value, at, most=None))
+
+
 KEYS: Mapping[str, Callable[[Any, str], Any]] = {
     "schedule": _schedule,
     "lag_seconds": _number(0, MOST_LAG_SECONDS),
@@ -163,6 +170,7 @@ KEYS: Mapping[str, Callable[[Any, str], Any]] = {
     "compact_log_age_seconds": _number(60, MONTH_SECONDS),
     "stuck_after_seconds": _number(60, MONTH_SECONDS),
     "quiet_hours": _quiet,
+    "compact_driver": _driver,
     "late_after_seconds": _number(10, MONTH_SECONDS),
 }
 _DEFAULTS = KeepingPolicy()

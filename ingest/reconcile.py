@@ -29,6 +29,7 @@ from ingest.dispatch import ring
 from ingest.jobrows import move_job
 from ingest.kinds import COMPACT, KINDS, LOADS, REPAIR
 from ingest.lake.commits import LakeState, read_lake_table
+from ingest.lake.fence import Scope
 from ingest.launch.launcher import Survivor
 from ingest.models import DriverBoot
 
@@ -158,14 +159,13 @@ def judge_lost(job_id: UUID, why: str) -> bool:
 
 
 def _fence_and_look(job: Job) -> LakeState:
-    scopes = ("write", "service") if _is_isolated(job) else KINDS[job.kind].scopes
+    both: list[Scope] = ["write", "service"]
+    # jobs of before the handle named them took both when isolated
+    scopes = both if job.handle.get("isolated") else KINDS[job.kind].scopes
+    scopes = [s for s in both if s in job.handle.get("scopes", scopes)]
     leasing.shut_out(int(job.payload["table"]), scopes)
     path = (job.spec or {}).get("table", {}).get("path", "")
     return read_lake_table(path, commits=LOOK_BACK)
-
-
-def _is_isolated(job: Job) -> bool:
-    return bool(job.handle.get("isolated"))
 
 
 def _lake_is_away(why: str) -> str:

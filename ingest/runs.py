@@ -31,8 +31,9 @@ from core.errors import (
 )
 from core.jobs import ACTIVE, CANCELLING, LAUNCHING, PLANNED, QUEUED, UNKNOWN, WAITING
 from core.models import Job
-from ingest import epochs, feeds, healing, leasing, outcomes, specs, upkeep
+from ingest import compactions, epochs, feeds, healing, leasing, outcomes, specs, upkeep
 from ingest.backoff import wait_after
+from ingest.compactions import Wish
 from ingest.contract import (
     ErrorFact,
     JobReport,
@@ -42,8 +43,10 @@ from ingest.contract import (
     spec_from,
 )
 from ingest.dispatch import ring
+from ingest.drivers import shares_lock
 from ingest.jobrows import move_job
-from ingest.kinds import COMPACT, KINDS, LANE_LIMITS, REPAIR, ROUND
+from ingest.kinds import COMPACT, KINDS, LANE_LIMITS, OWN_LANE, REPAIR, ROUND
+from ingest.lake.fence import Scope
 from ingest.models import DriverBoot, TableOnboarding
 
 BOOT_SILENT_SECONDS = 10
@@ -64,10 +67,23 @@ def start_round(feed: TableOnboarding, *, actor: str) -> Job:
     return start_jobs([new_job(feed, ROUND, actor=actor)])[0]
 
 
-def start_compaction(table: Table, *, actor: str, instants: Iterable[str] = ()) -> Job:
-    """Queue the execution of exactly these instants (none = schedule one first)."""
-    payload = {"table": table.pk, "instants": list(instants)}
-    return start_jobs([_job(table, COMPACT, payload, actor=actor)])[0]
+def start_compaction(
+    table: Table, *, actor: str, instants: Iterable[str] = (), wish: Wish = None
+) -> Job:
+    """Queue the execution of exactly these instants (none = schedule one first). One
+    that waits already is returned, with the driver that is wished for now."""
+    own = compactions.payload_for(table, wish)
+    payload = {"table": table.pk, "instants": list(instants), **own}
+    job = _job(table, COMPACT, payload, actor=actor)
+    job.lane = OWN_LANE if own else job.lane
+    found = start_jobs([job])[0]
+    if found.pk != job.pk and wish is not None:
+        found.lane = job.lane
+        kept = {k: v for k, v in found.payload.items() if k != "driver"}
+        found.payload = kept | own
+        waiting = Job.objects.filter(pk=found.pk, state__in=WAITING)
+        waiting.update(lane=found.lane, payload=found.payload)
+    return found
 
 
 def new_job(
@@ -208,12 +224,13 @@ def _claim(job: Job, boot: DriverBoot) -> bool:
     if feed is None or refusal is not None:
         outcomes.reject(job, feed, refusal or TerminalError("its table is gone"))
         return False
-    # drivers of one job each share no lock in memory: they take the whole table
-    is_isolated = settings.SLUICE_LAUNCHER == "submit" or (
-        job.payload.get("deaths", 0) >= DEATHS_BEFORE_ISOLATION
+    is_isolated = (
+        settings.SLUICE_LAUNCHER == "submit"
+        or job.payload.get("deaths", 0) >= DEATHS_BEFORE_ISOLATION
+        or bool(job.payload.get("driver"))
     )
     kind = KINDS[job.kind]
-    scopes = ("write", "service") if is_isolated else kind.scopes
+    scopes = _scopes_of(job, feed) if is_isolated else kind.scopes
     owner = owner_of(job.pk, job.attempts + 1)
     fences = leasing.take_table(int(job.payload["table"]), scopes, owner=owner)
     if fences is None:
@@ -228,7 +245,11 @@ def _claim(job: Job, boot: DriverBoot) -> bool:
         job,
         "claim",
         spec=json.loads(encode(spec)),
-        handle={"boot": str(boot.pk), "isolated": is_isolated},
+        handle={
+            "boot": str(boot.pk),
+            "isolated": is_isolated,
+            "scopes": list(scopes),
+        },
         attempts=job.attempts + 1,
         started_at=SystemClock().now(),
         **_FRESH,
@@ -237,6 +258,14 @@ def _claim(job: Job, boot: DriverBoot) -> bool:
         upkeep.start(int(job.payload["table"]), job.payload["instants"])
     feeds.note_claimed(job, feed)
     return True
+
+
+def _scopes_of(job: Job, feed: TableOnboarding) -> tuple[Scope, ...]:
+    """Of a job in a driver of its own. Such drivers share no lock in memory: they take
+    the whole table, unless it has a lock that all of them know."""
+    lake = feed.lake_table
+    is_shared = lake is not None and shares_lock(lake.identity)
+    return KINDS[job.kind].scopes if is_shared else ("write", "service")
 
 
 _FRESH: dict[str, Any] = {

@@ -14,6 +14,7 @@ from core.models import Job
 from ingest.contract import (
     ColumnSpec,
     CompactWork,
+    DriverSpec,
     FenceSpec,
     JobSpec,
     RepairWork,
@@ -23,7 +24,7 @@ from ingest.contract import (
     TableSpec,
     VerifyWork,
 )
-from ingest.kinds import COMPACT, REPAIR, ROUND, VERIFY
+from ingest.kinds import COMPACT, KINDS, REPAIR, ROUND, VERIFY
 from ingest.models import TableOnboarding
 from ingest.planning.plan import ApplyChanges, CreateTable, TablePlan, plan_from_json
 from ingest.policyrows import policy_of
@@ -43,7 +44,7 @@ def build_spec(
         "job_id": str(job.pk),
         "attempt": job.attempts + 1,
         "kind": job.kind,
-        "lane": job.lane,
+        "lane": KINDS[job.kind].lane,
         "lake": settings.SLUICE_LAKE_URI,
         "lock_service": settings.SLUICE_LAKE_LOCK,
         "keep_seconds": keep_seconds(),
@@ -52,7 +53,9 @@ def build_spec(
     }
     if job.kind == COMPACT:
         instants = tuple(job.payload.get("instants", ()))
-        return JobSpec(**shared, compact=CompactWork(instants=instants))
+        own = job.payload.get("driver")
+        driver = DriverSpec(**own) if own else None
+        return JobSpec(**shared, compact=CompactWork(instants=instants), driver=driver)
     shared["source"] = source_spec(feed.source_table.database.datasource)
     if job.kind == REPAIR:
         return JobSpec(**shared, repair=RepairWork(**job.payload["repair"]))

@@ -143,7 +143,7 @@ _POLICY: dict[str, Check] = {
     "on": _text, "schedule": _any, "lag_seconds": _any, "compact_after": _any,
     "compact_log_bytes": _any, "compact_log_ratio": _any,
     "compact_log_age_seconds": _any, "stuck_after_seconds": _any, "quiet_hours": _any,
-    "late_after_seconds": _any,
+    "late_after_seconds": _any, "compact_driver": _any,
 }  # fmt: skip
 _GRANT: dict[str, Check] = {
     "principal": _text, "privilege": _text, "role": _text, "on": _text,

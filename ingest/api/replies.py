@@ -231,6 +231,14 @@ class OnboardingNew(s.Serializer[Any]):
     approve = s.BooleanField(required=False)
 
 
+class CompactionNew(s.Serializer[Any]):
+    """own: a driver for this compaction alone, where the table's lock is shared."""
+
+    driver: Any = s.ChoiceField(choices=["own", "shared"], required=False)
+    memory = s.CharField(required=False, help_text="4g; default is the most allowed")
+    cores = s.IntegerField(required=False, help_text="default is the most allowed")
+
+
 class RemovalNew(s.Serializer[Any]):
     data: Any = s.ChoiceField(choices=["keep", "drop"], required=False)
     dry_run = s.BooleanField(required=False)
@@ -251,4 +259,7 @@ class PolicyChange(s.Serializer[Any]):
         required=False,
         allow_null=True,
         help_text='{"from": "22:00", "to": "06:00", "timezone": "UTC"}',
+    )
+    compact_driver = s.DictField(
+        required=False, allow_null=True, help_text='{"memory": "4g", "cores": 4}'
     )

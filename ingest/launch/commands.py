@@ -56,6 +56,7 @@ def driver_command(home: Path) -> DriverCommand:
         scratch=home / "tmp" / "driver",
         house=house_of(place_of(home)),
         silence_seconds=settings.SLUICE_LEASE_SECONDS / 2,
+        is_cluster=is_standalone(settings.SLUICE_SPARK_MASTER),
     )
 
 

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from ingest.contract import JobSpec, SecretAnswer
+from ingest.drivers import arguments_for
 from ingest.java import driver_options
 from ingest.launch.cluster import Cluster, tag_of
 from ingest.launch.door import Connection, ControlDoor, Greeting
@@ -198,6 +199,11 @@ class SubmitLauncher:
         tag = ["--name", work.tag]
         mine += tag  # Spark takes the session's word above that of its command line
         jvm = ["--driver-java-options", driver_options(str(scratch))]
+        driver = work.spec.driver if work.spec else None
+        mine += arguments_for(driver, is_cluster=self._cluster is not None)
+        if driver is not None and self._cluster is None:
+            # this JVM is there before the script can say anything
+            jvm += ["--driver-memory", driver.memory]
         with command.log_file.open("ab") as out:
             process = subprocess.Popen(
                 [*command.program, *jvm, *tag, *command.script, *mine],

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from ingest.contract import JobSpec, SecretAnswer
+from ingest.drivers import arguments_for
 from ingest.launch.cluster import Cluster, tag_of
 from ingest.launch.launcher import CancelMode, Message, Survivor
 from ingest.launch.lines import drain, parse_line, run_order, secret_order
@@ -63,6 +64,7 @@ class DriverCommand:
     scratch: Path
     house: str = ""
     silence_seconds: float = 15.0
+    is_cluster: bool = False
 
 
 @dataclass(slots=True)
@@ -163,7 +165,9 @@ class WarmLauncher:
     def submit(self, spec: JobSpec, *, isolated: bool) -> None:
         origin = spec.job_id if isolated else ""
         if isolated and origin not in self._children:
-            self._spawn(origin, ["--once"])
+            is_cluster = self._command.is_cluster
+            own = arguments_for(spec.driver, is_cluster=is_cluster)
+            self._spawn(origin, ["--once", *own])
         self._send(origin, run_order(spec))
 
     def cancel(self, job_id: str, mode: CancelMode) -> None:

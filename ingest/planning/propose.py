@@ -22,8 +22,8 @@ from ingest.planning.plan import (
     TablePlan,
     Verify,
 )
-from ingest.planning.updates import propose_updates, what_partial_means
 from ingest.planning.sizing import lake_bytes, propose_buckets, staging_bytes
+from ingest.planning.updates import propose_updates, what_partial_means
 
 MAX_BUCKETS = 4096
 

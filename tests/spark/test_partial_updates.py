@@ -39,7 +39,7 @@ class Writes:
             F.coalesce("id", F.lit(0)).alias("id"),
             *("a", "b", "c", "at"),
             F.coalesce("seq", F.lit(0)).cast("bigint").alias("_sluice_seq"),
-            F.coalesce("gone", F.lit(False)).alias("_sluice_deleted"),  # noqa: FBT003
+            F.coalesce("gone", F.lit(False)).alias("_sluice_deleted"),
         )
         span = Span("", "", self.epoch, self.epoch)
         commit_rows(spec, Batch(solid, "upsert", span), checked_state(spec))
