@@ -212,7 +212,8 @@ def fail(job: Job, feed: TableOnboarding | None, error: SluiceError) -> None:
         return
     is_passing = job.kind == ROUND and error.default_code == "transient"
     failures = feed.failures + 1 if feed and is_passing else 0
-    noticing.job_failed(job, error, failures=failures)
+    if feed is not None:
+        noticing.job_failed(job, error, failures=failures)
     if feed is None or job.kind in UPKEEP:
         return
     if is_passing:
@@ -262,8 +263,10 @@ def reject(job: Job, feed: TableOnboarding | None, error: SluiceError) -> None:
         move_job(job, "cancel", reason=error.message, finished_at=SystemClock().now())
         return
     _end_failed(job, "reject", error)
+    if feed is None:
+        return
     noticing.job_failed(job, error)
-    if feed is not None and job.kind not in {VERIFY, REPAIR}:
+    if job.kind not in {VERIFY, REPAIR}:
         feeds.stop(feed, "fail", reason=str(error))
 
 

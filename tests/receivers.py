@@ -4,6 +4,7 @@ sockets, each doing what it is told to."""
 from __future__ import annotations
 
 import socketserver
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -26,7 +27,8 @@ class Web:
 
 
 @contextmanager
-def web_receiver() -> Iterator[Web]:
+def web_receiver(context: ssl.SSLContext | None = None) -> Iterator[Web]:
+    """With `context` it speaks TLS."""
     web = Web()
 
     class Handler(BaseHTTPRequestHandler):
@@ -56,9 +58,12 @@ def web_receiver() -> Iterator[Web]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
+    if context is not None:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever, args=[0.05])
     thread.start()
-    web.url = f"http://127.0.0.1:{server.server_port}/hook"
+    scheme = "http" if context is None else "https"
+    web.url = f"{scheme}://127.0.0.1:{server.server_port}/hook"
     try:
         yield web
     finally:
