@@ -48,9 +48,15 @@ class SourceClock:
 @dataclass(frozen=True, slots=True)
 class Bound:
     """Rows with a cursor ≤ `high` are all committed. held_by says what kept it
-    below clock - lag."""
+    below clock - lag.
+
+    reach  up to where rows are read; those above `high` are read again by the next
+           round. More than `high` about once a minute: a row that changes more often
+           than the lag is long would otherwise be read only when it comes to rest
+    """
 
     high: datetime
+    reach: datetime
     held_by: OpenTransaction | None = None
 
 
@@ -80,7 +86,14 @@ def plan_bound(
         high = _unit_of(high, fraction_digits) - timedelta(microseconds=1)
     if low is not None and high < low:
         high = low
-    return Bound(high, held)
+    reach = high
+    if low is None or _minute_of(low) != _minute_of(high):
+        reach = min(clock.now, high + timedelta(seconds=max(0.0, lag_seconds)))
+    return Bound(high, max(high, reach), held)
+
+
+def _minute_of(moment: datetime) -> datetime:
+    return moment.replace(second=0, microsecond=0)
 
 
 def _unit_of(moment: datetime, digits: int) -> datetime:

@@ -1,6 +1,7 @@
 """One round of timestamp capture: rows with a cursor in (low, high] → an epoch.
 
-`high` is noted before reading, so nothing inside the window can still commit.
+`high` is noted before reading, so nothing inside the window can still commit. Now and
+then younger rows are read, too (`Bound.reach`); the next round begins at `high` anyway.
 Deletes are not seen by this capture. It must not know how an epoch is applied.
 """
 
@@ -35,11 +36,13 @@ _NULLS_COUNTED = 100_000
 class Window:
     """What one round reads. low "" = from the beginning.
 
-    more  cut at max_rows: run another round
+    reach  up to where it reads, at least `high`
+    more   cut at max_rows: run another round
     """
 
     low: str
     high: str
+    reach: str
     held_back: dict[str, Any] | None
     more: bool
     null_cursors: int
@@ -110,23 +113,25 @@ def _window(run: JobRun, source: Source, clock: SourceClock, bound: Bound) -> Wi
     cursor = dialect.name(table.cursor or "")
     relation = relation_of(dialect, table)
     low, high = work.low or "", to_text(bound.high, has_zone=is_zoned)
+    # equal rows without a key are counted, so they have to be read all at once
+    reach = high if table.row_hash else to_text(bound.reach, has_zone=is_zoned)
     cut = source.rows(
-        f"SELECT {cursor} FROM {relation} WHERE {range_of(dialect, table, low, high)}"
+        f"SELECT {cursor} FROM {relation} WHERE {range_of(dialect, table, low, reach)}"
         f" ORDER BY {cursor} LIMIT 1 OFFSET {max(1, work.max_rows) - 1}"
     )
     more = False
     if cut:
         # rows equal to the cut stay together, or the next round would miss some
         moment: datetime = cut[0][0]
-        edge = to_text(_labelled(moment), has_zone=is_zoned)
-        more, high = edge != high, edge
+        edge = min(high, to_text(_labelled(moment), has_zone=is_zoned))
+        more, high, reach = edge != high, edge, edge
     nulls = source.one(
         f"SELECT count(*) FROM (SELECT 1 FROM {relation} WHERE {cursor} IS NULL"
         f" LIMIT {_NULLS_COUNTED}) AS nulls"
     )[0]
     if nulls:
         run.warn(f"{nulls} rows have no {table.cursor}: their changes are not seen")
-    return Window(low, high, _held_back(clock, bound), more, int(nulls))
+    return Window(low, high, reach, _held_back(clock, bound), more, int(nulls))
 
 
 def _read(
@@ -141,7 +146,7 @@ def _read(
     table = spec.table
     dialect = dialect_of(access.spec.kind)
     selection = select_columns(dialect, table.columns)
-    where = range_of(dialect, table, window.low, window.high)
+    where = range_of(dialect, table, window.low, window.reach)
     relation = relation_of(dialect, table)
     sql = selection.sql(relation, where)
     folder = epoch_folder(spec.lake, access.spec.datasource_id, work.epoch)

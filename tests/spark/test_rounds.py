@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import psycopg
 import pytest
 
+from ingest.changes.positions import to_text
 from ingest.hudi.identity import identity_for
 from ingest.hudi.options import WriterFence, write_options
 from ingest.hudi.position import CommitPosition, encode_position
@@ -95,6 +97,20 @@ def test_a_prepared_transaction_holds_the_bound_too(loaded: Any) -> None:
     bench.sql("COMMIT PREPARED 'two-phase'")
     assert_done(bench.round(table, held.facts["position"]["to"]))
     assert values(bench, table)[7] == "prepared"
+
+
+def test_a_row_that_never_rests_is_carried_too(loaded: Any) -> None:
+    """It is always younger than the lag allows, whenever anybody looks."""
+    bench, table, _ = loaded
+    bench.sql("UPDATE o SET v = 'hot', at = now() WHERE id = 2")
+    now = bench.sql("SELECT now()")[0][0]
+    low, half = (to_text(now - timedelta(hours=h), has_zone=True) for h in (2, 0.5))
+    first = assert_done(bench.round(table, low, lag=3600))
+    assert values(bench, table)[2] == "hot"
+    assert low < first.facts["position"]["to"] < half, "not ahead of what may commit"
+    bench.sql("UPDATE o SET v = 'rests' WHERE id = 2")
+    assert_done(bench.round(table, first.facts["position"]["to"]))
+    assert values(bench, table)[2] == "rests"
 
 
 def test_the_lag_keeps_young_rows_for_the_next_round(loaded: Any) -> None:

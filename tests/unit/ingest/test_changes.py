@@ -162,6 +162,26 @@ def test_bounds(
 
 
 @pytest.mark.parametrize(
+    ("low", "held_since", "reach"),
+    [
+        (None, None, NOW),
+        (at(-3600), None, NOW),
+        # within a minute of its window's end: the next ones will look further
+        (at(-10), None, at(-10)),
+        # no further than the lag behind a transaction that holds the bound back
+        (at(-3600), -600, at(-590) - TICK),
+        (at(0), None, at(0)),
+    ],
+)
+def test_once_a_minute_a_round_reads_up_to_now(
+    low: datetime | None, held_since: float | None, reach: datetime
+) -> None:
+    others = () if held_since is None else (OpenTransaction(5, at(held_since)),)
+    clock = SourceClock(NOW, others, sees_others=True)
+    assert plan_bound(clock, lag_seconds=10, low=low).reach == reach
+
+
+@pytest.mark.parametrize(
     ("digits", "since", "high"),
     [
         (6, -30.25, at(-30.25) - TICK),
