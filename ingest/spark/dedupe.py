@@ -22,7 +22,7 @@ from ingest.changes.duplicates import (
     facts_of,
     likely_cause,
 )
-from ingest.contract import JobSpec
+from ingest.contract import JobSpec, TableSpec
 from ingest.hudi.identity import SEQ, key_column
 from ingest.hudi.layout import Layout, bucket_of
 from ingest.lake.commits import Commit, read_lake_table
@@ -30,7 +30,7 @@ from ingest.lake.layout import read_layout
 from ingest.lake.staging import require_space
 from ingest.spark.jobrun import JobRun
 from ingest.spark.recovery import roll_back_writes
-from ingest.spark.replacement import bytes_of, replace_rows, snapshot_of
+from ingest.spark.replacement import bytes_of, own_columns, replace_rows, snapshot_of
 from ingest.spark.savepoints import make_savepoint
 from ingest.spark.writer import checked_state, commit_of, qualified_name
 
@@ -80,7 +80,7 @@ def deduplicate(
     savepoint = make_savepoint(spark, spec, why=f"before repair {spec.job_id}")
     require_space(spec.table.staging, bytes_of(layout))
     run.enter("replacing", total=found.counted.keys)
-    kept = _kept(snapshot_of(spark, spec))
+    kept = _kept(snapshot_of(spark, spec), spec.table)
     commit = replace_rows(run, kept, state, expected=found.counted.keys)
     run.add_done(found.counted.keys)
     return {**facts, "savepoint": savepoint, **_committed(commit)}
@@ -153,6 +153,17 @@ def _signs(spec: JobSpec, layout: Layout, examples: list[dict[str, Any]]) -> Sig
     return Signs(spec.table.buckets, max(buckets, default=-1), misplaced, loads)
 
 
-def _kept(rows: DataFrame) -> DataFrame:
+def _kept(rows: DataFrame, table: TableSpec) -> DataFrame:
+    if table.updates == "partial":
+        # what the best copy leaves open the next one may have
+        copies = _best_first().rowsBetween(
+            Window.unboundedPreceding, Window.unboundedFollowing
+        )
+        rows = rows.withColumns(
+            {
+                name: F.first(F.col(f"`{name}`"), ignorenulls=True).over(copies)
+                for name in own_columns(rows)
+            }
+        )
     place = F.row_number().over(_best_first())
     return rows.withColumn("_place", place).where("_place = 1").drop("_place")

@@ -8,6 +8,7 @@ from typing import Any
 from pyspark.sql import functions as F
 
 from ingest.hudi.identity import PARTIAL
+from ingest.spark import dedupe
 from ingest.spark.writer import Batch, Span, checked_state, commit_rows
 from tests.spark.lake_bench import LakeBench, assert_done
 
@@ -104,6 +105,27 @@ def test_what_a_null_keeps(lake_bench: LakeBench) -> None:
         1: ("z", 2, [], 21),
         3: ("a", 5, old, 21),
     }
+
+
+def test_of_copies_each_column_has_its_newest_value(lake_bench: LakeBench) -> None:
+    frame = lake_bench.spark.createDataFrame(
+        [
+            ("1", "f1", "1", "1", 1, "old", 1, 10),
+            ("1", "f2", "2", "1", 1, None, 2, 20),
+            ("1", "f3", "3", "1", 1, None, None, 30),
+            ("2", "f1", "1", "2", 2, None, None, 10),
+        ],
+        "_hoodie_record_key string, _hoodie_file_name string,"
+        " _hoodie_commit_time string, _hoodie_commit_seqno string,"
+        " id int, a string, b int, _sluice_seq bigint",
+    )
+    lake_bench.sql("CREATE TABLE p (id int PRIMARY KEY, a text, b int)")
+    full = lake_bench.table("p")
+    columns = ("id", "a", "b", "_sluice_seq")
+    for updates, wanted in (("full", (None, None)), ("partial", ("old", 2))):
+        kept = dedupe._kept(frame, replace(full, updates=updates))
+        rows = sorted(tuple(row) for row in kept.select(*columns).collect())
+        assert rows == [(1, *wanted, 30), (2, None, None, 10)]
 
 
 def test_verify_resync_and_another_mode(lake_bench: LakeBench) -> None:
