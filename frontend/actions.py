@@ -43,15 +43,18 @@ class Action:
     effects: tuple[str, ...]
     is_danger: bool = False
     asks_drop: bool = False
+    asks_buckets: bool = False
     repair: RepairWork | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the form said beside yes. instant  of a repair; "" = whatever it finds."""
+    """What the form said beside yes. instant  of a repair; "" = whatever it finds.
+    buckets  that a table shall have; 0 = not said yet"""
 
     drop_data: bool = False
     instant: str = ""
+    buckets: int = 0
 
 
 ACTIONS = {
@@ -162,6 +165,25 @@ ACTIONS = {
             repair=RepairWork("clean"),
         ),
         Action(
+            "resize",
+            "Change buckets",
+            "table",
+            Privilege.OPERATE,
+            QUERYABLE,
+            (),
+            asks_buckets=True,
+            repair=RepairWork("resize"),
+        ),
+        Action(
+            "drop-metadata-table",
+            "Remove metadata table",
+            "trash",
+            Privilege.OPERATE,
+            QUERYABLE,
+            (),
+            repair=RepairWork("drop-metadata-table"),
+        ),
+        Action(
             "savepoint",
             "Make a savepoint",
             "lock",
@@ -227,7 +249,7 @@ def effects_of(
     """What will happen, in sentences; with today's numbers where they matter."""
     if action.repair is not None and not action.effects:
         found = preview(table, _work(action.repair, asked or Asked()))
-        return tuple(f"{line}." for line in found.will)
+        return tuple(f"{line}." for line in (*found.will, *found.misses))
     if not action.asks_drop:
         return action.effects
     kept = removal.plan_removal(table, drop_data=False)
@@ -251,4 +273,5 @@ def start(action: Action, table: Table, *, actor: str, asked: Asked) -> Job | No
 
 def _work(repair: RepairWork, asked: Asked) -> RepairWork:
     is_of_one = repair.action in {"rollback", "unschedule", "restore"}
-    return replace(repair, instant=asked.instant if is_of_one else "")
+    buckets = asked.buckets if repair.action == "resize" else 0
+    return replace(repair, instant=asked.instant if is_of_one else "", buckets=buckets)

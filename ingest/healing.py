@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import logging
 
+from django.conf import settings
+
 from core.errors import SluiceError, TransientError
 from ingest import outcomes
 from ingest.hudi.identity import drift
 from ingest.lake.commits import LakeState, read_lake_table
+from ingest.lake.epochs import drop_older_seals, last_epoch
 from ingest.models import TableOnboarding
 from ingest.pinned import planned_identity, set_buckets
 
@@ -70,5 +73,11 @@ def _moment(feed: TableOnboarding, state: LakeState) -> str:
         "position": {"to": state.position.end},
         "epoch": state.position.epoch_to,
     }
+    # what was captured behind it is captured again, in epochs of its own
+    source = state.position.source
+    last = last_epoch(settings.SLUICE_LAKE_URI, source)
+    drop_older_seals(
+        settings.SLUICE_LAKE_URI, source, feed.lake_table.pk, before=last + 1
+    )
     outcomes.note_restored(feed, facts)
     return f"the lake went back to {newest}: capture goes on from there"

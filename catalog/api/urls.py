@@ -47,9 +47,7 @@ urlpatterns: list[URLPattern] = [
 
 # Addresses of later releases, known so that they answer `not_yet` and not "absent".
 _TABLE = "tables/<id:id>"
-LATER: tuple[tuple[int, str], ...] = (
-    (3, f"{_TABLE}:resize"),
-)
+LATER: tuple[tuple[int, str], ...] = ()
 later_patterns = [
     path(route, house.NotYet.as_view(release=release)) for release, route in LATER
 ]

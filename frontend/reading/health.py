@@ -14,6 +14,7 @@ from catalog.selectors import TableFilter, tables_for
 from frontend.actions import ACTIONS, Action
 from frontend.charts import Chart, Point, chart_of
 from frontend.templatetags.figures import duration, figure, size
+from ingest.maintenance.buckets import Suggestion, suggest_buckets
 from ingest.maintenance.facts import SIZE_BINS, LakeFacts, at_of, facts_from
 from ingest.maintenance.written import Written, written_from
 from ingest.models import TableHealth
@@ -56,6 +57,7 @@ class Health:
     charts: list[Chart]
     facts: LakeFacts | None
     written: Written
+    fit: Suggestion | None = None
 
 
 def health_for(table: Table, offered: list[Action]) -> Health:
@@ -76,7 +78,15 @@ def health_for(table: Table, offered: list[Action]) -> Health:
         ],
         facts,
         written,
+        suggest_buckets(facts),
     )
+
+
+def proposed_buckets(table: Table) -> int:
+    """What its files suggest, else what it has."""
+    row = TableHealth.objects.filter(table=table).first()
+    fit = suggest_buckets(facts_from(row.facts)) if row and row.facts else None
+    return fit.buckets if fit else table.buckets or 1
 
 
 def tone_of(score: int | None) -> str:

@@ -64,6 +64,11 @@ class Repaired:
     facts: Mapping[str, Any]
     duplicated: list[Mapping[str, Any]]
 
+    @property
+    def shapes(self) -> list[tuple[str, Any]]:
+        """The table before and after, when both are told."""
+        return [("Before", self.facts["before"]), ("After", self.facts["after"])]
+
 
 def repaired_of(job: Job, *, may_read_rows: bool) -> Repaired | None:
     """None until the repair has ended well."""
@@ -84,6 +89,12 @@ def _said(facts: Mapping[str, Any]) -> str:
     ]
     if facts["action"] == "clean":
         return "Old files, instants and savepoints are gone."
+    if facts["action"] == "resize":
+        return f"The table has {facts.get('buckets')} buckets now, and the same rows."
+    if facts["action"] == "drop-metadata-table":
+        return "The metadata table of another writer is gone; readers list the files."
+    if facts["action"] == "restore":
+        return f"The table is what it was at savepoint {facts.get('restored')}."
     if facts["action"] == "savepoint":
         return f"The way back is kept: savepoint {facts.get('savepoint')}."
     return "; ".join(parts) + "." if parts else "There was nothing to do."

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
@@ -14,6 +16,7 @@ from catalog.selectors.tables import securable_of
 from core.errors import NotFound, SluiceError
 from frontend.actions import ACTIONS, Asked, effects_of, start
 from frontend.pages import PageRequest, page
+from frontend.reading.health import proposed_buckets
 
 
 @page
@@ -26,6 +29,8 @@ def table_action(request: PageRequest, table_id: int, name: str) -> HttpResponse
     require(request.principal, action.privilege, securable_of(table))
     error: SluiceError | None = None
     asked = _asked(request)
+    if action.asks_buckets and not asked.buckets:
+        asked = replace(asked, buckets=proposed_buckets(table))
     confirmed = request.POST.get("confirm", "").strip() == table.name
     if request.method == "POST" and (confirmed or not action.is_danger):
         try:
@@ -43,10 +48,17 @@ def table_action(request: PageRequest, table_id: int, name: str) -> HttpResponse
             return redirect("frontend:table", table.pk)
     elif request.method == "POST":
         error = SluiceError("the name does not match: nothing was done")
+    try:
+        effects = effects_of(action, table, asked)
+    except SluiceError as refused:
+        if not action.asks_buckets:
+            raise
+        # the number can be changed and looked at again
+        effects, error = (), error or refused
     context = {
         "table": table,
         "action": action,
-        "effects": effects_of(action, table, asked),
+        "effects": effects,
         "asked": asked,
         "error": error,
     }
@@ -57,4 +69,10 @@ def _asked(request: PageRequest) -> Asked:
     given = request.POST if request.method == "POST" else request.GET
     instant = given.get("instant", "")
     is_instant = instant.isascii() and instant.isdigit() and len(instant) == 17
-    return Asked(bool(given.get("drop_data")), instant if is_instant else "")
+    count = given.get("buckets", "")
+    is_count = count.isascii() and count.isdigit() and len(count) < 6
+    return Asked(
+        bool(given.get("drop_data")),
+        instant if is_instant else "",
+        int(count) if is_count else 0,
+    )

@@ -18,6 +18,9 @@ class Loss(s.Serializer[Any]):
         allow_null=True, help_text="the verb that wins the points back"
     )
     instant = s.CharField(allow_null=True)
+    buckets = s.IntegerField(
+        allow_null=True, help_text="how many `:resize` should be asked for"
+    )
 
 
 class MaintenanceStep(s.Serializer[Any]):
@@ -127,6 +130,24 @@ class DeduplicateNew(s.Serializer[Any]):
     dry_run = s.BooleanField(required=False, help_text="a job that only counts")
 
 
+class ResizeNew(s.Serializer[Any]):
+    buckets = s.IntegerField(min_value=1, max_value=4096)
+    dry_run = s.BooleanField(required=False)
+
+
+class Shape(s.Serializer[Any]):
+    buckets = s.IntegerField()
+    file_groups = s.IntegerField()
+    file_bytes = Count(help_text="of a base file on average")
+
+
+class Resize(s.Serializer[Any]):
+    before = Shape()
+    after = Shape()
+    bytes = Count(help_text="read and written once")
+    reason = s.CharField()
+
+
 class Savepoint(s.Serializer[Any]):
     instant = s.CharField()
     at = s.DateTimeField(allow_null=True)
@@ -140,4 +161,9 @@ class RepairPreview(s.Serializer[Any]):
     action = s.CharField()
     instants = PendingInstant(many=True)
     will = s.ListField(child=s.CharField())
+    misses = s.ListField(
+        child=s.CharField(), help_text="what it cannot bring back, in sentences"
+    )
+    then = s.CharField(allow_null=True, help_text="the verb that brings that back")
+    resize = Resize(allow_null=True)
     dry_run = s.BooleanField()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from typing import Any, ClassVar
 
@@ -38,12 +39,13 @@ class _Repair(ApiView):
         if is_dry and work.action != "deduplicate":
             return Response(_preview_body(preview(table, work)))
         job = start_repair(table, work, actor=self.principal.name)
+        about = {"buckets": work.buckets} if work.buckets else {"instant": work.instant}
         audit.record(
             f"table.{self.name}",
             on=str(table),
             job=str(job.pk),
-            instant=work.instant,
             dry_run=work.dry_run,
+            **about,
         )
         return accepted(job)
 
@@ -62,8 +64,15 @@ class _Repair(ApiView):
                 refuse(f"/{name}", f"'{name}' must be true or false")
         is_dry = flags["dry_run"]
         only_counts = is_dry and self.action == "deduplicate"
+        buckets = body.get("buckets") if "buckets" in self.members else 0
+        if not isinstance(buckets, int) or isinstance(buckets, bool):
+            refuse("/buckets", "buckets must be a whole number")
         work = RepairWork(
-            self.action, asked, replan=flags["replan"], dry_run=only_counts
+            self.action,
+            asked,
+            replan=flags["replan"],
+            dry_run=only_counts,
+            buckets=buckets,
         )
         return work, is_dry
 
@@ -118,6 +127,32 @@ class CleanView(_Repair):
         return self.ask(request, table_id)
 
 
+class ResizeView(_Repair):
+    """Another number of buckets: the same rows, rewritten by one commit."""
+
+    name = "resize"
+    action = "resize"
+    members = frozenset({"buckets", "dry_run"})
+
+    @extend_schema(request=health_replies.ResizeNew, responses=_PREVIEWED)
+    @idempotent
+    def post(self, request: Request, table_id: int) -> Response:
+        return self.ask(request, table_id)
+
+
+class DropMetadataTableView(_Repair):
+    """Remove an index of Hudi's that another writer made and ours do not keep up."""
+
+    name = "drop-metadata-table"
+    action = "drop-metadata-table"
+    members = frozenset({"dry_run"})
+
+    @extend_schema(request=health_replies.DeduplicateNew, responses=_PREVIEWED)
+    @idempotent
+    def post(self, request: Request, table_id: int) -> Response:
+        return self.ask(request, table_id)
+
+
 class SavepointsView(_Repair):
     """Moments a table can go back to, newest first; POST makes one of now."""
 
@@ -161,5 +196,8 @@ def _preview_body(found: Preview) -> dict[str, object]:
         "action": found.action,
         "instants": [pending_body(p) for p in found.instants],
         "will": list(found.will),
+        "misses": list(found.misses),
+        "then": found.then or None,
+        "resize": dataclasses.asdict(found.resize) if found.resize else None,
         "dry_run": True,
     }

@@ -63,5 +63,7 @@ urlpatterns: list[URLPattern] = [
     path(f"{_TABLE}:deduplicate", repairs.DeduplicateView.as_view()),
     path(f"{_TABLE}:clean", repairs.CleanView.as_view()),
     path(f"{_TABLE}:restore", repairs.RestoreView.as_view()),
+    path(f"{_TABLE}:resize", repairs.ResizeView.as_view()),
+    path(f"{_TABLE}:drop-metadata-table", repairs.DropMetadataTableView.as_view()),
     path(f"{_TABLE}/savepoints", repairs.SavepointsView.as_view()),
 ]

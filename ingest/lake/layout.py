@@ -15,6 +15,7 @@ import fastavro
 from core.errors import TerminalError
 from ingest.hudi.layout import GroupKey, Layout, TableFile, layout_of, parse_file
 from ingest.hudi.timeline import Timeline
+from ingest.lake.commits import read_properties
 from ingest.lake.place import place_at
 from ingest.lake.port import Place
 
@@ -55,6 +56,16 @@ def read_replaced(base: Place, timeline: Timeline) -> dict[GroupKey, str]:
             for partition, ids in parts.items():
                 found |= dict.fromkeys(((partition, i) for i in ids), instant.asked)
     return found
+
+
+def metadata_partitions(base: Place) -> tuple[str, ...]:
+    """Of Hudi's own index beside the data, () without one. Readers that find it listed
+    believe it, whoever keeps it up."""
+    said = (read_properties(base) or {}).get("hoodie.table.metadata.partitions", "")
+    listed = tuple(part for part in said.split(",") if part)
+    if listed or not (base / _META / "metadata").exists():
+        return listed
+    return ("files",)
 
 
 def read_compaction_plan(path: str, asked: str) -> CompactionPlan:

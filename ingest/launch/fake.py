@@ -66,6 +66,7 @@ class FakeLauncher:
 
     faults: dict[str, deque[Fault]] = field(default_factory=lambda: defaultdict(deque))
     facts: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    errors: dict[str, list[str]] = field(default_factory=dict)
     starts: list[str] = field(default_factory=list)
     submitted: list[JobSpec] = field(default_factory=list)
     isolated: list[str] = field(default_factory=list)
@@ -177,6 +178,9 @@ class FakeLauncher:
             case Fault.TRANSIENT | Fault.TERMINAL | Fault.CALLER:
                 error = ErrorFact(f"fake_{work.fault}", "it was told to", "look here")
                 self._report(work, work.fault.value, error=error)
+            case _ if planned := self.errors.get(work.spec.kind, []):
+                error = ErrorFact(planned.pop(0), "it was told to", "look here")
+                self._report(work, "terminal", error=error)
             case _:
                 self._finish(work)
 

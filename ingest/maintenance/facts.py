@@ -81,6 +81,8 @@ class LakeFacts:
     bucket_bytes      per bucket over all partitions, [] when there are too many
     strays            base files that no commit lists beside the one it lists
     skew              the largest bucket as a multiple of the middle one
+    buckets           pinned for the table, per partition; 0 = not known
+    foreign_index     partitions of a metadata table that another writer made
     """
 
     at: str
@@ -102,6 +104,8 @@ class LakeFacts:
     oldest_log_at: str = ""
     rollbacks_of_a_day: int = 0
     skew: float = 1.0
+    buckets: int = 0
+    foreign_index: tuple[str, ...] = ()
     conflicts_total: int = 0
     strays: int = 0
     sizes: tuple[int, ...] = ()
@@ -127,7 +131,7 @@ def facts_from(data: Mapping[str, Any]) -> LakeFacts:
     """The reverse of `to_json`; members of other releases are left out."""
     known = {f.name for f in dataclasses.fields(LakeFacts)}
     values = {k: v for k, v in data.items() if k in known}
-    for name in ("sizes", "bucket_bytes"):
+    for name in ("sizes", "bucket_bytes", "foreign_index"):
         values[name] = tuple(values.get(name, ()))
     values["conflicts"] = tuple(
         Conflict(c["partition"], c["bucket"], tuple(c["file_ids"]))

@@ -19,25 +19,37 @@ from core.clock import SystemClock
 from core.errors import InvalidRequest, StaleState
 from core.models import Job
 from ingest import runs
+from ingest.changes.rewinding import what_is_missed
 from ingest.contract import RepairWork
 from ingest.controls import locked_feed
+from ingest.feeds import feed_of, source_changed
+from ingest.hudi.timeline import Timeline
 from ingest.kinds import REPAIR
-from ingest.lake.commits import read_timeline
+from ingest.lake.commits import read_commit, read_timeline
 from ingest.lake.place import place_at
+from ingest.lake.port import Place
 from ingest.maintenance.facts import LakeFacts, Pending, at_of
+from ingest.maintenance.resizing import Resize, plan_resize, words_for
 from ingest.maintenance.watching import facts_of
+from ingest.planning.plan import plan_from_json
 from ingest.specs import keep_seconds
 from ingest.states import REMOVING
 
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What a repair would do now. will: in sentences, in order."""
+    """What a repair would do now. will: in sentences, in order.
+
+    misses  what it cannot bring back; `then` is the action that does
+    """
 
     table: str
     action: str
     instants: tuple[Pending, ...]
     will: tuple[str, ...]
+    misses: tuple[str, ...] = ()
+    then: str = ""
+    resize: Resize | None = None
 
 
 def preview(table: Table, work: RepairWork) -> Preview:
@@ -46,18 +58,25 @@ def preview(table: Table, work: RepairWork) -> Preview:
     if work.action == "deduplicate":
         return Preview(str(table), "deduplicate", (), tuple(_dedupe_words(facts)))
     if work.action == "restore":
-        return Preview(str(table), "restore", (), tuple(_restore_words(table, work)))
+        return _restore(table, work)
+    if work.action == "resize":
+        found = plan_resize(str(table), facts, work.buckets)
+        will = tuple(words_for(found, facts))
+        return Preview(str(table), "resize", (), will, resize=found)
+    if work.action == "drop-metadata-table":
+        will = tuple(_drop_words(table, facts))
+        return Preview(str(table), "drop-metadata-table", (), will)
     if work.action == "clean":
         return Preview(str(table), "clean", (), tuple(_clean_words(facts)))
-    found = _wanted(table, facts, work)
+    pending = _wanted(table, facts, work)
     words = _rollback_words if work.action == "rollback" else _unschedule_words
-    will = [line for one in found for line in words(one)]
-    if any(p.is_held for p in found):
-        will.insert(0, "A job works on it now: this waits until that has ended")
+    lines = [line for one in pending for line in words(one)]
+    if any(p.is_held for p in pending):
+        lines.insert(0, "A job works on it now: this waits until that has ended")
     if work.replan:
-        will.append("Then a new compaction is planned over everything there is")
-    will.append("Readers see the same rows before and after")
-    return Preview(str(table), work.action, found, tuple(will))
+        lines.append("Then a new compaction is planned over everything there is")
+    lines.append("Readers see the same rows before and after")
+    return Preview(str(table), work.action, pending, tuple(lines))
 
 
 def _wanted(table: Table, facts: LakeFacts, work: RepairWork) -> tuple[Pending, ...]:
@@ -153,8 +172,9 @@ def _dedupe_words(facts: LakeFacts) -> Sequence[str]:
     ]
 
 
-def _restore_words(table: Table, work: RepairWork) -> Sequence[str]:
-    timeline = read_timeline(place_at(table.path))
+def _restore(table: Table, work: RepairWork) -> Preview:
+    base = place_at(table.path)
+    timeline = read_timeline(base)
     if work.instant not in timeline.savepoints:
         raise InvalidRequest(
             f"{table} has no savepoint {work.instant or 'named'}",
@@ -163,14 +183,42 @@ def _restore_words(table: Table, work: RepairWork) -> Sequence[str]:
             facts={"savepoints": list(timeline.savepoints)},
         )
     later = len(timeline.writes_after(work.instant))
-    return [
+    will = (
         f"{later} commits after savepoint {work.instant} are taken away: readers see"
         " the rows of that moment",
-        "The capture position goes back with them, so the next round reads again what"
-        " changed since",
-        "Rows that a timestamp round cannot see (deleted at the source, say) stay as"
-        " they were then, until a re-sync",
+        "The capture position goes back with them",
         "This cannot be undone",
+    )
+    misses = list(what_is_missed(table.cursor, _position_at(base, timeline, work)))
+    feed = feed_of(table.pk)
+    if feed and (altered := source_changed(feed, plan_from_json(feed.plan))):
+        misses.append(f"Since it was onboarded, {altered.message}")
+    return Preview(str(table), "restore", (), will, misses=tuple(misses), then="resync")
+
+
+def _position_at(base: Place, timeline: Timeline, work: RepairWork) -> str:
+    """Where capture was at the savepoint; "" when its commit cannot tell."""
+    kept = timeline.find(work.instant)
+    if kept is None or kept.state != "COMPLETED":
+        return ""
+    position = read_commit(base, kept).position
+    return position.end if position else ""
+
+
+def _drop_words(table: Table, facts: LakeFacts) -> Sequence[str]:
+    if not facts.foreign_index:
+        raise InvalidRequest(
+            f"{table} has no metadata table, as it should be",
+            code="nothing_to_do",
+            hint="GET its health to see what costs points",
+        )
+    return [
+        "The metadata table that another writer made is removed, with its partitions"
+        f" {', '.join(facts.foreign_index)}",
+        "Readers list the table's folders again: they see every row that was committed",
+        "No row is read or written; no round runs meanwhile",
+        "The next commit or compaction would do it, too; it comes back when that writer"
+        " writes again, which it should not",
     ]
 
 

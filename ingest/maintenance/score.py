@@ -6,18 +6,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from ingest.maintenance.buckets import is_skewed, suggest_buckets
 from ingest.maintenance.facts import MB, LakeFacts, Pending
 
 Repair = Literal[
-    "", "compact", "clean", "rollback", "unschedule-compaction", "deduplicate", "resync"
+    "", "compact", "clean", "rollback", "unschedule-compaction", "deduplicate",
+    "resync", "resize", "drop-metadata-table",
 ]  # fmt: skip
 
 GRACE_SECONDS = 60.0
 MOST_LOGS = 20
 MOST_INSTANTS = 150
 MOST_ROLLBACKS = 5
-MOST_SKEW = 4.0
-SKEW_FROM_BYTES = 64 * MB
 SMALL_BYTES = 8 * MB
 SMALL_GROUPS = 16
 # below this, logs cost no reader anything worth a rewrite
@@ -37,13 +37,15 @@ class KeepingPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """Points lost for one reason. `instant`: what the repair is about, or ""."""
+    """Points lost for one reason. `instant`: what the repair is about, or "";
+    `buckets`: how many the table should have, 0 = it is not about that."""
 
     code: str
     points: int
     reason: str
     repair: Repair = ""
     instant: str = ""
+    buckets: int = 0
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -52,6 +54,7 @@ class Loss:
             "reason": self.reason,
             "repair": self.repair or None,
             "instant": self.instant or None,
+            "buckets": self.buckets or None,
         }
 
 
@@ -87,6 +90,14 @@ def _broken(facts: LakeFacts, differs: bool) -> Iterator[Loss]:  # noqa: FBT001
             f"base files that a superseded writer finished too late: {facts.strays};"
             " readers could take one for the commit's own",
             "clean",
+        )
+    if facts.foreign_index:
+        yield Loss(
+            "metadata_table",
+            10,
+            "another writer made a metadata table, which Sluice does not keep up: its"
+            " next commit or compaction removes it, until then readers believe it",
+            "drop-metadata-table",
         )
     if differs:
         yield Loss(
@@ -206,22 +217,30 @@ def _slow(facts: LakeFacts, policy: KeepingPolicy) -> Iterator[Loss]:
 
 
 def _badly_cut(facts: LakeFacts) -> Iterator[Loss]:
-    if facts.skew > MOST_SKEW and facts.base_bytes >= SKEW_FROM_BYTES:
-        yield Loss(
+    if is_skewed(facts):
+        yield _resize(
             "bucket_skew",
-            5,
+            facts,
             f"the largest bucket has {facts.skew:g} times the bytes of the middle one:"
             " one task does most of the work",
         )
     if facts.base_files >= SMALL_GROUPS:
         average = facts.base_bytes / facts.base_files
         if average < SMALL_BYTES:
-            yield Loss(
+            yield _resize(
                 "small_files",
-                5,
-                f"{facts.base_files} base files of {average / MB:.1f} MB on average:"
-                " fewer buckets would do",
+                facts,
+                f"{facts.base_files} base files of {average / MB:.1f} MB on average",
             )
+
+
+def _resize(code: str, facts: LakeFacts, reason: str) -> Loss:
+    fit = suggest_buckets(facts)
+    if fit is None:
+        return Loss(code, 5, f"{reason}; another number of buckets would not help")
+    count = f"{fit.buckets} bucket{'' if fit.buckets == 1 else 's'}"
+    told = f"{reason}; {count} instead of {facts.buckets} would do"
+    return Loss(code, 5, told, "resize", buckets=fit.buckets)
 
 
 def _span(seconds: float) -> str:

@@ -29,7 +29,11 @@ from ingest.feeds import feed_of
 from ingest.hudi.timeline import Timeline
 from ingest.kinds import COMPACT, REPAIR, RESYNC, VERIFY
 from ingest.lake.commits import read_commit, read_timeline
-from ingest.lake.layout import read_compaction_plan, read_layout
+from ingest.lake.layout import (
+    metadata_partitions,
+    read_compaction_plan,
+    read_layout,
+)
 from ingest.lake.place import place_at
 from ingest.leasing import SERVICE, WRITE, lease_name
 from ingest.maintenance.facts import LakeFacts, PlanFacts, at_of, read_facts
@@ -123,7 +127,7 @@ def facts_of(table: Table, *, now: datetime) -> LakeFacts:
     """A fresh look at the files, without storing it."""
     timeline, plans = _pending_plans(table.path)
     layout = read_layout(table.path, timeline)
-    return read_facts(
+    seen = read_facts(
         timeline,
         layout,
         now=now,
@@ -131,6 +135,8 @@ def facts_of(table: Table, *, now: datetime) -> LakeFacts:
         plans=plans,
         keep_seconds=keep_seconds(),
     )
+    foreign = metadata_partitions(place_at(table.path))
+    return replace(seen, buckets=table.buckets or 0, foreign_index=foreign)
 
 
 def _written(row: TableHealth, facts: LakeFacts, now: datetime) -> Written:

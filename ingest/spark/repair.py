@@ -22,6 +22,7 @@ from ingest.lake.place import place_at
 from ingest.spark.compaction import schedule_compaction, tidy
 from ingest.spark.dedupe import deduplicate
 from ingest.spark.jobrun import JobRun
+from ingest.spark.metadata_table import drop_metadata_table
 from ingest.spark.recovery import roll_back_writes, service_session, write_client
 from ingest.spark.resize import resize
 from ingest.spark.savepoints import make_savepoint, restore
@@ -39,6 +40,8 @@ def repair_table(run: JobRun, spark: SparkSession) -> dict[str, Any]:
         return deduplicate(run, spark, clear=unschedule_all)
     if work.action in {"savepoint", "restore", "clean"}:
         return _keep(run, spark, work)
+    if work.action == "drop-metadata-table":
+        return drop_metadata_table(run, spark)
     if work.action == "rollback":
         return {"action": "rollback", "rolled_back": roll_back(run, spark, work)}
     gone, undone = unschedule(run, spark, work.instant)

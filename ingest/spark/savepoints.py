@@ -12,6 +12,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from core.errors import InvalidRequest, TerminalError
+from ingest.changes.rewinding import what_is_missed
 from ingest.contract import JobSpec
 from ingest.lake.commits import LakeState, read_lake_table
 from ingest.lake.epochs import drop_older_seals, last_epoch
@@ -87,7 +88,15 @@ def restore(run: JobRun, spark: SparkSession, asked: str) -> dict[str, Any]:
         "position": {"to": position.end},
         "epoch": position.epoch_to,
         "buckets": position.identity.buckets,
+        "misses": list(what_is_missed(_cursor_of(spec), position.end)),
+        "then": "resync",
     }
+
+
+def _cursor_of(spec: JobSpec) -> str | None:
+    """By its name in the lake."""
+    names = {c.source_name: c.name for c in spec.table.columns}
+    return names.get(spec.table.cursor or "")
 
 
 def _later(state: LakeState, asked: str) -> list[str]:

@@ -15,9 +15,9 @@ from ingest.contract import RepairWork
 from ingest.hudi.identity import identity_for
 from ingest.hudi.options import WriterFence, write_options
 from ingest.hudi.position import CommitPosition, encode_position
-from ingest.spark import repair, replacement, savepoints
+from ingest.spark import apply, repair, replacement, savepoints
 from tests.spark.lake_bench import LakeBench, assert_done
-from tests.spark.test_maintenance import change, loaded, seen, wanted
+from tests.spark.test_maintenance import ROWS, change, loaded, seen, wanted
 
 __all__ = ["loaded"]
 
@@ -221,16 +221,7 @@ def test_drift_is_explained_and_its_repair_survives_deaths_around_its_commit(
     assert bench.state(table).timeline.savepoints == ()
 
     spec = bench.spec("repair", table, repair=RepairWork("deduplicate"))
-    real = replacement.commit_rows
-
-    def killed_before(*_: Any) -> Any:
-        raise KeyboardInterrupt
-
-    def killed_after(*arguments: Any) -> Any:
-        real(*arguments)
-        raise KeyboardInterrupt
-
-    for death in (killed_before, killed_after):
+    for death in deaths_around(replacement, "commit_rows"):
         with monkeypatch.context() as patch:
             patch.setattr(replacement, "commit_rows", death)
             with pytest.raises(KeyboardInterrupt):
@@ -240,6 +231,20 @@ def test_drift_is_explained_and_its_repair_survives_deaths_around_its_commit(
     done = assert_done(bench.run(spec))
     assert done.facts["committed_rows"] == 20
     assert seen(bench, table) == wanted(bench)
+
+
+def deaths_around(module: Any, name: str) -> tuple[Any, Any]:
+    """In place of that function: killed before it, killed behind it."""
+    real = getattr(module, name)
+
+    def before(*_: Any, **__: Any) -> Any:
+        raise KeyboardInterrupt
+
+    def behind(*arguments: Any, **k: Any) -> Any:
+        real(*arguments, **k)
+        raise KeyboardInterrupt
+
+    return before, behind
 
 
 def test_a_restore_takes_rows_and_position_back_together(
@@ -259,15 +264,24 @@ def test_a_restore_takes_rows_and_position_back_together(
 
     report = assert_done(mend(bench, table, "restore", kept))
     assert report.facts["position"]["to"] == position
+    assert f"whose at lies after {position}" in report.facts["misses"][0]
+    assert report.facts["then"] == "resync"
     assert len(report.facts["taken_away"]) == 4
     assert report.facts["pending_compactions"] == []
     assert seen(bench, table) == then
     # its answer was lost
     again = assert_done(mend(bench, table, "restore", kept)).facts
     assert (again["taken_away"], again["instant"]) == ([], report.facts["instant"])
-    # capture goes on from where the rows are
+    # capture goes on from where the rows are, in epochs that are not the earlier ones
+    bench.sql(ROWS.replace("(1, 20)", "(21, 30)").replace("- interval '1 day'", ""))
+    for death in deaths_around(apply, "commit_rows"):
+        with monkeypatch.context() as patch:
+            patch.setattr(apply, "commit_rows", death)
+            with pytest.raises(KeyboardInterrupt):
+                bench.round(table, position)
     change(bench, table, position, "four", compact_after=9)
     assert seen(bench, table) == wanted(bench)
+    assert len(seen(bench, table)) == 30
     assert_done(bench.compact(table))
     monkeypatch.setattr(savepoints, "KEPT", timedelta())
     assert_done(mend(bench, table, "clean"))

@@ -8,8 +8,10 @@ from typing import Any
 
 from ingest.contract import RepairWork, RoundWork
 from ingest.hudi.identity import identity_for
-from ingest.lake.layout import read_layout
-from ingest.spark import replacement, resize
+from ingest.hudi.options import table_options
+from ingest.lake.layout import metadata_partitions, read_layout
+from ingest.lake.place import place_at
+from ingest.spark import metadata_table, replacement, resize
 from tests.spark.lake_bench import LakeBench, assert_done
 from tests.spark.test_maintenance import CREATE, ROWS, change, loaded, seen, wanted
 
@@ -20,6 +22,58 @@ def buckets_of(bench: LakeBench, table: Any) -> list[int]:
     layout = read_layout(table.path, bench.state(table).timeline)
     assert layout.conflicts == {}
     return sorted(g.bucket for g in layout.groups if g.bucket is not None)
+
+
+def write_from_outside(bench: LakeBench, table: Any) -> None:
+    """As Hudi does it by default: with a metadata table."""
+    found = bench.frame(table).where("id > 10")
+    columns = [c for c in found.columns if not c.startswith("_hoodie")]
+    options = table_options(identity_for(table), name=table.name)
+    options |= {
+        "hoodie.metadata.enable": "true",
+        "hoodie.datasource.write.operation": "upsert",
+        "hoodie.write.rolling.metadata.keys": "_sluice",
+    }
+    rows = found.select(*columns)
+    rows = bench.spark.createDataFrame(rows.collect(), rows.schema)
+    rows.write.format("hudi").options(**options).mode("append").save(table.path)
+
+
+def test_a_metadata_table_of_another_writer_is_removed_even_after_a_kill(
+    loaded: Any, monkeypatch: Any
+) -> None:
+    bench, table, low = loaded
+    base = place_at(table.path)
+    low = change(bench, table, low, "one", compact_after=9).facts["position"]["to"]
+    assert metadata_partitions(base) == ()
+    write_from_outside(bench, table)
+    assert "files" in metadata_partitions(base)
+    rows = seen(bench, table)
+    work = RepairWork("drop-metadata-table")
+    spec = bench.spec("repair", table, repair=work)
+
+    def die(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    for name in ("write_client", "require_fence"):
+        with monkeypatch.context() as patch:
+            patch.setattr(metadata_table, name, die)
+            with contextlib.suppress(KeyboardInterrupt):
+                bench.run(spec)
+    done = assert_done(bench.run(spec)).facts
+    assert "files" in done["dropped"]
+    assert metadata_partitions(base) == ()
+    assert not (base / ".hoodie" / "metadata").exists()
+    assert seen(bench, table) == rows == wanted(bench)
+    assert assert_done(bench.run(spec)).facts["dropped"] == []
+    # Hudi removes one with each commit and compaction of ours
+    write_from_outside(bench, table)
+    assert_done(bench.compact(table))
+    assert metadata_partitions(base) == ()
+    write_from_outside(bench, table)
+    change(bench, table, low, "two", compact_after=9)
+    assert metadata_partitions(base) == ()
+    assert seen(bench, table) == wanted(bench)
 
 
 def spec_of(bench: LakeBench, table: Any, count: int, **k: Any) -> Any:

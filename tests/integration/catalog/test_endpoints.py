@@ -114,6 +114,8 @@ LEAST_OF_OTHERS = {
     ("POST", "tables/<id:table_id>:deduplicate"): "operate",
     ("POST", "tables/<id:table_id>:clean"): "operate",
     ("POST", "tables/<id:table_id>:restore"): "operate",
+    ("POST", "tables/<id:table_id>:resize"): "operate",
+    ("POST", "tables/<id:table_id>:drop-metadata-table"): "operate",
     ("GET", "tables/<id:table_id>/savepoints"): "discover",
     ("POST", "tables/<id:table_id>/savepoints"): "operate",
     ("GET", "alerts"): None,

@@ -95,8 +95,7 @@ def test_the_audit_tells_who_did_what(admin, ann):
 
 
 # ------------------------------------------------------------- problems, house
-def test_later_and_unknown_addresses(admin, lake_orders):
-    problem(admin("POST", f"tables/{lake_orders.pk}:resize"), 501, "not_yet")
+def test_unknown_addresses(admin):
     problem(admin("GET", "nothing/here"), 404, "not_found")
     problem(admin("GET", "tables/999999999999999999"), 404, "table_not_found")
     problem(admin("PUT", "datasources", {}), 405, "method_not_allowed")

@@ -65,13 +65,6 @@ def test_problems(world, admin, body, status, code) -> None:
     assert (reply.status_code, reply.json()["code"]) == (status, code)
 
 
-def test_later_verbs_are_not_yet(world, admin) -> None:
-    world.onboard("orders")
-    table = world.lake("orders").pk
-    for verb in ("resize",):
-        assert admin("POST", f"tables/{table}:{verb}").status_code == 501
-
-
 def test_strangers_see_nothing_and_helpers_may_operate(world, admin, person) -> None:
     world.onboard("orders")
     world.until_live("orders")

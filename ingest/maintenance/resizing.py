@@ -1,0 +1,106 @@
+"""What another number of buckets would do to a table, shown before it is asked for.
+
+From the facts of its files; starts no Spark. It must not know how it is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from core.errors import InvalidRequest
+from ingest.maintenance.buckets import MOST_BUCKETS, expected_bytes, suggest_buckets
+from ingest.maintenance.facts import MB, LakeFacts
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """file_bytes: of a base file on average."""
+
+    buckets: int
+    file_groups: int
+    file_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Resize:
+    """bytes: what is read and written once. reason: why that number, or another."""
+
+    before: Shape
+    after: Shape
+    bytes: int
+    reason: str
+
+
+def plan_resize(name: str, facts: LakeFacts, buckets: int) -> Resize:
+    """InvalidRequest for a number that no table can have, or this one has, and for a
+    table that has to be repaired first."""
+    if not 1 <= buckets <= MOST_BUCKETS:
+        raise InvalidRequest(
+            f"{name} cannot have {buckets} buckets",
+            code="invalid_request",
+            hint=f"give 1 to {MOST_BUCKETS}",
+        )
+    if buckets == facts.buckets:
+        raise InvalidRequest(
+            f"{name} has {buckets} bucket{'s' if buckets > 1 else ''} already",
+            code="nothing_to_do",
+            hint="GET its health: it suggests a number, where another is better",
+        )
+    if facts.conflicts_total:
+        raise InvalidRequest(
+            f"{name} has buckets with several file groups: its rows would come into"
+            " one file twice",
+            code="has_duplicates",
+            hint="deduplicate it first",
+        )
+    average = facts.base_bytes // facts.base_files if facts.base_files else 0
+    return Resize(
+        Shape(facts.buckets, facts.groups, average),
+        Shape(
+            buckets,
+            buckets * max(1, facts.partitions),
+            expected_bytes(facts, buckets),
+        ),
+        facts.base_bytes + facts.log_bytes,
+        _reason(facts, buckets),
+    )
+
+
+def words_for(found: Resize, facts: LakeFacts) -> Iterator[str]:
+    before, after = found.before, found.after
+    yield (
+        f"Every row is read and written once, {found.bytes / MB:.1f} MB as files are"
+        " now; no round runs meanwhile"
+    )
+    if facts.pending_compactions:
+        yield (
+            "Compactions that are planned are taken off the timeline first:"
+            f" {len(facts.pending_compactions)}"
+        )
+    yield "A savepoint keeps what is there now; the old files stay until it ends"
+    yield (
+        f"One commit puts the rows into {_count(after.buckets, 'bucket')} instead of"
+        f" {before.buckets}: at most {_count(after.file_groups, 'file group')} instead"
+        f" of {before.file_groups}, base files of about {after.file_bytes / MB:.1f} MB"
+        f" instead of {before.file_bytes / MB:.1f} MB"
+    )
+    yield (
+        "Readers see the same rows before and after, which is compared; capture goes"
+        " on at its position, and writers with the old number are refused"
+    )
+    yield found.reason
+
+
+def _reason(facts: LakeFacts, buckets: int) -> str:
+    fit = suggest_buckets(facts)
+    if fit is None:
+        return "Nothing suggests another number: its files have a good size as they are"
+    reason = fit.reason[:1].upper() + fit.reason[1:]
+    if fit.buckets == buckets:
+        return f"Suggested, because: {reason}"
+    return f"{_count(fit.buckets, 'bucket')} would be suggested: {reason}"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"

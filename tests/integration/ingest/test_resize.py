@@ -1,0 +1,166 @@
+"""Resizing through REST: preview, job, catalogue; and rows that follow their lake."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from catalog.models import AuditEntry
+from ingest.api import health_replies
+from ingest.hudi.position import EXTRA_KEY, CommitPosition, encode_position
+from ingest.launch.fake import Fault, write_instant
+from ingest.pinned import planned_identity
+from tests.integration.catalog.asking import problem
+from tests.integration.catalog.conftest import *  # noqa: F403  the same people
+from tests.integration.catalog.test_endpoints import compare
+from tests.integration.ingest.test_health import GROUP, OLD, see, timeline_of
+
+LATER = "21000101000000000"
+
+
+@pytest.fixture
+def table(world: Any) -> int:
+    world.onboard("orders")
+    world.until_live("orders")
+    return world.lake("orders").pk
+
+
+def commit(world: Any, *, buckets: int, run: str = "lost", end: str = "") -> None:
+    """What a repair left in the lake when nobody heard of it any more."""
+    lake = world.lake("orders")
+    identity = planned_identity(world.feed("orders"))
+    data = identity.to_data() | {"buckets": buckets}
+    position = CommitPosition(
+        1, "", end or world.feed("orders").position, 1, 1, run, 9,
+        type(identity).from_data(data),
+    )  # fmt: skip
+    extra = {EXTRA_KEY: encode_position(position)}
+    write_instant(Path(lake.path), LATER, "replacecommit", extra)
+
+
+def buckets_of(world: Any) -> tuple[int, int, int]:
+    lake = world.lake("orders")
+    assert lake.identity == planned_identity(world.feed("orders")).to_data()
+    spec = world.launcher.submitted[-1]
+    return lake.buckets, lake.identity["buckets"], spec.table.buckets
+
+
+@pytest.mark.django_db
+def test_a_resize_is_previewed_asked_for_and_shown(
+    world, admin, table, django_user_model
+) -> None:
+    base = Path(world.lake("orders").path)
+    (base / f"{GROUP}_0-1-2_{OLD}.parquet").write_bytes(b"x" * 70)
+    see(world)
+    verb = f"tables/{table}:resize"
+    for body, code in [
+        ({}, "invalid_request"),
+        ({"buckets": "4"}, "invalid_request"),
+        ({"buckets": True}, "invalid_request"),
+        ({"buckets": 0}, "invalid_request"),
+        ({"buckets": 1}, "nothing_to_do"),
+        ({"buckets": 2, "instant": OLD}, "unknown_field"),
+    ]:
+        problem(admin("POST", verb, body), 400, code)
+    dry = admin("POST", verb, {"buckets": 4, "dry_run": True})
+    compare(health_replies.RepairPreview(), dry.json())
+    told = dry.json()["resize"]
+    assert (told["before"]["buckets"], told["after"]["buckets"]) == (1, 4)
+    assert told["before"]["file_bytes"] == 70
+    assert not world.jobs("repair")
+
+    root = django_user_model.objects.filter(is_superuser=True).first()
+    client = Client()
+    client.force_login(root, backend="catalog.access.backend.SluiceBackend")
+    page = client.get(f"/tables/{table}/health").content.decode()
+    assert f'href="/tables/{table}/resize"' in page
+    form = client.get(f"/tables/{table}/resize").content.decode()
+    assert "has 1 bucket already" in form
+    form = client.get(f"/tables/{table}/resize?buckets=4").content.decode()
+    assert "4 buckets instead of 1" in form
+
+    shape = {"buckets": 1, "file_groups": 1, "bytes": 70, "largest_bytes": 70}
+    world.launcher.facts["repair"] = {
+        "buckets": 4,
+        "instant": LATER,
+        "before": shape,
+        "after": shape | {"buckets": 4},
+    }
+    reply = client.post(f"/tables/{table}/resize", {"buckets": "4"})
+    assert reply.status_code == 302
+    world.until(lambda: world.jobs("repair")[-1].state == "SUCCEEDED")
+    (job,) = world.jobs("repair")
+    assert job.payload["repair"]["buckets"] == 4
+    assert AuditEntry.objects.filter(action="table.resize").count() == 1
+    body = admin("GET", f"tables/{table}").json()
+    assert body["index"]["buckets"] == 4
+    seen = client.get(f"/jobs/{job.pk}").content.decode()
+    assert "4 buckets now" in seen
+    assert admin("POST", f"tables/{table}:sync").status_code == 202
+    world.until(lambda: world.jobs("round")[-1].state == "SUCCEEDED")
+    assert buckets_of(world) == (4, 4, 4)
+    problem(admin("POST", f"tables/{table}:drop-metadata-table"), 400, "nothing_to_do")
+
+
+@pytest.mark.django_db
+def test_a_resize_that_died_behind_its_commit_is_known_from_the_lake(
+    world, admin, table
+) -> None:
+    world.fail_with("repair", Fault.DIE_RUNNING)
+    admin("POST", f"tables/{table}:resize", {"buckets": 4})
+    (job,) = world.jobs("repair")
+    commit(world, buckets=4, run=str(job.pk))
+    world.until(lambda: world.jobs("repair")[-1].state == "SUCCEEDED")
+    admin("POST", f"tables/{table}:sync")
+    world.until(lambda: world.jobs("round")[-1].state == "SUCCEEDED")
+    assert buckets_of(world) == (4, 4, 4)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("how", ["cancelled", "refused"])
+def test_rows_follow_a_lake_that_has_another_number(world, admin, table, how) -> None:
+    if how == "cancelled":
+        world.fail_with("repair", Fault.HANG)
+        admin("POST", f"tables/{table}:resize", {"buckets": 4})
+        world.until(lambda: world.jobs("repair")[-1].state == "RUNNING")
+        commit(world, buckets=4)
+        admin("POST", f"jobs/{world.jobs('repair')[-1].pk}:cancel")
+        world.until(lambda: world.jobs("repair")[-1].state == "CANCELLED")
+        assert world.lake("orders").buckets == 4
+    else:
+        # a database from a backup, say: the driver refuses, and is told the truth
+        commit(world, buckets=4)
+        world.launcher.errors["round"] = ["identity_drift"]
+    admin("POST", f"tables/{table}:sync")
+    world.until(lambda: world.jobs("round")[-1].state == "SUCCEEDED")
+    assert buckets_of(world) == (4, 4, 4)
+    assert world.feed("orders").state == "LIVE"
+
+
+@pytest.mark.django_db
+def test_a_lake_that_went_back_takes_the_position_back(world, admin, table) -> None:
+    """A restore that nobody heard the end of: its commits are gone from the lake."""
+    timeline = timeline_of(world)
+    done = sorted(timeline.glob("*_*.deltacommit"))
+    world.steps(3)
+    admin("POST", f"tables/{table}:sync")
+    world.until(lambda: world.jobs("round")[-1].state == "SUCCEEDED")
+    later = [p for p in timeline.glob("*_*.deltacommit") if p not in done]
+    assert later
+    newer = world.feed("orders").position
+    for path in later:
+        path.unlink()
+    world.launcher.errors["round"] = ["lake_went_back"]
+    admin("POST", f"tables/{table}:sync")
+    world.until(lambda: world.jobs("round")[-1].state == "SUCCEEDED")
+    rounds = [s.round for s in world.launcher.submitted if s.round]
+    at = [work.low for work in rounds].index(newer)
+    refused, again = rounds[at : at + 2]
+    assert refused.behind == max(p.name for p in later).partition("_")[0]
+    assert again.low < newer
+    assert again.behind == done[-1].name.partition("_")[0]
+    datetime.fromisoformat(again.low)
