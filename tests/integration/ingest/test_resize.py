@@ -49,6 +49,13 @@ def buckets_of(world: Any) -> tuple[int, int, int]:
     return lake.buckets, lake.identity["buckets"], spec.table.buckets
 
 
+def signed_in(users: Any) -> Client:
+    client = Client()
+    root = users.objects.filter(is_superuser=True).first()
+    client.force_login(root, backend="catalog.access.backend.SluiceBackend")
+    return client
+
+
 @pytest.mark.django_db
 def test_a_resize_is_previewed_asked_for_and_shown(
     world, admin, table, django_user_model
@@ -74,9 +81,7 @@ def test_a_resize_is_previewed_asked_for_and_shown(
     assert told["before"]["file_bytes"] == 70
     assert not world.jobs("repair")
 
-    root = django_user_model.objects.filter(is_superuser=True).first()
-    client = Client()
-    client.force_login(root, backend="catalog.access.backend.SluiceBackend")
+    client = signed_in(django_user_model)
     page = client.get(f"/tables/{table}/health").content.decode()
     assert f'href="/tables/{table}/resize"' in page
     form = client.get(f"/tables/{table}/resize").content.decode()
