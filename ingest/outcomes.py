@@ -207,6 +207,9 @@ def _set(feed: TableOnboarding, **changes: Any) -> None:
 def fail(job: Job, feed: TableOnboarding | None, error: SluiceError) -> None:
     """End the job FAILED. A round's transient trouble never stops its table."""
     _end_failed(job, "fail", error)
+    if feed is not None:
+        # what is wrong with the table's files may be why
+        note_change(int(job.payload["table"]))
     if job.kind == COMPACT:
         upkeep.fail(int(job.payload["table"]), job.payload.get("instants", []), error)
         return

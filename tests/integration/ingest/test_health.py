@@ -16,7 +16,7 @@ from catalog.models import AuditEntry
 from core.models import Job
 from ingest import tick
 from ingest.api import health_replies
-from ingest.launch.fake import write_instant
+from ingest.launch.fake import Fault, write_instant
 from ingest.maintenance import watching
 from ingest.models import MaintenancePlan, TableHealth
 from tests.integration.catalog.asking import problem
@@ -81,6 +81,17 @@ def test_a_table_that_cannot_be_read_says_so_and_stops_nothing(
     tick.tick_once()
     bad.unlink()
     assert see(world).problem == ""
+
+
+@pytest.mark.django_db
+def test_a_failed_job_makes_its_table_due(world, admin, table) -> None:
+    see(world)
+    TableHealth.objects.update(due_at=Now() + timedelta(minutes=5))
+    world.fail_with("compact", Fault.TERMINAL)
+    admin("POST", f"tables/{table}:compact")
+    world.until(lambda: Job.objects.filter(kind="compact", state="FAILED").exists())
+    row = TableHealth.objects.get(table=table)
+    assert row.due_at < row.collected_at + timedelta(minutes=1)
 
 
 @pytest.mark.django_db
