@@ -214,6 +214,11 @@ def test_a_savepoint_is_gone_back_to_with_the_position(
     assert f"/tables/{table}/restore?instant={done}" in page
     dry = admin("POST", verb, {"instant": done, "dry_run": True}).json()
     assert f"after savepoint {done} are taken away" in dry["will"][0]
+    assert "deleted at the source" in dry["misses"][1]
+    assert dry["then"] == "resync"
+    form = client.get(f"/tables/{table}/restore?instant={done}").content.decode()
+    assert "deleted at the source" in form
+    assert f"/tables/{table}/resync" in form
     world.launcher.facts["repair"] = {
         "restored": done,
         "instant": done,
