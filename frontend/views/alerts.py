@@ -93,11 +93,13 @@ def target_list(request: PageRequest) -> HttpResponse:
 @require_safe
 def target_page(request: PageRequest, name: str) -> HttpResponse:
     row = targets.target_named(name)
+    deliveries = cut(request, row.deliveries.select_related("alert"))
     context = {
         "target": row,
         "on": targets.scope_text(row),
         "kinds": [TITLES[kind] for kind in row.kinds],
-        "deliveries": cut(request, row.deliveries.select_related("alert")),
+        "deliveries": deliveries,
+        "is_waiting": any(one.next_try_at for one in deliveries.items),
     }
     return render(request, "frontend/alerts/target.html", context)
 

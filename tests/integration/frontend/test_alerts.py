@@ -58,9 +58,11 @@ def test_a_target_is_made_tested_woken_up_and_deleted(world, browse, settings):
     assert (row.kinds, row.database, row.table) == (["late"], "shop", "")
     page = client.get("/alert-targets/hook").content.decode()
     assert "Nothing was sent yet" in page
+    assert "every 2s" not in page
     assert SECRET not in page
     client.post("/alert-targets/hook/test")
     assert AlertDelivery.objects.get(target=row).event == "test"
+    assert "every 2s" in client.get("/alert-targets/hook").content.decode()
     pager = client.get("/alert-targets/pager").content.decode()
     assert "it answered 500" in pager
     assert "Try again now" in pager
