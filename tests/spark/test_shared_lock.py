@@ -14,10 +14,13 @@ from typing import Any
 
 import pytest
 
-from config.parts.paths import pyspark_home
-from ingest.contract import JobReport
+from config.parts.paths import pyspark_home, spark_jars
+from ingest.contract import CompactWork, JobReport, JobSpec
 from ingest.hudi.identity import SHARED_LOCK_PROVIDER
+from ingest.lake.commits import read_timeline
 from ingest.lake.fence import fence_path, raise_fence
+from ingest.lake.place import place_at
+from tests.spark.driver_process import DriverProcess
 from tests.spark.lake_bench import LakeBench, assert_done
 
 SERVER = "org.apache.zookeeper.server.ZooKeeperServerMain"
@@ -129,3 +132,77 @@ def test_writers_of_several_drivers_wait_for_each_other(
             other.tryLock(20, seconds)
     finally:
         other.close()
+
+
+def test_a_compactor_in_another_driver_is_killed_and_ingest_goes_on(
+    lake_bench: LakeBench, zookeeper: str, tmp_path: Path
+) -> None:
+    """It compacts once beside rounds of this driver, then dies within a plan."""
+    bench, service = lake_bench, f"{zookeeper}/sluice"
+    bench.sql(
+        "CREATE TABLE o (id int PRIMARY KEY, v int, at timestamptz DEFAULT now());"
+        "INSERT INTO o SELECT g, 0, now() - interval '1 day'"
+        " FROM generate_series(1, 50) g"
+    )
+    table = bench.table("o", cursor="at", lock="zookeeper")
+    low = assert_done(bench.load(table, lock_service=service)).facts["bound"]
+
+    def one_round(number: int) -> None:
+        nonlocal low
+        bench.sql(f"UPDATE o SET v = {number}, at = now() WHERE id <= {number}")
+        done = assert_done(bench.round(table, low, lock_service=service))
+        low = done.facts["position"]["to"]
+
+    def compaction(attempt: int = 1, token: int = 1) -> JobSpec:
+        work = CompactWork(tuple(bench.state(table).pending_compactions))
+        made = bench.spec(
+            "compact", table, token=token, compact=work, lock_service=service
+        )
+        return replace(made, attempt=attempt)
+
+    one_round(1)
+    jars = ":".join(str(path) for path in spark_jars())
+    other = DriverProcess(jars, tmp_path / "other", bench.password)
+    try:
+        other.wait_for(lambda m: m["type"] == "ready")
+        first = compaction()
+        other.run(first)
+        # one lock for both: neither writes over the other, none is refused
+        number = 2
+        while not any(m["type"] == "report" for m in other.heard):
+            one_round(number)
+            number += 1
+        assert_done(other.report(first))
+        assert number > 2
+
+        one_round(number)
+        other.run(compaction(attempt=2))
+        _await_inflight(bench, table)
+    finally:
+        other.end()
+    number += 1
+    one_round(number)
+    assert bench.state(table).timeline.pending_compactions
+
+    bench.take_over(table, 2, "service")
+    report = bench.run(compaction(token=2))
+    until = time.monotonic() + 60
+    while report.outcome == "transient" and time.monotonic() < until:
+        # Hudi believes the dead one's last heartbeat for some seconds
+        time.sleep(2)
+        report = bench.run(compaction(token=2))
+    assert_done(report)
+    one_round(number + 1)
+    state = bench.state(table)
+    assert not state.timeline.pending_compactions
+    assert bench.rows(table, "id", "v") == bench.sql("SELECT id, v FROM o ORDER BY id")
+
+
+def _await_inflight(bench: LakeBench, table: Any) -> None:
+    until = time.monotonic() + 60
+    base = place_at(table.path)
+    while not any(
+        i.state == "INFLIGHT" for i in read_timeline(base).pending_compactions
+    ):
+        assert time.monotonic() < until
+        time.sleep(0.01)
