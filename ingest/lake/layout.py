@@ -87,6 +87,31 @@ def read_compaction_plan(path: str, asked: str) -> CompactionPlan:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class BegunRollback:
+    """A rollback that never completed: its instant, and what it undoes."""
+
+    instant: str
+    undoes: str
+    action: str
+
+
+def read_begun_rollbacks(path: str, timeline: Timeline) -> tuple[BegunRollback, ...]:
+    found = []
+    for instant in timeline.instants:
+        if instant.action == "rollback" and instant.state != "COMPLETED":
+            name = f"{instant.asked}.rollback.requested"
+            record = _read_avro(place_at(path) / _META / "timeline" / name) or {}
+            undoes = record.get("instantToRollback") or {}
+            made = BegunRollback(
+                instant.asked,
+                str(undoes.get("commitTime") or ""),
+                str(undoes.get("action") or ""),
+            )
+            found.append(made)
+    return tuple(found)
+
+
 def remove_attempt(path: str, asked: str) -> list[str]:
     """Takes away what an attempt of this instant wrote and then its files on the
     timeline, in this order, so that it can be cut off and repeated. For an instant

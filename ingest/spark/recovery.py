@@ -16,8 +16,10 @@ from ingest.contract import JobSpec
 from ingest.hudi.identity import identity_for
 from ingest.hudi.options import service_options
 from ingest.hudi.retention import LEAST_COMMITS
+from ingest.hudi.timeline import WRITES, Timeline
 from ingest.lake.commits import LakeState, read_lake_table
 from ingest.lake.fence import require_fence
+from ingest.lake.layout import read_begun_rollbacks
 from ingest.lake.place import place_at
 from ingest.spark.writer import qualified_name, writer_fence
 
@@ -36,17 +38,17 @@ def recover_table(spark: SparkSession, spec: JobSpec) -> dict[str, Any]:
 
 def roll_back_writes(spark: SparkSession, spec: JobSpec, state: LakeState) -> LakeState:
     """Rolls pending writes back, newest first; returns the state afterwards."""
-    pending = state.timeline.pending_writes
+    pending = unfinished_writes(spec, state.timeline)
     if not pending:
         return state
     client = write_client(spark, spec)
     try:
-        for instant in reversed(pending):
-            client.rollback(instant.asked)
+        for asked in reversed(pending):
+            client.rollback(asked)
     finally:
         client.close()
     after = read_lake_table(spec.table.path)
-    left = {i.asked for i in after.timeline.pending_writes} & {i.asked for i in pending}
+    left = {*unfinished_writes(spec, after.timeline)} & {*pending}
     if left:
         raise TerminalError(
             f"could not roll back {', '.join(sorted(left))} of {qualified_name(spec)}",
@@ -54,6 +56,16 @@ def roll_back_writes(spark: SparkSession, spec: JobSpec, state: LakeState) -> La
             hint="look at the driver's log; readers do not see these instants",
         )
     return after
+
+
+def unfinished_writes(spec: JobSpec, timeline: Timeline) -> list[str]:
+    """Oldest first. A write whose rollback was cut off when the write was gone from the
+    timeline counts: Hudi completes that rollback when it is asked again."""
+    begun = read_begun_rollbacks(spec.table.path, timeline)
+    gone = {
+        r.undoes for r in begun if r.action in WRITES and not timeline.find(r.undoes)
+    }
+    return sorted({i.asked for i in timeline.pending_writes} | gone)
 
 
 def clear_unborn_table(spec: JobSpec) -> LakeState:

@@ -17,13 +17,22 @@ from ingest.contract import JobSpec, RepairWork
 from ingest.hudi.timeline import WRITES, Instant, Timeline
 from ingest.lake.commits import read_lake_table, read_timeline
 from ingest.lake.fence import require_fence
-from ingest.lake.layout import read_compaction_plan, remove_attempt
+from ingest.lake.layout import (
+    read_begun_rollbacks,
+    read_compaction_plan,
+    remove_attempt,
+)
 from ingest.lake.place import place_at
 from ingest.spark.compaction import schedule_compaction, tidy
 from ingest.spark.dedupe import deduplicate
 from ingest.spark.jobrun import JobRun
 from ingest.spark.metadata_table import drop_metadata_table
-from ingest.spark.recovery import roll_back_writes, service_session, write_client
+from ingest.spark.recovery import (
+    roll_back_writes,
+    service_session,
+    unfinished_writes,
+    write_client,
+)
 from ingest.spark.resize import resize
 from ingest.spark.savepoints import make_savepoint, restore
 from ingest.spark.writer import checked_state, qualified_name
@@ -79,6 +88,11 @@ def roll_back(run: JobRun, spark: SparkSession, work: RepairWork) -> list[str]:
             run.check()
             _undo(spark, spec, client, instant)
             run.add_done(1)
+        for asked in unfinished_writes(spec, _timeline(spec)):
+            if work.instant in {"", asked}:
+                # an attempt before this one was cut off at its very end
+                _require_fence(spec)
+                client.rollback(asked)
     left = {i.asked for i in _inflight(_timeline(spec))} & {i.asked for i in wanted}
     _require_gone(spec, left, "could not be rolled back")
     return [i.asked for i in wanted]
@@ -146,9 +160,23 @@ def _undo(spark: SparkSession, spec: JobSpec, client: Any, instant: Instant) -> 
     table = jvm.org.apache.hudi.table.HoodieSparkTable.create(
         client.getConfig(), client.getEngineContext()
     )
+    begun = [
+        r.instant
+        for r in read_begun_rollbacks(spec.table.path, _timeline(spec))
+        if r.undoes == instant.asked
+    ]
     pending = table.getActiveTimeline().filterPendingCompactionTimeline()
     for found in pending.getInstants():
-        if found.requestedTime() == instant.asked and found.isInflight():
+        if found.requestedTime() != instant.asked or not found.isInflight():
+            continue
+        for rollback in begun:
+            # cut off before: a new one beside it would leave it pending for ever, and
+            # a later attempt would be undone by its old list of files
+            context = client.getEngineContext()
+            table.rollback(context, rollback, found, False, False)  # noqa: FBT003
+        if begun:
+            table.getActiveTimeline().revertInstantFromInflightToRequested(found)
+        else:
             table.rollbackInflightCompaction(found, client.getTransactionManager())
 
 

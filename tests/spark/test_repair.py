@@ -88,6 +88,9 @@ def test_a_half_written_compaction_is_rolled_back_unscheduled_and_planned_anew(
     done.unlink()
     assert_done(mend(bench, table, "rollback", asked))
     assert not list(timeline_of(table).glob("*.compaction.inflight"))
+    # it went on with the rollback that it found, and left none behind
+    states = {i.state for i in bench.state(table).timeline.instants}
+    assert states == {"COMPLETED", "REQUESTED"}
     assert seen(bench, table) == rows
 
     put_back(table, before)
