@@ -1,5 +1,5 @@
 """Tables in need of each repair, the moments at which its driver is killed, and what
-must hold when the job was run again. For the one-seed test and the campaign alike.
+must hold when the job was run again.
 
 Rows are read by hudi-rs, so nothing of ours says that they are right.
 """
