@@ -12,7 +12,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from core.errors import InvalidRequest, TerminalError
+from core.errors import InvalidRequest, TerminalError, TransientError
 from ingest.changes.dialects import dialect_of
 from ingest.changes.epochs import LedgerEntry, LedgerLine, Seal, seq_of
 from ingest.changes.select import Selection, select_columns
@@ -27,6 +27,7 @@ from ingest.lake.epochs import (
     seals_after,
     write_ledger_entry,
 )
+from ingest.lake.layout import read_compaction_plan
 from ingest.spark.capture_timestamp import capture_round
 from ingest.spark.gate import SourceGate
 from ingest.spark.jobrun import JobRun
@@ -51,6 +52,7 @@ def run_round(
             hint="load the table first",
         )
     _refuse_gone_back(run.spec, state)
+    _refuse_unreadable_plan(run.spec, state)
     seal, facts = capture_round(run, spark, access, gate)
     run.enter("applying", total=seal.rows_for(run.spec.table.table_id))
     commit, rows = apply_epochs(run, spark, upto=seal.epoch)
@@ -77,6 +79,20 @@ def _refuse_gone_back(spec: JobSpec, state: LakeState) -> None:
             code="lake_went_back",
             hint="its capture goes on from there with the next round",
         )
+
+
+def _refuse_unreadable_plan(spec: JobSpec, state: LakeState) -> None:
+    """Hudi would find it only half way through a write, and leave one to roll back."""
+    for plan in state.timeline.pending_compactions:
+        if not read_compaction_plan(spec.table.path, plan.asked).is_readable:
+            # not terminal: once it is repaired, the next round goes on
+            raise TransientError(
+                f"the request of planned compaction {plan.asked} of"
+                f" {qualified_name(spec)} is gone or damaged: the table can neither be"
+                " read nor written. Nothing was read",
+                code="plan_unreadable",
+                hint="unschedule it: the table's health page offers that",
+            )
 
 
 def apply_epochs(
