@@ -134,67 +134,74 @@ def test_writers_of_several_drivers_wait_for_each_other(
         other.close()
 
 
+class Writers:
+    """Rounds and compactions of one table, each as a job of its own."""
+
+    def __init__(self, bench: LakeBench, table: Any, service: str) -> None:
+        self.bench, self.table, self.service = bench, table, service
+        self.low = assert_done(bench.load(table, lock_service=service)).facts["bound"]
+        self.rounds = 0
+
+    def round(self) -> None:
+        self.rounds += 1
+        n = self.rounds
+        self.bench.sql(f"UPDATE o SET v = {n}, at = now() WHERE id <= {n}")
+        report = self.bench.round(self.table, self.low, lock_service=self.service)
+        self.low = assert_done(report).facts["position"]["to"]
+
+    def compaction(self, token: int = 1) -> JobSpec:
+        pending = self.bench.state(self.table).pending_compactions
+        return self.bench.spec(
+            "compact",
+            self.table,
+            token=token,
+            compact=CompactWork(tuple(pending)),
+            lock_service=self.service,
+        )
+
+
 def test_a_compactor_in_another_driver_is_killed_and_ingest_goes_on(
     lake_bench: LakeBench, zookeeper: str, tmp_path: Path
 ) -> None:
     """It compacts once beside rounds of this driver, then dies within a plan."""
-    bench, service = lake_bench, f"{zookeeper}/sluice"
+    bench = lake_bench
     bench.sql(
         "CREATE TABLE o (id int PRIMARY KEY, v int, at timestamptz DEFAULT now());"
         "INSERT INTO o SELECT g, 0, now() - interval '1 day'"
         " FROM generate_series(1, 50) g"
     )
     table = bench.table("o", cursor="at", lock="zookeeper")
-    low = assert_done(bench.load(table, lock_service=service)).facts["bound"]
-
-    def one_round(number: int) -> None:
-        nonlocal low
-        bench.sql(f"UPDATE o SET v = {number}, at = now() WHERE id <= {number}")
-        done = assert_done(bench.round(table, low, lock_service=service))
-        low = done.facts["position"]["to"]
-
-    def compaction(attempt: int = 1, token: int = 1) -> JobSpec:
-        work = CompactWork(tuple(bench.state(table).pending_compactions))
-        made = bench.spec(
-            "compact", table, token=token, compact=work, lock_service=service
-        )
-        return replace(made, attempt=attempt)
-
-    one_round(1)
+    writers = Writers(bench, table, f"{zookeeper}/sluice")
+    writers.round()
     jars = ":".join(str(path) for path in spark_jars())
     other = DriverProcess(jars, tmp_path / "other", bench.password)
     try:
         other.wait_for(lambda m: m["type"] == "ready")
-        first = compaction()
+        first = writers.compaction()
         other.run(first)
         # one lock for both: neither writes over the other, none is refused
-        number = 2
         while not any(m["type"] == "report" for m in other.heard):
-            one_round(number)
-            number += 1
+            writers.round()
         assert_done(other.report(first))
-        assert number > 2
-
-        one_round(number)
-        other.run(compaction(attempt=2))
+        assert writers.rounds > 1
+        writers.round()
+        other.run(writers.compaction())
         _await_inflight(bench, table)
     finally:
         other.end()
-    number += 1
-    one_round(number)
+    writers.round()
     assert bench.state(table).timeline.pending_compactions
 
     bench.take_over(table, 2, "service")
-    report = bench.run(compaction(token=2))
+    report = bench.run(writers.compaction(token=2))
     until = time.monotonic() + 60
     while report.outcome == "transient" and time.monotonic() < until:
         # Hudi believes the dead one's last heartbeat for some seconds
         time.sleep(2)
-        report = bench.run(compaction(token=2))
+        report = bench.run(writers.compaction(token=2))
     assert_done(report)
-    one_round(number + 1)
-    state = bench.state(table)
-    assert not state.timeline.pending_compactions
+    writers.round()
+    assert not bench.state(table).timeline.pending_compactions
     assert bench.rows(table, "id", "v") == bench.sql("SELECT id, v FROM o ORDER BY id")
 
 
