@@ -7,7 +7,11 @@ from __future__ import annotations
 
 from typing import Final
 
-EXECUTOR: Final = "-Duser.timezone=UTC -Dfile.encoding=UTF-8"
+# Hudi measures objects with JOL, which else starts two more JVMs at the first merge:
+# they attach to ours and stop it to look at its layout.
+EXECUTOR: Final = (
+    "-Duser.timezone=UTC -Dfile.encoding=UTF-8 -Djol.skipHotspotSAAttach=true"
+)
 
 
 def driver_options(scratch: str) -> str:

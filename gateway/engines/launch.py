@@ -27,11 +27,12 @@ from gateway.engines.port import EngineUnavailable
 MODULE = "gateway.engines.spark.main"
 LOG_TAIL = 2000
 # Fast to start and small before fast to run: most statements are short, and the
-# serial collector needs no threads of its own on a two-core machine.
+# serial collector needs no threads of its own on a two-core machine. Without the last
+# one Hudi starts two more JVMs at its first merge, which attach to ours and stop it.
 JAVA_OPTIONS = (
     "-XX:+UseSerialGC -Xss4m -XX:MaxMetaspaceSize=320m -XX:ReservedCodeCacheSize=128m "
     "-XX:+ExitOnOutOfMemoryError -Xshare:auto "
-    "-Dfile.encoding=UTF-8 -Duser.timezone=UTC"
+    "-Dfile.encoding=UTF-8 -Duser.timezone=UTC -Djol.skipHotspotSAAttach=true"
 )
 
 
