@@ -59,6 +59,9 @@ def paths(world):
         "grants": "/grants",
         "audit": "/audit",
         "sessions": "/sessions",
+        "alerts": "/alerts",
+        "alert-targets": "/alert-targets",
+        "alert-target": "/alert-targets/pager",
         "system": "/system",
     }
 

@@ -1,0 +1,143 @@
+"""A table that nobody can read any more, found and repaired from its health page."""
+
+from __future__ import annotations
+
+import itertools
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.browser.journey import SLOW, Keep
+from tests.product import Product, wait_for
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+pytestmark = pytest.mark.timeout(900)
+
+TABLE = """CREATE TABLE beds (id int PRIMARY KEY, v text,
+  updated_at timestamptz NOT NULL DEFAULT now());
+INSERT INTO beds SELECT n, 'made' FROM generate_series(1, 2000) n; ANALYZE;"""
+
+
+@pytest.fixture(scope="module")
+def beds(product: Product) -> Any:
+    """A lake table whose compactions are planned, and wait for the night."""
+    with product.source() as admin:
+        admin.execute("CREATE DATABASE ward")
+    with product.source("ward") as source:
+        source.execute(TABLE)
+    product.register("ward")
+    product.discover("ward")
+    product.api.post(
+        "/onboardings",
+        {
+            "datasource": "ward",
+            "include": ["public.beds"],
+            "capture": "timestamp",
+            "schedule": {"every_seconds": 2},
+            "approve": True,
+        },
+    )
+    table = product.api.wait_live("lake.ward.beds", seconds=SLOW / 1000)
+    later = datetime.now(UTC) + timedelta(hours=6)
+    hours = {
+        "from": f"{later:%H:%M}",
+        "to": f"{later + timedelta(hours=1):%H:%M}",
+        "timezone": "UTC",
+    }
+    policy = {"compact_after": 2, "quiet_hours": hours}
+    reply = product.api.call("PATCH", f"/tables/{table['id']}/policy", policy)
+    assert reply.status == 200, reply.body
+    return table
+
+
+def health(product: Product, table: Any) -> Any:
+    return product.api.get(f"/tables/{table['id']}/health")
+
+
+def lose_a_plan(product: Product, table: Any) -> str:
+    """Changes until a compaction is planned; then it was begun, and its request got
+    lost."""
+
+    turn = itertools.count()
+
+    def planned() -> Any:
+        # not the same rows at once: capture takes a row when it has come to rest
+        change = "UPDATE beds SET v = v || '.', updated_at = now() WHERE id %% 99 = %s"
+        with product.source("ward") as source:
+            source.execute(change, [next(turn) % 99])
+        found = health(product, table)["pending"]
+        return [one for one in found if one["action"] == "compaction"]
+
+    instant = str(wait_for(planned, SLOW / 1000, "a planned compaction")[0]["instant"])
+    lake = Path(product.connection["lake"].removeprefix("file://"))
+    requests = list(lake.rglob(f"{instant}.compaction.requested"))
+    assert len(requests) == 1, requests
+    requests[0].rename(requests[0].with_suffix(".inflight"))
+    return instant
+
+
+def log_in(page: Page, product: Product) -> None:
+    page.goto(product.connection["web_url"])
+    page.fill("#username", product.connection["username"])
+    page.fill("#password", product.connection["password"])
+    page.keyboard.press("Enter")
+    page.wait_for_selector("h1:has-text('Home')")
+
+
+def await_words(page: Page, words: str) -> None:
+    """Health is looked at in the background: the page is opened until it says so."""
+
+    def is_there() -> bool:
+        page.reload()
+        return words in page.inner_text("main")
+
+    wait_for(is_there, SLOW / 1000, f"the page to say: {words}")
+
+
+def ask(page: Page, keep: Keep, name: str) -> None:
+    """The preview, its button, and the job to its end."""
+    page.wait_for_selector("text=What will happen")
+    keep(page, name)
+    page.click("#go")
+    page.wait_for_selector("[data-state=SUCCEEDED]", timeout=SLOW)
+
+
+def rows_of(product: Product) -> tuple[list[Any], list[Any]]:
+    statement = "SELECT id, v FROM {} ORDER BY id"
+    with product.source("ward") as source:
+        wanted = source.execute(statement.format("beds")).fetchall()
+    with product.hive() as connection, connection.cursor() as cursor:
+        cursor.execute(statement.format("lake.ward.beds"))
+        return wanted, cursor.fetchall()
+
+
+def test_a_lost_plan_is_found_and_taken_off(
+    product: Product, beds: Any, open_page: Any, keep: Keep
+) -> None:
+    instant = lose_a_plan(product, beds)
+    page = open_page()
+    log_in(page, product)
+    page.click("nav >> text=Health")
+    await_words(page, "beds")
+    page.click("main a:has-text('beds')")
+    await_words(page, "can neither be read nor written")
+    assert "100" not in page.inner_text(".score")
+    keep(page, "repairs-1-broken")
+    page.click("main a:has-text('Unschedule')")
+    ask(page, keep, "repairs-2-preview")
+    keep(page, "repairs-3-done")
+    page.goto(f"{product.connection['web_url']}/tables/{beds['id']}/health")
+    await_words(page, "Nothing costs a point")
+    keep(page, "repairs-4-well")
+    assert instant not in str(health(product, beds)["pending"])
+    product.api.wait_live("lake.ward.beds")
+
+    def is_equal() -> bool:
+        wanted, found = rows_of(product)
+        return wanted == found
+
+    wait_for(is_equal, SLOW / 1000, "the lake to equal its source")
