@@ -6,8 +6,11 @@ import pytest
 
 from catalog.access import grants, users
 from catalog.api.views import PAGING
-from catalog.models import Datasource
+from catalog.models import Datasource, SchemaVersion
 from core.models import Job
+from ingest.alerts import announcing, book
+from ingest.alerts.models import AlertTarget
+from ingest.alerts.rules import Trouble
 from ingest.models import Onboarding
 from tests.integration.catalog.asking import live_routes, problem
 
@@ -25,12 +28,24 @@ LISTS = {
     "audit": ("id", "id"),
     "jobs": ("id", "created_at"),
     "onboardings": ("id", "created_at"),
+    "tables/<id:id>/schema-history": ("version", "version"),
+    "alerts": ("id", "id"),
+    "alert-targets": ("name", "name"),
+    "alert-targets/<source:target>/deliveries": ("id", "id"),
 }
+KINDS = ("failed", "late", "stuck")
 
 
 @pytest.fixture
-def full(admin, ann, shop):
+def full(admin, ann, shop, lake_orders):
     """At least three rows in each list, but two databases."""
+    for number, kind in enumerate(KINDS):
+        SchemaVersion.objects.create(table=lake_orders, version=number + 1, columns=[])
+        AlertTarget.objects.create(
+            name=f"t{number}", kind="webhook", address="http://x"
+        )
+        book.open_alert(lake_orders.pk, Trouble(kind, cause="x", message="wrong"))
+    announcing.announce()
     for number in range(3):
         Datasource.objects.create(name=f"s{number}", kind="postgresql")
         name = f"u{number}"
@@ -53,10 +68,11 @@ def test_these_are_the_lists():
 
 @pytest.mark.parametrize("route", list(LISTS))
 def test_a_list_is_walked_forth_and_back_and_refuses_what_it_does_not_know(
-    admin, full, route
+    admin, full, lake_orders, route
 ):
     key, sort = LISTS[route]
     path = route.replace("<source:ds>", "shop").replace("<name:db>", "public")
+    path = path.replace("<source:target>", "t1").replace("<id:id>", f"{lake_orders.pk}")
     whole = [row[key] for row in admin("GET", path).json()["items"]]
     assert len(whole) >= 2
     assert len(set(whole)) == len(whole)
