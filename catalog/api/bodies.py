@@ -24,6 +24,7 @@ from catalog.models import (
     Table,
 )
 from catalog.names import LAKE, join_name
+from catalog.schema.diff import columns_as_json, columns_from_json
 from catalog.selectors.facts import TableFacts
 from catalog.selectors.history import SchemaStep
 from core.models import Job
@@ -154,7 +155,8 @@ def schema_body(table: TableFacts) -> Body:
 
 def schema_version_body(row: SchemaVersion) -> Body:
     """The columns of a former version."""
-    return {"table": row.table_id, "version": row.version, "columns": row.columns}
+    columns = columns_as_json(columns_from_json(row.columns))
+    return {"table": row.table_id, "version": row.version, "columns": columns}
 
 
 def schema_step_body(step: SchemaStep) -> Body:

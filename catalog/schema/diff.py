@@ -98,7 +98,9 @@ def columns_as_json(schema: TableSchema) -> list[dict[str, Any]]:
 
 
 def columns_from_json(data: Iterable[Mapping[str, Any]]) -> TableSchema:
-    return TableSchema(tuple(Column(**column) for column in data))
+    """Also of a lake table, whose plan says more of its columns."""
+    known = ({k: v for k, v in column.items() if k in _FIELDS} for column in data)
+    return TableSchema(tuple(Column(**column) for column in known))
 
 
 def is_wider(old: str, new: str) -> bool:
