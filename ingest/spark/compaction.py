@@ -100,13 +100,10 @@ def tidy(spark: SparkSession, spec: JobSpec) -> None:
     timeline = _timeline(spec)
     remove_strays(spec.table.path, timeline)
     keep = commits_to_keep(timeline, seconds=spec.keep_seconds, now=datetime.now(UTC))
-    client = write_client(spark, spec, keep_commits=keep)
-    try:
+    with write_client(spark, spec, keep_commits=keep) as client:
         drop_old_savepoints(client, spec)
         client.clean()
         client.archive()
-    finally:
-        client.close()
 
 
 def pending_compactions(spec: JobSpec) -> list[str]:

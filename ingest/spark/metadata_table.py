@@ -28,8 +28,7 @@ def drop_metadata_table(run: JobRun, spark: SparkSession) -> dict[str, Any]:
     run.enter("removing the metadata table", total=len(found), unit="partitions")
     if found:
         jvm: Any = spark._jvm
-        client = write_client(spark, spec)
-        try:
+        with write_client(spark, spec) as client:
             table = jvm.org.apache.hudi.table.HoodieSparkTable.create(
                 client.getConfig(), client.getEngineContext()
             )
@@ -39,8 +38,6 @@ def drop_metadata_table(run: JobRun, spark: SparkSession) -> dict[str, Any]:
                 client.getEngineContext(),
                 False,  # noqa: FBT003 - no copy of it is kept
             )
-        finally:
-            client.close()
     if left := metadata_partitions(base):
         raise TerminalError(
             f"{qualified_name(spec)} still has a metadata table: {', '.join(left)}",

@@ -7,6 +7,8 @@ rubble, and stay.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -41,12 +43,9 @@ def roll_back_writes(spark: SparkSession, spec: JobSpec, state: LakeState) -> La
     pending = unfinished_writes(spec, state.timeline)
     if not pending:
         return state
-    client = write_client(spark, spec)
-    try:
+    with write_client(spark, spec) as client:
         for asked in reversed(pending):
             client.rollback(asked)
-    finally:
-        client.close()
     after = read_lake_table(spec.table.path)
     left = {*unfinished_writes(spec, after.timeline)} & {*pending}
     if left:
@@ -87,10 +86,11 @@ def service_session(spark: SparkSession, spec: JobSpec) -> SparkSession:
     return session
 
 
+@contextmanager
 def write_client(
     spark: SparkSession, spec: JobSpec, *, keep_commits: int = LEAST_COMMITS
-) -> Any:
-    """Hudi's Java write client for table services; the caller closes it."""
+) -> Iterator[Any]:
+    """Hudi's Java write client for table services."""
     options = service_options(
         identity_for(spec.table),
         name=spec.table.name,
@@ -101,10 +101,14 @@ def write_client(
     java_options = jvm.java.util.HashMap()
     for key, value in options.items():
         java_options.put(key, value)
-    return jvm.org.apache.hudi.DataSourceUtils.createHoodieClient(
+    client = jvm.org.apache.hudi.DataSourceUtils.createHoodieClient(
         spark.sparkContext._jsc,
         "",
         place_at(spec.table.path).uri,
         spec.table.name,
         java_options,
     )
+    try:
+        yield client
+    finally:
+        client.close()

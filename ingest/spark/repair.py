@@ -6,8 +6,6 @@ killed half way is simply run again. It must not know who asked or why.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -83,7 +81,7 @@ def roll_back(run: JobRun, spark: SparkSession, work: RepairWork) -> list[str]:
     if work.instant and not wanted:
         _refuse_unless_done(run, work.instant)
     run.enter("rolling back", total=len(wanted), unit="instants")
-    with _client(spark, spec) as client:
+    with write_client(spark, spec) as client:
         for instant in wanted:
             run.check()
             _undo(spark, spec, client, instant)
@@ -110,7 +108,7 @@ def unschedule(
         _refuse_unless_done(run, asked)
     run.enter("unscheduling", total=len(wanted), unit="plans")
     undone = []
-    with _client(spark, spec) as client:
+    with write_client(spark, spec) as client:
         for instant in reversed(wanted):
             run.check()
             if not read_compaction_plan(spec.table.path, instant.asked).is_readable:
@@ -219,15 +217,6 @@ def _require_gone(spec: JobSpec, left: set[str], what: str) -> None:
 
 def _require_fence(spec: JobSpec) -> None:
     require_fence(place_at(spec.fence.path), spec.fence.token)
-
-
-@contextmanager
-def _client(spark: SparkSession, spec: JobSpec) -> Iterator[Any]:
-    client = write_client(spark, spec)
-    try:
-        yield client
-    finally:
-        client.close()
 
 
 def _timeline(spec: JobSpec) -> Timeline:

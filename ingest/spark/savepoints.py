@@ -29,11 +29,8 @@ def make_savepoint(spark: SparkSession, spec: JobSpec, *, why: str) -> str:
     timeline = read_lake_table(spec.table.path, commits=1).timeline
     newest = timeline.completed_writes[-1].asked
     if newest not in timeline.savepoints:
-        client = write_client(spark, spec)
-        try:
+        with write_client(spark, spec) as client:
             client.savepoint(newest, "sluice", why)
-        finally:
-            client.close()
     return newest
 
 
@@ -57,11 +54,8 @@ def restore(run: JobRun, spark: SparkSession, asked: str) -> dict[str, Any]:
     gone = _later(before, asked)
     run.enter("restoring", total=len(gone), unit="instants")
     if gone:
-        client = write_client(spark, spec)
-        try:
+        with write_client(spark, spec) as client:
             client.restoreToSavepoint(asked)
-        finally:
-            client.close()
     after = read_lake_table(spec.table.path)
     if left := _later(after, asked):
         raise TerminalError(

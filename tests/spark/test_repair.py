@@ -133,6 +133,11 @@ def test_a_plan_whose_request_is_gone_is_taken_away_even_after_a_kill(
     (timeline_of(table) / f"{asked}.compaction.requested").unlink()
     with pytest.raises(Exception, match="Could not read commit details"):
         bench.frame(table).count()
+    files = set(timeline_of(table).iterdir())
+    stopped = bench.round(table, first.facts["position"]["to"])
+    assert stopped.error is not None
+    assert (stopped.outcome, stopped.error.code) == ("transient", "plan_unreadable")
+    assert set(timeline_of(table).iterdir()) == files, "nothing to roll back"
 
     refused = mend(bench, table, "rollback", asked)
     assert refused.error is not None
