@@ -36,8 +36,9 @@ KINDS: Final = {
         JobKind(COMPACT, "maintenance", ("service",)),
         # writes nothing; nothing it reads may be cleaned away meanwhile
         JobKind(VERIFY, "maintenance", ("service",)),
-        # takes instants away or replaces file groups: nobody writes meanwhile
-        JobKind(REPAIR, "maintenance", ("write", "service")),
+        # takes instants away or replaces file groups: nobody writes meanwhile. Hudi
+        # believes in a dead one for half a minute, so it is tried more often
+        JobKind(REPAIR, "maintenance", ("write", "service"), max_attempts=6),
     )
 }
 LOADS: Final = frozenset({SNAPSHOT, RESYNC})

@@ -13,7 +13,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from core.errors import TerminalError
+from core.errors import TerminalError, TransientError
 from ingest.contract import JobSpec
 from ingest.hudi.identity import identity_for
 from ingest.hudi.options import service_options
@@ -48,13 +48,29 @@ def roll_back_writes(spark: SparkSession, spec: JobSpec, state: LakeState) -> La
             client.rollback(asked)
     after = read_lake_table(spec.table.path)
     left = {*unfinished_writes(spec, after.timeline)} & {*pending}
-    if left:
-        raise TerminalError(
-            f"could not roll back {', '.join(sorted(left))} of {qualified_name(spec)}",
-            code="rollback_failed",
-            hint="look at the driver's log; readers do not see these instants",
-        )
+    require_undone(spec, left, after.timeline)
     return after
+
+
+def require_undone(spec: JobSpec, left: set[str], timeline: Timeline) -> None:
+    """Raises for instants that are there after their rollback."""
+    if not left:
+        return
+    which = f"{', '.join(sorted(left))} of {qualified_name(spec)}"
+    begun = {r.undoes for r in read_begun_rollbacks(spec.table.path, timeline)}
+    if left & begun:
+        # it leaves a rollback alone for some seconds after its last sign of life
+        raise TransientError(
+            f"the rollback of {which} was begun by a driver that is gone, and Hudi"
+            " does not take it over yet",
+            code="rollback_begun",
+            hint="nothing: it is tried again",
+        )
+    raise TerminalError(
+        f"could not roll back {which}",
+        code="rollback_failed",
+        hint="look at the driver's log; readers do not see these instants",
+    )
 
 
 def unfinished_writes(spec: JobSpec, timeline: Timeline) -> list[str]:

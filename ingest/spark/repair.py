@@ -26,6 +26,7 @@ from ingest.spark.dedupe import deduplicate
 from ingest.spark.jobrun import JobRun
 from ingest.spark.metadata_table import drop_metadata_table
 from ingest.spark.recovery import (
+    require_undone,
     roll_back_writes,
     service_session,
     unfinished_writes,
@@ -91,8 +92,9 @@ def roll_back(run: JobRun, spark: SparkSession, work: RepairWork) -> list[str]:
                 # an attempt before this one was cut off at its very end
                 _require_fence(spec)
                 client.rollback(asked)
-    left = {i.asked for i in _inflight(_timeline(spec))} & {i.asked for i in wanted}
-    _require_gone(spec, left, "could not be rolled back")
+    after = _timeline(spec)
+    left = {i.asked for i in _inflight(after)} & {i.asked for i in wanted}
+    require_undone(spec, left, after)
     return [i.asked for i in wanted]
 
 
@@ -123,7 +125,12 @@ def unschedule(
                 _take_off(spark, spec, instant.asked)
             run.add_done(1)
     left = {i.asked for i in _timeline(spec).pending_compactions}
-    _require_gone(spec, left & {i.asked for i in wanted}, "is still planned")
+    if kept := sorted(left & {i.asked for i in wanted}):
+        raise TerminalError(
+            f"{', '.join(kept)} of {qualified_name(spec)} is still planned",
+            code="repair_incomplete",
+            hint="look at the job's log, then ask again; readers see the same rows",
+        )
     return [i.asked for i in wanted], undone
 
 
@@ -204,15 +211,6 @@ def _refuse_unless_done(run: JobRun, asked: str) -> None:
         code="unknown_instant",
         hint="read the table's health again",
     )
-
-
-def _require_gone(spec: JobSpec, left: set[str], what: str) -> None:
-    if left:
-        raise TerminalError(
-            f"{', '.join(sorted(left))} of {qualified_name(spec)} {what}",
-            code="repair_incomplete",
-            hint="look at the job's log, then ask again; readers see the same rows",
-        )
 
 
 def _require_fence(spec: JobSpec) -> None:
