@@ -114,8 +114,8 @@ KEYS = [
 
 
 UPDATES = [
-    ("", "Full rows: a changed row replaces the lake's row, NULLs included"),
-    ("partial", "Partial: NULL means unchanged, the lake keeps its value"),
+    ("", "Full rows"),
+    ("partial", "NULL means unchanged"),
 ]
 
 
@@ -142,8 +142,9 @@ class ChoicesForm(forms.Form):
         choices=UPDATES,
         required=False,
         label="Updates",
-        help_text="Partial: a round never sets a column to NULL, a re-sync does. "
-        "Fixed for the table's life.",
+        help_text="Full rows replace the lake's, NULLs included. Else a column that is "
+        "NULL in a changed row keeps its value; only a re-sync sets it to NULL. Fixed "
+        "for the table's life.",
     )
     exclude_columns = forms.MultipleChoiceField(
         required=False, widget=forms.CheckboxSelectMultiple
