@@ -86,7 +86,9 @@ def look_at(row: TableHealth) -> None:
     now = SystemClock().now()
     table = row.table
     try:
-        facts = facts_of(table, now=now)
+        timeline = read_timeline(place_at(table.path))
+        facts = _seen(table, timeline, now=now)
+        written = _written(row, timeline, facts, now=now)
     except Exception as error:
         # whatever lies in one table's folder
         # must not stop the looks at others, nor the scheduler that calls this
@@ -104,7 +106,7 @@ def look_at(row: TableHealth) -> None:
     losses = [loss.to_json() for loss in health.losses]
     TableHealth.objects.filter(pk=row.pk).update(
         score=health.score,
-        facts=facts.to_json() | {"written": _written(row, facts, now).to_json()},
+        facts=facts.to_json() | {"written": written.to_json()},
         losses=losses,
         plan=[step.to_json() for step in steps],
         trend=_trend(row.trend, facts, health.score),
@@ -125,7 +127,11 @@ def look_at(row: TableHealth) -> None:
 
 def facts_of(table: Table, *, now: datetime) -> LakeFacts:
     """A fresh look at the files, without storing it."""
-    timeline, plans = _pending_plans(table.path)
+    return _seen(table, read_timeline(place_at(table.path)), now=now)
+
+
+def _seen(table: Table, timeline: Timeline, *, now: datetime) -> LakeFacts:
+    plans = _pending_plans(table.path, timeline)
     layout = read_layout(table.path, timeline)
     seen = read_facts(
         timeline,
@@ -139,11 +145,13 @@ def facts_of(table: Table, *, now: datetime) -> LakeFacts:
     return replace(seen, buckets=table.buckets or 0, foreign_index=foreign)
 
 
-def _written(row: TableHealth, facts: LakeFacts, now: datetime) -> Written:
+def _written(
+    row: TableHealth, timeline: Timeline, facts: LakeFacts, *, now: datetime
+) -> Written:
     """What was known, and the commits since; each is read once."""
     before = written_from(row.facts.get("written", {}))
     base = place_at(row.table.path)
-    done = read_timeline(base).completed_writes
+    done = timeline.completed_writes
     wrote = []
     for instant in [i for i in done if i.completed > before.upto][:COMMITS_READ]:
         rows = size = 0
@@ -155,15 +163,14 @@ def _written(row: TableHealth, facts: LakeFacts, now: datetime) -> Written:
     return add(before, wrote, table_bytes=table_bytes, now=now)
 
 
-def _pending_plans(path: str) -> tuple[Timeline, dict[str, PlanFacts]]:
-    timeline = read_timeline(place_at(path))
+def _pending_plans(path: str, timeline: Timeline) -> dict[str, PlanFacts]:
     plans = {}
     for instant in timeline.pending_compactions:
         plan = read_compaction_plan(path, instant.asked)
         plans[instant.asked] = PlanFacts(
             len(plan.groups), plan.log_bytes, plan.is_readable
         )
-    return timeline, plans
+    return plans
 
 
 def _held(table_id: int) -> frozenset[str]:
