@@ -76,6 +76,11 @@ class TrendPoint(s.Serializer[Any]):
     log_bytes = Count()
     old_bytes = Count()
     groups = s.IntegerField()
+    lag = s.FloatField(
+        allow_null=True,
+        required=False,
+        help_text="seconds behind its source; null = not known",
+    )
 
 
 class CommitTime(s.Serializer[Any]):

@@ -51,6 +51,11 @@ class Pending:
     behind: int
     plan: PlanFacts | None = None
 
+    @property
+    def is_readable(self) -> bool:
+        """False: the request of a plan is gone or damaged; Hudi can do nothing."""
+        return self.plan is None or self.plan.is_readable
+
 
 @dataclass(frozen=True, slots=True)
 class Done:
@@ -79,6 +84,8 @@ class LakeFacts:
     oldest_log_at     when the oldest log file was written that readers must merge
     sizes             base files per bin of SIZE_BINS
     bucket_bytes      per bucket over all partitions, [] when there are too many
+    bucket_log_bytes  of these the bytes of log files, in the same order
+    rollbacks         the newest ones of the active timeline, by instant
     strays            base files that no commit lists beside the one it lists
     skew              the largest bucket as a multiple of the middle one
     buckets           pinned for the table, per partition; 0 = not known
@@ -110,6 +117,8 @@ class LakeFacts:
     strays: int = 0
     sizes: tuple[int, ...] = ()
     bucket_bytes: tuple[int, ...] = ()
+    bucket_log_bytes: tuple[int, ...] = ()
+    rollbacks: tuple[str, ...] = ()
     conflicts: tuple[Conflict, ...] = ()
     pending: tuple[Pending, ...] = ()
     commits: tuple[Done, ...] = ()
@@ -131,7 +140,9 @@ def facts_from(data: Mapping[str, Any]) -> LakeFacts:
     """The reverse of `to_json`; members of other releases are left out."""
     known = {f.name for f in dataclasses.fields(LakeFacts)}
     values = {k: v for k, v in data.items() if k in known}
-    for name in ("sizes", "bucket_bytes", "foreign_index"):
+    for name in (
+        "sizes", "bucket_bytes", "bucket_log_bytes", "rollbacks", "foreign_index",
+    ):  # fmt: skip
         values[name] = tuple(values.get(name, ()))
     values["conflicts"] = tuple(
         Conflict(c["partition"], c["bucket"], tuple(c["file_ids"]))
@@ -157,6 +168,7 @@ def read_facts(
     """`held`: which of "write" and "service" somebody holds now; `plans`: of pending
     compactions, by instant; `keep_seconds`: how long a query may take."""
     groups = layout.groups
+    in_logs = _bucket_bytes(groups, logs_only=True)
     buckets = _bucket_bytes(groups)
     conflicts = [Conflict(p, b, ids) for (p, b), ids in layout.conflicts.items()]
     conflicts.sort(key=lambda c: (c.partition, c.bucket))
@@ -182,12 +194,14 @@ def read_facts(
         delta_commits=_deltas(done),
         compacted_at=_when(_last_whole(done)),
         oldest_log_at=_when(oldest_log),
-        rollbacks_of_a_day=_rollbacks(timeline, now),
+        rollbacks_of_a_day=sum(age_of(r, now) <= _DAY for r in _rollbacks(timeline)),
         skew=_skew(buckets),
         conflicts_total=len(conflicts),
         strays=sum(len(t.names) - 1 for t in layout.twins),
         sizes=_sizes(groups),
         bucket_bytes=buckets if len(buckets) <= BUCKETS_KEPT else (),
+        bucket_log_bytes=in_logs if len(in_logs) <= BUCKETS_KEPT else (),
+        rollbacks=tuple(_rollbacks(timeline)[-COMMITS_KEPT:]),
         conflicts=tuple(conflicts[:CONFLICTS_KEPT]),
         pending=tuple(_pending(timeline, now, held, plans or {})),
         commits=tuple(_done(i) for i in done[-COMMITS_KEPT:]),
@@ -252,19 +266,18 @@ def _last_whole(done: tuple[Instant, ...]) -> str:
     return next((i.completed for i in reversed(done) if _is_whole(i)), "")
 
 
-def _rollbacks(timeline: Timeline, now: datetime) -> int:
-    return sum(
-        1
-        for i in timeline.instants
-        if i.action == "rollback" and age_of(i.asked, now) <= _DAY
-    )
+def _rollbacks(timeline: Timeline) -> list[str]:
+    return [i.asked for i in timeline.instants if i.action == "rollback"]
 
 
-def _bucket_bytes(groups: Iterable[FileGroup]) -> tuple[int, ...]:
+def _bucket_bytes(
+    groups: Iterable[FileGroup], *, logs_only: bool = False
+) -> tuple[int, ...]:
     found: Counter[int] = Counter()
     for group in groups:
         if group.bucket is not None:
-            found[group.bucket] += group.base_bytes + group.log_bytes
+            base_bytes = 0 if logs_only else group.base_bytes
+            found[group.bucket] += base_bytes + group.log_bytes
     return tuple(found[bucket] for bucket in sorted(found))
 
 

@@ -44,11 +44,7 @@ def plan_maintenance(
     quiet: QuietHours | None = None,
 ) -> tuple[Step, ...]:
     """() when the table needs nothing."""
-    unreadable = [
-        p.instant
-        for p in facts.pending_compactions
-        if p.plan is not None and not p.plan.is_readable
-    ]
+    unreadable = [p.instant for p in facts.pending_compactions if not p.is_readable]
     if unreadable or facts.conflicts_total:
         return (
             Step(

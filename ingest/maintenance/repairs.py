@@ -81,7 +81,7 @@ def preview(table: Table, work: RepairWork) -> Preview:
 
 def _wanted(table: Table, facts: LakeFacts, work: RepairWork) -> tuple[Pending, ...]:
     if work.action == "rollback":
-        able = [p for p in facts.pending if _can_roll_back(p)]
+        able = [p for p in facts.pending if can_roll_back(p)]
     else:
         able = list(facts.pending_compactions)
     found = tuple(p for p in able if work.instant in {"", p.instant})
@@ -97,12 +97,11 @@ def _wanted(table: Table, facts: LakeFacts, work: RepairWork) -> tuple[Pending, 
     )
 
 
-def _can_roll_back(pending: Pending) -> bool:
+def can_roll_back(pending: Pending) -> bool:
     """A plan that nobody began is not unfinished: it is taken off instead."""
     if pending.action != "compaction":
         return pending.action in {"commit", "deltacommit", "replacecommit"}
-    is_readable = pending.plan is None or pending.plan.is_readable
-    return pending.state == "INFLIGHT" and is_readable
+    return pending.state == "INFLIGHT" and pending.is_readable
 
 
 def _instead(facts: LakeFacts, work: RepairWork) -> str:
@@ -125,7 +124,7 @@ def _rollback_words(pending: Pending) -> Sequence[str]:
 
 
 def _unschedule_words(pending: Pending) -> Sequence[str]:
-    if pending.plan is not None and not pending.plan.is_readable:
+    if not pending.is_readable:
         return [
             f"Compaction {pending.instant} is taken off the timeline, and what an"
             " attempt of it wrote is removed by name, for its request cannot be read",

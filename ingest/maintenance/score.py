@@ -112,7 +112,7 @@ def _stuck(facts: LakeFacts, policy: KeepingPolicy) -> Iterator[Loss]:
     for pending in facts.pending:
         if not is_stuck(pending, policy.stuck_after_seconds):
             continue
-        if pending.plan is not None and not pending.plan.is_readable:
+        if not pending.is_readable:
             yield Loss(
                 "plan_unreadable",
                 50,
@@ -156,9 +156,8 @@ def is_stuck(pending: Pending, after_seconds: float) -> bool:
     """Inflight without a job is stuck at once; what is only planned, after a while."""
     if pending.is_held:
         return False
-    is_unreadable = pending.plan is not None and not pending.plan.is_readable
     is_plan = pending.action == "compaction" and pending.state == "REQUESTED"
-    limit = after_seconds if is_plan and not is_unreadable else GRACE_SECONDS
+    limit = after_seconds if is_plan and pending.is_readable else GRACE_SECONDS
     return pending.age_seconds >= limit
 
 

@@ -109,7 +109,7 @@ def look_at(row: TableHealth) -> None:
         facts=facts.to_json() | {"written": written.to_json()},
         losses=losses,
         plan=[step.to_json() for step in steps],
-        trend=_trend(row.trend, facts, health.score),
+        trend=_trend(row.trend, facts, health.score, table.caught_up_at),
         problem="",
         base_bytes=facts.base_bytes,
         log_bytes=facts.log_bytes,
@@ -235,7 +235,9 @@ def _start(table: Table, steps: tuple[Step, ...]) -> None:
         runs.start_compaction(table, actor=ACTOR)
 
 
-def _trend(before: list[Any], facts: LakeFacts, points: int) -> list[Any]:
+def _trend(
+    before: list[Any], facts: LakeFacts, points: int, caught_up_at: datetime | None
+) -> list[Any]:
     last = at_of_text(before[-1]["at"]) if before else None
     now = at_of_text(facts.at)
     point = {
@@ -245,10 +247,17 @@ def _trend(before: list[Any], facts: LakeFacts, points: int) -> list[Any]:
         "log_bytes": facts.log_bytes,
         "old_bytes": facts.old_bytes,
         "groups": facts.groups,
+        "lag": _lag(now, caught_up_at),
     }
     if last is not None and now is not None and now - last < TREND_STEP:
         return before
     return [*before, point][-TREND_KEPT:]
+
+
+def _lag(now: datetime | None, caught_up_at: datetime | None) -> float | None:
+    if now is None or caught_up_at is None:
+        return None
+    return max(0.0, round((now - caught_up_at).total_seconds(), 1))
 
 
 def at_of_text(text: str) -> datetime | None:

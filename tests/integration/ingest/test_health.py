@@ -57,6 +57,7 @@ def test_a_table_is_looked_at_after_its_commits(world, admin, table) -> None:
     compare(health_replies.TableMetrics(), metrics)
     assert metrics["commits"][-1]["action"] == "deltacommit"
     assert metrics["trend"][0]["score"] == 100
+    assert metrics["trend"][0]["lag"] >= 0
     (day,) = metrics["written"]["days"]
     facts = body["facts"]
     assert day["table_bytes"] == facts["base_bytes"] + facts["log_bytes"]

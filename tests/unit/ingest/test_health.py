@@ -164,6 +164,8 @@ def test_facts_say_what_is_pending_and_survive_json() -> None:
     assert (facts.delta_commits, facts.rollbacks_of_a_day) == (2, 1)
     assert facts.sizes == (0, 1, 1, 0, 0, 0)
     assert facts.bucket_bytes == (4 * MB, 30 * MB)
+    assert facts.bucket_log_bytes == (MB, 0)
+    assert facts.rollbacks == (at(40),)
     assert facts.commits[0].seconds == 60.0
     assert facts.oldest_log_at == "2026-01-01T11:05:00Z"
     assert facts.compacted_at == "2026-01-01T11:01:00Z"
