@@ -82,8 +82,11 @@ def write_options(
         options["hoodie.datasource.write.row.writer.enable"] = "true"
         options["hoodie.compact.schedule.inline"] = "false"
         if operation == "insert_overwrite_table":
-            # without it Hudi takes its row-by-row way and fails on our buckets
+            # by it Hudi's bulk writer knows that the new rows replace the others
             options["hoodie.bulkinsert.overwrite.operation.type"] = operation
+            # a re-sync may leave out what the source no longer has
+            allowed = "hoodie.datasource.write.schema.allow.auto.evolution.column.drop"
+            options[allowed] = "true"
         options["hoodie.combine.before.insert"] = "false"
     return options
 

@@ -155,9 +155,9 @@ _SIGNS: tuple[tuple[tuple[str, ...], Outcome, str, str, str], ...] = (
         ("sluice.miscounted",),
         "terminal",
         "rows_miscounted",
-        "the load would have held another number of rows than was read from the"
-        " source, so it was not committed; nothing of this job is visible",
-        "the driver's log has both numbers; start the load anew with restart",
+        "the commit would have held another number of rows than were read, so it was"
+        " refused; nothing of this job is visible",
+        "the driver's log has both numbers; start the load, or the repair, anew",
     ),
     (
         ("due to heartbeat by concurrent writer",),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,10 @@ import pytest
 
 from ingest.contract import TableSpec
 from ingest.hudi.identity import identity_for
-from ingest.hudi.options import WriterFence, write_options
+from ingest.hudi.options import Operation, WriterFence, write_options
 from ingest.hudi.position import CommitPosition, encode_position
-from ingest.lake.commits import read_properties
+from ingest.lake.commits import read_lake_table, read_properties
+from ingest.lake.layout import read_layout
 from ingest.lake.place import place_at
 from ingest.spark import snapshot
 from tests.spark.lake_bench import LakeBench, assert_done
@@ -25,8 +27,14 @@ def base_files(table: TableSpec) -> list[tuple[str, int]]:
     return [(str(f.parent), int(f.name[:8])) for f in files if ".hoodie" not in f.parts]
 
 
-def hudis_own(lake_bench: LakeBench, table: TableSpec, rows: Any, path: str) -> None:
-    """The same rows by Hudi's own datasource and partitioner."""
+def hudis_own(
+    lake_bench: LakeBench,
+    table: TableSpec,
+    rows: Any,
+    path: str,
+    operation: Operation = "bulk_insert",
+) -> None:
+    """The same rows by Hudi's own datasource and partitioner; it replaces row by row."""
     identity = identity_for(table)
     position = CommitPosition(1, "", "", 1, 1, "job", 1, identity)
     spec = lake_bench.round_spec(table, None)
@@ -34,7 +42,7 @@ def hudis_own(lake_bench: LakeBench, table: TableSpec, rows: Any, path: str) -> 
         identity,
         name=table.name,
         fence=WriterFence(spec.fence.path, 1),
-        operation="bulk_insert",
+        operation=operation,
         position=encode_position(position),
     )
     rows.write.format("hudi").options(**options).mode("append").save(path)
@@ -73,6 +81,48 @@ def test_a_load_is_what_hudi_itself_would_have_written(
         **theirs,
         "hoodie.table.checksum": "",
     }
+
+
+def live_groups(path: str) -> list[tuple[str, int | None, bool]]:
+    state = read_lake_table(path)
+    groups = read_layout(path, state.timeline).groups
+    return sorted((g.partition, g.bucket, g.log_bytes > 0) for g in groups)
+
+
+def own_rows(lake_bench: LakeBench, table: TableSpec) -> Any:
+    frame = lake_bench.frame(table)
+    return frame.select(*(c for c in frame.columns if not c.startswith("_hoodie")))
+
+
+def test_a_replacement_is_what_hudi_would_have_made_row_by_row(
+    lake_bench: LakeBench, tmp_path: Path
+) -> None:
+    """A re-sync; a repair and a resize replace rows by the same call."""
+    lake_bench.sql("CREATE TABLE p (id bigint PRIMARY KEY, area text, n numeric(9,2))")
+    lake_bench.sql(
+        "INSERT INTO p SELECT g, CASE g % 4 WHEN 0 THEN 'a/b' WHEN 1 THEN 'ä' WHEN 2"
+        " THEN '' END, g / 7.0 FROM generate_series(1, 300) g"
+    )
+    table = lake_bench.table("p", buckets=5, partition_by=("area",))
+    assert_done(lake_bench.load(table))
+    other = str(tmp_path / "other")
+    hudis_own(lake_bench, table, own_rows(lake_bench, table), other)
+    # a partition is left without rows, another one begins
+    lake_bench.sql("DELETE FROM p WHERE area = 'ä' OR id > 200")
+    lake_bench.sql("UPDATE p SET area = 'new', n = -1 WHERE id % 8 = 0")
+    assert_done(lake_bench.load(table, kind="resync"))
+    rows = own_rows(lake_bench, table)
+    hudis_own(lake_bench, table, rows, other, "insert_overwrite_table")
+
+    assert meta_and_rows(lake_bench, table.path) == meta_and_rows(lake_bench, other)
+    assert live_groups(table.path) == live_groups(other)
+    ours, theirs = (read_lake_table(path) for path in (table.path, other))
+    assert ours.columns == theirs.columns
+    for state in (ours, theirs):
+        actions = [i.action for i in state.timeline.completed_writes]
+        assert actions == ["commit", "replacecommit"]
+        assert state.commits[0].operation == "INSERT_OVERWRITE_TABLE"
+        assert state.commits[0].rows_written == 150
 
 
 @pytest.mark.parametrize(
@@ -119,3 +169,38 @@ def test_a_lost_row_stops_the_commit(
     assert not lake_bench.state(table).timeline.completed_writes
     assert_done(lake_bench.load(table))
     assert lake_bench.frame(table).count() == 100
+
+
+def test_a_replacement_is_counted_and_may_leave_columns_out(
+    lake_bench: LakeBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake_bench.sql(
+        "CREATE TABLE p (id int PRIMARY KEY, kept text, gone text, at timestamptz"
+        " DEFAULT now())"
+    )
+    lake_bench.sql("INSERT INTO p SELECT g, 'k', 'g' FROM generate_series(1, 20) g")
+    table = lake_bench.table("p", cursor="at")
+    assert_done(lake_bench.load(table))
+    with monkeypatch.context() as patch:
+        patch.setattr(snapshot, "_staged_rows", lambda staging: 21)
+        report = lake_bench.load(table, kind="resync")
+    assert report.error is not None
+    assert (report.outcome, report.error.code) == ("terminal", "rows_miscounted")
+    assert [i.action for i in lake_bench.state(table).timeline.completed_writes] == [
+        "commit"
+    ]
+    assert lake_bench.frame(table).where("gone = 'g'").count() == 20
+
+    lake_bench.sql("ALTER TABLE p DROP gone")
+    narrow = replace(table, columns=lake_bench.table("p").columns)
+    low = assert_done(lake_bench.load(narrow, kind="resync")).facts["bound"]
+    columns = {"id", "kept", "at", "_sluice_seq", "_sluice_deleted"}
+    assert set(own_rows(lake_bench, table).columns) == columns
+    assert columns == {
+        c for c in lake_bench.state(table).columns if not c.startswith("_hoodie")
+    }
+    lake_bench.sql("UPDATE p SET kept = 'new', at = now() WHERE id <= 5")
+    assert_done(lake_bench.round(narrow, low))
+    assert_done(lake_bench.compact(narrow))
+    assert lake_bench.frame(table).where("kept = 'new'").count() == 5
+    assert lake_bench.frame(table).count() == 20

@@ -15,7 +15,8 @@ from pyspark.sql import functions as F
 from ingest.hudi.identity import identity_for
 from ingest.hudi.options import WriterFence, write_options
 from ingest.hudi.position import CommitPosition, encode_position
-from ingest.spark import compaction
+from ingest.spark import compaction, writer
+from ingest.spark.writer import Batch, Span
 from tests.spark.lake_bench import LakeBench, assert_done
 
 CREATE = """CREATE TABLE o (id int PRIMARY KEY, v text, plain timestamp, day date,
@@ -142,7 +143,7 @@ def test_a_writer_that_is_superseded_midway_leaves_its_instant_inflight(
         position=encode_position(position),
     )
     with pytest.raises(Exception, match=r"sluice\.fenced"):
-        rows.write.format("hudi").options(**options).mode("append").save(target.path)
+        writer._write(Batch(rows, operation, Span("", "", 1, 1)), target.path, options)  # type: ignore[arg-type]
     pending = bench.state(target).timeline.pending_writes
     assert [i.state for i in pending] == ["INFLIGHT"]
     if operation == "bulk_insert":

@@ -1,9 +1,11 @@
 package io.sluice.lake;
 
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import org.apache.hadoop.fs.Path;
 import org.apache.hudi.DataSourceUtils;
+import org.apache.hudi.DataSourceWriteOptions;
 import org.apache.hudi.HoodieSparkSqlWriter;
 import org.apache.hudi.HoodieSparkSqlWriterInternal;
 import org.apache.hudi.client.HoodieWriteResult;
@@ -17,6 +19,7 @@ import org.apache.hudi.common.schema.HoodieSchema;
 import org.apache.hudi.common.table.HoodieTableConfig;
 import org.apache.hudi.common.util.CommitUtils;
 import org.apache.hudi.common.util.Option;
+import org.apache.hudi.config.HoodieInternalConfig;
 import org.apache.hudi.config.HoodieWriteConfig;
 import org.apache.hudi.exception.HoodieException;
 import org.apache.hudi.table.BulkInsertPartitioner;
@@ -34,6 +37,8 @@ import scala.collection.JavaConverters;
  * timeline. It must not know jobs.
  */
 public final class BulkLoad extends HoodieSparkSqlWriterInternal {
+  private static final String REPLACES = WriteOperationType.INSERT_OVERWRITE_TABLE.value();
+
   private final long expectedRows;
 
   private BulkLoad(long expectedRows) {
@@ -48,8 +53,11 @@ public final class BulkLoad extends HoodieSparkSqlWriterInternal {
    *     number fails before the commit, so that nothing of it is ever visible
    */
   public static void write(Dataset<Row> rows, Map<String, String> options, long expectedRows) {
+    Map<String, String> bulk = new HashMap<>(options);
+    // only this operation comes to bulkInsertAsRow; whether it replaces is another option
+    bulk.put(DataSourceWriteOptions.OPERATION().key(), WriteOperationType.BULK_INSERT.value());
     scala.collection.immutable.Map<String, String> parameters =
-        JavaConverters.mapAsScalaMap(options).toMap(Predef.<scala.Tuple2<String, String>>$conforms());
+        JavaConverters.mapAsScalaMap(bulk).toMap(Predef.<scala.Tuple2<String, String>>$conforms());
     BulkLoad load = new BulkLoad(expectedRows);
     try {
       load.write(
@@ -79,7 +87,7 @@ public final class BulkLoad extends HoodieSparkSqlWriterInternal {
           HoodieTableConfig table) {
     HoodieWriteConfig config =
         HoodieSparkSqlWriter.getBulkInsertRowConfig(Option.of(schema), options, path.toString(), name);
-    boolean replaces = mode == SaveMode.Overwrite;
+    boolean replaces = REPLACES.equals(options.getString(HoodieInternalConfig.BULKINSERT_OVERWRITE_OPERATION_TYPE));
     WriteOperationType operation =
         replaces ? WriteOperationType.INSERT_OVERWRITE_TABLE : WriteOperationType.BULK_INSERT;
     String action = CommitUtils.getCommitActionType(operation, config.getTableType());
