@@ -67,6 +67,14 @@ def release_lease(held: Held) -> None:
     )
 
 
+def outgrow(held: Held, token: int) -> Held:
+    """The same lease with a higher token, so that the ones after it are higher, too."""
+    Lease.objects.filter(name=held.name, owner=held.owner, token=held.token).update(
+        token=token
+    )
+    return Held(held.name, held.owner, token)
+
+
 def next_token(name: str) -> int:
     """Raise the token without an owner: for a take-over that fences the old one."""
     Lease.objects.get_or_create(name=name)

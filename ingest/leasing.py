@@ -12,13 +12,21 @@ from datetime import timedelta
 from django.conf import settings
 from django.db.models.functions import Now
 
-from core.leases import Held, next_token, take_lease
+from core.errors import TransientError
+from core.leases import Held, next_token, outgrow, take_lease
 from core.models import Lease
 from ingest.contract import FenceSpec
-from ingest.lake.fence import Scope, fence_path, raise_fence
+from ingest.lake.fence import (
+    Scope,
+    fence_path,
+    foreign_token,
+    raise_fence,
+    take_back,
+)
 
 WRITE: Scope = "write"
 SERVICE: Scope = "service"
+_FOR = {WRITE: "writes", SERVICE: "table services"}
 
 
 def lease_name(table_id: int, scope: Scope) -> str:
@@ -26,12 +34,18 @@ def lease_name(table_id: int, scope: Scope) -> str:
 
 
 def take_table(
-    table_id: int, scopes: Sequence[Scope], *, owner: str
+    table_id: int,
+    scopes: Sequence[Scope],
+    *,
+    owner: str,
+    takes_back: bool = False,
 ) -> list[FenceSpec] | None:
     """Fences raised to our tokens, one per scope; None when a lease is not free.
 
     `scopes` come in the order write, service, which everybody keeps. A lease that
-    was taken before another one was refused ends by itself.
+    was taken before another one was refused ends by itself. TransientError
+    `lock_taken` when something stands in a fence that no lease gave out, unless the
+    caller `takes_back`.
     """
     fences = []
     for scope in scopes:
@@ -42,13 +56,25 @@ def take_table(
         )
         if held is None:
             return None
-        fences.append(_raise(table_id, scope, held))
+        fences.append(_enter(table_id, scope, held, takes_back=takes_back))
     return fences
 
 
-def _raise(table_id: int, scope: Scope, held: Held) -> FenceSpec:
+def _enter(table_id: int, scope: Scope, held: Held, *, takes_back: bool) -> FenceSpec:
     path = fence_path(settings.SLUICE_LAKE_URI, table_id, scope)
-    raise_fence(path, held.token)
+    stranger = foreign_token(path, upto=held.token)
+    if stranger and not takes_back:
+        raise TransientError(
+            f"the table's lock for {_FOR[scope]} is taken: {stranger} stands in"
+            f" {path.uri}, and no lease gave it out",
+            code="lock_taken",
+            hint="find out who writes there, then roll the table back: that takes its"
+            " lock back",
+        )
+    if stranger:
+        held = outgrow(held, take_back(path, held.token))
+    else:
+        raise_fence(path, held.token)
     return FenceSpec(path=path.uri, token=held.token)
 
 
@@ -68,4 +94,7 @@ def shut_out(table_id: int, scopes: Sequence[Scope]) -> None:
     """Raise the fences without an owner: whoever wrote until now cannot commit."""
     for scope in scopes:
         token = next_token(lease_name(table_id, scope))
-        raise_fence(fence_path(settings.SLUICE_LAKE_URI, table_id, scope), token)
+        path = fence_path(settings.SLUICE_LAKE_URI, table_id, scope)
+        # with somebody else's token there, none of ours can commit either
+        if not foreign_token(path, upto=token):
+            raise_fence(path, token)

@@ -127,7 +127,10 @@ def _begin(job: Job) -> bool:
     if others.exclude(pk=job.pk).exists():
         return False
     owner = runs.owner_of(job.pk, 1)
-    if leasing.take_table(table_id, ("write", "service"), owner=owner) is None:
+    fences = leasing.take_table(
+        table_id, ("write", "service"), owner=owner, takes_back=True
+    )
+    if fences is None:
         return False
     now = SystemClock().now()
     move_job(job, "claim", started_at=now, attempts=1)
@@ -142,6 +145,7 @@ def _delete_page(job: Job) -> bool:
         int(job.payload["table"]),
         ("write", "service"),
         owner=runs.owner_of(job.pk, 1),
+        takes_back=True,
     )
     deleted, is_gone = base.delete_page(PAGE_SECONDS)
     Job.objects.filter(pk=job.pk).update(done=job.done + deleted, progress_at=Now())

@@ -232,7 +232,12 @@ def _claim(job: Job, boot: DriverBoot) -> bool:
     kind = KINDS[job.kind]
     scopes = _scopes_of(job, feed) if is_isolated else kind.scopes
     owner = owner_of(job.pk, job.attempts + 1)
-    fences = leasing.take_table(int(job.payload["table"]), scopes, owner=owner)
+    fences = leasing.take_table(
+        int(job.payload["table"]),
+        scopes,
+        owner=owner,
+        takes_back=job.payload.get("repair", {}).get("action") == "rollback",
+    )
     if fences is None:
         Job.objects.filter(pk=job.pk).update(reason="waiting for the table's lease")
         return False

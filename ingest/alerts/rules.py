@@ -28,7 +28,13 @@ OPENED, CLOSED, TEST = "opened", "closed", "test"
 
 # Losses of `ingest.maintenance.score` that mean work stands still.
 STUCK_CODES: Final = frozenset(
-    {"plan_unreadable", "compaction_stuck", "compaction_waits", "write_stuck"}
+    {
+        "plan_unreadable",
+        "compaction_stuck",
+        "compaction_waits",
+        "write_stuck",
+        "lock_taken",
+    }
 )
 # A source that restarts makes a round fail once; that is no alert yet.
 ROUNDS_BEFORE_ALERT: Final = 2

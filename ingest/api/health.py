@@ -1,6 +1,7 @@
 """REST of a lake table's health: what was last seen of it, its file groups, its times.
 
-Nothing here starts Spark; only /files looks at the lake itself.
+Nothing here starts Spark; only /files, and /health when asked to, look at the lake
+itself.
 """
 
 from __future__ import annotations
@@ -25,16 +26,25 @@ from ingest.lake.commits import read_timeline
 from ingest.lake.layout import read_layout
 from ingest.lake.place import place_at
 from ingest.maintenance.facts import LakeFacts, Pending, facts_from
+from ingest.maintenance.watching import look_now
 from ingest.maintenance.written import Written, written_from
 from ingest.models import TableHealth
 
 
 class HealthView(ApiView):
-    """0 to 100 with the reason of every lost point, and what is planned next."""
+    """0 to 100 with the reason of every lost point, and what is planned next. As it
+    was seen last; `look=now` looks at the table's files first."""
+
+    queries = frozenset({"look"})
 
     @extend_schema(responses=replies.TableHealth)
     def get(self, request: Request, table_id: int) -> Response:
         table = lake_table_of(self, table_id, Privilege.DISCOVER)
+        look = request.query_params.get("look")
+        if look not in (None, "now"):
+            raise InvalidRequest("look can be 'now' only", code="invalid_request")
+        if look and table.path:
+            look_now(table)
         return Response(health_body(table, health_of(table)))
 
 

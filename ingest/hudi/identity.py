@@ -134,20 +134,47 @@ def property_drift(
     properties: Mapping[str, str], wanted: TableIdentity
 ) -> tuple[str, ...]:
     """The same against `hoodie.properties`, which holds only part of an identity."""
-    expected = {
+    expected = properties_of(wanted)
+    return tuple(
+        f"{name} is {properties.get(name, '')!r} in the lake, {value!r} in the plan"
+        for name, value in expected.items()
+        if properties.get(name, "") != value
+    )
+
+
+def put_back(text: str, wanted: TableIdentity) -> str:
+    """`hoodie.properties` with the identity's own values again. What says how the
+    files are written, type and version of the table, stays as it is."""
+    missing = {name: value for name, value in _own_properties(wanted).items() if value}
+    lines = []
+    for line in text.splitlines():
+        name = line.partition("=")[0].strip()
+        if name not in _own_properties(wanted):
+            lines.append(line)
+        elif name in missing:
+            lines.append(f"{name}={missing.pop(name)}")
+    lines += [f"{name}={value}" for name, value in missing.items()]
+    return "\n".join(lines) + "\n"
+
+
+def properties_of(wanted: TableIdentity) -> dict[str, str]:
+    """What `hoodie.properties` says of an identity."""
+    return {
         "hoodie.table.type": "MERGE_ON_READ",
         "hoodie.table.version": str(wanted.table_version),
+        **_own_properties(wanted),
+    }
+
+
+def _own_properties(wanted: TableIdentity) -> dict[str, str]:
+    """Those that only say what rows mean, not how files are written."""
+    return {
         "hoodie.table.recordkey.fields": ",".join(wanted.record_key),
         "hoodie.table.ordering.fields": wanted.ordering,
         "hoodie.table.partition.fields": ",".join(wanted.partition_by),
         "hoodie.record.merge.mode": wanted.merge_mode,
         "hoodie.table.partial.update.mode": wanted.partial_update_mode,
     }
-    return tuple(
-        f"{name} is {properties.get(name, '')!r} in the lake, {value!r} in the plan"
-        for name, value in expected.items()
-        if properties.get(name, "") != value
-    )
 
 
 def refuse_drift(table: str, differences: Iterable[str]) -> None:

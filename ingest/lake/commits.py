@@ -20,9 +20,6 @@ from ingest.hudi.timeline import Instant, Timeline
 from ingest.lake.place import place_at
 from ingest.lake.port import Place
 
-# Far more than commits between two archivings; stops at the first few in practice.
-_LOOK_BACK = 50
-
 
 @dataclass(frozen=True, slots=True)
 class Commit:
@@ -70,7 +67,7 @@ def read_lake_table(path: str, *, commits: int = 3) -> LakeState:
     return LakeState(
         exists=True,
         timeline=timeline,
-        commits=tuple(found[:commits]),
+        commits=tuple(found),
         position=_position(found),
         properties=properties,
         columns=_columns(schema),
@@ -130,8 +127,9 @@ def _newest_commits(base: Place, timeline: Timeline, *, wanted: int) -> list[Com
     writes = 0
     for commit in _commits(base, timeline):
         found.append(commit)
-        # a compaction carries an older writer's position: see real writes too
-        writes += commit.instant.action != "compaction"
+        # a compaction carries an older writer's position, and a stranger's commit
+        # none: see real writes of ours too
+        writes += _is_ours(commit)
         if len(found) >= wanted and writes:
             break
     return found
@@ -141,16 +139,16 @@ def _position(newest_first: list[Commit]) -> CommitPosition | None:
     """Of the newest write. Compactions only carry positions on, and one that ran
     beside ingest may complete later than a newer write with an older position."""
     carried = [c.position for c in newest_first if c.position]
-    written = (
-        c.position
-        for c in newest_first
-        if c.position and c.instant.action != "compaction"
-    )
+    written = (c.position for c in newest_first if _is_ours(c))
     return next(written, None) or latest(carried)
 
 
+def _is_ours(commit: Commit) -> bool:
+    return commit.position is not None and commit.instant.action != "compaction"
+
+
 def _commits(base: Place, timeline: Timeline) -> Iterator[Commit]:
-    for instant in reversed(timeline.completed_writes[-_LOOK_BACK:]):
+    for instant in reversed(timeline.completed_writes):
         yield read_commit(base, instant)
 
 

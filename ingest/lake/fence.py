@@ -14,6 +14,10 @@ from ingest.lake.port import Place
 
 Scope = Literal["write", "service"]
 
+# What a lease's token can be, and how much of a stranger's text is told.
+_MOST = 2**62
+_LONGEST = 40
+
 
 def fence_path(lake: str, table_id: int, scope: Scope = "write") -> Place:
     """Ingest and table services hold different leases, so each has its fence."""
@@ -44,6 +48,29 @@ def raise_fence(path: Place, token: int) -> None:
         return None if current == token else f"{token}\n"
 
     path.update(raised)
+
+
+def take_back(path: Place, token: int) -> int:
+    """Lets in the holder of the table's lease, whatever stands there: a token beyond
+    his own, or no token at all. The one that may write now, `token` or a higher one.
+
+    Only a fence with exactly a writer's token lets him pass, so going down to a token
+    that nobody was given yet shuts everybody else out as well.
+    """
+    current = foreign_token(path, upto=token)
+    found = int(current) if current.isdecimal() else 0
+    mine = found + 1 if token < found < _MOST else token
+    path.replace(f"{mine}\n")
+    return mine
+
+
+def foreign_token(path: Place, *, upto: int) -> str:
+    """What stands in the fence when none of ours can: a token above `upto`, or no
+    token; else "". With that there nobody of ours is let in."""
+    found = path.read()
+    text = "" if found is None else found.decode("ascii", "replace").strip()
+    is_ours = not text or (text.isdecimal() and int(text) <= upto)
+    return "" if is_ours else text[:_LONGEST]
 
 
 def require_fence(path: Place, token: int) -> None:

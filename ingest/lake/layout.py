@@ -6,7 +6,7 @@ No JVM, as in `ingest.lake.commits`. What the names mean is `ingest.hudi.layout`
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -128,6 +128,30 @@ def remove_attempt(path: str, asked: str) -> list[str]:
     for state in ("inflight", "requested"):
         (base / _META / "timeline" / f"{asked}.compaction.{state}").delete()
     return gone
+
+
+def write_properties(path: str, change: Callable[[str], str]) -> None:
+    """`hoodie.properties` by its own text, at once."""
+    meta = place_at(path) / _META
+    place = meta / "hoodie.properties"
+    text = (place.read() or b"").decode()
+    # Hadoop's checksum of a local file; without one it is not checked
+    (meta / ".hoodie.properties.crc").delete()
+    place.replace(change(text))
+
+
+def remove_half_savepoint(path: str, asked: str) -> bool:
+    """Takes away a savepoint of this instant that a dead driver began and never
+    completed: with it there Hudi makes none. Under the write fence; whether one was."""
+    timeline = place_at(path) / _META / "timeline"
+    half = f"{asked}.savepoint.inflight"
+    names = timeline.names()
+    if half not in names or any(
+        name.startswith(f"{asked}_") and name.endswith(".savepoint") for name in names
+    ):
+        return False
+    (timeline / half).delete()
+    return True
 
 
 def remove_strays(path: str, timeline: Timeline) -> list[str]:

@@ -26,8 +26,13 @@ from ingest.contract import (
     Progress,
     SecretAnswer,
 )
-from ingest.hudi.identity import identity_for
-from ingest.hudi.position import EXTRA_KEY, CommitPosition, encode_position
+from ingest.hudi.identity import identity_for, properties_of
+from ingest.hudi.position import (
+    EXTRA_KEY,
+    CommitPosition,
+    decode_position,
+    encode_position,
+)
 from ingest.lake.fence import require_fence
 from ingest.lake.place import place_at
 from ingest.launch.cluster import App, MasterAway
@@ -284,7 +289,9 @@ def write_instant(base: Path, instant: str, action: str, extra: dict[str, str]) 
     timeline = base / ".hoodie" / "timeline"
     timeline.mkdir(parents=True, exist_ok=True)
     properties = base / ".hoodie" / "hoodie.properties"
-    properties.write_text("hoodie.table.type=MERGE_ON_READ\n")
+    if EXTRA_KEY in extra:
+        said = properties_of(decode_position(extra[EXTRA_KEY]).identity)
+        properties.write_text("".join(f"{k}={v}\n" for k, v in said.items()))
     record = {"operationType": "UPSERT", "extraMetadata": extra}
     with (timeline / f"{instant}_{int(instant) + 1:017d}.{action}").open("wb") as out:
         fastavro.writer(out, _SCHEMA, [record])

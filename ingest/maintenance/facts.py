@@ -76,6 +76,16 @@ class Conflict:
 
 
 @dataclass(frozen=True, slots=True)
+class TakenLock:
+    """A fence that lets none of ours in. scope: "write" or "service"; found: what
+    stands there; ours: the last token that a lease gave out."""
+
+    scope: str
+    found: str
+    ours: int
+
+
+@dataclass(frozen=True, slots=True)
 class LakeFacts:
     """One look at a table.
 
@@ -90,6 +100,8 @@ class LakeFacts:
     skew              the largest bucket as a multiple of the middle one
     buckets           pinned for the table, per partition; 0 = not known
     foreign_index     partitions of a metadata table that another writer made
+    highest_bucket    that has a file group; -1 = none
+    altered           what of `hoodie.properties` is not as pinned, in words
     """
 
     at: str
@@ -113,6 +125,9 @@ class LakeFacts:
     skew: float = 1.0
     buckets: int = 0
     foreign_index: tuple[str, ...] = ()
+    highest_bucket: int = -1
+    altered: tuple[str, ...] = ()
+    taken: tuple[TakenLock, ...] = ()
     conflicts_total: int = 0
     strays: int = 0
     sizes: tuple[int, ...] = ()
@@ -142,8 +157,10 @@ def facts_from(data: Mapping[str, Any]) -> LakeFacts:
     values = {k: v for k, v in data.items() if k in known}
     for name in (
         "sizes", "bucket_bytes", "bucket_log_bytes", "rollbacks", "foreign_index",
+        "altered",
     ):  # fmt: skip
         values[name] = tuple(values.get(name, ()))
+    values["taken"] = tuple(TakenLock(**t) for t in values.get("taken", ()))
     values["conflicts"] = tuple(
         Conflict(c["partition"], c["bucket"], tuple(c["file_ids"]))
         for c in values.get("conflicts", ())
@@ -170,8 +187,7 @@ def read_facts(
     groups = layout.groups
     in_logs = _bucket_bytes(groups, logs_only=True)
     buckets = _bucket_bytes(groups)
-    conflicts = [Conflict(p, b, ids) for (p, b), ids in layout.conflicts.items()]
-    conflicts.sort(key=lambda c: (c.partition, c.bucket))
+    conflicts = _conflicts(layout)
     oldest_log = min((g.oldest_log for g in groups if g.oldest_log), default="")
     done = timeline.completed_writes
     return LakeFacts(
@@ -196,6 +212,7 @@ def read_facts(
         oldest_log_at=_when(oldest_log),
         rollbacks_of_a_day=sum(age_of(r, now) <= _DAY for r in _rollbacks(timeline)),
         skew=_skew(buckets),
+        highest_bucket=_highest(groups),
         conflicts_total=len(conflicts),
         strays=sum(len(t.names) - 1 for t in layout.twins),
         sizes=_sizes(groups),
@@ -279,6 +296,15 @@ def _bucket_bytes(
             base_bytes = 0 if logs_only else group.base_bytes
             found[group.bucket] += base_bytes + group.log_bytes
     return tuple(found[bucket] for bucket in sorted(found))
+
+
+def _highest(groups: Iterable[FileGroup]) -> int:
+    return max((g.bucket for g in groups if g.bucket is not None), default=-1)
+
+
+def _conflicts(layout: Layout) -> list[Conflict]:
+    found = [Conflict(p, b, ids) for (p, b), ids in layout.conflicts.items()]
+    return sorted(found, key=lambda c: (c.partition, c.bucket))
 
 
 def _skew(buckets: tuple[int, ...]) -> float:

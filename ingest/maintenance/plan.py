@@ -45,7 +45,7 @@ def plan_maintenance(
 ) -> tuple[Step, ...]:
     """() when the table needs nothing."""
     unreadable = [p.instant for p in facts.pending_compactions if not p.is_readable]
-    if unreadable or facts.conflicts_total:
+    if unreadable or facts.conflicts_total or facts.taken or facts.altered:
         return (
             Step(
                 "decide",

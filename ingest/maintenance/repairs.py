@@ -71,6 +71,8 @@ def preview(table: Table, work: RepairWork) -> Preview:
     pending = _wanted(table, facts, work)
     words = _rollback_words if work.action == "rollback" else _unschedule_words
     lines = [line for one in pending for line in words(one)]
+    if work.action == "rollback":
+        lines[:0] = _meddled_words(facts)
     if any(p.is_held for p in pending):
         lines.insert(0, "A job works on it now: this waits until that has ended")
     if work.replan:
@@ -85,7 +87,8 @@ def _wanted(table: Table, facts: LakeFacts, work: RepairWork) -> tuple[Pending, 
     else:
         able = list(facts.pending_compactions)
     found = tuple(p for p in able if work.instant in {"", p.instant})
-    if found:
+    meddled = work.action == "rollback" and (facts.taken or facts.altered)
+    if found or (meddled and not work.instant):
         return found
     what = "unfinished" if work.action == "rollback" else "planned"
     which = f" at {work.instant}" if work.instant else ""
@@ -109,6 +112,18 @@ def _instead(facts: LakeFacts, work: RepairWork) -> str:
     if named is not None and named.action == "compaction":
         return "it is planned only: :compact executes it, :unschedule-compaction not"
     return "GET its health to see what is pending"
+
+
+def _meddled_words(facts: LakeFacts) -> Sequence[str]:
+    lines = [
+        f"The table's lock for {t.scope} is taken back: whoever put {t.found} there is"
+        " refused from then on, and jobs that wait go on"
+        for t in facts.taken
+    ]
+    if facts.altered:
+        said = "; ".join(facts.altered)
+        lines.append(f"hoodie.properties goes back to what was planned: {said}")
+    return lines
 
 
 def _rollback_words(pending: Pending) -> Sequence[str]:

@@ -72,6 +72,7 @@ def score(facts: LakeFacts, policy: KeepingPolicy, *, differs: bool = False) -> 
 
 
 def _broken(facts: LakeFacts, differs: bool) -> Iterator[Loss]:  # noqa: FBT001
+    yield from _meddled(facts)
     if facts.conflicts_total:
         one = facts.conflicts[0]
         where = f" of partition {one.partition}" if one.partition else ""
@@ -105,6 +106,42 @@ def _broken(facts: LakeFacts, differs: bool) -> Iterator[Loss]:  # noqa: FBT001
             30,
             "the newest verification found rows that are not as at the source",
             "resync",
+        )
+
+
+def _meddled(facts: LakeFacts) -> Iterator[Loss]:
+    """What only somebody outside Sluice does."""
+    if facts.taken:
+        found = "; ".join(
+            f"{t.found} stands in the fence for {t.scope}, where {t.ours} was the last"
+            " token that Sluice gave out"
+            for t in facts.taken
+        )
+        yield Loss(
+            "lock_taken",
+            50,
+            f"somebody else has the table's lock: {found}. No job can commit before it"
+            " is taken back",
+            "rollback",
+        )
+    if facts.altered:
+        yield Loss(
+            "properties_drift",
+            40,
+            "somebody changed the table's hoodie.properties:"
+            f" {'; '.join(facts.altered)}. Sluice refuses to write until they are put"
+            " back",
+            "rollback",
+        )
+    if facts.buckets and facts.highest_bucket >= facts.buckets:
+        count = f"{facts.buckets} bucket{'' if facts.buckets == 1 else 's'}"
+        yield Loss(
+            "bucket_drift",
+            40,
+            "somebody wrote with another number of buckets: there are rows in bucket"
+            f" {facts.highest_bucket}, and the table has {count}, counted from 0. Rows"
+            " may be there twice, and later changes miss them",
+            "deduplicate",
         )
 
 
@@ -154,11 +191,14 @@ def _stuck(facts: LakeFacts, policy: KeepingPolicy) -> Iterator[Loss]:
 
 def is_stuck(pending: Pending, after_seconds: float) -> bool:
     """Inflight without a job is stuck at once; what is only planned, after a while."""
-    if pending.is_held:
-        return False
+    return not pending.is_held and stuck_in(pending, after_seconds) <= 0
+
+
+def stuck_in(pending: Pending, after_seconds: float) -> float:
+    """Seconds until it counts as stuck, should nobody work on it then."""
     is_plan = pending.action == "compaction" and pending.state == "REQUESTED"
     limit = after_seconds if is_plan and pending.is_readable else GRACE_SECONDS
-    return pending.age_seconds >= limit
+    return limit - pending.age_seconds
 
 
 def _blocks(pending: Pending) -> str:

@@ -9,10 +9,12 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from django.conf import settings
 from django.db import transaction
 from django.db.models import Q
 from django.db.models.functions import Now
@@ -20,15 +22,17 @@ from django.db.models.functions import Now
 from catalog.models import Table
 from core.clock import SystemClock
 from core.errors import SluiceError
-from core.jobs import FAILED, SUCCEEDED, TERMINAL
+from core.jobs import ACTIVE, FAILED, SUCCEEDED, TERMINAL
 from core.models import Job, Lease
 from ingest import runs
 from ingest.alerts import noticing
 from ingest.alerts.rules import STUCK_CODES
 from ingest.feeds import feed_of
+from ingest.hudi.identity import TableIdentity, property_drift
 from ingest.hudi.timeline import Timeline
 from ingest.kinds import COMPACT, REPAIR, RESYNC, VERIFY
-from ingest.lake.commits import read_commit, read_timeline
+from ingest.lake.commits import read_commit, read_properties, read_timeline
+from ingest.lake.fence import fence_path, foreign_token
 from ingest.lake.layout import (
     metadata_partitions,
     read_compaction_plan,
@@ -36,9 +40,16 @@ from ingest.lake.layout import (
 )
 from ingest.lake.place import place_at
 from ingest.leasing import SERVICE, WRITE, lease_name
-from ingest.maintenance.facts import LakeFacts, PlanFacts, at_of, read_facts
+from ingest.maintenance.due import note_change
+from ingest.maintenance.facts import (
+    LakeFacts,
+    PlanFacts,
+    TakenLock,
+    at_of,
+    read_facts,
+)
 from ingest.maintenance.plan import Step, plan_maintenance
-from ingest.maintenance.score import score
+from ingest.maintenance.score import Health, KeepingPolicy, score, stuck_in
 from ingest.maintenance.written import Written, Wrote, add, written_from
 from ingest.models import TableHealth, TableOnboarding
 from ingest.policy import Effective, effective
@@ -117,12 +128,20 @@ def look_at(row: TableHealth) -> None:
         pending=len(facts.pending_compactions),
         stuck=sum(loss["code"] in STUCK_CODES for loss in losses),
         collected_at=now,
-        due_at=_next(feed, now, is_quiet=not (steps or health.losses)),
+        due_at=_next(feed, now, _waits(facts, policy.keeping, steps, health)),
     )
     if feed is not None and feed.state != REMOVING:
         noticing.health_seen(table.pk, losses)
         if table.is_queryable:
             _start(table, steps)
+
+
+def look_now(table: Table) -> None:
+    """Somebody asked; a look that is under way is waited for."""
+    note_change(table.pk)
+    with transaction.atomic():
+        rows = TableHealth.objects.select_for_update(of=("self",))
+        look_at(rows.select_related("table__database__datasource").get(table=table))
 
 
 def facts_of(table: Table, *, now: datetime) -> LakeFacts:
@@ -141,8 +160,41 @@ def _seen(table: Table, timeline: Timeline, *, now: datetime) -> LakeFacts:
         plans=plans,
         keep_seconds=keep_seconds(),
     )
-    foreign = metadata_partitions(place_at(table.path))
-    return replace(seen, buckets=table.buckets or 0, foreign_index=foreign)
+    base = place_at(table.path)
+    return replace(
+        seen,
+        # its rows lie in the new number of buckets before the catalog says so
+        buckets=0 if _is_resizing(table.pk) else table.buckets or 0,
+        foreign_index=metadata_partitions(base),
+        altered=_altered(table, read_properties(base)),
+        taken=tuple(_taken(table.pk)),
+    )
+
+
+def _altered(table: Table, properties: Mapping[str, str] | None) -> tuple[str, ...]:
+    if properties is None or not table.identity:
+        return ()
+    return property_drift(properties, TableIdentity.from_data(table.identity))
+
+
+def _taken(table_id: int) -> Iterator[TakenLock]:
+    names = {lease_name(table_id, scope): scope for scope in (WRITE, SERVICE)}
+    tokens = dict(Lease.objects.filter(name__in=names).values_list("name", "token"))
+    for name, scope in names.items():
+        ours = tokens.get(name, 0)
+        path = fence_path(settings.SLUICE_LAKE_URI, table_id, scope)
+        # a claim that was undone left the next token there
+        if found := foreign_token(path, upto=ours + 1):
+            yield TakenLock(scope, found, ours)
+
+
+def _is_resizing(table_id: int) -> bool:
+    return Job.objects.filter(
+        kind=REPAIR,
+        subject_id=str(table_id),
+        state__in=ACTIVE,
+        payload__repair__action="resize",
+    ).exists()
 
 
 def _written(
@@ -195,12 +247,22 @@ def _differs(table_id: int) -> bool:
 
 
 def _next(
-    feed: TableOnboarding | None, now: datetime, *, is_quiet: bool
+    feed: TableOnboarding | None, now: datetime, wait: timedelta
 ) -> datetime | None:
     """A table that nobody carries any more changes no more."""
-    if feed is None:
-        return None
-    return now + (EVERY_QUIET if is_quiet else EVERY)
+    return None if feed is None else now + wait
+
+
+def _waits(
+    facts: LakeFacts, policy: KeepingPolicy, steps: tuple[Step, ...], health: Health
+) -> timedelta:
+    """How long until the next look; something pending is looked at when it begins to
+    count as stuck."""
+    usual = EVERY if steps or health.losses else EVERY_QUIET
+    seconds = [
+        stuck_in(p, policy.stuck_after_seconds) for p in facts.pending if not p.is_held
+    ]
+    return min([usual, *(timedelta(seconds=s) for s in seconds if s > 0)])
 
 
 def _put_off(step: Step, table_id: int, now: datetime) -> Step:

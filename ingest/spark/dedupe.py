@@ -72,7 +72,7 @@ def deduplicate(
     layout = read_layout(spec.table.path, state.timeline)
     found = _look(spark, spec, layout)
     facts = {"action": "deduplicate", "dry_run": is_preview, **found.facts}
-    if is_preview or found.counted.is_clean:
+    if is_preview or (found.counted.is_clean and _is_placed(layout, spec.table)):
         return facts
     state = roll_back_writes(spark, spec, state)
     clear(run, spark)
@@ -109,6 +109,11 @@ def _look(spark: SparkSession, spec: JobSpec, layout: Layout) -> _Found:
     examples = _examples(rows, per_key) if counted.surplus else []
     cause = likely_cause(counted, _signs(spec, layout, examples))
     return _Found(counted, cause, examples)
+
+
+def _is_placed(layout: Layout, table: TableSpec) -> bool:
+    """Rows in a bucket that the table has not are missed by their next change."""
+    return all((group.bucket or 0) < table.buckets for group in layout.groups)
 
 
 def _examples(rows: DataFrame, per_key: DataFrame) -> list[dict[str, Any]]:

@@ -12,13 +12,15 @@ from pyspark.sql import SparkSession
 
 from core.errors import InvalidRequest, TerminalError
 from ingest.contract import JobSpec, RepairWork
+from ingest.hudi.identity import identity_for, property_drift, put_back
 from ingest.hudi.timeline import WRITES, Instant, Timeline
-from ingest.lake.commits import read_lake_table, read_timeline
+from ingest.lake.commits import read_lake_table, read_properties, read_timeline
 from ingest.lake.fence import require_fence
 from ingest.lake.layout import (
     read_begun_rollbacks,
     read_compaction_plan,
     remove_attempt,
+    write_properties,
 )
 from ingest.lake.place import place_at
 from ingest.spark.compaction import schedule_compaction, tidy
@@ -43,6 +45,8 @@ def repair_table(run: JobRun, spark: SparkSession) -> dict[str, Any]:
     run.enter("checking")
     if work.action == "resize":
         return resize(run, spark, work.buckets, clear=unschedule_all)
+    if work.action == "rollback":
+        _put_properties_back(spec)
     checked_state(spec)
     if work.action == "deduplicate":
         return deduplicate(run, spark, clear=unschedule_all)
@@ -72,6 +76,15 @@ def _keep(run: JobRun, spark: SparkSession, work: RepairWork) -> dict[str, Any]:
     run.enter("keeping the way back")
     made = make_savepoint(spark, spec, why=f"asked for by job {spec.job_id}")
     return {"action": "savepoint", "savepoint": made}
+
+
+def _put_properties_back(spec: JobSpec) -> None:
+    """What somebody else wrote there would have every job refused, this one too."""
+    _require_fence(spec)
+    wanted = identity_for(spec.table)
+    found = read_properties(place_at(spec.table.path))
+    if found is not None and property_drift(found, wanted):
+        write_properties(spec.table.path, lambda text: put_back(text, wanted))
 
 
 def roll_back(run: JobRun, spark: SparkSession, work: RepairWork) -> list[str]:

@@ -16,6 +16,9 @@ from ingest.changes.rewinding import what_is_missed
 from ingest.contract import JobSpec
 from ingest.lake.commits import LakeState, read_lake_table
 from ingest.lake.epochs import drop_older_seals, last_epoch
+from ingest.lake.fence import require_fence
+from ingest.lake.layout import remove_half_savepoint
+from ingest.lake.place import place_at
 from ingest.spark.jobrun import JobRun
 from ingest.spark.recovery import write_client
 from ingest.spark.writer import qualified_name
@@ -29,6 +32,8 @@ def make_savepoint(spark: SparkSession, spec: JobSpec, *, why: str) -> str:
     timeline = read_lake_table(spec.table.path, commits=1).timeline
     newest = timeline.completed_writes[-1].asked
     if newest not in timeline.savepoints:
+        require_fence(place_at(spec.fence.path), spec.fence.token)
+        remove_half_savepoint(spec.table.path, newest)
         with write_client(spark, spec) as client:
             client.savepoint(newest, "sluice", why)
     return newest

@@ -22,6 +22,7 @@ from ingest.maintenance.facts import (
     LakeFacts,
     Pending,
     PlanFacts,
+    TakenLock,
     facts_from,
     read_facts,
 )
@@ -201,6 +202,20 @@ STUCK = Pending(at(0), "compaction", "INFLIGHT", 600, False, 3, PlanFacts(2, 10)
             replace(WELL, conflicts_total=1, conflicts=(Conflict("", 3, ("a", "b")),)),
             [("bucket_conflict", 40, "deduplicate")],
         ),
+        (
+            replace(WELL, taken=(TakenLock("write", "99", 7),)),
+            [("lock_taken", 50, "rollback")],
+        ),
+        (
+            replace(WELL, altered=("hoodie.x is 'a' in the lake, 'b' in the plan",)),
+            [("properties_drift", 40, "rollback")],
+        ),
+        (
+            replace(WELL, buckets=2, highest_bucket=3),
+            [("bucket_drift", 40, "deduplicate")],
+        ),
+        (replace(WELL, buckets=2, highest_bucket=1), []),
+        (replace(WELL, buckets=0, highest_bucket=3), []),
         (replace(WELL, log_bytes=300 * MB), [("log_ratio", 15, "compact")]),
         (replace(WELL, base_bytes=100, log_bytes=300), []),
         (replace(WELL, most_logs=30), [("many_logs", 10, "compact")]),
@@ -221,6 +236,21 @@ def test_every_lost_point_has_a_reason_and_names_its_repair(
     assert all(x.reason and len(x.reason) > 20 for x in health.losses)
     worse = score(facts, POLICY, differs=True)
     assert worse.score == max(0, health.score - 30)
+
+
+def test_what_somebody_else_did_is_told_with_both_values() -> None:
+    facts = replace(
+        WELL,
+        buckets=2,
+        highest_bucket=3,
+        altered=("hoodie.x is 'a' in the lake, 'b' in the plan",),
+        taken=(TakenLock("write", "99", 7), TakenLock("service", "junk", 5)),
+    )
+    assert facts_from(facts.to_json()) == facts
+    said = {loss.code: loss.reason for loss in score(facts, POLICY).losses}
+    assert all(w in said["lock_taken"] for w in ("99", "7", "junk", "5", "service"))
+    assert all(w in said["bucket_drift"] for w in ("bucket 3", "2 buckets"))
+    assert facts.altered[0] in said["properties_drift"]
 
 
 FREE = replace(STUCK, state="REQUESTED")
@@ -250,6 +280,12 @@ FREE = replace(STUCK, state="REQUESTED")
         # another one is planned already
         (replace(WELL, log_files=1, delta_commits=99, pending=(FREE,)), POLICY, ["execute"]),
         # a person decides first
+        (replace(WELL, log_files=1, delta_commits=99, altered=("x",)), POLICY, ["decide"]),
+        (
+            replace(WELL, pending=(FREE,), taken=(TakenLock("write", "99", 7),)),
+            POLICY,
+            ["decide"],
+        ),
         (replace(WELL, log_files=1, delta_commits=99, conflicts_total=1), POLICY, ["decide"]),
         (
             replace(WELL, pending=(replace(STUCK, plan=PlanFacts(is_readable=False)),)),

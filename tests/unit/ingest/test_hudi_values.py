@@ -16,6 +16,7 @@ from ingest.hudi.identity import (
     identity_for,
     key_column,
     property_drift,
+    put_back,
     refuse_drift,
 )
 from ingest.hudi.options import WriterFence, service_options, write_options
@@ -106,6 +107,28 @@ def test_properties_are_compared_as_far_as_hudi_keeps_them() -> None:
     assert property_drift(kept, IDENTITY) == ()
     for name in (*kept, "hoodie.table.partial.update.mode"):
         assert property_drift({**kept, name: "other"}, IDENTITY)
+
+
+def test_what_somebody_changed_in_the_properties_is_put_back() -> None:
+    text = (
+        "#Properties saved\n"
+        "hoodie.table.name=o\n"
+        "hoodie.table.recordkey.fields=other\n"
+        "hoodie.table.version=10\n"
+        "hoodie.table.type=MERGE_ON_READ\n"
+        "hoodie.table.partial.update.mode=IGNORE_DEFAULTS\n"
+        "hoodie.record.merge.mode = COMMIT_TIME_ORDERING\n"
+    )
+    assert put_back(text, IDENTITY).splitlines() == [
+        "#Properties saved",
+        "hoodie.table.name=o",
+        "hoodie.table.recordkey.fields=id",
+        # how its files are written is not changed by saying so
+        "hoodie.table.version=10",
+        "hoodie.table.type=MERGE_ON_READ",
+        "hoodie.record.merge.mode=EVENT_TIME_ORDERING",
+        "hoodie.table.ordering.fields=_sluice_seq",
+    ]
 
 
 def test_identity_survives_json_and_ignores_what_newer_code_adds() -> None:

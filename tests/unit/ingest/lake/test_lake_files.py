@@ -23,7 +23,14 @@ from ingest.lake.epochs import (
     write_ledger_entry,
     write_seal,
 )
-from ingest.lake.fence import fence_at, fence_path, raise_fence, require_fence
+from ingest.lake.fence import (
+    fence_at,
+    fence_path,
+    foreign_token,
+    raise_fence,
+    require_fence,
+    take_back,
+)
 from ingest.lake.files import local_path
 from ingest.lake.staging import ChunkManifest, LoadPlan, StagingArea, require_space
 
@@ -57,6 +64,31 @@ def test_a_fence_only_rises(lake: str) -> None:
     for token in (5, 10):
         with pytest.raises(StaleState):
             require_fence(path, token)
+
+
+@pytest.mark.parametrize(
+    ("found", "foreign", "mine"),
+    [
+        ("7", "", 7),
+        ("3", "", 7),
+        ("900", "900", 901),
+        # a lease's token cannot go beyond it
+        ("9" * 30, "9" * 30, 7),
+        ("-1", "-1", 7),
+        ("not a token", "not a token", 7),
+    ],
+)
+def test_a_fence_is_taken_back_from_whoever_took_it(
+    lake: str, found: str, foreign: str, mine: int
+) -> None:
+    path = fence_path(lake, 4)
+    assert foreign_token(path, upto=7) == ""
+    path.replace(f"{found}\n")
+    assert foreign_token(path, upto=7) == foreign
+    assert take_back(path, 7) == mine
+    require_fence(path, mine)
+    assert take_back(path, mine) == mine
+    raise_fence(path, mine + 1)
 
 
 def test_many_raisers_leave_the_highest(lake: str) -> None:

@@ -1,0 +1,66 @@
+"""What somebody else changed in a real table's own files is put back; what a dead
+driver left half made stands in no repair's way."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ingest.hudi.identity import identity_for, property_drift
+from ingest.lake.commits import read_properties
+from ingest.lake.place import place_at
+from tests.spark.lake_bench import assert_done
+from tests.spark.test_maintenance import change, loaded, seen, wanted
+from tests.spark.test_repair import drift, mend, timeline_of
+
+__all__ = ["loaded"]
+
+
+def test_changed_properties_are_put_back_and_a_half_savepoint_is_made_whole(
+    loaded: Any,
+) -> None:
+    bench, table, low = loaded
+    low = change(bench, table, low, "one", compact_after=9).facts["position"]["to"]
+    properties = Path(table.path) / ".hoodie" / "hoodie.properties"
+    text = properties.read_text()
+    properties.write_text(
+        text.replace("EVENT_TIME_ORDERING", "COMMIT_TIME_ORDERING")
+        + "hoodie.table.partial.update.mode=IGNORE_DEFAULTS\n"
+    )
+    (properties.parent / ".hoodie.properties.crc").unlink(missing_ok=True)
+    refused = bench.round(table, low)
+    assert refused.error is not None
+    assert refused.error.code == "identity_drift"
+    assert_done(mend(bench, table, "rollback"))
+    found = read_properties(place_at(table.path))
+    assert found is not None
+    assert property_drift(found, identity_for(table)) == ()
+    assert seen(bench, table) == wanted(bench)
+
+    newest = bench.state(table).timeline.completed_writes[-1].asked
+    (timeline_of(table) / f"{newest}.savepoint.inflight").touch()
+    kept = assert_done(mend(bench, table, "savepoint")).facts["savepoint"]
+    assert bench.state(table).timeline.savepoints == (kept,) == (newest,)
+    # what is complete is not made again
+    assert_done(mend(bench, table, "savepoint"))
+    change(bench, table, low, "two", compact_after=9)
+    assert seen(bench, table) == wanted(bench)
+
+
+def test_rows_in_a_bucket_that_the_table_has_not_are_moved(loaded: Any) -> None:
+    """Without a single copy: their next change would miss them all the same."""
+    bench, table, low = loaded
+    low = change(bench, table, low, "one", compact_after=9).facts["position"]["to"]
+    drift(bench, table, buckets=4, operation="upsert")
+    for path in Path(table.path).glob("*0000000[01]-*"):
+        if not path.name.endswith(".crc"):
+            path.unlink()
+    strange = set(seen(bench, table))
+    assert 0 < len(strange) < 20
+    report = assert_done(mend(bench, table, "deduplicate"))
+    assert report.facts["surplus"] == 0
+    assert report.facts["committed_rows"] == len(strange)
+    buckets = {p.name[:8] for p in Path(table.path).glob("*.parquet")}
+    assert buckets >= {"00000000", "00000001"}
+    assert set(seen(bench, table)) == strange
+    assert "instant" not in assert_done(mend(bench, table, "deduplicate")).facts
