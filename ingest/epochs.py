@@ -30,6 +30,19 @@ def reserve_epochs(datasource_id: int, count: int = 1) -> int:
     return first
 
 
+def lift_epochs(datasource_id: int, known: int) -> int:
+    """The counter goes beyond every epoch that the lake knows of the source, `known`
+    among them; the next one that will be handed out."""
+    last = max(known, last_epoch(settings.SLUICE_LAKE_URI, datasource_id))
+    with transaction.atomic():
+        row, _ = SourceEpoch.objects.select_for_update().get_or_create(
+            datasource_id=datasource_id
+        )
+        row.next_epoch = max(row.next_epoch, last + 1)
+        row.save(update_fields=["next_epoch"])
+    return row.next_epoch
+
+
 def epoch_for(job: Job, feed: TableOnboarding) -> int:
     """The epoch of this job's next attempt; 0 when it needs none.
 

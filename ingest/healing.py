@@ -9,25 +9,31 @@ from __future__ import annotations
 import logging
 
 from django.conf import settings
+from django.db.models.functions import Now
 
 from core.errors import SluiceError, TransientError
-from ingest import outcomes
+from ingest import feeds, outcomes
+from ingest.epochs import lift_epochs
 from ingest.hudi.identity import drift
+from ingest.hudi.position import CommitPosition
 from ingest.lake.commits import LakeState, read_lake_table
-from ingest.lake.epochs import drop_older_seals, last_epoch
+from ingest.lake.epochs import forget_later
 from ingest.models import TableOnboarding
 from ingest.pinned import planned_identity, set_buckets
 
 log = logging.getLogger(__name__)
 
 # With these a driver refuses to write to a lake that the rows do not describe.
-_DISAGREE = frozenset({"identity_drift", "lake_went_back"})
+_DISAGREE = frozenset({"identity_drift", "lake_went_back", "lake_went_ahead"})
 
 
 def healed(feed: TableOnboarding, error: SluiceError) -> SluiceError:
     """The error, or a transient one when rows follow the lake now: the next attempt
     is told the truth."""
-    if error.code not in _DISAGREE or not (taken := follow_lake(feed)):
+    if error.code not in _DISAGREE:
+        return error
+    ahead = _catch_up(feed) if error.code == "lake_went_ahead" else ""
+    if not (taken := "; ".join(filter(None, [ahead, follow_lake(feed)]))):
         return error
     return TransientError(f"{error.message}; {taken}", code=error.code)
 
@@ -74,10 +80,49 @@ def _moment(feed: TableOnboarding, state: LakeState) -> str:
         "epoch": state.position.epoch_to,
     }
     # what was captured behind it is captured again, in epochs of its own
-    source = state.position.source
-    last = last_epoch(settings.SLUICE_LAKE_URI, source)
-    drop_older_seals(
-        settings.SLUICE_LAKE_URI, source, feed.lake_table.pk, before=last + 1
+    forget_later(
+        settings.SLUICE_LAKE_URI,
+        state.position.source,
+        feed.lake_table.pk,
+        after=state.position.epoch_to,
+        instant=newest,
     )
     outcomes.note_restored(feed, facts)
     return f"the lake went back to {newest}: capture goes on from there"
+
+
+def _catch_up(feed: TableOnboarding) -> str:
+    """The rows are older than the lake: of a database from a backup. Its counter would
+    hand out epochs again that the lake has."""
+    table = feed.lake_table
+    if table is None or not table.path:
+        return ""
+    try:
+        state = read_lake_table(table.path)
+        known = state.position.epoch_to if state.position else 0
+        table.refresh_from_db(fields=["last_commit_epoch"])
+        first = lift_epochs(feed.source_table.database.datasource_id, known)
+    except SluiceError as error:
+        log.warning("cannot ask the lake about %s", table, exc_info=error)
+        return ""
+    # a load keeps its epoch over its attempts: this one needs another
+    TableOnboarding.objects.filter(pk=feed.pk).update(load_epoch=None)
+    feed.load_epoch = None
+    if state.position and known > (table.last_commit_epoch or 0):
+        _take_newest(feed, state, state.position)
+    return f"the database was older than the lake: epochs go on at {first}"
+
+
+def _take_newest(
+    feed: TableOnboarding, state: LakeState, position: CommitPosition
+) -> None:
+    end = max(feed.position, position.end)
+    TableOnboarding.objects.filter(pk=feed.pk).update(position=end)
+    feed.position = end
+    feeds.show(
+        feed,
+        last_commit_instant=max(i.asked for i in state.timeline.completed_writes),
+        last_commit_position={"to": end},
+        last_commit_epoch=position.epoch_to,
+        last_commit_at=Now(),
+    )

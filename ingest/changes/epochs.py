@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -17,6 +17,8 @@ INDEX_BITS = 24
 MAX_INDEX = (1 << INDEX_BITS) - 1
 MAX_EPOCH = (1 << (63 - INDEX_BITS)) - 1
 VERSION = 1
+
+TAKEN_BACK = "taken back by a restore"
 
 TableOutcome = Literal["committed", "unchanged", "deferred"]
 
@@ -98,9 +100,12 @@ class LedgerLine:
 
 @dataclass(frozen=True, slots=True)
 class LedgerEntry:
-    """One epoch of one source, table by table; later generations supersede.
+    """One epoch of one source, table by table.
 
     is_checkpoint  it stands for all epochs up to its own
+    generation     above 0: it brings nothing new, but says that its tables went back
+                   to an older commit (the `instant` of their lines), and so what
+                   became of their epochs behind `rewound_to`, up to its own, is void
     """
 
     source: int
@@ -108,7 +113,29 @@ class LedgerEntry:
     tables: Mapping[str, LedgerLine]
     generation: int = 0
     is_checkpoint: bool = False
+    rewound_to: int | None = None
     v: int = VERSION
+
+
+def as_it_stands(entry: LedgerEntry, later: Iterable[LedgerEntry]) -> LedgerEntry:
+    """The entry with what later generations made void as `deferred`."""
+    lines = dict(entry.tables)
+    for generation in later:
+        for table, back in generation.tables.items():
+            if table in lines and _is_void(entry, lines[table], generation, back):
+                lines[table] = LedgerLine("deferred", reason=TAKEN_BACK)
+    return dataclasses.replace(entry, tables=lines)
+
+
+def _is_void(
+    entry: LedgerEntry, line: LedgerLine, later: LedgerEntry, back: LedgerLine
+) -> bool:
+    if entry.epoch > later.epoch or later.rewound_to is None:
+        return False
+    if entry.is_checkpoint:
+        # the line may be from any epoch before
+        return line.instant > back.instant
+    return entry.epoch > later.rewound_to
 
 
 def encode(value: Seal | LedgerEntry) -> str:

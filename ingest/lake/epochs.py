@@ -2,19 +2,23 @@
 
 `_sluice/epochs/<source>/<epoch>/…` holds events, `<epoch>[.<table>].seal` beside it
 makes them count (with the table's id when the epoch is about one table only), and
-`_sluice/ledger/<source>/<epoch>.json` says what became of them.
+`_sluice/ledger/<source>/<epoch>.json` says what became of them. `<epoch>.g<n>.json`
+is a later generation: it makes void what was said of a table that went back.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Iterator
 
 from core.errors import SluiceError
 from ingest.changes.epochs import (
+    TAKEN_BACK,
     LedgerEntry,
     LedgerLine,
     Seal,
+    as_it_stands,
     decode_ledger_entry,
     decode_seal,
     encode,
@@ -38,11 +42,12 @@ def write_seal(lake: str, seal: Seal) -> Seal:
     return _read_seal(path) or seal
 
 
-def read_seal(lake: str, source: int, epoch: int) -> Seal | None:
-    for name in _names(_epochs(lake, source), ".seal"):
-        if _epoch_in(name) == epoch:
-            return _read_seal(_epochs(lake, source) / name)
-    return None
+def seals_of(lake: str, source: int, epoch: int) -> list[Seal]:
+    """All that were ever made of this epoch and are there: more than one only when
+    its number was handed out twice."""
+    folder = _epochs(lake, source)
+    names = (n for n in _names(folder, ".seal") if _epoch_in(n) == epoch)
+    return [seal for name in names if (seal := _read_seal(folder / name))]
 
 
 def seals_after(
@@ -66,6 +71,25 @@ def drop_older_seals(lake: str, source: int, table_id: int, *, before: int) -> N
             (folder / name).delete()
 
 
+def forget_later(
+    lake: str, source: int, table_id: int, *, after: int, instant: str
+) -> None:
+    """The table went back to that epoch, the commit at `instant`: what the ledger says
+    of it up to now is void, and its own seals behind go. Done once however often."""
+    last = last_epoch(lake, source)
+    if last <= after:
+        return
+    tables = {str(table_id): LedgerLine("deferred", instant, TAKEN_BACK)}
+    for number in itertools.count(1):
+        entry = LedgerEntry(source, last, tables, number, rewound_to=after)
+        if write_ledger_entry(lake, entry) or _read_entry(_entry(lake, entry)) == entry:
+            break
+    folder = _epochs(lake, source)
+    for name in _names(folder, ".seal"):
+        if _table_in(name) == table_id and _epoch_in(name) > after:
+            (folder / name).delete()
+
+
 def drop_events(lake: str, source: int, epoch: int) -> None:
     """Removes the event files of an epoch; its seal stays as the record."""
     with contextlib.suppress(SluiceError):  # nobody reads what is left
@@ -74,36 +98,38 @@ def drop_events(lake: str, source: int, epoch: int) -> None:
 
 def write_ledger_entry(lake: str, entry: LedgerEntry) -> bool:
     """False when the epoch was accounted for before (that entry stays)."""
-    name = f"{entry.epoch:0{_DIGITS}d}"
-    if entry.generation:
-        name += f".g{entry.generation}"
-    return (_ledger(lake, entry.source) / f"{name}.json").create(encode(entry))
+    return _entry(lake, entry).create(encode(entry))
+
+
+def is_accounted(lake: str, source: int, epoch: int) -> bool:
+    return (_ledger(lake, source) / f"{epoch:0{_DIGITS}d}.json").exists()
 
 
 def read_ledger_entry(lake: str, source: int, epoch: int) -> LedgerEntry | None:
-    path = _ledger(lake, source) / f"{epoch:0{_DIGITS}d}.json"
-    found = path.read()
-    return None if found is None else decode_ledger_entry(found.decode())
+    """What became of the epoch, as it stands after tables went back."""
+    found = _read_entry(_ledger(lake, source) / f"{epoch:0{_DIGITS}d}.json")
+    return found and as_it_stands(found, _generations(lake, source))
 
 
 def checkpoint_ledger(lake: str, source: int, *, upto: int) -> None:
     """Replaces all entries up to that epoch by one that has each table's last line
     and the epoch it is from."""
-    folder = _ledger(lake, source)
+    folder, kept = _ledger(lake, source), f"{upto:0{_DIGITS}d}.json"
+    later = _generations(lake, source)
     lines: dict[str, LedgerLine] = {}
     merged = []
     for name in _names(folder, ".json"):
-        if _epoch_in(name) > upto:
-            continue
-        found = (folder / name).read()
+        found = _read_entry(folder / name) if _epoch_in(name) <= upto else None
         if found is not None:
-            lines |= decode_ledger_entry(found.decode()).tables
             merged.append(name)
+        if found is not None and not found.generation:
+            now = as_it_stands(found, later).tables
+            lines |= {t: one for t, one in now.items() if one.reason != TAKEN_BACK}
     if len(merged) > 1:
         entry = LedgerEntry(source, upto, lines, is_checkpoint=True)
-        (folder / f"{upto:0{_DIGITS}d}.json").replace(encode(entry))
+        (folder / kept).replace(encode(entry))
         for name in merged:
-            if _epoch_in(name) != upto:
+            if name != kept:
                 (folder / name).delete()
 
 
@@ -122,6 +148,24 @@ def _epochs(lake: str, source: int) -> Place:
 
 def _ledger(lake: str, source: int) -> Place:
     return place_at(lake) / "_sluice" / "ledger" / str(source)
+
+
+def _entry(lake: str, entry: LedgerEntry) -> Place:
+    later = f".g{entry.generation}" if entry.generation else ""
+    name = f"{entry.epoch:0{_DIGITS}d}{later}.json"
+    return _ledger(lake, entry.source) / name
+
+
+def _generations(lake: str, source: int) -> list[LedgerEntry]:
+    """The later ones, in no order: each says by itself what it makes void."""
+    folder = _ledger(lake, source)
+    names = (n for n in _names(folder, ".json") if ".g" in n)
+    return [entry for name in names if (entry := _read_entry(folder / name))]
+
+
+def _read_entry(path: Place) -> LedgerEntry | None:
+    found = path.read()
+    return None if found is None else decode_ledger_entry(found.decode())
 
 
 def _seal_path(lake: str, seal: Seal) -> Place:

@@ -12,7 +12,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from core.errors import InvalidRequest, TerminalError, TransientError
+from core.errors import InvalidRequest, TerminalError
 from ingest.changes.dialects import dialect_of
 from ingest.changes.epochs import LedgerEntry, LedgerLine, Seal, seq_of
 from ingest.changes.select import Selection, select_columns
@@ -23,12 +23,18 @@ from ingest.lake.epochs import (
     drop_events,
     drop_older_seals,
     epoch_folder,
-    read_ledger_entry,
+    is_accounted,
     seals_after,
+    seals_of,
     write_ledger_entry,
 )
-from ingest.lake.layout import read_compaction_plan
-from ingest.spark.capture_timestamp import capture_round
+from ingest.spark.agreement import (
+    own_seal,
+    refuse_gone_back,
+    refuse_unreadable_plan,
+    refuse_used_epoch,
+)
+from ingest.spark.capture_timestamp import NOTHING_READ, capture_round, round_work
 from ingest.spark.gate import SourceGate
 from ingest.spark.jobrun import JobRun
 from ingest.spark.recovery import roll_back_writes
@@ -51,11 +57,17 @@ def run_round(
             code="not_loaded",
             hint="load the table first",
         )
-    _refuse_gone_back(run.spec, state)
-    _refuse_unreadable_plan(run.spec, state)
-    seal, facts = capture_round(run, spark, access, gate)
+    epoch = round_work(run).epoch
+    seals = seals_of(run.spec.lake, access.spec.datasource_id, epoch)
+    refuse_gone_back(run.spec, state)
+    refuse_used_epoch(run.spec, state, epoch, seals)
+    refuse_unreadable_plan(run.spec, state)
+    if seal := own_seal(run.spec, seals):
+        facts = dict(NOTHING_READ)
+    else:
+        seal, facts = capture_round(run, spark, access, gate)
     run.enter("applying", total=seal.rows_for(run.spec.table.table_id))
-    commit, rows = apply_epochs(run, spark, upto=seal.epoch)
+    commit, rows = apply_epochs(run, spark, newest=seal)
     return {
         **facts,
         "rows": rows,
@@ -68,45 +80,21 @@ def run_round(
     }
 
 
-def _refuse_gone_back(spec: JobSpec, state: LakeState) -> None:
-    """A round that began behind commits which are gone would leave out their rows."""
-    behind = spec.round.behind if spec.round else ""
-    newest = max(instant.asked for instant in state.timeline.completed_writes)
-    if behind > newest:
-        raise TerminalError(
-            f"{qualified_name(spec)} was at {behind} and is at {newest} now: it went"
-            " back, and nobody was told. Nothing was read",
-            code="lake_went_back",
-            hint="its capture goes on from there with the next round",
-        )
-
-
-def _refuse_unreadable_plan(spec: JobSpec, state: LakeState) -> None:
-    """Hudi would find it only half way through a write, and leave one to roll back."""
-    for plan in state.timeline.pending_compactions:
-        if not read_compaction_plan(spec.table.path, plan.asked).is_readable:
-            # not terminal: once it is repaired, the next round goes on
-            raise TransientError(
-                f"the request of planned compaction {plan.asked} of"
-                f" {qualified_name(spec)} is gone or damaged: the table can neither be"
-                " read nor written. Nothing was read",
-                code="plan_unreadable",
-                hint="unschedule it: the table's health page offers that",
-            )
-
-
 def apply_epochs(
-    run: JobRun, spark: SparkSession, *, upto: int
+    run: JobRun, spark: SparkSession, *, newest: Seal
 ) -> tuple[Commit | None, int]:
-    """One commit for every sealed epoch of the table that the lake lacks, up to
-    `upto`. (None, 0) when none of them has rows."""
+    """One commit for every sealed epoch of the table that the lake lacks, up to the
+    `newest`. (None, 0) when none of them has rows."""
     spec = run.spec
     source = spec.source.datasource_id if spec.source else 0
     state = roll_back_writes(spark, spec, checked_state(spec))
     applied = state.position.epoch_to if state.position else 0
     table_id = spec.table.table_id
     _settle(spec, state)
+    upto = newest.epoch - 1
     seals = list(seals_after(spec.lake, source, applied, upto=upto, table_id=table_id))
+    if newest.epoch > applied:
+        seals.append(newest)
     full = [s for s in seals if s.rows_for(table_id)]
     commit: Commit | None = None
     rows = sum(s.rows_for(table_id) for s in full)
@@ -192,7 +180,7 @@ def _settle(spec: JobSpec, state: LakeState) -> None:
         upto=position.epoch_to,
         table_id=spec.table.table_id,
     ):
-        if not read_ledger_entry(spec.lake, seal.source, seal.epoch):
+        if not is_accounted(spec.lake, seal.source, seal.epoch):
             _account(spec, seal, last)
 
 

@@ -7,6 +7,7 @@ Deletes are not seen by this capture. It must not know how an epoch is applied.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -19,7 +20,7 @@ from ingest.changes.epochs import MAX_INDEX, Seal, SealedFile
 from ingest.changes.positions import Bound, SourceClock, from_text, to_text
 from ingest.changes.select import relation_of, select_columns
 from ingest.contract import RoundWork, TableSpec
-from ingest.lake.epochs import epoch_folder, read_seal, write_seal
+from ingest.lake.epochs import epoch_folder, write_seal
 from ingest.lake.port import bytes_below
 from ingest.spark.cursor import bound_of, has_zone, range_of
 from ingest.spark.gate import SourceGate
@@ -30,6 +31,8 @@ from ingest.spark.sources import Source, SourceAccess
 
 # Counting more NULL cursors than this tells nobody anything new.
 _NULLS_COUNTED = 100_000
+# What the replay of a sealed epoch tells.
+NOTHING_READ: Mapping[str, Any] = {"held_back": None, "more": False, "null_cursors": 0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +54,8 @@ class Window:
 def capture_round(
     run: JobRun, spark: SparkSession, access: SourceAccess, gate: SourceGate
 ) -> tuple[Seal, dict[str, Any]]:
-    """Seals the round's epoch; a replay of a sealed epoch reads nothing."""
+    """Reads the round's window and seals its epoch."""
     spec, work = run.spec, round_work(run)
-    sealed = read_seal(spec.lake, access.spec.datasource_id, work.epoch)
-    if sealed is not None:
-        return sealed, {"held_back": None, "more": False, "null_cursors": 0}
     with open_stoppable(run, access) as (source, access):
         run.enter("planning")
         require_columns(source, spec.table, run.warn)

@@ -21,7 +21,7 @@ from ingest.changes.positions import to_text
 from ingest.changes.select import Selection, relation_of, select_columns
 from ingest.contract import JobSpec, SnapshotWork, encode
 from ingest.lake.commits import Commit, LakeState
-from ingest.lake.epochs import write_ledger_entry
+from ingest.lake.epochs import seals_of, write_ledger_entry
 from ingest.lake.port import bytes_below
 from ingest.lake.staging import (
     ChunkManifest,
@@ -29,6 +29,7 @@ from ingest.lake.staging import (
     StagingArea,
     require_space,
 )
+from ingest.spark.agreement import refuse_used_epoch
 from ingest.spark.chunking import cut_table, fit_throttle, key_parts, predicate_for
 from ingest.spark.cursor import bound_of, has_zone
 from ingest.spark.gate import SourceGate
@@ -77,6 +78,10 @@ def load_table(
     staging = StagingArea(spec.table.staging)
     plan = staging.plan()
     if done is None:
+        source = access.spec.datasource_id
+        refuse_used_epoch(
+            spec, state, spec.epoch, seals_of(spec.lake, source, spec.epoch)
+        )
         state = _cleared(run, spark, state)
         load = _Load(
             run,

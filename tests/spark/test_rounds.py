@@ -13,7 +13,7 @@ from ingest.changes.positions import to_text
 from ingest.hudi.identity import identity_for
 from ingest.hudi.options import WriterFence, write_options
 from ingest.hudi.position import CommitPosition, encode_position
-from ingest.lake.epochs import epoch_folder, read_ledger_entry, read_seal
+from ingest.lake.epochs import epoch_folder, read_ledger_entry, seals_of
 from ingest.spark import apply
 from tests.spark.lake_bench import LakeBench, assert_done, with_attempt
 
@@ -45,11 +45,8 @@ def test_rounds_carry_changes_and_leave_a_ledger(loaded: Any) -> None:
     assert values(bench, table)[2] == "new"
     assert values(bench, table)[9] == "nine"
     epoch = first.facts["epoch"]
-    seal, entry = (
-        read_seal(bench.lake, 1, epoch),
-        read_ledger_entry(bench.lake, 1, epoch),
-    )
-    assert seal is not None
+    (seal,) = seals_of(bench.lake, 1, epoch)
+    entry = read_ledger_entry(bench.lake, 1, epoch)
     assert entry is not None
     assert (seal.start, seal.end) == (low, first.facts["position"]["to"])
     assert entry.tables["1"].instant == first.facts["instant"]
@@ -262,8 +259,7 @@ def test_only_certainly_unique_keys_skip_the_combining(
     for _ in range(rows):
         lake_bench.sql("INSERT INTO k VALUES (1, 'one')")
     report = assert_done(lake_bench.round(table, low))
-    seal = read_seal(lake_bench.lake, 1, report.facts["epoch"])
-    assert seal is not None
+    (seal,) = seals_of(lake_bench.lake, 1, report.facts["epoch"])
     assert [f.unique_keys for f in seal.files] == [is_unique]
     assert seal.files[0].rows == rows
     assert values(lake_bench, table) == {1: "one"}

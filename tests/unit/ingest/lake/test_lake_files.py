@@ -16,10 +16,12 @@ from ingest.lake.epochs import (
     drop_events,
     drop_older_seals,
     epoch_folder,
+    forget_later,
+    is_accounted,
     last_epoch,
     read_ledger_entry,
-    read_seal,
     seals_after,
+    seals_of,
     write_ledger_entry,
     write_seal,
 )
@@ -32,6 +34,7 @@ from ingest.lake.fence import (
     take_back,
 )
 from ingest.lake.files import local_path
+from ingest.lake.place import place_at
 from ingest.lake.staging import ChunkManifest, LoadPlan, StagingArea, require_space
 
 
@@ -130,12 +133,12 @@ def test_the_first_seal_of_an_epoch_stays(lake: str) -> None:
     assert after(4, 12) == [9, 10, 12]
     assert after(0, 9) == [4, 9]
     assert after(0, 12, 2) == [10, 11]
-    assert read_seal(lake, 7, 5) is None
+    assert seals_of(lake, 7, 5) == []
     folder = epoch_folder(lake, 7, 9)
     (folder / "1").replace("events")
     drop_events(lake, 7, 9)
     assert not folder.exists()
-    assert read_seal(lake, 7, 9) == seal(9)
+    assert seals_of(lake, 7, 9) == [seal(9)]
     drop_older_seals(lake, 7, 1, before=12)
     assert after(0, 12) == [10, 12]
     assert after(0, 12, 2) == [10, 11]
@@ -164,6 +167,48 @@ def test_a_checkpoint_keeps_the_last_line_of_each_table(lake: str) -> None:
     assert {k: v.instant for k, v in made.tables.items()} == {"1": "i3", "2": "i2"}
     assert read_ledger_entry(lake, 7, 3) is None
     assert read_ledger_entry(lake, 7, 9) is not None
+
+
+def test_what_a_table_went_back_behind_is_void_and_its_epochs_stay_used(
+    lake: str,
+) -> None:
+    for epoch, table in ((1, "1"), (2, "2"), (3, "1"), (4, "1"), (5, "2")):
+        line = LedgerLine("committed", f"i{epoch}")
+        write_ledger_entry(lake, LedgerEntry(7, epoch, {table: line}))
+        write_seal(lake, Seal(7, epoch, epoch, "a", "b", (), {table: 1}))
+    for _ in range(2):
+        forget_later(lake, 7, 1, after=1, instant="i1")
+    ledger = place_at(lake) / "_sluice" / "ledger" / "7"
+    assert sum(".g" in name for name in ledger.names()) == 1
+    assert [bool(seals_of(lake, 7, e)) for e in range(1, 6)] == [1, 1, 0, 0, 1]
+    forget_later(lake, 7, 2, after=2, instant="i2")
+
+    def lines() -> list[str]:
+        entries = [read_ledger_entry(lake, 7, e) for e in range(1, 6)]
+        return [next(iter(e.tables.values())).state for e in entries if e]
+
+    assert lines() == ["committed", "committed", *["deferred"] * 3]
+    # the next epoch is a new one, and nothing later is touched
+    assert last_epoch(lake, 7) == 5
+    assert is_accounted(lake, 7, 3)
+    line = LedgerLine("committed", "i6")
+    write_ledger_entry(lake, LedgerEntry(7, 6, {"1": line}))
+    newest = read_ledger_entry(lake, 7, 6)
+    assert newest is not None
+    assert newest.tables == {"1": line}
+    # a checkpoint keeps what holds, and goes back with a table, too
+    checkpoint_ledger(lake, 7, upto=5)
+    assert len(ledger.names()) == 2
+    made = read_ledger_entry(lake, 7, 5)
+    assert made is not None
+    assert {k: v.instant for k, v in made.tables.items()} == {"1": "i1", "2": "i2"}
+    forget_later(lake, 7, 2, after=1, instant="i0")
+    made = read_ledger_entry(lake, 7, 5)
+    assert made is not None
+    assert {k: v.state for k, v in made.tables.items()} == {
+        "1": "committed",
+        "2": "deferred",
+    }
 
 
 def test_a_chunk_counts_when_its_manifest_is_there(lake: str) -> None:

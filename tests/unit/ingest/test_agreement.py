@@ -1,0 +1,76 @@
+"""An epoch is used once: whatever the lake still has of it tells."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from core.errors import TerminalError
+from ingest.changes.epochs import LedgerEntry, LedgerLine, Seal
+from ingest.contract import FenceSpec, JobSpec, SourceSpec, TableSpec
+from ingest.hudi.identity import TableIdentity
+from ingest.hudi.position import CommitPosition
+from ingest.lake.commits import LakeState
+from ingest.lake.epochs import seals_of, write_ledger_entry, write_seal
+from ingest.spark.agreement import refuse_used_epoch
+
+EPOCH = 30
+
+
+def spec(lake: str) -> JobSpec:
+    table = TableSpec(1, "public", "o", "shop", "o", f"{lake}/o", f"{lake}/s", (), ())
+    source = SourceSpec(7, "postgresql", "h", 1, "d", "u", "datasource:7")
+    return JobSpec(
+        "me", 1, "round", "apply", lake, table, FenceSpec("f", 1), source=source
+    )
+
+
+def at(epoch: int, *, source: int = 7) -> LakeState:
+    identity = TableIdentity(("id",), 2)
+    position = CommitPosition(source, "", "p", epoch, epoch, "other", 1, identity)
+    return LakeState(exists=True, position=position)
+
+
+def seal(job: str, table: str = "1") -> Seal:
+    return Seal(7, EPOCH, EPOCH, "a", "b", (), {table: 1}, job)
+
+
+@pytest.mark.parametrize(
+    ("state", "seals", "ledger", "is_used"),
+    [
+        (LakeState(exists=True), [], [], False),
+        (at(EPOCH - 1), [], [EPOCH - 1, EPOCH + 1], False),
+        (at(EPOCH), [], [], True),
+        (at(EPOCH + 5), [], [], True),
+        (at(EPOCH + 5, source=8), [], [], False),
+        (at(1), [], [EPOCH], True),
+        (at(1), [seal("other")], [], True),
+        (at(1), [seal("other", "2")], [], True),
+        # what a former attempt of this job left is its own
+        (at(1), [seal("me")], [], False),
+        (at(EPOCH), [seal("me")], [EPOCH], False),
+        (at(1), [seal("me"), seal("other", "2")], [], False),
+    ],
+)
+def test_an_epoch_that_the_lake_knows_is_refused(
+    tmp_path: Path,
+    state: LakeState,
+    seals: list[Seal],
+    ledger: list[int],
+    is_used: bool,
+) -> None:
+    lake = str(tmp_path)
+    for one in seals:
+        write_seal(lake, one)
+    for epoch in ledger:
+        line = LedgerLine("committed", "i")
+        write_ledger_entry(lake, LedgerEntry(7, epoch, {"2": line}))
+    found = seals_of(lake, 7, EPOCH)
+    assert len(found) == len(seals)
+    if not is_used:
+        refuse_used_epoch(spec(lake), state, EPOCH, found)
+        return
+    with pytest.raises(TerminalError, match=f"epoch {EPOCH} was given") as caught:
+        refuse_used_epoch(spec(lake), state, EPOCH, found)
+    assert caught.value.code == "lake_went_ahead"
