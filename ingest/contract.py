@@ -274,7 +274,8 @@ class JobReport:
     verify           those of ingest.changes.verdict
     repair           action, rolled_back, unscheduled (instants); deduplicate: found,
                      see ingest.changes.duplicates, and instant, savepoint; resize and
-                     restore: buckets, how many the table has from now on
+                     restore: buckets, how many the table has from now on; restore also
+                     misses and reaches_back, what its source said (None: nothing)
     all              pending_compactions: instants requested on the timeline
     """
 

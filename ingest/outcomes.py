@@ -101,7 +101,10 @@ def note_restored(feed: TableOnboarding, facts: Mapping[str, Any]) -> None:
     position = str(facts["position"]["to"])
     _set(feed, position=position)
     reason = f"restored to savepoint {facts['restored']}; it catches up from there"
-    if feed.capture == "snapshot":
+    if facts.get("reaches_back") is False and feed.state in LOADED:
+        told = f"restored to savepoint {facts['restored']}. {facts['misses'][0]}"
+        feeds.move(feed, "lose_position", reason=told, due_at=None)
+    elif feed.capture == "snapshot":
         feeds.say(feed, f"restored to savepoint {facts['restored']}")
     elif feed.state == LIVE:
         feeds.move(feed, "fall_behind", reason=reason, due_at=SystemClock().now())

@@ -6,6 +6,32 @@ again, as far as the source still says it.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+# Counting on would tell nobody anything new.
+MOST_COUNTED = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """What a source said when it was asked about the way from a position to now.
+
+    later     rows that the next round finds by their cursor, counted to MOST_COUNTED
+    unmarked  rows without a cursor value, likewise
+    broken    why it does not reach back to the position; "" = it does
+    silent    why it could not be asked
+    """
+
+    later: int = 0
+    unmarked: int = 0
+    broken: str = ""
+    silent: str = ""
+
+    @property
+    def reaches_back(self) -> bool | None:
+        """None: nobody knows."""
+        return None if self.silent else not self.broken
+
 
 def what_is_missed(cursor: str | None, position: str) -> tuple[str, ...]:
     """After going back to rows of that position; `cursor` None: it follows nothing."""
@@ -23,3 +49,30 @@ def what_is_missed(cursor: str | None, position: str) -> tuple[str, ...]:
         f"Rows that were changed without a newer {cursor} keep the values of that"
         " moment until a re-sync",
     )
+
+
+def what_the_source_says(cursor: str | None, reach: Reach) -> tuple[str, ...]:
+    """Its answer, before the rows went back."""
+    if not cursor:
+        return ()
+    if reach.broken:
+        return (
+            "The source no longer reaches back to that moment, so no round can catch"
+            f" up: {reach.broken}. Re-sync the table",
+        )
+    if reach.silent:
+        return (
+            "Whether the source still reaches back to that moment is not known, it"
+            f" could not be asked: {reach.silent}",
+        )
+    told = [f"The source was asked: {_many(reach.later)} will be read again"]
+    if reach.unmarked:
+        many = _many(reach.unmarked)
+        told.append(f"{many} there have no {cursor}, and no round reads them")
+    return tuple(told)
+
+
+def _many(rows: int) -> str:
+    if rows >= MOST_COUNTED:
+        return f"{MOST_COUNTED} rows or more"
+    return "1 row" if rows == 1 else f"{rows} rows"

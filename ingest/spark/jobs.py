@@ -96,11 +96,9 @@ def _work(run: JobRun, spark: SparkSession, gates: SourceGates) -> dict[str, Any
     if spec.kind == "recover":
         return recover_table(spark, spec)
     if spec.kind == "repair":
-        return repair_table(run, spark)
-    if spec.source is None:
-        raise InvalidRequest(f"a job of kind {spec.kind} needs a source")
+        return repair_table(run, spark, lambda: _access(run, spec.source))
     access = _access(run, spec.source)
-    gate = gates.gate_for(spec.source)
+    gate = gates.gate_for(access.spec)
     if spec.kind in _LOADS:
         return load_table(run, spark, access, gate)
     if spec.kind == "round":
@@ -110,7 +108,9 @@ def _work(run: JobRun, spark: SparkSession, gates: SourceGates) -> dict[str, Any
     raise InvalidRequest(f"unknown kind of job: {spec.kind}", code="unknown_kind")
 
 
-def _access(run: JobRun, source: SourceSpec) -> SourceAccess:
+def _access(run: JobRun, source: SourceSpec | None) -> SourceAccess:
+    if source is None:
+        raise InvalidRequest(f"a job of kind {run.spec.kind} needs a source")
     secret = run.secret(source.secret_ref)
     if secret.host and secret.host != source.host:
         # the new password must not go to the old host

@@ -6,6 +6,7 @@ killed half way is simply run again. It must not know who asked or why.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -36,11 +37,14 @@ from ingest.spark.recovery import (
 )
 from ingest.spark.resize import resize
 from ingest.spark.savepoints import make_savepoint, restore
+from ingest.spark.sources import SourceAccess
 from ingest.spark.writer import checked_state, qualified_name
 
 
-def repair_table(run: JobRun, spark: SparkSession) -> dict[str, Any]:
-    """Kind repair; the facts of its report."""
+def repair_table(
+    run: JobRun, spark: SparkSession, access: Callable[[], SourceAccess]
+) -> dict[str, Any]:
+    """Kind repair; the facts of its report. `access` is called when it has to ask."""
     spec, work = run.spec, run.spec.repair or RepairWork("rollback")
     run.enter("checking")
     if work.action == "resize":
@@ -51,7 +55,7 @@ def repair_table(run: JobRun, spark: SparkSession) -> dict[str, Any]:
     if work.action == "deduplicate":
         return deduplicate(run, spark, clear=unschedule_all)
     if work.action in {"savepoint", "restore", "clean"}:
-        return _keep(run, spark, work)
+        return _keep(run, spark, work, access)
     if work.action == "drop-metadata-table":
         return drop_metadata_table(run, spark)
     if work.action == "rollback":
@@ -64,11 +68,16 @@ def repair_table(run: JobRun, spark: SparkSession) -> dict[str, Any]:
     return facts
 
 
-def _keep(run: JobRun, spark: SparkSession, work: RepairWork) -> dict[str, Any]:
+def _keep(
+    run: JobRun,
+    spark: SparkSession,
+    work: RepairWork,
+    access: Callable[[], SourceAccess],
+) -> dict[str, Any]:
     spec = run.spec
     roll_back_writes(spark, spec, read_lake_table(spec.table.path))
     if work.action == "restore":
-        return restore(run, spark, work.instant)
+        return restore(run, spark, work.instant, access=access)
     if work.action == "clean":
         run.enter("cleaning", unit="steps")
         tidy(spark, spec)

@@ -6,21 +6,25 @@ caller holds both leases. It must not know what a savepoint was made for.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pyspark.sql import SparkSession
 
 from core.errors import InvalidRequest, TerminalError
-from ingest.changes.rewinding import what_is_missed
+from ingest.changes.rewinding import what_is_missed, what_the_source_says
 from ingest.contract import JobSpec
-from ingest.lake.commits import LakeState, read_lake_table
-from ingest.lake.epochs import drop_older_seals, last_epoch
+from ingest.hudi.position import CommitPosition
+from ingest.lake.commits import LakeState, read_commit, read_lake_table
+from ingest.lake.epochs import forget_later
 from ingest.lake.fence import require_fence
 from ingest.lake.layout import remove_half_savepoint
 from ingest.lake.place import place_at
+from ingest.spark.asking import ask_reach
 from ingest.spark.jobrun import JobRun
 from ingest.spark.recovery import write_client
+from ingest.spark.sources import SourceAccess
 from ingest.spark.writer import qualified_name
 
 # they hold back cleaning and archiving, so they do not stay for ever
@@ -46,8 +50,15 @@ def drop_old_savepoints(client: Any, spec: JobSpec) -> None:
             client.deleteSavepoint(instant)
 
 
-def restore(run: JobRun, spark: SparkSession, asked: str) -> dict[str, Any]:
-    """Takes away every commit after the savepoint; the facts of the report."""
+def restore(
+    run: JobRun,
+    spark: SparkSession,
+    asked: str,
+    *,
+    access: Callable[[], SourceAccess],
+) -> dict[str, Any]:
+    """Takes away every commit after the savepoint; the facts of the report. The source
+    is asked before what it still knows of the time since."""
     spec = run.spec
     before = read_lake_table(spec.table.path)
     if asked not in before.timeline.savepoints:
@@ -56,8 +67,35 @@ def restore(run: JobRun, spark: SparkSession, asked: str) -> dict[str, Any]:
             code="unknown_instant",
             hint="GET its savepoints",
         )
+    run.enter("asking the source")
+    reach = ask_reach(run, access, _position_at(spec, before, asked))
     gone = _later(before, asked)
     run.enter("restoring", total=len(gone), unit="instants")
+    after, position = _take_away(spark, spec, asked, gone)
+    run.add_done(len(gone))
+    newest, cursor = after.timeline.completed_writes[-1].asked, _cursor_of(spec)
+    # what was captured later is captured again, from the position of these rows
+    behind, table = position.epoch_to, spec.table.table_id
+    forget_later(spec.lake, position.source, table, after=behind, instant=newest)
+    told = what_the_source_says(cursor, reach)
+    return {
+        "action": "restore",
+        "restored": asked,
+        "taken_away": gone,
+        "instant": newest,
+        "position": {"to": position.end},
+        "epoch": position.epoch_to,
+        "buckets": position.identity.buckets,
+        "reaches_back": reach.reaches_back if cursor else None,
+        "misses": [*told, *what_is_missed(cursor, position.end)],
+        "then": "resync",
+    }
+
+
+def _take_away(
+    spark: SparkSession, spec: JobSpec, asked: str, gone: list[str]
+) -> tuple[LakeState, CommitPosition]:
+    """The table without these instants, and where capture is in it."""
     if gone:
         with write_client(spark, spec) as client:
             client.restoreToSavepoint(asked)
@@ -68,28 +106,22 @@ def restore(run: JobRun, spark: SparkSession, asked: str) -> dict[str, Any]:
             code="restore_incomplete",
             hint="ask for the restore again",
         )
-    run.add_done(len(gone))
-    position = after.position
-    if position is None:
+    if after.position is None:
         raise TerminalError(
             f"{qualified_name(spec)} has no position after its restore",
             code="no_position",
             hint="re-sync the table",
         )
-    # what was captured later is captured again, from the position of these rows
-    last = last_epoch(spec.lake, position.source)
-    drop_older_seals(spec.lake, position.source, spec.table.table_id, before=last + 1)
-    return {
-        "action": "restore",
-        "restored": asked,
-        "taken_away": gone,
-        "instant": after.timeline.completed_writes[-1].asked,
-        "position": {"to": position.end},
-        "epoch": position.epoch_to,
-        "buckets": position.identity.buckets,
-        "misses": list(what_is_missed(_cursor_of(spec), position.end)),
-        "then": "resync",
-    }
+    return after, after.position
+
+
+def _position_at(spec: JobSpec, state: LakeState, asked: str) -> str:
+    """Where capture was at the savepoint; "" when its commit cannot tell."""
+    kept = state.timeline.find(asked)
+    if kept is None or kept.state != "COMPLETED":
+        return ""
+    position = read_commit(place_at(spec.table.path), kept).position
+    return position.end if position else ""
 
 
 def _cursor_of(spec: JobSpec) -> str | None:

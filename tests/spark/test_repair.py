@@ -5,16 +5,18 @@ from __future__ import annotations
 import shutil
 import threading
 import time
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ingest.contract import RepairWork
+from ingest.contract import RepairWork, RoundWork
 from ingest.hudi.identity import identity_for
 from ingest.hudi.options import WriterFence, write_options
 from ingest.hudi.position import CommitPosition, encode_position
+from ingest.lake.epochs import read_ledger_entry, seals_of
 from ingest.spark import apply, repair, replacement, savepoints
 from tests.spark.lake_bench import LakeBench, assert_done
 from tests.spark.test_maintenance import ROWS, change, loaded, seen, wanted
@@ -272,8 +274,10 @@ def test_a_restore_takes_rows_and_position_back_together(
 
     report = assert_done(mend(bench, table, "restore", kept))
     assert report.facts["position"]["to"] == position
-    assert f"whose at lies after {position}" in report.facts["misses"][0]
-    assert report.facts["then"] == "resync"
+    asked, missed, *_ = report.facts["misses"]
+    assert "5 rows will be read again" in asked
+    assert f"whose at lies after {position}" in missed
+    assert (report.facts["reaches_back"], report.facts["then"]) == (True, "resync")
     assert len(report.facts["taken_away"]) == 4
     assert report.facts["pending_compactions"] == []
     assert seen(bench, table) == then
@@ -294,4 +298,35 @@ def test_a_restore_takes_rows_and_position_back_together(
     monkeypatch.setattr(savepoints, "KEPT", timedelta())
     assert_done(mend(bench, table, "clean"))
     assert bench.state(table).timeline.savepoints == ()
+    assert seen(bench, table) == wanted(bench)
+
+
+def test_a_restore_voids_later_epochs_and_tells_what_its_source_answered(
+    loaded: Any,
+) -> None:
+    bench, table, low = loaded
+    kept = assert_done(mend(bench, table, "savepoint")).facts["savepoint"]
+    epoch = change(bench, table, low, "one").facts["epoch"]
+    done = assert_done(mend(bench, table, "restore", kept)).facts
+    assert done["reaches_back"] is True
+    assert "5 rows will be read again" in done["misses"][0]
+    assert seals_of(bench.lake, 1, epoch) == []
+    void = read_ledger_entry(bench.lake, 1, epoch)
+    assert void is not None
+    assert void.tables["1"].state == "deferred"
+    work = RoundWork(low, 0, epoch)
+    used = bench.run(bench.spec("round", table, round=work)).error
+    assert used is not None
+    assert used.code == "lake_went_ahead"
+
+    away = replace(bench.source, port=1)
+    done = assert_done(mend(bench, table, "restore", kept, source=away)).facts
+    assert done["reaches_back"] is None
+    assert "could not be asked" in done["misses"][0]
+    bench.sql("ALTER TABLE o RENAME at TO later")
+    done = assert_done(mend(bench, table, "restore", kept)).facts
+    assert done["reaches_back"] is False
+    assert "column at is gone. Re-sync the table" in done["misses"][0]
+    bench.sql("ALTER TABLE o RENAME later TO at")
+    change(bench, table, low, "two")
     assert seen(bench, table) == wanted(bench)

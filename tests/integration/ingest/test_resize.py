@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from catalog.models import AuditEntry
+from catalog.models import AuditEntry, Table
 from ingest.api import health_replies
 from ingest.hudi.position import EXTRA_KEY, CommitPosition, encode_position
 from ingest.launch.fake import Fault, write_instant
+from ingest.models import SourceEpoch, TableOnboarding
 from ingest.pinned import planned_identity
 from tests.integration.catalog.asking import problem
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
@@ -167,3 +168,68 @@ def test_a_lake_that_went_back_takes_the_position_back(world, admin, table) -> N
     assert again.low < newer
     assert again.behind == done[-1].name.partition("_")[0]
     datetime.fromisoformat(again.low)
+
+
+def synced(world: Any, admin: Any, table: int) -> None:
+    admin("POST", f"tables/{table}:sync")
+    world.until(lambda: world.jobs("round")[-1].state == "SUCCEEDED")
+
+
+@pytest.mark.django_db
+def test_a_database_from_an_old_backup_catches_up_with_its_lake(
+    world, admin, table
+) -> None:
+    feeds = TableOnboarding.objects.filter(lake_table=table)
+    rows = Table.objects.filter(pk=table)
+    backup = (
+        feeds.values("position").get(),
+        rows.values("last_commit_instant", "last_commit_epoch").get(),
+        SourceEpoch.objects.values("next_epoch").get(),
+    )
+    synced(world, admin, table)
+    synced(world, admin, table)
+    newest = world.launcher.submitted[-1].round
+    feed, lake = world.feed("orders"), world.lake("orders")
+    position, instant = feed.position, lake.last_commit_instant
+    for objects, values in zip((feeds, rows, SourceEpoch.objects), backup, strict=True):
+        objects.update(**values)
+
+    world.launcher.errors["round"] = ["lake_went_ahead"]
+    synced(world, admin, table)
+    refused, again = [s.round for s in world.launcher.submitted][-2:]
+    assert refused.epoch == backup[2]["next_epoch"] < newest.epoch
+    assert refused.low == backup[0]["position"] < position
+    assert again.epoch > newest.epoch
+    assert (again.low, again.behind) == (position, instant)
+    assert world.lake("orders").last_commit_epoch == again.epoch
+    # a load that was promised such an epoch gets another one, too
+    SourceEpoch.objects.update(next_epoch=again.epoch)
+    world.launcher.errors["resync"] = ["lake_went_ahead"]
+    admin("POST", f"tables/{table}:resync")
+    world.until(lambda: world.jobs("resync")[-1].state == "SUCCEEDED")
+    loads = [s.epoch for s in world.launcher.submitted if s.kind == "resync"]
+    assert loads[0] == again.epoch < loads[1]
+    assert world.lake("orders").last_commit_epoch == loads[1]
+
+
+@pytest.mark.django_db
+def test_a_table_whose_source_no_longer_reaches_back_needs_a_resync(
+    world, admin, table
+) -> None:
+    done = next(timeline_of(world).glob("*_*.deltacommit")).name.partition("_")[0]
+    (timeline_of(world) / f"{done}_{int(done) + 5}.savepoint").touch()
+    world.launcher.facts["repair"] = {
+        "restored": done,
+        "instant": done,
+        "epoch": 1,
+        "position": {"to": "2026-01-01T00:00:00Z"},
+        "reaches_back": False,
+        "misses": ["The source no longer reaches back: column at is gone"],
+    }
+    admin("POST", f"tables/{table}:restore", {"instant": done})
+    world.until(lambda: world.jobs("repair")[-1].state == "SUCCEEDED")
+    feed = world.feed("orders")
+    assert (feed.state, feed.due_at) == ("NEEDS_RESYNC", None)
+    assert "column at is gone" in feed.status_reason
+    admin("POST", f"tables/{table}:resync")
+    world.until_live("orders")

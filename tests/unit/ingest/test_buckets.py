@@ -7,7 +7,12 @@ from dataclasses import replace
 import pytest
 
 from core.errors import InvalidRequest
-from ingest.changes.rewinding import what_is_missed
+from ingest.changes.rewinding import (
+    MOST_COUNTED,
+    Reach,
+    what_is_missed,
+    what_the_source_says,
+)
 from ingest.maintenance.buckets import suggest_buckets
 from ingest.maintenance.facts import MB, Conflict, LakeFacts, Pending
 from ingest.maintenance.resizing import Shape, plan_resize, words_for
@@ -133,3 +138,23 @@ def test_a_restore_says_what_it_cannot_bring_back() -> None:
     assert "whose at lies after 2026-01-01" in told
     assert "deleted at the source" in told
     assert "at all times" in what_is_missed("at", "")[0]
+
+
+@pytest.mark.parametrize(
+    ("reach", "reaches_back", "words"),
+    [
+        (Reach(), True, ["0 rows will be read again"]),
+        (Reach(later=1, unmarked=3), True, ["1 row will", "3 rows there have no at"]),
+        (Reach(later=MOST_COUNTED), True, ["100000 rows or more will"]),
+        (Reach(broken="column at is gone"), False, ["gone. Re-sync the table"]),
+        (Reach(silent="it is away"), None, ["could not be asked: it is away"]),
+    ],
+)
+def test_a_restore_says_what_the_source_answered(
+    reach: Reach, reaches_back: bool | None, words: list[str]
+) -> None:
+    told = what_the_source_says("at", reach)
+    assert reach.reaches_back is reaches_back
+    assert len(told) == len(words)
+    assert all(word in line for word, line in zip(words, told, strict=True))
+    assert what_the_source_says(None, reach) == ()
