@@ -3,6 +3,7 @@ compact, cancel, retry. Each call writes rows and rings; nothing runs here."""
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
 from django.db import IntegrityError, transaction
@@ -15,7 +16,7 @@ from core.clock import SystemClock
 from core.errors import InvalidRequest, NotFound, StaleState
 from core.jobs import ACTIVE, CANCELLING, TERMINAL, WAITING
 from core.models import Job
-from ingest import feeds, outcomes, runs, upkeep
+from ingest import feeds, narrowing, outcomes, runs, upkeep
 from ingest.compactions import Wish
 from ingest.dispatch import ring
 from ingest.feeds import feed_of, move, stop
@@ -84,7 +85,9 @@ def start_resync(table: Table, *, actor: str) -> Job:
         if not ONBOARDING.is_legal(feed.state, "start_resync"):
             raise _not_now(feed, "re-sync")
         cancel_waiting(feed, [ROUND], actor=actor)
-        move(feed, "start_resync", actor=actor, due_at=None, load_epoch=None, bound="")
+        told = narrowing.leave_out(feed)
+        fresh: dict[str, Any] = {"due_at": None, "load_epoch": None, "bound": ""}
+        move(feed, "start_resync", reason=told, actor=actor, **fresh)
         return runs.start_load(feed, RESYNC, actor=actor, restart=True)
 
 

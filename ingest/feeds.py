@@ -170,8 +170,8 @@ def source_changed(feed: TableOnboarding, plan: TablePlan) -> SluiceError | None
             f"{plan.source} was altered at the source after the plan was made; "
             "nothing was written",
             code="source_altered",
-            hint="remove this onboarding and onboard the table again: the new plan "
-            "shows its present columns",
+            hint="when columns are gone only, ask for a re-sync; else remove this "
+            "onboarding and onboard the table again",
         )
     return None
 

@@ -15,7 +15,7 @@ from catalog.kinds import kind_named
 from core.clock import SystemClock
 from core.errors import SluiceError
 from core.models import Job
-from ingest import feeds, policyrows, upkeep
+from ingest import feeds, narrowing, policyrows, upkeep
 from ingest.alerts import late, noticing
 from ingest.backoff import wait_after
 from ingest.jobrows import move_job
@@ -94,6 +94,7 @@ def _loaded(feed: TableOnboarding, facts: Mapping[str, Any]) -> None:
         caught_up_at=now,
         **_commit(feed, facts, position=bound, epoch=feed.load_epoch),
     )
+    narrowing.show_columns(feed)
 
 
 def note_restored(feed: TableOnboarding, facts: Mapping[str, Any]) -> None:

@@ -33,7 +33,8 @@ def require_columns(
             f"source table {where} changed since it was planned:"
             f" {'; '.join(problems)}. Nothing was written",
             code="source_changed",
-            hint="discover the source again and plan the table anew",
+            hint="discover the source again; a re-sync leaves out columns that are"
+            " gone, other changes want the table onboarded anew",
         )
     planned = {c.source_name for c in table.columns}
     new = [name for name in now if name not in planned]

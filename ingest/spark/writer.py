@@ -116,7 +116,7 @@ def commit_rows(
             f"the rows for {qualified_name(spec)} lack the columns"
             f" {', '.join(missing)}. Nothing was written",
             code="missing_columns",
-            hint="a column disappeared at the source: plan the table anew",
+            hint="a column disappeared at the source: re-sync the table",
         )
     identity = identity_for(spec.table)
     options = write_options(

@@ -1,0 +1,74 @@
+"""Columns that the source no longer has leave a table with its next re-sync.
+
+The plan forgets them when the re-sync is asked for, the catalogue when it is committed:
+until then readers see them. It must not know how rows are read.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from django.db import transaction
+
+from catalog.discovery.store import VANISHED
+from catalog.models import Column, SchemaVersion, Table
+from ingest.models import TableOnboarding
+from ingest.planning.plan import (
+    ApplyChanges,
+    CreateTable,
+    TablePlan,
+    plan_from_json,
+    plan_to_json,
+)
+
+
+def leave_out(feed: TableOnboarding) -> str:
+    """What the plan leaves out from now on, in words; "" when nothing is gone, or when
+    more than that has changed: the load is refused then, as before."""
+    plan = plan_from_json(feed.plan)
+    create: CreateTable = plan.step(CreateTable)
+    source = feed.source_table
+    now = dict(source.columns.values_list("source_name", "source_type"))
+    gone = [c.source_name for c in create.columns if c.source_name not in now]
+    kept = tuple(c for c in create.columns if c.source_name in now)
+    is_same = all(now[c.source_name] == c.source_type for c in kept)
+    is_there = bool(kept) and source.status != VANISHED
+    if not gone or not is_same or not is_there or _needs(plan, gone):
+        return ""
+    narrow = dataclasses.replace(create, columns=kept)
+    changes: dict[str, Any] = {
+        "steps": tuple(narrow if step is create else step for step in plan.steps),
+        "fingerprint": source.schema_fingerprint,
+    }
+    feed.plan = plan_to_json(dataclasses.replace(plan, **changes))
+    TableOnboarding.objects.filter(pk=feed.pk).update(plan=feed.plan)
+    return f"gone at the source, so the fresh copy has them no more: {', '.join(gone)}"
+
+
+def _needs(plan: TablePlan, gone: list[str]) -> bool:
+    create: CreateTable = plan.step(CreateTable)
+    apply: ApplyChanges | None = plan.step(ApplyChanges)
+    needed = {*create.record_key, *create.partition_by, apply.cursor if apply else ""}
+    return not needed.isdisjoint(gone)
+
+
+def show_columns(feed: TableOnboarding) -> None:
+    """The catalogue shows the columns that the table has since its load."""
+    create: CreateTable = plan_from_json(feed.plan).step(CreateTable)
+    names = [c.name for c in create.columns]
+    assert feed.lake_table is not None
+    with transaction.atomic():
+        table = Table.objects.select_for_update().get(pk=feed.lake_table.pk)
+        former = Column.objects.filter(table=table).exclude(name__in=names)
+        if not former.exists():
+            return
+        former.delete()
+        # engines read the table anew when they see another version
+        table.schema_version += 1
+        table.save(update_fields=["schema_version"])
+        SchemaVersion.objects.create(
+            table=table,
+            version=table.schema_version,
+            columns=[dataclasses.asdict(c) for c in create.columns],
+        )

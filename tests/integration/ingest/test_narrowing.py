@@ -1,0 +1,71 @@
+"""Columns that are gone at the source leave a table with its re-sync."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from catalog.models import Column, SchemaVersion, Table
+from ingest import controls
+from ingest.launch.fake import Fault
+
+
+def alter(world: Any, **types: str | None) -> Table:
+    """What a discovery finds: None = the column is gone."""
+    source = world.feed("orders").source_table
+    for name, found in types.items():
+        column = Column.objects.filter(table=source, name=name)
+        column.delete() if found is None else column.update(source_type=found)
+    Table.objects.filter(pk=source.pk).update(schema_fingerprint="altered")
+    return world.lake("orders")
+
+
+def columns_of(table: Table) -> list[str]:
+    return list(table.columns.values_list("name", flat=True))
+
+
+@pytest.mark.django_db
+def test_a_column_that_is_gone_leaves_with_the_commit(world) -> None:
+    world.onboard("orders")
+    world.until_live("orders")
+    lake = alter(world, name=None)
+    version = lake.schema_version
+    world.fail_with("resync", Fault.HANG)
+    controls.start_resync(lake, actor="ann")
+    world.until(lambda: world.jobs("resync")[-1].state == "RUNNING")
+    assert "gone at the source" in world.feed("orders").status_reason
+    (spec,) = [s for s in world.launcher.submitted if s.kind == "resync"]
+    assert [c.name for c in spec.table.columns] == ["id", "updated_at"]
+    # readers see the old copy until the new one is there
+    assert columns_of(lake) == ["id", "name", "updated_at"]
+    controls.cancel_job(world.jobs("resync")[-1].pk, actor="ann")
+    world.until(lambda: world.feed("orders").state == "PAUSED")
+    controls.resume(lake, actor="ann")
+    world.until_live("orders")
+    controls.start_resync(lake, actor="ann")
+    world.until(lambda: world.jobs("resync")[-1].state == "SUCCEEDED")
+    world.until_live("orders")
+    assert columns_of(lake) == ["id", "updated_at"]
+    assert world.lake("orders").schema_version == version + 1
+    newest = SchemaVersion.objects.filter(table=lake).last()
+    assert newest is not None
+    assert [c["name"] for c in newest.columns] == ["id", "updated_at"]
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    "types",
+    [{"id": None}, {"updated_at": None}, {"name": None, "id": "text"}, {}],
+    ids=["key", "cursor", "a type changed, too", "nothing is gone"],
+)
+def test_any_other_change_is_refused_as_before(
+    world, types: dict[str, str | None]
+) -> None:
+    world.onboard("orders")
+    world.until_live("orders")
+    lake = alter(world, **types)
+    controls.start_resync(lake, actor="ann")
+    world.until(lambda: world.jobs("resync")[-1].state == "FAILED")
+    assert world.jobs("resync")[-1].error_code == "source_altered"
+    assert columns_of(lake) == ["id", "name", "updated_at"]
