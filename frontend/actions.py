@@ -1,20 +1,12 @@
-"""What people can ask of a lake table: words, needed privilege, what will happen.
-
-The services decide whether it is possible; this only knows when to offer it.
-"""
+"""What people can ask of a lake table, in words: what it does, what waits meanwhile,
+and the way back. Pure; `frontend.acting` asks for it, and the services decide."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from catalog.access.policy import Privilege
-from catalog.models import Table
-from core.jobs import SUCCEEDED
-from core.models import Job
-from ingest import controls, removal
 from ingest.contract import RepairWork
-from ingest.maintenance.repairs import preview, start_repair
 from ingest.states import (
     APPROVED,
     CATCHING_UP,
@@ -33,28 +25,23 @@ QUERYABLE = frozenset({CATCHING_UP, LIVE, NEEDS_RESYNC, PAUSED, FAILED})
 @dataclass(frozen=True, slots=True)
 class Action:
     """states  where it is offered. is_danger  asks to type the table's name.
-    repair  what it undoes, previewed from the lake; offered where it helps"""
+    does  in a sentence, read before the button is pressed. meanwhile  what it holds up.
+    way_back  how to undo it, or that nobody can. effects  what will happen, line by
+    line; () = asked of the lake. repair  what it undoes; offered where it helps"""
 
     name: str
     word: str
     icon: str
     privilege: Privilege
     states: frozenset[str]
-    effects: tuple[str, ...]
+    does: str
+    meanwhile: str
+    way_back: str
+    effects: tuple[str, ...] = ()
     is_danger: bool = False
     asks_drop: bool = False
     asks_buckets: bool = False
     repair: RepairWork | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What the form said beside yes. instant  of a repair; "" = whatever it finds.
-    buckets  that a table shall have; 0 = not said yet"""
-
-    drop_data: bool = False
-    instant: str = ""
-    buckets: int = 0
 
 
 ACTIONS = {
@@ -66,7 +53,13 @@ ACTIONS = {
             "refresh",
             Privilege.OPERATE,
             frozenset({CATCHING_UP, LIVE}),
-            (
+            does=(
+                "Reads what changed at the source since the last round, now "
+                "instead of later."
+            ),
+            meanwhile="Nothing.",
+            way_back="None is needed: the schedule would carry the same rows.",
+            effects=(
                 "One round runs now: rows changed since the last position are read "
                 "from the source and committed.",
                 "The schedule goes on from there.",
@@ -78,7 +71,10 @@ ACTIONS = {
             "pause",
             Privilege.OPERATE,
             ON_ITS_WAY | {NEEDS_RESYNC},
-            (
+            does="Stops carrying this table until somebody resumes it.",
+            meanwhile="Readers keep the last commit; the source's changes wait there.",
+            way_back="Resume goes on from there.",
+            effects=(
                 "What runs for this table stops within seconds, also at the source.",
                 "Finished chunks of a load are kept and not read again.",
                 "Readers go on seeing the last commit.",
@@ -90,7 +86,10 @@ ACTIONS = {
             "play",
             Privilege.OPERATE,
             frozenset({PAUSED, FAILED}),
-            ("The table goes on where it stopped.",),
+            does="Carries this table again, from where it stopped.",
+            meanwhile="Nothing.",
+            way_back="Pause stops it again.",
+            effects=("The table goes on where it stopped.",),
         ),
         Action(
             "compact",
@@ -98,7 +97,13 @@ ACTIONS = {
             "compact",
             Privilege.OPERATE,
             QUERYABLE,
-            (
+            does=(
+                "Merges the log files into the base files, so that readers "
+                "merge less. No row changes."
+            ),
+            meanwhile="Nothing: reading and carrying go on.",
+            way_back="None is needed: readers see the same rows before and after.",
+            effects=(
                 "Log files are merged into base files as a job of their own.",
                 "Reading and carrying go on meanwhile.",
             ),
@@ -109,7 +114,13 @@ ACTIONS = {
             "check",
             Privilege.OPERATE,
             QUERYABLE,
-            (
+            does=(
+                "Compares every row with the source and tells which ones "
+                "differ. Changes nothing."
+            ),
+            meanwhile="Compaction of this table waits. The source is read once.",
+            way_back="None is needed.",
+            effects=(
                 "Every row of the source is read once and compared with the lake.",
                 "Nothing is changed, and carrying goes on; compaction waits meanwhile.",
             ),
@@ -120,7 +131,15 @@ ACTIONS = {
             "refresh",
             Privilege.OPERATE,
             QUERYABLE,
-            (),
+            does=(
+                "Removes the files that an unfinished write or compaction left "
+                "behind. Nobody could ever see them."
+            ),
+            meanwhile="No round of this table runs; readers go on.",
+            way_back=(
+                "None is needed: rows of a write come again with the next "
+                "round, a planned compaction is executed again."
+            ),
             repair=RepairWork("rollback"),
         ),
         Action(
@@ -129,7 +148,12 @@ ACTIONS = {
             "stop",
             Privilege.OPERATE,
             QUERYABLE,
-            (),
+            does=(
+                "Takes a planned compaction off the table's timeline. Its log "
+                "files stay and go into the next plan."
+            ),
+            meanwhile="No round of this table runs; readers go on.",
+            way_back="Compact plans a new one whenever you like.",
             repair=RepairWork("unschedule"),
         ),
         Action(
@@ -138,7 +162,16 @@ ACTIONS = {
             "search",
             Privilege.OPERATE,
             QUERYABLE,
-            (
+            does=(
+                "Counts rows whose key is there more than once, and says why. "
+                "Changes nothing."
+            ),
+            meanwhile=(
+                "No round of this table runs while every row is read once; "
+                "readers go on."
+            ),
+            way_back="None is needed.",
+            effects=(
                 "Every row is read once and counted by its key; the job says how many "
                 "occur twice, which copies would stay, and the likely cause.",
                 "Nothing is changed. No round runs meanwhile.",
@@ -151,7 +184,18 @@ ACTIONS = {
             "check",
             Privilege.OPERATE,
             QUERYABLE,
-            (),
+            does=(
+                "Replaces the table by one row per key. Of several copies the "
+                "newest stays."
+            ),
+            meanwhile=(
+                "No round of this table runs while every row is read and "
+                "written once; readers keep the old rows until it is done."
+            ),
+            way_back=(
+                "A savepoint is made first: for 7 days, Go back brings the "
+                "table of before."
+            ),
             is_danger=True,
             repair=RepairWork("deduplicate"),
         ),
@@ -161,7 +205,12 @@ ACTIONS = {
             "trash",
             Privilege.OPERATE,
             QUERYABLE,
-            (),
+            does="Deletes old versions of files that no reader needs any more.",
+            meanwhile="No round of this table runs; readers go on.",
+            way_back=(
+                "None: no row of now is lost, but older states of the table "
+                "can no longer be queried."
+            ),
             repair=RepairWork("clean"),
         ),
         Action(
@@ -170,7 +219,15 @@ ACTIONS = {
             "table",
             Privilege.OPERATE,
             QUERYABLE,
-            (),
+            does=("Puts the same rows into another number of buckets, by one commit."),
+            meanwhile=(
+                "No round of this table runs while every row is read and "
+                "written once; readers go on."
+            ),
+            way_back=(
+                "A savepoint is made first: for 7 days, Go back brings the old "
+                "number of buckets."
+            ),
             asks_buckets=True,
             repair=RepairWork("resize"),
         ),
@@ -180,7 +237,12 @@ ACTIONS = {
             "trash",
             Privilege.OPERATE,
             QUERYABLE,
-            (),
+            does=(
+                "Removes an index that another program made and Sluice does "
+                "not keep. No row changes."
+            ),
+            meanwhile="No round of this table runs; readers go on.",
+            way_back="None is needed: readers list the table's folders instead.",
             repair=RepairWork("drop-metadata-table"),
         ),
         Action(
@@ -189,7 +251,16 @@ ACTIONS = {
             "lock",
             Privilege.OPERATE,
             QUERYABLE,
-            (
+            does=(
+                "Keeps the table as it is now for 7 days, so that you can go "
+                "back to it."
+            ),
+            meanwhile=(
+                "No round of this table runs for some seconds. Files of now "
+                "take up space for 7 days."
+            ),
+            way_back="None is needed: it ends by itself.",
+            effects=(
                 "What the table is now can be gone back to, for 7 days.",
                 "Meanwhile its files of now are not cleaned away.",
             ),
@@ -201,7 +272,18 @@ ACTIONS = {
             "back",
             Privilege.OPERATE,
             QUERYABLE,
-            (),
+            does=(
+                "Puts the table back to a savepoint. Commits that came after "
+                "it are deleted."
+            ),
+            meanwhile=(
+                "No round of this table runs; readers see the rows of the "
+                "savepoint afterwards."
+            ),
+            way_back=(
+                "None: the commits are gone. The next round reads from the "
+                "source what changed since, a re-sync everything."
+            ),
             is_danger=True,
             repair=RepairWork("restore"),
         ),
@@ -211,7 +293,16 @@ ACTIONS = {
             "refresh",
             Privilege.OPERATE,
             frozenset({LIVE, CATCHING_UP, NEEDS_RESYNC, FAILED}),
-            (
+            does=(
+                "Reads the whole table from the source again and replaces what "
+                "is in the lake."
+            ),
+            meanwhile=(
+                "The source is read completely. Readers keep the old rows "
+                "until it is done."
+            ),
+            way_back="Make a savepoint before it: Go back then brings the old rows.",
+            effects=(
                 "The whole table is read from the source again.",
                 "One commit then replaces what is there: readers see the old rows or "
                 "the new ones, never a mixture.",
@@ -225,53 +316,14 @@ ACTIONS = {
             "trash",
             Privilege.MANAGE,
             ON_ITS_WAY | QUERYABLE,
-            (),
+            does=(
+                "Stops carrying this table for good, and deletes its data if "
+                "you say so."
+            ),
+            meanwhile="Nothing.",
+            way_back="None when the data is deleted; else it can be onboarded again.",
             is_danger=True,
             asks_drop=True,
         ),
     )
 }
-
-STARTS: dict[str, Callable[..., object]] = {
-    "sync": controls.start_sync,
-    "pause": controls.pause,
-    "resume": controls.resume,
-    "compact": controls.start_compaction,
-    "verify": controls.start_verify,
-    "resync": controls.start_resync,
-    "remove": removal.start_removal,
-}
-
-
-def effects_of(
-    action: Action, table: Table, asked: Asked | None = None
-) -> tuple[str, ...]:
-    """What will happen, in sentences; with today's numbers where they matter."""
-    if action.repair is not None and not action.effects:
-        found = preview(table, _work(action.repair, asked or Asked()))
-        return tuple(f"{line}." for line in (*found.will, *found.misses))
-    if not action.asks_drop:
-        return action.effects
-    kept = removal.plan_removal(table, drop_data=False)
-    dropped = removal.plan_removal(table, drop_data=True)
-    return (
-        f"{kept.will[0]}.".capitalize(),
-        f"If you keep the data: {kept.will[1]}.",
-        f"If you delete it: {dropped.will[1]}.",
-    )
-
-
-def start(action: Action, table: Table, *, actor: str, asked: Asked) -> Job | None:
-    """Ask for it; the job that now runs, when there is one."""
-    if action.repair is not None:
-        return start_repair(table, _work(action.repair, asked), actor=actor)
-    more = {"drop_data": asked.drop_data} if action.asks_drop else {}
-    result = STARTS[action.name](table, actor=actor, **more)
-    is_job = isinstance(result, Job) and result.state != SUCCEEDED
-    return result if is_job else None  # type: ignore[return-value]
-
-
-def _work(repair: RepairWork, asked: Asked) -> RepairWork:
-    is_of_one = repair.action in {"rollback", "unschedule", "restore"}
-    buckets = asked.buckets if repair.action == "resize" else 0
-    return replace(repair, instant=asked.instant if is_of_one else "", buckets=buckets)

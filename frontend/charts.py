@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 HIGH = 100.0
 LEAST = 1.5  # a bar that is not zero can be seen
+LEAST_WIDTH = 0.4
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,8 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """`summary` says in words what the bars show; `names` stand under all bars."""
+    """`summary` says in words what the bars show; `names` stand under all bars; `note`
+    is a sentence on how to read it, or ""."""
 
     title: str
     top: str
@@ -42,6 +44,52 @@ class Chart:
     summary: str
     bars: list[Bar]
     names: list[str]
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Something that happened from `start` to `end`, seconds since 1970."""
+
+    start: float
+    end: float
+    tip: str
+    tone: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """One kind of things that happened, drawn as one row of bars."""
+
+    title: str
+    summary: str
+    bars: list[Bar]
+
+
+def lane_of(
+    title: str, marks: Sequence[Mark], *, begin: float, end: float, summary: str
+) -> Lane:
+    """Marks where they lie between `begin` and `end`, wide enough to be seen. What
+    began before is drawn from the left edge on, what ended before not at all."""
+    step = 100.0 / max(end - begin, 1.0)
+    bars = []
+    for mark in marks:
+        if mark.end < begin:
+            continue
+        start = max(mark.start, begin)
+        x = min(step * (start - begin), 100.0 - LEAST_WIDTH)
+        width = min(max(LEAST_WIDTH, step * (mark.end - start)), 100.0 - x)
+        bars.append(
+            Bar(
+                x=f"{x:.2f}",
+                y="0",
+                width=f"{width:.2f}",
+                height=f"{HIGH:.0f}",
+                tip=mark.tip,
+                tone=mark.tone,
+            )
+        )
+    return Lane(title, summary, bars)
 
 
 def chart_of(
@@ -50,6 +98,7 @@ def chart_of(
     *,
     shown: Callable[[float], str],
     names_all: bool = False,
+    note: str = "",
 ) -> Chart | None:
     """Bars from left to right; None when there is nothing to draw."""
     known = [point.value for point in points if point.value is not None]
@@ -81,6 +130,7 @@ def chart_of(
         summary=_summary(title, known, points, shown),
         bars=bars,
         names=[point.label for point in points] if names_all else [],
+        note=note,
     )
 
 

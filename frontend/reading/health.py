@@ -1,42 +1,75 @@
-"""A lake table's health as its page shows it: words, charts, and which repair helps."""
+"""A lake table's health as its page shows it: what is wrong, what that holds up, and
+which action helps."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import date, datetime
 from typing import Any
-
-from django.db.models import F, QuerySet
 
 from catalog.access.policy import Principal
 from catalog.models import Table
-from catalog.selectors import TableFilter, tables_for
 from frontend.actions import ACTIONS, Action
-from frontend.charts import Chart, Point, chart_of
-from frontend.templatetags.figures import duration, figure, size
+from frontend.charts import Chart
+from frontend.reading.alerts import Row as AlertRow
+from frontend.reading.alerts import row_of
+from frontend.reading.health_charts import (
+    Happened,
+    called,
+    charts_of,
+    timeline_of,
+    tone_of,
+)
+from frontend.templatetags.figures import size
+from ingest.alerts.selectors import alerts_for
 from ingest.maintenance.buckets import Suggestion, suggest_buckets
-from ingest.maintenance.facts import SIZE_BINS, LakeFacts, at_of, facts_from
+from ingest.maintenance.facts import LakeFacts, Pending, facts_from
+from ingest.maintenance.repairs import can_roll_back
 from ingest.maintenance.written import Written, written_from
 from ingest.models import TableHealth
 
-GOOD, FAIR = 90, 70
 STEPS = {
     "execute": "A planned compaction runs",
     "schedule": "A compaction is planned over everything, and runs",
     "wait": "Nothing yet",
     "decide": "You decide",
 }
-_NAMES = ("below 1", "8", "32", "128", "512", "more")
+# what is wrong, for somebody who never heard of Hudi; the reason follows
+TITLES = {
+    "plan_unreadable": "Nobody can read or write this table",
+    "bucket_conflict": "Rows may be here twice",
+    "bucket_drift": "The table was written with other settings than its own",
+    "stray_files": "Files are left that should not be here",
+    "differs_from_source": "Rows differ from the source",
+    "compaction_stuck": "A compaction was begun, and nobody goes on with it",
+    "compaction_waits": "A planned compaction waits for too long",
+    "lock_taken": "Somebody holds the table's lock and does nothing",
+    "log_ratio": "Readers merge too much while they read",
+    "write_stuck": "A write was begun, and nobody goes on with it",
+    "compaction_late": "Too many commits since the last compaction",
+    "many_logs": "Too many log files lie in one place",
+    "long_timeline": "The table's history is long, and every read lists it",
+    "metadata_table": "Another program writes to this table",
+    "many_rollbacks": "Work on this table keeps being cut off",
+    "bucket_skew": "One bucket is much larger than the others",
+    "small_files": "The files are small, and there are many",
+}
+# offered always; the others where they help
+CARE = ("compact", "verify", "duplicates", "savepoint", "clean", "resize")
 
 
 @dataclass(frozen=True, slots=True)
 class LossRow:
-    """A reason with the action that helps, when this person may ask for it."""
+    """A reason with the action that helps, when this person may ask for it. explains:
+    the action's sentence, said where it comes first; helps: its word, for all."""
 
+    code: str
     points: int
+    title: str
     reason: str
     action: Action | None
+    explains: bool
     instant: str
+    helps: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,39 +80,61 @@ class StepRow:
 
 
 @dataclass(frozen=True, slots=True)
+class PendingRow:
+    """Unfinished work: what it is, what it holds up, and the ways out of it."""
+
+    pending: Pending
+    what: str
+    worker: str
+    holds: list[str]
+    ways: list[Action]
+
+
+@dataclass(frozen=True, slots=True)
 class Health:
-    """tone: a CSS class. facts: None while nobody looked."""
+    """tone: a CSS class. facts: None while nobody looked. care: actions that need no
+    trouble to be of use."""
 
     row: TableHealth | None
-    tone: str
-    losses: list[LossRow]
-    steps: list[StepRow]
-    charts: list[Chart]
-    facts: LakeFacts | None
-    written: Written
+    tone: str = "idle"
+    losses: tuple[LossRow, ...] = ()
+    steps: tuple[StepRow, ...] = ()
+    pending: tuple[PendingRow, ...] = ()
+    care: tuple[Action, ...] = ()
+    timeline: Happened | None = None
+    charts: tuple[Chart, ...] = ()
+    facts: LakeFacts | None = None
+    written: Written | None = None
     fit: Suggestion | None = None
 
 
 def health_for(table: Table, offered: list[Action]) -> Health:
+    able = {action.name: action for action in offered}
+    care = tuple(able[name] for name in CARE if name in able)
     row = TableHealth.objects.filter(table=table).first()
     if row is None or not row.facts:
-        return Health(row, "idle", [], [], [], None, Written())
+        return Health(row)
     facts = facts_from(row.facts)
     written = written_from(row.facts.get("written", {}))
-    able = {action.name for action in offered}
     return Health(
         row,
         tone_of(row.score),
-        [_loss(loss, able) for loss in row.losses],
-        [_step(step) for step in row.plan],
-        [
-            *_charts(facts, row.trend),
-            *_written_charts(written),
-        ],
+        tuple(_losses(row.losses, able)),
+        tuple(_step(step) for step in row.plan),
+        tuple(_pending(one, able) for one in facts.pending),
+        care,
+        timeline_of(facts),
+        tuple(charts_of(facts, row.trend, written)),
         facts,
         written,
         suggest_buckets(facts),
     )
+
+
+def open_alerts(principal: Principal, table: Table) -> list[AlertRow]:
+    """Of this table, the newest first."""
+    rows = alerts_for(principal).filter(table=table, closed_at__isnull=True)
+    return [row_of(alert) for alert in rows.order_by("-id")]
 
 
 def proposed_buckets(table: Table) -> int:
@@ -89,97 +144,65 @@ def proposed_buckets(table: Table) -> int:
     return fit.buckets if fit else table.buckets or 1
 
 
-def tone_of(score: int | None) -> str:
-    if score is None:
-        return "idle"
-    return "ok" if score >= GOOD else "warn" if score >= FAIR else "bad"
-
-
-def fleet_for(principal: Principal, q: str) -> QuerySet[Table]:
-    """Lake tables in sight that were loaded, the worst first; unseen ones last."""
-    rows = tables_for(principal, TableFilter(kind=Table.LAKE, q=q))
-    order = (F("health__score").asc(nulls_last=True), F("health__table"))
-    known = rows.filter(health__isnull=False).select_related("health")
-    return known.order_by(*order)
-
-
-def _loss(loss: dict[str, Any], able: set[str]) -> LossRow:
-    name = loss.get("repair") or ""
-    action = ACTIONS[name] if name in able else None
-    return LossRow(
-        loss["points"], loss["reason"], action, str(loss.get("instant") or "")
-    )
+def _losses(stored: list[dict[str, Any]], able: dict[str, Action]) -> list[LossRow]:
+    rows: list[LossRow] = []
+    told: set[str] = set()
+    for loss in stored:
+        name = loss.get("repair") or ""
+        action = able.get(name)
+        row = LossRow(
+            loss["code"],
+            loss["points"],
+            TITLES.get(loss["code"], ""),
+            loss["reason"],
+            action,
+            explains=action is not None and name not in told,
+            instant=str(loss.get("instant") or ""),
+            helps=ACTIONS[name].word if name in ACTIONS else "",
+        )
+        told.add(name)
+        rows.append(row)
+    return rows
 
 
 def _step(step: dict[str, Any]) -> StepRow:
     return StepRow(STEPS.get(step["step"], ""), step["reason"], step.get("at") or "")
 
 
-def _charts(facts: LakeFacts, trend: list[dict[str, Any]]) -> list[Chart]:
-    times = [
-        Point(_clock(c.instant), c.seconds, "idle" if c.action == "compaction" else "")
-        for c in facts.commits
-    ]
-    sizes = [
-        Point(name, float(count))
-        for name, count in zip(_NAMES, facts.sizes, strict=False)
-    ]
-    buckets = [
-        Point(str(number), float(count))
-        for number, count in enumerate(facts.bucket_bytes)
-    ]
-    points = [
-        Point(_day(p["at"]), float(p["score"]), tone_of(p["score"])) for p in trend
-    ]
-    logs = [Point(_day(p["at"]), float(p["log_bytes"])) for p in trend]
-    drawn = [
-        chart_of("Time a commit took", times, shown=duration)
-        if len(times) > 1
-        else None,
-        chart_of("Base files by size in MB", sizes, shown=_files, names_all=True),
-        chart_of("Bytes per bucket", buckets, shown=size) if len(buckets) > 1 else None,
-        chart_of("Score", points, shown=_whole) if len(points) > 1 else None,
-        chart_of("Log files", logs, shown=size) if len(logs) > 1 else None,
-    ]
-    assert len(_NAMES) == len(SIZE_BINS) + 1
-    return [chart for chart in drawn if chart]
-
-
-def _written_charts(written: Written) -> list[Chart]:
-    """What upkeep costs, and how the table grows, by day."""
-    if len(written.days) < 2:
-        return []
-    days = [f"{date.fromisoformat(day.day):%d %b}" for day in written.days]
-    bars = {
-        "What readers read, by day": [day.table_bytes for day in written.days],
-        "Bytes of changed rows, by day": [day.changed_bytes for day in written.days],
-        "Bytes written again by upkeep, by day": [
-            day.upkeep_bytes for day in written.days
-        ],
-    }
-    drawn = (
-        chart_of(
-            title,
-            [Point(*pair) for pair in zip(days, map(float, values), strict=True)],
-            shown=size,
-        )
-        for title, values in bars.items()
+def _pending(one: Pending, able: dict[str, Action]) -> PendingRow:
+    worker = "a job works on it" if one.is_held else "nobody works on it"
+    ways = () if one.is_held and one.is_readable else _ways_out(one)
+    return PendingRow(
+        one,
+        called(one),
+        worker,
+        _holds(one),
+        [able[name] for name in ways if name in able],
     )
-    return [chart for chart in drawn if chart]
 
 
-def _files(value: float) -> str:
-    return f"{figure(int(value))} files"
+def _ways_out(one: Pending) -> tuple[str, ...]:
+    if one.action != "compaction":
+        return ("rollback",) if can_roll_back(one) else ()
+    if not one.is_readable:
+        return ("unschedule-compaction",)
+    begin = "rollback" if one.state == "INFLIGHT" else "compact"
+    return (begin, "unschedule-compaction")
 
 
-def _whole(value: float) -> str:
-    return str(int(value))
-
-
-def _clock(instant: str) -> str:
-    at = at_of(instant)
-    return f"{at:%H:%M:%S}" if at else instant
-
-
-def _day(text: str) -> str:
-    return f"{datetime.fromisoformat(text):%d %b %H:%M}"
+def _holds(one: Pending) -> list[str]:
+    """What has to wait until it has ended, in sentences."""
+    lines = []
+    if not one.is_readable:
+        lines.append("Its request is gone or damaged: nobody can read or write.")
+    elif one.plan is not None and one.plan.groups:
+        logs = size(one.plan.log_bytes)
+        groups = f"{one.plan.groups} file group{'' if one.plan.groups == 1 else 's'}"
+        lines.append(
+            f"Compaction: {groups} with {logs} of log files are not compacted again,"
+            " and cleaning keeps their files."
+        )
+    if one.behind:
+        what = "1 later instant" if one.behind == 1 else f"{one.behind} later instants"
+        lines.append(f"Archival: {what} stay on the timeline, which every read lists.")
+    return lines

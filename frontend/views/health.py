@@ -10,7 +10,9 @@ from catalog.models import Table
 from catalog.selectors import table_for
 from core.errors import NotFound, SluiceError
 from frontend.pages import PageRequest, cut, page
-from frontend.reading.health import fleet_for, health_for, tone_of
+from frontend.reading.fleet import fleet_for
+from frontend.reading.health import health_for, open_alerts
+from frontend.reading.health_charts import tone_of
 from frontend.reading.tables import feed_for
 from ingest.maintenance.repairs import Savepoint, savepoints_of
 
@@ -41,6 +43,7 @@ def table_health(request: PageRequest, table_id: int) -> HttpResponse:
         "health": health_for(table, [*feed.actions, *feed.repairs]),
         "repairs": {action.name: action for action in feed.repairs},
         "savepoints": _savepoints(table),
+        "alerts": open_alerts(request.principal, table),
         "here": "health",
     }
     return render(request, "frontend/tables/health.html", context)

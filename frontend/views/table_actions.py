@@ -14,7 +14,8 @@ from catalog.access.enforcement import require
 from catalog.selectors import table_for
 from catalog.selectors.tables import securable_of
 from core.errors import NotFound, SluiceError
-from frontend.actions import ACTIONS, Asked, effects_of, start
+from frontend.acting import Asked, effects_of, start
+from frontend.actions import ACTIONS
 from frontend.pages import PageRequest, page
 from frontend.reading.health import proposed_buckets
 

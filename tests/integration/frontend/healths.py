@@ -7,6 +7,7 @@ from dataclasses import replace
 from django.utils import timezone
 
 from catalog.models import Table
+from ingest.alerts.rules import STUCK_CODES
 from ingest.maintenance.facts import (
     MB,
     Conflict,
@@ -47,7 +48,9 @@ ILL = replace(
     unfinished_files=2,
     unfinished_bytes=MB,
     delta_commits=30,
+    bucket_log_bytes=(10 * MB, 9 * MB, 2 * MB, MB),
     rollbacks_of_a_day=6,
+    rollbacks=tuple(f"2026010101{n:02d}00000" for n in range(0, 60, 10)),
     conflicts_total=1,
     conflicts=(Conflict("", 3, ("a", "b")),),
     pending=(
@@ -84,6 +87,7 @@ def show_health(table: Table, facts: LakeFacts) -> None:
             "log_bytes": facts.log_bytes + hour * MB,
             "old_bytes": 0,
             "groups": 4,
+            "lag": 12.0 + hour,
         }
         for hour in range(3)
     ]
@@ -94,5 +98,7 @@ def show_health(table: Table, facts: LakeFacts) -> None:
         losses=[loss.to_json() for loss in health.losses],
         plan=[step.to_json() for step in plan_maintenance(facts, KeepingPolicy(), now)],
         trend=points,
+        pending=len(facts.pending_compactions),
+        stuck=sum(loss.code in STUCK_CODES for loss in health.losses),
         collected_at=now,
     )

@@ -1,0 +1,72 @@
+"""Asking for an action: what will happen with today's numbers, then the asking itself.
+
+The services decide whether it is possible. It must not know requests or templates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from catalog.models import Table
+from core.jobs import SUCCEEDED
+from core.models import Job
+from frontend.actions import Action
+from ingest import controls, removal
+from ingest.contract import RepairWork
+from ingest.maintenance.repairs import preview, start_repair
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the form said beside yes. instant  of a repair; "" = whatever it finds.
+    buckets  that a table shall have; 0 = not said yet"""
+
+    drop_data: bool = False
+    instant: str = ""
+    buckets: int = 0
+
+
+STARTS: dict[str, Callable[..., object]] = {
+    "sync": controls.start_sync,
+    "pause": controls.pause,
+    "resume": controls.resume,
+    "compact": controls.start_compaction,
+    "verify": controls.start_verify,
+    "resync": controls.start_resync,
+    "remove": removal.start_removal,
+}
+
+
+def effects_of(
+    action: Action, table: Table, asked: Asked | None = None
+) -> tuple[str, ...]:
+    """What will happen, in sentences; with today's numbers where they matter."""
+    if action.repair is not None and not action.effects:
+        found = preview(table, _work(action.repair, asked or Asked()))
+        return tuple(f"{line}." for line in (*found.will, *found.misses))
+    if not action.asks_drop:
+        return action.effects
+    kept = removal.plan_removal(table, drop_data=False)
+    dropped = removal.plan_removal(table, drop_data=True)
+    return (
+        f"{kept.will[0]}.".capitalize(),
+        f"If you keep the data: {kept.will[1]}.",
+        f"If you delete it: {dropped.will[1]}.",
+    )
+
+
+def start(action: Action, table: Table, *, actor: str, asked: Asked) -> Job | None:
+    """Ask for it; the job that now runs, when there is one."""
+    if action.repair is not None:
+        return start_repair(table, _work(action.repair, asked), actor=actor)
+    more = {"drop_data": asked.drop_data} if action.asks_drop else {}
+    result = STARTS[action.name](table, actor=actor, **more)
+    is_job = isinstance(result, Job) and result.state != SUCCEEDED
+    return result if is_job else None  # type: ignore[return-value]
+
+
+def _work(repair: RepairWork, asked: Asked) -> RepairWork:
+    is_of_one = repair.action in {"rollback", "unschedule", "restore"}
+    buckets = asked.buckets if repair.action == "resize" else 0
+    return replace(repair, instant=asked.instant if is_of_one else "", buckets=buckets)

@@ -1,0 +1,272 @@
+"""What a lake table's facts look like: its timeline and charts, each in words. Pure.
+
+What is good or bad about them is `ingest.maintenance.score`'s to say.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+from frontend.charts import Chart, Lane, Mark, Point, chart_of, lane_of
+from frontend.templatetags.figures import duration, figure, size
+from ingest.maintenance.facts import SIZE_BINS, LakeFacts, Pending, at_of
+from ingest.maintenance.written import Written
+
+GOOD, FAIR = 90, 70
+HOURS = 24
+MOST_UNFINISHED = 5
+ACTIONS_OF_HUDI = {
+    "compaction": "Compaction",
+    "deltacommit": "Write",
+    "commit": "Load",
+    "replacecommit": "Replacement",
+    "rollback": "Rollback",
+    "clean": "Cleaning",
+    "restore": "Restore",
+}
+_NAMES = ("below 1", "8", "32", "128", "512", "more")
+assert len(_NAMES) == len(SIZE_BINS) + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Happened:
+    """A table's timeline as lanes; `first` and `last` are the ends of its time."""
+
+    title: str
+    note: str
+    first: str
+    last: str
+    lanes: list[Lane]
+
+
+def tone_of(score: int | None) -> str:
+    if score is None:
+        return "idle"
+    return "ok" if score >= GOOD else "warn" if score >= FAIR else "bad"
+
+
+def called(pending: Pending) -> str:
+    """What is unfinished, in two words."""
+    word = ACTIONS_OF_HUDI.get(pending.action, pending.action.capitalize())
+    return f"{word}, {'begun' if pending.state == 'INFLIGHT' else 'planned'}"
+
+
+def timeline_of(facts: LakeFacts) -> Happened | None:
+    """From the oldest commit that is shown to the look; None while there is none."""
+    seen_at = datetime.fromisoformat(facts.at)
+    asked = [at_of(done.instant) for done in facts.commits]
+    asked = asked or [at_of(pending.instant) for pending in facts.pending]
+    begin = min((at for at in asked if at), default=None)
+    if begin is None:
+        return None
+    lanes = []
+    for title, marks in _lanes(facts, seen_at):
+        said = f"{title}: {figure(len(marks)) if marks else 'none'}."
+        ends = {"begin": begin.timestamp(), "end": seen_at.timestamp()}
+        lanes.append(lane_of(title, marks, summary=said, **ends))
+    return Happened(
+        "What happened, and when",
+        "A bar is as wide as it took. What is unfinished reaches to the right: grey"
+        " while a job works on it, brown while nobody does.",
+        f"{begin:%d %b %H:%M}",
+        f"{seen_at.astimezone(UTC):%d %b %H:%M}",
+        lanes,
+    )
+
+
+def _lanes(facts: LakeFacts, seen_at: datetime) -> list[tuple[str, list[Mark]]]:
+    writes: list[Mark] = []
+    compactions: list[Mark] = []
+    for done in facts.commits:
+        tip = f"{done.action} {done.instant}: {duration(done.seconds)}"
+        mark = _mark(done.instant, done.seconds, tip)
+        (compactions if done.action == "compaction" else writes).append(mark)
+    rollbacks = [_mark(r, 0.0, f"rollback {r}", "warn") for r in facts.rollbacks]
+    unfinished = [
+        (called(one), [_unfinished(one, seen_at)])
+        for one in facts.pending[:MOST_UNFINISHED]
+    ]
+    return [
+        ("Writes", writes),
+        ("Compactions", compactions),
+        ("Rollbacks", rollbacks),
+        *unfinished,
+    ]
+
+
+def _unfinished(one: Pending, seen_at: datetime) -> Mark:
+    lasted = max(0.0, seen_at.timestamp() - _seconds(one.instant))
+    tip = f"{called(one)}, {one.instant}: for {duration(one.age_seconds)}"
+    return _mark(one.instant, lasted, tip, "idle" if one.is_held else "warn")
+
+
+def _mark(instant: str, seconds: float, tip: str, tone: str = "") -> Mark:
+    start = _seconds(instant)
+    return Mark(start, start + seconds, tip, tone)
+
+
+def _seconds(instant: str) -> float:
+    at = at_of(instant)
+    return at.timestamp() if at else 0.0
+
+
+def charts_of(
+    facts: LakeFacts, trend: Sequence[dict[str, Any]], written: Written
+) -> list[Chart]:
+    """Those that have something to show."""
+    drawn = [
+        *_of_commits(facts),
+        *_of_files(facts),
+        *_of_trend(trend),
+        *_of_written(written),
+    ]
+    return [chart for chart in drawn if chart]
+
+
+def _of_commits(facts: LakeFacts) -> list[Chart | None]:
+    times = [
+        Point(_clock(c.instant), c.seconds, "idle" if c.action == "compaction" else "")
+        for c in facts.commits
+    ]
+    return [
+        chart_of(
+            "Time a commit took",
+            times if len(times) > 1 else [],
+            shown=duration,
+            note="Oldest left. Grey: compactions.",
+        ),
+        chart_of(
+            "Rollbacks, by hour",
+            _rollbacks_by_hour(facts),
+            shown=_whole,
+            note="Work of this table that was cut off, and removed again.",
+        ),
+    ]
+
+
+def _rollbacks_by_hour(facts: LakeFacts) -> list[Point]:
+    """Of the last day; [] without any."""
+    last = datetime.fromisoformat(facts.at).astimezone(UTC)
+    last = last.replace(minute=0, second=0, microsecond=0)
+    counts = Counter(f"{at:%Y%m%d%H}" for r in facts.rollbacks if (at := at_of(r)))
+    hours = [last - timedelta(hours=back) for back in reversed(range(HOURS))]
+    found = [(hour, counts[f"{hour:%Y%m%d%H}"]) for hour in hours]
+    if not any(count for _, count in found):
+        return []
+    return [Point(f"{hour:%H:%M}", float(count), "warn") for hour, count in found]
+
+
+def _of_files(facts: LakeFacts) -> list[Chart | None]:
+    sizes = [
+        Point(name, float(count))
+        for name, count in zip(_NAMES, facts.sizes, strict=False)
+    ]
+    buckets = facts.bucket_bytes if len(facts.bucket_bytes) > 1 else ()
+    logs = facts.bucket_log_bytes if len(buckets) else ()
+    ratios = [
+        Point(f"bucket {number}", log / (whole - log) if whole > log else None)
+        for number, (whole, log) in enumerate(zip(buckets, logs, strict=False))
+    ]
+    return [
+        chart_of(
+            "Base files by size in MB",
+            sizes,
+            shown=_files,
+            names_all=True,
+            note="Up to 8, up to 32 …; 64 to 256 MB are read best.",
+        ),
+        chart_of(
+            "Bytes per bucket",
+            [Point(f"bucket {n}", float(count)) for n, count in enumerate(buckets)],
+            shown=size,
+            note="Even heights are good: a task works on a bucket.",
+        ),
+        chart_of(
+            "Log bytes per base byte, by bucket",
+            ratios if facts.log_bytes else [],
+            shown=_ratio,
+            note="What readers merge while they read; a compaction brings it to 0.",
+        ),
+    ]
+
+
+def _of_trend(trend: Sequence[dict[str, Any]]) -> list[Chart | None]:
+    if len(trend) < 2:
+        return []
+    days = [_day(point["at"]) for point in trend]
+    scores = [
+        Point(day, float(p["score"]), tone_of(p["score"]))
+        for day, p in zip(days, trend, strict=True)
+    ]
+    return [
+        chart_of("Score", scores, shown=_whole, note="100: nothing is wrong."),
+        chart_of(
+            "Behind the source",
+            [Point(day, p.get("lag")) for day, p in zip(days, trend, strict=True)],
+            shown=duration,
+            note="How old the state was that readers saw, at each look.",
+        ),
+        chart_of(
+            "Log files",
+            [
+                Point(day, float(p["log_bytes"]))
+                for day, p in zip(days, trend, strict=True)
+            ],
+            shown=size,
+            note="They grow with each commit and go with a compaction.",
+        ),
+    ]
+
+
+def _of_written(written: Written) -> list[Chart | None]:
+    """What upkeep costs, and how the table grows, by day."""
+    if len(written.days) < 2:
+        return []
+    days = [f"{date.fromisoformat(day.day):%d %b}" for day in written.days]
+
+    def bars(title: str, values: list[int], note: str) -> Chart | None:
+        points = [Point(*one) for one in zip(days, map(float, values), strict=True)]
+        return chart_of(title, points, shown=size, note=note)
+
+    return [
+        bars(
+            "What readers read, by day",
+            [day.table_bytes for day in written.days],
+            "Base and log files of the newest state.",
+        ),
+        bars(
+            "Bytes of changed rows, by day",
+            [day.changed_bytes for day in written.days],
+            "What rounds wrote.",
+        ),
+        bars(
+            "Bytes written again by upkeep, by day",
+            [day.upkeep_bytes for day in written.days],
+            "What compactions and repairs wrote.",
+        ),
+    ]
+
+
+def _files(value: float) -> str:
+    return f"{figure(int(value))} file{'' if value == 1 else 's'}"
+
+
+def _whole(value: float) -> str:
+    return str(int(value))
+
+
+def _ratio(value: float) -> str:
+    return f"{value:.2f}"
+
+
+def _clock(instant: str) -> str:
+    at = at_of(instant)
+    return f"{at:%H:%M:%S}" if at else instant
+
+
+def _day(text: str) -> str:
+    return f"{datetime.fromisoformat(text):%d %b %H:%M}"

@@ -1,0 +1,69 @@
+"""A stranger can tell from the health page what is wrong and what each button does."""
+
+from __future__ import annotations
+
+import html
+import re
+from pathlib import Path
+
+import pytest
+
+from frontend.actions import ACTIONS
+from frontend.reading.health import CARE, TITLES
+from tests.integration.frontend.world import HOSTILE
+
+ROOT = Path(__file__).resolve().parents[3]
+
+pytestmark = pytest.mark.django_db
+
+
+def page_of(client, table) -> str:
+    found = client.get(f"/tables/{table.pk}/health").content.decode()
+    return html.unescape(found)
+
+
+def test_every_reason_that_costs_points_has_words_for_strangers():
+    told = (ROOT / "docs" / "maintenance.md").read_text().partition("## The score")[2]
+    codes = re.findall(r"^\| `(\w+)` \|", told.partition("\n## ")[0], re.M)
+    assert len(codes) > 10
+    assert set(codes) <= set(TITLES)
+
+
+def test_what_is_wrong_stands_beside_what_helps(world, browse):
+    text = page_of(browse("root"), world.lake_tables["orders"])
+    for code in ("bucket_conflict", "compaction_stuck", "write_stuck", "many_logs"):
+        assert TITLES[code] in text
+    for name in ("deduplicate", "rollback", "compact", "unschedule-compaction"):
+        assert ACTIONS[name].does in text, name
+    # what a stuck compaction holds up, and its alert
+    assert "4 file groups with 83.9 MB of log files are not compacted again" in text
+    assert "9 later instants stay on the timeline" in text
+    assert "Open alerts" in text
+    assert "Its request is gone or damaged: nobody can read or write." in text
+
+
+def test_what_is_always_offered_says_what_waits_and_the_way_back(world, browse):
+    text = page_of(browse("root"), world.lake_tables["events"])
+    assert "Nothing costs a point" in text
+    for name in CARE:
+        action = ACTIONS[name]
+        assert f'id="action-{name}"' in text
+        for said in (action.does, action.meanwhile, action.way_back):
+            assert said in text
+
+
+def test_who_may_not_repair_is_told_what_would_help(world, browse):
+    text = page_of(browse("ann"), world.lake_tables["orders"])
+    assert "Remove duplicates helps. It needs the privilege operate" in text
+    assert "What you can do" not in text
+    assert f"/tables/{world.lake_tables['orders'].pk}/deduplicate" not in text
+
+
+@pytest.mark.parametrize("name", ["sync", "compact", "resync", "remove"])
+def test_the_page_before_a_yes_says_the_same(world, browse, name):
+    found = browse("root").get(f"/tables/{world.lake_tables['orders'].pk}/{name}")
+    text = html.unescape(found.content.decode())
+    action = ACTIONS[name]
+    for said in (action.does, action.meanwhile, action.way_back):
+        assert said in text
+    assert HOSTILE not in found.content.decode()
