@@ -9,10 +9,9 @@ from django.views.decorators.http import require_safe
 from catalog.models import Table
 from catalog.selectors import table_for
 from core.errors import NotFound, SluiceError
-from frontend.pages import PageRequest, cut, page
-from frontend.reading.fleet import fleet_for
+from frontend.pages import PageRequest, page, turn
+from frontend.reading.fleet import fleet_for, wanted_from
 from frontend.reading.health import health_for, open_alerts
-from frontend.reading.health_charts import tone_of
 from frontend.reading.tables import feed_for
 from ingest.maintenance.repairs import Savepoint, savepoints_of
 
@@ -20,14 +19,9 @@ from ingest.maintenance.repairs import Savepoint, savepoints_of
 @page
 @require_safe
 def fleet(request: PageRequest) -> HttpResponse:
-    q = request.GET.get("q", "").strip()[:300]
-    found = cut(request, fleet_for(request.principal, q))
-    rows = [(table, _score(table)) for table in found.items]
-    context = {
-        "tables": found,
-        "rows": [(table, score, tone_of(score)) for table, score in rows],
-        "q": q,
-    }
+    wanted = wanted_from(request.GET.get)
+    found = fleet_for(request.principal, wanted)
+    context = {"wanted": wanted, "fleet": found, "tables": turn(request, found.worst)}
     return render(request, "frontend/health.html", context)
 
 
@@ -55,8 +49,3 @@ def _savepoints(table: Table) -> list[Savepoint]:
         return savepoints_of(table)
     except SluiceError:
         return []
-
-
-def _score(table: Table) -> int | None:
-    health = getattr(table, "health", None)
-    return health.score if health else None
