@@ -13,18 +13,31 @@ from core.jobs import SUCCEEDED
 from core.models import Job
 from frontend.actions import Action
 from ingest import controls, removal
+from ingest.compactions import Wish, parse_wish
 from ingest.contract import RepairWork
+from ingest.maintenance.foreseen import preview_compaction
 from ingest.maintenance.repairs import preview, start_repair
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
     """What the form said beside yes. instant  of a repair; "" = whatever it finds.
-    buckets  that a table shall have; 0 = not said yet"""
+    buckets  that a table shall have; 0 = not said yet. driver  own, shared, or "" = as
+    the policy says; memory and cores  of an own one; "" and 0 = the most allowed"""
 
     drop_data: bool = False
     instant: str = ""
     buckets: int = 0
+    driver: str = ""
+    memory: str = ""
+    cores: int = 0
+
+    @property
+    def wish(self) -> Wish:
+        """InvalidRequest for a size that no driver may have."""
+        size = {"memory": self.memory, "cores": self.cores}
+        given = {k: v for k, v in size.items() if v} if self.driver == "own" else {}
+        return parse_wish(given | ({"driver": self.driver} if self.driver else {}))
 
 
 STARTS: dict[str, Callable[..., object]] = {
@@ -42,6 +55,9 @@ def effects_of(
     action: Action, table: Table, asked: Asked | None = None
 ) -> tuple[str, ...]:
     """What will happen, in sentences; with today's numbers where they matter."""
+    if action.asks_driver:
+        lines = preview_compaction(table, (asked or Asked()).wish).will
+        return tuple(f"{line}." for line in lines)
     if action.repair is not None and not action.effects:
         found = preview(table, _work(action.repair, asked or Asked()))
         return tuple(f"{line}." for line in (*found.will, *found.misses))
@@ -60,7 +76,11 @@ def start(action: Action, table: Table, *, actor: str, asked: Asked) -> Job | No
     """Ask for it; the job that now runs, when there is one."""
     if action.repair is not None:
         return start_repair(table, _work(action.repair, asked), actor=actor)
-    more = {"drop_data": asked.drop_data} if action.asks_drop else {}
+    more: dict[str, object] = {}
+    if action.asks_drop:
+        more = {"drop_data": asked.drop_data}
+    elif action.asks_driver:
+        more = {"wish": asked.wish}
     result = STARTS[action.name](table, actor=actor, **more)
     is_job = isinstance(result, Job) and result.state != SUCCEEDED
     return result if is_job else None  # type: ignore[return-value]

@@ -41,6 +41,7 @@ class Action:
     is_danger: bool = False
     asks_drop: bool = False
     asks_buckets: bool = False
+    asks_driver: bool = False
     repair: RepairWork | None = None
 
 
@@ -103,10 +104,7 @@ ACTIONS = {
             ),
             meanwhile="Nothing: reading and carrying go on.",
             way_back="None is needed: readers see the same rows before and after.",
-            effects=(
-                "Log files are merged into base files as a job of their own.",
-                "Reading and carrying go on meanwhile.",
-            ),
+            asks_driver=True,
         ),
         Action(
             "verify",
@@ -132,8 +130,9 @@ ACTIONS = {
             Privilege.OPERATE,
             QUERYABLE,
             does=(
-                "Removes the files that an unfinished write or compaction left "
-                "behind. Nobody could ever see them."
+                "Removes what an unfinished write or compaction left behind, which "
+                "nobody could ever see. Takes back a lock or settings that another "
+                "program changed."
             ),
             meanwhile="No round of this table runs; readers go on.",
             way_back=(

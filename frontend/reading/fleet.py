@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import Count, F, Func, JSONField, Q, QuerySet, Value
+from django.db.models import Count, Q, QuerySet
 from django.db.models.functions import Coalesce
 
 from catalog.access.policy import Principal
@@ -79,11 +79,10 @@ class Worst:
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """bands, wrongs: how many tables each of them has, whatever is filtered by them."""
+    """bands: how many tables each of them has, whatever is filtered by them."""
 
     worst: Worst
     bands: list[tuple[Band, int]]
-    wrongs: list[tuple[str, str, int]]
 
 
 def wanted_from(get: Callable[[str, str], str]) -> Wanted:
@@ -98,7 +97,7 @@ def wanted_from(get: Callable[[str, str], str]) -> Wanted:
 
 def fleet_for(principal: Principal, wanted: Wanted) -> Fleet:
     rows = _in_sight(principal, wanted.q).annotate(rank=Coalesce("score", UNSEEN))
-    return Fleet(Worst(_filtered(rows, wanted)), _bands(rows), _wrongs(rows))
+    return Fleet(Worst(_filtered(rows, wanted)), _bands(rows))
 
 
 def _in_sight(principal: Principal, q: str) -> QuerySet[TableHealth]:
@@ -131,22 +130,6 @@ def _bands(rows: QuerySet[Any]) -> list[tuple[Band, int]]:
         }
     )
     return [(band, counts[band.name]) for band in BANDS]
-
-
-def _wrongs(rows: QuerySet[Any]) -> list[tuple[str, str, int]]:
-    """Code, words, tables: what is wrong most often first."""
-    code = Func(
-        F("losses"),
-        Value("$[*].code"),
-        function="jsonb_path_query",
-        output_field=JSONField(),
-    )
-    counted = rows.annotate(code=code).values("code").annotate(tables=Count("pk"))
-    found = {row["code"]: row["tables"] for row in counted.order_by()}
-    known = [
-        (code, TITLES[code], count) for code, count in found.items() if code in TITLES
-    ]
-    return sorted(known, key=lambda one: (-one[2], one[1]))
 
 
 def _row(health: TableHealth) -> Row:

@@ -11,7 +11,7 @@ from catalog.selectors import table_for
 from core.errors import NotFound, SluiceError
 from frontend.pages import PageRequest, page, turn
 from frontend.reading.fleet import fleet_for, wanted_from
-from frontend.reading.health import health_for, open_alerts
+from frontend.reading.health import TITLES, health_for, open_alerts
 from frontend.reading.tables import feed_for
 from ingest.maintenance.repairs import Savepoint, savepoints_of
 
@@ -21,7 +21,12 @@ from ingest.maintenance.repairs import Savepoint, savepoints_of
 def fleet(request: PageRequest) -> HttpResponse:
     wanted = wanted_from(request.GET.get)
     found = fleet_for(request.principal, wanted)
-    context = {"wanted": wanted, "fleet": found, "tables": turn(request, found.worst)}
+    context = {
+        "wanted": wanted,
+        "fleet": found,
+        "tables": turn(request, found.worst),
+        "titles": TITLES.items(),
+    }
     return render(request, "frontend/health.html", context)
 
 

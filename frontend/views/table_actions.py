@@ -17,6 +17,7 @@ from core.errors import NotFound, SluiceError
 from frontend.acting import Asked, effects_of, start
 from frontend.actions import ACTIONS
 from frontend.pages import PageRequest, page
+from frontend.reading.drivers import driver_for
 from frontend.reading.health import proposed_buckets
 
 
@@ -52,9 +53,9 @@ def table_action(request: PageRequest, table_id: int, name: str) -> HttpResponse
     try:
         effects = effects_of(action, table, asked)
     except SluiceError as refused:
-        if not action.asks_buckets:
+        if not action.asks_buckets and not action.asks_driver:
             raise
-        # the number can be changed and looked at again
+        # what was asked can be changed and looked at again
         effects, error = (), error or refused
     context = {
         "table": table,
@@ -62,6 +63,7 @@ def table_action(request: PageRequest, table_id: int, name: str) -> HttpResponse
         "effects": effects,
         "asked": asked,
         "error": error,
+        "driver": driver_for(table) if action.asks_driver else None,
     }
     return render(request, "frontend/tables/action.html", context)
 
@@ -70,10 +72,17 @@ def _asked(request: PageRequest) -> Asked:
     given = request.POST if request.method == "POST" else request.GET
     instant = given.get("instant", "")
     is_instant = instant.isascii() and instant.isdigit() and len(instant) == 17
-    count = given.get("buckets", "")
-    is_count = count.isascii() and count.isdigit() and len(count) < 6
+    driver = given.get("driver", "")
     return Asked(
         bool(given.get("drop_data")),
         instant if is_instant else "",
-        int(count) if is_count else 0,
+        _number(given.get("buckets", "")),
+        driver if driver in {"own", "shared"} else "",
+        given.get("memory", "").strip()[:10],
+        _number(given.get("cores", "")),
     )
+
+
+def _number(text: str) -> int:
+    """0 for what is none that could be meant."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 6 else 0

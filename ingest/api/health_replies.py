@@ -159,6 +159,28 @@ class Savepoint(s.Serializer[Any]):
     later = s.IntegerField(help_text="commits that going back would take away")
 
 
+class CompactedGroup(s.Serializer[Any]):
+    partition: Any = s.CharField()
+    file_id = s.CharField()
+    bucket = s.IntegerField(allow_null=True)
+    base_bytes = Count()
+    log_files = s.IntegerField()
+    log_bytes = Count()
+
+
+class Compaction(s.Serializer[Any]):
+    """What a compaction would merge."""
+
+    instants = s.ListField(
+        child=s.CharField(), help_text="planned ones; empty = one is planned first"
+    )
+    groups_total = s.IntegerField()
+    base_bytes = Count(help_text="of the base files that are written again")
+    log_files = s.IntegerField()
+    log_bytes = Count()
+    groups = CompactedGroup(many=True, help_text="at most 50, most log bytes first")
+
+
 class RepairPreview(s.Serializer[Any]):
     """The answer to `"dry_run": true`."""
 
@@ -171,4 +193,5 @@ class RepairPreview(s.Serializer[Any]):
     )
     then = s.CharField(allow_null=True, help_text="the verb that brings that back")
     resize = Resize(allow_null=True)
+    compaction = Compaction(allow_null=True)
     dry_run = s.BooleanField()

@@ -25,7 +25,7 @@ from ingest.maintenance.repairs import Preview, preview, savepoints_of, start_re
 from ingest.requests import refuse
 
 _INSTANT = re.compile(r"(\d{17})?", re.ASCII)
-_PREVIEWED = {200: health_replies.RepairPreview, 202: replies.CarryingJob}
+PREVIEWED = {200: health_replies.RepairPreview, 202: replies.CarryingJob}
 
 
 class _Repair(ApiView):
@@ -37,7 +37,7 @@ class _Repair(ApiView):
         table = lake_table_of(self, table_id, Privilege.OPERATE)
         work, is_dry = self._work(request)
         if is_dry and work.action != "deduplicate":
-            return Response(_preview_body(preview(table, work)))
+            return Response(preview_body(preview(table, work)))
         job = start_repair(table, work, actor=self.principal.name)
         about = {"buckets": work.buckets} if work.buckets else {"instant": work.instant}
         audit.record(
@@ -83,7 +83,7 @@ class RollbackView(_Repair):
     name = "rollback"
     action = "rollback"
 
-    @extend_schema(request=health_replies.RepairNew, responses=_PREVIEWED)
+    @extend_schema(request=health_replies.RepairNew, responses=PREVIEWED)
     @idempotent
     def post(self, request: Request, table_id: int) -> Response:
         return self.ask(request, table_id)
@@ -96,7 +96,7 @@ class UnscheduleView(_Repair):
     action = "unschedule"
     members = frozenset({"instant", "dry_run", "replan"})
 
-    @extend_schema(request=health_replies.UnscheduleNew, responses=_PREVIEWED)
+    @extend_schema(request=health_replies.UnscheduleNew, responses=PREVIEWED)
     @idempotent
     def post(self, request: Request, table_id: int) -> Response:
         return self.ask(request, table_id)
@@ -108,7 +108,7 @@ class RestoreView(_Repair):
     name = "restore"
     action = "restore"
 
-    @extend_schema(request=health_replies.RepairNew, responses=_PREVIEWED)
+    @extend_schema(request=health_replies.RepairNew, responses=PREVIEWED)
     @idempotent
     def post(self, request: Request, table_id: int) -> Response:
         return self.ask(request, table_id)
@@ -121,7 +121,7 @@ class CleanView(_Repair):
     action = "clean"
     members = frozenset({"dry_run"})
 
-    @extend_schema(request=health_replies.DeduplicateNew, responses=_PREVIEWED)
+    @extend_schema(request=health_replies.DeduplicateNew, responses=PREVIEWED)
     @idempotent
     def post(self, request: Request, table_id: int) -> Response:
         return self.ask(request, table_id)
@@ -134,7 +134,7 @@ class ResizeView(_Repair):
     action = "resize"
     members = frozenset({"buckets", "dry_run"})
 
-    @extend_schema(request=health_replies.ResizeNew, responses=_PREVIEWED)
+    @extend_schema(request=health_replies.ResizeNew, responses=PREVIEWED)
     @idempotent
     def post(self, request: Request, table_id: int) -> Response:
         return self.ask(request, table_id)
@@ -147,7 +147,7 @@ class DropMetadataTableView(_Repair):
     action = "drop-metadata-table"
     members = frozenset({"dry_run"})
 
-    @extend_schema(request=health_replies.DeduplicateNew, responses=_PREVIEWED)
+    @extend_schema(request=health_replies.DeduplicateNew, responses=PREVIEWED)
     @idempotent
     def post(self, request: Request, table_id: int) -> Response:
         return self.ask(request, table_id)
@@ -190,7 +190,7 @@ class DeduplicateView(_Repair):
         return self.ask(request, table_id)
 
 
-def _preview_body(found: Preview) -> dict[str, object]:
+def preview_body(found: Preview) -> dict[str, object]:
     return {
         "table": found.table,
         "action": found.action,
@@ -199,5 +199,8 @@ def _preview_body(found: Preview) -> dict[str, object]:
         "misses": list(found.misses),
         "then": found.then or None,
         "resize": dataclasses.asdict(found.resize) if found.resize else None,
+        "compaction": dataclasses.asdict(found.compaction)
+        if found.compaction
+        else None,
         "dry_run": True,
     }

@@ -237,6 +237,7 @@ class CompactionNew(s.Serializer[Any]):
     driver: Any = s.ChoiceField(choices=["own", "shared"], required=False)
     memory = s.CharField(required=False, help_text="4g; default is the most allowed")
     cores = s.IntegerField(required=False, help_text="default is the most allowed")
+    dry_run = s.BooleanField(required=False)
 
 
 class RemovalNew(s.Serializer[Any]):

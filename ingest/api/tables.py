@@ -1,4 +1,4 @@
-"""REST verbs of tables: sync, resync, pause, resume, compact, verify, remove; and what
+"""REST verbs of tables: sync, resync, pause, resume, verify, remove; and what
 the lake holds of them: commits and a sample."""
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from catalog.selectors.tables import securable_of, table_for
 from core.errors import InvalidRequest
 from core.jobs import TERMINAL
 from core.models import Job
-from ingest import compactions, controls, removal, samples, sampling
+from ingest import controls, removal, samples, sampling
 from ingest.api import replies
 from ingest.api.bodies import commit_body, job_body, removal_body
 from ingest.models import TableOnboarding
@@ -83,22 +83,6 @@ class SyncView(_Verb):
 class ResyncView(_Verb):
     name = "resync"
     start = staticmethod(controls.start_resync)
-
-
-class CompactView(ApiView):
-    """`{"driver": "own", "memory": "4g", "cores": 4}`; without a body as the table's
-    policy says."""
-
-    @extend_schema(request=replies.CompactionNew, responses={202: replies.CarryingJob})
-    @idempotent
-    def post(self, request: Request, table_id: int) -> Response:
-        table = lake_table_of(self, table_id, Privilege.OPERATE)
-        body = request.data if isinstance(request.data, dict) else {}
-        wish = compactions.parse_wish(body)
-        job = controls.start_compaction(table, actor=self.principal.name, wish=wish)
-        driver = job.payload.get("driver")
-        audit.record("table.compact", on=str(table), job=str(job.pk), driver=driver)
-        return accepted(job)
 
 
 class VerifyView(_Verb):

@@ -7,6 +7,7 @@ from django.urls import URLPattern, path
 from catalog.api import converters
 from ingest.api import (
     alerts,
+    compacting,
     events,
     health,
     jobs,
@@ -50,7 +51,7 @@ urlpatterns: list[URLPattern] = [
     path(f"{_TABLE}:resync", tables.ResyncView.as_view()),
     path(f"{_TABLE}:pause", tables.PauseView.as_view()),
     path(f"{_TABLE}:resume", tables.ResumeView.as_view()),
-    path(f"{_TABLE}:compact", tables.CompactView.as_view()),
+    path(f"{_TABLE}:compact", compacting.CompactView.as_view()),
     path(f"{_TABLE}:verify", tables.VerifyView.as_view()),
     path(f"{_TABLE}:remove", tables.RemoveView.as_view()),
     path(f"{_TABLE}/commits", tables.CommitsView.as_view()),

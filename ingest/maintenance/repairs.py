@@ -28,6 +28,7 @@ from ingest.kinds import REPAIR
 from ingest.lake.commits import read_commit, read_timeline
 from ingest.lake.place import place_at
 from ingest.lake.port import Place
+from ingest.maintenance.compacting import Compaction
 from ingest.maintenance.facts import LakeFacts, Pending, at_of
 from ingest.maintenance.resizing import Resize, plan_resize, words_for
 from ingest.maintenance.watching import facts_of
@@ -38,7 +39,7 @@ from ingest.states import REMOVING
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What a repair would do now. will: in sentences, in order.
+    """What a repair or a compaction would do now. will: in sentences, in order.
 
     misses  what it cannot bring back; `then` is the action that does
     """
@@ -50,6 +51,7 @@ class Preview:
     misses: tuple[str, ...] = ()
     then: str = ""
     resize: Resize | None = None
+    compaction: Compaction | None = None
 
 
 def preview(table: Table, work: RepairWork) -> Preview:

@@ -1,0 +1,26 @@
+"""Where a compaction of a table may run, as its page asks for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from catalog.models import Table
+from ingest import compactions
+from ingest.contract import DriverSpec
+from ingest.drivers import shares_lock
+
+
+@dataclass(frozen=True, slots=True)
+class DriverChoice:
+    """is_shared: the table's lock allows a second driver. by_policy: where it runs when
+    nobody says anything; None = in the driver of all jobs. most: what may be given."""
+
+    is_shared: bool
+    by_policy: DriverSpec | None
+    most: DriverSpec
+
+
+def driver_for(table: Table) -> DriverChoice:
+    return DriverChoice(
+        shares_lock(table.identity), compactions.by_policy(table), compactions.most()
+    )

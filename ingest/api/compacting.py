@@ -1,0 +1,39 @@
+"""REST verb `:compact`. `dry_run` previews it; else a job is queued."""
+
+from __future__ import annotations
+
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from catalog.access import audit
+from catalog.access.policy import Privilege
+from catalog.api.idempotency import idempotent
+from catalog.api.views import ApiView
+from ingest import compactions, controls
+from ingest.api import replies
+from ingest.api.repairs import PREVIEWED, preview_body
+from ingest.api.tables import accepted, lake_table_of
+from ingest.maintenance.foreseen import preview_compaction
+from ingest.requests import refuse
+
+
+class CompactView(ApiView):
+    """`{"driver": "own", "memory": "4g", "cores": 4}`; without a body as the table's
+    policy says."""
+
+    @extend_schema(request=replies.CompactionNew, responses=PREVIEWED)
+    @idempotent
+    def post(self, request: Request, table_id: int) -> Response:
+        table = lake_table_of(self, table_id, Privilege.OPERATE)
+        body = dict(request.data) if isinstance(request.data, dict) else {}
+        is_dry = body.pop("dry_run", False)
+        if not isinstance(is_dry, bool):
+            refuse("/dry_run", "'dry_run' must be true or false")
+        wish = compactions.parse_wish(body)
+        if is_dry:
+            return Response(preview_body(preview_compaction(table, wish)))
+        job = controls.start_compaction(table, actor=self.principal.name, wish=wish)
+        driver = job.payload.get("driver")
+        audit.record("table.compact", on=str(table), job=str(job.pk), driver=driver)
+        return accepted(job)

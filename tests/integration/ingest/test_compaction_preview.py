@@ -1,0 +1,93 @@
+"""`:compact` says first what it would merge and where it runs: by REST and on its page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ingest.api import health_replies
+from ingest.launch.fake import Fault
+from tests.integration.catalog.asking import problem
+from tests.integration.catalog.conftest import *  # noqa: F403  the same people
+from tests.integration.catalog.test_endpoints import compare
+from tests.integration.ingest.test_health import GROUP, OLD, timeline_of
+from tests.integration.ingest.test_resize import signed_in
+
+pytestmark = pytest.mark.django_db
+
+
+def write_files(world) -> None:
+    """A base file and a log file behind it."""
+    base = Path(world.lake("orders").path)
+    (base / f"{GROUP}_0-1-2_{OLD}.parquet").write_bytes(b"x" * 70)
+    instant = world.lake("orders").last_commit_instant
+    (base / f".{GROUP}_{instant}.log.1_0-9-13").write_bytes(b"x" * 7)
+
+
+def live(world) -> int:
+    world.onboard("orders")
+    world.until_live("orders")
+    write_files(world)
+    return world.lake("orders").pk
+
+
+def test_a_dry_run_tells_what_is_merged_and_starts_nothing(
+    world, admin, django_user_model
+) -> None:
+    table = live(world)
+    dry = admin("POST", f"tables/{table}:compact", {"dry_run": True})
+    assert dry.status_code == 200, dry.content
+    compare(health_replies.RepairPreview(), dry.json())
+    told = dry.json()["compaction"]
+    assert (told["groups_total"], told["base_bytes"], told["log_bytes"]) == (1, 70, 7)
+    assert told["groups"][0]["file_id"] == GROUP
+    assert told["instants"] == []
+    assert "It runs in the driver that all jobs share" in dry.json()["will"]
+    own = {"driver": "own", "dry_run": True}
+    problem(admin("POST", f"tables/{table}:compact", own), 400, "lock_not_shared")
+    odd = {"dry_run": 1}
+    problem(admin("POST", f"tables/{table}:compact", odd), 400, "invalid_request")
+    assert not world.jobs("compact")
+
+    client = signed_in(django_user_model)
+    page = client.get(f"/tables/{table}/compact").content.decode()
+    assert "1 log file of 0.0 MB in 1 of 1 file group are merged" in page
+    assert "this table's lock is known to one driver only" in page
+    assert 'name="driver"' not in page
+
+    (timeline_of(world) / f"{OLD}.compaction.inflight").touch()
+    dry = admin("POST", f"tables/{table}:compact", {"dry_run": True})
+    problem(dry, 400, "plan_unreadable")
+    page = client.get(f"/tables/{table}/compact").content.decode()
+    assert "unschedule it first" in page
+
+
+def test_a_driver_of_its_own_is_asked_for_on_the_page(
+    world, admin, settings, django_user_model
+) -> None:
+    settings.SLUICE_LAKE_LOCK = "zk:2181/sluice"
+    table = live(world)
+    client = signed_in(django_user_model)
+    page = client.get(f"/tables/{table}/compact").content.decode()
+    assert "policy says: the driver of all jobs" in page
+    assert 'name="memory"' in page
+    own = {"driver": "own", "memory": "1g", "cores": "2"}
+    page = client.get(f"/tables/{table}/compact", own).content.decode()
+    assert "a driver of its own with 1g of memory and 2 cores" in page
+    page = client.get(f"/tables/{table}/compact", own | {"memory": "9999g"})
+    assert "Memory may be 4g at most" in page.content.decode()
+    world.fail_with("compact", Fault.HANG)
+    # what is typed beside another choice says nothing
+    page = client.get(f"/tables/{table}/compact", own | {"driver": "shared"})
+    assert "the driver that all jobs share" in page.content.decode()
+    refused = client.post(f"/tables/{table}/compact", own | {"memory": "9999g"})
+    assert "Memory may be 4g at most" in refused.content.decode()
+    assert not world.jobs("compact")
+    assert client.post(f"/tables/{table}/compact", own).status_code == 302
+    (job,) = world.jobs("compact")
+    assert job.payload["driver"] == {"memory": "1g", "cores": 2}
+    policy = {"compact_driver": {"memory": "1g", "cores": 1}}
+    assert admin("PATCH", f"tables/{table}/policy", policy).status_code == 200
+    page = client.get(f"/tables/{table}/compact").content.decode()
+    assert "a driver of its own, 1g and 1 core" in page
