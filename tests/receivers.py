@@ -74,23 +74,44 @@ def web_receiver(context: ssl.SSLContext | None = None) -> Iterator[Web]:
 
 @dataclass
 class Mailbox:
-    """refuse  the answer to RCPT, "" = accepted."""
+    """refuse  the answer to RCPT, "" = accepted; logins  what AUTH said, and whether TLS
+    was spoken then."""
 
     port: int = 0
     refuse: str = ""
     mails: list[bytes] = field(default_factory=list)
+    logins: list[tuple[bytes, bool]] = field(default_factory=list)
 
 
 @contextmanager
-def mail_receiver() -> Iterator[Mailbox]:
+def mail_receiver(
+    context: ssl.SSLContext | None = None, *, implicit: bool = False
+) -> Iterator[Mailbox]:
+    """With `context` it offers STARTTLS, or speaks TLS from the first byte on."""
     box = Mailbox()
 
     class Handler(socketserver.StreamRequestHandler):
+        is_safe = False
+
         def handle(self) -> None:
+            if implicit:
+                self._secure()
             self._say("220 test")
             while line := self.rfile.readline():
                 verb = line[:4].upper().strip()
-                if verb == b"RCPT" and box.refuse:
+                if verb == b"EHLO":
+                    offers_tls = context is not None and not self.is_safe
+                    self._say("250-test")
+                    if offers_tls:
+                        self._say("250-STARTTLS")
+                    self._say("250 AUTH PLAIN")
+                elif verb == b"STAR" and context is not None:
+                    self._say("220 go on")
+                    self._secure()
+                elif verb == b"AUTH":
+                    box.logins.append((line.split()[2], self.is_safe))
+                    self._say("235 welcome")
+                elif verb == b"RCPT" and box.refuse:
                     self._say(box.refuse)
                 elif verb == b"DATA":
                     self._say("354 go on")
@@ -102,13 +123,27 @@ def mail_receiver() -> Iterator[Mailbox]:
                 else:
                     self._say("250 ok")
 
+        def _secure(self) -> None:
+            assert context is not None
+            safe = context.wrap_socket(self.connection, server_side=True)
+            self.rfile, self.wfile = safe.makefile("rb"), safe.makefile("wb", 0)
+            self.connection, self.is_safe = safe, True
+
+        def finish(self) -> None:
+            super().finish()
+            self.connection.close()
+
         def _line(self) -> bytes:
             return self.rfile.readline()
 
         def _say(self, text: str) -> None:
             self.wfile.write(f"{text}\r\n".encode())
 
-    server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler)
+    class Server(socketserver.ThreadingTCPServer):
+        def handle_error(self, *_: Any) -> None:
+            """A client that refuses the certificate hangs up."""
+
+    server = Server(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever, args=[0.05])
     thread.start()
