@@ -83,73 +83,78 @@ class Mailbox:
     logins: list[tuple[bytes, bool]] = field(default_factory=list)
 
 
+class _MailServer(socketserver.ThreadingTCPServer):
+    daemon_threads = True
+
+    def __init__(self, context: ssl.SSLContext | None, *, implicit: bool) -> None:
+        super().__init__(("127.0.0.1", 0), _MailHandler)
+        self.context, self.implicit = context, implicit
+        self.box = Mailbox(port=self.server_address[1])
+
+    def handle_error(self, *_: Any) -> None:
+        """A client that refuses the certificate hangs up."""
+
+
+class _MailHandler(socketserver.StreamRequestHandler):
+    server: _MailServer
+    is_safe = False
+
+    def handle(self) -> None:
+        if self.server.implicit:
+            self._secure()
+        self._say("220 test")
+        while line := self.rfile.readline():
+            if not self._answer(line, self.server.box):
+                return
+
+    def _answer(self, line: bytes, box: Mailbox) -> bool:
+        """False = that was the last."""
+        verb = line[:4].upper().strip()
+        if verb == b"EHLO":
+            self._say("250-test")
+            if self.server.context is not None and not self.is_safe:
+                self._say("250-STARTTLS")
+            self._say("250 AUTH PLAIN")
+        elif verb == b"STAR" and self.server.context is not None:
+            self._say("220 go on")
+            self._secure()
+        elif verb == b"AUTH":
+            box.logins.append((line.split()[2], self.is_safe))
+            self._say("235 welcome")
+        elif verb == b"RCPT" and box.refuse:
+            self._say(box.refuse)
+        elif verb == b"DATA":
+            self._say("354 go on")
+            box.mails.append(b"".join(iter(self.rfile.readline, b".\r\n")))
+            self._say("250 kept")
+        else:
+            self._say("221 bye" if verb == b"QUIT" else "250 ok")
+        return verb != b"QUIT"
+
+    def _secure(self) -> None:
+        assert self.server.context is not None
+        safe = self.server.context.wrap_socket(self.connection, server_side=True)
+        self.rfile, self.wfile = safe.makefile("rb"), safe.makefile("wb", 0)
+        self.connection, self.is_safe = safe, True
+
+    def finish(self) -> None:
+        super().finish()
+        self.connection.close()
+
+    def _say(self, text: str) -> None:
+        self.wfile.write(f"{text}\r\n".encode())
+
+
 @contextmanager
 def mail_receiver(
     context: ssl.SSLContext | None = None, *, implicit: bool = False
 ) -> Iterator[Mailbox]:
     """With `context` it offers STARTTLS, or speaks TLS from the first byte on."""
-    box = Mailbox()
-
-    class Handler(socketserver.StreamRequestHandler):
-        is_safe = False
-
-        def handle(self) -> None:
-            if implicit:
-                self._secure()
-            self._say("220 test")
-            while line := self.rfile.readline():
-                verb = line[:4].upper().strip()
-                if verb == b"EHLO":
-                    offers_tls = context is not None and not self.is_safe
-                    self._say("250-test")
-                    if offers_tls:
-                        self._say("250-STARTTLS")
-                    self._say("250 AUTH PLAIN")
-                elif verb == b"STAR" and context is not None:
-                    self._say("220 go on")
-                    self._secure()
-                elif verb == b"AUTH":
-                    box.logins.append((line.split()[2], self.is_safe))
-                    self._say("235 welcome")
-                elif verb == b"RCPT" and box.refuse:
-                    self._say(box.refuse)
-                elif verb == b"DATA":
-                    self._say("354 go on")
-                    box.mails.append(b"".join(iter(self._line, b".\r\n")))
-                    self._say("250 kept")
-                elif verb == b"QUIT":
-                    self._say("221 bye")
-                    return
-                else:
-                    self._say("250 ok")
-
-        def _secure(self) -> None:
-            assert context is not None
-            safe = context.wrap_socket(self.connection, server_side=True)
-            self.rfile, self.wfile = safe.makefile("rb"), safe.makefile("wb", 0)
-            self.connection, self.is_safe = safe, True
-
-        def finish(self) -> None:
-            super().finish()
-            self.connection.close()
-
-        def _line(self) -> bytes:
-            return self.rfile.readline()
-
-        def _say(self, text: str) -> None:
-            self.wfile.write(f"{text}\r\n".encode())
-
-    class Server(socketserver.ThreadingTCPServer):
-        def handle_error(self, *_: Any) -> None:
-            """A client that refuses the certificate hangs up."""
-
-    server = Server(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
+    server = _MailServer(context, implicit=implicit)
     thread = threading.Thread(target=server.serve_forever, args=[0.05])
     thread.start()
-    box.port = server.server_address[1]
     try:
-        yield box
+        yield server.box
     finally:
         server.shutdown()
         thread.join()

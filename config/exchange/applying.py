@@ -17,6 +17,7 @@ from config.exchange.document import (
     PATTERN,
     POLICY,
     TABLE,
+    TARGET,
     USER,
     Document,
 )
@@ -25,6 +26,7 @@ from config.exchange.located import located
 from config.exchange.onboardings import expanded, onboard, update_table
 from config.exchange.people import apply_grant, apply_user
 from config.exchange.sources import apply_datasource, apply_policy, normal
+from config.exchange.targets import apply_target
 from core.context import working_for
 from core.errors import InvalidRequest
 
@@ -81,6 +83,12 @@ class _Import:
             with located(change.item):
                 is_still = change.action in STILL
                 self.done.append(change if is_still else apply_grant(change))
+        for change in self._of(TARGET):
+            with located(change.item):
+                is_still = change.action in STILL
+                self.done.append(
+                    change if is_still else apply_target(change, self._variable)
+                )
         return Outcome(tuple(self.done), tuple(self.notes))
 
     def _of(self, *kinds: str) -> list[Change]:
@@ -111,13 +119,15 @@ class _Import:
     def _password(self, change: Change) -> str | None:
         """From the variable that the file names; None when it names none."""
         name = change.item.secret_env
-        if not name:
-            return None
+        return self._variable(name, "/password_env") if name else None
+
+    def _variable(self, name: str, pointer: str) -> str:
+        """What the file leaves to the environment."""
         if not (found := self.environment.get(name)):
             raise InvalidRequest(
                 f"the environment has no variable {name}",
                 code="no_password",
-                hint=f"export {name}=… before the import, or leave password_env away",
-                facts={"errors": [{"pointer": "/password_env", "detail": "not set"}]},
+                hint=f"export {name}=… before the import, or leave {pointer[1:]} away",
+                facts={"errors": [{"pointer": pointer, "detail": "not set"}]},
             )
         return found

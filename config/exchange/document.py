@@ -15,14 +15,17 @@ from core.errors import InvalidRequest
 
 VERSION = 1
 DATASOURCE, USER, GRANT, POLICY = "datasource", "user", "grant", "policy"
-TABLE, PATTERN = "onboarding", "onboarding of"
-SECTIONS = ("users", "datasources", "policies", "onboardings", "grants")
+TABLE, PATTERN, TARGET = "onboarding", "onboarding of", "alert target"
+SECTIONS = (
+    "users", "datasources", "policies", "onboardings", "grants", "alert_targets",
+)  # fmt: skip
 _KINDS_OF = {
     "users": (USER,),
     "datasources": (DATASOURCE,),
     "policies": (POLICY,),
     "onboardings": (TABLE, PATTERN),
     "grants": (GRANT,),
+    "alert_targets": (TARGET,),
 }
 Fault = dict[str, str]
 
@@ -32,6 +35,7 @@ class Item:
     """One thing. `key` names it among its kind; `at` is where the file states it.
 
     secret_env  name of the environment variable with its password; import only
+    address_env  likewise with the address of a webhook
     """
 
     kind: str
@@ -39,6 +43,7 @@ class Item:
     fields: Mapping[str, Any] = field(default_factory=dict)
     at: str = ""
     secret_env: str = ""
+    address_env: str = ""
 
     @property
     def name(self) -> str:
@@ -148,6 +153,10 @@ _POLICY: dict[str, Check] = {
 _GRANT: dict[str, Check] = {
     "principal": _text, "privilege": _text, "role": _text, "on": _text,
 }  # fmt: skip
+_TARGET: dict[str, Check] = {
+    "name": _text, "kind": _text, "host": _text, "address": _text, "kinds": _texts,
+    "on": _text, "url_env": _text, "secret_env": _text,
+}  # fmt: skip
 _ONBOARDING: dict[str, Check] = {
     "datasource": _text, "capture": _text, "include": _texts, "exclude": _texts,
     "schedule": _any, "target_database": _text, "tables": _object,
@@ -232,6 +241,15 @@ def _grant(reader: _Reader, entry: Any, at: str) -> list[Item]:
     return [Item(GRANT, (given["principal"], held, given["on"]), fields, at)]
 
 
+def _target(reader: _Reader, entry: Any, at: str) -> list[Item]:
+    given = reader.mapping(entry, at, _TARGET, "name", "kind")
+    secret, address = given.pop("secret_env", ""), given.pop("url_env", "")
+    name = given.pop("name", "")
+    if not name or "kind" not in given:
+        return []
+    return [Item(TARGET, (name,), given, at, secret, address)]
+
+
 def _onboarding(reader: _Reader, entry: Any, at: str) -> list[Item]:
     given = reader.mapping(entry, at, _ONBOARDING, "datasource")
     source = given.get("datasource", "")
@@ -265,4 +283,5 @@ _PARTS: dict[str, Callable[[_Reader, Any, str], list[Item]]] = {
     "policies": _policy,
     "onboardings": _onboarding,
     "grants": _grant,
+    "alert_targets": _target,
 }

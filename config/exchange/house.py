@@ -20,6 +20,7 @@ from config.exchange.document import (
     USER,
     Item,
 )
+from config.exchange.targets import targets_of_house
 from ingest.models import Policy, TableOnboarding
 from ingest.states import REMOVING, RETIRED
 from ingest.waiting import waiting_rows
@@ -36,6 +37,7 @@ def items_of_house() -> list[Item]:
         *_tables(),
         *_waiting(),
         *_grants(),
+        *targets_of_house(),
     ]
 
 

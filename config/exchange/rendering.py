@@ -12,6 +12,7 @@ from config.exchange.document import (
     PATTERN,
     POLICY,
     TABLE,
+    TARGET,
     USER,
     VERSION,
     Item,
@@ -43,6 +44,7 @@ def render(items: Iterable[Item]) -> Data:
             {"principal": item.key[0], **item.fields, "on": item.key[2]}
             for item in by_kind.get(GRANT, [])
         ],
+        "alert_targets": [_named(item) for item in by_kind.get(TARGET, [])],
     }
 
 

@@ -12,8 +12,9 @@ from catalog.models import Database, Datasource
 from catalog.names import join_name, split_name
 from catalog.secrets import password_of
 from config.exchange.diff import Change, Difference
-from config.exchange.document import GRANT, POLICY, Item
+from config.exchange.document import GRANT, POLICY, TARGET, Item
 from config.exchange.located import located
+from config.exchange.targets import normal_target
 from core.errors import InvalidRequest, TerminalError
 from ingest.policy import changed
 from ingest.policyrows import change_policy
@@ -28,6 +29,8 @@ def normal(item: Item) -> Item:
         if item.kind == GRANT:
             principal, held, on = item.key
             return replace(item, key=(principal, held, str(parse_securable(on))))
+        if item.kind == TARGET:
+            return replace(item, fields=normal_target(item.fields))
         if item.kind == POLICY:
             on = join_name(*split_name(item.key[0]))
             return replace(item, key=(on,), fields=changed({}, item.fields))

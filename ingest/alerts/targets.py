@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import urlsplit
 
 from django.conf import settings
@@ -76,6 +77,22 @@ def create_target(new: NewTarget, *, by: str) -> AlertTarget:
             host=urlsplit(row.address).hostname or row.address,
         )
     return row
+
+
+def change_target(
+    name: str, *, kinds: Sequence[str] | None, on: str | None, by: str
+) -> AlertTarget:
+    """What it is told; None leaves it as it is. Where messages go stays."""
+    row = target_named(name)
+    changed: dict[str, Any] = {}
+    if kinds is not None:
+        changed["kinds"] = _kinds(kinds)
+    if on is not None:
+        changed |= {"database": "", "table": ""} | _scope(on)
+    with transaction.atomic():
+        AlertTarget.objects.filter(pk=row.pk).update(**changed)
+        audit.record("alert_target.update", on=row.name, actor=by, **changed)
+    return target_named(row.name)
 
 
 def target_named(name: str) -> AlertTarget:
