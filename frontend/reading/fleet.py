@@ -22,6 +22,7 @@ from ingest.models import TableHealth
 
 # tables that nobody looked at yet come after those with the best score
 UNSEEN = 101
+RANK = Coalesce("score", UNSEEN)
 _HEAVY = ("facts", "plan", "trend")
 
 
@@ -72,7 +73,12 @@ class Worst:
 
     def window(self, *, size: int, after: str, before: str) -> Window[Row]:
         found = keyset_window(
-            self.rows, order=("rank", "table_id"), size=size, after=after, before=before
+            self.rows,
+            order=("rank", "table_id"),
+            size=size,
+            after=after,
+            before=before,
+            load=_by_ids,
         )
         return Window([_row(one) for one in found.items], found.before, found.after)
 
@@ -96,7 +102,7 @@ def wanted_from(get: Callable[[str, str], str]) -> Wanted:
 
 
 def fleet_for(principal: Principal, wanted: Wanted) -> Fleet:
-    rows = _in_sight(principal, wanted.q).annotate(rank=Coalesce("score", UNSEEN))
+    rows = _in_sight(principal, wanted.q).annotate(rank=RANK)
     return Fleet(Worst(_filtered(rows, wanted)), _bands(rows))
 
 
@@ -119,7 +125,14 @@ def _filtered(rows: QuerySet[Any], wanted: Wanted) -> QuerySet[Any]:
             rows = rows.filter(rank__range=(band.first, band.last))
     if wanted.code:
         rows = rows.filter(losses__contains=[{"code": wanted.code}])
-    return rows.select_related("table__database").defer(*_HEAVY)
+    return rows
+
+
+def _by_ids(ids: list[int]) -> list[TableHealth]:
+    """These, in this order: only what is shown is read whole."""
+    rows = TableHealth.objects.filter(pk__in=ids).annotate(rank=RANK)
+    found = rows.select_related("table__database").defer(*_HEAVY).in_bulk()
+    return [found[one] for one in ids if one in found]
 
 
 def _bands(rows: QuerySet[Any]) -> list[tuple[Band, int]]:

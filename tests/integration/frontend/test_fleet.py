@@ -13,14 +13,15 @@ from tests.integration.frontend.test_alerts import cost
 
 pytestmark = pytest.mark.django_db
 
-# five thousand tables like those that are there, with scores from 0 to 100 and unseen ones
+# five thousand tables with scores from 0 to 100 and unseen ones, most of them ill
 MANY = """
 INSERT INTO catalog_table SELECT (jsonb_populate_record(t, jsonb_build_object(
   'id', 1000000 + n, 'name', 'many' || n, 'path', 'p' || n))).*
 FROM catalog_table t, generate_series(1, 5000) n WHERE t.id = %(like)s;
 INSERT INTO ingest_tablehealth SELECT (jsonb_populate_record(h, jsonb_build_object(
   'id', 1000000 + n, 'table_id', 1000000 + n,
-  'score', CASE WHEN n %% 102 = 101 THEN NULL ELSE n %% 102 END))).*
+  'score', CASE WHEN n %% 102 = 101 THEN NULL ELSE n %% 102 END,
+  'losses', CASE WHEN n %% 102 > 70 THEN '[]' ELSE h.losses END))).*
 FROM ingest_tablehealth h, generate_series(1, 5000) n WHERE h.table_id = %(like)s;
 ANALYZE catalog_table; ANALYZE ingest_tablehealth
 """
@@ -62,10 +63,10 @@ def test_thousands_of_tables_are_quick_and_every_one_is_on_one_page(world, brows
     client = browse("root")
     for path in ("/health", "/health?band=fair", "/health?code=many_logs&q=many"):
         client.get(path)  # templates are compiled once
-        # the best of some, for others work on this machine, too
+        # the best of some, and twice what it takes: others work on this machine, too
         tries = [cost(client, path) for _ in range(4)]
-        assert max(asked for asked, _ in tries) <= 6, (path, tries)
-        assert min(seconds for _, seconds in tries) < 0.2, (path, tries)
+        assert max(asked for asked, _ in tries) <= 7, (path, tries)
+        assert min(seconds for _, seconds in tries) < 0.4, (path, tries)
     seen, path = [], "/health?band=unseen"
     while path:
         text = client.get(path).content.decode()
