@@ -18,6 +18,7 @@ from ingest import states
 from ingest.alerts.models import Alert as Alert
 from ingest.alerts.models import AlertDelivery as AlertDelivery
 from ingest.alerts.models import AlertTarget as AlertTarget
+from ingest.alerts.models import Presence as Presence
 
 
 class Onboarding(models.Model):

@@ -18,6 +18,7 @@ from core.jobs import SUCCEEDED
 from core.models import Job
 from ingest import removal, runs, upkeep, waiting
 from ingest.alerts import announcing, late
+from ingest.alerts.presence import note_presence
 from ingest.kinds import ROUND
 from ingest.maintenance import watching
 from ingest.models import DriverBoot, TableOnboarding
@@ -35,6 +36,7 @@ ACTOR = "schedule"
 def tick_once() -> None:
     """One pass over what is due. Database errors go up: the caller tries again."""
     for part in (
+        note_presence,
         reconcile_jobs,
         start_due_rounds,
         watching.look_at_due,

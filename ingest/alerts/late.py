@@ -12,7 +12,8 @@ from django.db import transaction
 
 from core.clock import SystemClock
 from ingest.alerts.book import open_alert
-from ingest.alerts.rules import LATE, Trouble, late_at, span
+from ingest.alerts.presence import last_absence
+from ingest.alerts.rules import LATE, Absence, Trouble, excused, late_at, span
 from ingest.models import TableOnboarding
 from ingest.policy import Effective
 from ingest.policyrows import Policies
@@ -38,14 +39,17 @@ def open_late() -> int:
         )
         if not due:
             return 0
+        absence = last_absence()
         policies = Policies({f.source_table.database.datasource_id for f in due})
         for feed in due:
-            _judge(feed, policies.of_feed(feed), now)
+            _judge(feed, policies.of_feed(feed), now, absence)
         TableOnboarding.objects.bulk_update(due, ["late_at"])
     return len(due)
 
 
-def _judge(feed: TableOnboarding, policy: Effective, now: datetime) -> None:
+def _judge(
+    feed: TableOnboarding, policy: Effective, now: datetime, absence: Absence | None
+) -> None:
     """Policy and state are those of now, not of when the moment was noted."""
     feed.late_at = None
     table = feed.lake_table
@@ -53,6 +57,8 @@ def _judge(feed: TableOnboarding, policy: Effective, now: datetime) -> None:
         return
     since = table.caught_up_at or feed.created_at
     expected = moment(policy, since)
+    if expected is not None:
+        expected = excused(expected, absence, policy.late_after)
     if expected is None or expected > now:
         feed.late_at = expected
         return

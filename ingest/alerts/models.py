@@ -167,3 +167,20 @@ class AlertDelivery(models.Model):
         if self.delivered_at is not None:
             return "delivered"
         return "given_up" if self.gave_up_at is not None else "waiting"
+
+
+class Presence(models.Model):
+    """The one row that says when somebody ticked last, and the last time nobody did.
+
+    away_since, back_at   ends of the last gap; None = there was none
+    """
+
+    seen_at = models.DateTimeField()
+    away_since = models.DateTimeField(null=True, blank=True)
+    back_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        verbose_name_plural = "presence"
+
+    def __str__(self) -> str:
+        return f"seen at {self.seen_at}"

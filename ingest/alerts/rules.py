@@ -127,6 +127,24 @@ def late_at(
     return due + timedelta(seconds=allowed_seconds) if due else None
 
 
+@dataclass(frozen=True, slots=True)
+class Absence:
+    """Nobody carried anything from then until then."""
+
+    since: datetime
+    until: datetime
+
+
+def excused(
+    moment: datetime, absence: Absence | None, allowed_seconds: float
+) -> datetime:
+    """When a table counts as late that would have at `moment`: what became due while
+    nobody was there has as long as always, from when somebody is back."""
+    if absence is None or moment < absence.since:
+        return moment
+    return max(moment, absence.until + timedelta(seconds=allowed_seconds))
+
+
 def wait_after(failures: int) -> float:
     """Seconds before the next attempt at a target, after so many failures in a row."""
     return min(LONGEST_WAIT, FIRST_WAIT * 2.0 ** max(0, failures - 1))

@@ -13,8 +13,8 @@ from django.utils import timezone
 from catalog.discovery import store
 from catalog.models import Table
 from ingest import outcomes, removal, runs
-from ingest.alerts import announcing, book, late
-from ingest.alerts.models import Alert, AlertDelivery, AlertTarget
+from ingest.alerts import announcing, book, late, presence
+from ingest.alerts.models import Alert, AlertDelivery, AlertTarget, Presence
 from ingest.alerts.rules import Trouble
 from ingest.launch.fake import Fault
 from ingest.models import TableHealth, TableOnboarding
@@ -106,6 +106,35 @@ def test_a_table_behind_its_schedule_is_late_until_a_round_ends(world, table) ->
     runs.start_round(world.feed("orders"), actor="x")
     world.until(lambda: opened() == [])
     assert world.feed("orders").late_at > timezone.now()
+
+
+@pytest.mark.django_db
+def test_a_night_in_which_sluice_was_down_makes_nothing_late_at_once(
+    world, table
+) -> None:
+    set_policy(
+        world.feed("orders"), schedule={"every_seconds": 60}, late_after_seconds=600
+    )
+    world.steps(3)
+    now = timezone.now()
+    evening = now - timedelta(hours=8)
+    Presence.objects.update_or_create(pk=1, defaults={"seen_at": evening})
+    presence.note_presence()
+    presence.note_presence()
+    row = Presence.objects.get()
+    assert (row.away_since, row.seen_at) == (evening, row.back_at)
+    # its state is of the evening: there was nobody to carry it
+    Table.objects.filter(pk=table).update(caught_up_at=evening)
+    rows = TableOnboarding.objects.filter(lake_table=table)
+    rows.update(late_at=evening, due_at=None)
+    late.open_late()
+    assert opened() == []
+    assert rows.get().late_at == row.back_at + timedelta(seconds=600)
+    # not back for long enough, it is: nothing came in these minutes
+    Presence.objects.update(back_at=now - timedelta(seconds=700))
+    rows.update(late_at=evening)
+    late.open_late()
+    assert opened() == ["late"]
 
 
 def set_policy(feed: TableOnboarding, **given: Any) -> None:

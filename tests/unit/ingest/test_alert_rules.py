@@ -7,7 +7,15 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from ingest.alerts import mail, rules
-from ingest.alerts.rules import Wish, late_at, left_after, stuck_trouble, wants
+from ingest.alerts.rules import (
+    Absence,
+    Wish,
+    excused,
+    late_at,
+    left_after,
+    stuck_trouble,
+    wants,
+)
 from ingest.alerts.smtp_spec import Smtp, parse_smtp
 from ingest.alerts.webhook import Egress, check_url, sign
 from ingest.schedule import Cron, Every, Manual
@@ -112,6 +120,26 @@ def test_patience_has_bounds():
     for hours, expected in [(None, False), (23, False), (24, True)]:
         since = None if hours is None else NOW - timedelta(hours=hours)
         assert rules.is_to_pause(since, NOW) is expected
+
+
+NIGHT = Absence(NOW, NOW + timedelta(hours=8))
+
+
+@pytest.mark.parametrize(
+    ("hours", "expected"),
+    [
+        # late before nobody was there, due in the night, soon after it, long after it
+        (-1.0, -1.0),
+        (0.0, 8.25),
+        (3.0, 8.25),
+        (8.1, 8.25),
+        (9.0, 9.0),
+    ],
+)
+def test_a_night_in_which_nobody_was_there_is_nobodys_fault(hours, expected):
+    moment = NOW + timedelta(hours=hours)
+    assert excused(moment, NIGHT, 900) == NOW + timedelta(hours=expected)
+    assert excused(moment, None, 900) == moment
 
 
 @pytest.mark.parametrize(
