@@ -62,7 +62,8 @@ def _settings(spec: SessionSpec) -> dict[str, str]:
         "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
         "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
         "spark.sql.extensions": (
-            "org.apache.spark.sql.hudi.HoodieSparkSessionExtension"
+            "org.apache.spark.sql.hudi.HoodieSparkSessionExtension,"
+            "io.sluice.lake.BatchedMerge"
         ),
         "spark.sql.catalog.spark_catalog": (
             "org.apache.spark.sql.hudi.catalog.HoodieCatalog"
@@ -70,6 +71,9 @@ def _settings(spec: SessionSpec) -> dict[str, str]:
         "spark.sql.catalogImplementation": "in-memory",
         # a replacement goes through Avro, whose older form of lists holds no NULLs
         "spark.hadoop.parquet.avro.write-old-list-structure": "false",
+        # our log files hold none: looking for them reads one more column, and rewrites
+        # each of their records for it
+        "hoodie.merge.use.record.positions": "false",
         # a second attempt of a running task makes a second file group
         "spark.speculation": "false",
         "spark.scheduler.mode": "FAIR",

@@ -92,7 +92,7 @@ def _sql_settings(start: EngineStart) -> Mapping[str, str]:
     return {
         "spark.sql.extensions": (
             "org.apache.spark.sql.hudi.HoodieSparkSessionExtension,"
-            f"{ENGINE_CLASS}.GuardExtension"
+            f"io.sluice.lake.BatchedMerge,{ENGINE_CLASS}.GuardExtension"
         ),
         "spark.sql.catalog.spark_catalog": f"{ENGINE_CLASS}.LazyCatalog",
         "spark.sql.catalog.lake": f"{ENGINE_CLASS}.LakeCatalog",
@@ -114,6 +114,8 @@ def _sql_settings(start: EngineStart) -> Mapping[str, str]:
         "hoodie.metadata.enable": "false",
         "hoodie.enable.data.skipping": "false",
         "hoodie.embed.timeline.server": "false",
+        # our log files hold none: looking for them reads one more column
+        "hoodie.merge.use.record.positions": "false",
     }
 
 

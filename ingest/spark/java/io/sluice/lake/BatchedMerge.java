@@ -1,0 +1,88 @@
+package io.sluice.lake;
+
+import java.lang.reflect.Field;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.SparkSessionExtensions;
+import org.apache.spark.sql.adapter.Spark3_5Adapter;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.execution.datasources.FileFormat;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.execution.datasources.LogicalRelation;
+import org.apache.spark.sql.execution.datasources.SparkColumnarFileReader;
+import org.apache.spark.sql.execution.datasources.parquet.HoodieFileGroupReaderBasedFileFormat;
+import org.apache.spark.sql.internal.SQLConf;
+import scala.collection.immutable.Map;
+import scala.runtime.AbstractFunction1;
+import scala.runtime.BoxedUnit;
+
+/**
+ * A session extension: base files that are merged with log files are decoded in batches.
+ *
+ * <p>Hudi 1.2.0 reads a base file that has log files through parquet-mr, row by row, because its
+ * merging takes rows ("please consider to support vectorized reader in file group reader"). Spark's
+ * batch decoder gives rows, too, and does so for base files without logs: with the first log file
+ * of each bucket a query took twice as long. So whoever asks for a reader of single rows, where
+ * batches are possible, gets the one that decodes batches and hands out their rows.
+ */
+public final class BatchedMerge extends AbstractFunction1<SparkSessionExtensions, BoxedUnit> {
+  @Override
+  public BoxedUnit apply(SparkSessionExtensions extensions) {
+    extensions.injectPreCBORule(
+        new AbstractFunction1<SparkSession, Rule<LogicalPlan>>() {
+          @Override
+          public Rule<LogicalPlan> apply(SparkSession session) {
+            return new ForEachScan();
+          }
+        });
+    return BoxedUnit.UNIT;
+  }
+
+  /** Changes no plan: it tells the file formats of its scans where readers come from. */
+  private static final class ForEachScan extends Rule<LogicalPlan> {
+    @Override
+    public LogicalPlan apply(LogicalPlan plan) {
+      plan.foreach(
+          new AbstractFunction1<LogicalPlan, BoxedUnit>() {
+            @Override
+            public BoxedUnit apply(LogicalPlan node) {
+              if (node instanceof LogicalRelation relation
+                  && relation.relation() instanceof HadoopFsRelation files) {
+                prepare(files.fileFormat());
+              }
+              return BoxedUnit.UNIT;
+            }
+          });
+      return plan;
+    }
+  }
+
+  private static void prepare(FileFormat format) {
+    if (!(format instanceof HoodieFileGroupReaderBasedFileFormat hudi)
+        || hudi.sparkAdapter() instanceof Readers) {
+      return;
+    }
+    try {
+      // a lazy value: the call above has filled it, so nothing fills it again
+      Field adapter = HoodieFileGroupReaderBasedFileFormat.class.getDeclaredField("sparkAdapter");
+      adapter.setAccessible(true);
+      adapter.set(hudi, new Readers());
+    } catch (ReflectiveOperationException e) {
+      throw new IllegalStateException("this Hudi keeps its adapter elsewhere", e);
+    }
+  }
+
+  /** Hudi's own adapter, apart from the reader of rows. */
+  private static final class Readers extends Spark3_5Adapter {
+    @Override
+    public SparkColumnarFileReader createParquetFileReader(
+        boolean inBatches, SQLConf conf, Map<String, String> options, Configuration hadoop) {
+      // Hudi has just written there whether the columns asked for can be decoded in batches
+      if (inBatches || !conf.parquetVectorizedReaderEnabled()) {
+        return super.createParquetFileReader(inBatches, conf, options, hadoop);
+      }
+      return new BatchedRows(super.createParquetFileReader(true, conf, options, hadoop));
+    }
+  }
+}

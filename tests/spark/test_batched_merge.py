@@ -1,0 +1,101 @@
+"""Base files under log files are decoded in batches; every row is what Hudi's own reader
+of single rows makes of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.spark.lake_bench import LakeBench, assert_done
+
+CREATE = """CREATE TABLE w (id int PRIMARY KEY, small smallint, big bigint, yes boolean,
+  f real, d double precision, n numeric(20,4), day date, t text, raw bytea, words text[],
+  local timestamp, at timestamptz DEFAULT now() - interval '1 day')"""
+FILL = """INSERT INTO w SELECT g, g, g * 10000000000, g % 2 = 0, g / 3.0, g / 7.0, g / 9.0,
+  date '2020-02-29' + g, repeat(md5(g::text), 3), decode(md5(g::text), 'hex'),
+  ARRAY['a', NULL, g::text], timestamp '2020-01-01 00:00:00.123456' + g * interval '1 day'
+  FROM generate_series(1, 300) g"""
+EMPTY = """UPDATE w SET small = NULL, big = NULL, yes = NULL, f = NULL, d = NULL, n = NULL,
+  day = NULL, t = NULL, raw = NULL, words = NULL, local = NULL, at = now()
+  WHERE id % 50 = 0"""
+
+
+@pytest.fixture
+def merged(lake_bench: LakeBench) -> tuple[LakeBench, Any]:
+    """300 rows in base files; changed, new and emptied rows in log files over them."""
+    bench = lake_bench
+    bench.sql(CREATE)
+    bench.sql(FILL)
+    table = bench.table("w", cursor="at")
+    low = assert_done(bench.load(table)).facts["bound"]
+    bench.sql(EMPTY)
+    low = assert_done(bench.round(table, low)).facts["position"]["to"]
+    bench.sql(
+        "UPDATE w SET t = 'changed', at = now() WHERE id % 7 = 0;"
+        "INSERT INTO w (id, t, at) VALUES (900, 'new', now())"
+    )
+    assert_done(bench.round(table, low))
+    return bench, table
+
+
+def test_rows_are_those_of_the_reader_of_single_rows(merged: Any) -> None:
+    bench, table = merged
+    batched, single = read(bench, table, "true"), read(bench, table, "false")
+    assert len(batched) == 301
+    assert batched == single
+    # and it is our adapter that gives batches where rows are asked for
+    plan = bench.frame(table)._jdf.queryExecution().optimizedPlan()
+    adapter = plan.collectLeaves().head().relation().fileFormat().sparkAdapter()
+    assert adapter.getClass().getName() == "io.sluice.lake.BatchedMerge$Readers"
+
+
+def test_some_columns_and_filters(merged: Any) -> None:
+    bench, table = merged
+    for asked in (
+        "count(*)",
+        "sum(id), max(t), count(n)",
+        "count(*) FILTER (WHERE t = 'changed'), min(day)",
+        "max(size(words)), count(DISTINCT raw)",
+    ):
+        for where in ("true", "id > 200", "t = 'changed'", "n IS NULL"):
+            found = [read(bench, table, on, asked, where) for on in ("true", "false")]
+            assert found[0] == found[1], (asked, where)
+
+
+def test_a_column_that_came_later_is_null_in_older_files(merged: Any) -> None:
+    bench, table = merged
+    low = bench.state(table).position.end
+    bench.sql(
+        "ALTER TABLE w ADD COLUMN more text;"
+        "UPDATE w SET more = 'here', at = now() WHERE id = 3"
+    )
+    wider = replace(table, columns=bench.table("w", cursor="at").columns)
+    assert_done(bench.round(wider, low))
+    batched, single = read(bench, wider, "true"), read(bench, wider, "false")
+    assert batched == single
+    assert read(bench, wider, "true", "count(more), count(*)") == [(1, 301)]
+
+
+def test_queries_of_changes_are_left_alone(merged: Any) -> None:
+    """They keep base rows, so they must not be given rows that lie in a batch."""
+    bench, table = merged
+    session = bench.spark.newSession()
+    changes = {
+        "hoodie.datasource.query.type": "incremental",
+        "hoodie.datasource.read.begin.instanttime": "000",
+    }
+    frame = session.read.format("hudi").options(**changes).load(table.path)
+    assert frame.where("t = 'changed'").count() == 42
+    assert session.conf.get("spark.sql.parquet.enableVectorizedReader") == "false"
+
+
+def read(
+    bench: LakeBench, table: Any, batched: str, asked: str = "", where: str = "true"
+) -> list[tuple[Any, ...]]:
+    session = bench.spark.newSession()
+    session.conf.set("spark.sql.parquet.enableVectorizedReader", batched)
+    frame = session.read.format("hudi").load(table.path).where(where)
+    shown = frame.selectExpr(*asked.split(", ")) if asked else frame.orderBy("id")
+    return [tuple(row) for row in shown.collect()]
