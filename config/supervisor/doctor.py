@@ -6,26 +6,28 @@ No check raises: what cannot be found out is a problem with its reason.
 from __future__ import annotations
 
 import shutil
+import socket
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
-import psycopg
 import redis
 from django.conf import settings
 from django.db import Error as DatabaseError
 from django.db import connection
 
+from catalog.discovery.access import access_for
+from catalog.discovery.probe import run_probe
 from catalog.models import Datasource
-from catalog.secrets import password_of
 from config.parts.combination import problem
 from config.parts.installed import installed
 from config.parts.jars import sha256_of
 from config.parts.paths import extras_of, parts_home, pinned_jars, sluice_jar
 from core.errors import SluiceError
 from core.object_store import is_object_uri
+from ingest.drivers import megabytes
 from ingest.lakecheck import prove_store
 from ingest.launch.cluster import MasterAway, StandaloneMaster, is_standalone
 
@@ -33,7 +35,6 @@ MEMORY_BYTES = 4 << 30
 DISK_BYTES = 5 << 30
 CONNECT_SECONDS = 5
 POSTGRES_OLDEST = 14
-SSL_MODES = {"off": "disable", "require": "require", "verify": "verify-full"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,7 @@ def examine() -> list[Finding]:
         ("disk", disk),
         ("storage", storage),
         ("spark", cluster),
+        ("own drivers", own_drivers),
         ("broker", broker),
         ("database", database),
         ("sources", sources),
@@ -201,21 +203,45 @@ def sources() -> list[Finding]:
 
 def _source(row: Datasource) -> Finding:
     what = f"source {row.name}"
-    try:
-        with psycopg.connect(
-            host=row.host,
-            port=row.port,
-            dbname=row.database,
-            user=row.username,
-            password=password_of(row),
-            sslmode=SSL_MODES.get(row.tls, "require"),
-            connect_timeout=CONNECT_SECONDS,
-            application_name="sluice:doctor",
-        ) as link:
-            return Finding(what, f"PostgreSQL {link.info.server_version // 10000}")
-    except psycopg.OperationalError as error:
-        text = str(error).strip().splitlines()[-1]
-        return Finding(what, text, f"run the connection test of '{row.name}'")
+    report = run_probe(access_for(row))
+    if (step := report.failed) is not None:
+        advice = step.hint or f"run the connection test of '{row.name}'"
+        return Finding(what, step.message, advice)
+    version = next(step.message for step in report.steps if step.name == "version")
+    return Finding(what, version)
+
+
+def own_drivers() -> list[Finding]:
+    """Whether a compaction may get a driver of its own: only with a shared lock."""
+    if not settings.SLUICE_LAKE_LOCK:
+        return []
+    return [_shared_lock(), *_own_memory()]
+
+
+def _shared_lock() -> Finding:
+    """One server of several is enough to say that it is there."""
+    hosts = settings.SLUICE_LAKE_LOCK.partition("/")[0]
+    said = ""
+    for place in hosts.split(","):
+        host, _, port = place.rpartition(":")
+        try:
+            with socket.create_connection((host, int(port)), CONNECT_SECONDS):
+                return Finding("own drivers", f"the shared lock at {place} answers")
+        except OSError as error:
+            said = f"the shared lock at {place} does not answer: {error}"
+    return Finding("own drivers", said, "start ZooKeeper, or correct SLUICE_LAKE_LOCK")
+
+
+def _own_memory() -> list[Finding]:
+    """On a cluster it is the workers that have to have it."""
+    if is_standalone(settings.SLUICE_SPARK_MASTER):
+        return []
+    most, usual = settings.SLUICE_OWN_DRIVER_MEMORY, settings.SLUICE_DRIVER_MEMORY
+    needed = (megabytes(most) + megabytes(usual)) << 20
+    total = psutil.virtual_memory().total
+    text = f"{most} beside a warm driver of {usual}, {_gib(total)} in all"
+    advice = "" if total >= needed else "lower SLUICE_OWN_DRIVER_MEMORY"
+    return [Finding("own drivers", text, advice)]
 
 
 def directory() -> list[Finding]:

@@ -48,6 +48,7 @@ def paths(world):
         "clean-bill": f"/tables/{world.lake_tables['events'].pk}/health",
         "nothing-found": "/tables?q=zzzz",
         "remove": f"/tables/{orders}/remove",
+        "compact": f"/tables/{orders}/compact",
         "jobs": "/jobs",
         "job": f"/jobs/{world.jobs['running'].pk}",
         "job-failed": f"/jobs/{world.jobs['failed'].pk}",

@@ -15,6 +15,7 @@ from catalog.access.users import create_user
 from catalog.lake import lake_database
 from catalog.models import Column, Database, Datasource, Table
 from core.models import Job
+from ingest.hudi.identity import SHARED_LOCK_PROVIDER
 from ingest.models import Onboarding, TableOnboarding
 from tests.integration.frontend.alerts import show_alerts
 from tests.integration.frontend.healths import ILL, WELL, show_health
@@ -219,6 +220,7 @@ def _carried(
         index_type="BUCKET",
         buckets=2,
         path=f"{settings.SLUICE_LAKE_URI}/shop/t{source.pk}",
+        identity={"lock_provider": SHARED_LOCK_PROVIDER} if state == "LIVE" else {},
         status=state,
         status_reason=reason,
         is_queryable=is_loaded,
