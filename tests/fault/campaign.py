@@ -1,7 +1,10 @@
-"""`make fault`: many seeds over all victims against one running product.
+"""`make fault`: many seeds over all victims against one running product, then drivers
+killed in the middle of repairs.
 
 Writes one JSON line per run to `.sluice/fault/report.jsonl` and ends with a summary.
-Runs: SLUICE_FAULT_RUNS (default 40). A failed run prints its victim and seed.
+SLUICE_FAULT_RUNS (default 40) and SLUICE_FAULT_REPAIRS (default 4, each of every kind
+of repair at once) say how many, SLUICE_FAULT_SEED where seeds begin. A failed run
+prints its victim or repair, and its seed.
 """
 
 from __future__ import annotations
@@ -11,38 +14,62 @@ import os
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-from tests.fault import nemesis
+from tests.fault import nemesis, repairs
 from tests.product import Product, manage
+
+REPORT = Path(".sluice/fault/report.jsonl")
 
 
 def main() -> int:
-    runs = int(os.environ.get("SLUICE_FAULT_RUNS", "40"))
     first = int(os.environ.get("SLUICE_FAULT_SEED", "1"))
-    report = Path(".sluice/fault/report.jsonl")
-    report.parent.mkdir(parents=True, exist_ok=True)
+    runs = int(os.environ.get("SLUICE_FAULT_RUNS", "40"))
+    times = int(os.environ.get("SLUICE_FAULT_REPAIRS", "4"))
+    REPORT.parent.mkdir(parents=True, exist_ok=True)
+    done: list[dict[str, Any]] = []
+    with REPORT.open("w") as lines:
+        for facts in _all(first, runs, times):
+            done.append(facts)
+            lines.write(json.dumps(facts) + "\n")
+            lines.flush()
+            sys.stdout.write(json.dumps(facts) + "\n")
+            sys.stdout.flush()
+    failed = sum("error" in facts for facts in done)
+    cut = sum(facts.get("had_ended") is False for facts in done)
+    sys.stdout.write(
+        f"{len(done)} runs, {failed} failed; {cut} repairs were killed before their"
+        f" end; report in {REPORT}\n"
+    )
+    return 1 if failed else 0
+
+
+def _all(first: int, runs: int, times: int) -> Iterator[dict[str, Any]]:
+    if runs:
+        yield from _victims(first, runs)
+    if times:
+        home = Path(tempfile.mkdtemp(prefix="sluice-fault-"))
+        with repairs.bench_of("repairs", home) as bench:
+            for seed in range(first, first + times):
+                yield from repairs.run(bench, seed)
+
+
+def _victims(first: int, runs: int) -> Iterator[dict[str, Any]]:
     home = Path(tempfile.mkdtemp(prefix="sluice-fault-"))
-    failed = 0
     try:
         manage(home, "quickstart", "--home", str(home), "--detach")
         product = Product(home=home, connection={})
         product.reload()
-        with report.open("w") as lines:
-            for index in range(runs):
-                victim = nemesis.VICTIMS[index % len(nemesis.VICTIMS)]
-                facts = _one(product, victim, first + index)
-                failed += "error" in facts
-                lines.write(json.dumps(facts) + "\n")
-                lines.flush()
-                sys.stdout.write(json.dumps(facts) + "\n")
+        for index in range(runs):
+            victim = nemesis.VICTIMS[index % len(nemesis.VICTIMS)]
+            yield _one(product, victim, first + index)
     finally:
         manage(home, "quickstart", "--stop", "--home", str(home))
-    sys.stdout.write(f"{runs} runs, {failed} failed; report in {report}\n")
-    return 1 if failed else 0
 
 
-def _one(product: Product, victim: str, seed: int) -> dict[str, object]:
+def _one(product: Product, victim: str, seed: int) -> dict[str, Any]:
     start = time.monotonic()
     try:
         facts = nemesis.run(product, victim, seed)

@@ -19,9 +19,14 @@ from hudi import HudiTableBuilder
 
 from ingest.contract import CompactWork, JobReport, JobSpec, RepairWork, TableSpec
 from ingest.hudi.timeline import Timeline
+from ingest.lake.layout import metadata_partitions
+from ingest.lake.place import place_at
 from tests.spark.lake_bench import LakeBench, assert_done
+from tests.spark.test_resize import write_from_outside
 
 ROWS = 200
+# of a table that is resized, which has two before
+BUCKETS = 3
 Rows = list[tuple[int, str]]
 
 
@@ -105,8 +110,13 @@ def _break_attempt(
         return _mend(bench, table, RepairWork("rollback"), token=2), before
     spec = bench.spec("compact", table, compact=CompactWork((asked,)))
     cut_off(bench, spec, f"{asked}.compaction.inflight")
-    undo = RepairWork("rollback", asked)
-    work = undo if kind == "rollback" else RepairWork("unschedule", asked)
+    if kind == "retry":
+        return replace(spec, fence=replace(spec.fence, token=2)), None
+    work = {
+        "rollback": RepairWork("rollback", asked),
+        "unschedule": RepairWork("unschedule", asked),
+        "replan": RepairWork("unschedule", asked, replan=True),
+    }[kind]
     return _mend(bench, table, work), None
 
 
@@ -169,12 +179,23 @@ def _break_nothing(
         return _mend(bench, table, RepairWork("savepoint")), None
     if kind == "compact":
         return bench.spec("compact", table, compact=CompactWork((asked,))), None
+    if kind == "resize":
+        return _mend(bench, table, RepairWork("resize", buckets=BUCKETS)), None
     report = assert_done(bench.run(_mend(bench, table, RepairWork("savepoint"))))
     then = source_rows(bench, name)
     assert_done(bench.compact(table, asked))
     change(bench, name, table, "two", compact_after=1)
     work = RepairWork("restore", report.facts["savepoint"])
     return _mend(bench, table, work), then
+
+
+def _break_index(
+    bench: LakeBench, name: str, table: TableSpec, asked: str, kind: str
+) -> tuple[JobSpec, Rows | None]:
+    """A writer that keeps a metadata table, as Hudi does by default."""
+    write_from_outside(bench, table)
+    assert metadata_partitions(place_at(table.path)) != ()
+    return _mend(bench, table, RepairWork("drop-metadata-table")), None
 
 
 _BREAK: dict[str, Callable[..., tuple[JobSpec, Rows | None]]] = {
@@ -185,6 +206,10 @@ _BREAK: dict[str, Callable[..., tuple[JobSpec, Rows | None]]] = {
     "savepoint": _break_nothing,
     "restore": _break_nothing,
     "compact": _break_nothing,
+    "replan": _break_attempt,
+    "retry": _break_attempt,
+    "resize": _break_nothing,
+    "metadata": _break_index,
 }
 
 
@@ -253,6 +278,12 @@ _PROOF: dict[str, Callable[[Broken, Timeline, JobReport], bool]] = {
     "rollback": lambda one, t, _: _state_of(one, t) == "REQUESTED",
     "unschedule": lambda one, t, _: _state_of(one, t) == "gone",
     "compact": lambda one, t, _: _state_of(one, t) == "COMPLETED",
+    "retry": lambda one, t, _: _state_of(one, t) == "COMPLETED",
+    "replan": lambda one, t, _: (
+        _state_of(one, t) == "gone" and len(t.pending_compactions) == 1
+    ),
+    "resize": lambda one, t, r: r.facts["buckets"] == BUCKETS,
+    "metadata": lambda one, t, _: metadata_partitions(place_at(one.table.path)) == (),
     "savepoint": lambda one, t, r: t.savepoints == (r.facts["savepoint"],),
     "deduplicate": lambda one, t, _: len(t.savepoints) == 1,
     "clean": lambda one, t, _: len(list(Path(one.table.path).glob("*.parquet"))) == 2,
