@@ -68,8 +68,8 @@ def _enter(table_id: int, scope: Scope, held: Held, *, takes_back: bool) -> Fenc
             f"the table's lock for {_FOR[scope]} is taken: {stranger} stands in"
             f" {path.uri}, and no lease gave it out",
             code="lock_taken",
-            hint="find out who writes there, then roll the table back: that takes its"
-            " lock back",
+            hint="somebody else writes there, or the database is from a backup. Find"
+            " out, then roll the table back: that takes its lock back",
         )
     if stranger:
         held = outgrow(held, take_back(path, held.token))
