@@ -1,0 +1,85 @@
+"""Somebody who writes into a lake table's files and was never asked to."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import fastavro
+
+TOKEN = 900_000
+
+
+@dataclass(frozen=True)
+class Outsider:
+    lake: Path
+    table: Path
+    table_id: int
+
+    @property
+    def timeline(self) -> Path:
+        return self.table / ".hoodie" / "timeline"
+
+    def plan(self) -> str:
+        """The instant of the one compaction that is planned."""
+        (found,) = self.timeline.glob("*.compaction.requested")
+        return found.name.partition(".")[0]
+
+    def steal_lock(self) -> None:
+        (self.lake / "_sluice" / "fence" / str(self.table_id)).write_text(f"{TOKEN}\n")
+
+    def lose_request(self) -> None:
+        """Of a compaction that was begun: its plan is gone for good."""
+        request = self.timeline / f"{self.half_compact()}.compaction.requested"
+        request.unlink()
+        request.with_name(f".{request.name}.crc").unlink(missing_ok=True)
+
+    def half_compact(self) -> str:
+        """Begins the planned compaction and ends in the middle of its first file."""
+        asked, base = self.plan(), self._base()
+        (self.timeline / f"{asked}.compaction.inflight").touch()
+        file_id = base.name.partition("_")[0]
+        half = base.read_bytes()[: base.stat().st_size // 2]
+        base.with_name(f"{file_id}_0-77-77_{asked}.parquet").write_bytes(half)
+        return asked
+
+    def change_properties(self) -> None:
+        place = self.table / ".hoodie" / "hoodie.properties"
+        text = place.read_text()
+        assert "EVENT_TIME_ORDERING" in text
+        place.write_text(text.replace("EVENT_TIME_ORDERING", "COMMIT_TIME_ORDERING"))
+        place.with_name(".hoodie.properties.crc").unlink(missing_ok=True)
+
+    def commit_with_more_buckets(self, bucket: int) -> None:
+        """The rows of a base file once more in another bucket, by a commit that knows
+        nothing of positions."""
+        base = self._base()
+        now = f"{datetime.now(UTC):%Y%m%d%H%M%S%f}"[:17]
+        file_id = f"{bucket:08d}{base.name.partition('_')[0][8:]}"
+        copy = base.with_name(f"{file_id}_0-77-77_{now}.parquet")
+        shutil.copy(base, copy)
+        schema, record = self._commit_of(base)
+        for stats in record["partitionToWriteStats"].values():
+            stats[:] = [stat for stat in stats if stat["path"].endswith(base.name)]
+            for stat in stats:
+                stat |= {"fileId": file_id, "path": copy.name, "prevCommit": "null"}
+        record["extraMetadata"].pop("_sluice")
+        for state in ("requested", "inflight"):
+            other = next(self.timeline.glob(f"*.deltacommit.{state}"))
+            shutil.copy(other, self.timeline / f"{now}.deltacommit.{state}")
+        done = self.timeline / f"{now}_{int(now) + 1}.deltacommit"
+        with done.open("wb") as out:
+            fastavro.writer(out, schema, [record])
+
+    def _base(self) -> Path:
+        return max(self.table.glob("*.parquet"), key=lambda p: p.stat().st_mtime)
+
+    def _commit_of(self, base: Path) -> tuple[Any, Any]:
+        asked = base.stem.rpartition("_")[2]
+        (listed,) = self.timeline.glob(f"{asked}_*commit")
+        with listed.open("rb") as file:
+            reader = fastavro.reader(file)
+            return reader.writer_schema, next(reader)
