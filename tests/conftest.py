@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+import hypothesis
 import psycopg
 import pytest
 from psycopg import sql
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
 __all__ = ["product"]  # the fixture of the whole running product
 
 HOME = Path(tempfile.mkdtemp(prefix="sluice-test-"))
+# An example that takes long says something about the machine only.
+hypothesis.settings.register_profile("any machine", deadline=None)
+hypothesis.settings.load_profile("any machine")
 ROOT = Path(__file__).resolve().parent.parent
 
 for _name in [name for name in os.environ if name.startswith("SLUICE_")]:

@@ -14,7 +14,6 @@ from tests.integration.catalog.asking import new_source, problem
 pytestmark = pytest.mark.django_db
 fuzz = settings(
     max_examples=25,
-    deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

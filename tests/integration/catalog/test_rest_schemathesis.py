@@ -118,7 +118,6 @@ def ask(operation: Any, headers: dict[str, str], there: dict[str, Any]) -> None:
 
     @settings(
         max_examples=EXAMPLES,
-        deadline=None,
         derandomize=True,
         database=None,
         phases=[Phase.generate],

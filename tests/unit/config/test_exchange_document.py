@@ -58,7 +58,7 @@ words = st.text(
 )  # fmt: skip
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60, derandomize=True)
 @given(names=st.dictionaries(words, words, max_size=4))
 def test_any_text_comes_back_as_it_was(names):
     data = {"on": names, "list": list(names), "plain": [1, True, None, 2.5, -3]}

@@ -53,7 +53,6 @@ def test_whole_and_byte_by_byte_give_the_same_events():
     ) == (EVENTS)
 
 
-@settings(deadline=None)
 @given(cuts=st.lists(st.integers(0, len(STREAM)), max_size=8))
 def test_any_split_gives_the_same_events(cuts):
     edges = [0, *sorted(cuts), len(STREAM)]
@@ -138,7 +137,7 @@ def test_a_malformed_argument_is_answered_and_the_connection_goes_on():
     assert isinstance(events[2], CallReceived)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(data=st.data())
 def test_mutated_messages_never_crash_nor_hoard(data):
     bodies = [
@@ -166,7 +165,7 @@ def test_mutated_messages_never_crash_nor_hoard(data):
     assert len(connection._frames) == 0
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.binary(max_size=200))
 def test_random_bytes_never_crash(data):
     connection = ServerConnection()

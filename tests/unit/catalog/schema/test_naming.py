@@ -208,7 +208,7 @@ def java_fold(name: str) -> str:
     return "".join(map(fold, name))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(names)
 def test_tables_are_always_valid_unique_and_independent_of_order(
     sources: list[str],
@@ -222,7 +222,7 @@ def test_tables_are_always_valid_unique_and_independent_of_order(
     assert lake_tables(list(reversed(pairs))) == named
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(names)
 def test_columns_are_always_valid_and_unique_for_spark(sources: list[str]) -> None:
     named = lake_columns(sources)
@@ -236,7 +236,7 @@ def test_columns_are_always_valid_and_unique_for_spark(sources: list[str]) -> No
     assert lake_columns(sorted(sources)) == named
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(names, names)
 def test_what_was_pinned_stays_whatever_comes_later(
     first: list[str], later: list[str]
@@ -247,7 +247,7 @@ def test_what_was_pinned_stays_whatever_comes_later(
     assert len({java_fold(name) for name in named.values()}) == len(named)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(st.tuples(hostile, hostile), max_size=8, unique=True))
 def test_databases_are_always_valid_unique_and_never_reserved(
     sources: list[tuple[str, str]],
