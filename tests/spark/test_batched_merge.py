@@ -17,6 +17,9 @@ FILL = """INSERT INTO w SELECT g, g, g * 10000000000, g % 2 = 0, g / 3.0, g / 7.
   date '2020-02-29' + g, repeat(md5(g::text), 3), decode(md5(g::text), 'hex'),
   ARRAY['a', NULL, g::text], timestamp '2020-01-01 00:00:00.123456' + g * interval '1 day'
   FROM generate_series(1, 300) g"""
+HALF = """UPDATE w SET small = NULL, yes = NULL, f = NULL, n = NULL, t = NULL, words = NULL
+  WHERE id % 3 = 0; UPDATE w SET big = NULL, d = NULL, day = NULL, raw = NULL, local = NULL
+  WHERE id % 4 = 0"""
 EMPTY = """UPDATE w SET small = NULL, big = NULL, yes = NULL, f = NULL, d = NULL, n = NULL,
   day = NULL, t = NULL, raw = NULL, words = NULL, local = NULL, at = now()
   WHERE id % 50 = 0"""
@@ -24,10 +27,11 @@ EMPTY = """UPDATE w SET small = NULL, big = NULL, yes = NULL, f = NULL, d = NULL
 
 @pytest.fixture
 def merged(lake_bench: LakeBench) -> tuple[LakeBench, Any]:
-    """300 rows in base files; changed, new and emptied rows in log files over them."""
+    """300 rows in base files, many with NULLs; changed, new and emptied rows in log files over them."""
     bench = lake_bench
     bench.sql(CREATE)
     bench.sql(FILL)
+    bench.sql(HALF)
     table = bench.table("w", cursor="at")
     low = assert_done(bench.load(table)).facts["bound"]
     bench.sql(EMPTY)
@@ -58,6 +62,9 @@ def test_some_columns_and_filters(merged: Any) -> None:
         "sum(id), max(t), count(n)",
         "count(*) FILTER (WHERE t = 'changed'), min(day)",
         "max(size(words)), count(DISTINCT raw)",
+        "count(small), count(yes), count(f), count(d), count(day), count(local)",
+        # NULLs of a boolean by another way than those of the others
+        "count(*) FILTER (WHERE yes = false), count(*) FILTER (WHERE yes IS NULL)",
     ):
         for where in ("true", "id > 200", "t = 'changed'", "n IS NULL"):
             found = [read(bench, table, on, asked, where) for on in ("true", "false")]

@@ -12,6 +12,7 @@ import org.apache.spark.sql.catalyst.expressions.JoinedRow;
 import org.apache.spark.sql.execution.datasources.PartitionedFile;
 import org.apache.spark.sql.execution.datasources.SparkColumnarFileReader;
 import org.apache.spark.sql.sources.Filter;
+import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 import scala.collection.AbstractIterator;
 import scala.collection.Iterator;
@@ -75,6 +76,15 @@ final class BatchedRows implements SparkColumnarFileReader {
     @Override
     public InternalRow copy() {
       return this;
+    }
+
+    /**
+     * A batch answers for a NULL with what its memory holds; every other row answers null. Structs in
+     * batches do so as well, but no table of ours has one.
+     */
+    @Override
+    public Object get(int ordinal, DataType type) {
+      return isNullAt(ordinal) ? null : super.get(ordinal, type);
     }
   }
 }
