@@ -63,10 +63,10 @@ def test_thousands_of_tables_are_quick_and_every_one_is_on_one_page(world, brows
     client = browse("root")
     for path in ("/health", "/health?band=fair", "/health?code=many_logs&q=many"):
         client.get(path)  # templates are compiled once
-        # the best of some, and twice what it takes: others work on this machine, too
+        # three times the goal, and the best of some: others work on this machine, too
         tries = [cost(client, path) for _ in range(4)]
         assert max(asked for asked, _ in tries) <= 7, (path, tries)
-        assert min(seconds for _, seconds in tries) < 0.4, (path, tries)
+        assert min(seconds for _, seconds in tries) < 0.6, (path, tries)
     seen, path = [], "/health?band=unseen"
     while path:
         text = client.get(path).content.decode()
