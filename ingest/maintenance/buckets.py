@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from ingest.maintenance.facts import MB, LakeFacts
+from ingest.maintenance.wording import counted
 
 TARGET = 128 * MB
 LEAST = 64 * MB
@@ -38,7 +39,8 @@ def suggest_buckets(facts: LakeFacts) -> Suggestion | None:
         return Suggestion(
             wanted,
             f"base files have {_mb(average)} on average, more than {_mb(MOST)}:"
-            f" {_buckets(wanted)} make them about {_mb(expected_bytes(facts, wanted))}",
+            f" {counted(wanted, 'bucket')} make them about"
+            f" {_mb(expected_bytes(facts, wanted))}",
         )
     if is_skewed(facts):
         return _even(facts, wanted)
@@ -46,7 +48,7 @@ def suggest_buckets(facts: LakeFacts) -> Suggestion | None:
         return Suggestion(
             wanted,
             f"base files have {_mb(average)} on average, less than {_mb(LEAST)}:"
-            f" {_buckets(wanted)} would do, with about"
+            f" {counted(wanted, 'bucket')} would do, with about"
             f" {_mb(expected_bytes(facts, wanted))} each",
         )
     return None
@@ -76,18 +78,15 @@ def _even(facts: LakeFacts, wanted: int) -> Suggestion:
         odd += 2
     return Suggestion(
         min(MOST_BUCKETS - 1, odd),
-        f"keys fall unevenly into {_buckets(now)}, the largest has {facts.skew:g} times"
-        f" the bytes of the middle one; {_buckets(odd)} suit its size, and an odd"
-        " number mostly spreads keys better",
+        f"keys fall unevenly into {counted(now, 'bucket')}, the largest has"
+        f" {facts.skew:g} times the bytes of the middle one;"
+        f" {counted(odd, 'bucket')} suit its size, and an odd number mostly spreads"
+        " keys better",
     )
 
 
 def _bytes_per_partition(facts: LakeFacts) -> float:
     return facts.base_bytes / max(1, facts.partitions)
-
-
-def _buckets(count: int) -> str:
-    return f"{count} bucket{'' if count == 1 else 's'}"
 
 
 def _mb(size: float) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from ingest.hudi.layout import FileGroup, GroupKey
 from ingest.maintenance.facts import MB
+from ingest.maintenance.wording import counted
 
 GROUPS_SHOWN = 50
 
@@ -83,9 +84,9 @@ def words_for(found: Compaction, groups: int) -> Iterator[str]:
     else:
         yield "A compaction is planned over every file group that has log files"
     yield (
-        f"{_count(found.log_files, 'log file')} of {_mb(found.log_bytes)} in"
-        f" {found.groups_total} of {_count(groups, 'file group')} are merged into their"
-        " base files"
+        f"{counted(found.log_files, 'log file')} of {_mb(found.log_bytes)} in"
+        f" {found.groups_total} of {counted(groups, 'file group')} are merged into"
+        " their base files"
     )
     yield (
         f"{_mb(found.base_bytes + found.log_bytes)} are read;"
@@ -104,10 +105,6 @@ def _work(group: FileGroup) -> GroupWork:
         group.log_files,
         group.log_bytes,
     )
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _mb(size: int) -> str:

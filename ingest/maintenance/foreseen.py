@@ -13,6 +13,7 @@ from ingest.lake.place import place_at
 from ingest.maintenance.compacting import Planned, foresee, words_for
 from ingest.maintenance.repairs import Preview
 from ingest.maintenance.watching import facts_of
+from ingest.maintenance.wording import counted
 
 
 def preview_compaction(table: Table, wish: Wish = None) -> Preview:
@@ -53,5 +54,5 @@ def preview_compaction(table: Table, wish: Wish = None) -> Preview:
 def _where(driver: DriverSpec | None) -> str:
     if driver is None:
         return "It runs in the driver that all jobs share"
-    cores = f"{driver.cores} core{'' if driver.cores == 1 else 's'}"
+    cores = counted(driver.cores, "core")
     return f"It runs in a driver of its own with {driver.memory} of memory and {cores}"

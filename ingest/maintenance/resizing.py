@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from core.errors import InvalidRequest
 from ingest.maintenance.buckets import MOST_BUCKETS, expected_bytes, suggest_buckets
 from ingest.maintenance.facts import MB, LakeFacts
+from ingest.maintenance.wording import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +81,8 @@ def words_for(found: Resize, facts: LakeFacts) -> Iterator[str]:
         )
     yield "A savepoint keeps what is there now; the old files stay until it ends"
     yield (
-        f"One commit puts the rows into {_count(after.buckets, 'bucket')} instead of"
-        f" {before.buckets}: at most {_count(after.file_groups, 'file group')} instead"
+        f"One commit puts the rows into {counted(after.buckets, 'bucket')} instead of"
+        f" {before.buckets}: at most {counted(after.file_groups, 'file group')} instead"
         f" of {before.file_groups}, base files of about {after.file_bytes / MB:.1f} MB"
         f" instead of {before.file_bytes / MB:.1f} MB"
     )
@@ -99,8 +100,4 @@ def _reason(facts: LakeFacts, buckets: int) -> str:
     reason = fit.reason[:1].upper() + fit.reason[1:]
     if fit.buckets == buckets:
         return f"Suggested, because: {reason}"
-    return f"{_count(fit.buckets, 'bucket')} would be suggested: {reason}"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
+    return f"{counted(fit.buckets, 'bucket')} would be suggested: {reason}"

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from ingest.maintenance.buckets import is_skewed, suggest_buckets
 from ingest.maintenance.facts import MB, LakeFacts, Pending
+from ingest.maintenance.wording import counted
 
 Repair = Literal[
     "", "compact", "clean", "rollback", "unschedule-compaction", "deduplicate",
@@ -134,7 +135,7 @@ def _meddled(facts: LakeFacts) -> Iterator[Loss]:
             "rollback",
         )
     if facts.buckets and facts.highest_bucket >= facts.buckets:
-        count = f"{facts.buckets} bucket{'' if facts.buckets == 1 else 's'}"
+        count = counted(facts.buckets, "bucket")
         yield Loss(
             "bucket_drift",
             40,
@@ -277,7 +278,7 @@ def _resize(code: str, facts: LakeFacts, reason: str) -> Loss:
     fit = suggest_buckets(facts)
     if fit is None:
         return Loss(code, 5, f"{reason}; another number of buckets would not help")
-    count = f"{fit.buckets} bucket{'' if fit.buckets == 1 else 's'}"
+    count = counted(fit.buckets, "bucket")
     told = f"{reason}; {count} instead of {facts.buckets} would do"
     return Loss(code, 5, told, "resize", buckets=fit.buckets)
 
