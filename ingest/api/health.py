@@ -33,16 +33,18 @@ from ingest.models import TableHealth
 
 class HealthView(ApiView):
     """0 to 100 with the reason of every lost point, and what is planned next. As it
-    was seen last; `look=now` looks at the table's files first."""
+    was seen last; `look=now` looks at the table's files first and wants OPERATE."""
 
     queries = frozenset({"look"})
 
     @extend_schema(responses=replies.TableHealth)
     def get(self, request: Request, table_id: int) -> Response:
-        table = lake_table_of(self, table_id, Privilege.DISCOVER)
         look = request.query_params.get("look")
         if look not in (None, "now"):
             raise InvalidRequest("look can be 'now' only", code="invalid_request")
+        # whoever makes the house work must be allowed to work with the table
+        right = Privilege.OPERATE if look else Privilege.DISCOVER
+        table = lake_table_of(self, table_id, right)
         if look and table.path:
             look_now(table)
         return Response(health_body(table, health_of(table)))

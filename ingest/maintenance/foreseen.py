@@ -7,12 +7,10 @@ from core.clock import SystemClock
 from core.errors import InvalidRequest
 from ingest.compactions import Wish, payload_for
 from ingest.contract import DriverSpec
-from ingest.lake.commits import read_timeline
-from ingest.lake.layout import read_compaction_plan, read_layout
-from ingest.lake.place import place_at
+from ingest.lake.layout import CompactionPlan
 from ingest.maintenance.compacting import Planned, foresee, words_for
 from ingest.maintenance.repairs import Preview
-from ingest.maintenance.watching import facts_of
+from ingest.maintenance.watching import look_into
 from ingest.maintenance.wording import counted
 
 
@@ -20,24 +18,11 @@ def preview_compaction(table: Table, wish: Wish = None) -> Preview:
     """InvalidRequest where a compaction would fail at once: a plan that nobody can
     read, a driver of its own that the table's lock does not allow."""
     driver = payload_for(table, wish).get("driver")
-    timeline = read_timeline(place_at(table.path))
-    planned = []
-    for instant in timeline.pending_compactions:
-        plan = read_compaction_plan(table.path, instant.asked)
-        if not plan.is_readable:
-            raise InvalidRequest(
-                f"the request of compaction {instant.asked} of {table} is gone or"
-                " damaged: it cannot be executed",
-                code="plan_unreadable",
-                hint="unschedule it first",
-            )
-        planned.append(
-            Planned(instant.asked, plan.groups, plan.log_files, plan.log_bytes)
-        )
-    layout = read_layout(table.path, timeline)
-    found = foresee(layout.groups, planned)
-    facts = facts_of(table, now=SystemClock().now())
-    lines = list(words_for(found, len(layout.groups)))
+    seen = look_into(table, now=SystemClock().now())
+    planned = [_planned(table, asked, plan) for asked, plan in seen.plans.items()]
+    groups, facts = seen.layout.groups, seen.facts
+    found = foresee(groups, planned)
+    lines = list(words_for(found, len(groups)))
     if any(one.is_held for one in facts.pending_compactions):
         lines.insert(0, "A job works on it now: this waits until that has ended")
     lines.append(_where(DriverSpec(**driver) if driver else None))
@@ -49,6 +34,17 @@ def preview_compaction(table: Table, wish: Wish = None) -> Preview:
         tuple(lines),
         compaction=found,
     )
+
+
+def _planned(table: Table, asked: str, plan: CompactionPlan) -> Planned:
+    if not plan.is_readable:
+        raise InvalidRequest(
+            f"the request of compaction {asked} of {table} is gone or damaged: it"
+            " cannot be executed",
+            code="plan_unreadable",
+            hint="unschedule it first",
+        )
+    return Planned(asked, plan.groups, plan.log_files, plan.log_bytes)
 
 
 def _where(driver: DriverSpec | None) -> str:

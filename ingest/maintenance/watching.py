@@ -10,7 +10,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -29,11 +29,13 @@ from ingest.alerts import noticing
 from ingest.alerts.rules import STUCK_CODES
 from ingest.feeds import feed_of
 from ingest.hudi.identity import TableIdentity, property_drift
+from ingest.hudi.layout import Layout
 from ingest.hudi.timeline import Timeline
 from ingest.kinds import COMPACT, REPAIR, RESYNC, VERIFY
 from ingest.lake.commits import read_commit, read_properties, read_timeline
 from ingest.lake.fence import fence_path, foreign_token
 from ingest.lake.layout import (
+    CompactionPlan,
     metadata_partitions,
     read_compaction_plan,
     read_layout,
@@ -72,6 +74,16 @@ COMMITS_READ = 100
 ACTOR = "policy"
 
 
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """One look at a table's files. plans: of its pending compactions, by request."""
+
+    timeline: Timeline
+    layout: Layout
+    plans: Mapping[str, CompactionPlan]
+    facts: LakeFacts
+
+
 def look_at_due() -> int:
     """Look at what is due, for a short while at most; how many tables."""
     until = time.monotonic() + PASS_SECONDS
@@ -97,9 +109,9 @@ def look_at(row: TableHealth) -> None:
     now = SystemClock().now()
     table = row.table
     try:
-        timeline = read_timeline(place_at(table.path))
-        facts = _seen(table, timeline, now=now)
-        written = _written(row, timeline, facts, now=now)
+        seen = look_into(table, now=now)
+        facts = seen.facts
+        written = _written(row, seen.timeline, facts, now=now)
     except Exception as error:
         # whatever lies in one table's folder
         # must not stop the looks at others, nor the scheduler that calls this
@@ -137,38 +149,48 @@ def look_at(row: TableHealth) -> None:
 
 
 def look_now(table: Table) -> None:
-    """Somebody asked; a look that is under way is waited for."""
+    """Somebody asked. A look under way is waited for, and one that began since then
+    is enough: however many ask at once, a table is looked at twice at most."""
+    asked = SystemClock().now()
     note_change(table.pk)
     with transaction.atomic():
         rows = TableHealth.objects.select_for_update(of=("self",))
-        look_at(rows.select_related("table__database__datasource").get(table=table))
+        row = rows.select_related("table__database__datasource").get(table=table)
+        if row.collected_at is None or row.collected_at < asked:
+            look_at(row)
 
 
 def facts_of(table: Table, *, now: datetime) -> LakeFacts:
     """A fresh look at the files, without storing it."""
-    return _seen(table, read_timeline(place_at(table.path)), now=now)
+    return look_into(table, now=now).facts
 
 
-def _seen(table: Table, timeline: Timeline, *, now: datetime) -> LakeFacts:
-    plans = _pending_plans(table.path, timeline)
+def look_into(table: Table, *, now: datetime) -> Sight:
+    """The same, and what the facts were drawn from."""
+    base = place_at(table.path)
+    timeline = read_timeline(base)
+    plans = {
+        instant.asked: read_compaction_plan(table.path, instant.asked)
+        for instant in timeline.pending_compactions
+    }
     layout = read_layout(table.path, timeline)
-    seen = read_facts(
+    drawn = read_facts(
         timeline,
         layout,
         now=now,
         held=_held(table.pk),
-        plans=plans,
+        plans={asked: _plan_facts(plan) for asked, plan in plans.items()},
         keep_seconds=keep_seconds(),
     )
-    base = place_at(table.path)
-    return replace(
-        seen,
+    facts = replace(
+        drawn,
         # its rows lie in the new number of buckets before the catalog says so
         buckets=0 if _is_resizing(table.pk) else table.buckets or 0,
         foreign_index=metadata_partitions(base),
         altered=_altered(table, read_properties(base)),
         taken=tuple(_taken(table.pk)),
     )
+    return Sight(timeline, layout, plans, facts)
 
 
 def _altered(table: Table, properties: Mapping[str, str] | None) -> tuple[str, ...]:
@@ -215,14 +237,8 @@ def _written(
     return add(before, wrote, table_bytes=table_bytes, now=now)
 
 
-def _pending_plans(path: str, timeline: Timeline) -> dict[str, PlanFacts]:
-    plans = {}
-    for instant in timeline.pending_compactions:
-        plan = read_compaction_plan(path, instant.asked)
-        plans[instant.asked] = PlanFacts(
-            len(plan.groups), plan.log_bytes, plan.is_readable
-        )
-    return plans
+def _plan_facts(plan: CompactionPlan) -> PlanFacts:
+    return PlanFacts(len(plan.groups), plan.log_bytes, plan.is_readable)
 
 
 def _held(table_id: int) -> frozenset[str]:

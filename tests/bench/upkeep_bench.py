@@ -39,7 +39,7 @@ BUCKETS = 4
 # coprime to the commits between two compactions: every number of logs comes up
 SAMPLE_EVERY = 23
 LOOK_EVERY = 5
-QUERY_PAIRS = 2
+QUERY_PAIRS = 6
 POLICIES = {"default": KeepingPolicy(), "rare": KeepingPolicy(compact_after=25)}
 
 

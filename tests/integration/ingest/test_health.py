@@ -22,6 +22,7 @@ from ingest.models import MaintenancePlan, TableHealth
 from tests.integration.catalog.asking import problem
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
 from tests.integration.catalog.test_endpoints import compare
+from tests.integration.ingest.test_rest import grant
 
 OLD = "20200101000000000"
 LATER = "20200101000001000"
@@ -82,6 +83,26 @@ def test_a_table_that_cannot_be_read_says_so_and_stops_nothing(
     tick.tick_once()
     bad.unlink()
     assert see(world).problem == ""
+
+
+@pytest.mark.django_db
+def test_a_look_that_was_asked_for_wants_operate_and_is_shared(
+    world, admin, ann, table
+) -> None:
+    address = f"tables/{table}/health"
+    grant(admin, "user:ann", "discover", "lake.shop.orders")
+    assert ann("GET", address).status_code == 200
+    problem(ann("GET", f"{address}?look=now"), 403, "missing_privilege")
+    problem(ann("GET", f"{address}?look=soon"), 400, "invalid_request")
+    see(world)
+    log = Path(world.lake("orders").path) / f".{GROUP}_{OLD}.log.1_0-9-13"
+    log.write_bytes(b"x" * 7)
+    rows = TableHealth.objects.filter(table=table)
+    # one that began after we asked says what we wanted to know
+    rows.update(collected_at=Now() + timedelta(minutes=1))
+    assert admin("GET", f"{address}?look=now").json()["facts"]["log_bytes"] == 0
+    rows.update(collected_at=Now() - timedelta(seconds=1))
+    assert admin("GET", f"{address}?look=now").json()["facts"]["log_bytes"] == 7
 
 
 @pytest.mark.django_db
