@@ -121,6 +121,8 @@ def missing_packages() -> list[Missing]:
         found.append(Missing(MARIADB, tests_of("mariadb")))
     if not shutil.which("slapd", path=SERVERS):
         found.append(Missing("slapd", ("tests/integration/ldap",)))
+    if not (shutil.which("prometheus") and shutil.which("promtool")):
+        found.append(Missing("prometheus", tests_of("prometheus")))
     return found
 
 
@@ -149,7 +151,7 @@ def install(missing: list[Missing]) -> None:
 
 @contextlib.contextmanager
 def no_services() -> Iterator[None]:
-    """slapd comes with a service: Debian starts none while this file says so."""
+    """Some come with one: Debian starts none while this file says so."""
     if POLICY.exists():
         yield
         return
