@@ -51,6 +51,9 @@ for _name in [name for name in os.environ if name.startswith("SLUICE_")]:
 os.environ["SLUICE_HOME"] = str(HOME)
 os.environ["DJANGO_SETTINGS_MODULE"] = "config.settings"
 os.environ.setdefault("SLUICE_PARTS_CACHE", str(ROOT / ".sluice" / "parts"))
+# Half of the processor time of a JVM that tests start went into compiling well what
+# then runs for seconds. Drivers and engines of the product get it, too.
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
 os.environ["LC_ALL"] = "C.UTF-8"
 os.environ["TZ"] = "UTC"
 make_keys(HOME)

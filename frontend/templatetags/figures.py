@@ -10,6 +10,8 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from ingest.maintenance.wording import sized
+
 register = template.Library()
 DASH = "\N{EN DASH}"
 
@@ -27,14 +29,7 @@ def figure(value: object) -> str:
 @register.filter
 def size(value: object) -> str:
     """Bytes as 12.3 GB."""
-    if not isinstance(value, int | float):
-        return DASH
-    amount = float(value)
-    for unit in ("B", "kB", "MB", "GB", "TB"):
-        if amount < 1000 or unit == "TB":
-            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
-        amount /= 1000
-    return DASH
+    return sized(value) if isinstance(value, int | float) else DASH
 
 
 @register.filter

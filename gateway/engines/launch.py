@@ -34,6 +34,10 @@ JAVA_OPTIONS = (
     "-XX:+ExitOnOutOfMemoryError -Xshare:auto "
     "-Dfile.encoding=UTF-8 -Duser.timezone=UTC -Djol.skipHotspotSAAttach=true"
 )
+_KEPT = (
+    "PATH", "JAVA_HOME", "JDK_JAVA_OPTIONS", "HOME", "USER", "TMPDIR", "LANG",
+    "HADOOP_USER_NAME",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,8 +193,7 @@ class EngineProcess:
 
 def _environment() -> dict[str, str]:
     """Return the engine's environment: no setting of ours, so no secret of ours."""
-    kept = {"PATH", "JAVA_HOME", "HOME", "USER", "TMPDIR", "LANG", "HADOOP_USER_NAME"}
-    environment = {key: os.environ[key] for key in kept if key in os.environ}
+    environment = {key: os.environ[key] for key in _KEPT if key in os.environ}
     root = Path(__file__).resolve().parents[2]
     return environment | {
         "LC_ALL": "C.UTF-8",

@@ -26,7 +26,10 @@ from ingest.launch.launcher import Launcher
 from ingest.launch.submit import SubmitCommand, SubmitLauncher
 from ingest.launch.warm import DriverCommand, WarmLauncher
 
-_KEPT = ("PATH", "JAVA_HOME", "HOME", "USER", "TMPDIR", "LANG", "HADOOP_USER_NAME")
+_KEPT = (
+    "PATH", "JAVA_HOME", "JDK_JAVA_OPTIONS", "HOME", "USER", "TMPDIR", "LANG",
+    "HADOOP_USER_NAME",
+)  # fmt: skip
 
 
 def place_of(home: Path) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from ingest.maintenance.facts import MB, LakeFacts
-from ingest.maintenance.wording import counted
+from ingest.maintenance.wording import counted, sized
 
 TARGET = 128 * MB
 LEAST = 64 * MB
@@ -38,18 +38,18 @@ def suggest_buckets(facts: LakeFacts) -> Suggestion | None:
     if average > MOST and wanted > now:
         return Suggestion(
             wanted,
-            f"base files have {_mb(average)} on average, more than {_mb(MOST)}:"
+            f"base files have {sized(average)} on average, more than {sized(MOST)}:"
             f" {counted(wanted, 'bucket')} make them about"
-            f" {_mb(expected_bytes(facts, wanted))}",
+            f" {sized(expected_bytes(facts, wanted))}",
         )
     if is_skewed(facts):
         return _even(facts, wanted)
     if average < LEAST and wanted < now:
         return Suggestion(
             wanted,
-            f"base files have {_mb(average)} on average, less than {_mb(LEAST)}:"
+            f"base files have {sized(average)} on average, less than {sized(LEAST)}:"
             f" {counted(wanted, 'bucket')} would do, with about"
-            f" {_mb(expected_bytes(facts, wanted))} each",
+            f" {sized(expected_bytes(facts, wanted))} each",
         )
     return None
 
@@ -87,9 +87,3 @@ def _even(facts: LakeFacts, wanted: int) -> Suggestion:
 
 def _bytes_per_partition(facts: LakeFacts) -> float:
     return facts.base_bytes / max(1, facts.partitions)
-
-
-def _mb(size: float) -> str:
-    if size < 10 * MB:
-        return f"{size / MB:.1f} MB"
-    return f"{size / MB:,.0f} MB"

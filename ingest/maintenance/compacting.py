@@ -10,8 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from ingest.hudi.layout import FileGroup, GroupKey
-from ingest.maintenance.facts import MB
-from ingest.maintenance.wording import counted
+from ingest.maintenance.wording import counted, sized
 
 GROUPS_SHOWN = 50
 
@@ -84,13 +83,13 @@ def words_for(found: Compaction, groups: int) -> Iterator[str]:
     else:
         yield "A compaction is planned over every file group that has log files"
     yield (
-        f"{counted(found.log_files, 'log file')} of {_mb(found.log_bytes)} in"
+        f"{counted(found.log_files, 'log file')} of {sized(found.log_bytes)} in"
         f" {found.groups_total} of {counted(groups, 'file group')} are merged into"
         " their base files"
     )
     yield (
-        f"{_mb(found.base_bytes + found.log_bytes)} are read;"
-        f" {_mb(found.base_bytes)} of base files are written again, and what the log"
+        f"{sized(found.base_bytes + found.log_bytes)} are read;"
+        f" {sized(found.base_bytes)} of base files are written again, and what the log"
         " files add to them"
     )
     yield "The old files stay for running queries until they are cleaned"
@@ -105,7 +104,3 @@ def _work(group: FileGroup) -> GroupWork:
         group.log_files,
         group.log_bytes,
     )
-
-
-def _mb(size: int) -> str:
-    return f"{size / MB:.1f} MB"

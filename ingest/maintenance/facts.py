@@ -20,7 +20,7 @@ from ingest.hudi.timeline import SERVICES, WRITES, Instant, Timeline
 COMMITS_KEPT = 60
 CONFLICTS_KEPT = 20
 BUCKETS_KEPT = 64
-MB = 1024 * 1024
+MB = 1_000_000
 # upper ends of the histogram's bins; the last one is open
 SIZE_BINS = (MB, 8 * MB, 32 * MB, 128 * MB, 512 * MB)
 _DAY = 86_400.0

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from core.errors import InvalidRequest
 from ingest.maintenance.buckets import MOST_BUCKETS, expected_bytes, suggest_buckets
-from ingest.maintenance.facts import MB, LakeFacts
-from ingest.maintenance.wording import counted
+from ingest.maintenance.facts import LakeFacts
+from ingest.maintenance.wording import counted, sized
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ def plan_resize(name: str, facts: LakeFacts, buckets: int) -> Resize:
 def words_for(found: Resize, facts: LakeFacts) -> Iterator[str]:
     before, after = found.before, found.after
     yield (
-        f"Every row is read and written once, {found.bytes / MB:.1f} MB as files are"
+        f"Every row is read and written once, {sized(found.bytes)} as files are"
         " now; no round runs meanwhile"
     )
     if facts.pending_compactions:
@@ -83,8 +83,8 @@ def words_for(found: Resize, facts: LakeFacts) -> Iterator[str]:
     yield (
         f"One commit puts the rows into {counted(after.buckets, 'bucket')} instead of"
         f" {before.buckets}: at most {counted(after.file_groups, 'file group')} instead"
-        f" of {before.file_groups}, base files of about {after.file_bytes / MB:.1f} MB"
-        f" instead of {before.file_bytes / MB:.1f} MB"
+        f" of {before.file_groups}, base files of about {sized(after.file_bytes)}"
+        f" instead of {sized(before.file_bytes)}"
     )
     yield (
         "Readers see the same rows before and after, which is compared; capture goes"

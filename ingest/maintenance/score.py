@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from ingest.maintenance.buckets import is_skewed, suggest_buckets
 from ingest.maintenance.facts import MB, LakeFacts, Pending
-from ingest.maintenance.wording import counted
+from ingest.maintenance.wording import counted, sized
 
 Repair = Literal[
     "", "compact", "clean", "rollback", "unschedule-compaction", "deduplicate",
@@ -270,7 +270,7 @@ def _badly_cut(facts: LakeFacts) -> Iterator[Loss]:
             yield _resize(
                 "small_files",
                 facts,
-                f"{facts.base_files} base files of {average / MB:.1f} MB on average",
+                f"{facts.base_files} base files of {sized(average)} on average",
             )
 
 

@@ -1,5 +1,6 @@
 """What is wrong with a table is found on its health page and repaired from there: a lost
-plan, rows that are there twice; then another number of buckets. One table for all."""
+plan, rows that are there twice, a compaction that stands still; then another number of
+buckets. One table for all."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.acceptance.outsider import Outsider
 from tests.browser.journey import SLOW, Keep
 from tests.product import Product, wait_for
 
@@ -60,10 +62,8 @@ def health(product: Product, table: Any) -> Any:
     return product.api.get(f"/tables/{table['id']}/health")
 
 
-def lose_a_plan(product: Product, table: Any) -> str:
-    """Changes until a compaction is planned; then it was begun, and its request got
-    lost."""
-
+def make_a_plan(product: Product, table: Any) -> str:
+    """Changes until a compaction is planned; its instant."""
     turn = itertools.count()
 
     def planned() -> Any:
@@ -74,12 +74,13 @@ def lose_a_plan(product: Product, table: Any) -> str:
         found = health(product, table)["pending"]
         return [one for one in found if one["action"] == "compaction"]
 
-    instant = str(wait_for(planned, SLOW / 1000, "a planned compaction")[0]["instant"])
+    return str(wait_for(planned, SLOW / 1000, "a planned compaction")[0]["instant"])
+
+
+def outsider_of(product: Product, table: Any) -> Outsider:
     lake = Path(product.connection["lake"].removeprefix("file://"))
-    requests = list(lake.rglob(f"{instant}.compaction.requested"))
-    assert len(requests) == 1, requests
-    requests[0].rename(requests[0].with_suffix(".inflight"))
-    return instant
+    (request,) = lake.rglob("*.compaction.requested")
+    return Outsider(lake, request.parents[2], table["id"])
 
 
 def log_in(page: Page, product: Product) -> None:
@@ -122,7 +123,8 @@ def rows_of(product: Product) -> tuple[list[Any], list[Any]]:
 def test_a_lost_plan_is_found_and_taken_off(
     product: Product, beds: Any, open_page: Any, keep: Keep
 ) -> None:
-    instant = lose_a_plan(product, beds)
+    instant = make_a_plan(product, beds)
+    outsider_of(product, beds).lose_request()
     page = open_page()
     log_in(page, product)
     page.click("nav >> text=Health")
@@ -202,3 +204,25 @@ def test_another_number_of_buckets_is_previewed_and_made(
     await_equal(product)
     found = product.api.get(f"/tables/{beds['id']}/files")["items"]
     assert {one["bucket"] for one in found} == set(range(before + 1))
+
+
+def test_a_compaction_that_stands_still_is_rolled_back(
+    product: Product, beds: Any, open_page: Any, keep: Keep
+) -> None:
+    address = f"/tables/{beds['id']}/policy"
+    reply = product.api.call("PATCH", address, {"stuck_after_seconds": 60})
+    assert reply.status == 200, reply.body
+    instant = make_a_plan(product, beds)
+    half = outsider_of(product, beds).half_compact()
+    assert half == instant
+    page = open_page()
+    open_health(page, product, beds)
+    await_words(page, "A compaction was begun, and nobody goes on with it")
+    keep(page, "repairs-12-stuck")
+    page.click("main a:has-text('Roll back')")
+    ask(page, keep, "repairs-13-preview")
+    keep(page, "repairs-14-rolled-back")
+    # the plan is still there, for the night
+    (left,) = health(product, beds)["pending"]
+    assert (left["instant"], left["state"]) == (instant, "REQUESTED")
+    await_equal(product)

@@ -35,7 +35,7 @@ def test_what_is_wrong_stands_beside_what_helps(world, browse):
     for name in ("deduplicate", "rollback", "compact", "unschedule-compaction"):
         assert ACTIONS[name].does in text, name
     # what a stuck compaction holds up, and its alert
-    assert "4 file groups with 83.9 MB of log files are not compacted again" in text
+    assert "4 file groups with 80 MB of log files are not compacted again" in text
     assert "9 later instants stay on the timeline" in text
     assert "Open alerts" in text
     assert "Its request is gone or damaged: nobody can read or write." in text

@@ -52,7 +52,7 @@ def test_a_dry_run_tells_what_is_merged_and_starts_nothing(
 
     client = signed_in(django_user_model)
     page = client.get(f"/tables/{table}/compact").content.decode()
-    assert "1 log file of 0.0 MB in 1 of 1 file group are merged" in page
+    assert "1 log file of 7 B in 1 of 1 file group are merged" in page
     assert "this table's lock is known to one driver only" in page
     assert 'name="driver"' not in page
 

@@ -102,11 +102,11 @@ def test_a_preview_tells_before_and_after() -> None:
     assert (found.after.buckets, found.after.file_groups) == (3, 6)
     assert found.bytes == 645 * MB
     words = list(words_for(found, seen))
-    assert "645.0 MB" in words[0]
+    assert "645 MB" in words[0]
     assert words[1].endswith("first: 1")
     assert "3 buckets instead of 64: at most 6 file groups instead of 128" in words[3]
     assert words[-1] == found.reason
-    assert found.reason.startswith("Suggested, because: Base files have 5.0 MB")
+    assert found.reason.startswith("Suggested, because: Base files have 5 MB")
     assert "would be suggested" in plan_resize("shop.orders", seen, 2).reason
 
 

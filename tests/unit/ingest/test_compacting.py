@@ -40,11 +40,11 @@ def test_thousands_of_file_groups_are_counted_and_the_largest_named() -> None:
 @pytest.mark.parametrize(
     ("groups", "planned", "expected"),
     [
-        (GROUPS, [], "12 log files of 8.0 MB in 3 of 4 file groups are merged"),
-        (GROUPS, [], "21.0 MB are read; 13.0 MB of base files are written again"),
+        (GROUPS, [], "12 log files of 8 MB in 3 of 4 file groups are merged"),
+        (GROUPS, [], "21 MB are read; 13 MB of base files are written again"),
         (GROUPS, [], "A compaction is planned over every file group"),
         (GROUPS, [PLAN], "executed now: 20260101010000000"),
-        (GROUPS, [PLAN], "1 log file of 2.0 MB in 1 of 4 file groups"),
+        (GROUPS, [PLAN], "1 log file of 2 MB in 1 of 4 file groups"),
         ((CLEAN,), [], "No log file is there to merge"),
         ((), [], "No log file is there to merge"),
     ],
