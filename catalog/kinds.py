@@ -13,7 +13,7 @@ from typing import Literal
 from core.errors import InvalidRequest
 
 TLS = ("off", "require", "verify")
-CURRENT_RELEASE = 2
+CURRENT_RELEASE = 3
 OptionType = Literal["integer", "boolean", "strings", "string"]
 OptionValue = int | bool | str | list[str]
 

@@ -192,6 +192,12 @@ SLUICE_STATEMENT_SECONDS = read(
     meaning="longest SQL statement, to its last row; tables keep old files as long",
     parse=float,
 )
+SLUICE_DISCOVER_SECONDS = read(
+    "DISCOVER_SECONDS",
+    default="3600",
+    meaning="how often sources with carried tables are discovered again; 0 = never",
+    parse=float,
+)
 SLUICE_BIND = read(
     "BIND", default="127.0.0.1", meaning="address of all listeners", parse=str
 )

@@ -11,10 +11,12 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from django.db import transaction
+from django.db.models import Q
 from django.db.models.functions import Now
 
+from catalog.discovery.services import DISCOVER
 from core.errors import SluiceError
-from core.jobs import SUCCEEDED
+from core.jobs import FAILED, SUCCEEDED
 from core.models import Job
 from ingest import removal, runs, upkeep, waiting
 from ingest.alerts import announcing, late
@@ -23,6 +25,7 @@ from ingest.kinds import ROUND
 from ingest.maintenance import watching
 from ingest.models import DriverBoot, TableOnboarding
 from ingest.reconcile import reconcile_jobs
+from ingest.rediscovery import ACTOR
 from ingest.selectors import onboardings_due
 
 log = logging.getLogger(__name__)
@@ -30,7 +33,6 @@ log = logging.getLogger(__name__)
 DUE_PAGE = 200
 KEPT_ROUNDS = timedelta(days=2)
 PRUNE_PAGE = 2000
-ACTOR = "schedule"
 
 
 def tick_once() -> None:
@@ -79,9 +81,12 @@ def start_due_compactions() -> int:
 
 
 def prune() -> int:
-    """Forget rounds that went well long ago: a busy table makes thousands a day."""
+    """Forget what went by itself long ago: a busy table makes thousands of rounds a
+    day that go well, and a source is discovered again each hour."""
     old = Job.objects.filter(
-        kind=ROUND, state=SUCCEEDED, finished_at__lt=Now() - KEPT_ROUNDS
+        Q(kind=ROUND, state=SUCCEEDED)
+        | Q(kind=DISCOVER, state__in=[SUCCEEDED, FAILED], requested_by=ACTOR),
+        finished_at__lt=Now() - KEPT_ROUNDS,
     )
     pks = list(old.values_list("pk", flat=True)[:PRUNE_PAGE])
     if pks:

@@ -27,11 +27,21 @@ from catalog.api import replies
 from catalog.api.gauges import CatalogGauges
 from catalog.api.idempotency import LIFETIME
 from catalog.api.views import LARGEST_BODY, ApiView
-from catalog.kinds import KINDS
+from catalog.kinds import CURRENT_RELEASE, KINDS
 from catalog.selectors.paging import DEFAULT_SIZE, LARGEST_SIZE
 from core.errors import InvalidRequest, NotFound
 
-RELEASE = 2
+# verbs of a table that can be previewed
+REPAIRS = (
+    "compact",
+    "rollback",
+    "unschedule-compaction",
+    "deduplicate",
+    "clean",
+    "resize",
+    "restore",
+    "drop-metadata-table",
+)
 
 
 class ConfigView(ApiView):
@@ -39,7 +49,7 @@ class ConfigView(ApiView):
     def get(self, request: Request) -> Response:
         return Response(
             {
-                "release": RELEASE,
+                "release": CURRENT_RELEASE,
                 "versions": _versions(),
                 "limits": {
                     "page_size_default": DEFAULT_SIZE,
@@ -75,6 +85,7 @@ def _capabilities() -> dict[str, object]:
         "job_events": True,
         "result_formats": ["json", "csv", "parquet"],
         "verify": True,
+        "repairs": list(REPAIRS),
         "alert_targets": ["webhook", *(["email"] if settings.SLUICE_SMTP else [])],
     }
 
@@ -118,7 +129,7 @@ class NotYet(ApiView):
         raise InvalidRequest(
             f"this comes with release {self.release}",
             code="not_yet",
-            hint=f"this is release {RELEASE}",
+            hint=f"this is release {CURRENT_RELEASE}",
         )
 
     get = post = put = patch = delete = _answer

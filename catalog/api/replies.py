@@ -58,6 +58,7 @@ class Capabilities(s.Serializer[Any]):
     job_events = s.BooleanField()
     result_formats = s.ListField(child=s.CharField())
     verify = s.BooleanField()
+    repairs = s.ListField(child=s.CharField())
     alert_targets = s.ListField(child=s.CharField())
 
 

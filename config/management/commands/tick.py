@@ -24,6 +24,7 @@ from catalog.access.idle import suspend_idle_now_and_then
 from catalog.access.ldap_login import ring_due_recheck
 from catalog.discovery.services import ring_due_discoveries
 from ingest.alerts.postman import Postman
+from ingest.rediscovery import discover_again_now_and_then
 from ingest.tick import tick_once
 
 log = logging.getLogger(__name__)
@@ -58,6 +59,7 @@ class Command(BaseCommand):
             ring_due_discoveries()
             ring_due_recheck()
             suspend_idle_now_and_then()
+            discover_again_now_and_then()
         except DatabaseError as error:
             if isinstance(error, OperationalError | InterfaceError):
                 log.warning("the metadata database is away: %s", error)

@@ -55,6 +55,8 @@ def test_config_promises_what_is_there(admin) -> None:
     routes = {route for _, route, _ in live_routes()}
     assert ("jobs/<uuid:job_id>/events" in routes) is can["job_events"]
     assert ("tables/<id:table_id>:verify" in routes) is can["verify"]
+    for verb in can["repairs"]:
+        assert f"tables/<id:table_id>:{verb}" in routes
     assert ("sql/statements" in routes) is can["statements"]
     assert can["logins"] == ["password", "token"]
     assert can["alert_targets"] == ["webhook"], "no mail server is set"
