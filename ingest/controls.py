@@ -19,7 +19,7 @@ from core.models import Job
 from ingest import feeds, narrowing, outcomes, runs, upkeep
 from ingest.compactions import Wish
 from ingest.dispatch import ring
-from ingest.feeds import feed_of, move, stop
+from ingest.feeds import feed_of, move, require_feed, stop
 from ingest.jobrows import move_job
 from ingest.kinds import (
     COMPACT,
@@ -47,13 +47,7 @@ from ingest.states import (
 
 def locked_feed(table: Table) -> TableOnboarding:
     """The onboarding of a lake table, locked; InvalidRequest when it has none."""
-    feed = feed_of(table.pk)
-    if feed is None:
-        raise InvalidRequest(
-            f"{table} is not carried by an onboarding",
-            code="not_onboarded",
-            hint="give the name of its lake table, or onboard it first",
-        )
+    feed = require_feed(table)
     TableOnboarding.objects.select_for_update().get(pk=feed.pk)
     feed.refresh_from_db()
     return feed

@@ -62,6 +62,18 @@ def feed_of(table_id: int) -> TableOnboarding | None:
     )
 
 
+def require_feed(table: Table) -> TableOnboarding:
+    """The same; InvalidRequest when nobody carries it."""
+    feed = feed_of(table.pk)
+    if feed is None:
+        raise InvalidRequest(
+            f"{table} is not carried by an onboarding",
+            code="not_onboarded",
+            hint="give the name of its lake table, or onboard it first",
+        )
+    return feed
+
+
 def lock_feed(job: Job) -> TableOnboarding | None:
     """The row a job works for, locked: moves of one table never overlap."""
     found = feed_of(int(job.payload["table"]))

@@ -13,7 +13,9 @@ from typing import Any
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import OuterRef, QuerySet, Subquery
+from django.db.models.fields.json import KT
+from django.db.models.functions import Coalesce
 
 from catalog.models import Database, Datasource
 from core.clock import SystemClock
@@ -73,6 +75,18 @@ def defaults() -> dict[str, Any]:
 def policy_of(feed: TableOnboarding) -> Effective:
     """What counts for this table now; one statement."""
     return Policies([feed.source_table.database.datasource_id]).of_feed(feed)
+
+
+def setting_as_text(key: str) -> Coalesce:
+    """The same of one setting for rows of feeds, as JSON text; NULL = the default."""
+    source = OuterRef("source_table__database__datasource")
+    above = Policy.objects.filter(datasource=source).annotate(text=KT(f"given__{key}"))
+    here = above.filter(database=OuterRef("source_table__database"))
+    return Coalesce(
+        KT(f"policy__{key}"),
+        Subquery(here.values("text")),
+        Subquery(above.filter(database=None).values("text")),
+    )
 
 
 def given_at(datasource: Datasource, database: Database | None) -> Mapping[str, Any]:

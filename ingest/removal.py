@@ -19,7 +19,7 @@ from core.clock import SystemClock
 from core.errors import SluiceError, TerminalError, TransientError
 from core.jobs import ACTIVE, QUEUED, WAITING
 from core.models import Job
-from ingest import leasing, runs
+from ingest import leasing, runs, upkeep
 from ingest.alerts import noticing
 from ingest.controls import ask_to_stop, cancel_waiting, locked_feed
 from ingest.dispatch import ring
@@ -28,7 +28,7 @@ from ingest.jobrows import move_job
 from ingest.kinds import COMPACT, LOADS, REMOVE, REPAIR, ROUND, VERIFY
 from ingest.lake.place import place_at
 from ingest.lake.port import Place
-from ingest.models import TableOnboarding
+from ingest.models import TableHealth, TableOnboarding
 from ingest.specs import staging_path
 
 PAGE_SECONDS = 2.0
@@ -172,6 +172,9 @@ def _end(job: Job) -> None:
     if feed is not None:
         TableOnboarding.objects.select_for_update().get(pk=feed.pk)
         move(feed, "retire", actor=job.requested_by)
+    upkeep.give_up(table_id)
+    # what is wrong with a table that stays as it is counts no more
+    TableHealth.objects.filter(table_id=table_id).delete()
     move_job(job, "succeed", finished_at=SystemClock().now())
     leasing.release(runs.owner_of(job.pk, 1))
     if job.payload["drop_data"]:

@@ -6,9 +6,11 @@ name, so that exactly one committer completes it. The timeline is the truth.
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
+from typing import Any
 
-from django.db.models import Q
+from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Now
 
 from catalog.models import Table
@@ -19,18 +21,20 @@ from core.jobs import TERMINAL
 from core.models import Job
 from ingest.backoff import wait_after
 from ingest.kinds import COMPACT, REPAIR
-from ingest.maintenance.quiet import opens_at
+from ingest.maintenance.quiet import opens_at, quiet_from
 from ingest.models import MaintenancePlan, TableOnboarding
-from ingest.policyrows import Policies
+from ingest.policyrows import setting_as_text
 from ingest.states import (
     INFLIGHT,
     PLAN_FAILED,
     PROPOSED_PLAN,
+    REMOVING,
     RETIRED,
     SCHEDULED,
 )
 
 OPEN = (SCHEDULED, INFLIGHT, PLAN_FAILED)
+PAGE = 500
 
 
 def mirror(table_id: int, pending: list[str]) -> None:
@@ -101,8 +105,17 @@ def _plans(table_id: int, instants: list[str], state: str) -> list[MaintenancePl
     )
 
 
+def give_up(table_id: int) -> None:
+    """Nobody carries the table any more, so nobody executes what is planned on it."""
+    said = "the table is carried no more"
+    for state in OPEN:
+        plans = MaintenancePlan.objects.filter(table_id=table_id, state=state)
+        advance_all(list(plans), "supersede", reason=said)
+
+
 def compactions_due() -> dict[Table, list[str]]:
-    """Tables with open instants that no unfinished job is about to execute."""
+    """Open instants of tables that are carried, whose quiet hours have begun, and that
+    no unfinished job is about to execute; at most PAGE."""
     again = MaintenancePlan.objects.filter(state=PLAN_FAILED, due_at__lte=Now())
     advance_all(list(again), "reschedule")
     busy = (
@@ -110,33 +123,33 @@ def compactions_due() -> dict[Table, list[str]]:
         .filter(~Q(state__in=sorted(TERMINAL)))
         .values_list("subject_id", flat=True)
     )
+    plans = _carried().exclude(table_id__in=[int(pk) for pk in busy])
     due: dict[Table, list[str]] = {}
-    plans = (
-        MaintenancePlan.objects.filter(state=SCHEDULED)
-        .exclude(table_id__in=[int(pk) for pk in busy])
+    for plan in (
+        plans.filter(Q(quiet=None) | ~Q(quiet__in=_closed(plans)))
         .select_related("table__database__datasource")
-        .order_by("instant")[:500]
-    )
-    for plan in plans:
+        .order_by("instant")[:PAGE]
+    ):
         due.setdefault(plan.table, []).append(plan.instant)
-    return _in_their_hours(due)
+    return due
 
 
-def _in_their_hours(due: dict[Table, list[str]]) -> dict[Table, list[str]]:
-    """Without the tables whose quiet hours have not begun."""
-    feeds = {
-        feed.lake_table_id: feed
-        for feed in TableOnboarding.objects.filter(lake_table__in=list(due))
-        .exclude(state=RETIRED)
-        .select_related("source_table__database__datasource")
-    }
-    sources = {f.source_table.database.datasource_id for f in feeds.values()}
-    policies = Policies(sources) if sources else None
+def _carried() -> QuerySet[Any]:
+    """What is scheduled on tables that somebody carries, with their quiet hours."""
+    feeds = (
+        TableOnboarding.objects.filter(lake_table=OuterRef("table"))
+        .exclude(state__in=[REMOVING, RETIRED])
+        .order_by("-id")
+    )
+    quiet = feeds.values_list(setting_as_text("quiet_hours"))[:1]
+    return MaintenancePlan.objects.filter(Exists(feeds), state=SCHEDULED).annotate(
+        quiet=Subquery(quiet)
+    )
+
+
+def _closed(plans: QuerySet[Any]) -> list[str]:
+    """Those of their quiet hours that have not begun."""
     now = SystemClock().now()
-    open_now = {}
-    for table, instants in due.items():
-        feed = feeds.get(table.pk)
-        quiet = policies.of_feed(feed).quiet if policies and feed else None
-        if quiet is None or opens_at(quiet, now) is None:
-            open_now[table] = instants
-    return open_now
+    given = plans.exclude(quiet=None).order_by().values_list("quiet", flat=True)
+    hours = {text: quiet_from(json.loads(text)) for text in given.distinct()}
+    return [text for text, one in hours.items() if one and opens_at(one, now)]

@@ -27,7 +27,7 @@ from core.models import Job, Lease
 from ingest import runs
 from ingest.alerts import noticing
 from ingest.alerts.rules import STUCK_CODES
-from ingest.feeds import feed_of
+from ingest.feeds import feed_of, require_feed
 from ingest.hudi.identity import TableIdentity, property_drift
 from ingest.hudi.layout import Layout
 from ingest.hudi.timeline import Timeline
@@ -150,7 +150,9 @@ def look_at(row: TableHealth) -> None:
 
 def look_now(table: Table) -> None:
     """Somebody asked. A look under way is waited for, and one that began since then
-    is enough: however many ask at once, a table is looked at twice at most."""
+    is enough: however many ask at once, a table is looked at twice at most.
+    InvalidRequest when nobody carries it: a row would count it for ever."""
+    require_feed(table)
     asked = SystemClock().now()
     note_change(table.pk)
     with transaction.atomic():
