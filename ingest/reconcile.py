@@ -2,7 +2,7 @@
 
 Fence first, look second: once the fence is raised nothing of the old writer can
 complete any more, so what the timeline shows then is final. A lake that cannot be
-read makes a job UNKNOWN, never FAILED.
+asked makes a job UNKNOWN, never FAILED; one whose timeline is damaged ends it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.db import IntegrityError, connection, transaction
+from django.db import InterfaceError, OperationalError, connection, transaction
 from django.db.models import Q
 from django.db.models.functions import Now
 
@@ -37,6 +37,7 @@ log = logging.getLogger(__name__)
 
 MAX_DEATHS = 4
 LOOK_BACK = 20
+DAMAGED = "timeline_damaged"
 # A database that has just started has not heard of anybody yet.
 GRACE_SECONDS = 10
 
@@ -59,7 +60,9 @@ def _judge_alone(job_id: UUID, why: str) -> bool:
     """A job that cannot be judged for a defect of ours must not hold up the others."""
     try:
         return judge_lost(job_id, why)
-    except IntegrityError:
+    except (OperationalError, InterfaceError):
+        raise
+    except Exception:
         log.exception("cannot judge job %s", job_id)
         return False
 
@@ -146,8 +149,12 @@ def judge_lost(job_id: UUID, why: str) -> bool:
         if job is None:
             return False
         try:
-            state = _fence_and_look(job)
+            _fence(job)
+            state = read_lake_table(_path_of(job), commits=LOOK_BACK)
         except SluiceError as error:
+            if error.code == DAMAGED:
+                outcomes.fail(job, feeds.lock_feed(job), _unreadable(job, error))
+                return True
             _lose_sight(job, _lake_is_away(error.message))
             return False
         except OSError as error:
@@ -158,14 +165,26 @@ def judge_lost(job_id: UUID, why: str) -> bool:
     return True
 
 
-def _fence_and_look(job: Job) -> LakeState:
+def _fence(job: Job) -> None:
     both: list[Scope] = ["write", "service"]
     # jobs of before the handle named them took both when isolated
     scopes = both if job.handle.get("isolated") else KINDS[job.kind].scopes
     scopes = [s for s in both if s in job.handle.get("scopes", scopes)]
     leasing.shut_out(int(job.payload["table"]), scopes)
-    path = (job.spec or {}).get("table", {}).get("path", "")
-    return read_lake_table(path, commits=LOOK_BACK)
+
+
+def _path_of(job: Job) -> str:
+    return str((job.spec or {}).get("table", {}).get("path", ""))
+
+
+def _unreadable(job: Job, error: SluiceError) -> TerminalError:
+    """Nobody will ever be able to tell, and a job that waits for it holds its table."""
+    return TerminalError(
+        f"{error.message}; its driver is gone, and whether {job.kind} of {job.subject}"
+        " committed cannot be told",
+        code=error.code,
+        hint=f"{error.hint}; the next job reads from the lake what is there",
+    )
 
 
 def _lake_is_away(why: str) -> str:

@@ -10,12 +10,11 @@ import logging
 from collections.abc import Callable
 from datetime import timedelta
 
-from django.db import transaction
+from django.db import DatabaseError, transaction
 from django.db.models import Q
 from django.db.models.functions import Now
 
 from catalog.discovery.services import DISCOVER
-from core.errors import SluiceError
 from core.jobs import FAILED, SUCCEEDED
 from core.models import Job
 from ingest import removal, runs, upkeep, waiting
@@ -57,7 +56,9 @@ def tick_once() -> None:
 def _run(part: Callable[[], object]) -> None:
     try:
         part()
-    except SluiceError:
+    except DatabaseError:
+        raise
+    except Exception:
         log.exception("tick: %s failed", part.__name__)
 
 

@@ -6,19 +6,16 @@ of completed instants are Avro (timeline layout 2, table versions 8 and 9).
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
-import fastavro
-
-from core.errors import TerminalError, TransientError
+from core.errors import TransientError
 from ingest.hudi.position import EXTRA_KEY, CommitPosition, decode_position, latest
 from ingest.hudi.timeline import Instant, Timeline
 from ingest.lake.place import place_at
 from ingest.lake.port import Place
+from ingest.lake.records import record_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,13 +94,7 @@ def read_commit(base: Place, instant: Instant) -> Commit:
             code="instant_gone",
             hint="it was archived; read the table again",
         )
-    try:
-        record: Any = next(iter(fastavro.reader(io.BytesIO(found))))
-    except (ValueError, StopIteration, EOFError) as error:
-        raise TerminalError(
-            f"instant {instant.asked} of {base.name} cannot be read: {error}",
-            code="timeline_damaged",
-        ) from error
+    record = record_of(found, of=f"instant {instant.asked} of {base.name}")
     extra = record.get("extraMetadata") or {}
     stats = [
         stat

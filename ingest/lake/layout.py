@@ -5,12 +5,9 @@ No JVM, as in `ingest.lake.commits`. What the names mean is `ingest.hudi.layout`
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
-
-import fastavro
 
 from core.errors import TerminalError
 from ingest.hudi.layout import GroupKey, Layout, TableFile, layout_of, parse_file
@@ -18,6 +15,7 @@ from ingest.hudi.timeline import Timeline
 from ingest.lake.commits import read_properties
 from ingest.lake.place import place_at
 from ingest.lake.port import Place
+from ingest.lake.records import record_of
 
 _META = ".hoodie"
 
@@ -183,12 +181,4 @@ def _written(place: Place) -> set[str]:
 def _read_avro(place: Place) -> dict[str, Any] | None:
     """None when the file is not there."""
     found = place.read()
-    if found is None:
-        return None
-    try:
-        record: Any = next(iter(fastavro.reader(io.BytesIO(found))))
-    except (ValueError, StopIteration, EOFError) as error:
-        raise TerminalError(
-            f"{place.name} cannot be read: {error}", code="timeline_damaged"
-        ) from error
-    return dict(record)
+    return None if found is None else record_of(found, of=place.name)

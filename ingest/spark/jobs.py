@@ -164,5 +164,6 @@ def _report(run: JobRun, outcome: Outcome, facts: dict[str, Any]) -> JobReport:
 def _pending(spec: JobSpec) -> dict[str, Any]:
     try:
         return {"pending_compactions": pending_compactions(spec)}
-    except SluiceError:
+    except Exception as error:  # noqa: BLE001 - what the job itself met is worth more
+        log.info("plans of %s cannot be read: %s", spec.job_id, error)
         return {"pending_compactions": []}

@@ -6,6 +6,7 @@ know the control pipe: it gets specs and gives reports back.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -14,10 +15,13 @@ from pyspark import InheritableThread
 from pyspark.sql import SparkSession
 
 from ingest.contract import JobReport, JobSpec, Outcome, Progress, SecretAnswer
+from ingest.spark.failures import failure_of
 from ingest.spark.gate import SourceGates
 from ingest.spark.jobrun import Interrupted, JobRun, StopMode
 from ingest.spark.jobs import run_job
 from ingest.spark.parallel import enter_lane
+
+log = logging.getLogger(__name__)
 
 LIMITS = {"apply": 4, "snapshot": 4, "maintenance": 1, "interactive": 2}
 _POLL_SECONDS = 0.2
@@ -79,7 +83,17 @@ class Lanes:
             return [run.progress for run in self._runs]
 
     def _serve(self, run: JobRun) -> None:
-        report = self._run(run)
+        try:
+            report = self._run(run)
+        except Exception as error:  # a defect of ours: the job must not go on for ever
+            log.exception("job %s", run.spec.job_id)
+            failure = failure_of(error)
+            report = JobReport(
+                run.spec.job_id,
+                run.spec.attempt,
+                failure.outcome,
+                error=failure.error,
+            )
         with self._lock:
             self._runs.remove(run)
         self._report(report)

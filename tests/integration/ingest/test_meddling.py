@@ -10,7 +10,7 @@ import pytest
 from django.conf import settings
 
 from core.models import Job
-from ingest import reconcile
+from ingest import controls, reconcile, runs, tick
 from ingest.api import health_replies
 from ingest.lake.commits import read_lake_table
 from ingest.lake.fence import fence_at, fence_path
@@ -132,3 +132,49 @@ def test_a_table_is_looked_at_when_something_pending_begins_to_be_stuck(
     wait = row.due_at - row.collected_at
     assert timedelta(seconds=30) < wait <= timedelta(seconds=61)
     assert TableHealth.objects.get(pk=row.pk).due_at == row.due_at
+
+
+@pytest.mark.django_db
+def test_a_damaged_timeline_ends_its_job_and_holds_up_no_other_table(
+    world: Any,
+) -> None:
+    """After a power loss: the driver is gone, and a file of the timeline is zeros."""
+    world.onboard("orders", "customers")
+    world.until_live("orders", "customers")
+    world.fail_with("verify", Fault.HANG)
+    controls.start_verify(world.lake("orders"), actor="x")
+    world.until(lambda: world.jobs("verify")[-1].state == "RUNNING")
+    timeline = Path(world.lake("orders").path) / ".hoodie" / "timeline"
+    newest = max(timeline.glob("*.deltacommit"))
+    newest.write_bytes(b"\0" * 4096)
+    world.new_host()
+    world.until(lambda: world.jobs("verify")[-1].state == "FAILED")
+    job = world.jobs("verify")[-1]
+    assert job.error_code == "timeline_damaged"
+    assert "whether verify of" in job.reason
+    before = len(world.jobs("round"))
+    runs.start_round(world.feed("customers"), actor="x")
+    tick.tick_once()
+    world.until(lambda: world.jobs("round")[-1].state == "SUCCEEDED")
+    assert len(world.jobs("round")) > before
+
+
+@pytest.mark.django_db
+def test_a_defect_in_one_part_of_the_tick_stops_no_other(
+    world: Any, table: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def breaks(*_: Any) -> Any:
+        raise KeyError("avro.schema")
+
+    world.fail_with("verify", Fault.HANG)
+    controls.start_verify(world.lake("orders"), actor="x")
+    world.until(lambda: world.jobs("verify")[-1].state == "RUNNING")
+    with monkeypatch.context() as patched:
+        patched.setattr(reconcile, "read_lake_table", breaks)
+        world.new_host()
+        world.steps(3)
+        assert world.jobs("verify")[-1].state == "RUNNING"
+    with monkeypatch.context() as patched:
+        patched.setattr(tick.runs, "claim_queued", breaks)
+        tick.tick_once()
+    world.until(lambda: world.jobs("verify")[-1].state == "SUCCEEDED")
