@@ -15,7 +15,7 @@ from frontend.actions import Action
 from ingest import controls, removal
 from ingest.compactions import Wish, parse_wish
 from ingest.contract import RepairWork
-from ingest.maintenance.foreseen import preview_compaction
+from ingest.maintenance.foreseen import preview_compaction, preview_resync
 from ingest.maintenance.repairs import preview, start_repair
 
 
@@ -58,6 +58,8 @@ def effects_of(
     if action.asks_driver:
         lines = preview_compaction(table, (asked or Asked()).wish).will
         return tuple(f"{line}." for line in lines)
+    if action.name == "resync":
+        return tuple(f"{line}." for line in preview_resync(table).will)
     if action.repair is not None and not action.effects:
         found = preview(table, _work(action.repair, asked or Asked()))
         return tuple(f"{line}." for line in (*found.will, *found.misses))

@@ -301,12 +301,6 @@ ACTIONS = {
                 "until it is done."
             ),
             way_back="Make a savepoint before it: Go back then brings the old rows.",
-            effects=(
-                "The whole table is read from the source again.",
-                "One commit then replaces what is there: readers see the old rows or "
-                "the new ones, never a mixture.",
-                "Rows that were deleted at the source disappear.",
-            ),
             is_danger=True,
         ),
         Action(

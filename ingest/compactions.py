@@ -21,6 +21,7 @@ from ingest.feeds import feed_of
 from ingest.requests import refuse
 
 Wish = DriverSpec | Literal["shared"] | None
+WISHES = ("driver", "memory", "cores")
 
 
 def most() -> DriverSpec:
@@ -32,9 +33,6 @@ def most() -> DriverSpec:
 
 def parse_wish(body: Mapping[str, Any]) -> Wish:
     """Of the body of `:compact`; None = as the table's policy says."""
-    for name in body:
-        if name not in {"driver", "memory", "cores"}:
-            refuse(f"/{name}", f"unknown field '{name}'", code="unknown_field")
     size = {name: body[name] for name in ("memory", "cores") if name in body}
     kind = body.get("driver", "own" if size else None)
     if kind == "own":

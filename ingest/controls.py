@@ -74,15 +74,23 @@ def start_resync(table: Table, *, actor: str) -> Job:
     """A fresh copy that replaces the table in one commit; readers keep the old one."""
     with transaction.atomic():
         feed = locked_feed(table)
-        if feed.state == FAILED and not table.is_queryable:
+        if goes_on_loading(feed, table):
             return retry_feed(feed, actor=actor)
-        if not ONBOARDING.is_legal(feed.state, "start_resync"):
-            raise _not_now(feed, "re-sync")
         cancel_waiting(feed, [ROUND], actor=actor)
         told = narrowing.leave_out(feed)
         fresh: dict[str, Any] = {"due_at": None, "load_epoch": None, "bound": ""}
         move(feed, "start_resync", reason=told, actor=actor, **fresh)
         return runs.start_load(feed, RESYNC, actor=actor, restart=True)
+
+
+def goes_on_loading(feed: TableOnboarding, table: Table) -> bool:
+    """Whether a re-sync only goes on with a first load that failed. InvalidRequest in
+    a state that knows no re-sync."""
+    if feed.state == FAILED and not table.is_queryable:
+        return True
+    if not ONBOARDING.is_legal(feed.state, "start_resync"):
+        raise _not_now(feed, "re-sync")
+    return False
 
 
 def start_compaction(table: Table, *, actor: str, wish: Wish = None) -> Job:

@@ -7,6 +7,7 @@ until then readers see them. It must not know how rows are read.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 from django.db import transaction
@@ -24,11 +25,34 @@ from ingest.planning.plan import (
 
 
 def leave_out(feed: TableOnboarding) -> str:
-    """What the plan leaves out from now on, in words; "" when nothing is gone, or when
+    """What the plan leaves out from now on, in words; "" when that is nothing."""
+    gone = to_leave_out(feed)
+    if not gone:
+        return ""
+    plan = plan_from_json(feed.plan)
+    create: CreateTable = plan.step(CreateTable)
+    kept = tuple(c for c in create.columns if c.source_name not in gone)
+    narrow = dataclasses.replace(create, columns=kept)
+    changes: dict[str, Any] = {
+        "steps": tuple(narrow if step is create else step for step in plan.steps),
+        "fingerprint": feed.source_table.schema_fingerprint,
+    }
+    feed.plan = plan_to_json(dataclasses.replace(plan, **changes))
+    TableOnboarding.objects.filter(pk=feed.pk).update(plan=feed.plan)
+    return in_words(gone)
+
+
+def in_words(gone: Sequence[str]) -> str:
+    names = ", ".join(gone)
+    return f"gone at the source, so the fresh copy has them no more: {names}"
+
+
+def to_leave_out(feed: TableOnboarding) -> list[str]:
+    """Columns that the next re-sync leaves out; none when nothing is gone, or when
     more than that has changed: the load is refused then, as before."""
     source = feed.source_table
     if feed.plan.get("fingerprint", "") in {"", source.schema_fingerprint}:
-        return ""  # it is what the plan was made for
+        return []  # it is what the plan was made for
     plan = plan_from_json(feed.plan)
     create: CreateTable = plan.step(CreateTable)
     now = dict(source.columns.values_list("source_name", "source_type"))
@@ -36,16 +60,7 @@ def leave_out(feed: TableOnboarding) -> str:
     kept = tuple(c for c in create.columns if c.source_name in now)
     is_same = all(now[c.source_name] == c.source_type for c in kept)
     is_there = bool(kept) and source.status != VANISHED
-    if not gone or not is_same or not is_there or _needs(plan, gone):
-        return ""
-    narrow = dataclasses.replace(create, columns=kept)
-    changes: dict[str, Any] = {
-        "steps": tuple(narrow if step is create else step for step in plan.steps),
-        "fingerprint": source.schema_fingerprint,
-    }
-    feed.plan = plan_to_json(dataclasses.replace(plan, **changes))
-    TableOnboarding.objects.filter(pk=feed.pk).update(plan=feed.plan)
-    return f"gone at the source, so the fresh copy has them no more: {', '.join(gone)}"
+    return gone if is_same and is_there and not _needs(plan, gone) else []
 
 
 def _needs(plan: TablePlan, gone: list[str]) -> bool:

@@ -76,8 +76,8 @@ def parse_request(data: Any) -> OnboardingRequest:
             name: parse_choices(value, f"/tables/{escape(name)}")
             for name, value in _mapping(body.get("tables") or {}, "/tables").items()
         },
-        dry_run=_flag(body, "dry_run"),
-        approve=_flag(body, "approve"),
+        dry_run=flag(body, "dry_run"),
+        approve=flag(body, "approve"),
     )
 
 
@@ -191,7 +191,7 @@ def _texts(value: Any, at: str, *, at_least: int = 0) -> tuple[str, ...]:
     return tuple(value)
 
 
-def _flag(body: Mapping[str, Any], name: str) -> bool:
+def flag(body: Mapping[str, Any], name: str) -> bool:
     value = body.get(name, False)
     if not isinstance(value, bool):
         refuse(f"/{name}", f"'{name}' must be true or false")

@@ -18,7 +18,7 @@ from catalog.api.bodies import database_body, datasource_body, job_body
 from catalog.api.etag import etag_of, expected_version
 from catalog.api.idempotency import idempotent
 from catalog.api.serializers import DatasourceNew, DatasourcePatch, Empty
-from catalog.api.views import PAGING, ApiView, body_of, paged
+from catalog.api.views import PAGING, ApiView, body_of, members_of, paged
 from catalog.discovery.services import start_discovery, start_test
 from catalog.kinds import KINDS, json_schema, kind_named
 from catalog.models import Datasource
@@ -111,6 +111,7 @@ class _JobView(ApiView):
         require(self.principal, Privilege.OPERATE, Securable(ds))
         row = selectors.datasource_for(self.principal, ds)
         service.require_a_source(row)
+        members_of(request)
         return accepted(self.start(row, self.principal.name))
 
 

@@ -5,7 +5,7 @@ A view is three lines: who asks, which service or selector, which body.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from django.contrib.auth.models import User
@@ -156,23 +156,31 @@ def _order(given: str, sorts: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
 
 def body_of(serializer: type[Serializer[Any]], request: Request) -> dict[str, Any]:
     """The validated request body; unknown fields are refused by name."""
-    if not isinstance(request.data, Mapping):
+    checked = serializer(data=members_of(request, serializer().fields))
+    checked.is_valid(raise_exception=True)
+    return dict(checked.validated_data)
+
+
+def members_of(request: Request, known: Iterable[str] = ()) -> dict[str, Any]:
+    """The members of the body as they came, none without a body. Whatever is not
+    `known` is refused by name: what nobody reads must not be taken for heard."""
+    body = {} if request.data is None else request.data
+    if not isinstance(body, Mapping):
         raise InvalidRequest("the body must be a JSON object")
-    checked = serializer(data=request.data)
-    unknown = sorted(set(map(str, request.data)) - set(checked.fields))
+    names = list(known)
+    unknown = sorted(set(map(str, body)) - set(names))
     if unknown:
         raise InvalidRequest(
             f"unknown field(s): {', '.join(unknown)}",
             code="unknown_field",
-            hint="known: " + ", ".join(checked.fields),
+            hint="known: " + (", ".join(names) or "none"),
             facts={
                 "errors": [
                     {"pointer": f"/{name}", "detail": "unknown"} for name in unknown
                 ]
             },
         )
-    checked.is_valid(raise_exception=True)
-    return dict(checked.validated_data)
+    return dict(body)
 
 
 def truth(request: Request, name: str) -> bool | None:

@@ -13,7 +13,7 @@ from catalog.api.bodies import Body, instant
 from catalog.api.idempotency import idempotent
 from catalog.api.replies import page_of
 from catalog.api.serializers import Empty
-from catalog.api.views import PAGING, ApiView, body_of, paged
+from catalog.api.views import PAGING, ApiView, body_of, members_of, paged
 from core.errors import InvalidRequest
 from ingest.alerts import selectors, targets
 from ingest.alerts.messages import alert_body
@@ -48,6 +48,7 @@ class AlertDismissView(ApiView):
     @extend_schema(request=Empty, responses=replies.Alert)
     @idempotent
     def post(self, request: Request, id: int) -> Response:
+        members_of(request)
         return Response(_alert(selectors.dismiss(self.principal, id)))
 
 
@@ -94,6 +95,7 @@ class AlertTargetTestView(ApiView):
     def post(self, request: Request, target: str) -> Response:
         """Queue a message that says only that messages arrive."""
         require_admin(self.principal)
+        members_of(request)
         sent = targets.send_test(target, by=self.principal.name)
         return Response(_delivery(sent), status=202)
 
@@ -104,6 +106,7 @@ class AlertTargetResumeView(ApiView):
     def post(self, request: Request, target: str) -> Response:
         """Try what waits at once, whatever failed before."""
         require_admin(self.principal)
+        members_of(request)
         row = targets.resume_target(target, by=self.principal.name)
         return Response(target_body(row))
 

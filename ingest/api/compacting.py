@@ -9,13 +9,13 @@ from rest_framework.response import Response
 from catalog.access import audit
 from catalog.access.policy import Privilege
 from catalog.api.idempotency import idempotent
-from catalog.api.views import ApiView
+from catalog.api.views import ApiView, members_of
 from ingest import compactions, controls
 from ingest.api import replies
 from ingest.api.repairs import PREVIEWED, preview_body
 from ingest.api.tables import accepted, lake_table_of
 from ingest.maintenance.foreseen import preview_compaction
-from ingest.requests import refuse
+from ingest.requests import flag
 
 
 class CompactView(ApiView):
@@ -26,10 +26,8 @@ class CompactView(ApiView):
     @idempotent
     def post(self, request: Request, table_id: int) -> Response:
         table = lake_table_of(self, table_id, Privilege.OPERATE)
-        body = dict(request.data) if isinstance(request.data, dict) else {}
-        is_dry = body.pop("dry_run", False)
-        if not isinstance(is_dry, bool):
-            refuse("/dry_run", "'dry_run' must be true or false")
+        body = members_of(request, ("dry_run", *compactions.WISHES))
+        is_dry = flag(body, "dry_run")
         wish = compactions.parse_wish(body)
         if is_dry:
             return Response(preview_body(preview_compaction(table, wish)))

@@ -131,6 +131,10 @@ class UnscheduleNew(RepairNew):
     replan = s.BooleanField(required=False)
 
 
+class Previewable(s.Serializer[Any]):
+    dry_run = s.BooleanField(required=False, help_text="200 with what it would do")
+
+
 class DeduplicateNew(s.Serializer[Any]):
     dry_run = s.BooleanField(required=False, help_text="a job that only counts")
 

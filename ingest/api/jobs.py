@@ -15,7 +15,7 @@ from catalog.access.policy import Privilege, Securable
 from catalog.api.idempotency import idempotent
 from catalog.api.replies import page_of
 from catalog.api.serializers import Empty
-from catalog.api.views import PAGING, ApiView, page_size, paged, truth
+from catalog.api.views import PAGING, ApiView, members_of, page_size, paged, truth
 from catalog.discovery.services import KINDS as SOURCE_KINDS
 from catalog.models import Datasource, Table
 from catalog.selectors.tables import securable_of
@@ -77,6 +77,7 @@ class JobCancelView(ApiView):
     @idempotent
     def post(self, request: Request, job_id: UUID) -> Response:
         _require_to_operate(self, selectors.job_for(self.principal, job_id))
+        members_of(request)
         job = controls.cancel_job(job_id, actor=self.principal.name)
         audit.record("job.cancel", on=job.subject, id=str(job.pk))
         return Response(job_body(job), status=202)
@@ -87,6 +88,7 @@ class JobRetryView(ApiView):
     @idempotent
     def post(self, request: Request, job_id: UUID) -> Response:
         _require_to_operate(self, selectors.job_for(self.principal, job_id))
+        members_of(request)
         job = controls.retry_job(job_id, actor=self.principal.name)
         audit.record("job.retry", on=job.subject, id=str(job.pk))
         return Response(job_body(job), status=202)

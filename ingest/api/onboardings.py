@@ -16,7 +16,7 @@ from catalog.access.policy import Privilege, Securable
 from catalog.api.idempotency import idempotent
 from catalog.api.replies import page_of
 from catalog.api.serializers import Empty
-from catalog.api.views import PAGING, ApiView, paged
+from catalog.api.views import PAGING, ApiView, members_of, paged
 from catalog.api.views import page_size as page_size_of
 from catalog.selectors.paging import keyset_page
 from ingest import onboarding, selectors
@@ -78,6 +78,7 @@ class ApproveView(ApiView):
     def post(self, request: Request, onboarding_id: UUID) -> Response:
         row = selectors.onboarding_for(self.principal, onboarding_id)
         require(self.principal, Privilege.MANAGE, Securable(row.datasource.name))
+        members_of(request)
         onboarding.approve_onboarding(row, actor=self.principal.name)
         audit.record("onboarding.approve", on=row.datasource.name, id=str(row.pk))
         row.refresh_from_db()

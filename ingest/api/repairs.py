@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
@@ -16,13 +16,15 @@ from catalog.api.bodies import instant
 from catalog.api.idempotency import idempotent
 from catalog.api.replies import page_of
 from catalog.api.serializers import Empty
-from catalog.api.views import ApiView
+from catalog.api.views import ApiView, members_of
+from ingest import controls
 from ingest.api import health_replies, replies
 from ingest.api.health import pending_body
 from ingest.api.tables import accepted, lake_table_of
 from ingest.contract import RepairAction, RepairWork
+from ingest.maintenance.foreseen import preview_resync
 from ingest.maintenance.repairs import Preview, preview, savepoints_of, start_repair
-from ingest.requests import refuse
+from ingest.requests import flag, refuse
 
 _INSTANT = re.compile(r"(\d{17})?", re.ASCII)
 PREVIEWED = {200: health_replies.RepairPreview, 202: replies.CarryingJob}
@@ -31,7 +33,7 @@ PREVIEWED = {200: health_replies.RepairPreview, 202: replies.CarryingJob}
 class _Repair(ApiView):
     name: ClassVar[str]
     action: ClassVar[RepairAction]
-    members: ClassVar[frozenset[str]] = frozenset({"instant", "dry_run"})
+    members: ClassVar[tuple[str, ...]] = ("instant", "dry_run")
 
     def ask(self, request: Request, table_id: int) -> Response:
         table = lake_table_of(self, table_id, Privilege.OPERATE)
@@ -50,19 +52,11 @@ class _Repair(ApiView):
         return accepted(job)
 
     def _work(self, request: Request) -> tuple[RepairWork, bool]:
-        body: Any = request.data if isinstance(request.data, dict) else {}
-        for name in body:
-            if name not in self.members:
-                refuse(f"/{name}", f"unknown field '{name}'", code="unknown_field")
-        asked = body.get("instant") or ""
+        body = members_of(request, self.members)
+        asked = "" if body.get("instant") is None else body["instant"]
         if not isinstance(asked, str) or not _INSTANT.fullmatch(asked):
             refuse("/instant", "instant has 17 digits, as the table's health names it")
-        flags = {}
-        for name in ("dry_run", "replan"):
-            flags[name] = body.get(name, False)
-            if not isinstance(flags[name], bool):
-                refuse(f"/{name}", f"'{name}' must be true or false")
-        is_dry = flags["dry_run"]
+        is_dry = flag(body, "dry_run")
         only_counts = is_dry and self.action == "deduplicate"
         buckets = body.get("buckets") if "buckets" in self.members else 0
         if not isinstance(buckets, int) or isinstance(buckets, bool):
@@ -70,7 +64,7 @@ class _Repair(ApiView):
         work = RepairWork(
             self.action,
             asked,
-            replan=flags["replan"],
+            replan=flag(body, "replan"),
             dry_run=only_counts,
             buckets=buckets,
         )
@@ -94,7 +88,7 @@ class UnscheduleView(_Repair):
 
     name = "unschedule-compaction"
     action = "unschedule"
-    members = frozenset({"instant", "dry_run", "replan"})
+    members = ("instant", "dry_run", "replan")
 
     @extend_schema(request=health_replies.UnscheduleNew, responses=PREVIEWED)
     @idempotent
@@ -119,9 +113,9 @@ class CleanView(_Repair):
 
     name = "clean"
     action = "clean"
-    members = frozenset({"dry_run"})
+    members = ("dry_run",)
 
-    @extend_schema(request=health_replies.DeduplicateNew, responses=PREVIEWED)
+    @extend_schema(request=health_replies.Previewable, responses=PREVIEWED)
     @idempotent
     def post(self, request: Request, table_id: int) -> Response:
         return self.ask(request, table_id)
@@ -132,7 +126,7 @@ class ResizeView(_Repair):
 
     name = "resize"
     action = "resize"
-    members = frozenset({"buckets", "dry_run"})
+    members = ("buckets", "dry_run")
 
     @extend_schema(request=health_replies.ResizeNew, responses=PREVIEWED)
     @idempotent
@@ -140,14 +134,28 @@ class ResizeView(_Repair):
         return self.ask(request, table_id)
 
 
+class ResyncView(ApiView):
+    """A fresh copy from the source replaces the table by one commit."""
+
+    @extend_schema(request=health_replies.Previewable, responses=PREVIEWED)
+    @idempotent
+    def post(self, request: Request, table_id: int) -> Response:
+        table = lake_table_of(self, table_id, Privilege.OPERATE)
+        if flag(members_of(request, ("dry_run",)), "dry_run"):
+            return Response(preview_body(preview_resync(table)))
+        job = controls.start_resync(table, actor=self.principal.name)
+        audit.record("table.resync", on=str(table), job=str(job.pk))
+        return accepted(job)
+
+
 class DropMetadataTableView(_Repair):
     """Remove an index of Hudi's that another writer made and ours do not keep up."""
 
     name = "drop-metadata-table"
     action = "drop-metadata-table"
-    members = frozenset({"dry_run"})
+    members = ("dry_run",)
 
-    @extend_schema(request=health_replies.DeduplicateNew, responses=PREVIEWED)
+    @extend_schema(request=health_replies.Previewable, responses=PREVIEWED)
     @idempotent
     def post(self, request: Request, table_id: int) -> Response:
         return self.ask(request, table_id)
@@ -158,7 +166,7 @@ class SavepointsView(_Repair):
 
     name = "savepoint"
     action = "savepoint"
-    members: ClassVar[frozenset[str]] = frozenset()
+    members = ()
 
     @extend_schema(responses=page_of(health_replies.Savepoint))
     def get(self, request: Request, table_id: int) -> Response:
@@ -180,7 +188,7 @@ class DeduplicateView(_Repair):
 
     name = "deduplicate"
     action = "deduplicate"
-    members = frozenset({"dry_run"})
+    members = ("dry_run",)
 
     @extend_schema(
         request=health_replies.DeduplicateNew, responses={202: replies.CarryingJob}

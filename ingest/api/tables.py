@@ -1,5 +1,5 @@
-"""REST verbs of tables: sync, resync, pause, resume, verify, remove; and what
-the lake holds of them: commits and a sample."""
+"""REST verbs of tables: sync, pause, resume, verify, remove; and what the lake holds
+of them: commits and a sample."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from catalog.access.enforcement import require
 from catalog.access.policy import Privilege
 from catalog.api.idempotency import idempotent
 from catalog.api.serializers import Empty
-from catalog.api.views import ApiView, page_size
+from catalog.api.views import ApiView, members_of, page_size
 from catalog.models import Table
 from catalog.selectors.tables import securable_of, table_for
 from core.errors import InvalidRequest
@@ -26,7 +26,7 @@ from ingest import controls, removal, samples, sampling
 from ingest.api import replies
 from ingest.api.bodies import commit_body, job_body, removal_body
 from ingest.models import TableOnboarding
-from ingest.requests import refuse
+from ingest.requests import flag, refuse
 from ingest.states import RETIRED
 
 LARGEST_SAMPLE = 200
@@ -65,6 +65,7 @@ class _Verb(ApiView):
     @idempotent
     def post(self, request: Request, table_id: int) -> Response:
         table = lake_table_of(self, table_id, Privilege.OPERATE)
+        members_of(request)
         job = type(self).start(table, actor=self.principal.name)
         audit.record(f"table.{self.name}", on=str(table), job=str(job.pk))
         return accepted(job)
@@ -78,11 +79,6 @@ def accepted(job: Job) -> Response:
 class SyncView(_Verb):
     name = "sync"
     start = staticmethod(controls.start_sync)
-
-
-class ResyncView(_Verb):
-    name = "resync"
-    start = staticmethod(controls.start_resync)
 
 
 class VerifyView(_Verb):
@@ -100,6 +96,7 @@ class _Switch(ApiView):
     @idempotent
     def post(self, request: Request, table_id: int) -> Response:
         table = lake_table_of(self, table_id, Privilege.OPERATE)
+        members_of(request)
         feed = type(self).move(table, actor=self.principal.name)
         audit.record(f"table.{self.name}", on=str(table))
         open_jobs = Job.objects.filter(subject_id=str(table.pk)).exclude(
@@ -135,15 +132,12 @@ class RemoveView(ApiView):
     @idempotent
     def post(self, request: Request, table_id: int) -> Response:
         table = lake_table_of(self, table_id, Privilege.MANAGE)
-        body = request.data if isinstance(request.data, dict) else {}
-        for name in body:
-            if name not in {"data", "dry_run"}:
-                refuse(f"/{name}", f"unknown field '{name}'", code="unknown_field")
+        body = members_of(request, ("data", "dry_run"))
         data = body.get("data", "keep")
         if data not in {"keep", "drop"}:
             refuse("/data", "data must be 'keep' or 'drop'")
         is_drop = data == "drop"
-        if body.get("dry_run") is True:
+        if flag(body, "dry_run"):
             return Response(
                 removal_body(removal.plan_removal(table, drop_data=is_drop))
             )

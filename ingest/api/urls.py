@@ -48,7 +48,7 @@ urlpatterns: list[URLPattern] = [
     path(f"{_JOB}/logs", jobs.JobLogsView.as_view()),
     path(f"{_JOB}/events", events.JobEventsView.as_view()),
     path(f"{_TABLE}:sync", tables.SyncView.as_view()),
-    path(f"{_TABLE}:resync", tables.ResyncView.as_view()),
+    path(f"{_TABLE}:resync", repairs.ResyncView.as_view()),
     path(f"{_TABLE}:pause", tables.PauseView.as_view()),
     path(f"{_TABLE}:resume", tables.ResumeView.as_view()),
     path(f"{_TABLE}:compact", compacting.CompactView.as_view()),

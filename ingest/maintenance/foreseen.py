@@ -1,4 +1,4 @@
-"""What a compaction would do now, read from the lake's files. Starts no Spark."""
+"""What a compaction or a re-sync would do now. Starts no Spark, changes nothing."""
 
 from __future__ import annotations
 
@@ -7,11 +7,15 @@ from core.clock import SystemClock
 from core.errors import InvalidRequest
 from ingest.compactions import Wish, payload_for
 from ingest.contract import DriverSpec
+from ingest.controls import goes_on_loading, locked_feed
+from ingest.feeds import feed_of, source_changed
 from ingest.lake.layout import CompactionPlan
 from ingest.maintenance.compacting import Planned, foresee, words_for
 from ingest.maintenance.repairs import Preview
 from ingest.maintenance.watching import look_into
 from ingest.maintenance.wording import counted
+from ingest.narrowing import in_words, to_leave_out
+from ingest.planning.plan import plan_from_json
 
 
 def preview_compaction(table: Table, wish: Wish = None) -> Preview:
@@ -34,6 +38,36 @@ def preview_compaction(table: Table, wish: Wish = None) -> Preview:
         tuple(lines),
         compaction=found,
     )
+
+
+def preview_resync(table: Table) -> Preview:
+    """InvalidRequest where a re-sync is refused or fails at once: the table's state
+    knows none, or its source is not what the plan was made for."""
+    feed = feed_of(table.pk) or locked_feed(table)
+    if goes_on_loading(feed, table):
+        return _resync(
+            table,
+            "The first load goes on where it stopped: finished chunks are not read"
+            " again",
+            "Readers see the table when its one commit is there",
+        )
+    gone = to_leave_out(feed)
+    altered = source_changed(feed, plan_from_json(feed.plan))
+    if altered is not None and not gone:
+        raise altered
+    narrower = (f"Columns {in_words(gone)}",) if gone else ()
+    return _resync(
+        table,
+        "The whole table is read from the source again",
+        "One commit then replaces what is there: readers see the old rows or the new"
+        " ones, never a mixture",
+        "Rows that were deleted at the source disappear",
+        *narrower,
+    )
+
+
+def _resync(table: Table, *will: str) -> Preview:
+    return Preview(str(table), "resync", (), will)
 
 
 def _planned(table: Table, asked: str, plan: CompactionPlan) -> Planned:

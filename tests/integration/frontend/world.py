@@ -149,18 +149,6 @@ def plan_of(name: str, *, blocked: str = "") -> dict[str, Any]:
         }
         for source, kind, lake, nullable, key in COLUMNS
     ]
-    steps = [
-        {
-            "step": "CreateTable",
-            "summary": f"create shop.{name}: 5 columns, 2 buckets",
-            "columns": columns,
-        },
-        {
-            "step": "LoadSnapshot",
-            "summary": "load about 120,000 rows as one commit",
-            "staging_bytes": 48_000_000,
-        },
-    ]
     return {
         "v": 1,
         "source": f"public.{name}",
@@ -173,11 +161,34 @@ def plan_of(name: str, *, blocked: str = "") -> dict[str, Any]:
             "partition_by": proposal([], "not partitioned: buckets spread the data"),
             "buckets": proposal(2, "about 120,000 rows of 100 bytes"),
         },
-        "steps": [] if blocked else steps,
+        "steps": [] if blocked else _steps_for(name, columns),
         "warnings": ["deleted rows stay in the lake until a re-sync"],
         "excluded": [],
         "blocked": blocked,
     }
+
+
+def _steps_for(name: str, columns: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [
+        {
+            "step": "CreateTable",
+            "summary": f"create shop.{name}: 5 columns, 2 buckets",
+            "database": "shop",
+            "name": name.lower(),
+            "path": f"/lake/shop/{name}",
+            "record_key": ["id"],
+            "row_hash": False,
+            "partition_by": [],
+            "buckets": 2,
+            "columns": columns,
+        },
+        {
+            "step": "LoadSnapshot",
+            "summary": "load about 120,000 rows as one commit",
+            "estimated_rows": 120_000,
+            "staging_bytes": 48_000_000,
+        },
+    ]
 
 
 def _table(database: Database, name: str, **more: Any) -> Table:
