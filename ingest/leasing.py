@@ -10,12 +10,14 @@ from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
 from django.conf import settings
-from django.db.models.functions import Now
+from django.db.models import Exists, OuterRef, Q, Value
+from django.db.models.functions import Concat, Now
 
 from core.errors import TransientError
 from core.leases import Held, next_token, outgrow, take_lease
 from core.models import Lease
 from ingest.contract import FenceSpec
+from ingest.kinds import KINDS
 from ingest.lake.fence import (
     Scope,
     fence_path,
@@ -42,8 +44,8 @@ def take_table(
 ) -> list[FenceSpec] | None:
     """Fences raised to our tokens, one per scope; None when a lease is not free.
 
-    `scopes` come in the order write, service, which everybody keeps. A lease that
-    was taken before another one was refused ends by itself. TransientError
+    `scopes` come in the order write, service, which everybody keeps. The caller
+    rolls back what was taken before another one was refused. TransientError
     `lock_taken` when something stands in a fence that no lease gave out, unless the
     caller `takes_back`.
     """
@@ -78,9 +80,23 @@ def _enter(table_id: int, scope: Scope, held: Held, *, takes_back: bool) -> Fenc
     return FenceSpec(path=path.uri, token=held.token)
 
 
+def is_held() -> Q:
+    """Of jobs: somebody has one of the leases that the kind of the job needs."""
+    held = Q()
+    for scope in (WRITE, SERVICE):
+        kinds = [name for name, kind in KINDS.items() if scope in kind.scopes]
+        # as `lease_name` says it
+        name = Concat(Value("table:"), OuterRef("subject_id"), Value(f":{scope}"))
+        leases = Lease.objects.filter(name=name, expires_at__gt=Now())
+        held |= Q(kind__in=kinds) & Q(Exists(leases.exclude(owner="")))
+    return held
+
+
 def renew(owners: Iterable[str]) -> None:
-    """All leases of these owners that have not ended yet, in one statement."""
-    Lease.objects.filter(owner__in=list(owners), expires_at__gt=Now()).update(
+    """All leases of these owners, in one statement. One that ended while the database
+    was away and that nobody took since is theirs: whoever judges an owner to be gone
+    takes its name off."""
+    Lease.objects.filter(owner__in=list(owners)).update(
         expires_at=Now() + timedelta(seconds=settings.SLUICE_LEASE_SECONDS)
     )
 

@@ -160,9 +160,13 @@ def claim_queued() -> list[UUID]:
     used = dict(active.values_list("lane").annotate(Count("pk")))
     busy = list(active.values_list("exclusive_key", flat=True))
     _say(due.filter(exclusive_key__in=busy), "another job works on this table")
+    # they must not stand before the jobs of other tables, for hours at times
+    leased = due.exclude(exclusive_key__in=busy).filter(leasing.is_held())
+    _say(leased, "waiting for the table's lease")
     claimed: list[UUID] = []
     for lane, limit in LANE_LIMITS.items():
         waiting = due.filter(lane=lane).exclude(exclusive_key__in=busy)
+        waiting = waiting.exclude(leasing.is_held())
         free = limit - used.get(lane, 0)
         if free <= 0:
             _say(waiting, f"waiting for a free place in the {lane} lane")
@@ -232,12 +236,15 @@ def _claim(job: Job, boot: DriverBoot) -> bool:
     kind = KINDS[job.kind]
     scopes = _scopes_of(job, feed) if is_isolated else kind.scopes
     owner = owner_of(job.pk, job.attempts + 1)
-    fences = leasing.take_table(
-        int(job.payload["table"]),
-        scopes,
-        owner=owner,
-        takes_back=job.payload.get("repair", {}).get("action") == "rollback",
-    )
+    with transaction.atomic():
+        fences = leasing.take_table(
+            int(job.payload["table"]),
+            scopes,
+            owner=owner,
+            takes_back=job.payload.get("repair", {}).get("action") == "rollback",
+        )
+        # one lease without the other would keep others out, and do nothing
+        transaction.set_rollback(fences is None)
     if fences is None:
         Job.objects.filter(pk=job.pk).update(reason="waiting for the table's lease")
         return False
