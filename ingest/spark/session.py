@@ -71,6 +71,8 @@ def _settings(spec: SessionSpec) -> dict[str, str]:
         "spark.sql.catalogImplementation": "in-memory",
         # a replacement goes through Avro, whose older form of lists holds no NULLs
         "spark.hadoop.parquet.avro.write-old-list-structure": "false",
+        # large values: a batch lies in memory whole, twice while it grows
+        "spark.sql.parquet.columnarReaderBatchSize": "1024",
         # our log files hold none: looking for them reads one more column, and rewrites
         # each of their records for it
         "hoodie.merge.use.record.positions": "false",

@@ -98,6 +98,30 @@ def test_queries_of_changes_are_left_alone(merged: Any) -> None:
     assert session.conf.get("spark.sql.parquet.enableVectorizedReader") == "false"
 
 
+def test_a_wide_table_disturbs_no_other_scan_of_its_session(merged: Any) -> None:
+    """Spark asks no format for batches where more than 100 columns come out, and Hudi
+    then takes what it answered last, for all of the session."""
+    bench, narrow = merged
+    columns = ", ".join(f"c{n} int DEFAULT {n}" for n in range(120))
+    bench.sql(f"CREATE TABLE wide (id int PRIMARY KEY, {columns}, at timestamptz)")
+    bench.sql("INSERT INTO wide (id, at) SELECT g, now() FROM generate_series(1, 9) g")
+    bench.sql("CREATE TABLE plain (id int PRIMARY KEY, at timestamptz)")
+    bench.sql("INSERT INTO plain SELECT g, now() FROM generate_series(5, 14) g")
+    session = bench.spark.newSession()
+    for name in ("wide", "plain"):
+        table = bench.table(name, cursor="at")
+        assert_done(bench.load(table))
+        session.read.format("hudi").load(table.path).createOrReplaceTempView(name)
+    session.read.format("hudi").load(narrow.path).createOrReplaceTempView("merged")
+    joined = session.sql("SELECT * FROM wide w FULL JOIN plain p ON w.id = p.id")
+    assert len(joined.collect()) == 14
+    assert {row.c119 for row in session.sql("SELECT * FROM wide").collect()} == {119}
+    assert session.sql("SELECT * FROM merged").count() == 301
+    assert session.conf.get("spark.sql.parquet.enableVectorizedReader") == "true"
+    joined = session.sql("SELECT * FROM merged m FULL JOIN wide w ON w.id = m.id")
+    assert len(joined.collect()) == 301
+
+
 def read(
     bench: LakeBench, table: Any, batched: str, asked: str = "", where: str = "true"
 ) -> list[tuple[Any, ...]]:

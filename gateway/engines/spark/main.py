@@ -114,6 +114,8 @@ def _sql_settings(start: EngineStart) -> Mapping[str, str]:
         "hoodie.metadata.enable": "false",
         "hoodie.enable.data.skipping": "false",
         "hoodie.embed.timeline.server": "false",
+        # large values: a batch lies in memory whole, twice while it grows
+        "spark.sql.parquet.columnarReaderBatchSize": "1024",
         # our log files hold none: looking for them reads one more column
         "hoodie.merge.use.record.positions": "false",
     }

@@ -7,7 +7,6 @@ import org.apache.spark.sql.SparkSessionExtensions;
 import org.apache.spark.sql.adapter.Spark3_5Adapter;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.rules.Rule;
-import org.apache.spark.sql.execution.datasources.FileFormat;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.execution.datasources.SparkColumnarFileReader;
@@ -49,7 +48,7 @@ public final class BatchedMerge extends AbstractFunction1<SparkSessionExtensions
             public BoxedUnit apply(LogicalPlan node) {
               if (node instanceof LogicalRelation relation
                   && relation.relation() instanceof HadoopFsRelation files) {
-                prepare(files.fileFormat());
+                prepare(files);
               }
               return BoxedUnit.UNIT;
             }
@@ -58,9 +57,14 @@ public final class BatchedMerge extends AbstractFunction1<SparkSessionExtensions
     }
   }
 
-  private static void prepare(FileFormat format) {
-    if (!(format instanceof HoodieFileGroupReaderBasedFileFormat hudi)
-        || hudi.sparkAdapter() instanceof Readers) {
+  private static void prepare(HadoopFsRelation files) {
+    if (!(files.fileFormat() instanceof HoodieFileGroupReaderBasedFileFormat hudi)) {
+      return;
+    }
+    // Spark does not ask where more than 100 columns come out. Hudi then takes it for a no and
+    // writes that into the session, where other scans of the same statement read it half-way
+    hudi.supportBatch(files.sparkSession(), files.schema());
+    if (hudi.sparkAdapter() instanceof Readers) {
       return;
     }
     try {
