@@ -216,7 +216,6 @@ def fail(job: Job, feed: TableOnboarding | None, error: SluiceError) -> None:
         note_change(int(job.payload["table"]))
     if job.kind == COMPACT:
         upkeep.fail(int(job.payload["table"]), job.payload.get("instants", []), error)
-        return
     is_passing = job.kind == ROUND and error.default_code == "transient"
     failures = feed.failures + 1 if feed and is_passing else 0
     if feed is not None:

@@ -65,6 +65,25 @@ def test_a_failure_opens_one_alert_and_success_closes_it(world, admin, table) ->
 
 
 @pytest.mark.django_db
+def test_a_failed_compaction_is_an_alert_until_one_goes_well(
+    world, admin, table
+) -> None:
+    world.fail_with("compact", Fault.TERMINAL)
+    admin("POST", f"tables/{table}:compact")
+    world.until(lambda: opened() == ["failed"])
+    alert = Alert.objects.get()
+    assert (alert.sources, alert.count) == (["compact"], 1)
+    assert str(alert.job) == str(world.jobs("compact")[0].pk)
+    assert world.feed("orders").state == "LIVE", "its rounds go on"
+    runs.start_round(world.feed("orders"), actor="x")
+    world.until(lambda: world.jobs("round")[-1].is_finished)
+    assert opened() == ["failed"], "a round takes no compaction back"
+    admin("POST", f"tables/{table}:compact")
+    world.until(lambda: opened() == [])
+    assert Alert.objects.get().closed_because == "recovered"
+
+
+@pytest.mark.django_db
 def test_a_round_that_fails_in_passing_is_an_alert_the_second_time(
     world, table
 ) -> None:
