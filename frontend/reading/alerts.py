@@ -19,7 +19,7 @@ STATES = (OPEN, CLOSED, ALL)
 TITLES = {
     "failed": "failed",
     "late": "late",
-    "stuck": "stuck",
+    "stuck": "stuck or broken",
     "schema_change": "changed at its source",
     "verification_mismatch": "differs from its source",
     "recovered": "the end of any of these",

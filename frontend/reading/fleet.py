@@ -102,11 +102,11 @@ def wanted_from(get: Callable[[str, str], str]) -> Wanted:
 
 
 def fleet_for(principal: Principal, wanted: Wanted) -> Fleet:
-    rows = _in_sight(principal, wanted.q).annotate(rank=RANK)
+    rows = in_sight(principal, wanted.q).annotate(rank=RANK)
     return Fleet(Worst(_filtered(rows, wanted)), _bands(rows))
 
 
-def _in_sight(principal: Principal, q: str) -> QuerySet[TableHealth]:
+def in_sight(principal: Principal, q: str = "") -> QuerySet[TableHealth]:
     scope = scope_of(principal)
     rows = TableHealth.objects.all()
     if scope.reach is not Reach.ALL:

@@ -13,18 +13,27 @@ from catalog.models import Table
 from catalog.selectors import TableFilter, datasources_for, tables_for
 from core.jobs import ACTIVE, WAITING
 from core.models import Job
-from ingest.models import Onboarding, TableOnboarding
+from frontend.reading.alerts import row_of
+from frontend.reading.fleet import in_sight
+from frontend.reading.health_charts import FAIR
+from ingest.alerts.models import Alert
+from ingest.alerts.rules import ALERTS
+from ingest.alerts.selectors import alerts_for
+from ingest.models import Onboarding, TableHealth, TableOnboarding
 from ingest.selectors import jobs_for, onboardings_for
 from ingest.states import FAILED, LIVE, NEEDS_RESYNC, PROPOSED
 
 SHOWN = 8
 COUNTED = 10_000
+MOST_PROBLEMS = 50
 PROBLEMS = (FAILED, NEEDS_RESYNC)
 IN_USE = Q(onboarding__isnull=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
+    """state  of the table, the kind of its alert, or `problem` where its score tells"""
+
     name: str
     url: str
     state: str
@@ -45,6 +54,7 @@ class Overview:
     jobs: list[Job]
     has_more_jobs: bool
     problems: list[Problem]
+    has_more_problems: bool
     waiting: list[Onboarding]
 
     @property
@@ -69,6 +79,7 @@ def overview_for(principal: Principal) -> Overview:
     # no DISTINCT over a join: a request may name thousands of tables
     planned = TableOnboarding.objects.filter(onboarding=OuterRef("pk"), state=PROPOSED)
     waiting = onboardings_for(principal).filter(Exists(planned), approved_at=None)
+    problems = _problems(principal, lake)
     return Overview(
         sources=datasources_for(principal).exclude(kind=Table.LAKE).count(),
         tables=_counted(lake),
@@ -77,7 +88,8 @@ def overview_for(principal: Principal) -> Overview:
         oldest_name=f"{worst.database.name}.{worst.name}" if worst else "",
         jobs=jobs[:SHOWN],
         has_more_jobs=len(jobs) > SHOWN,
-        problems=[_problem(t) for t in lake.filter(status__in=PROBLEMS)[:50]],
+        problems=problems[:MOST_PROBLEMS],
+        has_more_problems=len(problems) > MOST_PROBLEMS,
         waiting=list(waiting.defer("request")[:SHOWN]),
     )
 
@@ -91,10 +103,43 @@ def _shown(count: int) -> str:
     return f"{count:,}" if count <= COUNTED else f"more than {COUNTED:,}"
 
 
-def _problem(table: Table) -> Problem:
+def _problems(principal: Principal, lake: QuerySet[Table]) -> list[Problem]:
+    """One a table, and one more than is shown when there are more: tables that
+    stopped, those with an open alert, the newest first, and those in a bad way."""
+    most = MOST_PROBLEMS + 1
+    stopped = lake.filter(status__in=PROBLEMS)[:most]
+    found: dict[int | None, Problem] = {t.pk: _stopped(t) for t in stopped}
+    told = alerts_for(principal).filter(closed_at=None, table__isnull=False)
+    others = told.exclude(table__in=list(found)).order_by("-id")
+    # a table has at most one of each kind
+    for alert in others[: most * len(ALERTS)]:
+        found.setdefault(alert.table_id, _alerted(alert))
+    ill = in_sight(principal).filter(score__lt=FAIR).exclude(table__in=list(found))
+    worst = ill.select_related("table__database").order_by("score", "table_id")
+    for health in worst.only("table__name", "table__database__name", "losses")[:most]:
+        found[health.table_id] = _ill(health)
+    return list(found.values())[:most]
+
+
+def _stopped(table: Table) -> Problem:
     return Problem(
         name=f"{table.database.name}.{table.name}",
         url=reverse("frontend:table", args=[table.pk]),
         state=table.status,
         reason=table.status_reason,
+    )
+
+
+def _alerted(alert: Alert) -> Problem:
+    name = f"{alert.database}.{alert.name}"
+    return Problem(name, row_of(alert).page, alert.kind, alert.message)
+
+
+def _ill(health: TableHealth) -> Problem:
+    table = health.table
+    return Problem(
+        name=f"{table.database.name}.{table.name}",
+        url=reverse("frontend:table-health", args=[table.pk]),
+        state="problem",
+        reason=health.losses[0]["reason"] if health.losses else "",
     )

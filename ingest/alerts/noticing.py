@@ -76,12 +76,15 @@ def _mismatch(job: Job, facts: Mapping[str, Any]) -> Trouble:
 
 
 def health_seen(table_id: int, losses: Sequence[Mapping[str, Any]]) -> None:
-    """What stands still on the table now, by the look that has just been made."""
+    """What stands still or is broken on the table, by the look that has just been
+    made."""
     trouble = stuck_trouble(losses)
     if trouble is not None:
         book.open_alert(table_id, trouble)
     else:
-        book.close(book.open_on(table_id, {STUCK}), reason="nothing stands still")
+        book.close(
+            book.open_on(table_id, {STUCK}), reason="nothing stands still or is broken"
+        )
 
 
 def table_paused(table_id: int) -> None:

@@ -26,14 +26,18 @@ KINDS: Final = (*ALERTS, RECOVERED)
 # What a delivery tells: an alert opened, ended by itself, or was ended by somebody.
 OPENED, CLOSED, TEST = "opened", "closed", "test"
 
-# Losses of `ingest.maintenance.score` that mean work stands still.
+# Losses of `ingest.maintenance.score` that mean work on the timeline stands still,
 STUCK_CODES: Final = frozenset(
+    {"plan_unreadable", "compaction_stuck", "compaction_waits", "write_stuck"}
+)
+# and those that mean the table's rows are wrong, or cannot be written.
+BROKEN_CODES: Final = frozenset(
     {
-        "plan_unreadable",
-        "compaction_stuck",
-        "compaction_waits",
-        "write_stuck",
         "lock_taken",
+        "properties_drift",
+        "bucket_drift",
+        "bucket_conflict",
+        "stray_files",
     }
 )
 # A source that restarts makes a round fail once; that is no alert yet.
@@ -88,8 +92,9 @@ def wants(wish: Wish, *, kind: str, event: str, database: str, table: str) -> bo
 
 
 def stuck_trouble(losses: Iterable[Mapping[str, Any]]) -> Trouble | None:
-    """One alert over everything that stands still on a table, the worst told."""
-    found = [loss for loss in losses if loss["code"] in STUCK_CODES]
+    """One alert over everything that stands still or is broken on a table, the worst
+    told."""
+    found = [loss for loss in losses if loss["code"] in STUCK_CODES | BROKEN_CODES]
     if not found:
         return None
     worst = max(found, key=lambda loss: int(loss["points"]))

@@ -8,6 +8,7 @@ import pytest
 
 from ingest.alerts import mail, rules
 from ingest.alerts.rules import (
+    BROKEN_CODES,
     Absence,
     Wish,
     excused,
@@ -18,6 +19,14 @@ from ingest.alerts.rules import (
 )
 from ingest.alerts.smtp_spec import Smtp, parse_smtp
 from ingest.alerts.webhook import Egress, check_url, sign
+from ingest.maintenance.facts import (
+    Conflict,
+    LakeFacts,
+    Pending,
+    PlanFacts,
+    TakenLock,
+)
+from ingest.maintenance.score import KeepingPolicy, score
 from ingest.schedule import Cron, Every, Manual
 
 NOW = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
@@ -81,12 +90,35 @@ def loss(code, points=10, instant=None):
             "plan_unreadable:1,write_stuck:2",
             "plan_unreadable of old (and 1 more)",
         ),
+        *[
+            ([loss(code)], f"{code}:", f"{code} of old")
+            for code in sorted(BROKEN_CODES)
+        ],
     ],
 )
-def test_what_stands_still(losses, cause, message):
+def test_what_stands_still_or_is_broken(losses, cause, message):
     found = stuck_trouble(losses)
     assert (found.cause if found else None) == cause
     assert (found.message if found else None) == message
+
+
+def test_nobody_has_to_look_at_a_page_to_hear_of_a_heavy_loss():
+    gone = PlanFacts(is_readable=False)
+    facts = LakeFacts(
+        at="2026-03-02T12:00:00Z",
+        buckets=4,
+        highest_bucket=7,
+        strays=1,
+        altered=("hoodie.table.version is 8, not 9",),
+        taken=(TakenLock("write", "9", 8),),
+        conflicts_total=1,
+        conflicts=(Conflict("", 3, ("a", "b")),),
+        pending=(Pending("1", "compaction", "INFLIGHT", 99, False, 0, gone),),
+    )
+    losses = score(facts, KeepingPolicy(), differs=True).losses
+    heavy = {loss.code for loss in losses if loss.points >= 30}
+    # what differs from the source has an alert of its own
+    assert heavy == BROKEN_CODES | {"plan_unreadable", "differs_from_source"}
 
 
 @pytest.mark.parametrize(
