@@ -102,6 +102,31 @@ def test_a_change_arrives_and_is_seen_by_an_open_session(
     assert assert_equal(product, where="id % 50 = 7") == ROWS // 50
 
 
+def test_an_older_state_is_read_as_of_its_commit(
+    product: Product, wide_table: Any
+) -> None:
+    """Through the gateway, by the instant that REST names."""
+    commits = product.api.get(f"/tables/{wide_table['id']}/commits")["items"]
+    instant = commits[0]["instant"]
+    query = "SELECT a_text FROM wide.wide{} WHERE id = 11"
+    with product.hive() as connection, connection.cursor() as cursor:
+        cursor.execute(query.format(""))
+        before = cursor.fetchone()
+        with product.source("wide") as source:
+            source.execute(
+                "UPDATE wide SET a_text = 'later', updated_at = clock_timestamp()"
+                " WHERE id = 11"
+            )
+
+        def seen() -> bool:
+            cursor.execute(query.format(""))
+            return bool(cursor.fetchone()[0] == "later")
+
+        wait_for(seen, 120, "the changed row")
+        cursor.execute(query.format(f" TIMESTAMP AS OF '{instant}'"))
+        assert cursor.fetchone() == before
+
+
 def test_a_sample_over_rest_shows_timestamps_without_zone(
     product: Product, wide_table: Any
 ) -> None:
