@@ -23,7 +23,7 @@ from frontend.templatetags.figures import size
 from ingest.alerts.selectors import alerts_for
 from ingest.maintenance.buckets import Suggestion, suggest_buckets
 from ingest.maintenance.facts import LakeFacts, Pending, facts_from
-from ingest.maintenance.repairs import can_roll_back
+from ingest.maintenance.ways import ways_out
 from ingest.maintenance.written import Written, written_from
 from ingest.models import TableHealth
 
@@ -82,13 +82,14 @@ class StepRow:
 
 @dataclass(frozen=True, slots=True)
 class PendingRow:
-    """Unfinished work: what it is, what it holds up, and the ways out of it."""
+    """Unfinished work: what it is, what it holds up, and the ways out of it: each with
+    the instant that it is asked for."""
 
     pending: Pending
     what: str
     worker: str
     holds: list[str]
-    ways: list[Action]
+    ways: list[tuple[Action, str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,23 +173,14 @@ def _step(step: dict[str, Any]) -> StepRow:
 
 def _pending(one: Pending, able: dict[str, Action]) -> PendingRow:
     worker = "a job works on it" if one.is_held else "nobody works on it"
-    ways = () if one.is_held and one.is_readable else _ways_out(one)
+    ways = () if one.is_held and one.is_readable else ways_out(one)
     return PendingRow(
         one,
         called(one),
         worker,
         _holds(one),
-        [able[name] for name in ways if name in able],
+        [(able[way.repair], way.instant) for way in ways if way.repair in able],
     )
-
-
-def _ways_out(one: Pending) -> tuple[str, ...]:
-    if one.action != "compaction":
-        return ("rollback",) if can_roll_back(one) else ()
-    if not one.is_readable:
-        return ("unschedule-compaction",)
-    begin = "rollback" if one.state == "INFLIGHT" else "compact"
-    return (begin, "unschedule-compaction")
 
 
 def _holds(one: Pending) -> list[str]:

@@ -44,6 +44,9 @@ class PendingInstant(s.Serializer[Any]):
     is_held = s.BooleanField(help_text="a job works on it")
     behind = s.IntegerField(help_text="later instants that cannot be archived")
     plan = PendingPlan(allow_null=True)
+    back_to = s.CharField(
+        help_text="of a restore: the savepoint with which it is asked for again"
+    )
 
 
 class TableHealth(s.Serializer[Any]):

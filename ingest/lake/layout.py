@@ -5,6 +5,7 @@ No JVM, as in `ingest.lake.commits`. What the names mean is `ingest.hudi.layout`
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -108,6 +109,19 @@ def read_begun_rollbacks(path: str, timeline: Timeline) -> tuple[BegunRollback, 
             )
             found.append(made)
     return tuple(found)
+
+
+def read_begun_restore(path: str, timeline: Timeline) -> str:
+    """The savepoint that a restore which never completed goes back to; "" when there is
+    none of either, or it does not tell."""
+    begun = [i for i in timeline.instants if i.action == "restore" and not i.completed]
+    record: dict[str, Any] | None = None
+    for instant in begun:
+        name = f"{instant.asked}.restore.requested"
+        with contextlib.suppress(TerminalError):
+            record = _read_avro(place_at(path) / _META / "timeline" / name)
+    wanted = str((record or {}).get("savepointToRestoreTimestamp") or "")
+    return wanted if wanted in timeline.savepoints else ""
 
 
 def remove_attempt(path: str, asked: str) -> list[str]:

@@ -41,6 +41,7 @@ class Pending:
 
     is_held  a job holds the lease under which this kind of instant is written
     behind   completed instants that cannot be archived before this one has ended
+    back_to  the savepoint that a restore goes back to, of it and of its rollbacks
     """
 
     instant: str
@@ -50,6 +51,7 @@ class Pending:
     is_held: bool
     behind: int
     plan: PlanFacts | None = None
+    back_to: str = ""
 
     @property
     def is_readable(self) -> bool:
@@ -248,7 +250,6 @@ def _pending(
     for instant in timeline.instants:
         if instant.state == "COMPLETED":
             continue
-        scope = "write" if instant.action in WRITES else "service"
         behind = sum(
             1
             for other in timeline.instants
@@ -259,10 +260,28 @@ def _pending(
             instant.action,
             instant.state,
             age_of(instant.asked, now),
-            scope in held,
+            _is_held(instant.action, held),
             behind,
             plans.get(instant.asked) if instant.action == "compaction" else None,
         )
+
+
+def _is_held(action: str, held: frozenset[str]) -> bool:
+    if action == "rollback":
+        # rounds and compactions both undo what they find
+        return bool(held)
+    return ("write" if action in WRITES else "service") in held
+
+
+def restoring(facts: LakeFacts, back_to: str) -> LakeFacts:
+    """With the savepoint of the restore that was begun; "" = there is none."""
+    pending = (
+        dataclasses.replace(one, back_to=back_to)
+        if one.action in {"restore", "rollback"}
+        else one
+        for one in facts.pending
+    )
+    return dataclasses.replace(facts, pending=tuple(pending))
 
 
 def _is_whole(instant: Instant) -> bool:

@@ -32,6 +32,7 @@ from ingest.maintenance.compacting import Compaction
 from ingest.maintenance.facts import LakeFacts, Pending, at_of
 from ingest.maintenance.resizing import Resize, plan_resize, words_for
 from ingest.maintenance.watching import facts_of
+from ingest.maintenance.ways import Repair, Way, ways_out
 from ingest.planning.plan import plan_from_json
 from ingest.specs import keep_seconds
 from ingest.states import REMOVING
@@ -84,11 +85,10 @@ def preview(table: Table, work: RepairWork) -> Preview:
 
 
 def _wanted(table: Table, facts: LakeFacts, work: RepairWork) -> tuple[Pending, ...]:
-    if work.action == "rollback":
-        able = [p for p in facts.pending if can_roll_back(p)]
-    else:
-        able = list(facts.pending_compactions)
-    found = tuple(p for p in able if work.instant in {"", p.instant})
+    repair: Repair = (
+        "rollback" if work.action == "rollback" else "unschedule-compaction"
+    )
+    found = tuple(p for p in facts.pending if _is_meant(p, Way(repair, work.instant)))
     meddled = work.action == "rollback" and (facts.taken or facts.altered)
     if found or (meddled and not work.instant):
         return found
@@ -102,17 +102,23 @@ def _wanted(table: Table, facts: LakeFacts, work: RepairWork) -> tuple[Pending, 
     )
 
 
-def can_roll_back(pending: Pending) -> bool:
-    """A plan that nobody began is not unfinished: it is taken off instead."""
-    if pending.action != "compaction":
-        return pending.action in {"commit", "deltacommit", "replacecommit"}
-    return pending.state == "INFLIGHT" and pending.is_readable
+def _is_meant(pending: Pending, wanted: Way) -> bool:
+    return any(
+        way.repair == wanted.repair and wanted.instant in {"", way.instant}
+        for way in ways_out(pending)
+    )
 
 
 def _instead(facts: LakeFacts, work: RepairWork) -> str:
     named = next((p for p in facts.pending if p.instant == work.instant), None)
     if named is not None and named.action == "compaction":
         return "it is planned only: :compact executes it, :unschedule-compaction not"
+    if named is not None:
+        way = next(iter(ways_out(named)), None)
+        if way is None:
+            return f"no repair ends {named.action} {named.instant}: its writer has to"
+        asked = f"with instant {way.instant}" if way.instant else "without an instant"
+        return f":{way.repair} {asked} ends this {named.action}"
     return "GET its health to see what is pending"
 
 
@@ -129,6 +135,11 @@ def _meddled_words(facts: LakeFacts) -> Sequence[str]:
 
 
 def _rollback_words(pending: Pending) -> Sequence[str]:
+    if pending.action == "rollback":
+        return [
+            f"Rollback {pending.instant}, which was begun, is finished with what it"
+            " undoes"
+        ]
     if pending.action != "compaction":
         return [
             f"What {pending.action} {pending.instant} wrote is removed; it was never"

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from ingest.maintenance.buckets import is_skewed, suggest_buckets
 from ingest.maintenance.facts import MB, LakeFacts, Pending
+from ingest.maintenance.ways import Repair, Way, ways_out
 from ingest.maintenance.wording import counted, sized
-
-Repair = Literal[
-    "", "compact", "clean", "rollback", "unschedule-compaction", "deduplicate",
-    "resync", "resize", "drop-metadata-table",
-]  # fmt: skip
 
 GRACE_SECONDS = 60.0
 MOST_LOGS = 20
@@ -150,44 +146,27 @@ def _stuck(facts: LakeFacts, policy: KeepingPolicy) -> Iterator[Loss]:
     for pending in facts.pending:
         if not is_stuck(pending, policy.stuck_after_seconds):
             continue
-        if not pending.is_readable:
-            yield Loss(
-                "plan_unreadable",
-                50,
-                f"the request of compaction {pending.instant} is gone or damaged: the"
-                " table can neither be read nor written until the plan is removed",
-                "unschedule-compaction",
-                pending.instant,
-            )
-        elif pending.action != "compaction":
-            yield Loss(
-                "write_stuck",
-                10,
-                f"{pending.action} {pending.instant} is {pending.state.lower()} for"
-                f" {_span(pending.age_seconds)} and no job works on it"
-                f"{_blocks(pending)}",
-                "rollback",
-                pending.instant,
-            )
-        elif pending.state == "INFLIGHT":
-            yield Loss(
-                "compaction_stuck",
-                25,
-                f"compaction {pending.instant} is inflight for"
-                f" {_span(pending.age_seconds)} and no job works on it"
-                f"{_blocks(pending)}",
-                "rollback",
-                pending.instant,
-            )
-        else:
-            yield Loss(
-                "compaction_waits",
-                15,
-                f"compaction {pending.instant} waits for"
-                f" {_span(pending.age_seconds)}{_blocks(pending)}",
-                "compact",
-                pending.instant,
-            )
+        code, points, reason = _standing(pending)
+        way = next(iter(ways_out(pending)), Way(""))
+        yield Loss(code, points, reason, way.repair, way.instant)
+
+
+def _standing(pending: Pending) -> tuple[str, int, str]:
+    """Code, points and reason of an instant that nobody works on."""
+    name, span = f"{pending.action} {pending.instant}", _span(pending.age_seconds)
+    if not pending.is_readable:
+        return (
+            "plan_unreadable",
+            50,
+            f"the request of {name} is gone or damaged: the table can neither be read"
+            " nor written until the plan is removed",
+        )
+    begun = f"for {span} and no job works on it{_blocks(pending)}"
+    if pending.action != "compaction":
+        return "write_stuck", 10, f"{name} is {pending.state.lower()} {begun}"
+    if pending.state == "INFLIGHT":
+        return "compaction_stuck", 25, f"{name} is inflight {begun}"
+    return "compaction_waits", 15, f"{name} waits for {span}{_blocks(pending)}"
 
 
 def is_stuck(pending: Pending, after_seconds: float) -> bool:

@@ -37,6 +37,7 @@ from ingest.lake.fence import fence_path, foreign_token
 from ingest.lake.layout import (
     CompactionPlan,
     metadata_partitions,
+    read_begun_restore,
     read_compaction_plan,
     read_layout,
 )
@@ -49,6 +50,7 @@ from ingest.maintenance.facts import (
     TakenLock,
     at_of,
     read_facts,
+    restoring,
 )
 from ingest.maintenance.plan import Step, plan_maintenance
 from ingest.maintenance.score import Health, KeepingPolicy, score, stuck_in
@@ -185,7 +187,7 @@ def look_into(table: Table, *, now: datetime) -> Sight:
         keep_seconds=keep_seconds(),
     )
     facts = replace(
-        drawn,
+        restoring(drawn, read_begun_restore(table.path, timeline)),
         # its rows lie in the new number of buckets before the catalog says so
         buckets=0 if _is_resizing(table.pk) else table.buckets or 0,
         foreign_index=metadata_partitions(base),

@@ -109,13 +109,19 @@ def roll_back(run: JobRun, spark: SparkSession, work: RepairWork) -> list[str]:
             run.check()
             _undo(spark, spec, client, instant)
             run.add_done(1)
-        for asked in unfinished_writes(spec, _timeline(spec)):
-            if work.instant in {"", asked}:
-                # an attempt before this one was cut off at its very end
-                _require_fence(spec)
-                client.rollback(asked)
+        begun = [
+            asked
+            for asked in unfinished_writes(spec, _timeline(spec))
+            if work.instant in {"", asked}
+        ]
+        for asked in begun:
+            # an attempt before this one was cut off at its very end
+            _require_fence(spec)
+            client.rollback(asked)
     after = _timeline(spec)
-    left = {i.asked for i in _inflight(after)} & {i.asked for i in wanted}
+    undone = {*begun, *(i.asked for i in wanted)}
+    left = {*unfinished_writes(spec, after), *(i.asked for i in _inflight(after))}
+    left &= undone
     require_undone(spec, left, after)
     return [i.asked for i in wanted]
 

@@ -19,7 +19,7 @@ from ingest.hudi.position import CommitPosition
 from ingest.lake.commits import LakeState, read_commit, read_lake_table
 from ingest.lake.epochs import forget_later
 from ingest.lake.fence import require_fence
-from ingest.lake.layout import remove_half_savepoint
+from ingest.lake.layout import read_begun_restore, remove_half_savepoint
 from ingest.lake.place import place_at
 from ingest.spark.asking import ask_reach
 from ingest.spark.jobrun import JobRun
@@ -71,7 +71,11 @@ def restore(
     reach = ask_reach(run, access, _position_at(spec, before, asked))
     gone = _later(before, asked)
     run.enter("restoring", total=len(gone), unit="instants")
-    after, position = _take_away(spark, spec, asked, gone)
+    if gone or read_begun_restore(spec.table.path, before.timeline) == asked:
+        # one that was cut off at its very end takes nothing away any more
+        with write_client(spark, spec) as client:
+            client.restoreToSavepoint(asked)
+    after, position = _require_restored(spec, asked)
     run.add_done(len(gone))
     newest, cursor = after.timeline.completed_writes[-1].asked, _cursor_of(spec)
     # what was captured later is captured again, from the position of these rows
@@ -92,13 +96,8 @@ def restore(
     }
 
 
-def _take_away(
-    spark: SparkSession, spec: JobSpec, asked: str, gone: list[str]
-) -> tuple[LakeState, CommitPosition]:
-    """The table without these instants, and where capture is in it."""
-    if gone:
-        with write_client(spark, spec) as client:
-            client.restoreToSavepoint(asked)
+def _require_restored(spec: JobSpec, asked: str) -> tuple[LakeState, CommitPosition]:
+    """The table without what came later, and where capture is in it."""
     after = read_lake_table(spec.table.path)
     if left := _later(after, asked):
         raise TerminalError(

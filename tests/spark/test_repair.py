@@ -17,6 +17,7 @@ from ingest.hudi.identity import identity_for
 from ingest.hudi.options import WriterFence, write_options
 from ingest.hudi.position import CommitPosition, encode_position
 from ingest.lake.epochs import read_ledger_entry, seals_of
+from ingest.lake.layout import read_begun_restore
 from ingest.spark import apply, repair, replacement, savepoints
 from tests.spark.lake_bench import LakeBench, assert_done
 from tests.spark.test_maintenance import ROWS, change, loaded, seen, wanted
@@ -281,9 +282,14 @@ def test_a_restore_takes_rows_and_position_back_together(
     assert len(report.facts["taken_away"]) == 4
     assert report.facts["pending_compactions"] == []
     assert seen(bench, table) == then
-    # its answer was lost
+    # its answer was lost, and it was cut off at its very end
+    (done,) = timeline_of(table).glob("*_*.restore")
+    done.unlink()
+    assert read_begun_restore(table.path, bench.state(table).timeline) == kept
     again = assert_done(mend(bench, table, "restore", kept)).facts
     assert (again["taken_away"], again["instant"]) == ([], report.facts["instant"])
+    assert {i.state for i in bench.state(table).timeline.instants} == {"COMPLETED"}
+    assert seen(bench, table) == then
     # capture goes on from where the rows are, in epochs that are not the earlier ones
     bench.sql(ROWS.replace("(1, 20)", "(21, 30)").replace("- interval '1 day'", ""))
     for death in deaths_around(apply, "commit_rows"):

@@ -1,0 +1,77 @@
+"""What is unfinished on a timeline: whether somebody works on it, and the way out."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from ingest.hudi.layout import layout_of
+from ingest.hudi.timeline import Timeline
+from ingest.maintenance.facts import PlanFacts, facts_from, read_facts, restoring
+from ingest.maintenance.score import KeepingPolicy, score
+from ingest.maintenance.ways import Way, ways_out
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+AT, KEPT = "20260101110000000", "20260101100000000"
+
+
+@pytest.mark.parametrize(
+    ("action", "held", "is_held"),
+    [
+        ("deltacommit", {"write"}, True),
+        ("deltacommit", {"service"}, False),
+        ("compaction", {"service"}, True),
+        ("compaction", {"write"}, False),
+        ("clean", {"write"}, False),
+        # a round undoes what it finds under the write lease, a compaction under its own
+        ("rollback", {"write"}, True),
+        ("rollback", {"service"}, True),
+        ("rollback", set(), False),
+    ],
+)
+def test_whose_lease_counts(action: str, held: set[str], is_held: bool) -> None:
+    timeline = Timeline.of([f"{AT}.{action}.inflight"])
+    layout = layout_of([], timeline, {})
+    facts = read_facts(timeline, layout, now=NOW, held=frozenset(held))
+    assert facts.pending[0].is_held == is_held
+    assert bool(score(facts, KeepingPolicy()).losses) != is_held
+
+
+@pytest.mark.parametrize(
+    ("name", "back_to", "ways"),
+    [
+        ("deltacommit.requested", "", [Way("rollback", AT)]),
+        ("commit.inflight", "", [Way("rollback", AT)]),
+        ("replacecommit.inflight", KEPT, [Way("rollback", AT)]),
+        (
+            "compaction.requested",
+            "",
+            [Way("compact", AT), Way("unschedule-compaction", AT)],
+        ),
+        (
+            "compaction.inflight",
+            "",
+            [Way("rollback", AT), Way("unschedule-compaction", AT)],
+        ),
+        ("clean.requested", "", [Way("clean")]),
+        ("clean.inflight", KEPT, [Way("clean")]),
+        ("rollback.inflight", "", [Way("rollback")]),
+        # of a restore: it goes on from where it was cut off
+        ("rollback.inflight", KEPT, [Way("restore", KEPT)]),
+        ("restore.inflight", KEPT, [Way("restore", KEPT)]),
+        ("restore.inflight", "", []),
+        ("indexing.requested", "", []),
+    ],
+)
+def test_the_way_out_is_by_what_it_is(name: str, back_to: str, ways: list[Way]) -> None:
+    timeline = Timeline.of([f"{AT}.{name}"])
+    layout = layout_of([], timeline, {})
+    facts = restoring(
+        read_facts(timeline, layout, now=NOW, plans={AT: PlanFacts(1, 5)}), back_to
+    )
+    assert facts_from(facts.to_json()) == facts
+    assert list(ways_out(facts.pending[0])) == ways
+    (loss,) = score(facts, KeepingPolicy()).losses
+    offered = ways[0] if ways else Way("")
+    assert (loss.repair, loss.instant) == (offered.repair, offered.instant)
