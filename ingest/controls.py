@@ -1,5 +1,6 @@
 """What people ask of a table or a job that is there: sync, re-sync, pause, resume,
-compact, cancel, retry. Each call writes rows and rings; nothing runs here."""
+compact, cancel, retry. Each call writes rows, the audit's too, and rings; nothing runs
+here."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from uuid import UUID
 
 from django.db import IntegrityError, transaction
 
+from catalog.access import audit
 from catalog.discovery import again
 from catalog.discovery.services import KINDS as SOURCE_KINDS
 from catalog.models import Table
@@ -67,6 +69,7 @@ def start_sync(table: Table, *, actor: str) -> Job:
             raise _not_now(feed, "synchronise")
         job = runs.start_round(feed, actor=actor)
         TableOnboarding.objects.filter(pk=feed.pk).update(due_at=None)
+        audit.record("table.sync", on=str(table), actor=actor, job=str(job.pk))
         return job
 
 
@@ -74,13 +77,19 @@ def start_resync(table: Table, *, actor: str) -> Job:
     """A fresh copy that replaces the table in one commit; readers keep the old one."""
     with transaction.atomic():
         feed = locked_feed(table)
-        if goes_on_loading(feed, table):
-            return retry_feed(feed, actor=actor)
-        cancel_waiting(feed, [ROUND], actor=actor)
-        told = narrowing.leave_out(feed)
-        fresh: dict[str, Any] = {"due_at": None, "load_epoch": None, "bound": ""}
-        move(feed, "start_resync", reason=told, actor=actor, **fresh)
-        return runs.start_load(feed, RESYNC, actor=actor, restart=True)
+        job = _load_again(feed, table, actor=actor)
+        audit.record("table.resync", on=str(table), actor=actor, job=str(job.pk))
+        return job
+
+
+def _load_again(feed: TableOnboarding, table: Table, *, actor: str) -> Job:
+    if goes_on_loading(feed, table):
+        return retry_feed(feed, actor=actor)
+    cancel_waiting(feed, [ROUND], actor=actor)
+    told = narrowing.leave_out(feed)
+    fresh: dict[str, Any] = {"due_at": None, "load_epoch": None, "bound": ""}
+    move(feed, "start_resync", reason=told, actor=actor, **fresh)
+    return runs.start_load(feed, RESYNC, actor=actor, restart=True)
 
 
 def goes_on_loading(feed: TableOnboarding, table: Table) -> bool:
@@ -104,7 +113,10 @@ def start_compaction(table: Table, *, actor: str, wish: Wish = None) -> Job:
         failed = list(instants.filter(state="FAILED"))
         advance_all(failed, "reschedule", actor=actor)
         names = list(instants.order_by("instant").values_list("instant", flat=True))
-        return runs.start_compaction(table, actor=actor, instants=names, wish=wish)
+        job = runs.start_compaction(table, actor=actor, instants=names, wish=wish)
+        said = {"job": str(job.pk), "driver": job.payload.get("driver")}
+        audit.record("table.compact", on=str(table), actor=actor, **said)
+        return job
 
 
 def start_verify(table: Table, *, actor: str) -> Job:
@@ -113,7 +125,9 @@ def start_verify(table: Table, *, actor: str) -> Job:
         feed = locked_feed(table)
         if not table.is_queryable or feed.state == REMOVING:
             raise _not_now(feed, "verify")
-        return runs.start_jobs([runs.new_job(feed, VERIFY, actor=actor)])[0]
+        job = runs.start_jobs([runs.new_job(feed, VERIFY, actor=actor)])[0]
+        audit.record("table.verify", on=str(table), actor=actor, job=str(job.pk))
+        return job
 
 
 def pause(table: Table, *, actor: str) -> TableOnboarding:
@@ -121,6 +135,7 @@ def pause(table: Table, *, actor: str) -> TableOnboarding:
     with transaction.atomic():
         feed = locked_feed(table)
         if feed.state == PAUSED:
+            audit.record("table.pause", on=str(table), actor=actor)
             return feed
         if not ONBOARDING.is_legal(feed.state, "pause"):
             raise _not_now(feed, "pause")
@@ -131,6 +146,7 @@ def pause(table: Table, *, actor: str) -> TableOnboarding:
         )
         for job in running.select_for_update():
             ask_to_stop(job, "pause", actor=actor)
+        audit.record("table.pause", on=str(table), actor=actor)
         ring()
         return feed
 
@@ -142,6 +158,7 @@ def resume(table: Table, *, actor: str) -> TableOnboarding:
         if feed.state not in {PAUSED, FAILED}:
             raise _not_now(feed, "resume")
         retry_feed(feed, actor=actor)
+        audit.record("table.resume", on=str(table), actor=actor)
         return feed
 
 
@@ -189,34 +206,19 @@ def cancel_job(job_id: UUID, *, actor: str) -> Job:
             )
         else:
             ask_to_stop(job, "cancel", actor=actor)
+        audit.record("job.cancel", on=job.subject, actor=actor, id=str(job.pk))
         ring()
         return job
 
 
 def retry_job(job_id: UUID, *, actor: str) -> Job:
     """Another go for a job that failed or was cancelled."""
-    if Job.objects.filter(pk=job_id, kind__in=SOURCE_KINDS).exists():
-        return again.retry(job_id, by=actor)
+    is_of_source = Job.objects.filter(pk=job_id, kind__in=SOURCE_KINDS).exists()
+    again_of = again.retry if is_of_source else _retry
     try:
         with transaction.atomic():
-            job = Job.objects.select_for_update().filter(pk=job_id).first()
-            if job is None:
-                raise NotFound("there is no such job", code="job_not_found")
-            if job.kind not in KINDS:
-                raise InvalidRequest(f"a {job.kind} job is not retried", code="not_now")
-            move_job(
-                job,
-                "retry",
-                reason="waiting for a driver",
-                actor=actor,
-                queued_at=SystemClock().now(),
-                not_before=None,
-                finished_at=None,
-                cancel_requested="",
-                max_attempts=job.attempts + KINDS[job.kind].max_attempts,
-            )
-            _revive(job, actor=actor)
-            ring()
+            job = again_of(job_id, by=actor)
+            audit.record("job.retry", on=job.subject, actor=actor, id=str(job.pk))
             return job
     except IntegrityError as error:
         raise StaleState(
@@ -224,6 +226,28 @@ def retry_job(job_id: UUID, *, actor: str) -> Job:
             code="already_queued",
             hint="look at the table's jobs",
         ) from error
+
+
+def _retry(job_id: UUID, *, by: str) -> Job:
+    job = Job.objects.select_for_update().filter(pk=job_id).first()
+    if job is None:
+        raise NotFound("there is no such job", code="job_not_found")
+    if job.kind not in KINDS:
+        raise InvalidRequest(f"a {job.kind} job is not retried", code="not_now")
+    move_job(
+        job,
+        "retry",
+        reason="waiting for a driver",
+        actor=by,
+        queued_at=SystemClock().now(),
+        not_before=None,
+        finished_at=None,
+        cancel_requested="",
+        max_attempts=job.attempts + KINDS[job.kind].max_attempts,
+    )
+    _revive(job, actor=by)
+    ring()
+    return job
 
 
 def _revive(job: Job, *, actor: str) -> None:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
 from django.db.models.functions import Now
 
+from catalog.access import audit
 from catalog.models import Table
 from core.clock import SystemClock
 from core.errors import SluiceError, TerminalError, TransientError
@@ -77,7 +79,13 @@ def start_removal(table: Table, *, drop_data: bool, actor: str) -> Job:
             queued_at=SystemClock().now(),
             reason="waiting for running work on the table to stop",
         )
-        return runs.start_jobs([job])[0]
+        found = runs.start_jobs([job])[0]
+        said: dict[str, Any] = {
+            "job": str(found.pk),
+            "data": "drop" if drop_data else "keep",
+        }
+        audit.record("table.remove", on=str(table), actor=actor, **said)
+        return found
 
 
 def _stop_feed(table: Table, *, drop_data: bool, actor: str) -> None:

@@ -11,7 +11,6 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
-from catalog.access import audit
 from catalog.access.enforcement import decision_for, require
 from catalog.access.policy import Privilege
 from catalog.discovery.services import DISCOVER, TEST
@@ -109,29 +108,24 @@ def job_log(request: PageRequest, pk: uuid.UUID) -> HttpResponse:
 @page
 @require_POST
 def cancel(request: PageRequest, pk: uuid.UUID) -> HttpResponse:
-    job = _operable(request, pk)
+    _require_to_operate(request, pk)
     actor = request.principal.name
-    if not attempt(request, "Cancel: asked for.",
-                   lambda: controls.cancel_job(pk, actor=actor)):  # fmt: skip
-        audit.record("job.cancel", on=job.subject, id=str(pk))
+    attempt(request, "Cancel: asked for.", lambda: controls.cancel_job(pk, actor=actor))
     return redirect("frontend:job", pk)
 
 
 @page
 @require_POST
 def retry(request: PageRequest, pk: uuid.UUID) -> HttpResponse:
-    job = _operable(request, pk)
+    _require_to_operate(request, pk)
     actor = request.principal.name
-    if not attempt(request, "Queued again.",
-                   lambda: controls.retry_job(pk, actor=actor)):  # fmt: skip
-        audit.record("job.retry", on=job.subject, id=str(pk))
+    attempt(request, "Queued again.", lambda: controls.retry_job(pk, actor=actor))
     return redirect("frontend:job", pk)
 
 
-def _operable(request: PageRequest, pk: uuid.UUID) -> Job:
+def _require_to_operate(request: PageRequest, pk: uuid.UUID) -> None:
     job = job_for(request.principal, pk)
     require(request.principal, Privilege.OPERATE, securable_of_job(job))
-    return job
 
 
 def _live(request: PageRequest, job: Job) -> dict[str, object]:

@@ -9,7 +9,6 @@ from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods
 
-from catalog.access import audit
 from catalog.access.enforcement import require
 from catalog.selectors import table_for
 from catalog.selectors.tables import securable_of
@@ -40,10 +39,6 @@ def table_action(request: PageRequest, table_id: int, name: str) -> HttpResponse
         except SluiceError as refused:
             error = refused
         else:
-            data = ("drop" if asked.drop_data else "keep") if action.asks_drop else None
-            audit.record(
-                f"table.{name}", on=str(table), data=data, instant=asked.instant
-            )
             messages.success(request, f"{action.word}: asked for.", extra_tags="ok")
             if job is not None:
                 return redirect("frontend:job", job.pk)

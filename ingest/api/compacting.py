@@ -6,7 +6,6 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from catalog.access import audit
 from catalog.access.policy import Privilege
 from catalog.api.idempotency import idempotent
 from catalog.api.views import ApiView, members_of
@@ -32,6 +31,4 @@ class CompactView(ApiView):
         if is_dry:
             return Response(preview_body(preview_compaction(table, wish)))
         job = controls.start_compaction(table, actor=self.principal.name, wish=wish)
-        driver = job.payload.get("driver")
-        audit.record("table.compact", on=str(table), job=str(job.pk), driver=driver)
         return accepted(job)

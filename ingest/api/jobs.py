@@ -9,7 +9,6 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from catalog.access import audit
 from catalog.access.enforcement import decision_for, require
 from catalog.access.policy import Privilege, Securable
 from catalog.api.idempotency import idempotent
@@ -79,7 +78,6 @@ class JobCancelView(ApiView):
         _require_to_operate(self, selectors.job_for(self.principal, job_id))
         members_of(request)
         job = controls.cancel_job(job_id, actor=self.principal.name)
-        audit.record("job.cancel", on=job.subject, id=str(job.pk))
         return Response(job_body(job), status=202)
 
 
@@ -90,7 +88,6 @@ class JobRetryView(ApiView):
         _require_to_operate(self, selectors.job_for(self.principal, job_id))
         members_of(request)
         job = controls.retry_job(job_id, actor=self.principal.name)
-        audit.record("job.retry", on=job.subject, id=str(job.pk))
         return Response(job_body(job), status=202)
 
 

@@ -10,7 +10,6 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from catalog.access import audit
 from catalog.access.policy import Privilege
 from catalog.api.bodies import instant
 from catalog.api.idempotency import idempotent
@@ -31,7 +30,6 @@ PREVIEWED = {200: health_replies.RepairPreview, 202: replies.CarryingJob}
 
 
 class _Repair(ApiView):
-    name: ClassVar[str]
     action: ClassVar[RepairAction]
     members: ClassVar[tuple[str, ...]] = ("instant", "dry_run")
 
@@ -40,16 +38,7 @@ class _Repair(ApiView):
         work, is_dry = self._work(request)
         if is_dry and work.action != "deduplicate":
             return Response(preview_body(preview(table, work)))
-        job = start_repair(table, work, actor=self.principal.name)
-        about = {"buckets": work.buckets} if work.buckets else {"instant": work.instant}
-        audit.record(
-            f"table.{self.name}",
-            on=str(table),
-            job=str(job.pk),
-            dry_run=work.dry_run,
-            **about,
-        )
-        return accepted(job)
+        return accepted(start_repair(table, work, actor=self.principal.name))
 
     def _work(self, request: Request) -> tuple[RepairWork, bool]:
         body = members_of(request, self.members)
@@ -74,7 +63,6 @@ class _Repair(ApiView):
 class RollbackView(_Repair):
     """Undo unfinished attempts: of one instant, or of all. Plans stay planned."""
 
-    name = "rollback"
     action = "rollback"
 
     @extend_schema(request=health_replies.RepairNew, responses=PREVIEWED)
@@ -86,7 +74,6 @@ class RollbackView(_Repair):
 class UnscheduleView(_Repair):
     """Take planned compactions off the timeline; with `replan` a new one follows."""
 
-    name = "unschedule-compaction"
     action = "unschedule"
     members = ("instant", "dry_run", "replan")
 
@@ -99,7 +86,6 @@ class UnscheduleView(_Repair):
 class RestoreView(_Repair):
     """Go back to a savepoint, rows and capture position together."""
 
-    name = "restore"
     action = "restore"
 
     @extend_schema(request=health_replies.RepairNew, responses=PREVIEWED)
@@ -111,7 +97,6 @@ class RestoreView(_Repair):
 class CleanView(_Repair):
     """Old file versions and instants go now, not with the next compaction."""
 
-    name = "clean"
     action = "clean"
     members = ("dry_run",)
 
@@ -124,7 +109,6 @@ class CleanView(_Repair):
 class ResizeView(_Repair):
     """Another number of buckets: the same rows, rewritten by one commit."""
 
-    name = "resize"
     action = "resize"
     members = ("buckets", "dry_run")
 
@@ -143,15 +127,12 @@ class ResyncView(ApiView):
         table = lake_table_of(self, table_id, Privilege.OPERATE)
         if flag(members_of(request, ("dry_run",)), "dry_run"):
             return Response(preview_body(preview_resync(table)))
-        job = controls.start_resync(table, actor=self.principal.name)
-        audit.record("table.resync", on=str(table), job=str(job.pk))
-        return accepted(job)
+        return accepted(controls.start_resync(table, actor=self.principal.name))
 
 
 class DropMetadataTableView(_Repair):
     """Remove an index of Hudi's that another writer made and ours do not keep up."""
 
-    name = "drop-metadata-table"
     action = "drop-metadata-table"
     members = ("dry_run",)
 
@@ -164,7 +145,6 @@ class DropMetadataTableView(_Repair):
 class SavepointsView(_Repair):
     """Moments a table can go back to, newest first; POST makes one of now."""
 
-    name = "savepoint"
     action = "savepoint"
     members = ()
 
@@ -186,7 +166,6 @@ class SavepointsView(_Repair):
 class DeduplicateView(_Repair):
     """One row per key. A dry run is a job too: counting reads the whole table."""
 
-    name = "deduplicate"
     action = "deduplicate"
     members = ("dry_run",)
 

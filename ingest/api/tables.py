@@ -6,12 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ClassVar
 
-from django.db import transaction
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from catalog.access import audit
 from catalog.access.enforcement import require
 from catalog.access.policy import Privilege
 from catalog.api.idempotency import idempotent
@@ -58,7 +56,6 @@ def lake_table_of(view: ApiView, table_id: int, privilege: Privilege) -> Table:
 class _Verb(ApiView):
     """A verb that answers 202 with the job it queued."""
 
-    name: ClassVar[str]
     start: ClassVar[Callable[..., Job]]
 
     @extend_schema(request=Empty, responses={202: replies.CarryingJob})
@@ -67,7 +64,6 @@ class _Verb(ApiView):
         table = lake_table_of(self, table_id, Privilege.OPERATE)
         members_of(request)
         job = type(self).start(table, actor=self.principal.name)
-        audit.record(f"table.{self.name}", on=str(table), job=str(job.pk))
         return accepted(job)
 
 
@@ -77,19 +73,16 @@ def accepted(job: Job) -> Response:
 
 
 class SyncView(_Verb):
-    name = "sync"
     start = staticmethod(controls.start_sync)
 
 
 class VerifyView(_Verb):
-    name = "verify"
     start = staticmethod(controls.start_verify)
 
 
 class _Switch(ApiView):
     """A verb that changes the table's state at once; running work follows."""
 
-    name: ClassVar[str]
     move: ClassVar[Callable[..., TableOnboarding]]
 
     @extend_schema(request=Empty, responses={202: replies.TableSwitched})
@@ -98,7 +91,6 @@ class _Switch(ApiView):
         table = lake_table_of(self, table_id, Privilege.OPERATE)
         members_of(request)
         feed = type(self).move(table, actor=self.principal.name)
-        audit.record(f"table.{self.name}", on=str(table))
         open_jobs = Job.objects.filter(subject_id=str(table.pk)).exclude(
             state__in=sorted(TERMINAL)
         )
@@ -113,12 +105,10 @@ class _Switch(ApiView):
 
 
 class PauseView(_Switch):
-    name = "pause"
     move = staticmethod(controls.pause)
 
 
 class ResumeView(_Switch):
-    name = "resume"
     move = staticmethod(controls.resume)
 
 
@@ -141,12 +131,8 @@ class RemoveView(ApiView):
             return Response(
                 removal_body(removal.plan_removal(table, drop_data=is_drop))
             )
-        with transaction.atomic():
-            job = removal.start_removal(
-                table, drop_data=is_drop, actor=self.principal.name
-            )
-            audit.record("table.remove", on=str(table), data=data)
-        return accepted(job)
+        actor = self.principal.name
+        return accepted(removal.start_removal(table, drop_data=is_drop, actor=actor))
 
 
 class CommitsView(ApiView):

@@ -14,6 +14,7 @@ from typing import Any
 
 from django.db import transaction
 
+from catalog.access import audit
 from catalog.models import Table
 from core.clock import SystemClock
 from core.errors import InvalidRequest, StaleState
@@ -283,6 +284,12 @@ def start_repair(table: Table, work: RepairWork, *, actor: str) -> Job:
                 hint="wait for it or cancel it, then ask again",
                 facts={"job": str(found.pk)},
             )
+        is_plan = work.action == "unschedule"
+        verb = "unschedule-compaction" if is_plan else work.action
+        said = {name: value for name, value in wanted.items() if name != "action"}
+        audit.record(
+            f"table.{verb}", on=str(table), actor=actor, job=str(found.pk), **said
+        )
         return found
 
 

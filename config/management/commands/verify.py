@@ -10,7 +10,6 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
-from catalog.access import audit
 from catalog.access.policy import Principal
 from catalog.models import Table
 from catalog.selectors.tables import table_named
@@ -59,7 +58,6 @@ class Command(BaseCommand):
                 f"{table} is a table of a source", hint="name its lake table"
             )
         job = controls.start_verify(table, actor=ACTOR)
-        audit.record("table.verify", on=str(table), actor=ACTOR, job=str(job.pk))
         self._wait(job, wait_seconds)
         facts = (job.report or {}).get("facts") or {}
         if job.state != "SUCCEEDED" or "verdict" not in facts:
