@@ -23,7 +23,8 @@ from ingest.maintenance.repairs import preview, start_repair
 class Asked:
     """What the form said beside yes. instant  of a repair; "" = whatever it finds.
     buckets  that a table shall have; 0 = not said yet. driver  own, shared, or "" = as
-    the policy says; memory and cores  of an own one; "" and 0 = the most allowed"""
+    the policy says; memory and cores  of an own one; "" and 0 = the most allowed.
+    replan  a new compaction follows the one that is taken off"""
 
     drop_data: bool = False
     instant: str = ""
@@ -31,6 +32,7 @@ class Asked:
     driver: str = ""
     memory: str = ""
     cores: int = 0
+    replan: bool = False
 
     @property
     def wish(self) -> Wish:
@@ -91,4 +93,9 @@ def start(action: Action, table: Table, *, actor: str, asked: Asked) -> Job | No
 def _work(repair: RepairWork, asked: Asked) -> RepairWork:
     is_of_one = repair.action in {"rollback", "unschedule", "restore"}
     buckets = asked.buckets if repair.action == "resize" else 0
-    return replace(repair, instant=asked.instant if is_of_one else "", buckets=buckets)
+    return replace(
+        repair,
+        instant=asked.instant if is_of_one else "",
+        buckets=buckets,
+        replan=asked.replan and repair.action == "unschedule",
+    )

@@ -42,6 +42,7 @@ class Action:
     asks_drop: bool = False
     asks_buckets: bool = False
     asks_driver: bool = False
+    asks_replan: bool = False
     repair: RepairWork | None = None
 
 
@@ -153,6 +154,7 @@ ACTIONS = {
             ),
             meanwhile="No round of this table runs; readers go on.",
             way_back="Compact plans a new one whenever you like.",
+            asks_replan=True,
             repair=RepairWork("unschedule"),
         ),
         Action(

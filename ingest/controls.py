@@ -33,6 +33,8 @@ from ingest.kinds import (
     SNAPSHOT,
     VERIFY,
 )
+from ingest.lake.commits import read_timeline
+from ingest.lake.place import place_at
 from ingest.models import MaintenancePlan, TableOnboarding
 from ingest.states import (
     APPROVED,
@@ -112,7 +114,10 @@ def start_compaction(table: Table, *, actor: str, wish: Wish = None) -> Job:
         instants = MaintenancePlan.objects.filter(table=table, state__in=upkeep.OPEN)
         failed = list(instants.filter(state="FAILED"))
         advance_all(failed, "reschedule", actor=actor)
-        names = list(instants.order_by("instant").values_list("instant", flat=True))
+        planned = read_timeline(place_at(table.path)).pending_compactions
+        # one that no job told of stands on the timeline alone
+        known = instants.values_list("instant", flat=True)
+        names = sorted({*known, *(instant.asked for instant in planned)})
         job = runs.start_compaction(table, actor=actor, instants=names, wish=wish)
         said = {"job": str(job.pk), "driver": job.payload.get("driver")}
         audit.record("table.compact", on=str(table), actor=actor, **said)

@@ -3,7 +3,7 @@ which action helps."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from catalog.access.policy import Principal
@@ -54,6 +54,12 @@ TITLES = {
     "bucket_skew": "One bucket is much larger than the others",
     "small_files": "The files are small, and there are many",
 }
+# what Compact is to a compaction that was begun
+GO_ON = replace(
+    ACTIONS["compact"],
+    word="Try again",
+    does="Removes what the unfinished attempt wrote, and executes its plan again.",
+)
 # offered always; the others where they help
 CARE = ("compact", "verify", "duplicates", "savepoint", "clean", "resize")
 
@@ -174,13 +180,17 @@ def _step(step: dict[str, Any]) -> StepRow:
 def _pending(one: Pending, able: dict[str, Action]) -> PendingRow:
     worker = "a job works on it" if one.is_held else "nobody works on it"
     ways = () if one.is_held and one.is_readable else ways_out(one)
-    return PendingRow(
-        one,
-        called(one),
-        worker,
-        _holds(one),
-        [(able[way.repair], way.instant) for way in ways if way.repair in able],
-    )
+    offered = [
+        (_called_here(able[way.repair], one), way.instant)
+        for way in ways
+        if way.repair in able
+    ]
+    return PendingRow(one, called(one), worker, _holds(one), offered)
+
+
+def _called_here(way: Action, one: Pending) -> Action:
+    is_begun = way.name == GO_ON.name and one.state == "INFLIGHT"
+    return GO_ON if is_begun else way
 
 
 def _holds(one: Pending) -> list[str]:

@@ -12,6 +12,7 @@ from core.errors import NotFound, SluiceError
 from frontend.pages import PageRequest, page, turn
 from frontend.reading.fleet import fleet_for, wanted_from
 from frontend.reading.health import TITLES, health_for, open_alerts
+from frontend.reading.policy import policy_rows
 from frontend.reading.tables import feed_for
 from ingest.maintenance.repairs import Savepoint, savepoints_of
 
@@ -42,6 +43,7 @@ def table_health(request: PageRequest, table_id: int) -> HttpResponse:
         "health": health_for(table, [*feed.actions, *feed.repairs]),
         "repairs": {action.name: action for action in feed.repairs},
         "savepoints": _savepoints(table),
+        "policy": policy_rows(table),
         "alerts": open_alerts(request.principal, table),
         "here": "health",
     }

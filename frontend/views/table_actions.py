@@ -75,6 +75,7 @@ def _asked(request: PageRequest) -> Asked:
         driver if driver in {"own", "shared"} else "",
         given.get("memory", "").strip()[:10],
         _number(given.get("cores", "")),
+        bool(given.get("replan")),
     )
 
 

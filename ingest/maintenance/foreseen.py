@@ -11,6 +11,7 @@ from ingest.controls import goes_on_loading, locked_feed
 from ingest.feeds import feed_of, source_changed
 from ingest.lake.layout import CompactionPlan
 from ingest.maintenance.compacting import Planned, foresee, words_for
+from ingest.maintenance.facts import LakeFacts
 from ingest.maintenance.repairs import Preview
 from ingest.maintenance.watching import look_into
 from ingest.maintenance.wording import counted
@@ -26,7 +27,7 @@ def preview_compaction(table: Table, wish: Wish = None) -> Preview:
     planned = [_planned(table, asked, plan) for asked, plan in seen.plans.items()]
     groups, facts = seen.layout.groups, seen.facts
     found = foresee(groups, planned)
-    lines = list(words_for(found, len(groups)))
+    lines = [*_begun(facts), *words_for(found, len(groups))]
     if any(one.is_held for one in facts.pending_compactions):
         lines.insert(0, "A job works on it now: this waits until that has ended")
     lines.append(_where(DriverSpec(**driver) if driver else None))
@@ -68,6 +69,15 @@ def preview_resync(table: Table) -> Preview:
 
 def _resync(table: Table, *will: str) -> Preview:
     return Preview(str(table), "resync", (), will)
+
+
+def _begun(facts: LakeFacts) -> list[str]:
+    return [
+        f"Compaction {one.instant} was begun and not ended: what that attempt wrote is"
+        " removed, then its plan is executed again"
+        for one in facts.pending_compactions
+        if one.state == "INFLIGHT" and not one.is_held
+    ]
 
 
 def _planned(table: Table, asked: str, plan: CompactionPlan) -> Planned:

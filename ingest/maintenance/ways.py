@@ -45,6 +45,9 @@ def _of_compaction(pending: Pending) -> tuple[Way, ...]:
     unschedule = Way("unschedule-compaction", pending.instant)
     if not pending.is_readable:
         return (unschedule,)
-    # a plan that nobody began is not unfinished: it is executed, or taken off
-    begun = pending.state == "INFLIGHT"
-    return (Way("rollback" if begun else "compact", pending.instant), unschedule)
+    compact = Way("compact", pending.instant)
+    if pending.state != "INFLIGHT":
+        # a plan that nobody began is not unfinished: it is executed, or taken off
+        return (compact, unschedule)
+    # executing it again undoes the attempt that was left before
+    return (Way("rollback", pending.instant), compact, unschedule)

@@ -10,8 +10,12 @@ import pytest
 
 from frontend.actions import ACTIONS
 from frontend.reading.health import CARE, TITLES
+from ingest.feeds import feed_of
+from ingest.policy import KEEPING
+from ingest.policyrows import change_policy, change_table_policy
 from tests.integration.frontend.world import HOSTILE
 
+NO_NUMBERS = ("quiet_hours", "compact_driver")
 ROOT = Path(__file__).resolve().parents[3]
 
 pytestmark = pytest.mark.django_db
@@ -66,3 +70,27 @@ def test_the_page_before_a_yes_says_the_same(world, browse, name):
     for said in (action.does, action.meanwhile, action.way_back):
         assert said in text
     assert HOSTILE not in found.content.decode()
+
+
+def test_the_policy_is_told_in_words_with_where_each_value_is_from(world, browse):
+    table = world.lake_tables["orders"]
+    shop = world.source
+    change_policy(shop, None, {"compact_after": 7, "stuck_after_seconds": 120})
+    change_policy(shop, shop.databases.get(), {"compact_after": 1})
+    quiet = {"from": "22:00", "to": "06:00", "timezone": "Europe/Berlin"}
+    change_table_policy(feed_of(table.pk), {"quiet_hours": quiet})
+    text = page_of(browse("ann"), table)
+    rows = [
+        re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row)
+        for row in text.partition('id="policy-title"')[2].split("<tr>")[2:]
+    ]
+    told = {row[3]: row[1:3] for row in rows}
+    assert set(told) == {f"<code>{key}</code>" for key in {*KEEPING, *NO_NUMBERS}}
+    for key, words, origin in (
+        ("compact_after", "1 commit after the last one", "database shop.public"),
+        ("stuck_after_seconds", "after 2 min", "datasource shop"),
+        ("compact_log_bytes", "at 256 MB of log files", "as delivered"),
+        ("quiet_hours", "from 22:00 to 06:00 only, Europe/Berlin time", "this table"),
+        ("compact_driver", "in the driver of all jobs", "as delivered"),
+    ):
+        assert told[f"<code>{key}</code>"] == [words, origin], key

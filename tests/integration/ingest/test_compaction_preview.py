@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
+import fastavro
 import pytest
 
+from frontend.reading.health import GO_ON
 from ingest.api import health_replies
 from ingest.launch.fake import Fault
 from tests.integration.catalog.asking import problem
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
 from tests.integration.catalog.test_endpoints import compare
-from tests.integration.ingest.test_health import GROUP, OLD, timeline_of
+from tests.integration.ingest.test_health import GROUP, LATER, OLD, see, timeline_of
 from tests.integration.ingest.test_resize import signed_in
 
 pytestmark = pytest.mark.django_db
@@ -61,6 +64,75 @@ def test_a_dry_run_tells_what_is_merged_and_starts_nothing(
     problem(dry, 400, "plan_unreadable")
     page = client.get(f"/tables/{table}/compact").content.decode()
     assert "unschedule it first" in page
+
+
+def plan_begun(world) -> None:
+    """A compaction of that file group whose executor died."""
+    text, metrics = ["null", "string"], {"type": "map", "values": "double"}
+    fields = {"partitionPath": text, "fileId": "string", "metrics": metrics}
+    files = {"type": "array", "items": "string"}
+    operation = {
+        "type": "record",
+        "name": "Operation",
+        "fields": [
+            *({"name": name, "type": kind} for name, kind in fields.items()),
+            {"name": "deltaFilePaths", "type": files},
+        ],
+    }
+    operations = {"type": "array", "items": operation}
+    schema = {
+        "type": "record",
+        "name": "Plan",
+        "fields": [{"name": "operations", "type": operations}],
+    }
+    one = {
+        "partitionPath": "",
+        "fileId": GROUP,
+        "metrics": {"TOTAL_LOG_FILES_SIZE": 7.0},
+        "deltaFilePaths": ["a.log"],
+    }
+    with (timeline_of(world) / f"{LATER}.compaction.requested").open("wb") as out:
+        fastavro.writer(out, schema, [{"operations": [one]}])
+    (timeline_of(world) / f"{LATER}.compaction.inflight").touch()
+
+
+def test_one_that_was_begun_is_gone_on_with(world, admin, django_user_model) -> None:
+    table = live(world)
+    plan_begun(world)
+    see(world)
+    client = signed_in(django_user_model)
+    page = client.get(f"/tables/{table}/health").content.decode()
+    for way in ("compact", "rollback", "unschedule-compaction"):
+        assert f"/tables/{table}/{way}?instant={LATER}" in page, way
+    assert GO_ON.does in page
+    form = client.get(f"/tables/{table}/compact?instant={LATER}").content.decode()
+    assert f"Compaction {LATER} was begun and not ended" in form
+    dry = admin("POST", f"tables/{table}:compact", {"dry_run": True}).json()
+    assert dry["compaction"]["instants"] == [LATER]
+    # what is said is done, though no job ever told of this plan
+    assert client.post(f"/tables/{table}/compact").status_code == 302
+    (job,) = world.jobs("compact")
+    assert job.payload["instants"] == [LATER]
+
+
+def test_the_page_asks_whether_to_plan_anew(world, admin, django_user_model) -> None:
+    table = live(world)
+    plan_begun(world)
+    client = signed_in(django_user_model)
+    address = f"/tables/{table}/unschedule-compaction"
+    anew = "Then a new compaction is planned"
+    asked = {"instant": LATER}
+    form = client.get(address, asked).content.decode()
+    assert 'name="replan"' in form
+    assert anew not in form
+    form = client.get(address, asked | {"replan": "1"}).content.decode()
+    assert anew in form
+    assert re.search(r'name="replan"[^>]* checked', form)
+    assert client.post(address, asked | {"replan": "1"}).status_code == 302
+    (job,) = world.jobs("repair")
+    wanted = job.payload["repair"]
+    assert (wanted["instant"], wanted["replan"]) == (LATER, True)
+    assert "replan" not in client.get(f"/tables/{table}/rollback").content.decode()
 
 
 def test_a_driver_of_its_own_is_asked_for_on_the_page(

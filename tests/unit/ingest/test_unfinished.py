@@ -52,7 +52,11 @@ def test_whose_lease_counts(action: str, held: set[str], is_held: bool) -> None:
         (
             "compaction.inflight",
             "",
-            [Way("rollback", AT), Way("unschedule-compaction", AT)],
+            [
+                Way("rollback", AT),
+                Way("compact", AT),
+                Way("unschedule-compaction", AT),
+            ],
         ),
         ("clean.requested", "", [Way("clean")]),
         ("clean.inflight", KEPT, [Way("clean")]),

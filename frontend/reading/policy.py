@@ -1,0 +1,67 @@
+"""What a table's policy asks for, in words, and which level says so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from catalog.models import Table
+from frontend.templatetags.figures import duration, size
+from ingest import compactions
+from ingest.feeds import feed_of
+from ingest.maintenance.wording import counted
+from ingest.policy import DEFAULT, OWN, Effective
+from ingest.policyrows import policy_of
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyRow:
+    """key: as REST and documents call it. origin: the level that says so."""
+
+    key: str
+    title: str
+    words: str
+    origin: str
+
+
+def policy_rows(table: Table) -> list[PolicyRow]:
+    """Empty for a table that nothing is carried into any more."""
+    feed = feed_of(table.pk)
+    if feed is None:
+        return []
+    policy = policy_of(feed)
+    said = {DEFAULT: "as delivered", OWN: "this table"}
+    return [
+        PolicyRow(key, title, words, said.get(origin, origin))
+        for key, title, words in _words(policy, table)
+        for origin in (policy.origins[key],)
+    ]
+
+
+def _words(policy: Effective, table: Table) -> Iterator[tuple[str, str, str]]:
+    keeping, quiet = policy.keeping, policy.quiet
+    due = "A compaction is planned"
+    many = counted(keeping.compact_after, "commit")
+    yield "compact_after", due, f"{many} after the last one"
+    yield "compact_log_bytes", due, f"at {size(keeping.log_bytes)} of log files"
+    times = f"at {keeping.log_ratio:g} times the bytes of its base files"
+    yield "compact_log_ratio", due, f"{times} in log files, from 1 MB of these on"
+    age = duration(keeping.log_age_seconds)
+    yield "compact_log_age_seconds", due, f"when its oldest log file is {age} old"
+    hours = (
+        f"from {quiet.start:%H:%M} to {quiet.end:%H:%M} only, {quiet.timezone} time"
+        if quiet
+        else "at any time"
+    )
+    yield "quiet_hours", "It starts by itself", hours
+    own = compactions.by_policy(table)
+    where = (
+        f"in a driver of its own, {own.memory} and {counted(own.cores, 'core')}"
+        if own
+        else "in the driver of all jobs"
+    )
+    yield "compact_driver", "It runs", where
+    stuck = duration(keeping.stuck_after_seconds)
+    yield "stuck_after_seconds", "It counts as waiting for too long", f"after {stuck}"
+    late = duration(policy.late_after)
+    yield "late_after_seconds", "The table counts as late", f"{late} after its time"
