@@ -16,7 +16,7 @@ from ingest import controls, removal
 from ingest.compactions import Wish, parse_wish
 from ingest.contract import RepairWork
 from ingest.maintenance.foreseen import preview_compaction, preview_resync
-from ingest.maintenance.repairs import preview, start_repair
+from ingest.maintenance.repairs import Preview, preview, start_repair
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,14 @@ class Asked:
         return parse_wish(given | ({"driver": self.driver} if self.driver else {}))
 
 
+@dataclass(frozen=True, slots=True)
+class Effects:
+    """will  happen, in sentences, in order. misses  what it cannot bring back"""
+
+    will: tuple[str, ...] = ()
+    misses: tuple[str, ...] = ()
+
+
 STARTS: dict[str, Callable[..., object]] = {
     "sync": controls.start_sync,
     "pause": controls.pause,
@@ -53,20 +61,31 @@ STARTS: dict[str, Callable[..., object]] = {
 }
 
 
-def effects_of(
-    action: Action, table: Table, asked: Asked | None = None
-) -> tuple[str, ...]:
-    """What will happen, in sentences; with today's numbers where they matter."""
+def effects_of(action: Action, table: Table, asked: Asked | None = None) -> Effects:
+    """What will happen, with today's numbers where they matter."""
+    if action.asks_drop:
+        return Effects(_removal(table))
+    found = _preview(action, table, asked or Asked())
+    if found is None:
+        return Effects(action.effects)
+    will, misses = (
+        tuple(f"{x}." for x in lines) for lines in (found.will, found.misses)
+    )
+    return Effects(will, misses)
+
+
+def _preview(action: Action, table: Table, asked: Asked) -> Preview | None:
+    """None for what is the same whatever the table looks like."""
     if action.asks_driver:
-        lines = preview_compaction(table, (asked or Asked()).wish).will
-        return tuple(f"{line}." for line in lines)
+        return preview_compaction(table, asked.wish)
     if action.name == "resync":
-        return tuple(f"{line}." for line in preview_resync(table).will)
+        return preview_resync(table)
     if action.repair is not None and not action.effects:
-        found = preview(table, _work(action.repair, asked or Asked()))
-        return tuple(f"{line}." for line in (*found.will, *found.misses))
-    if not action.asks_drop:
-        return action.effects
+        return preview(table, _work(action.repair, asked))
+    return None
+
+
+def _removal(table: Table) -> tuple[str, ...]:
     kept = removal.plan_removal(table, drop_data=False)
     dropped = removal.plan_removal(table, drop_data=True)
     return (

@@ -13,7 +13,7 @@ from catalog.access.enforcement import require
 from catalog.selectors import table_for
 from catalog.selectors.tables import securable_of
 from core.errors import NotFound, SluiceError
-from frontend.acting import Asked, effects_of, start
+from frontend.acting import Asked, Effects, effects_of, start
 from frontend.actions import ACTIONS
 from frontend.pages import PageRequest, page
 from frontend.reading.drivers import driver_for
@@ -51,7 +51,7 @@ def table_action(request: PageRequest, table_id: int, name: str) -> HttpResponse
         if not action.asks_buckets and not action.asks_driver:
             raise
         # what was asked can be changed and looked at again
-        effects, error = (), error or refused
+        effects, error = Effects(), error or refused
     context = {
         "table": table,
         "action": action,
