@@ -60,6 +60,11 @@ def jobs_for(principal: Principal) -> QuerySet[Job]:
     )
 
 
+def of_table(rows: QuerySet[Job], table_id: str) -> QuerySet[Job]:
+    """Those that work on this table: jobs on sources name another thing by a number."""
+    return rows.filter(~Q(kind__in=SOURCE_KINDS), subject_id=table_id)
+
+
 def _as_text(rows: QuerySet[Any]) -> QuerySet[Any, Any]:
     """Their primary keys as jobs name them."""
     return rows.order_by().values_list(Cast("pk", CharField()), flat=True)

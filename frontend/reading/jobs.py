@@ -8,10 +8,13 @@ from typing import Any
 
 from catalog.access.policy import Principal
 from catalog.discovery.services import KINDS as SOURCE_KINDS
+from catalog.models import Table
+from catalog.selectors import table_for
+from core.errors import NotFound
 from core.jobs import SUCCEEDED
 from core.models import Job, JobLog
 from ingest.kinds import VERIFY
-from ingest.selectors import jobs_for
+from ingest.selectors import jobs_for, of_table
 
 LOG_PAGE = 200
 DONE = {
@@ -28,8 +31,18 @@ DIFFERENCES = {
 
 
 def jobs_on_table(principal: Principal, table_id: int, *, limit: int = 5) -> list[Job]:
-    rows = jobs_for(principal).exclude(kind__in=SOURCE_KINDS)
-    return list(rows.filter(subject_id=str(table_id)).order_by("-created_at")[:limit])
+    rows = of_table(jobs_for(principal), str(table_id))
+    return list(rows.order_by("-created_at")[:limit])
+
+
+def table_named_by(principal: Principal, subject: str) -> Table | None:
+    """The table whose jobs are asked for, when this person may see it."""
+    if not subject.isascii() or not subject.isdigit() or len(subject) > 18:
+        return None
+    try:
+        return table_for(principal, int(subject))
+    except NotFound:
+        return None
 
 
 def latest_on_source(principal: Principal, source_id: int) -> Job | None:

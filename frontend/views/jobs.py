@@ -17,12 +17,18 @@ from catalog.discovery.services import DISCOVER, TEST
 from core import jobs as states
 from core.models import Job
 from frontend.pages import PageRequest, attempt, cut, page
-from frontend.reading.jobs import findings_of, log_of, repaired_of, speed_of
+from frontend.reading.jobs import (
+    findings_of,
+    log_of,
+    repaired_of,
+    speed_of,
+    table_named_by,
+)
 from frontend.reading.securables import securable_of_job
 from frontend.reading.sources import steps_of
 from ingest import controls
-from ingest.kinds import KINDS, REMOVE, REPAIR, VERIFY
-from ingest.selectors import job_for, jobs_for
+from ingest.kinds import COMPACT, KINDS, REMOVE, REPAIR, VERIFY
+from ingest.selectors import job_for, jobs_for, of_table
 
 UNFINISHED = "unfinished"
 JOB_KINDS = (TEST, DISCOVER, *KINDS, REMOVE)
@@ -50,7 +56,7 @@ class Wanted:
         if self.kind:
             rows = rows.filter(kind=self.kind)
         if self.subject:
-            rows = rows.filter(subject_id=self.subject)
+            rows = of_table(rows, self.subject)
         if self.state == UNFINISHED:
             return rows.filter(state__in=[*states.WAITING, *states.ACTIVE])
         return rows.filter(state=self.state) if self.state else rows
@@ -65,6 +71,7 @@ def job_list(request: PageRequest) -> HttpResponse:
     context = {
         "wanted": wanted,
         "jobs": found,
+        "table": table_named_by(request.principal, wanted.subject),
         "kinds": JOB_KINDS,
         "states": states.JOB.states,
         "is_filtered": any((wanted.q, wanted.kind, wanted.state, wanted.subject)),
@@ -155,6 +162,11 @@ def _links(job: Job) -> list[dict[str, str]]:
         url = reverse("frontend:source", args=[job.subject])
         return [{"url": url, "icon": "source", "word": "Source"}]
     if job.subject_id.isdigit():
-        url = reverse("frontend:table", args=[int(job.subject_id)])
-        return [{"url": url, "icon": "table", "word": "Table"}]
+        place = [int(job.subject_id)]
+        table = reverse("frontend:table", args=place)
+        links = [{"url": table, "icon": "table", "word": "Table"}]
+        if job.kind in {COMPACT, REPAIR}:
+            health = reverse("frontend:table-health", args=place)
+            links.insert(0, {"url": health, "icon": "chart", "word": "Health"})
+        return links
     return []

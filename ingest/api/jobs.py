@@ -44,7 +44,7 @@ def _filtered(rows: QuerySet[Job], request: Request) -> QuerySet[Job]:
     if kinds := asked.get("kind"):
         rows = rows.filter(kind__in=kinds.split(","))
     if table := asked.get("table"):
-        rows = rows.filter(~Q(kind__in=SOURCE_KINDS), subject_id=table)
+        rows = selectors.of_table(rows, table)
     if (is_finished := truth(request, "is_finished")) is not None:
         is_terminal = Q(state__in=sorted(TERMINAL))
         rows = rows.filter(is_terminal if is_finished else ~is_terminal)

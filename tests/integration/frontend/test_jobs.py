@@ -1,0 +1,47 @@
+"""The list of a table's jobs is its own, and a repair leads back to what it repaired."""
+
+from __future__ import annotations
+
+import pytest
+
+from core.models import Job
+
+pytestmark = pytest.mark.django_db
+
+
+def make_job(kind: str, subject: str, number: int) -> Job:
+    return Job.objects.create(
+        kind=kind,
+        subject=subject,
+        subject_id=str(number),
+        exclusive_key=f"{kind}:{number}",
+        state="SUCCEEDED",
+        payload={"table": number},
+    )
+
+
+def test_jobs_of_a_table_are_no_jobs_of_a_source(world, browse):
+    table = world.lake_tables["orders"]
+    other = make_job("discover", "shop", table.pk)
+    client = browse("root")
+    assert f"/jobs/{other.pk}" in client.get("/jobs").content.decode()
+    text = client.get(f"/jobs?subject={table.pk}").content.decode()
+    assert f"/jobs/{other.pk}" not in text
+    assert f"/jobs/{world.jobs['queued'].pk}" in text
+    assert f'href="/tables/{table.pk}">{table}</a> only.' in text
+    assert '<a href="/jobs">Show all</a>' in text
+    # what somebody may not see is not named, and what is no number is no table
+    hidden = world.lake_tables["customers"]
+    for subject in (hidden.pk, "x", "9" * 30):
+        text = browse("ann").get(f"/jobs?subject={subject}").content.decode()
+        assert "Of one table only." in text, subject
+
+
+@pytest.mark.parametrize("kind", ["repair", "compact", "round"])
+def test_a_repair_leads_to_the_tables_health(world, browse, kind):
+    table = world.lake_tables["orders"]
+    job = make_job(kind, str(table), table.pk)
+    head = browse("root").get(f"/jobs/{job.pk}").content.decode()
+    head = head.partition('class="page-head"')[2].partition('class="stack"')[0]
+    assert f'href="/tables/{table.pk}"' in head
+    assert (f'href="/tables/{table.pk}/health"' in head) == (kind != "round")
