@@ -24,9 +24,14 @@ class Outsider:
         return self.table / ".hoodie" / "timeline"
 
     def plan(self) -> str:
-        """The instant of the one compaction that is planned."""
-        (found,) = self.timeline.glob("*.compaction.requested")
-        return found.name.partition(".")[0]
+        """The instant of the one compaction that is planned and not done."""
+        names = [path.name for path in self.timeline.iterdir()]
+        done = {name.partition("_")[0] for name in names if name.endswith(".commit")}
+        asked = {
+            n.partition(".")[0] for n in names if n.endswith("compaction.requested")
+        }
+        (found,) = asked - done
+        return found
 
     def steal_lock(self) -> None:
         (self.lake / "_sluice" / "fence" / str(self.table_id)).write_text(f"{TOKEN}\n")

@@ -79,8 +79,7 @@ def make_a_plan(product: Product, table: Any) -> str:
 
 def outsider_of(product: Product, table: Any) -> Outsider:
     lake = Path(product.connection["lake"].removeprefix("file://"))
-    (request,) = lake.rglob("*.compaction.requested")
-    return Outsider(lake, request.parents[2], table["id"])
+    return Outsider(lake, lake / "ward" / "beds", table["id"])
 
 
 def log_in(page: Page, product: Product) -> None:
@@ -223,6 +222,6 @@ def test_a_compaction_that_stands_still_is_rolled_back(
     ask(page, keep, "repairs-13-preview")
     keep(page, "repairs-14-rolled-back")
     # the plan is still there, for the night
-    (left,) = health(product, beds)["pending"]
+    (left,) = product.api.get(f"/tables/{beds['id']}/health?look=now")["pending"]
     assert (left["instant"], left["state"]) == (instant, "REQUESTED")
     await_equal(product)
