@@ -13,6 +13,7 @@ from typing import Any, Literal
 from ingest.maintenance.facts import LakeFacts
 from ingest.maintenance.quiet import QuietHours, opens_at
 from ingest.maintenance.score import LEAST_LOG_BYTES, KeepingPolicy, is_stuck
+from ingest.maintenance.wording import sized
 
 StepName = Literal["execute", "schedule", "wait", "decide"]
 
@@ -90,7 +91,7 @@ def _triggers(facts: LakeFacts, policy: KeepingPolicy, now: datetime) -> Iterato
     if facts.delta_commits >= policy.compact_after:
         yield f"{facts.delta_commits} commits since the last compaction"
     if facts.log_bytes >= policy.log_bytes:
-        yield f"{facts.log_bytes / 2**20:.0f} MB of log files"
+        yield f"{sized(facts.log_bytes)} of log files"
     if facts.log_bytes >= LEAST_LOG_BYTES and facts.log_ratio >= policy.log_ratio:
         yield f"{facts.log_ratio:.1f} bytes of log files per byte of base files"
     if facts.oldest_log_at:

@@ -34,6 +34,7 @@ from ingest.maintenance.facts import LakeFacts, Pending, at_of
 from ingest.maintenance.resizing import Resize, plan_resize, words_for
 from ingest.maintenance.watching import facts_of
 from ingest.maintenance.ways import Repair, Way, ways_out
+from ingest.maintenance.wording import counted, sized
 from ingest.planning.plan import plan_from_json
 from ingest.specs import keep_seconds
 from ingest.states import REMOVING
@@ -176,7 +177,9 @@ def _extent(pending: Pending) -> str:
     plan = pending.plan
     if plan is None or not plan.groups:
         return ""
-    return f" ({plan.groups} file groups, {plan.log_bytes / 2**20:.1f} MB of log files)"
+    return (
+        f" ({counted(plan.groups, 'file group')}, {sized(plan.log_bytes)} of log files)"
+    )
 
 
 def _dedupe_words(facts: LakeFacts) -> Sequence[str]:
@@ -253,7 +256,7 @@ def _drop_words(table: Table, facts: LakeFacts) -> Sequence[str]:
 def _clean_words(facts: LakeFacts) -> Sequence[str]:
     return [
         f"Old versions of files go, {facts.old_files} files of"
-        f" {facts.old_bytes / 2**20:.1f} MB are candidates; those of the newest ten"
+        f" {sized(facts.old_bytes)} are candidates; those of the newest ten"
         f" commits and of the last {keep_seconds() / 60:.0f} minutes stay for running"
         " queries",
         "Old instants are archived, and savepoints older than 7 days end",
