@@ -162,7 +162,11 @@ class Resize(s.Serializer[Any]):
 
 class Savepoint(s.Serializer[Any]):
     instant = s.CharField()
-    at = s.DateTimeField(allow_null=True)
+    at = s.DateTimeField(allow_null=True, help_text="when its commit ended")
+    made_at = s.DateTimeField(allow_null=True)
+    ends_at = s.DateTimeField(
+        allow_null=True, help_text="the next cleaning afterwards takes it away"
+    )
     later = s.IntegerField(help_text="commits that going back would take away")
 
 

@@ -152,7 +152,13 @@ class SavepointsView(_Repair):
     def get(self, request: Request, table_id: int) -> Response:
         table = lake_table_of(self, table_id, Privilege.DISCOVER)
         kept = [
-            {"instant": one.instant, "at": instant(one.at), "later": one.later}
+            {
+                "instant": one.instant,
+                "at": instant(one.at),
+                "made_at": instant(one.made),
+                "ends_at": instant(one.ends),
+                "later": one.later,
+            }
             for one in savepoints_of(table)
         ]
         return Response({"items": kept, "next_page_token": None})

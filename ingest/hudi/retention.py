@@ -1,4 +1,4 @@
-"""How many commits cleaning leaves, so that no running query loses its files. Pure.
+"""What cleaning leaves: commits for running queries, savepoints for people. Pure.
 
 Hudi's cleaner counts commits; people think in the time a query may take.
 """
@@ -11,6 +11,8 @@ from ingest.hudi.timeline import SERVICES, WRITES, Timeline
 
 # kept however old they are: the versions before and after the newest compaction
 LEAST_COMMITS = 10
+# savepoints hold back cleaning and archiving, so they do not stay for ever
+SAVEPOINT_KEPT = timedelta(days=7)
 
 
 def commits_to_keep(timeline: Timeline, *, seconds: float, now: datetime) -> int:
@@ -26,6 +28,12 @@ def commits_to_keep(timeline: Timeline, *, seconds: float, now: datetime) -> int
     kinds = WRITES | SERVICES
     newer = sum(i.asked >= oldest and i.action in kinds for i in timeline.instants)
     return max(LEAST_COMMITS, newer + 1)
+
+
+def ended_savepoints(timeline: Timeline, *, now: datetime) -> list[str]:
+    """Their days count from when they were made, however old the commit is."""
+    limit = _text(now - SAVEPOINT_KEPT)
+    return [asked for asked, made in timeline.savepoints.items() if made < limit]
 
 
 def _text(at: datetime) -> str:

@@ -7,8 +7,8 @@ Names: `<asked>.<action>.requested`, `<asked>[.<action>].inflight`,
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 State = Literal["REQUESTED", "INFLIGHT", "COMPLETED"]
@@ -18,6 +18,8 @@ _COMPLETED = re.compile(r"(\d{17})_(\d{17})\.(\w+)")
 _RANK = {"REQUESTED": 0, "INFLIGHT": 1, "COMPLETED": 2}
 WRITES = frozenset({"commit", "deltacommit", "replacecommit"})
 SERVICES = frozenset({"compaction", "logcompaction", "clustering", "indexing"})
+# a compaction whose request is gone from the active timeline is a plain commit
+_MERGES = frozenset({"compaction", "commit"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,25 +46,25 @@ class Timeline:
     """The active instants, oldest first by the time they were asked."""
 
     instants: tuple[Instant, ...] = ()
-    # savepoints are named after the instants that they keep
-    savepoints: tuple[str, ...] = ()
+    # of each the instant that it keeps → when it was made
+    savepoints: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, names: Iterable[str]) -> Timeline:
         found: dict[str, Instant] = {}
-        kept: set[str] = set()
+        kept: dict[str, str] = {}
         for name in names:
             instant = parse_instant(name)
             if instant is not None and instant.action == "savepoint":
                 if instant.state == "COMPLETED":
-                    kept.add(instant.asked)
+                    kept[instant.asked] = instant.completed
             elif instant is not None:
                 seen = found.get(instant.asked)
                 found[instant.asked] = (
                     instant if seen is None else _merge(seen, instant)
                 )
         ordered = tuple(found[asked] for asked in sorted(found))
-        return cls(ordered, tuple(sorted(kept)))
+        return cls(ordered, dict(sorted(kept.items())))
 
     @property
     def completed_writes(self) -> tuple[Instant, ...]:
@@ -91,10 +93,16 @@ class Timeline:
         )
 
     def writes_after(self, asked: str) -> list[Instant]:
-        """Completed writes behind the commit of that name: by when they ended."""
+        """Completed writes behind the commit of that name, as Hudi goes back to it: by
+        when they ended, but compactions by when they were asked for, since they hold
+        no row of later."""
         kept = self.find(asked)
         done = kept.completed if kept else asked
-        return [i for i in self.completed_writes if i.completed > done]
+        return [
+            i
+            for i in self.completed_writes
+            if (i.asked > asked if i.action in _MERGES else i.completed > done)
+        ]
 
     def find(self, asked: str) -> Instant | None:
         return next((i for i in self.instants if i.asked == asked), None)

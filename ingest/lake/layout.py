@@ -152,18 +152,16 @@ def write_properties(path: str, change: Callable[[str], str]) -> None:
     place.replace(change(text))
 
 
-def remove_half_savepoint(path: str, asked: str) -> bool:
-    """Takes away a savepoint of this instant that a dead driver began and never
-    completed: with it there Hudi makes none. Under the write fence; whether one was."""
+def remove_half_savepoints(path: str) -> None:
+    """Takes away savepoints that a dead driver began to make, or to end, and never
+    got done with: where one is Hudi makes none. Under the write fence."""
     timeline = place_at(path) / _META / "timeline"
-    half = f"{asked}.savepoint.inflight"
     names = timeline.names()
-    if half not in names or any(
-        name.startswith(f"{asked}_") and name.endswith(".savepoint") for name in names
-    ):
-        return False
-    (timeline / half).delete()
-    return True
+    whole = Timeline.of(names).savepoints
+    for name in names:
+        asked, _, kind = name.partition(".")
+        if kind == "savepoint.inflight" and asked not in whole:
+            (timeline / name).delete()
 
 
 def remove_strays(path: str, timeline: Timeline) -> list[str]:

@@ -24,6 +24,7 @@ from ingest.changes.rewinding import what_is_missed
 from ingest.contract import RepairWork
 from ingest.controls import locked_feed
 from ingest.feeds import feed_of, source_changed
+from ingest.hudi.retention import SAVEPOINT_KEPT
 from ingest.hudi.timeline import Timeline
 from ingest.kinds import REPAIR
 from ingest.lake.commits import read_commit, read_timeline
@@ -213,18 +214,26 @@ def _restore(table: Table, work: RepairWork) -> Preview:
             hint="GET its savepoints",
             facts={"savepoints": list(timeline.savepoints)},
         )
-    later = len(timeline.writes_after(work.instant))
-    will = (
-        f"{later} commits after savepoint {work.instant} are taken away: readers see"
-        " the rows of that moment",
+    later = [i.asked for i in timeline.writes_after(work.instant)]
+    will = [
+        f"Commits after savepoint {work.instant} are taken away ({len(later)}):"
+        " readers see the rows of that moment",
         "The capture position goes back with them",
         "This cannot be undone",
-    )
+    ]
+    if ended := [i for i in timeline.savepoints if i in later]:
+        will.insert(
+            1,
+            f"Savepoints of those commits end: {', '.join(ended)}. Nobody can go back"
+            " to them any more",
+        )
     misses = list(what_is_missed(table.cursor, _position_at(base, timeline, work)))
     feed = feed_of(table.pk)
     if feed and (altered := source_changed(feed, plan_from_json(feed.plan))):
         misses.append(f"Since it was onboarded, {altered.message}")
-    return Preview(str(table), "restore", (), will, misses=tuple(misses), then="resync")
+    return Preview(
+        str(table), "restore", (), tuple(will), misses=tuple(misses), then="resync"
+    )
 
 
 def _position_at(base: Place, timeline: Timeline, work: RepairWork) -> str:
@@ -259,7 +268,7 @@ def _clean_words(facts: LakeFacts) -> Sequence[str]:
         f" {sized(facts.old_bytes)} are candidates; those of the newest ten"
         f" commits and of the last {keep_seconds() / 60:.0f} minutes stay for running"
         " queries",
-        "Old instants are archived, and savepoints older than 7 days end",
+        "Old instants are archived, and savepoints made over 7 days ago end",
         "Readers see the same rows before and after",
     ]
 
@@ -298,10 +307,12 @@ def start_repair(table: Table, work: RepairWork, *, actor: str) -> Job:
 
 @dataclass(frozen=True, slots=True)
 class Savepoint:
-    """later: commits that going back to it would take away."""
+    """at: when its commit ended; later: commits that going back would take away."""
 
     instant: str
     at: datetime | None
+    made: datetime | None
+    ends: datetime | None
     later: int
 
 
@@ -311,9 +322,11 @@ def savepoints_of(table: Table) -> list[Savepoint]:
         return []
     timeline = read_timeline(place_at(table.path))
     found = []
-    for asked in reversed(timeline.savepoints):
+    for asked, completed in sorted(timeline.savepoints.items(), reverse=True):
         kept = timeline.find(asked)
         done = kept.completed if kept else asked
+        made = at_of(completed)
+        ends = made + SAVEPOINT_KEPT if made else None
         later = len(timeline.writes_after(asked))
-        found.append(Savepoint(asked, at_of(done), later))
+        found.append(Savepoint(asked, at_of(done), made, ends, later))
     return found

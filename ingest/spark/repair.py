@@ -82,6 +82,7 @@ def _keep(
         run.enter("cleaning", unit="steps")
         tidy(spark, spec)
         return {"action": "clean"}
+    unschedule_all(run, spark)
     run.enter("keeping the way back")
     made = make_savepoint(spark, spec, why=f"asked for by job {spec.job_id}")
     return {"action": "savepoint", "savepoint": made}
@@ -163,7 +164,8 @@ def unschedule(
 
 
 def unschedule_all(run: JobRun, spark: SparkSession) -> None:
-    """For a replacement of the whole table: no plan may speak of its file groups."""
+    """For a replacement of the whole table, or its savepoint: no plan may speak of its
+    file groups."""
     unschedule(run, spark, "")
 
 

@@ -7,7 +7,7 @@ caller holds both leases. It must not know what a savepoint was made for.
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -16,10 +16,16 @@ from core.errors import InvalidRequest, TerminalError
 from ingest.changes.rewinding import what_is_missed, what_the_source_says
 from ingest.contract import JobSpec
 from ingest.hudi.position import CommitPosition
-from ingest.lake.commits import LakeState, read_commit, read_lake_table
+from ingest.hudi.retention import ended_savepoints
+from ingest.lake.commits import (
+    LakeState,
+    read_commit,
+    read_lake_table,
+    read_timeline,
+)
 from ingest.lake.epochs import forget_later
 from ingest.lake.fence import require_fence
-from ingest.lake.layout import read_begun_restore, remove_half_savepoint
+from ingest.lake.layout import read_begun_restore, remove_half_savepoints
 from ingest.lake.place import place_at
 from ingest.spark.asking import ask_reach
 from ingest.spark.jobrun import JobRun
@@ -27,27 +33,27 @@ from ingest.spark.recovery import write_client
 from ingest.spark.sources import SourceAccess
 from ingest.spark.writer import qualified_name
 
-# they hold back cleaning and archiving, so they do not stay for ever
-KEPT = timedelta(days=7)
-
 
 def make_savepoint(spark: SparkSession, spec: JobSpec, *, why: str) -> str:
-    """At the newest commit; its instant. Made once however often it is asked for."""
+    """At the commit that was asked for last, for Hudi keeps the files by their names;
+    its instant. No compaction is planned: of its file groups Hudi would keep what was
+    written since, and not what was there before. One that is there is made anew, so
+    that its days begin now."""
     timeline = read_lake_table(spec.table.path, commits=1).timeline
-    newest = timeline.completed_writes[-1].asked
-    if newest not in timeline.savepoints:
-        require_fence(place_at(spec.fence.path), spec.fence.token)
-        remove_half_savepoint(spec.table.path, newest)
-        with write_client(spark, spec) as client:
-            client.savepoint(newest, "sluice", why)
+    newest = max(i.asked for i in timeline.completed_writes)
+    require_fence(place_at(spec.fence.path), spec.fence.token)
+    remove_half_savepoints(spec.table.path)
+    with write_client(spark, spec) as client:
+        if newest in timeline.savepoints:
+            client.deleteSavepoint(newest)
+        client.savepoint(newest, "sluice", why)
     return newest
 
 
 def drop_old_savepoints(client: Any, spec: JobSpec) -> None:
-    limit = f"{datetime.now(UTC) - KEPT:%Y%m%d%H%M%S}000"
-    for instant in read_lake_table(spec.table.path, commits=1).timeline.savepoints:
-        if instant < limit:
-            client.deleteSavepoint(instant)
+    timeline = read_timeline(place_at(spec.table.path))
+    for instant in ended_savepoints(timeline, now=datetime.now(UTC)):
+        client.deleteSavepoint(instant)
 
 
 def restore(
@@ -57,8 +63,8 @@ def restore(
     *,
     access: Callable[[], SourceAccess],
 ) -> dict[str, Any]:
-    """Takes away every commit after the savepoint; the facts of the report. The source
-    is asked before what it still knows of the time since."""
+    """Takes away every commit after the savepoint, and savepoints of those; the facts
+    of the report. The source is asked before what it still knows of the time since."""
     spec = run.spec
     before = read_lake_table(spec.table.path)
     if asked not in before.timeline.savepoints:
@@ -73,8 +79,7 @@ def restore(
     run.enter("restoring", total=len(gone), unit="instants")
     if gone or read_begun_restore(spec.table.path, before.timeline) == asked:
         # one that was cut off at its very end takes nothing away any more
-        with write_client(spark, spec) as client:
-            client.restoreToSavepoint(asked)
+        _take_away(spark, spec, asked, gone)
     after, position = _require_restored(spec, asked)
     run.add_done(len(gone))
     newest, cursor = after.timeline.completed_writes[-1].asked, _cursor_of(spec)
@@ -94,6 +99,21 @@ def restore(
         "misses": [*told, *what_is_missed(cursor, position.end)],
         "then": "resync",
     }
+
+
+def _take_away(spark: SparkSession, spec: JobSpec, asked: str, gone: list[str]) -> None:
+    with write_client(spark, spec) as client:
+        _end_newer(client, spec, gone)
+        client.restoreToSavepoint(asked)
+
+
+def _end_newer(client: Any, spec: JobSpec, gone: list[str]) -> None:
+    """Hudi goes back as far as the newest savepoint, then stops half way."""
+    require_fence(place_at(spec.fence.path), spec.fence.token)
+    remove_half_savepoints(spec.table.path)
+    kept = read_timeline(place_at(spec.table.path)).savepoints
+    for instant in [i for i in kept if i in gone]:
+        client.deleteSavepoint(instant)
 
 
 def _require_restored(spec: JobSpec, asked: str) -> tuple[LakeState, CommitPosition]:

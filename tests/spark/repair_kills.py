@@ -183,7 +183,7 @@ def _break_nothing(
         return _mend(bench, table, RepairWork("resize", buckets=BUCKETS)), None
     report = assert_done(bench.run(_mend(bench, table, RepairWork("savepoint"))))
     then = source_rows(bench, name)
-    assert_done(bench.compact(table, asked))
+    assert_done(bench.compact(table))
     change(bench, name, table, "two", compact_after=1)
     work = RepairWork("restore", report.facts["savepoint"])
     return _mend(bench, table, work), then
@@ -284,10 +284,10 @@ _PROOF: dict[str, Callable[[Broken, Timeline, JobReport], bool]] = {
     ),
     "resize": lambda one, t, r: r.facts["buckets"] == BUCKETS,
     "metadata": lambda one, t, _: metadata_partitions(place_at(one.table.path)) == (),
-    "savepoint": lambda one, t, r: t.savepoints == (r.facts["savepoint"],),
+    "savepoint": lambda one, t, r: t.savepoints.keys() == {r.facts["savepoint"]},
     "deduplicate": lambda one, t, _: len(t.savepoints) == 1,
     "clean": lambda one, t, _: len(list(Path(one.table.path).glob("*.parquet"))) == 2,
-    "restore": lambda one, t, _: t.savepoints == (_asked(one),),
+    "restore": lambda one, t, _: t.savepoints.keys() == {_asked(one)},
 }
 
 

@@ -5,22 +5,18 @@ from __future__ import annotations
 import shutil
 import threading
 import time
-from dataclasses import replace
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ingest.contract import RepairWork, RoundWork
+from ingest.contract import RepairWork
 from ingest.hudi.identity import identity_for
 from ingest.hudi.options import WriterFence, write_options
 from ingest.hudi.position import CommitPosition, encode_position
-from ingest.lake.epochs import read_ledger_entry, seals_of
-from ingest.lake.layout import read_begun_restore
-from ingest.spark import apply, repair, replacement, savepoints
+from ingest.spark import repair, replacement
 from tests.spark.lake_bench import LakeBench, assert_done
-from tests.spark.test_maintenance import ROWS, change, loaded, seen, wanted
+from tests.spark.test_maintenance import change, loaded, seen, wanted
 
 __all__ = ["loaded"]
 
@@ -204,7 +200,7 @@ def test_a_second_load_is_replaced_away_where_hudi_refuses_to_write(
     assert "was loaded 2 times" in done["summary"]
     assert done["pending_compactions"] == []
     state = bench.state(table)
-    assert state.timeline.savepoints == (done["savepoint"],)
+    assert state.timeline.savepoints.keys() == {done["savepoint"]}
     assert state.position is not None
     assert state.position.identity == identity_for(table)
     # the epochs go on where they were, and the table can be written again
@@ -229,7 +225,7 @@ def test_drift_is_explained_and_its_repair_survives_deaths_around_its_commit(
     assert "another number of buckets than 2" in found["summary"]
     one = found["keys"]["duplicated"][0]
     assert [c["stays"] for c in one["copies"]] == [True, False]
-    assert bench.state(table).timeline.savepoints == ()
+    assert not bench.state(table).timeline.savepoints
 
     spec = bench.spec("repair", table, repair=RepairWork("deduplicate"))
     for death in deaths_around(replacement, "commit_rows"):
@@ -256,83 +252,3 @@ def deaths_around(module: Any, name: str) -> tuple[Any, Any]:
         raise KeyboardInterrupt
 
     return before, behind
-
-
-def test_a_restore_takes_rows_and_position_back_together(
-    loaded: Any, monkeypatch: Any
-) -> None:
-    bench, table, low = loaded
-    first = change(bench, table, low, "one", compact_after=9)
-    then, position = seen(bench, table), first.facts["position"]["to"]
-    kept = assert_done(mend(bench, table, "savepoint")).facts["savepoint"]
-    second = change(bench, table, position, "two", compact_after=1)
-    assert_done(bench.compact(table, asked_of(second)))
-    low = second.facts["position"]["to"]
-    change(bench, table, low, "three", compact_after=1)
-    unknown = mend(bench, table, "restore", "2" * 17)
-    assert unknown.error is not None
-    assert unknown.error.code == "unknown_instant"
-
-    report = assert_done(mend(bench, table, "restore", kept))
-    assert report.facts["position"]["to"] == position
-    asked, missed, *_ = report.facts["misses"]
-    assert "5 rows will be read again" in asked
-    assert f"whose at lies after {position}" in missed
-    assert (report.facts["reaches_back"], report.facts["then"]) == (True, "resync")
-    assert len(report.facts["taken_away"]) == 4
-    assert report.facts["pending_compactions"] == []
-    assert seen(bench, table) == then
-    # its answer was lost, and it was cut off at its very end
-    (done,) = timeline_of(table).glob("*_*.restore")
-    done.unlink()
-    assert read_begun_restore(table.path, bench.state(table).timeline) == kept
-    again = assert_done(mend(bench, table, "restore", kept)).facts
-    assert (again["taken_away"], again["instant"]) == ([], report.facts["instant"])
-    assert {i.state for i in bench.state(table).timeline.instants} == {"COMPLETED"}
-    assert seen(bench, table) == then
-    # capture goes on from where the rows are, in epochs that are not the earlier ones
-    bench.sql(ROWS.replace("(1, 20)", "(21, 30)").replace("- interval '1 day'", ""))
-    for death in deaths_around(apply, "commit_rows"):
-        with monkeypatch.context() as patch:
-            patch.setattr(apply, "commit_rows", death)
-            with pytest.raises(KeyboardInterrupt):
-                bench.round(table, position)
-    change(bench, table, position, "four", compact_after=9)
-    assert seen(bench, table) == wanted(bench)
-    assert len(seen(bench, table)) == 30
-    assert_done(bench.compact(table))
-    monkeypatch.setattr(savepoints, "KEPT", timedelta())
-    assert_done(mend(bench, table, "clean"))
-    assert bench.state(table).timeline.savepoints == ()
-    assert seen(bench, table) == wanted(bench)
-
-
-def test_a_restore_voids_later_epochs_and_tells_what_its_source_answered(
-    loaded: Any,
-) -> None:
-    bench, table, low = loaded
-    kept = assert_done(mend(bench, table, "savepoint")).facts["savepoint"]
-    epoch = change(bench, table, low, "one").facts["epoch"]
-    done = assert_done(mend(bench, table, "restore", kept)).facts
-    assert done["reaches_back"] is True
-    assert "5 rows will be read again" in done["misses"][0]
-    assert seals_of(bench.lake, 1, epoch) == []
-    void = read_ledger_entry(bench.lake, 1, epoch)
-    assert void is not None
-    assert void.tables["1"].state == "deferred"
-    work = RoundWork(low, 0, epoch)
-    used = bench.run(bench.spec("round", table, round=work)).error
-    assert used is not None
-    assert used.code == "lake_went_ahead"
-
-    away = replace(bench.source, port=1)
-    done = assert_done(mend(bench, table, "restore", kept, source=away)).facts
-    assert done["reaches_back"] is None
-    assert "could not be asked" in done["misses"][0]
-    bench.sql("ALTER TABLE o RENAME at TO later")
-    done = assert_done(mend(bench, table, "restore", kept)).facts
-    assert done["reaches_back"] is False
-    assert "column at is gone. Re-sync the table" in done["misses"][0]
-    bench.sql("ALTER TABLE o RENAME later TO at")
-    change(bench, table, low, "two")
-    assert seen(bench, table) == wanted(bench)

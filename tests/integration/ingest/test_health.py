@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -214,6 +214,14 @@ def test_a_repair_holds_both_leases_and_does_not_touch_the_tables_state(
     world.until(lambda: world.jobs("repair")[-1].state == "SUCCEEDED")
 
 
+def commit_and_keep(timeline: Path, asked: int) -> int:
+    """Another commit as the newest one, and its savepoint."""
+    commit = next(timeline.glob("*_*.deltacommit")).read_bytes()
+    (timeline / f"{asked}_{asked + 1}.deltacommit").write_bytes(commit)
+    (timeline / f"{asked}_{asked + 2}.savepoint").touch()
+    return asked
+
+
 @pytest.mark.django_db
 def test_a_savepoint_is_gone_back_to_with_the_position(
     world, admin, table, django_user_model
@@ -228,14 +236,20 @@ def test_a_savepoint_is_gone_back_to_with_the_position(
     (kept,) = admin("GET", f"tables/{table}/savepoints").json()["items"]
     compare(health_replies.Savepoint(), kept)
     assert kept["instant"] == done
+    made, ends = (datetime.fromisoformat(kept[k]) for k in ("made_at", "ends_at"))
+    assert ends - made == timedelta(days=7)
     root = django_user_model.objects.filter(is_superuser=True).first()
     client = Client()
     client.force_login(root, backend="catalog.access.backend.SluiceBackend")
     see(world)
     page = client.get(f"/tables/{table}/health").content.decode()
     assert f"/tables/{table}/restore?instant={done}" in page
+    newer = commit_and_keep(timeline, int(done) + 7)
     dry = admin("POST", verb, {"instant": done, "dry_run": True}).json()
-    assert f"after savepoint {done} are taken away" in dry["will"][0]
+    assert f"after savepoint {done} are taken away (" in dry["will"][0]
+    assert f"Savepoints of those commits end: {newer}" in dry["will"][1]
+    for path in timeline.glob(f"{newer}_*"):
+        path.unlink()
     assert "deleted at the source" in dry["misses"][1]
     assert dry["then"] == "resync"
     form = client.get(f"/tables/{table}/restore?instant={done}").content.decode()

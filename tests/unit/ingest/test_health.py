@@ -130,7 +130,33 @@ def test_a_savepoint_hides_no_commit() -> None:
     for order in (names, names[::-1]):
         timeline = Timeline.of(order)
         assert [i.action for i in timeline.completed_writes] == ["commit"]
-        assert timeline.savepoints == (at(0),)
+        assert timeline.savepoints == {at(0): at(9)}
+
+
+@pytest.mark.parametrize(
+    ("kept", "later"),
+    [
+        (at(0), [at(2), at(3), at(4), at(8)]),
+        (at(4), [at(8)]),
+        # it ended last, and its savepoint holds all of the rows
+        (at(2), [at(8)]),
+        (at(8), []),
+    ],
+)
+def test_what_is_behind_a_commit_is_what_hudi_takes_away_for_it(
+    kept: str, later: list[str]
+) -> None:
+    """Minute 2: a compaction; it ended when those of 3 and 4 had."""
+    names = [
+        *LOADED,
+        f"{at(2)}.compaction.requested",
+        f"{at(3)}_{at(4)}.deltacommit",
+        f"{at(4)}_{at(5)}.deltacommit",
+        f"{at(2)}_{at(6)}.commit",
+        f"{at(8)}_{at(9)}.deltacommit",
+    ]
+    behind = Timeline.of(names).writes_after(kept)
+    assert sorted(i.asked for i in behind) == later
 
 
 def test_facts_say_what_is_pending_and_survive_json() -> None:

@@ -56,3 +56,13 @@ def test_commits_are_kept_for_the_longest_query(
     assert retention.commits_to_keep(timeline, seconds=seconds, now=now) == 10
     monkeypatch.setattr(retention, "LEAST_COMMITS", 1)
     assert retention.commits_to_keep(timeline, seconds=seconds, now=now) == kept
+
+
+def test_the_days_of_a_savepoint_count_from_when_it_was_made() -> None:
+    """Not from its commit, which may be the last one of a table since long ago."""
+    commit, made = "20260101000000000", "20260120000000000"
+    names = [f"{commit}_{commit}.deltacommit", f"{commit}_{made}.savepoint"]
+    timeline = Timeline.of(names)
+    for day, ended in ((21, []), (26, []), (28, [commit])):
+        now = datetime(2026, 1, day, tzinfo=UTC)
+        assert retention.ended_savepoints(timeline, now=now) == ended
