@@ -59,7 +59,7 @@ def beds(product: Product) -> Any:
 
 
 def health(product: Product, table: Any) -> Any:
-    return product.api.get(f"/tables/{table['id']}/health")
+    return product.api.get(f"/tables/{table['id']}/health?look=now")
 
 
 def make_a_plan(product: Product, table: Any) -> str:
@@ -222,6 +222,6 @@ def test_a_compaction_that_stands_still_is_rolled_back(
     ask(page, keep, "repairs-13-preview")
     keep(page, "repairs-14-rolled-back")
     # the plan is still there, for the night
-    (left,) = product.api.get(f"/tables/{beds['id']}/health?look=now")["pending"]
+    (left,) = health(product, beds)["pending"]
     assert (left["instant"], left["state"]) == (instant, "REQUESTED")
     await_equal(product)
