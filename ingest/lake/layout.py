@@ -128,6 +128,17 @@ def remove_attempt(path: str, asked: str) -> list[str]:
     """Takes away what an attempt of this instant wrote and then its files on the
     timeline, in this order, so that it can be cut off and repeated. For an instant
     that Hudi cannot undo itself, under both fences; the names of what went."""
+    gone = remove_written(path, asked)
+    meta = place_at(path) / _META
+    (meta / ".temp" / asked).delete_all()
+    for state in ("inflight", "requested"):
+        (meta / "timeline" / f"{asked}.compaction.{state}").delete()
+    return gone
+
+
+def remove_written(path: str, asked: str) -> list[str]:
+    """Takes away the base files of an instant that never completed, by their names,
+    under both fences; the names of what went."""
     base = place_at(path)
     gone = []
     for file in list(list_files(base)):
@@ -136,9 +147,6 @@ def remove_attempt(path: str, asked: str) -> list[str]:
             name = f"{file.partition}/{file.name}".lstrip("/")
             (base / name).delete()
             gone.append(name)
-    (base / _META / ".temp" / asked).delete_all()
-    for state in ("inflight", "requested"):
-        (base / _META / "timeline" / f"{asked}.compaction.{state}").delete()
     return gone
 
 

@@ -25,7 +25,7 @@ LEAST_LOG_BYTES = MB
 class KeepingPolicy:
     """When a table counts as in need of care; see `ingest.policy` for where from."""
 
-    compact_after: int = 10
+    compact_after: int = 5
     log_bytes: int = 256 * MB
     log_ratio: float = 1.0
     log_age_seconds: float = 86_400.0

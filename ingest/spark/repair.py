@@ -21,6 +21,7 @@ from ingest.lake.layout import (
     read_begun_rollbacks,
     read_compaction_plan,
     remove_attempt,
+    remove_written,
     write_properties,
 )
 from ingest.lake.place import place_at
@@ -190,6 +191,8 @@ def _undo(spark: SparkSession, spec: JobSpec, client: Any, instant: Instant) -> 
             code="plan_unreadable",
             hint="unschedule it: what the attempt wrote is removed with it",
         )
+    # Hudi knows what an attempt wrote by its markers, which may have got lost
+    remove_written(spec.table.path, instant.asked)
     # CALL run_rollback_inflight_tableservice fails for tables named by their path
     jvm: Any = spark._jvm
     table = jvm.org.apache.hudi.table.HoodieSparkTable.create(

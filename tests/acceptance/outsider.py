@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -44,7 +45,10 @@ class Outsider:
 
     def half_compact(self) -> str:
         """Begins the planned compaction and ends in the middle of its first file."""
-        asked, base = self.plan(), self._base()
+        asked = self.plan()
+        # one that is in the plan: no attempt writes any other
+        logs = {path.name[1:].partition("_")[0] for path in self.table.glob(".*.log.*")}
+        base = self._base(logs)
         (self.timeline / f"{asked}.compaction.inflight").touch()
         file_id = base.name.partition("_")[0]
         half = base.read_bytes()[: base.stat().st_size // 2]
@@ -79,8 +83,14 @@ class Outsider:
         with done.open("wb") as out:
             fastavro.writer(out, schema, [record])
 
-    def _base(self) -> Path:
-        return max(self.table.glob("*.parquet"), key=lambda p: p.stat().st_mtime)
+    def _base(self, groups: Collection[str] = ()) -> Path:
+        """The newest one, of these file groups if there are any."""
+        found = [
+            path
+            for path in self.table.glob("*.parquet")
+            if not groups or path.name.partition("_")[0] in groups
+        ]
+        return max(found, key=lambda path: path.stat().st_mtime)
 
     def _commit_of(self, base: Path) -> tuple[Any, Any]:
         asked = base.stem.rpartition("_")[2]

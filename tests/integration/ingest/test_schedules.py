@@ -151,7 +151,7 @@ def test_tables_inherit_from_database_and_source_and_say_so(world, admin) -> Non
             "from": "database shop.public",
         },
         "lag_seconds": {"value": 30.0, "from": "database shop.public"},
-        "compact_after": {"value": 10, "from": "default"},
+        "compact_after": {"value": 5, "from": "default"},
     }
     assert seen["given"] == {}
 

@@ -8,7 +8,7 @@ from core.errors import InvalidRequest
 from ingest.policy import Level, changed, effective
 from ingest.schedule import Every, Manual
 
-DEFAULTS = {"schedule": "manual", "lag_seconds": 5.0, "compact_after": 10}
+DEFAULTS = {"schedule": "manual", "lag_seconds": 5.0, "compact_after": 5}
 
 
 def chain(table, database, source):
