@@ -102,6 +102,8 @@ class Job(models.Model):
                 condition=~Q(state__in=sorted(jobs.TERMINAL)),
                 name="unfinished_jobs",
             ),
+            # what went by itself is forgotten by its age
+            models.Index(fields=["kind", "state", "finished_at"], name="jobs_by_end"),
         ]
 
     def __str__(self) -> str:

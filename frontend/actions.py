@@ -257,8 +257,9 @@ ACTIONS = {
                 "back to it."
             ),
             meanwhile=(
-                "No round of this table runs for some seconds. Files of now "
-                "take up space for 7 days."
+                "No round of this table runs for some seconds. Planned "
+                "compactions are taken off the timeline, and the next round "
+                "plans anew. Files of now take up space for 7 days."
             ),
             way_back="None is needed: it ends by itself.",
             effects=(

@@ -190,6 +190,20 @@ class MaintenancePlan(models.Model):
                 fields=["table", "instant"], name="one_plan_per_instant"
             )
         ]
+        # asked each second, and completed plans are many
+        indexes: ClassVar = [
+            models.Index(fields=["created_at"], name="plans_by_age"),
+            models.Index(
+                fields=["instant"],
+                condition=Q(state=states.SCHEDULED),
+                name="plans_scheduled",
+            ),
+            models.Index(
+                fields=["due_at"],
+                condition=Q(state=states.PLAN_FAILED),
+                name="plans_to_repeat",
+            ),
+        ]
 
     def __str__(self) -> str:
         return f"{self.kind} {self.instant} [{self.state}]"
@@ -238,6 +252,11 @@ class TableHealth(models.Model):
                 fields=["due_at"],
                 condition=Q(due_at__isnull=False),
                 name="due_health_looks",
+            ),
+            models.Index(
+                fields=["table"],
+                condition=~Q(problem=""),
+                name="failed_health_looks",
             ),
         ]
 

@@ -247,7 +247,7 @@ def note_retry(job: Job) -> None:
 def note_cancelled(job: Job, feed: TableOnboarding | None, *, actor: str) -> None:
     """Somebody stopped the job: a load's table pauses, a round comes again later."""
     if job.kind == COMPACT:
-        upkeep.roll_back(int(job.payload["table"]), job.payload.get("instants", []))
+        _put_off(job, actor)
         return
     if feed is None or feed.state == PAUSED or job.kind in UPKEEP:
         return
@@ -261,6 +261,18 @@ def note_cancelled(job: Job, feed: TableOnboarding | None, *, actor: str) -> Non
     if was_resync and feed.state == PAUSED:
         # the old copy and its position are untouched, so that is where it goes on
         _set(feed, resume_event="resume_catch_up")
+
+
+def _put_off(job: Job, actor: str) -> None:
+    instants = job.payload.get("instants", [])
+    until = upkeep.put_off(int(job.payload["table"]), instants, actor=actor)
+    if instants:
+        by = f" by {actor}" if actor else ""
+        job.reason = (
+            f"cancelled{by}; what was planned stays planned, and runs again at"
+            f" {until:%H:%M} UTC unless it is taken off the timeline"
+        )
+        Job.objects.filter(pk=job.pk).update(reason=job.reason)
 
 
 def reject(job: Job, feed: TableOnboarding | None, error: SluiceError) -> None:

@@ -202,7 +202,7 @@ def _decide(job: Job, state: LakeState, why: str) -> None:
     feed = feeds.lock_feed(job)
     now = SystemClock().now()
     facts = _found(job, state)
-    if facts is not None:
+    if facts is not None and (job.kind != REPAIR or job.state == CANCELLING):
         move_job(
             job,
             "succeed",
@@ -217,16 +217,18 @@ def _decide(job: Job, state: LakeState, why: str) -> None:
         asked = job.events.filter(event="request_cancel").last()
         outcomes.note_cancelled(job, feed, actor=asked.actor if asked else "")
         return
-    _try_again(job, feed, state, why)
+    # a repair ends with a comparison of its rows, which the next attempt makes
+    left = "no commit" if facts is None else "a commit that was not compared"
+    _try_again(job, feed, state, why=why, left=left)
 
 
-def _try_again(job: Job, feed: Any, state: LakeState, why: str) -> None:
+def _try_again(job: Job, feed: Any, state: LakeState, *, why: str, left: str) -> None:
     is_death = job.state != LAUNCHING and why != STOPPED
     deaths = int(job.payload.get("deaths", 0)) + is_death
     if deaths >= MAX_DEATHS:
         error = TerminalError(
             f"{job.kind} of {job.subject}: the driver died {deaths} times under it; "
-            "nothing of it is visible in the lake",
+            f"the last time it left {left}",
             code="driver_died",
             hint="look at the log of the last attempt, then retry the job",
         )
@@ -240,7 +242,7 @@ def _try_again(job: Job, feed: Any, state: LakeState, why: str) -> None:
     move_job(
         job,
         "try_again",
-        reason=f"{why} without a commit; it runs again",
+        reason=f"{why} and left {left}; it runs again",
         payload=payload,
         not_before=SystemClock().now() + timedelta(seconds=wait),
         # a death is counted as a death, not as an attempt of its own

@@ -20,7 +20,7 @@ from core.models import Job
 from ingest import removal, runs, upkeep, waiting
 from ingest.alerts import announcing, late
 from ingest.alerts.presence import note_presence
-from ingest.kinds import ROUND
+from ingest.kinds import COMPACT, ROUND
 from ingest.maintenance import watching
 from ingest.models import DriverBoot, TableOnboarding
 from ingest.reconcile import reconcile_jobs
@@ -30,7 +30,7 @@ from ingest.selectors import onboardings_due
 log = logging.getLogger(__name__)
 
 DUE_PAGE = 200
-KEPT_ROUNDS = timedelta(days=2)
+KEPT_JOBS = timedelta(days=2)
 PRUNE_PAGE = 2000
 
 
@@ -83,14 +83,17 @@ def start_due_compactions() -> int:
 
 def prune() -> int:
     """Forget what went by itself long ago: a busy table makes thousands of rounds a
-    day that go well, and a source is discovered again each hour."""
+    day that go well, each fifth brings a compaction, and a source is discovered again
+    each hour."""
     old = Job.objects.filter(
         Q(kind=ROUND, state=SUCCEEDED)
+        | Q(kind=COMPACT, state=SUCCEEDED, requested_by=ACTOR)
         | Q(kind=DISCOVER, state__in=[SUCCEEDED, FAILED], requested_by=ACTOR),
-        finished_at__lt=Now() - KEPT_ROUNDS,
+        finished_at__lt=Now() - KEPT_JOBS,
     )
     pks = list(old.values_list("pk", flat=True)[:PRUNE_PAGE])
     if pks:
         Job.objects.filter(pk__in=pks).delete()
-    DriverBoot.objects.filter(ended_at__lt=Now() - KEPT_ROUNDS).delete()
+    upkeep.forget_old(PRUNE_PAGE)
+    DriverBoot.objects.filter(ended_at__lt=Now() - KEPT_JOBS).delete()
     return len(pks)

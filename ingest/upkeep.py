@@ -7,7 +7,8 @@ name, so that exactly one committer completes it. The timeline is the truth.
 from __future__ import annotations
 
 import json
-from datetime import timedelta
+from collections.abc import Iterable
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
@@ -35,6 +36,11 @@ from ingest.states import (
 
 OPEN = (SCHEDULED, INFLIGHT, PLAN_FAILED)
 PAGE = 500
+MOST_PAGES = 10
+# how soon a plan outside of its quiet hours is looked at again
+LOOK_AGAIN = timedelta(minutes=1)
+PUT_OFF = timedelta(hours=1)
+KEPT = timedelta(days=30)
 
 
 def mirror(table_id: int, pending: list[str]) -> None:
@@ -113,43 +119,78 @@ def give_up(table_id: int) -> None:
         advance_all(list(plans), "supersede", reason=said)
 
 
+def forget_old(most: int) -> None:
+    """Plans that came to their end long ago; the table's trend has what they did."""
+    old = MaintenancePlan.objects.filter(created_at__lt=Now() - KEPT)
+    ended = old.exclude(state__in=[PROPOSED_PLAN, *OPEN]).order_by("created_at")
+    pks = list(ended.values_list("pk", flat=True)[:most])
+    if pks:
+        MaintenancePlan.objects.filter(pk__in=pks).delete()
+
+
+def put_off(table_id: int, instants: list[str], *, actor: str) -> datetime:
+    """Somebody cancelled the job that executes these plans: they stay on the timeline,
+    and it would be no cancelling if the next second executed them."""
+    until = SystemClock().now() + PUT_OFF
+    said = f"cancelled by {actor or 'somebody'}"
+    roll_back(table_id, instants)
+    MaintenancePlan.objects.filter(
+        table_id=table_id, instant__in=instants, state=SCHEDULED
+    ).update(due_at=until, status_reason=said)
+    return until
+
+
 def compactions_due() -> dict[Table, list[str]]:
     """Open instants of tables that are carried, whose quiet hours have begun, and that
     no unfinished job is about to execute; at most PAGE."""
     again = MaintenancePlan.objects.filter(state=PLAN_FAILED, due_at__lte=Now())
     advance_all(list(again), "reschedule")
-    busy = (
-        Job.objects.filter(kind__in=[COMPACT, REPAIR])
-        .filter(~Q(state__in=sorted(TERMINAL)))
-        .values_list("subject_id", flat=True)
-    )
-    plans = _carried().exclude(table_id__in=[int(pk) for pk in busy])
-    due: dict[Table, list[str]] = {}
-    for plan in (
-        plans.filter(Q(quiet=None) | ~Q(quiet__in=_closed(plans)))
-        .select_related("table__database__datasource")
-        .order_by("instant")[:PAGE]
-    ):
-        due.setdefault(plan.table, []).append(plan.instant)
-    return due
+    for _ in range(MOST_PAGES):
+        page = list(_candidates()[:PAGE])
+        closed = [plan for plan in page if _is_closed(plan.quiet)]
+        _look_later(closed)
+        if len(closed) < len(page) or len(page) < PAGE:
+            return _by_table(set(page) - set(closed))
+    return {}
 
 
-def _carried() -> QuerySet[Any]:
+def _candidates() -> QuerySet[Any]:
     """What is scheduled on tables that somebody carries, with their quiet hours."""
+    busy = Job.objects.filter(kind__in=[COMPACT, REPAIR]).filter(
+        ~Q(state__in=sorted(TERMINAL))
+    )
     feeds = (
         TableOnboarding.objects.filter(lake_table=OuterRef("table"))
         .exclude(state__in=[REMOVING, RETIRED])
         .order_by("-id")
     )
     quiet = feeds.values_list(setting_as_text("quiet_hours"))[:1]
-    return MaintenancePlan.objects.filter(Exists(feeds), state=SCHEDULED).annotate(
-        quiet=Subquery(quiet)
+    return (
+        MaintenancePlan.objects.filter(Exists(feeds), state=SCHEDULED)
+        .filter(Q(due_at=None) | Q(due_at__lte=Now()))
+        .exclude(
+            table_id__in=[int(pk) for pk in busy.values_list("subject_id", flat=True)]
+        )
+        .annotate(quiet=Subquery(quiet))
+        .select_related("table__database__datasource")
+        .order_by("instant")
     )
 
 
-def _closed(plans: QuerySet[Any]) -> list[str]:
-    """Those of their quiet hours that have not begun."""
-    now = SystemClock().now()
-    given = plans.exclude(quiet=None).order_by().values_list("quiet", flat=True)
-    hours = {text: quiet_from(json.loads(text)) for text in given.distinct()}
-    return [text for text, one in hours.items() if one and opens_at(one, now)]
+def _is_closed(quiet: str | None) -> bool:
+    hours = quiet_from(json.loads(quiet)) if quiet else None
+    return hours is not None and opens_at(hours, SystemClock().now()) is not None
+
+
+def _look_later(closed: list[MaintenancePlan]) -> None:
+    """Thousands may wait for the night, and nobody tells them of a new policy."""
+    rows = MaintenancePlan.objects.filter(pk__in=[plan.pk for plan in closed])
+    if closed:
+        rows.filter(state=SCHEDULED).update(due_at=SystemClock().now() + LOOK_AGAIN)
+
+
+def _by_table(plans: Iterable[MaintenancePlan]) -> dict[Table, list[str]]:
+    due: dict[Table, list[str]] = {}
+    for plan in sorted(plans, key=lambda plan: plan.instant):
+        due.setdefault(plan.table, []).append(plan.instant)
+    return due

@@ -26,7 +26,8 @@ BIN = ROOT / ".venv" / "bin"
 PARTS = ("tests/unit", "tests/integration")
 SPARK = ("tests/spark",)
 PAGES = ("tests/browser",)
-WHOLE = ("tests/acceptance", "tests/fault")
+WHOLE = ("tests/acceptance",)
+KILLS = ("tests/fault",)
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 # The programs alone: the package of the server would start one.
 MARIADB = "mariadb-server-core mariadb-client-core"
@@ -100,6 +101,7 @@ def test_steps(missing: list[Missing]) -> list[Step]:
         *([] if is_blind else [step("tests of the pages", PAGES)]),
         step("tests with Spark", SPARK),
         step("tests of the product", WHOLE),
+        step("tests of its deaths", KILLS),
     ]
 
 
@@ -128,7 +130,7 @@ def missing_packages() -> list[Missing]:
 def tests_of(server: str) -> tuple[str, ...]:
     """A test file that wants this server has its name in its own."""
     files = (ROOT / "tests").rglob(f"test_*{server}*.py")
-    wanted = (*PARTS[1:], *SPARK, *WHOLE)
+    wanted = (*PARTS[1:], *SPARK, *WHOLE, *KILLS)
     names = sorted(path.relative_to(ROOT).as_posix() for path in files)
     return tuple(name for name in names if name.startswith(wanted))
 
@@ -198,12 +200,12 @@ def main() -> int:
         install(missing)
         missing = missing_packages()
     static = static_steps()
-    *parts, spark, product = test_steps(missing)
-    steps = [*static, *parts, spark, product]
+    *parts, spark, product, kills = test_steps(missing)
+    steps = [*static, *parts, spark, product, kills]
     are_good = [
         *(run(step) for step in static),
         *run_beside(parts, spark),
-        run(product),
+        *run_beside([product], kills),
     ]
     failed = [step.name for step, good in zip(steps, are_good, strict=True) if not good]
     for one in missing:

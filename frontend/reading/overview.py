@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import chain
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.urls import reverse
@@ -105,7 +106,8 @@ def _shown(count: int) -> str:
 
 def _problems(principal: Principal, lake: QuerySet[Table]) -> list[Problem]:
     """One a table, and one more than is shown when there are more: tables that
-    stopped, those with an open alert, the newest first, and those in a bad way."""
+    stopped, those with an open alert, the newest first, those nobody could look at and
+    those in a bad way."""
     most = MOST_PROBLEMS + 1
     stopped = lake.filter(status__in=PROBLEMS)[:most]
     found: dict[int | None, Problem] = {t.pk: _stopped(t) for t in stopped}
@@ -114,10 +116,14 @@ def _problems(principal: Principal, lake: QuerySet[Table]) -> list[Problem]:
     # a table has at most one of each kind
     for alert in others[: most * len(ALERTS)]:
         found.setdefault(alert.table_id, _alerted(alert))
-    ill = in_sight(principal).filter(score__lt=FAIR).exclude(table__in=list(found))
-    worst = ill.select_related("table__database").order_by("score", "table_id")
-    for health in worst.only("table__name", "table__database__name", "losses")[:most]:
-        found[health.table_id] = _ill(health)
+    others_in_sight = in_sight(principal).exclude(table__in=list(found))
+    shown = others_in_sight.select_related("table__database").only(
+        "table__name", "table__database__name", "losses", "problem"
+    )
+    unseen = shown.exclude(problem="").order_by("table_id")
+    worst = shown.filter(score__lt=FAIR).order_by("score", "table_id")
+    for health in chain(unseen[:most], worst[:most]):
+        found.setdefault(health.table_id, _ill(health))
     return list(found.values())[:most]
 
 
@@ -141,5 +147,5 @@ def _ill(health: TableHealth) -> Problem:
         name=f"{table.database.name}.{table.name}",
         url=reverse("frontend:table-health", args=[table.pk]),
         state="problem",
-        reason=health.losses[0]["reason"] if health.losses else "",
+        reason=health.problem or (health.losses[0]["reason"] if health.losses else ""),
     )

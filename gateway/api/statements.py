@@ -16,7 +16,7 @@ from rest_framework.response import Response
 
 from catalog.api.idempotency import idempotent
 from catalog.api.serializers import Text, Whole
-from catalog.api.views import ApiView, body_of
+from catalog.api.views import ApiView, body_of, members_of
 from core.errors import InvalidRequest
 from gateway import client
 from gateway.api import replies
@@ -137,6 +137,7 @@ class CancelView(ApiView):
     @extend_schema(request=None, responses=replies.Statement)
     def post(self, request: Request, id: str) -> Response:
         """Stop it; idempotent."""
+        members_of(request)
         return Response(client.cancel_statement(self.principal.name, str(id)))
 
 

@@ -68,9 +68,11 @@ def foreign_token(path: Place, *, upto: int) -> str:
     """What stands in the fence when none of ours can: a token above `upto`, or no
     token; else "". With that there nobody of ours is let in."""
     found = path.read()
-    text = "" if found is None else found.decode("ascii", "replace").strip()
-    is_ours = not text or (text.isdecimal() and int(text) <= upto)
-    return "" if is_ours else text[:_LONGEST]
+    if found is None:
+        return ""
+    text = found.decode("ascii", "replace").strip()
+    is_ours = text.isdecimal() and int(text) <= upto
+    return "" if is_ours else text[:_LONGEST] or "nothing"
 
 
 def require_fence(path: Place, token: int) -> None:

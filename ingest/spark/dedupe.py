@@ -30,7 +30,13 @@ from ingest.lake.layout import read_layout
 from ingest.lake.staging import require_space
 from ingest.spark.jobrun import JobRun
 from ingest.spark.recovery import roll_back_writes
-from ingest.spark.replacement import bytes_of, own_columns, replace_rows, snapshot_of
+from ingest.spark.replacement import (
+    bytes_of,
+    own_columns,
+    replace_rows,
+    require_replaced,
+    snapshot_of,
+)
 from ingest.spark.savepoints import make_savepoint
 from ingest.spark.writer import checked_state, commit_of, qualified_name
 
@@ -67,6 +73,8 @@ def deduplicate(
         )
     is_preview = spec.repair is not None and spec.repair.dry_run
     if not is_preview and (commit := commit_of(spec)):
+        run.enter("comparing")
+        require_replaced(spark, spec, commit, kept=lambda rows: _kept(rows, spec.table))
         return {"action": "deduplicate", **_committed(commit)}
     run.enter("looking for duplicates")
     layout = read_layout(spec.table.path, state.timeline)

@@ -6,6 +6,9 @@ It must not know what the rows are replaced for.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -68,6 +71,29 @@ def replace_rows(
     finally:
         area.delete_all()
     return commit
+
+
+def require_replaced(
+    spark: SparkSession,
+    spec: JobSpec,
+    commit: Commit,
+    *,
+    kept: Callable[[DataFrame], DataFrame],
+) -> None:
+    """What a former attempt committed is what `kept` leaves of the moment before it,
+    whatever came later. TerminalError `repair_differs` when it is not."""
+    now = snapshot_of(spark, spec, at=commit.instant.asked)
+    then = kept(snapshot_of(spark, spec, at=_before(commit)))
+    columns = own_columns(then)
+    require_same(spec, digest_of(then, columns), digest_of(now, columns))
+
+
+def _before(commit: Commit) -> str:
+    """A moment before a commit began, in Hudi's digits."""
+    whole, rest = commit.instant.asked[:14], int(commit.instant.asked[14:])
+    began = datetime.strptime(whole, "%Y%m%d%H%M%S").replace(tzinfo=UTC)
+    earlier = began + timedelta(milliseconds=rest - 1)
+    return f"{earlier:%Y%m%d%H%M%S}{earlier.microsecond // 1000:03d}"
 
 
 def own_columns(rows: DataFrame) -> list[str]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -17,17 +16,15 @@ from pyspark.sql import functions as F
 from core.errors import InvalidRequest
 from ingest.contract import JobSpec
 from ingest.hudi.layout import Layout
-from ingest.lake.commits import Commit, LakeState, read_lake_table
+from ingest.lake.commits import Commit, read_lake_table
 from ingest.lake.layout import read_layout
 from ingest.lake.staging import require_space
 from ingest.spark.jobrun import JobRun
 from ingest.spark.recovery import roll_back_writes
 from ingest.spark.replacement import (
     bytes_of,
-    digest_of,
-    own_columns,
     replace_rows,
-    require_same,
+    require_replaced,
     snapshot_of,
 )
 from ingest.spark.savepoints import make_savepoint
@@ -49,7 +46,7 @@ def resize(
     position = read_lake_table(spec.table.path).position
     if position is not None and position.identity.buckets == buckets:
         # a former attempt committed, or the table has that many already
-        return _done_before(run, spark, checked_state(goal), goal)
+        return _done_before(run, spark, goal)
     state = checked_state(spec)
     if state.position is None:
         raise InvalidRequest(
@@ -80,30 +77,15 @@ def with_buckets(spec: JobSpec, buckets: int) -> JobSpec:
     return dataclasses.replace(spec, table=table)
 
 
-def _done_before(
-    run: JobRun, spark: SparkSession, state: LakeState, goal: JobSpec
-) -> dict[str, Any]:
-    """What a former attempt committed is compared with the moment before, unless
-    later commits have gone over it."""
+def _done_before(run: JobRun, spark: SparkSession, goal: JobSpec) -> dict[str, Any]:
+    checked_state(goal)
     commit = commit_of(goal)
     after = {"buckets": goal.table.buckets, **_told(_layout(goal))}
     if commit is None:
         return {"action": "resize", "buckets": goal.table.buckets, "after": after}
-    if state.timeline.completed_writes[-1].asked == commit.instant.asked:
-        run.enter("comparing")
-        now = snapshot_of(spark, goal)
-        columns = own_columns(now)
-        then = snapshot_of(spark, goal, at=_before(commit))
-        require_same(goal, digest_of(then, columns), digest_of(now, columns))
+    run.enter("comparing")
+    require_replaced(spark, goal, commit, kept=lambda rows: rows)
     return {**_facts(goal, commit), "after": after}
-
-
-def _before(commit: Commit) -> str:
-    """A moment before a commit began, in Hudi's digits."""
-    whole, rest = commit.instant.asked[:14], int(commit.instant.asked[14:])
-    began = datetime.strptime(whole, "%Y%m%d%H%M%S").replace(tzinfo=UTC)
-    earlier = began + timedelta(milliseconds=rest - 1)
-    return f"{earlier:%Y%m%d%H%M%S}{earlier.microsecond // 1000:03d}"
 
 
 def _facts(goal: JobSpec, commit: Commit) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -220,7 +221,7 @@ def test_a_second_load_is_replaced_away_where_hudi_refuses_to_write(
 def test_drift_is_explained_and_its_repair_survives_deaths_around_its_commit(
     loaded: Any, monkeypatch: Any
 ) -> None:
-    bench, table, _ = loaded
+    bench, table, low = loaded
     drift(bench, table, buckets=4, operation="upsert")
     found = assert_done(mend(bench, table, "deduplicate", dry_run=True)).facts
     assert found["rows"] == len(seen(bench, table))
@@ -239,9 +240,26 @@ def test_drift_is_explained_and_its_repair_survives_deaths_around_its_commit(
                 bench.run(spec)
         # what the dead process staged lies where the next attempt looks
         shutil.copytree(table.path, Path(table.staging) / "repair" / "left")
+    # a round got in between, with a column that the repair did not know
+    bench.sql("ALTER TABLE o ADD extra int DEFAULT 7")
+    bench.sql("UPDATE o SET v = 'later', at = now() WHERE id <= 5")
+    columns = bench.table("o", cursor="at").columns
+    assert_done(bench.round(replace(table, columns=columns), low))
     done = assert_done(bench.run(spec))
     assert done.facts["committed_rows"] == 20
-    assert seen(bench, table) == wanted(bench)
+    compared = []
+
+    def told(rows: Any, columns: list[str]) -> tuple[int, int]:
+        compared.append(columns)
+        return rows.count(), len(compared)
+
+    monkeypatch.setattr(replacement, "digest_of", told)
+    differs = bench.run(replace(spec, attempt=3)).error
+    assert differs is not None
+    assert differs.code == "repair_differs"
+    assert "has 20 rows, or others, where 20 were kept" in differs.message
+    assert "v" in compared[0]
+    assert "extra" not in compared[0]
 
 
 def deaths_around(module: Any, name: str) -> tuple[Any, Any]:

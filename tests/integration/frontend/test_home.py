@@ -50,6 +50,11 @@ def test_tables_that_stopped_have_an_alert_or_a_low_score(world, browse):
     Table.objects.update(status="LIVE")
     TableHealth.objects.filter(table=orders).update(score=70, losses=[])
     assert problems(client) == {}
+    events = TableHealth.objects.filter(table=world.lake_tables["events"])
+    assert events.update(problem="the lake cannot be asked: refused")
+    assert list(problems(client)) == ["events"]
+    assert "the lake cannot be asked: refused" in client.get("/").content.decode()
+    events.update(problem="")
     assert "None. Every table" in client.get("/").content.decode()
 
 

@@ -72,6 +72,8 @@ def test_a_long_statement_is_202_and_can_be_cancelled(rest, gateway):
     reply = ann.post(URL, {"sql": "select slow"}, format="json")
     assert reply.status_code == 202
     one = f"{URL}/{reply.json()['id']}"
+    odd = ann.post(f"{one}:cancel", {"dry_run": True}, format="json")
+    assert (odd.status_code, odd.json()["code"]) == (400, "unknown_field")
     assert ann.post(f"{one}:cancel").json()["state"] == "CANCELED"
     assert ann.post(f"{one}:cancel").json()["state"] == "CANCELED"
     assert ann.get(one).json()["state"] == "CANCELED"

@@ -111,7 +111,7 @@ def test_a_resize_is_previewed_asked_for_and_shown(
 
 
 @pytest.mark.django_db
-def test_a_resize_that_died_behind_its_commit_is_known_from_the_lake(
+def test_a_resize_that_died_behind_its_commit_runs_again_to_compare(
     world, admin, table
 ) -> None:
     world.fail_with("repair", Fault.DIE_RUNNING)
@@ -119,9 +119,27 @@ def test_a_resize_that_died_behind_its_commit_is_known_from_the_lake(
     (job,) = world.jobs("repair")
     commit(world, buckets=4, run=str(job.pk))
     world.until(lambda: world.jobs("repair")[-1].state == "SUCCEEDED")
+    specs = [s for s in world.launcher.submitted if s.kind == "repair"]
+    assert len(specs) == 2
+    told = job.events.get(event="try_again").reason
+    assert "left a commit that was not compared" in told
     admin("POST", f"tables/{table}:sync")
     world.until(lambda: world.jobs("round")[-1].state == "SUCCEEDED")
     assert buckets_of(world) == (4, 4, 4)
+
+
+@pytest.mark.django_db
+def test_a_repair_that_dies_each_time_behind_its_commit_is_no_success(
+    world, admin, table
+) -> None:
+    world.fail_with("repair", *[Fault.DIE_RUNNING] * 9)
+    admin("POST", f"tables/{table}:resize", {"buckets": 4})
+    (job,) = world.jobs("repair")
+    commit(world, buckets=4, run=str(job.pk))
+    world.until(lambda: world.jobs("repair")[-1].state == "FAILED")
+    (job,) = world.jobs("repair")
+    assert job.error_code == "driver_died"
+    assert "a commit that was not compared" in job.error_message
 
 
 @pytest.mark.django_db

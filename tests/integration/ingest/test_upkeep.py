@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from core.errors import InvalidRequest
 from core.models import Job
-from ingest import policyrows, removal, tick, upkeep
+from ingest import controls, policyrows, removal, tick, upkeep
 from ingest.launch.fake import Fault
 from ingest.maintenance import watching
 from ingest.models import MaintenancePlan, TableHealth
@@ -69,13 +69,78 @@ def test_closed_quiet_hours_of_many_hide_nobody_else(world, monkeypatch) -> None
     with CaptureQueriesContext(connection) as seen:
         due = upkeep.compactions_due()
     assert [t.name for t in due] == ["d"]
-    assert len(seen) <= 4, "a fixed number of statements, however many tables"
+    assert len(seen) <= 3 * 4, "three statements a page"
     policyrows.change_table_policy(world.feed("d"), {"quiet_hours": closed})
     assert upkeep.compactions_due() == {}
+    with CaptureQueriesContext(connection) as seen:
+        assert upkeep.compactions_due() == {}
+    assert len(seen) <= 3, "looked at already"
     policyrows.change_policy(world.source, database, {"quiet_hours": None})
+    assert upkeep.compactions_due() == {}, "nobody told them"
+    a_minute_later()
     assert [t.name for t in upkeep.compactions_due()] == ["a"], "as the source says"
     policyrows.change_policy(world.source, None, {"quiet_hours": None})
     assert [t.name for t in upkeep.compactions_due()] == ["a"]
+
+
+def a_minute_later() -> None:
+    for plan in MaintenancePlan.objects.exclude(due_at=None):
+        plan.due_at -= upkeep.LOOK_AGAIN
+        plan.save()
+
+
+def test_what_was_cancelled_is_not_executed_the_next_second(world) -> None:
+    world.onboard("orders")
+    world.until_live("orders")
+    table = world.lake("orders")
+    world.fail_with("compact", Fault.HANG)
+    plan(world, "orders", OLD)
+    world.until(lambda: [j.state for j in world.jobs("compact")] == ["RUNNING"])
+    (job,) = world.jobs("compact")
+    controls.cancel_job(job.pk, actor="ann")
+    world.until(lambda: [j.state for j in world.jobs("compact")] == ["CANCELLED"])
+    world.steps(3)
+    (job,) = world.jobs("compact")
+    assert "cancelled by ann; what was planned stays planned" in job.reason
+    row = MaintenancePlan.objects.get()
+    assert (row.state, row.status_reason) == ("SCHEDULED", "cancelled by ann")
+    # one that waits is cancelled like one that runs
+    again = controls.start_compaction(table, actor="ann")
+    assert again.payload["instants"] == [OLD]
+    controls.cancel_job(again.pk, actor="ann")
+    assert upkeep.compactions_due() == {}
+    MaintenancePlan.objects.update(due_at=Now() - timedelta(seconds=1))
+    world.until(lambda: world.jobs("compact")[-1].state == "SUCCEEDED")
+    assert [j.requested_by for j in world.jobs("compact")] == [
+        "schedule",
+        "ann",
+        "schedule",
+    ]
+
+
+def test_plans_that_came_to_an_end_long_ago_are_forgotten(world) -> None:
+    world.onboard("orders")
+    states = ("COMPLETED", "SUPERSEDED", "CANCELLED", "SCHEDULED", "FAILED")
+    for number, state in enumerate(states):
+        plan(world, "orders", f"2019010100000{number}000", state)
+    plan(world, "orders", LATER, "COMPLETED")
+    old = MaintenancePlan.objects.exclude(instant=LATER)
+    old.update(created_at=Now() - upkeep.KEPT - timedelta(hours=1))
+    for kind, who in [("compact", "schedule"), ("compact", "ann"), ("verify", "ann")]:
+        Job.objects.create(
+            kind=kind,
+            subject="orders",
+            subject_id=str(world.lake("orders").pk),
+            state="SUCCEEDED",
+            requested_by=who,
+            finished_at=Now() - timedelta(days=3),
+        )
+    tick.prune()
+    left = set(MaintenancePlan.objects.values_list("state", flat=True))
+    assert left == {"SCHEDULED", "FAILED", "COMPLETED"}
+    assert MaintenancePlan.objects.filter(state="COMPLETED").get().instant == LATER
+    told = Job.objects.filter(state="SUCCEEDED").values_list("kind", "requested_by")
+    assert sorted(told) == [("compact", "ann"), ("verify", "ann")]
 
 
 def hours(start: int, end: int) -> dict[str, str]:

@@ -34,7 +34,7 @@ SERVER = checks.Missing(package=checks.MARIADB, tests=("tests/spark/test_mariadb
             [
                 "FAILED: format, lint, types, import contracts, migrations, "
                 "tests of the parts, tests of the pages, tests with Spark, "
-                "tests of the product"
+                "tests of the product, tests of its deaths"
             ],
         ),
         ([BROWSER], False, False, 1, ["NOT TESTED", "FAILED"]),
@@ -54,22 +54,22 @@ def test_exit_code_and_last_lines(
 
 
 def test_only_what_cannot_run_is_left_out() -> None:
-    parts, _, product = checks.test_steps([BROWSER])
+    parts, _, product, _ = checks.test_steps([BROWSER])
     assert not any("tests/browser" in word for word in product.command)
     assert not [one for one in parts.command if "ignore" in one]
 
 
 def test_files_of_a_missing_server_are_left_out_where_they_lie() -> None:
-    parts, spark, product = checks.test_steps([SERVER, BROWSER])
+    parts, spark, product, _ = checks.test_steps([SERVER, BROWSER])
     assert parts.command[-1] == "tests/integration"
     assert spark.command[-1] == "--ignore=tests/spark/test_mariadb.py"
     assert not any("tests/browser" in word for word in product.command)
 
 
-def test_pages_have_a_process_of_their_own_beside_spark() -> None:
-    _, pages, _, product = checks.test_steps([])
-    assert pages.command[-1:] == list(checks.PAGES)
-    assert product.command[-2:] == list(checks.WHOLE)
+def test_pages_and_kills_have_processes_of_their_own() -> None:
+    _, pages, _, product, kills = checks.test_steps([])
+    last = [step.command[-1] for step in (pages, product, kills)]
+    assert last == [*checks.PAGES, *checks.WHOLE, *checks.KILLS]
 
 
 def test_whoever_asks_for_the_server_says_so_in_its_file_name() -> None:
@@ -93,7 +93,7 @@ def test_the_package_of_a_server_is_missing_or_not(found, monkeypatch) -> None:
 def test_every_directory_of_tests_is_run() -> None:
     tests = checks.ROOT / "tests"
     holding = {p.relative_to(tests).parts[0] for p in tests.rglob("test_*.py")}
-    listed = {*checks.PARTS, *checks.SPARK, *checks.WHOLE, *checks.PAGES}
+    listed = {*checks.PARTS, *checks.SPARK, *checks.PAGES, *checks.WHOLE, *checks.KILLS}
     assert {f"tests/{name}" for name in holding} == listed
 
 

@@ -79,6 +79,7 @@ def test_a_fence_only_rises(lake: str) -> None:
         ("9" * 30, "9" * 30, 7),
         ("-1", "-1", 7),
         ("not a token", "not a token", 7),
+        ("", "nothing", 7),
     ],
 )
 def test_a_fence_is_taken_back_from_whoever_took_it(
