@@ -118,8 +118,9 @@ def _note_for_alerts(feed: TableOnboarding, event: str) -> None:
         noticing.table_removed(feed.lake_table_id)
     elif event == "resume_catch_up" and feed.capture != "snapshot":
         # it gets the time of one round to come back
-        feed.late_at = late.moment(policy_of(feed), SystemClock().now())
-        TableOnboarding.objects.filter(pk=feed.pk).update(late_at=feed.late_at)
+        owing = late.owing(policy_of(feed), SystemClock().now())
+        TableOnboarding.objects.filter(pk=feed.pk).update(**owing)
+        feed.late_at = owing["late_at"]
 
 
 def stop(feed: TableOnboarding, event: str, *, reason: str, actor: str = "") -> None:

@@ -53,6 +53,7 @@ class TableOnboarding(models.Model):
     load_epoch    epoch of the load; events of later epochs win over its rows
     bound         lower bound of capture, noted before the first load attempt
     position      upper bound of the last committed round
+    owed_from     moments of its schedule after this want a round still
     late_at       when it counts as late unless a round ends before; None = never
     """
 
@@ -82,6 +83,7 @@ class TableOnboarding(models.Model):
     bound = models.TextField(blank=True)
     position = models.TextField(blank=True)
     due_at = models.DateTimeField(null=True, blank=True)
+    owed_from = models.DateTimeField(null=True, blank=True)
     late_at = models.DateTimeField(null=True, blank=True)
     failures = models.PositiveIntegerField(default=0)
     drop_data = models.BooleanField(default=False)

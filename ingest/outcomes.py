@@ -17,6 +17,7 @@ from core.errors import SluiceError
 from core.models import Job
 from ingest import feeds, narrowing, policyrows, upkeep
 from ingest.alerts import late, noticing
+from ingest.alerts.rules import owed_from
 from ingest.backoff import wait_after
 from ingest.jobrows import move_job
 from ingest.kinds import COMPACT, LOADS, REPAIR, RESYNC, ROUND, UPKEEP, VERIFY
@@ -39,6 +40,7 @@ def apply_success(
 ) -> None:
     """Advance the table by what has been committed."""
     table_id = int(job.payload["table"])
+    has_caught_up = feed is not None and job.kind in LOADS
     if job.kind == COMPACT:
         upkeep.complete(table_id, [str(i) for i in facts.get("instants", ())])
     elif job.kind == REPAIR:
@@ -46,10 +48,10 @@ def apply_success(
     elif feed is not None and job.kind in LOADS:
         _loaded(feed, facts)
     elif feed is not None and job.kind == ROUND:
-        _round_done(job, feed, facts)
+        has_caught_up = _round_done(job, feed, facts)
     if "pending_compactions" in facts:
         upkeep.mirror(table_id, [str(i) for i in facts["pending_compactions"]])
-    noticing.job_succeeded(job, facts)
+    noticing.job_succeeded(job, facts, has_caught_up=has_caught_up)
     note_change(table_id)
 
 
@@ -79,7 +81,7 @@ def _loaded(feed: TableOnboarding, facts: Mapping[str, Any]) -> None:
     }
     now = SystemClock().now()
     if is_continuous:
-        changes["late_at"] = late.moment(policyrows.policy_of(feed), now)
+        changes |= late.owing(policyrows.policy_of(feed), now)
     if feed.state in {SNAPSHOTTING, RESYNCING}:
         due = now if is_continuous else None
         feeds.move(feed, "load", due_at=due, **changes)
@@ -134,7 +136,8 @@ def how_consistent(feed: TableOnboarding) -> str:
     )
 
 
-def _round_done(job: Job, feed: TableOnboarding, facts: Mapping[str, Any]) -> None:
+def _round_done(job: Job, feed: TableOnboarding, facts: Mapping[str, Any]) -> bool:
+    """Whether the table shows all that was asked for."""
     position = str((facts.get("position") or {}).get("to") or feed.position)
     is_more = bool(facts.get("more"))
     now = SystemClock().now()
@@ -146,9 +149,12 @@ def _round_done(job: Job, feed: TableOnboarding, facts: Mapping[str, Any]) -> No
     reason = "; ".join(filter(None, [_held_back_text(facts), *said]))
     changes: dict[str, Any] = {}
     done: dict[str, Any] = {"position": position, "failures": 0}
+    started = job.started_at or now
+    lag, held_back = _behind(job, facts)
+    owed = owed_from(started, held_back, policy.late_after)
     if not is_more:
-        changes["caught_up_at"] = seen = now - _behind(job, facts)
-        done["late_at"] = late.moment(policy, seen)
+        changes["caught_up_at"] = started - timedelta(seconds=lag + held_back)
+        done |= late.owing(policy, owed)
     if feed.state == CATCHING_UP and not is_more:
         feeds.move(feed, "catch_up", reason=reason, due_at=due, **done)
     else:
@@ -159,15 +165,15 @@ def _round_done(job: Job, feed: TableOnboarding, facts: Mapping[str, Any]) -> No
     if facts.get("instant"):
         changes |= _commit(feed, facts, position=position, epoch=facts.get("epoch"))
     feeds.show(feed, **changes)
+    return not is_more and owed == started
 
 
-def _behind(job: Job, facts: Mapping[str, Any]) -> timedelta:
-    """How old the upper bound of the round is by now."""
+def _behind(job: Job, facts: Mapping[str, Any]) -> tuple[float, float]:
+    """Seconds that the round's upper bound lies before its start: as the safety lag
+    wants it, and behind that, as an open transaction held it back."""
     lag = float(((job.spec or {}).get("round") or {}).get("lag_seconds") or 0)
-    if held := facts.get("held_back"):
-        lag = max(lag, float(held.get("age_seconds") or 0))
-    ran = SystemClock().now() - job.started_at if job.started_at else timedelta()
-    return timedelta(seconds=lag) + ran
+    held = facts.get("held_back") or {}
+    return lag, max(0.0, float(held.get("age_seconds") or 0) - lag)
 
 
 def next_round(feed: TableOnboarding, job: Job) -> datetime | None:

@@ -191,7 +191,8 @@ def _set_due(rows: list[TableOnboarding], before: Before) -> None:
     for schedule, pks in by_schedule.items():
         due = next(iter(next_runs(schedule, now, 1)), None)
         # whether it is late by then is asked then
-        TableOnboarding.objects.filter(pk__in=pks).update(due_at=due, late_at=due)
+        rows_of = TableOnboarding.objects.filter(pk__in=pks)
+        rows_of.update(due_at=due, owed_from=now, late_at=due)
 
 
 # ---------------------------------------------------------------------- next round

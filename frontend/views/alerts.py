@@ -24,8 +24,8 @@ from frontend.reading.alerts import (
 )
 from ingest.alerts import targets
 from ingest.alerts.models import AlertTarget
-from ingest.alerts.rules import ALERTS
-from ingest.alerts.selectors import MOST_COUNTED, dismiss, open_count
+from ingest.alerts.rules import AGAIN, ALERTS
+from ingest.alerts.selectors import MOST_COUNTED, alert_for, dismiss, open_count
 
 
 @page
@@ -56,9 +56,10 @@ def badge(request: PageRequest) -> HttpResponse:
 @page
 @require_POST
 def dismiss_alert(request: PageRequest, alert_id: int) -> HttpResponse:
+    kind = alert_for(request.principal, alert_id).kind
     attempt(
         request,
-        "Closed. If it goes on, a new alert opens.",
+        f"Closed. A new alert opens {AGAIN[kind]}.",
         lambda: dismiss(request.principal, alert_id),
     )
     return back(request, "alerts")

@@ -6,7 +6,7 @@ what is due by an index, and nothing of the tables that keep up.
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from django.db import transaction
 
@@ -16,15 +16,34 @@ from ingest.alerts.presence import last_absence
 from ingest.alerts.rules import LATE, Absence, Trouble, excused, late_at, span
 from ingest.models import TableOnboarding
 from ingest.policy import Effective
-from ingest.policyrows import Policies
-from ingest.states import LOADED
+from ingest.policyrows import Policies, policy_of
+from ingest.states import LOADED, RETIRED
 
 PAGE = 200
 
 
-def moment(policy: Effective, since: datetime) -> datetime | None:
-    """When a table with this policy, whose state is of `since`, counts as late."""
+def owing(policy: Effective, since: datetime) -> dict[str, datetime | None]:
+    """Columns of a table with this policy that owes what is due after `since`."""
+    return {"owed_from": since, "late_at": _moment(policy, since)}
+
+
+def _moment(policy: Effective, since: datetime) -> datetime | None:
     return late_at(policy.schedule, since, policy.late_after)
+
+
+def ask_again(table_id: int) -> None:
+    """Somebody closed its alert: it has as long as always, from now on."""
+    rows = TableOnboarding.objects.filter(lake_table=table_id, late_at=None)
+    feed = (
+        rows.exclude(state=RETIRED)
+        .select_related("source_table__database__datasource")
+        .first()
+    )
+    if feed is None:
+        return
+    allowed = timedelta(seconds=policy_of(feed).late_after)
+    # a round that ends meanwhile knows better
+    rows.filter(pk=feed.pk).update(late_at=SystemClock().now() + allowed)
 
 
 def open_late() -> int:
@@ -55,8 +74,8 @@ def _judge(
     table = feed.lake_table
     if table is None or feed.state not in LOADED or feed.capture == "snapshot":
         return
-    since = table.caught_up_at or feed.created_at
-    expected = moment(policy, since)
+    shows = table.caught_up_at or feed.created_at
+    expected = _moment(policy, feed.owed_from or shows)
     if expected is not None:
         expected = excused(expected, absence, policy.late_after)
     if expected is None or expected > now:
@@ -65,8 +84,8 @@ def _judge(
     reason = f": {feed.status_reason}" if feed.status_reason else ""
     trouble = Trouble(
         LATE,
-        cause=since.isoformat(),
-        message=f"it shows the source as it was {span((now - since).total_seconds())}"
+        cause=shows.isoformat(),
+        message=f"it shows the source as it was {span((now - shows).total_seconds())}"
         f" ago{reason}",
         code="late",
         hint="its page says what holds it back",

@@ -23,7 +23,7 @@ from ingest.alerts.rules import (
     Trouble,
     stuck_trouble,
 )
-from ingest.kinds import LOADS, RESYNC, ROUND, VERIFY
+from ingest.kinds import RESYNC, VERIFY
 from ingest.models import TableOnboarding
 from ingest.planning.plan import plan_from_json
 from ingest.states import DISCOVERED, DRAFT, PROPOSED, RETIRED
@@ -48,7 +48,9 @@ def job_failed(job: Job, error: SluiceError, *, failures: int = 0) -> None:
     book.open_alert(int(job.payload["table"]), trouble)
 
 
-def job_succeeded(job: Job, facts: Mapping[str, Any]) -> None:
+def job_succeeded(
+    job: Job, facts: Mapping[str, Any], *, has_caught_up: bool = False
+) -> None:
     table_id = int(job.payload["table"])
     recovered: set[str] = set()
     if job.kind == VERIFY:
@@ -58,7 +60,7 @@ def job_succeeded(job: Job, facts: Mapping[str, Any]) -> None:
             recovered.add(MISMATCH)
     elif job.kind == RESYNC:
         recovered.add(MISMATCH)
-    if job.kind in LOADS or (job.kind == ROUND and not facts.get("more")):
+    if has_caught_up:
         recovered.add(LATE)
     book.note_success(table_id, job.kind, recovered=recovered)
 

@@ -23,6 +23,15 @@ RECOVERED: Final = "recovered"
 ALERTS: Final = (FAILED, LATE, STUCK, SCHEMA_CHANGE, MISMATCH)
 KINDS: Final = (*ALERTS, RECOVERED)
 
+# When an alert that somebody closed opens again, if what it tells goes on.
+AGAIN: Final = {
+    FAILED: "when a job of the table fails again",
+    LATE: "if no round catches up within what the table is allowed to be late",
+    STUCK: "with the next look that finds it",
+    SCHEMA_CHANGE: "when the source table changes once more",
+    MISMATCH: "when a verification finds differences again",
+}
+
 # What a delivery tells: an alert opened, ended by itself, or was ended by somebody.
 OPENED, CLOSED, TEST = "opened", "closed", "test"
 
@@ -119,10 +128,22 @@ def left_after(sources: Iterable[str], done: str, loads: frozenset[str]) -> list
     return [name for name in sources if name not in over]
 
 
+def owed_from(
+    began: datetime, behind_seconds: float, allowed_seconds: float
+) -> datetime:
+    """From when on rounds are owed by a table whose last complete one began then.
+
+    That its rows are older, by the safety lag, is meant; what an open transaction kept
+    behind that for longer than is allowed is owed still.
+    """
+    is_owed = behind_seconds > allowed_seconds
+    return began - timedelta(seconds=behind_seconds) if is_owed else began
+
+
 def late_at(
     schedule: Schedule, since: datetime, allowed_seconds: float
 ) -> datetime | None:
-    """When a table whose state is of `since` counts as late; None = never.
+    """When a table that owes rounds since `since` counts as late; None = never.
 
     By its own schedule: one that runs once a day is not late after an hour.
     """

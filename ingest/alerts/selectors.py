@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from django.db import transaction
 from django.db.models import Exists, OuterRef, QuerySet
 
 from catalog.access import audit
@@ -11,8 +12,9 @@ from catalog.access.scope import Reach, in_scope, scope_of
 from catalog.models import Table
 from catalog.selectors.tables import securable_of
 from core.errors import NotFound
-from ingest.alerts import book
+from ingest.alerts import book, late
 from ingest.alerts.models import Alert
+from ingest.alerts.rules import LATE
 
 MOST_COUNTED = 100
 
@@ -43,14 +45,17 @@ def alert_for(principal: Principal, alert_id: int) -> Alert:
 
 
 def dismiss(principal: Principal, alert_id: int) -> Alert:
-    """End it by hand; if what it tells goes on, a new one opens. Twice is once."""
+    """End it by hand; rules.AGAIN says when a new one opens. Twice is once."""
     row = alert_for(principal, alert_id)
     if row.table is not None:
         require(principal, Privilege.OPERATE, securable_of(row.table))
     reason = f"closed by {principal.name}"
-    if book.close(Alert.objects.filter(pk=row.pk), book.DISMISSED, reason):
-        audit.record(
-            "alert.dismiss", on=f"lake.{row.database}.{row.name}", kind=row.kind
-        )
+    with transaction.atomic():
+        if book.close(Alert.objects.filter(pk=row.pk), book.DISMISSED, reason):
+            if row.kind == LATE and row.table_id is not None:
+                late.ask_again(row.table_id)
+            audit.record(
+                "alert.dismiss", on=f"lake.{row.database}.{row.name}", kind=row.kind
+            )
     row.refresh_from_db()
     return row

@@ -43,7 +43,7 @@ class AlertsView(ApiView):
 
 
 class AlertDismissView(ApiView):
-    """End an alert by hand. What goes on opens a new one."""
+    """End an alert by hand. What is found again opens a new one."""
 
     @extend_schema(request=Empty, responses=replies.Alert)
     @idempotent

@@ -44,7 +44,7 @@ class DatasourcePolicyView(ApiView):
         with transaction.atomic():
             require_match(request, _level_tag(row, None, is_locked=True))
             policyrows.change_policy(row, None, request.data)
-        audit.record("policy.change", on=ds, change=request.data)
+            audit.record("policy.change", on=ds, change=request.data)
         return _level(request, row, None)
 
 
@@ -67,7 +67,7 @@ class DatabasePolicyView(ApiView):
         with transaction.atomic():
             require_match(request, _level_tag(row.datasource, row, is_locked=True))
             policyrows.change_policy(row.datasource, row, request.data)
-        audit.record("policy.change", on=f"{ds}.{db}", change=request.data)
+            audit.record("policy.change", on=f"{ds}.{db}", change=request.data)
         return _level(request, row.datasource, row)
 
 
@@ -91,7 +91,7 @@ class TablePolicyView(ApiView):
             held = TableOnboarding.objects.select_for_update().get(pk=feed.pk)
             require_match(request, content_tag(held.policy))
             policyrows.change_table_policy(feed, request.data)
-        audit.record("policy.change", on=str(table), change=request.data)
+            audit.record("policy.change", on=str(table), change=request.data)
         return tagged(request, _table_body(feed), content_tag(feed.policy))
 
 

@@ -14,6 +14,7 @@ from ingest import controls, tick
 from ingest.launch.fake import Fault
 from ingest.models import TableOnboarding
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
+from tests.integration.ingest.test_alerts import Killed, die
 from tests.integration.ingest.world import make_tables
 
 pytestmark = pytest.mark.django_db
@@ -223,6 +224,13 @@ def test_policies_want_manage_and_are_seen_by_who_sees_the_thing(
     for on in ("shop", "lake.shop.orders"):
         made = {"principal": "user:ann2", "privilege": "operate", "on": on}
         assert admin("POST", "grants", made).status_code == 201
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("catalog.access.audit.record", die)
+        for path in [*paths, table]:
+            with pytest.raises(Killed):
+                admin("PATCH", path, {"lag_seconds": 1})
+            # not changed without its line in the audit
+            assert "lag_seconds" not in admin("GET", path).json()["given"], path
     for path in [*paths, table]:
         assert ann("GET", path).status_code == 200, path
         assert ann("PATCH", path, {"lag_seconds": 1}).status_code == 403, path

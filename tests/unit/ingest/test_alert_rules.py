@@ -14,6 +14,7 @@ from ingest.alerts.rules import (
     excused,
     late_at,
     left_after,
+    owed_from,
     stuck_trouble,
     wants,
 )
@@ -67,6 +68,30 @@ def test_who_wants_what(wish, kind, event, expected):
 )
 def test_when_a_table_counts_as_late(schedule, expected):
     assert late_at(schedule, NOW, 900) == expected
+
+
+@pytest.mark.parametrize(
+    ("cron", "began", "behind", "expected"),
+    [
+        # its round began in time and ended well: the next one is owed
+        ("30 2 * * *", "2026-03-02T01:30:01", 0, "2026-03-03T01:45"),
+        ("30 * * * *", "2026-03-02T01:30:01", 0, "2026-03-02T02:45"),
+        ("30 2 * * *", "2026-03-02T01:30:01", 600, "2026-03-03T01:45"),
+        # an hour of rows is missing: that was asked for, and waits
+        ("30 2 * * *", "2026-03-02T01:30:01", 3600, "2026-03-02T01:45"),
+        # half past two is jumped over, and comes twice
+        ("30 2 * * *", "2026-03-29T01:00:01", 0, "2026-03-30T00:45"),
+        ("30 2 * * *", "2026-10-25T00:30:01", 0, "2026-10-26T01:45"),
+        ("30 * * * *", "2026-10-25T00:30:01", 0, "2026-10-25T01:45"),
+    ],
+)
+def test_a_round_that_was_asked_for_in_time_is_not_late(cron, began, behind, expected):
+    since = owed_from(utc(began), behind, 900)
+    assert late_at(Cron(cron, "Europe/Berlin"), since, 900) == utc(expected)
+
+
+def utc(text):
+    return datetime.fromisoformat(text).replace(tzinfo=UTC)
 
 
 def loss(code, points=10, instant=None):
