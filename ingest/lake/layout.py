@@ -18,7 +18,7 @@ from ingest.lake.place import place_at
 from ingest.lake.port import Place
 from ingest.lake.records import record_of
 
-_META = ".hoodie"
+META = ".hoodie"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ def list_files(base: Place) -> Iterator[TableFile]:
     """Every file of every partition; nothing of the table's own folder `.hoodie`."""
     for file in base.files():
         folder, _, name = file.path.rpartition("/")
-        if folder != _META and not folder.startswith(f"{_META}/"):
+        if folder != META and not folder.startswith(f"{META}/"):
             yield TableFile(folder, name, file.size)
 
 
@@ -50,7 +50,7 @@ def read_replaced(base: Place, timeline: Timeline) -> dict[GroupKey, str]:
     found: dict[GroupKey, str] = {}
     for instant in timeline.instants:
         if instant.state == "COMPLETED" and instant.file_name.endswith("replacecommit"):
-            record = _read_avro(base / _META / "timeline" / instant.file_name) or {}
+            record = _read_avro(base / META / "timeline" / instant.file_name) or {}
             parts = record.get("partitionToReplaceFileIds") or {}
             for partition, ids in parts.items():
                 found |= dict.fromkeys(((partition, i) for i in ids), instant.asked)
@@ -62,13 +62,13 @@ def metadata_partitions(base: Place) -> tuple[str, ...]:
     believe it, whoever keeps it up."""
     said = (read_properties(base) or {}).get("hoodie.table.metadata.partitions", "")
     listed = tuple(part for part in said.split(",") if part)
-    if listed or not (base / _META / "metadata").exists():
+    if listed or not (base / META / "metadata").exists():
         return listed
     return ("files",)
 
 
 def read_compaction_plan(path: str, asked: str) -> CompactionPlan:
-    timeline = place_at(path) / _META / "timeline"
+    timeline = place_at(path) / META / "timeline"
     try:
         record = _read_avro(timeline / f"{asked}.compaction.requested")
     except TerminalError:
@@ -100,7 +100,7 @@ def read_begun_rollbacks(path: str, timeline: Timeline) -> tuple[BegunRollback, 
     for instant in timeline.instants:
         if instant.action == "rollback" and instant.state != "COMPLETED":
             name = f"{instant.asked}.rollback.requested"
-            record = _read_avro(place_at(path) / _META / "timeline" / name) or {}
+            record = _read_avro(place_at(path) / META / "timeline" / name) or {}
             undoes = record.get("instantToRollback") or {}
             made = BegunRollback(
                 instant.asked,
@@ -119,7 +119,7 @@ def read_begun_restore(path: str, timeline: Timeline) -> str:
     for instant in begun:
         name = f"{instant.asked}.restore.requested"
         with contextlib.suppress(TerminalError):
-            record = _read_avro(place_at(path) / _META / "timeline" / name)
+            record = _read_avro(place_at(path) / META / "timeline" / name)
     wanted = str((record or {}).get("savepointToRestoreTimestamp") or "")
     return wanted if wanted in timeline.savepoints else ""
 
@@ -129,7 +129,7 @@ def remove_attempt(path: str, asked: str) -> list[str]:
     timeline, in this order, so that it can be cut off and repeated. For an instant
     that Hudi cannot undo itself, under both fences; the names of what went."""
     gone = remove_written(path, asked)
-    meta = place_at(path) / _META
+    meta = place_at(path) / META
     (meta / ".temp" / asked).delete_all()
     for state in ("inflight", "requested"):
         (meta / "timeline" / f"{asked}.compaction.{state}").delete()
@@ -152,7 +152,7 @@ def remove_written(path: str, asked: str) -> list[str]:
 
 def write_properties(path: str, change: Callable[[str], str]) -> None:
     """`hoodie.properties` by its own text, at once."""
-    meta = place_at(path) / _META
+    meta = place_at(path) / META
     place = meta / "hoodie.properties"
     text = (place.read() or b"").decode()
     # Hadoop's checksum of a local file; without one it is not checked
@@ -163,7 +163,7 @@ def write_properties(path: str, change: Callable[[str], str]) -> None:
 def remove_half_savepoints(path: str) -> None:
     """Takes away savepoints that a dead driver began to make, or to end, and never
     got done with: where one is Hudi makes none. Under the write fence."""
-    timeline = place_at(path) / _META / "timeline"
+    timeline = place_at(path) / META / "timeline"
     names = timeline.names()
     whole = Timeline.of(names).savepoints
     for name in names:
@@ -181,7 +181,7 @@ def remove_strays(path: str, timeline: Timeline) -> list[str]:
         instant = timeline.find(twins.instant)
         if instant is None or instant.state != "COMPLETED":
             continue
-        listed = _written(base / _META / "timeline" / instant.file_name)
+        listed = _written(base / META / "timeline" / instant.file_name)
         if listed.isdisjoint(twins.names):
             continue
         for name in set(twins.names) - listed:

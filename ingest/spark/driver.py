@@ -102,7 +102,11 @@ class Driver:
             # its asker ends by its time-out
             log.error("a malformed secret came over the pipe: %s", type(error))
             return
-        self._waiting(answer.ref).give(answer)
+        with self._lock:
+            waiting = self._secrets.get(answer.ref)
+        # one that nobody waits for any more would be given to the next job, stale
+        if waiting is not None:
+            waiting.give(answer)
 
     def _run(self, message: Mapping[str, Any]) -> None:
         data = message.get("spec") or {}

@@ -16,14 +16,15 @@ from pyspark.sql import SparkSession
 from core.errors import TerminalError, TransientError
 from ingest.contract import JobSpec
 from ingest.hudi.identity import identity_for
+from ingest.hudi.layout import parse_file
 from ingest.hudi.options import service_options
 from ingest.hudi.retention import LEAST_COMMITS
 from ingest.hudi.timeline import WRITES, Timeline
 from ingest.lake.commits import LakeState, read_lake_table
 from ingest.lake.fence import require_fence
-from ingest.lake.layout import read_begun_rollbacks
+from ingest.lake.layout import META, list_files, read_begun_rollbacks
 from ingest.lake.place import place_at
-from ingest.spark.writer import qualified_name, writer_fence
+from ingest.spark.writer import qualified_name, require_identity, writer_fence
 
 
 def recover_table(spark: SparkSession, spec: JobSpec) -> dict[str, Any]:
@@ -31,9 +32,11 @@ def recover_table(spark: SparkSession, spec: JobSpec) -> dict[str, Any]:
     require_fence(place_at(spec.fence.path), spec.fence.token)
     before = read_lake_table(spec.table.path)
     undone = [i.asked for i in before.timeline.pending_writes]
-    if before.exists and not before.timeline.completed_writes:
-        clear_unborn_table(spec)
-    else:
+    is_unborn = before.exists and not before.timeline.completed_writes
+    if is_unborn and spec.kind == "snapshot":
+        require_identity(spec, before)
+        clear_unborn_table(spec, before)
+    elif not is_unborn:
         roll_back_writes(spark, spec, before)
     return {"rolled_back": undone}
 
@@ -83,11 +86,41 @@ def unfinished_writes(spec: JobSpec, timeline: Timeline) -> list[str]:
     return sorted({i.asked for i in timeline.pending_writes} | gone)
 
 
-def clear_unborn_table(spec: JobSpec) -> LakeState:
+def clear_unborn_table(spec: JobSpec, state: LakeState) -> LakeState:
     """A table without any completed commit was never visible: its first load
-    begins with nothing instead of a rollback of everything."""
-    place_at(spec.table.path).delete_all()
+    begins with nothing instead of a rollback of everything.
+
+    TerminalError `timeline_lost` when a file lies there that no unfinished write of
+    its timeline made: it is somebody else's table, or ours without its timeline.
+    """
+    base = place_at(spec.table.path)
+    unfinished = {instant.asked for instant in state.timeline.pending_writes}
+    for file in list_files(base):
+        written = parse_file(file.name)
+        is_ours = written.instant in unfinished if written else _is_beside(file.name)
+        if not is_ours:
+            raise _not_unborn(spec, f"{file.partition}/{file.name}".lstrip("/"))
+    # files first: without them what is left after a death is unborn still
+    for name in base.names():
+        if name != META:
+            (base / name).delete_all()
+    base.delete_all()
     return LakeState(exists=False)
+
+
+def _is_beside(name: str) -> bool:
+    """Checksums, and the file by which Hudi knows a partition."""
+    return name.startswith(".") and name.endswith((".crc", "_partition_metadata"))
+
+
+def _not_unborn(spec: JobSpec, name: str) -> TerminalError:
+    return TerminalError(
+        f"the timeline of {qualified_name(spec)} shows no commit, yet {name} lies there"
+        " which no unfinished load made. Nothing was removed or written",
+        code="timeline_lost",
+        hint=f"put back the folder {META} of {spec.table.path}, or move what is there to"
+        " another place and retry",
+    )
 
 
 def service_session(spark: SparkSession, spec: JobSpec) -> SparkSession:

@@ -112,7 +112,7 @@ def _cleared(run: JobRun, spark: SparkSession, state: LakeState) -> LakeState:
             hint="resync the table to load it anew",
         )
     if state.exists and not state.timeline.completed_writes:
-        return clear_unborn_table(spec)
+        return clear_unborn_table(spec, state)
     return roll_back_writes(spark, spec, state)
 
 

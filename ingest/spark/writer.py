@@ -89,15 +89,20 @@ def checked_state(spec: JobSpec) -> LakeState:
     require_fence(place_at(spec.fence.path), spec.fence.token)
     state = read_lake_table(spec.table.path)
     if state.exists:
-        wanted = identity_for(spec.table)
-        refuse_drift(
-            qualified_name(spec),
-            (
-                *property_drift(state.properties, wanted),
-                *(drift(state.position.identity, wanted) if state.position else ()),
-            ),
-        )
+        require_identity(spec, state)
     return state
+
+
+def require_identity(spec: JobSpec, state: LakeState) -> None:
+    """TerminalError `identity_drift` when the table there is not the one of the plan."""
+    wanted = identity_for(spec.table)
+    refuse_drift(
+        qualified_name(spec),
+        (
+            *property_drift(state.properties, wanted),
+            *(drift(state.position.identity, wanted) if state.position else ()),
+        ),
+    )
 
 
 def commit_rows(
