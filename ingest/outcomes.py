@@ -5,7 +5,7 @@ Knows facts of reports and rows; decides nothing about leases or attempts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -50,7 +50,8 @@ def apply_success(
     elif feed is not None and job.kind == ROUND:
         has_caught_up = _round_done(job, feed, facts)
     if "pending_compactions" in facts:
-        upkeep.mirror(table_id, [str(i) for i in facts["pending_compactions"]])
+        pending = [str(i) for i in facts["pending_compactions"]]
+        upkeep.mirror(table_id, pending, since=job.started_at)
     noticing.job_succeeded(job, facts, has_caught_up=has_caught_up)
     note_change(table_id)
 
@@ -250,10 +251,17 @@ def note_retry(job: Job) -> None:
         upkeep.roll_back(int(job.payload["table"]), job.payload.get("instants", []))
 
 
-def note_cancelled(job: Job, feed: TableOnboarding | None, *, actor: str) -> None:
-    """Somebody stopped the job: a load's table pauses, a round comes again later."""
+def note_cancelled(
+    job: Job,
+    feed: TableOnboarding | None,
+    *,
+    actor: str,
+    pending: Sequence[str] = (),
+) -> None:
+    """Somebody stopped the job: a load's table pauses, a round comes again later.
+    pending: open compactions of the timeline when it ended, where known."""
     if job.kind == COMPACT:
-        _put_off(job, actor)
+        _put_off(job, actor, pending)
         return
     if feed is None or feed.state == PAUSED or job.kind in UPKEEP:
         return
@@ -269,16 +277,20 @@ def note_cancelled(job: Job, feed: TableOnboarding | None, *, actor: str) -> Non
         _set(feed, resume_event="resume_catch_up")
 
 
-def _put_off(job: Job, actor: str) -> None:
-    instants = job.payload.get("instants", [])
-    until = upkeep.put_off(int(job.payload["table"]), instants, actor=actor)
-    if instants:
-        by = f" by {actor}" if actor else ""
-        job.reason = (
-            f"cancelled{by}; what was planned stays planned, and runs again at"
-            f" {until:%H:%M} UTC unless it is taken off the timeline"
-        )
-        Job.objects.filter(pk=job.pk).update(reason=job.reason)
+def _put_off(job: Job, actor: str, pending: Sequence[str]) -> None:
+    """What it was to execute, or planned itself, waits: it would be no cancelling if
+    the next second executed it."""
+    table_id = int(job.payload["table"])
+    instants = job.payload.get("instants") or list(pending)
+    if not job.payload.get("instants"):
+        upkeep.mirror(table_id, instants, since=job.started_at)
+    until = upkeep.put_off(table_id, instants)
+    by = f" by {actor}" if actor else ""
+    job.reason = (
+        f"{upkeep.CANCELLED}{by}; what is planned stays planned, and nothing compacts"
+        f" the table by itself before {until:%H:%M} UTC"
+    )
+    Job.objects.filter(pk=job.pk).update(reason=job.reason)
 
 
 def reject(job: Job, feed: TableOnboarding | None, error: SluiceError) -> None:

@@ -8,7 +8,7 @@ asked makes a job UNKNOWN, never FAILED; one whose timeline is damaged ends it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -27,7 +27,7 @@ from ingest import feeds, leasing, outcomes
 from ingest.backoff import wait_after
 from ingest.dispatch import ring
 from ingest.jobrows import move_job
-from ingest.kinds import COMPACT, KINDS, LOADS, REPAIR
+from ingest.kinds import COMPACT, KINDS, LOADS, REPAIR, ROUND
 from ingest.lake.commits import LakeState, read_lake_table
 from ingest.lake.fence import Scope
 from ingest.launch.launcher import Survivor
@@ -46,14 +46,16 @@ def reconcile_jobs() -> int:
     """Judge every job whose driver ended or is silent; how many were judged."""
     if _is_database_young():
         return 0
-    gone = _dead_boots()
     lost = Job.objects.filter(state__in=ACTIVE, kind__in=list(KINDS))
-    judged = 0
-    for job_id, handle in lost.values_list("pk", "handle"):
-        boot = handle.get("boot", "")
-        if boot in gone or not boot:
-            judged += _judge_alone(job_id, gone.get(boot, "its driver is gone"))
-    return judged
+    boots = {
+        pk: handle.get("boot", "") for pk, handle in lost.values_list("pk", "handle")
+    }
+    gone = _gone({boot for boot in boots.values() if boot})
+    return sum(
+        _judge_alone(pk, gone.get(boot, GONE))
+        for pk, boot in boots.items()
+        if boot in gone or not boot
+    )
 
 
 def _judge_alone(job_id: UUID, why: str) -> bool:
@@ -67,6 +69,7 @@ def _judge_alone(job_id: UUID, why: str) -> bool:
         return False
 
 
+GONE = "its driver is gone"
 STOPPED = "its driver was stopped"
 
 
@@ -110,18 +113,20 @@ def lose_sight(job_id: UUID, why: str) -> None:
             _lose_sight(job, f"whether it still runs is unknown: {why}")
 
 
-def _dead_boots() -> dict[str, str]:
-    """Boots that no job may hang on any more, with the reason in words."""
+def _gone(boots: Collection[str]) -> dict[str, str]:
+    """Those of these boots that no job may hang on any more, with the reason in words.
+    One that is forgotten ended long ago: its jobs waited for a lake that was away."""
     silence = timedelta(seconds=settings.SLUICE_LEASE_SECONDS)
-    rows = DriverBoot.objects.filter(
+    known = DriverBoot.objects.filter(pk__in=boots)
+    dead = known.filter(
         Q(ended_at__isnull=False)
         | Q(heartbeat_at__lt=Now() - silence)
         | Q(heartbeat_at=None, started_at__lt=Now() - 4 * silence)
     )
-    newest = rows.order_by("-started_at")[:200]
-    return {
+    left = {str(pk) for pk in known.values_list("pk", flat=True)}
+    return dict.fromkeys(set(boots) - left, GONE) | {
         str(pk): _why(ended is not None, facts or {})
-        for pk, ended, facts in newest.values_list("pk", "ended_at", "facts")
+        for pk, ended, facts in dead.values_list("pk", "ended_at", "facts")
     }
 
 
@@ -215,7 +220,12 @@ def _decide(job: Job, state: LakeState, why: str) -> None:
     if job.state == CANCELLING:
         move_job(job, "cancelled", reason=f"{why} before it answered", finished_at=now)
         asked = job.events.filter(event="request_cancel").last()
-        outcomes.note_cancelled(job, feed, actor=asked.actor if asked else "")
+        outcomes.note_cancelled(
+            job,
+            feed,
+            actor=asked.actor if asked else "",
+            pending=state.pending_compactions,
+        )
         return
     # a repair ends with a comparison of its rows, which the next attempt makes
     left = "no commit" if facts is None else "a commit that was not compared"
@@ -284,6 +294,9 @@ def _found(job: Job, state: LakeState) -> Mapping[str, Any] | None:
             facts["consistency"] = "snapshot" if single else "per_chunk"
         else:
             facts["position"] = {"from": position.start, "to": position.end}
+        if job.kind == ROUND:
+            # whether it was cut nobody knows: one round more finds nothing, or the rest
+            facts["more"] = True
         if job.kind == REPAIR:
             facts["buckets"] = position.identity.buckets
         return facts

@@ -368,7 +368,12 @@ def finish(report: JobReport) -> bool:
 def _end_cancelled(job: Job, feed: TableOnboarding | None) -> None:
     asked = job.events.filter(event="request_cancel").last()
     move_job(job, "cancelled", finished_at=SystemClock().now(), reason=job.reason)
-    outcomes.note_cancelled(job, feed, actor=asked.actor if asked else "")
+    outcomes.note_cancelled(
+        job,
+        feed,
+        actor=asked.actor if asked else "",
+        pending=(job.report or {}).get("facts", {}).get("pending_compactions", ()),
+    )
 
 
 def _fail_or_retry(job: Job, feed: TableOnboarding | None, error: SluiceError) -> None:

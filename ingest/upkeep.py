@@ -7,7 +7,7 @@ name, so that exactly one committer completes it. The timeline is the truth.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -40,11 +40,15 @@ MOST_PAGES = 10
 # how soon a plan outside of its quiet hours is looked at again
 LOOK_AGAIN = timedelta(minutes=1)
 PUT_OFF = timedelta(hours=1)
+# how the reason of a job, or of a plan, begins that somebody stopped
+CANCELLED = "cancelled"
 KEPT = timedelta(days=30)
 
 
-def mirror(table_id: int, pending: list[str]) -> None:
-    """Make the rows say what the timeline says: `pending` are its open instants."""
+def mirror(table_id: int, pending: list[str], *, since: datetime | None) -> None:
+    """Make the rows say what the timeline says: `pending` are the open instants that a
+    job saw which began at `since`. A plan that was told of later, by a job that ended
+    earlier, is none of those that went."""
     known = set(
         MaintenancePlan.objects.filter(
             table_id=table_id, instant__in=pending
@@ -63,9 +67,9 @@ def mirror(table_id: int, pending: list[str]) -> None:
     )
     if created:
         record_moves(created, "schedule", before=PROPOSED_PLAN)
-    gone = MaintenancePlan.objects.filter(table_id=table_id, state=SCHEDULED).exclude(
-        instant__in=pending
-    )
+    gone = MaintenancePlan.objects.filter(
+        table_id=table_id, state=SCHEDULED, created_at__lt=since or Now()
+    ).exclude(instant__in=pending)
     advance_all(list(gone), "supersede", reason="no longer pending on the timeline")
 
 
@@ -128,16 +132,25 @@ def forget_old(most: int) -> None:
         MaintenancePlan.objects.filter(pk__in=pks).delete()
 
 
-def put_off(table_id: int, instants: list[str], *, actor: str) -> datetime:
-    """Somebody cancelled the job that executes these plans: they stay on the timeline,
-    and it would be no cancelling if the next second executed them."""
+def put_off(table_id: int, instants: list[str]) -> datetime:
+    """Somebody cancelled the job that executes these plans; they stay on the timeline.
+    When they are executed again."""
     until = SystemClock().now() + PUT_OFF
-    said = f"cancelled by {actor or 'somebody'}"
     roll_back(table_id, instants)
     MaintenancePlan.objects.filter(
         table_id=table_id, instant__in=instants, state=SCHEDULED
-    ).update(due_at=until, status_reason=said)
+    ).update(due_at=until, status_reason=CANCELLED)
     return until
+
+
+def waiting(table_id: int, instants: Sequence[str]) -> tuple[datetime, str] | None:
+    """Until when and why all of these plans wait; None when one may be executed."""
+    rows = MaintenancePlan.objects.filter(table_id=table_id, instant__in=instants)
+    later = rows.filter(due_at__gt=Now()).exclude(status_reason="")
+    found = list(later.order_by("due_at").values_list("due_at", "status_reason"))
+    if len(found) < len(set(instants)):
+        return None
+    return next(((at, why) for at, why in found if at), None)
 
 
 def compactions_due() -> dict[Table, list[str]]:

@@ -22,9 +22,9 @@ from django.db.models.functions import Now
 from catalog.models import Table
 from core.clock import SystemClock
 from core.errors import SluiceError
-from core.jobs import ACTIVE, FAILED, SUCCEEDED, TERMINAL
+from core.jobs import ACTIVE, CANCELLED, FAILED, SUCCEEDED, TERMINAL
 from core.models import Job, Lease
-from ingest import runs
+from ingest import runs, upkeep
 from ingest.alerts import noticing
 from ingest.alerts.rules import STUCK_CODES
 from ingest.feeds import feed_of, require_feed
@@ -286,21 +286,38 @@ def _waits(
 
 
 def _put_off(step: Step, table_id: int, now: datetime) -> Step:
-    """A plan whose last compaction failed waits, lest it fails all day."""
-    if step.name != "schedule":
+    """What failed waits, lest it fails all day; what somebody cancelled waits, too."""
+    if step.name == "execute":
+        found = upkeep.waiting(table_id, step.instants)
+    elif step.name == "schedule":
+        found = _last_stopped(table_id, now)
+    else:
         return step
+    if found is None:
+        return step
+    until, why = found
+    said = "was cancelled" if why.startswith(upkeep.CANCELLED) else "failed"
+    at = until.isoformat().replace("+00:00", "Z")
+    reason = f"{step.reason}; the last attempt {said}, so it waits"
+    return replace(step, name="wait", reason=reason, at=at)
+
+
+def _last_stopped(table_id: int, now: datetime) -> tuple[datetime, str] | None:
+    """Until when, and why, no compaction is planned after the last one."""
     rows = Job.objects.filter(
-        kind=COMPACT,
-        subject_id=str(table_id),
-        state=FAILED,
-        finished_at__gt=now - AFTER_FAILURE,
+        kind=COMPACT, subject_id=str(table_id), finished_at__gt=now - upkeep.PUT_OFF
     )
-    failed = rows.order_by("-finished_at").values_list("finished_at", flat=True).first()
-    if failed is None:
-        return step
-    at = (failed + AFTER_FAILURE).isoformat().replace("+00:00", "Z")
-    said = f"{step.reason}; the last attempt failed, so it waits"
-    return replace(step, name="wait", reason=said, at=at)
+    job = rows.order_by("-finished_at").only("finished_at", "state", "reason").first()
+    if job is None or job.finished_at is None:
+        return None
+    if job.state == CANCELLED and job.reason.startswith(upkeep.CANCELLED):
+        wait = upkeep.PUT_OFF
+    elif job.state == FAILED:
+        wait = AFTER_FAILURE
+    else:
+        return None
+    until = job.finished_at + wait
+    return (until, job.reason) if until > now else None
 
 
 def _start(table: Table, steps: tuple[Step, ...]) -> None:

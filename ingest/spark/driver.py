@@ -18,22 +18,20 @@ from typing import Any, Literal
 
 from pyspark.sql import SparkSession
 
-from core.errors import SluiceError, TransientError
+from core.errors import SluiceError
 from ingest.contract import (
     ErrorFact,
     JobReport,
-    SecretAnswer,
     answer_from,
-    error_from,
     spec_from,
 )
 from ingest.spark.jvm import Jvm
 from ingest.spark.lanes import Lanes
 from ingest.spark.pipe import Control
+from ingest.spark.secrets import Secrets
 
 HEARTBEAT_SECONDS = 2.0
 _SILENCE_SECONDS = 30.0
-_SECRET_SECONDS = 20.0
 _STOP_SECONDS = 5.0
 _HALTED = 70
 
@@ -51,11 +49,13 @@ class Driver:
         self._pipe = pipe
         self._is_single = is_single
         self._silence = _SILENCE_SECONDS
-        self._secrets: dict[str, _Secret] = {}
-        self._lock = threading.Lock()
+        self._secrets = Secrets(self._ask)
         self._ended = threading.Event()
         self._lanes = Lanes(
-            spark, secrets=self._secret, report=self._send_report, say=self._send_log
+            spark,
+            secrets=self._secrets.ask,
+            report=self._send_report,
+            say=self._send_log,
         )
 
     def serve(self) -> int:
@@ -102,11 +102,7 @@ class Driver:
             # its asker ends by its time-out
             log.error("a malformed secret came over the pipe: %s", type(error))
             return
-        with self._lock:
-            waiting = self._secrets.get(answer.ref)
-        # one that nobody waits for any more would be given to the next job, stale
-        if waiting is not None:
-            waiting.give(answer)
+        self._secrets.hear(answer)
 
     def _run(self, message: Mapping[str, Any]) -> None:
         data = message.get("spec") or {}
@@ -126,27 +122,8 @@ class Driver:
         if not self._ended.is_set():
             self._lanes.submit(spec)
 
-    def _secret(self, ref: str) -> SecretAnswer:
-        """Asks the host; the value is forgotten once the asker has it. Raises what
-        the host says instead of a value."""
-        waiting = self._waiting(ref)
+    def _ask(self, ref: str) -> None:
         self._pipe.send("secret_request", ref=ref)
-        answer = waiting.wait(_SECRET_SECONDS)
-        with self._lock:
-            self._secrets.pop(ref, None)
-        if answer is None:
-            raise TransientError(
-                "the password of the source was not handed to the driver",
-                code="secret_unavailable",
-                hint="enter the datasource's password again, then retry",
-            )
-        if answer.error is not None:
-            raise error_from(answer.outcome, answer.error)
-        return answer
-
-    def _waiting(self, ref: str) -> _Secret:
-        with self._lock:
-            return self._secrets.setdefault(ref, _Secret())
 
     def _send_report(self, report: JobReport) -> None:
         with contextlib.suppress(OSError):
@@ -196,19 +173,3 @@ class Driver:
             "scala": str(jvm.scala.util.Properties.versionNumberString()),
             "python": platform.python_version(),
         }
-
-
-class _Secret:
-    """A value that somebody waits for."""
-
-    def __init__(self) -> None:
-        self._given = threading.Event()
-        self._answer: SecretAnswer | None = None
-
-    def give(self, answer: SecretAnswer) -> None:
-        self._answer = answer
-        self._given.set()
-
-    def wait(self, seconds: float) -> SecretAnswer | None:
-        self._given.wait(seconds)
-        return self._answer

@@ -118,8 +118,8 @@ def _not_unborn(spec: JobSpec, name: str) -> TerminalError:
         f"the timeline of {qualified_name(spec)} shows no commit, yet {name} lies there"
         " which no unfinished load made. Nothing was removed or written",
         code="timeline_lost",
-        hint=f"put back the folder {META} of {spec.table.path}, or move what is there to"
-        " another place and retry",
+        hint=f"put back the folder {META} of {spec.table.path}, or move what is there"
+        " to another place and retry",
     )
 
 

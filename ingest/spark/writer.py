@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pyspark.sql import DataFrame
 
-from core.errors import TerminalError
+from core.errors import TerminalError, TransientError
 from ingest.contract import JobSpec
 from ingest.hudi.identity import (
     TableIdentity,
@@ -32,6 +33,9 @@ from ingest.hudi.position import CommitPosition, encode_position
 from ingest.lake.commits import Commit, LakeState, read_lake_table
 from ingest.lake.fence import require_fence
 from ingest.lake.place import place_at
+
+# Hudi waits for a difference of this size by itself.
+CLOCKS_APART = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +94,29 @@ def checked_state(spec: JobSpec) -> LakeState:
     state = read_lake_table(spec.table.path)
     if state.exists:
         require_identity(spec, state)
+        _require_clock(spec, state)
     return state
 
 
+def _require_clock(spec: JobSpec, state: LakeState) -> None:
+    """Hudi orders commits by the clock: one that seems older than what is there would
+    be merged below it, or wait within Hudi until the clock has caught up."""
+    done = state.timeline.completed_writes
+    newest = max(
+        (digits for i in done for digits in (i.asked, i.completed)), default=""
+    )
+    soon = datetime.now(UTC) + CLOCKS_APART
+    if newest > f"{soon:%Y%m%d%H%M%S}{soon.microsecond // 1000:03d}":
+        raise TransientError(
+            f"the clock of this driver's host is behind the newest commit of"
+            f" {qualified_name(spec)}, {newest} in UTC. Nothing was written",
+            code="clock_behind",
+            hint="set the host's clock right; the job is tried again",
+        )
+
+
 def require_identity(spec: JobSpec, state: LakeState) -> None:
-    """TerminalError `identity_drift` when the table there is not the one of the plan."""
+    """TerminalError `identity_drift` when that table is not the one of the plan."""
     wanted = identity_for(spec.table)
     refuse_drift(
         qualified_name(spec),

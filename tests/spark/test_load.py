@@ -259,33 +259,6 @@ def test_resync_shows_old_rows_until_the_one_commit(lake_bench: LakeBench) -> No
     assert operations == ["INSERT_OVERWRITE_TABLE", "BULK_INSERT"]
 
 
-def test_a_table_that_lost_its_timeline_is_not_taken_for_an_unborn_one(
-    lake_bench: LakeBench,
-) -> None:
-    lake_bench.sql("CREATE TABLE r (id int PRIMARY KEY); INSERT INTO r VALUES (1)")
-    table = lake_bench.table("r")
-    assert_done(lake_bench.load(table))
-    timeline = Path(table.path) / ".hoodie" / "timeline"
-    kept = timeline.rename(timeline.with_name("elsewhere"))
-    for kind in ("snapshot", "resync"):
-        refused = lake_bench.load(table, kind=kind).error
-        assert refused is not None
-        assert refused.code == "timeline_lost"
-        assert ".parquet lies there" in refused.message
-    # another program's table, whose instants lie elsewhere
-    properties = timeline.parent / "hoodie.properties"
-    own = properties.read_text()
-    version = "hoodie.table.version="
-    properties.write_text(own.replace(f"{version}9", f"{version}6"))
-    assert properties.read_text() != own
-    refused = lake_bench.load(table).error
-    assert refused is not None
-    assert refused.code == "identity_drift"
-    properties.write_text(own)
-    kept.rename(timeline)
-    assert lake_bench.rows(table, "id") == [(1,)]
-
-
 def test_a_repeated_load_job_finds_its_own_commit(lake_bench: LakeBench) -> None:
     lake_bench.sql("CREATE TABLE r (id int PRIMARY KEY); INSERT INTO r VALUES (1)")
     table = lake_bench.table("r")

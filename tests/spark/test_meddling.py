@@ -9,7 +9,7 @@ from typing import Any
 from ingest.hudi.identity import identity_for, property_drift
 from ingest.lake.commits import read_properties
 from ingest.lake.place import place_at
-from tests.spark.lake_bench import assert_done
+from tests.spark.lake_bench import LakeBench, assert_done
 from tests.spark.test_maintenance import change, loaded, seen, wanted
 from tests.spark.test_repair import drift, mend, timeline_of
 
@@ -67,3 +67,30 @@ def test_rows_in_a_bucket_that_the_table_has_not_are_moved(loaded: Any) -> None:
     assert buckets >= {"00000000", "00000001"}
     assert set(seen(bench, table)) == strange
     assert "instant" not in assert_done(mend(bench, table, "deduplicate")).facts
+
+
+def test_a_table_that_lost_its_timeline_is_not_taken_for_an_unborn_one(
+    lake_bench: LakeBench,
+) -> None:
+    lake_bench.sql("CREATE TABLE r (id int PRIMARY KEY); INSERT INTO r VALUES (1)")
+    table = lake_bench.table("r")
+    assert_done(lake_bench.load(table))
+    timeline = Path(table.path) / ".hoodie" / "timeline"
+    kept = timeline.rename(timeline.with_name("elsewhere"))
+    for kind in ("snapshot", "resync"):
+        refused = lake_bench.load(table, kind=kind).error
+        assert refused is not None
+        assert refused.code == "timeline_lost"
+        assert ".parquet lies there" in refused.message
+    # another program's table, whose instants lie elsewhere
+    properties = timeline.parent / "hoodie.properties"
+    own = properties.read_text()
+    version = "hoodie.table.version="
+    properties.write_text(own.replace(f"{version}9", f"{version}6"))
+    assert properties.read_text() != own
+    refused = lake_bench.load(table).error
+    assert refused is not None
+    assert refused.code == "identity_drift"
+    properties.write_text(own)
+    kept.rename(timeline)
+    assert lake_bench.rows(table, "id") == [(1,)]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -61,6 +62,21 @@ def test_rounds_carry_changes_and_leave_a_ledger(loaded: Any) -> None:
     assert entry is not None
     assert entry.tables["1"].state == "unchanged"
     assert len(bench.state(table).commits) == 2
+
+
+def test_a_clock_behind_the_newest_commit_writes_nothing(loaded: Any) -> None:
+    bench, table, low = loaded
+    (done,) = (Path(table.path) / ".hoodie" / "timeline").glob("*_*.commit")
+    ahead = f"{datetime.now(UTC) + timedelta(hours=1):%Y%m%d%H%M%S}000"
+    later = done.rename(done.with_name(f"{done.name.partition('_')[0]}_{ahead}.commit"))
+    bench.sql("INSERT INTO o VALUES (9, 'nine')")
+    behind = bench.round(table, low)
+    assert behind.outcome == "transient"
+    assert behind.error is not None
+    assert behind.error.code == "clock_behind"
+    later.rename(done)
+    assert_done(bench.round(table, low))
+    assert values(bench, table)[9] == "nine"
 
 
 def test_an_open_transaction_holds_the_bound_and_its_rows_arrive(loaded: Any) -> None:

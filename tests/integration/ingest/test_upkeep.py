@@ -13,9 +13,11 @@ from django.utils import timezone
 
 from core.errors import InvalidRequest
 from core.models import Job
-from ingest import controls, policyrows, removal, tick, upkeep
+from ingest import controls, policyrows, removal, runs, tick, upkeep
+from ingest.contract import JobReport
 from ingest.launch.fake import Fault
 from ingest.maintenance import watching
+from ingest.maintenance.plan import Step
 from ingest.models import MaintenancePlan, TableHealth
 from tests.integration.ingest.test_health import LATER, OLD, see, timeline_of
 
@@ -101,9 +103,9 @@ def test_what_was_cancelled_is_not_executed_the_next_second(world) -> None:
     world.until(lambda: [j.state for j in world.jobs("compact")] == ["CANCELLED"])
     world.steps(3)
     (job,) = world.jobs("compact")
-    assert "cancelled by ann; what was planned stays planned" in job.reason
+    assert "cancelled by ann; what is planned stays planned" in job.reason
     row = MaintenancePlan.objects.get()
-    assert (row.state, row.status_reason) == ("SCHEDULED", "cancelled by ann")
+    assert (row.state, row.status_reason) == ("SCHEDULED", "cancelled")
     # one that waits is cancelled like one that runs
     again = controls.start_compaction(table, actor="ann")
     assert again.payload["instants"] == [OLD]
@@ -116,6 +118,44 @@ def test_what_was_cancelled_is_not_executed_the_next_second(world) -> None:
         "ann",
         "schedule",
     ]
+
+
+def test_one_that_planned_for_itself_is_put_off_when_it_is_cancelled(world) -> None:
+    world.onboard("orders")
+    world.until_live("orders")
+    table = world.lake("orders")
+    world.fail_with("compact", Fault.HANG)
+    job = controls.start_compaction(table, actor="ann")
+    world.until(lambda: [j.state for j in world.jobs("compact")] == ["RUNNING"])
+    job.refresh_from_db()
+    assert not job.payload["instants"]
+    controls.cancel_job(job.pk, actor="ann")
+    facts = {"pending_compactions": [LATER]}
+    report = JobReport(str(job.pk), job.attempts, "cancelled", facts=facts)
+    assert runs.finish(report)
+    assert MaintenancePlan.objects.get().status_reason == "cancelled"
+    assert upkeep.compactions_due() == {}
+    now = timezone.now()
+    for step in (Step("execute", "1 planned", (LATER,)), Step("schedule", "too many")):
+        found = watching._put_off(step, table.pk, now)
+        assert found.name == "wait"
+        assert "the last attempt was cancelled, so it waits" in found.reason
+    other = Step("execute", "2 planned", (LATER, OLD))
+    assert watching._put_off(other, table.pk, now) == other
+    Job.objects.filter(pk=job.pk).update(finished_at=now - upkeep.PUT_OFF)
+    assert watching._put_off(step, table.pk, now) == step
+
+
+def test_a_late_report_takes_no_newer_plan_away(world) -> None:
+    world.onboard("orders")
+    world.until_live("orders")
+    table = world.lake("orders")
+    began = timezone.now()
+    upkeep.mirror(table.pk, [OLD], since=None)
+    upkeep.mirror(table.pk, [], since=began)
+    assert MaintenancePlan.objects.get().state == "SCHEDULED"
+    upkeep.mirror(table.pk, [], since=timezone.now())
+    assert MaintenancePlan.objects.get().state == "SUPERSEDED"
 
 
 def test_plans_that_came_to_an_end_long_ago_are_forgotten(world) -> None:

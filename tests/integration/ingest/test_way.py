@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from core.models import Job, JobLog, Lease
-from ingest import controls, runs
+from ingest import controls, reconcile, runs
 from ingest.contract import ErrorFact, JobReport
 from ingest.lake.fence import fence_at
 from ingest.lake.place import place_at
@@ -105,6 +105,33 @@ def test_a_commit_that_was_not_reported_is_found_and_not_repeated(world) -> None
     job = world.jobs("snapshot")[0]
     assert "timeline shows its commit" in job.reason
     assert world.feed("orders").position
+
+
+def test_a_round_whose_end_nobody_told_is_followed_by_another(world) -> None:
+    """It may have been cut, and on request nothing would bring the rest."""
+    world.onboard("orders")
+    world.until_live("orders")
+    before = len(world.jobs("round"))
+    world.fail_with("round", Fault.DIE_COMMITTED)
+    controls.start_sync(world.lake("orders"), actor="ann")
+    world.until(
+        lambda: [j.state for j in world.jobs("round")] == ["SUCCEEDED"] * (before + 2)
+    )
+    world.steps(3)
+    assert len(world.jobs("round")) == before + 2
+
+
+def test_a_job_of_a_driver_that_was_forgotten_is_judged(world) -> None:
+    """The lake was away for longer than ended drivers are remembered."""
+    world.fail_with("snapshot", Fault.HANG)
+    world.onboard("orders")
+    world.until(lambda: world.jobs("snapshot")[0].state == "RUNNING")
+    (job,) = world.jobs("snapshot")
+    handle = job.handle | {"boot": "00000000-0000-4000-8000-000000000000"}
+    Job.objects.filter(pk=job.pk).update(handle=handle, state="UNKNOWN")
+    assert reconcile.reconcile_jobs() == 1
+    assert world.jobs("snapshot")[0].state == "QUEUED"
+    assert reconcile.reconcile_jobs() == 0
 
 
 def test_every_attempt_has_its_own_token(world) -> None:

@@ -27,6 +27,7 @@ from ingest.contract import (
 from ingest.spark.driver import Driver
 from ingest.spark.jobrun import JobRun
 from ingest.spark.jobs import _access
+from ingest.spark.secrets import Secrets
 from ingest.spark.sources import SourceAccess, jdbc_options, open_source
 
 SOURCE = SourceSpec(1, "postgresql", "db.example", 5432, "shop", "ann", "datasource:1")
@@ -94,7 +95,7 @@ class Pipe:
 def asked(answer: SecretAnswer) -> SecretAnswer:
     pipe = Pipe(answer)
     pipe.driver = Driver(NO_JVM, pipe)
-    return pipe.driver._secret(answer.ref)
+    return pipe.driver._secrets.ask(answer.ref)
 
 
 def test_the_answer_arrives_whole() -> None:
@@ -125,7 +126,22 @@ def test_a_malformed_answer_ends_nothing() -> None:
     driver = Driver(NO_JVM, Pipe())
     assert driver._handle({"type": "secret", "ref": "datasource:1", "what": 1})
     assert driver._handle({"type": "secret"})
-    assert driver._secrets == {}
+    assert driver._secrets._wanted == {}
+
+
+def test_an_answer_that_comes_too_late_is_not_given_to_the_next_job() -> None:
+    asked_for: list[str] = []
+    secrets = Secrets(asked_for.append, seconds=0.01)
+    with pytest.raises(TransientError, match="was not handed"):
+        secrets.ask("datasource:1")
+    secrets.hear(SecretAnswer("datasource:1", "old"))
+    with pytest.raises(TransientError, match="was not handed"):
+        secrets.ask("datasource:1")
+    new = SecretAnswer("datasource:1", "new")
+    secrets = Secrets(lambda _: secrets.hear(new), seconds=9)
+    assert secrets.ask("datasource:1") == new
+    secrets.hear(SecretAnswer("datasource:1", "second answer to the first"))
+    assert secrets.ask("datasource:1") == new
 
 
 def test_a_password_for_another_host_is_not_sent_to_this_one() -> None:
