@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from django.db import transaction
 
-from catalog.discovery.store import VANISHED
 from catalog.models import Table
 from core.advance import advance
 from core.clock import SystemClock
@@ -17,7 +16,8 @@ from core.models import Job
 from ingest.alerts import late, noticing
 from ingest.kinds import LOADS, RESYNC, ROUND, SNAPSHOT
 from ingest.models import TableOnboarding
-from ingest.planning.plan import TablePlan, plan_from_json
+from ingest.narrowing import source_changed
+from ingest.planning.plan import plan_from_json
 from ingest.policyrows import policy_of
 from ingest.states import (
     APPROVED,
@@ -166,26 +166,6 @@ def why_refused(job: Job, feed: TableOnboarding | None) -> SluiceError | None:
         )
     if job.kind in LOADS:
         return source_changed(feed, plan_from_json(feed.plan))
-    return None
-
-
-def source_changed(feed: TableOnboarding, plan: TablePlan) -> SluiceError | None:
-    """Whether the source table is still what the plan was made for."""
-    source = feed.source_table
-    if source.status == VANISHED:
-        return InvalidRequest(
-            f"{plan.source} was dropped at the source after the plan was made",
-            code="source_dropped",
-            hint="remove its onboarding, or restore the table and discover again",
-        )
-    if plan.fingerprint and source.schema_fingerprint != plan.fingerprint:
-        return InvalidRequest(
-            f"{plan.source} was altered at the source after the plan was made; "
-            "nothing was written",
-            code="source_altered",
-            hint="when columns are gone only, ask for a re-sync; else remove this "
-            "onboarding and onboard the table again",
-        )
     return None
 
 

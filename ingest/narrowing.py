@@ -1,4 +1,5 @@
-"""Columns that the source no longer has leave a table with its next re-sync.
+"""Whether a source table is what the plan was made for; columns that it no longer has
+leave the lake table with the next re-sync.
 
 The plan forgets them when the re-sync is asked for, the catalogue when it is committed:
 until then readers see them. It must not know how rows are read.
@@ -14,6 +15,7 @@ from django.db import transaction
 
 from catalog.discovery.store import VANISHED
 from catalog.models import Column, SchemaVersion, Table
+from core.errors import InvalidRequest, SluiceError
 from ingest.models import TableOnboarding
 from ingest.planning.plan import (
     ApplyChanges,
@@ -22,6 +24,26 @@ from ingest.planning.plan import (
     plan_from_json,
     plan_to_json,
 )
+
+
+def source_changed(feed: TableOnboarding, plan: TablePlan) -> SluiceError | None:
+    """Whether the source table is still what the plan was made for."""
+    source = feed.source_table
+    if source.status == VANISHED:
+        return InvalidRequest(
+            f"{plan.source} was dropped at the source after the plan was made",
+            code="source_dropped",
+            hint="remove its onboarding, or restore the table and discover again",
+        )
+    if plan.fingerprint and source.schema_fingerprint != plan.fingerprint:
+        return InvalidRequest(
+            f"{plan.source} was altered at the source after the plan was made; "
+            "nothing was written",
+            code="source_altered",
+            hint="when columns are gone only, ask for a re-sync; else remove this "
+            "onboarding and onboard the table again",
+        )
+    return None
 
 
 def leave_out(feed: TableOnboarding) -> str:

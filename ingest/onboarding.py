@@ -22,10 +22,10 @@ from core.errors import InvalidRequest, NotFound
 from core.models import Job
 from ingest import facts as reading
 from ingest.circumstances import Circumstances
-from ingest.feeds import source_changed
 from ingest.hudi.identity import identity_for
 from ingest.kinds import SNAPSHOT
 from ingest.models import Onboarding, TableOnboarding
+from ingest.narrowing import source_changed
 from ingest.planning.facts import Capture, Choices, TableFacts, Target
 from ingest.planning.patterns import select
 from ingest.planning.plan import (

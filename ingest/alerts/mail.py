@@ -38,7 +38,7 @@ def check_address(address: str) -> str:
 
 
 def compose(*, sender: str, to: str, subject: str, text: str, key: str) -> EmailMessage:
-    """key: stable over attempts, so that a mailbox can tell a repetition."""
+    """key: the same for the same alerts, so that a mailbox can tell a repetition."""
     message = EmailMessage()
     message["Subject"] = subject
     message["From"] = sender

@@ -14,12 +14,13 @@ from ingest.alerts.models import Alert
 from ingest.alerts.rules import CLOSED, OPENED, RECOVERED, TEST
 
 Body = Mapping[str, Any]
+# of a kind of alert while it is open, and once it has ended
 WORDS = {
-    "failed": "failed",
-    "late": "is late",
-    "stuck": "is stuck",
-    "schema_change": "changed at its source",
-    "verification_mismatch": "differs from its source",
+    "failed": ("failed", "had failed"),
+    "late": ("is late", "was late"),
+    "stuck": ("is stuck or broken", "was stuck or broken"),
+    "schema_change": ("changed at its source", "had changed at its source"),
+    "verification_mismatch": ("differs from its source", "differed from its source"),
 }
 LONGEST_SUBJECT = 180
 
@@ -79,11 +80,11 @@ def headline(body: Body) -> str:
     alert = body["alert"]
     if alert is None:
         return "test message"
-    words = WORDS.get(alert["kind"], alert["kind"])
+    words, past = WORDS[alert["kind"]]
     if body["event"] == RECOVERED:
-        return f"{alert['name']} is well again (it {words})"
+        return f"{alert['name']} is well again (it {past})"
     if body["event"] == CLOSED:
-        return f"{alert['name']}: alert closed (it {words})"
+        return f"{alert['name']}: alert closed (it {past})"
     return f"{alert['name']} {words}"
 
 

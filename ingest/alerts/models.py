@@ -21,6 +21,7 @@ class AlertTarget(models.Model):
     kinds          of ingest.alerts.rules, [] = all
     database, table   of the lake, "" = everything
     retry_at       not before; also while somebody sends to it
+    sending_until  lease of who sends to it; None = nobody does
     failing_since  first failure after the last success
     """
 
@@ -38,6 +39,7 @@ class AlertTarget(models.Model):
     failures = models.PositiveIntegerField(default=0)
     failing_since = models.DateTimeField(null=True, blank=True)
     retry_at = models.DateTimeField(null=True, blank=True)
+    sending_until = models.DateTimeField(null=True, blank=True)
     paused_at = models.DateTimeField(null=True, blank=True)
     paused_reason = models.TextField(blank=True)
 

@@ -23,8 +23,9 @@ from ingest.alerts.rules import (
     Trouble,
     stuck_trouble,
 )
-from ingest.kinds import RESYNC, VERIFY
+from ingest.kinds import LOADS, RESYNC, VERIFY
 from ingest.models import TableOnboarding
+from ingest.narrowing import source_changed
 from ingest.planning.plan import plan_from_json
 from ingest.states import DISCOVERED, DRAFT, PROPOSED, RETIRED
 
@@ -62,6 +63,8 @@ def job_succeeded(
         recovered.add(MISMATCH)
     if has_caught_up:
         recovered.add(LATE)
+    if job.kind in LOADS:
+        sources_altered(Table.objects.filter(onboardings__lake_table=table_id))
     book.note_success(table_id, job.kind, recovered=recovered)
 
 
@@ -101,7 +104,8 @@ def table_removed(table_id: int) -> None:
 
 
 def sources_altered(tables: QuerySet[Table]) -> None:
-    """Discovery found other columns in these tables than before, or not the tables."""
+    """Discovery found other columns in these tables than before, or not the tables; or
+    a load may have made their lake tables as they are."""
     told = Alert.objects.filter(
         table=OuterRef("lake_table"), kind=SCHEMA_CHANGE, closed_at=None, cause=GONE
     )
@@ -114,16 +118,17 @@ def sources_altered(tables: QuerySet[Table]) -> None:
     )
     for feed in feeds.select_related("source_table__database"):
         if feed.lake_table_id is not None:
-            _compare(feed.lake_table_id, feed.source_table, feed.plan)
+            _compare(feed.lake_table_id, feed)
 
 
-def _compare(lake_table: int, source: Table, plan: Mapping[str, Any]) -> None:
-    is_gone = source.status == VANISHED
-    planned = plan_from_json(plan).fingerprint
-    if not is_gone and source.schema_fingerprint == planned:
+def _compare(lake_table: int, feed: TableOnboarding) -> None:
+    source = feed.source_table
+    changed = source_changed(feed, plan_from_json(feed.plan))
+    if changed is None:
         same = book.open_on(lake_table, {SCHEMA_CHANGE})
-        book.close(same, reason="the source has the columns of the plan again")
+        book.close(same, reason="the source has the columns of the plan")
         return
+    is_gone = source.status == VANISHED
     name = f"{source.database.name}.{source.name}"
     trouble = Trouble(
         SCHEMA_CHANGE,
@@ -133,7 +138,7 @@ def _compare(lake_table: int, source: Table, plan: Mapping[str, Any]) -> None:
             if is_gone
             else f"the columns of {name} changed at the source"
         ),
-        code="source_dropped" if is_gone else "source_altered",
-        hint="columns that are new are not carried until the table is onboarded anew",
+        code=changed.code,
+        hint=changed.hint,
     )
     book.open_alert(lake_table, trouble)

@@ -9,9 +9,11 @@ goes at a time, so one that does not answer costs one wait.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
+from uuid import NAMESPACE_OID, UUID, uuid5
 
 from django.conf import settings
 from django.db import transaction
@@ -108,8 +110,8 @@ def _drop_old(target: AlertTarget, now: datetime) -> None:
 
 
 def _lease(target: AlertTarget, due: list[AlertDelivery], until: datetime) -> None:
-    target.retry_at = until
-    target.save(update_fields=["retry_at"])
+    target.retry_at = target.sending_until = until
+    target.save(update_fields=["retry_at", "sending_until"])
     for row in due:
         row.attempts += 1
         row.next_try_at = until
@@ -153,9 +155,15 @@ def _mail(claim: Claim) -> Answer:
         to=claim.target.address,
         subject=messages.subject(bodies),
         text=messages.text(bodies),
-        key=str(claim.deliveries[0].key),
+        key=_mail_key(row.key for row in claim.deliveries),
     )
     return mail.send(message, settings.SLUICE_SMTP)
+
+
+def _mail_key(keys: Iterable[UUID]) -> str:
+    """Another one when a repetition tells of more: a mailbox that drops what it has
+    seen would drop the new alert along."""
+    return str(uuid5(NAMESPACE_OID, " ".join(sorted(map(str, keys)))))
 
 
 def record(claim: Claim, answer: Answer) -> bool:
@@ -175,6 +183,7 @@ def record(claim: Claim, answer: Answer) -> bool:
 
 
 def _note_target(target: AlertTarget, answer: Answer, now: datetime) -> None:
+    target.sending_until = None
     if answer.is_delivered:
         target.failures, target.failing_since, target.retry_at = 0, None, None
         target.paused_at, target.paused_reason = None, ""

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
+from django.db.models import Q
 
 from catalog.access import audit
 from catalog.access.grants import parse_securable
@@ -138,11 +139,12 @@ def resume_target(name: str, *, by: str) -> AlertTarget:
 
 
 def _wake(row: AlertTarget) -> None:
-    """Not while somebody sends to it: that attempt's lease stays."""
-    waits = AlertTarget.objects.filter(pk=row.pk, failures__gt=0)
-    waits.update(
-        retry_at=None, failures=0, failing_since=None, paused_at=None, paused_reason=""
-    )
+    """While somebody sends to it, that attempt's lease stays; if it fails, the next one
+    comes soon."""
+    mine = AlertTarget.objects.filter(pk=row.pk)
+    mine.update(failures=0, failing_since=None, paused_at=None, paused_reason="")
+    idle = Q(sending_until=None) | Q(sending_until__lte=SystemClock().now())
+    mine.filter(idle).update(retry_at=None)
 
 
 def scope_text(row: AlertTarget) -> str | None:

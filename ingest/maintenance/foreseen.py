@@ -8,14 +8,14 @@ from core.errors import InvalidRequest
 from ingest.compactions import Wish, payload_for
 from ingest.contract import DriverSpec
 from ingest.controls import goes_on_loading, locked_feed
-from ingest.feeds import feed_of, source_changed
+from ingest.feeds import feed_of
 from ingest.lake.layout import CompactionPlan
 from ingest.maintenance.compacting import Planned, foresee, words_for
 from ingest.maintenance.facts import LakeFacts
 from ingest.maintenance.repairs import Preview
 from ingest.maintenance.watching import look_into
 from ingest.maintenance.wording import counted
-from ingest.narrowing import in_words, to_leave_out
+from ingest.narrowing import in_words, source_changed, to_leave_out
 from ingest.planning.plan import plan_from_json
 
 

@@ -23,7 +23,7 @@ from ingest import runs
 from ingest.changes.rewinding import what_is_missed
 from ingest.contract import RepairWork
 from ingest.controls import locked_feed
-from ingest.feeds import feed_of, source_changed
+from ingest.feeds import feed_of
 from ingest.hudi.retention import SAVEPOINT_KEPT
 from ingest.hudi.timeline import Timeline
 from ingest.kinds import REPAIR
@@ -36,6 +36,7 @@ from ingest.maintenance.resizing import Resize, plan_resize, words_for
 from ingest.maintenance.watching import facts_of
 from ingest.maintenance.ways import Repair, Way, ways_out
 from ingest.maintenance.wording import counted, sized
+from ingest.narrowing import source_changed
 from ingest.planning.plan import plan_from_json
 from ingest.specs import keep_seconds
 from ingest.states import REMOVING

@@ -68,7 +68,7 @@ def open_one(
 def later(**more: float) -> None:
     """That much time has passed for everything that waits."""
     for row in AlertTarget.objects.all():
-        for name in ("retry_at", "failing_since"):
+        for name in ("retry_at", "sending_until", "failing_since"):
             if at := getattr(row, name):
                 setattr(row, name, at - timedelta(**more))
         row.save()
@@ -210,6 +210,26 @@ def test_a_broken_target_waits_longer_each_time_is_paused_and_resumes(
 
 
 @pytest.mark.django_db
+@pytest.mark.parametrize("asked", ["test", "resume"])
+def test_waking_a_target_up_sends_nothing_beside_an_attempt(
+    admin, web, pager, lake_orders, asked
+) -> None:
+    web.status = 500
+    open_one(lake_orders)
+    post.deliver_due()
+    later(seconds=6)
+    claim = post.take()
+    admin("POST", f"alert-targets/pager:{asked}")
+    assert post.take() is None, "one at a time"
+    assert post.record(claim, post.attempt(claim))
+    later(seconds=6)
+    assert post.take() is not None, "woken up, it does not wait longer than at first"
+    # whoever had it was killed: nobody has to wait for the end of that lease
+    later(seconds=46)
+    assert post.take() is not None
+
+
+@pytest.mark.django_db
 def test_what_is_refused_for_good_is_given_up_and_holds_up_nobody(
     admin, web, pager, lake_orders
 ) -> None:
@@ -282,14 +302,20 @@ def test_mail_is_one_for_many_and_its_head_is_not_for_names_to_write(
         assert post.deliver_due() == 1
         assert AlertDelivery.objects.get().last_code == 450
         box.refuse = ""
+        later(seconds=60)
+        cut_off = post.take()
+        for _ in range(2):
+            assert post.attempt(cut_off).is_delivered
         open_one(lake_orders, "late")
         later(seconds=60)
         assert post.deliver_due() == 1
-        (raw,) = box.mails
-    mail = email.message_from_bytes(raw, policy=default)
+    first, again, mail = (
+        email.message_from_bytes(raw, policy=default) for raw in box.mails
+    )
+    # folded, as it is longer than a line
     assert (
-        mail["Subject"]
-        == "Sluice: lake.shop.`x  Bcc: thief@example.com` is stuck (and 1 more)"
+        mail["Subject"].strip()
+        == "Sluice: lake.shop.`x  Bcc: thief@example.com` is stuck or broken (and 1 more)"
     )
     assert (mail["To"], mail["Bcc"], mail["From"]) == (
         "ops@example.com",
@@ -299,8 +325,8 @@ def test_mail_is_one_for_many_and_its_head_is_not_for_names_to_write(
     text = mail.get_content()
     assert "é ≠ ü" in text
     assert "https://sluice.example/tables/" in text
-    keys = AlertDelivery.objects.order_by("id").values_list("key", flat=True)
-    assert mail["Message-ID"].startswith(f"<{keys[0]}@")
+    assert first["Message-ID"] == again["Message-ID"]
+    assert mail["Message-ID"] != first["Message-ID"], "it tells of one more"
     assert all(row.state == "delivered" for row in AlertDelivery.objects.all())
 
 

@@ -266,6 +266,9 @@ def test_other_columns_at_the_source_are_an_alert(world, table) -> None:
             told(Table.objects.filter(pk=source.pk))
             told(Table.objects.filter(pk=source.pk))
         assert opened() == expected, (status, mark)
+        if status == "VANISHED":
+            hint = Alert.objects.get().hint
+            assert hint.startswith("remove its onboarding, or restore the table")
     assert Alert.objects.get().count == 2
 
 

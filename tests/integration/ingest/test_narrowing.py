@@ -8,6 +8,8 @@ import pytest
 
 from catalog.models import Column, SchemaVersion, Table
 from ingest import controls
+from ingest.alerts import noticing
+from ingest.alerts.models import Alert
 from ingest.launch.fake import Fault
 
 
@@ -30,6 +32,10 @@ def test_a_column_that_is_gone_leaves_with_the_commit(world) -> None:
     world.onboard("orders")
     world.until_live("orders")
     lake = alter(world, name=None)
+    noticing.sources_altered(Table.objects.filter(name="orders"))
+    told = Alert.objects.get(closed_at=None)
+    assert (told.kind, told.code) == ("schema_change", "source_altered")
+    assert "when columns are gone only, ask for a re-sync" in told.hint
     version = lake.schema_version
     world.fail_with("resync", Fault.HANG)
     controls.start_resync(lake, actor="ann")
@@ -48,6 +54,8 @@ def test_a_column_that_is_gone_leaves_with_the_commit(world) -> None:
     world.until_live("orders")
     assert columns_of(lake) == ["id", "updated_at"]
     assert world.lake("orders").schema_version == version + 1
+    told.refresh_from_db()
+    assert told.closed_because == "recovered", "that solved it"
     newest = SchemaVersion.objects.filter(table=lake).last()
     assert newest is not None
     assert [c["name"] for c in newest.columns] == ["id", "updated_at"]

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from ingest.alerts import mail, rules
+from ingest.alerts import mail, messages, rules
 from ingest.alerts.rules import (
     BROKEN_CODES,
     Absence,
@@ -197,6 +197,20 @@ def test_a_night_in_which_nobody_was_there_is_nobodys_fault(hours, expected):
     moment = NOW + timedelta(hours=hours)
     assert excused(moment, NIGHT, 900) == NOW + timedelta(hours=expected)
     assert excused(moment, None, 900) == moment
+
+
+@pytest.mark.parametrize(
+    ("kind", "event", "expected"),
+    [
+        ("stuck", "opened", "lake.a.b is stuck or broken"),
+        ("late", "recovered", "lake.a.b is well again (it was late)"),
+        ("failed", "closed", "lake.a.b: alert closed (it had failed)"),
+    ],
+)
+def test_what_is_over_is_told_as_past(kind, event, expected):
+    alert = {"kind": kind, "name": "lake.a.b"}
+    assert messages.headline({"event": event, "alert": alert}) == expected
+    assert set(messages.WORDS) == set(rules.ALERTS) == set(rules.AGAIN)
 
 
 @pytest.mark.parametrize(
