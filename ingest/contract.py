@@ -120,9 +120,13 @@ class FenceSpec:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotWork:
-    """kinds snapshot and resync: chunks → staged Parquet → one commit."""
+    """kinds snapshot and resync: chunks → staged Parquet → one commit.
+
+    lag_seconds  safety lag of the rounds that go on behind it
+    """
 
     chunk_rows: int = CHUNK_ROWS
+    lag_seconds: float = 0.0
     restart: bool = False
 
 

@@ -59,8 +59,8 @@ def build_spec(
     shared["source"] = source_spec(feed.source_table.database.datasource)
     if job.kind == REPAIR:
         return JobSpec(**shared, repair=RepairWork(**job.payload["repair"]))
+    policy = policy_of(feed)
     if job.kind == ROUND:
-        policy = policy_of(feed)
         work = RoundWork(
             low=feed.position or None,
             lag_seconds=policy.lag_seconds,
@@ -71,7 +71,8 @@ def build_spec(
     if job.kind == VERIFY:
         return JobSpec(**shared, verify=VerifyWork(position=feed.position))
     restart = bool(job.payload.get("restart")) and job.attempts == 0
-    return JobSpec(**shared, epoch=epoch, snapshot=SnapshotWork(restart=restart))
+    load = SnapshotWork(restart=restart, lag_seconds=policy.lag_seconds)
+    return JobSpec(**shared, epoch=epoch, snapshot=load)
 
 
 def keep_seconds() -> float:

@@ -36,13 +36,14 @@ class SourceClock:
     """One reading of the source, taken before any row is read.
 
     transactions is empty and sees_others False without `pg_read_all_stats`.
-    offset_seconds: the server's own time zone east of UTC.
+    offsets: lowest and highest of the server's own time zone within a year of now,
+    in seconds east of UTC.
     """
 
     now: datetime
     transactions: tuple[OpenTransaction, ...]
     sees_others: bool
-    offset_seconds: int = 0
+    offsets: tuple[int, int] = (0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +54,13 @@ class Bound:
     reach  up to where rows are read; those above `high` are read again by the next
            round. More than `high` about once a minute: a row that changes more often
            than the lag is long would otherwise be read only when it comes to rest
+    set_back  how far the clock is behind `low`: it went back since that was read
     """
 
     high: datetime
     reach: datetime
     held_by: OpenTransaction | None = None
+    set_back: timedelta = timedelta(0)
 
 
 def plan_bound(
@@ -84,12 +87,14 @@ def plan_bound(
             high, held = limit, transaction
     if fraction_digits < 6:
         high = _unit_of(high, fraction_digits) - timedelta(microseconds=1)
-    if low is not None and high < low:
-        high = low
+    set_back = timedelta(0)
+    if low is not None:
+        high = max(high, low)
+        set_back = max(set_back, low - clock.now)
     reach = high
     if low is None or _minute_of(low) != _minute_of(high):
         reach = min(clock.now, high + timedelta(seconds=max(0.0, lag_seconds)))
-    return Bound(high, max(high, reach), held)
+    return Bound(high, max(high, reach), held, set_back)
 
 
 def _minute_of(moment: datetime) -> datetime:
@@ -118,15 +123,23 @@ def wall_clock(clock: SourceClock) -> SourceClock:
     """The same reading for a cursor without zone, as naive time labelled UTC.
 
     Nobody says whether an application writes local time or UTC, so the earlier
-    of both is the bound: rows come later on such servers, but none is missed.
+    of both is the bound: rows come later on such servers, but none is missed. Local
+    is the lowest offset of the year: with the present one the bound would stand
+    before the hour that comes twice, when summer time ends west of UTC.
     """
-    shift = timedelta(seconds=min(0, clock.offset_seconds))
+    shift = timedelta(seconds=min(0, clock.offsets[0]))
     return SourceClock(
         now=clock.now + shift,
         transactions=tuple(_shifted(t, shift) for t in clock.transactions),
         sees_others=clock.sees_others,
-        offset_seconds=clock.offset_seconds,
+        offsets=clock.offsets,
     )
+
+
+def most_delay(clock: SourceClock) -> timedelta:
+    """How much later than others the rows of a cursor without zone come, at most."""
+    lowest, highest = clock.offsets
+    return timedelta(seconds=max(0, highest) - min(0, lowest))
 
 
 def oldest(transactions: Iterable[OpenTransaction]) -> OpenTransaction | None:

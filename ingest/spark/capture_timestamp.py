@@ -15,14 +15,14 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from core.errors import InvalidRequest, TerminalError
-from ingest.changes.dialects import Dialect, dialect_of
+from ingest.changes.dialects import dialect_of
 from ingest.changes.epochs import MAX_INDEX, Seal, SealedFile
 from ingest.changes.positions import Bound, SourceClock, from_text, to_text
 from ingest.changes.select import relation_of, select_columns
 from ingest.contract import RoundWork, TableSpec
 from ingest.lake.epochs import epoch_folder, write_seal
 from ingest.lake.port import bytes_below
-from ingest.spark.cursor import bound_of, has_zone, range_of
+from ingest.spark.cursor import has_zone, range_of, read_bound
 from ingest.spark.gate import SourceGate
 from ingest.spark.jobrun import JobRun
 from ingest.spark.reading import Counts, Reading, open_stoppable, read_to_parquet
@@ -59,14 +59,8 @@ def capture_round(
     with open_stoppable(run, access) as (source, access):
         run.enter("planning")
         require_columns(source, spec.table, run.warn)
-        clock = source.clock()
-        if not clock.sees_others:
-            run.warn(
-                "open transactions of others cannot be seen"
-                f" ({source.right_to_see_others} is missing): rows that commit more"
-                f" than {work.lag_seconds:g} s after their cursor time can be missed"
-            )
-        bound = _bound(run, source.dialect, clock)
+        lag, low = work.lag_seconds, work.low
+        clock, bound = read_bound(run, source, lag_seconds=lag, low=low)
         snapshot = source.begin_snapshot()
         window = _window(run, source, clock, bound)
         run.enter("reading")
@@ -94,16 +88,6 @@ def round_work(run: JobRun) -> RoundWork:
     if run.spec.round is None or run.spec.table.cursor is None:
         raise InvalidRequest("a round needs a cursor and its bounds")
     return run.spec.round
-
-
-def _bound(run: JobRun, dialect: Dialect, clock: SourceClock) -> Bound:
-    work, table = round_work(run), run.spec.table
-    if not has_zone(table) and clock.offset_seconds:
-        run.warn(
-            "the cursor has no time zone and the server is not on UTC: rows arrive"
-            f" up to {abs(clock.offset_seconds)} s later"
-        )
-    return bound_of(table, dialect, clock, lag_seconds=work.lag_seconds, low=work.low)
 
 
 def _window(run: JobRun, source: Source, clock: SourceClock, bound: Bound) -> Window:

@@ -31,7 +31,7 @@ from ingest.lake.staging import (
 )
 from ingest.spark.agreement import refuse_used_epoch
 from ingest.spark.chunking import cut_table, fit_throttle, key_parts, predicate_for
-from ingest.spark.cursor import bound_of, has_zone
+from ingest.spark.cursor import has_zone, read_bound
 from ingest.spark.gate import SourceGate
 from ingest.spark.jobrun import JobRun
 from ingest.spark.parallel import run_parallel
@@ -262,16 +262,11 @@ def _refuse_bad_keys(load: _Load, staged: Any, facts: KeyFacts | None) -> None:
 
 def _bound(run: JobRun, source: Source) -> str:
     """The cursor position where capture will start: noted before any reading."""
-    table = run.spec.table
+    table, work = run.spec.table, run.spec.snapshot or SnapshotWork()
     if table.cursor is None:
         return ""
-    bound = bound_of(
-        table,
-        source.dialect,
-        source.clock(),
-        lag_seconds=_BOUND_LAG_SECONDS,
-        low=None,
-    )
+    lag = max(_BOUND_LAG_SECONDS, work.lag_seconds)
+    _, bound = read_bound(run, source, lag_seconds=lag, low=None)
     return to_text(bound.high, has_zone=has_zone(table))
 
 

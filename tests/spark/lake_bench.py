@@ -172,10 +172,11 @@ class LakeBench:
         *,
         kind: str = "snapshot",
         chunk_rows: int = CHUNK_ROWS,
+        lag: float = 0,
         **k: Any,
     ) -> JobReport:
         self._epoch += 1
-        work = SnapshotWork(chunk_rows=chunk_rows)
+        work = SnapshotWork(chunk_rows=chunk_rows, lag_seconds=lag)
         return self.run(self.spec(kind, table, epoch=self._epoch, snapshot=work, **k))
 
     def round_spec(

@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from ingest.changes.positions import to_text
+from ingest.changes.positions import from_text, to_text
 from ingest.hudi.identity import identity_for
 from ingest.hudi.options import WriterFence, write_options
 from ingest.hudi.position import CommitPosition, encode_position
@@ -141,9 +141,33 @@ def test_without_the_right_to_see_transactions_the_report_says_so(loaded: Any) -
     bench.password = "p"
     with psycopg.connect(bench.dsn) as other:
         other.execute("SELECT 1")
-        report = assert_done(bench.round(table, low))
-    assert any("pg_read_all_stats" in w for w in report.warnings)
+        reports = [bench.round(table, low), bench.load(table, kind="resync")]
+    for report in reports:
+        told = assert_done(report).warnings
+        assert any("pg_read_all_stats" in w for w in told), told
     bench.sql("DROP OWNED BY plain")
+
+
+def test_a_cursor_without_zone_stays_behind_the_hour_that_comes_twice(
+    lake_bench: LakeBench,
+) -> None:
+    """Whatever the season: the zone's lowest offset of the year is 5 hours."""
+    lake_bench.sql("ALTER DATABASE shop SET timezone TO 'America/New_York'")
+    lake_bench.sql("CREATE TABLE o (id int PRIMARY KEY, at timestamp)")
+    table = lake_bench.table("o", cursor="at")
+    report = assert_done(lake_bench.load(table))
+    assert any("up to 18000 s later" in w for w in report.warnings), report.warnings
+    utc = lake_bench.sql("SELECT clock_timestamp() AT TIME ZONE 'UTC'")[0][0]
+    behind = utc.replace(tzinfo=UTC) - from_text(report.facts["bound"])
+    assert timedelta(hours=5) < behind < timedelta(hours=5.5)
+
+
+def test_a_source_whose_clock_went_back_is_told(loaded: Any) -> None:
+    bench, table, low = loaded
+    ahead = to_text(from_text(low) + timedelta(hours=1), has_zone=True)
+    report = assert_done(bench.round(table, ahead))
+    assert any("it was set back" in w for w in report.warnings)
+    assert report.facts["position"]["to"] == ahead
 
 
 def test_a_large_window_is_cut_without_splitting_equal_cursors(loaded: Any) -> None:

@@ -133,7 +133,7 @@ class MariadbSource:
 
     def clock(self) -> SourceClock:
         sees = self._sees_others()
-        now, offset = self.one(_CLOCK)
+        now, lowest, highest = self.one(_CLOCK)
         running = self.rows(_RUNNING_OF_OTHERS if sees else _RUNNING)
         found = self._open_transactions(now) if sees else []
         writing = {t.pid for t in found}
@@ -142,7 +142,8 @@ class MariadbSource:
             for pid, age in running
             if int(pid) not in writing
         ]
-        return SourceClock(_utc(now), tuple(found), sees, int(offset))
+        offsets = int(lowest), int(highest)
+        return SourceClock(_utc(now), tuple(found), sees, offsets)
 
     def _sees_others(self) -> bool:
         try:
@@ -178,9 +179,15 @@ class MariadbSource:
 _PRIVILEGE_MISSING = 1227
 # The zone is the one that sessions get by default, not the one we set.
 _CLOCK = """
-SELECT UTC_TIMESTAMP(6),
-  TIMESTAMPDIFF(SECOND, UTC_TIMESTAMP(),
-                CONVERT_TZ(UTC_TIMESTAMP(), '+00:00', @@global.time_zone))
+WITH RECURSIVE weeks AS (
+  SELECT -52 AS n UNION ALL SELECT n + 1 FROM weeks WHERE n < 52
+), moments AS (
+  SELECT UTC_TIMESTAMP() + INTERVAL n WEEK AS utc FROM weeks
+), offsets AS (
+  SELECT TIMESTAMPDIFF(SECOND, utc, CONVERT_TZ(utc, '+00:00', @@global.time_zone)) AS s
+  FROM moments
+)
+SELECT UTC_TIMESTAMP(6), min(s), max(s) FROM offsets
 """
 # Our own, and those that may write; of several that were prepared and have lost their
 # connection the oldest.

@@ -139,7 +139,7 @@ class PostgresSource:
                 0
             ]
         )
-        now, offset, pids, starts, names, times = self.one(_CLOCK)
+        now, offsets, pids, starts, names, times = self.one(_CLOCK)
         transactions = [
             OpenTransaction(pid, since)
             for pid, since in zip(pids or (), starts or (), strict=True)
@@ -148,7 +148,9 @@ class PostgresSource:
             OpenTransaction(0, since, is_prepared=True, name=name)
             for name, since in zip(names or (), times or (), strict=True)
         ]
-        return SourceClock(now, tuple(transactions), sees, int(offset))
+        return SourceClock(
+            now, tuple(transactions), sees, (int(offsets[0]), int(offsets[1]))
+        )
 
 
 # Autovacuum and the like never write rows of users. Sluice's own transactions only
@@ -156,9 +158,12 @@ class PostgresSource:
 # Arrays side by side: psycopg reads the fields of anonymous records as text.
 _CLOCK = """
 SELECT clock_timestamp(),
-  (SELECT extract(epoch FROM (now() AT TIME ZONE s.reset_val)
-                             - (now() AT TIME ZONE 'UTC'))
-   FROM pg_settings s WHERE s.name = 'TimeZone'),
+  (SELECT ARRAY[min(o.seconds), max(o.seconds)]
+   FROM pg_settings s, generate_series(-52, 52) weeks,
+     LATERAL (SELECT now() + weeks * interval '7 days') t(at),
+     LATERAL (SELECT extract(epoch FROM (t.at AT TIME ZONE s.reset_val)
+                                      - (t.at AT TIME ZONE 'UTC'))::int) o(seconds)
+   WHERE s.name = 'TimeZone'),
   active.pids, active.starts, prepared.names, prepared.times
 FROM
   (SELECT array_agg(a.pid) AS pids, array_agg(a.xact_start) AS starts

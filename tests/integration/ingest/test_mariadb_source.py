@@ -170,6 +170,10 @@ def test_the_clock_knows_who_may_still_write(mariadb_server: MariaDbServer) -> N
         assert timedelta(seconds=1) < age < timedelta(seconds=30)
         writer.rollback()
         assert source.clock().transactions == ()
+        assert clock.offsets == (0, 0)
+        server.run("SET GLOBAL time_zone = '-03:30'")
+        assert source.clock().offsets == (-12600, -12600)
+        server.run("SET GLOBAL time_zone = DEFAULT")
     weak = SourceAccess(
         SourceSpec(1, "mariadb", server.host, server.port, "", "plain", "x"),
         "p",

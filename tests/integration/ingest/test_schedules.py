@@ -192,6 +192,9 @@ def test_a_change_counts_at_the_next_decision(world, admin) -> None:
     assert world.feed("lines").due_at > timezone.now() + timedelta(seconds=7100)
     world.until(lambda: world.feed("orders").due_at is not None)
     assert world.feed("orders").due_at > timezone.now() + timedelta(seconds=7000)
+    controls.start_resync(world.lake("lines"), actor="ann")
+    world.until(lambda: world.jobs("resync")[-1].spec is not None)
+    assert world.jobs("resync")[-1].spec["snapshot"]["lag_seconds"] == 60
 
 
 def test_wrong_settings_change_nothing(world, admin) -> None:

@@ -1,9 +1,8 @@
-"""Folding, sequence numbers, bounds, chunks and SELECTs, table-driven."""
+"""Folding, sequence numbers, chunks and SELECTs, table-driven."""
 
 from __future__ import annotations
 
 import itertools
-from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
@@ -37,18 +36,9 @@ from ingest.changes.epochs import (
     seq_of,
 )
 from ingest.changes.events import ChangeEvent, fold
-from ingest.changes.positions import (
-    OpenTransaction,
-    SourceClock,
-    from_text,
-    plan_bound,
-    to_text,
-    wall_clock,
-)
 from ingest.changes.select import mask_of, select_columns
 from ingest.contract import ColumnSpec
 
-NOW = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
 POSTGRESQL = dialect_of("postgresql")
 
 
@@ -123,101 +113,6 @@ def test_seals_and_ledger_entries_survive_their_codecs() -> None:
 def test_damaged_or_newer_seals_are_refused(text: str) -> None:
     with pytest.raises(TerminalError):
         decode_seal(text)
-
-
-def at(seconds: float) -> datetime:
-    return NOW + timedelta(seconds=seconds)
-
-
-TICK = timedelta(microseconds=1)
-BOUNDS = [
-    # (transactions, low, wanted high, held by pid)
-    ((), None, at(-10), None),
-    ((OpenTransaction(5, at(-3)),), None, at(-10), None),
-    ((OpenTransaction(5, at(-30)),), None, at(-30) - TICK, 5),
-    (
-        (OpenTransaction(5, at(-30)), OpenTransaction(6, at(-90))),
-        None,
-        at(-90) - TICK,
-        6,
-    ),
-    ((OpenTransaction(5, at(-90)),), at(-60), at(-60), 5),
-    # a prepared one began some time before it says: nothing new is sure
-    ((OpenTransaction(0, at(-20), True, "g"),), at(-60), at(-60), 0),
-    ((OpenTransaction(0, at(-20), True, "g"),), None, at(-20) - timedelta(days=1), 0),
-]
-
-
-@pytest.mark.parametrize(("transactions", "low", "high", "pid"), BOUNDS)
-def test_bounds(
-    transactions: tuple[OpenTransaction, ...],
-    low: datetime | None,
-    high: datetime,
-    pid: int | None,
-) -> None:
-    clock = SourceClock(NOW, transactions, sees_others=True)
-    bound = plan_bound(clock, lag_seconds=10, low=low)
-    assert bound.high == high
-    assert (bound.held_by.pid if bound.held_by else None) == pid
-
-
-@pytest.mark.parametrize(
-    ("low", "held_since", "reach"),
-    [
-        (None, None, NOW),
-        (at(-3600), None, NOW),
-        (at(-10), None, at(-10)),  # its window lies within a minute
-        (at(-3600), -600, at(-590) - TICK),
-    ],
-)
-def test_once_a_minute_a_round_reads_up_to_now(
-    low: datetime | None, held_since: float | None, reach: datetime
-) -> None:
-    others = () if held_since is None else (OpenTransaction(5, at(held_since)),)
-    clock = SourceClock(NOW, others, sees_others=True)
-    assert plan_bound(clock, lag_seconds=10, low=low).reach == reach
-
-
-@pytest.mark.parametrize(
-    ("digits", "since", "high"),
-    [
-        (6, -30.25, at(-30.25) - TICK),
-        (3, -30.2503, at(-30.251) - TICK),
-        # a row of that transaction may carry the second in which it began
-        (0, -30.25, at(-31) - TICK),
-        (0, -30, at(-31) - TICK),
-    ],
-)
-def test_what_a_cursor_cuts_off_keeps_the_bound_lower(
-    digits: int, since: float, high: datetime
-) -> None:
-    clock = SourceClock(NOW, (OpenTransaction(5, at(since)),), sees_others=True)
-    bound = plan_bound(clock, lag_seconds=10, low=None, fraction_digits=digits)
-    assert bound.high == high
-
-
-@pytest.mark.parametrize(("offset", "hours"), [(0, 0), (28800, 0), (-18000, -5)])
-def test_a_cursor_without_zone_takes_the_earlier_reading(
-    offset: int, hours: int
-) -> None:
-    clock = SourceClock(NOW, (OpenTransaction(1, at(-5)),), True, offset)
-    shifted = wall_clock(clock)
-    assert shifted.now == NOW + timedelta(hours=hours)
-    assert shifted.transactions[0].since == at(-5) + timedelta(hours=hours)
-
-
-@given(
-    st.datetimes(min_value=datetime(1, 1, 2), max_value=datetime(9999, 12, 30)),  # noqa: DTZ001
-    st.booleans(),
-)
-def test_positions_survive_as_text_and_sort_as_time(
-    moment: datetime, has_zone: bool
-) -> None:
-    text = to_text(moment.replace(tzinfo=UTC), has_zone=has_zone)
-    assert from_text(text) == moment.replace(tzinfo=UTC)
-    later = to_text(moment.replace(tzinfo=UTC) + TICK, has_zone=has_zone)
-    assert text < later
-    assert text.endswith("Z") == has_zone
 
 
 def covered(chunks: tuple[Chunk, ...], values: list[int]) -> list[int]:
