@@ -5,6 +5,8 @@ Giving and taking bump the policy version and write the audit in one transaction
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 from django.db.models import Q, QuerySet
@@ -51,6 +53,17 @@ def grants_around(principal: Principal, on: Securable) -> list[HeldGrant]:
         rows = rows.filter(database__in=["", on.database])
     if on.table:
         rows = rows.filter(table__in=["", on.table])
+    return [as_value(row) for row in rows]
+
+
+def grants_on(principal: Principal, things: Collection[Securable]) -> list[HeldGrant]:
+    """His grants on these things and above them, in one statement; those on other
+    things of the same names are among them."""
+    rows = rows_for(principal).filter(
+        datasource__in={thing.datasource for thing in things},
+        database__in={"", *(thing.database for thing in things)},
+        table__in={"", *(thing.table for thing in things)},
+    )
     return [as_value(row) for row in rows]
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
 from django.db.models import QuerySet
 from django.urls import reverse
 
-from catalog.access.policy import Principal
+from catalog.access.grants import grants_on
+from catalog.access.policy import HeldGrant, Principal, Privilege, Securable, decide
+from catalog.names import LAKE
 from frontend.actions import ACTIONS
 from ingest.alerts.models import Alert
 from ingest.alerts.rules import ALERTS, STUCK
@@ -37,12 +40,14 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """page  of the table, "" when it is deleted; repair "" = none is known."""
+    """page  of the table, "" when it is deleted. repair  that the reader may ask for,
+    "" = none. may_close  the alert is open, and he may close it"""
 
     alert: Alert
     page: str = ""
     repair: str = ""
     repair_word: str = ""
+    may_close: bool = False
 
 
 def wanted_from(state: str, kind: str, q: str) -> Wanted:
@@ -63,14 +68,32 @@ def alerts_shown(principal: Principal, wanted: Wanted) -> QuerySet[Alert]:
     return rows.filter(name__icontains=wanted.q) if wanted.q else rows
 
 
-def row_of(alert: Alert) -> Row:
+def rows_of(principal: Principal, alerts: Sequence[Alert]) -> list[Row]:
+    """With what he may do about each; one statement for all."""
+    tables = [Securable(LAKE, one.database, one.name) for one in alerts]
+    grants = [] if principal.is_admin else grants_on(principal, tables)
+    return [
+        row_of(alert, privileges_on(principal, table, grants))
+        for alert, table in zip(alerts, tables, strict=True)
+    ]
+
+
+def privileges_on(
+    principal: Principal, table: Securable, grants: Sequence[HeldGrant]
+) -> frozenset[Privilege]:
+    asked = (Privilege.OPERATE, Privilege.MANAGE)
+    return frozenset(p for p in asked if decide(principal, p, table, grants).allowed)
+
+
+def row_of(alert: Alert, held: frozenset[Privilege] = frozenset()) -> Row:
+    may_close = alert.closed_at is None and Privilege.OPERATE in held
     if alert.table_id is None:
-        return Row(alert)
+        return Row(alert, may_close=may_close)
     place = "table-health" if alert.kind == STUCK else "table"
     page = reverse(f"frontend:{place}", args=[alert.table_id])
     action = ACTIONS.get(alert.repair)
-    if action is None or alert.closed_at is not None:
-        return Row(alert, page)
+    if action is None or action.privilege not in held or alert.closed_at is not None:
+        return Row(alert, page, may_close=may_close)
     url = reverse("frontend:table-action", args=[alert.table_id, action.name])
     asked = f"?{urlencode({'instant': alert.instant})}" if alert.instant else ""
-    return Row(alert, page, f"{url}{asked}", action.word)
+    return Row(alert, page, f"{url}{asked}", action.word, may_close)

@@ -11,7 +11,7 @@ from catalog.models import Table
 from frontend.actions import ACTIONS, Action
 from frontend.charts import Chart
 from frontend.reading.alerts import Row as AlertRow
-from frontend.reading.alerts import row_of
+from frontend.reading.alerts import rows_of
 from frontend.reading.health_charts import (
     Happened,
     called,
@@ -142,7 +142,7 @@ def health_for(table: Table, offered: list[Action]) -> Health:
 def open_alerts(principal: Principal, table: Table) -> list[AlertRow]:
     """Of this table, the newest first."""
     rows = alerts_for(principal).filter(table=table, closed_at__isnull=True)
-    return [row_of(alert) for alert in rows.order_by("-id")]
+    return rows_of(principal, list(rows.order_by("-id")))
 
 
 def proposed_buckets(table: Table) -> int:

@@ -19,7 +19,7 @@ from frontend.reading.alerts import (
     STATES,
     TITLES,
     alerts_shown,
-    row_of,
+    rows_of,
     wanted_from,
 )
 from ingest.alerts import targets
@@ -36,7 +36,7 @@ def alert_list(request: PageRequest) -> HttpResponse:
     found = cut(request, alerts_shown(request.principal, wanted))
     context = {
         "alerts": found,
-        "rows": [row_of(alert) for alert in found.items],
+        "rows": rows_of(request.principal, found.items),
         "wanted": wanted,
         "states": STATES,
         "kinds": [(kind, TITLES[kind]) for kind in ALERTS],
@@ -130,12 +130,17 @@ def resume(request: PageRequest, name: str) -> HttpResponse:
 
 
 @admin_page
-@require_POST
+@require_http_methods(["GET", "POST"])
 def delete(request: PageRequest, name: str) -> HttpResponse:
-    actor = request.principal.name
-    attempt(
-        request,
-        f"{name} is told nothing any more.",
-        lambda: targets.delete_target(name, by=actor),
-    )
-    return redirect("frontend:alert-targets")
+    row = targets.target_named(name)
+    error: SluiceError | None = None
+    if request.method == "POST":
+        if request.POST.get("confirm", "").strip() == row.name:
+            targets.delete_target(row.name, by=request.principal.name)
+            said = f"{row.name} is told nothing any more."
+            messages.success(request, said, extra_tags="ok")
+            return redirect("frontend:alert-targets")
+        error = SluiceError("the name does not match: nothing was done")
+    waiting = row.deliveries.filter(next_try_at__isnull=False).count()
+    context = {"target": row, "waiting": waiting, "error": error}
+    return render(request, "frontend/alerts/delete.html", context)

@@ -31,10 +31,13 @@ def test_open_ones_first_with_their_repair_and_a_way_to_close_them(world, browse
     seen = ann.get("/alerts").content.decode()
     assert "compaction 20260101010000000" in seen.lower()
     assert "legacy" not in seen
+    assert "rollback" not in seen, "she may see it, not mend it"
+    assert "Close the alert" not in seen
     one = Alert.objects.get(kind="stuck")
     reply = ann.post(f"/alerts/{one.pk}/dismiss", follow=True).content.decode()
     assert "is missing" in reply
     grant(principal="user:ann", privilege="operate", on="lake.shop", by="root")
+    assert "Close the alert on orders" in ann.get("/alerts").content.decode()
     ann.post(f"/alerts/{one.pk}/dismiss", {"next": "/alerts?state=all"})
     one.refresh_from_db()
     assert (one.closed_because, one.closed_reason) == ("dismissed", "closed by ann")
@@ -68,7 +71,12 @@ def test_a_target_is_made_tested_woken_up_and_deleted(world, browse, settings):
     assert "Try again now" in pager
     client.post("/alert-targets/pager/resume")
     assert AlertTarget.objects.get(name="pager").state == "ok"
+    asked = client.get("/alert-targets/hook/delete").content.decode()
+    assert "are never sent: 1." in asked
+    assert "gives it again" in asked
     client.post("/alert-targets/hook/delete")
+    assert AlertTarget.objects.filter(name="hook").exists(), "not without its name"
+    client.post("/alert-targets/hook/delete", {"confirm": "hook"})
     assert not AlertTarget.objects.filter(name="hook").exists()
     assert browse("ann").post("/alert-targets/pager/delete").status_code == 404
 

@@ -43,6 +43,7 @@ PAGES = {
     "alerts-badge": (lambda w: [], 200, 200, 200),
     "alert-targets": (lambda w: [], 200, 404, 404),
     "alert-target": (lambda w: ["pager"], 200, 404, 404),
+    "alert-target-delete": (lambda w: ["pager"], 200, 404, 404),
     "jobs": (lambda w: [], 200, 200, 200),
     "job": (lambda w: [w.jobs["queued"].pk], 200, 200, 404),
     "job-live": (lambda w: [w.jobs["queued"].pk], 200, 200, 404),
@@ -66,7 +67,7 @@ ELSEWHERE = {
     "login", "logout", "source-test", "source-discover", "onboarding-approve",
     "job-cancel", "job-retry", "sql-run", "sql-statement", "sql-cancel",
     "tokens-delete", "sessions-close", "grants-revoke", "table-sample", "onboard-rows", "oidc", "oidc-back", "oidc-leave",
-    "alerts-dismiss", "alert-target-test", "alert-target-resume", "alert-target-delete",
+    "alerts-dismiss", "alert-target-test", "alert-target-resume",
 }  # fmt: skip
 
 
