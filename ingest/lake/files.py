@@ -12,7 +12,7 @@ import shutil
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -100,10 +100,14 @@ class LocalPlace:
         except OSError as error:
             raise storage_error(error, self.path) from error
 
-    def files(self) -> Iterator[StoredFile]:
-        for path in self._paths():
-            relative = path.relative_to(self.path).as_posix()
-            yield StoredFile(relative, path.lstat().st_size)
+    def files(self, *, leave_out: str = "") -> Iterator[StoredFile]:
+        try:
+            for path in self._paths(leave_out):
+                with suppress(FileNotFoundError):
+                    relative = path.relative_to(self.path).as_posix()
+                    yield StoredFile(relative, path.lstat().st_size)
+        except OSError as error:
+            raise storage_error(error, self.path) from error
 
     def exists(self) -> bool:
         return self.path.exists()
@@ -148,10 +152,17 @@ class LocalPlace:
         except OSError:
             return None
 
-    def _paths(self) -> Iterator[Path]:
-        for folder, _, names in os.walk(self.path):
+    def _paths(self, leave_out: str = "") -> Iterator[Path]:
+        for folder, folders, names in os.walk(self.path, onerror=_unless_gone):
+            if leave_out in folders and Path(folder) == self.path:
+                folders.remove(leave_out)
             for name in names:
                 yield Path(folder) / name
+
+
+def _unless_gone(error: OSError) -> None:
+    if not isinstance(error, (FileNotFoundError, NotADirectoryError)):
+        raise error
 
 
 def storage_error(error: OSError, path: Path) -> TransientError | TerminalError:

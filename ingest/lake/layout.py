@@ -39,10 +39,9 @@ def read_layout(path: str, timeline: Timeline) -> Layout:
 
 def list_files(base: Place) -> Iterator[TableFile]:
     """Every file of every partition; nothing of the table's own folder `.hoodie`."""
-    for file in base.files():
+    for file in base.files(leave_out=META):
         folder, _, name = file.path.rpartition("/")
-        if folder != META and not folder.startswith(f"{META}/"):
-            yield TableFile(folder, name, file.size)
+        yield TableFile(folder, name, file.size)
 
 
 def read_replaced(base: Place, timeline: Timeline) -> dict[GroupKey, str]:

@@ -50,8 +50,9 @@ class Place(Protocol):
     def names(self) -> list[str]:
         """Names directly below, in no order; [] when nothing is there."""
 
-    def files(self) -> Iterator[StoredFile]:
-        """Every file below, links not followed; nothing when nothing is there."""
+    def files(self, *, leave_out: str = "") -> Iterator[StoredFile]:
+        """Every file below, links not followed; nothing when nothing is there. A file
+        that goes meanwhile may be told or not. `leave_out`: a folder directly below."""
 
     def exists(self) -> bool:
         """Whether a file is there, or anything below."""

@@ -77,13 +77,15 @@ class ObjectPlace:
             found += [folder[start:].rstrip("/") for folder in page.folders]
         return found
 
-    def files(self) -> Iterator[StoredFile]:
+    def files(self, *, leave_out: str = "") -> Iterator[StoredFile]:
         start = len(self._below)
         for page in self.client.pages(self.bucket, self._below):
             for key, size in page.objects:
+                path = key[start:]
+                is_left_out = leave_out and path.startswith(f"{leave_out}/")
                 # Hadoop's markers of empty folders end like folders
-                if not key.endswith("/"):
-                    yield StoredFile(key[start:], size)
+                if not (is_left_out or key.endswith("/")):
+                    yield StoredFile(path, size)
 
     def exists(self) -> bool:
         is_folder = next(self.files(), None) is not None

@@ -3,6 +3,7 @@ and on an object store alike."""
 
 from __future__ import annotations
 
+import errno
 import threading
 from pathlib import Path
 
@@ -51,6 +52,17 @@ def test_local_lakes(uri: str, wanted: str) -> None:
 def test_other_lakes_are_refused(uri: str) -> None:
     with pytest.raises(InvalidRequest):
         local_path(uri)
+
+
+def test_a_folder_that_cannot_be_listed_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: object) -> None:
+        raise OSError(errno.EIO, "Input/output error", str(path))
+
+    monkeypatch.setattr("os.scandir", refuse)
+    with pytest.raises(TransientError, match="Input/output error"):
+        list(place_at(str(tmp_path)).files())
 
 
 def test_a_fence_only_rises(lake: str) -> None:

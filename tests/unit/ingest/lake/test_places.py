@@ -89,6 +89,26 @@ def test_what_lies_below(lake: str) -> None:
     assert not any(p.exists() for p in (root / "sub", root / "one"))
 
 
+def test_a_folder_may_be_left_out(lake: str) -> None:
+    root = place_at(lake) / "t"
+    for name in ("meta", "data"):
+        (root / name / "meta" / "a").replace("1")
+    (root / "metadata").replace("1")
+    found = {file.path for file in root.files(leave_out="meta")}
+    assert found == {"data/meta/a", "metadata"}
+
+
+def test_files_that_go_meanwhile_end_no_listing(lake: str) -> None:
+    root = place_at(lake) / "t"
+    for name in ("a", "b", "c"):
+        (root / name).replace("1")
+        (root / "sub" / name).replace("1")
+    listing = root.files()
+    next(listing)
+    root.delete_all()
+    assert len(list(listing)) < 6
+
+
 def test_neighbours_whose_names_begin_alike_stay(lake: str) -> None:
     root = place_at(lake)
     (root / "t" / "a").replace("1")
