@@ -206,7 +206,10 @@ ACTIONS = {
             "trash",
             Privilege.OPERATE,
             QUERYABLE,
-            does="Deletes old versions of files that no reader needs any more.",
+            does=(
+                "Deletes files that no reader needs any more: old versions, and "
+                "what writers left that were cut off."
+            ),
             meanwhile="No round of this table runs; readers go on.",
             way_back=(
                 "None: no row of now is lost, but older states of the table "
@@ -262,10 +265,6 @@ ACTIONS = {
                 "plans anew. Files of now take up space for 7 days."
             ),
             way_back="None is needed: it ends by itself.",
-            effects=(
-                "What the table is now can be gone back to, for 7 days.",
-                "Meanwhile its files of now are not cleaned away.",
-            ),
             repair=RepairWork("savepoint"),
         ),
         Action(
@@ -323,3 +322,10 @@ ACTIONS = {
         ),
     )
 }
+
+
+def action_of(work: RepairWork) -> Action:
+    """The one that asks for this kind of repair."""
+    kind = (work.action, work.dry_run)
+    offered = ((a, a.repair) for a in ACTIONS.values() if a.repair)
+    return next(a for a, r in offered if (r.action, r.dry_run) == kind)

@@ -21,7 +21,7 @@ from core.models import Job
 from ingest import feeds, narrowing, outcomes, runs, upkeep
 from ingest.compactions import Wish
 from ingest.dispatch import ring
-from ingest.feeds import feed_of, move, require_feed, stop
+from ingest.feeds import feed_of, locked_feed, move, stop
 from ingest.jobrows import move_job
 from ingest.kinds import (
     COMPACT,
@@ -35,6 +35,7 @@ from ingest.kinds import (
 )
 from ingest.lake.commits import read_timeline
 from ingest.lake.place import place_at
+from ingest.maintenance import repairs
 from ingest.models import MaintenancePlan, TableOnboarding
 from ingest.states import (
     APPROVED,
@@ -47,14 +48,6 @@ from ingest.states import (
     RESYNCING,
     SNAPSHOTTING,
 )
-
-
-def locked_feed(table: Table) -> TableOnboarding:
-    """The onboarding of a lake table, locked; InvalidRequest when it has none."""
-    feed = require_feed(table)
-    TableOnboarding.objects.select_for_update().get(pk=feed.pk)
-    feed.refresh_from_db()
-    return feed
 
 
 def start_sync(table: Table, *, actor: str) -> Job:
@@ -223,7 +216,9 @@ def retry_job(job_id: UUID, *, actor: str) -> Job:
     try:
         with transaction.atomic():
             job = again_of(job_id, by=actor)
-            audit.record("job.retry", on=job.subject, actor=actor, id=str(job.pk))
+            which = repairs.named(job) if job.kind == REPAIR else {}
+            said = {"id": str(job.pk), **which}
+            audit.record("job.retry", on=job.subject, actor=actor, **said)
             return job
     except IntegrityError as error:
         raise StaleState(
@@ -260,6 +255,8 @@ def _revive(job: Job, *, actor: str) -> None:
     feed = feed_of(int(job.payload["table"]))
     if feed is None:
         raise InvalidRequest(f"{job.subject} is no longer onboarded", code="not_now")
+    if job.kind == REPAIR:
+        repairs.require_worth_repeating(job, feed)
     if job.kind in {VERIFY, REPAIR}:
         return
     if job.kind == COMPACT:

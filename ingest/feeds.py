@@ -74,6 +74,14 @@ def require_feed(table: Table) -> TableOnboarding:
     return feed
 
 
+def locked_feed(table: Table) -> TableOnboarding:
+    """The onboarding of a lake table, locked; InvalidRequest when it has none."""
+    feed = require_feed(table)
+    TableOnboarding.objects.select_for_update().get(pk=feed.pk)
+    feed.refresh_from_db()
+    return feed
+
+
 def lock_feed(job: Job) -> TableOnboarding | None:
     """The row a job works for, locked: moves of one table never overlap."""
     found = feed_of(int(job.payload["table"]))

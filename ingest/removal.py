@@ -23,9 +23,9 @@ from core.jobs import ACTIVE, QUEUED, WAITING
 from core.models import Job
 from ingest import leasing, runs, upkeep
 from ingest.alerts import noticing
-from ingest.controls import ask_to_stop, cancel_waiting, locked_feed
+from ingest.controls import ask_to_stop, cancel_waiting
 from ingest.dispatch import ring
-from ingest.feeds import feed_of, move
+from ingest.feeds import feed_of, locked_feed, move
 from ingest.jobrows import move_job
 from ingest.kinds import COMPACT, LOADS, REMOVE, REPAIR, ROUND, VERIFY
 from ingest.lake.place import place_at

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlencode
+
+from django.urls import reverse
 
 from catalog.access.policy import Principal
 from catalog.discovery.services import KINDS as SOURCE_KINDS
@@ -13,7 +16,9 @@ from catalog.selectors import table_for
 from core.errors import NotFound
 from core.jobs import SUCCEEDED
 from core.models import Job, JobLog
-from ingest.kinds import VERIFY
+from frontend.actions import action_of
+from ingest.contract import RepairWork
+from ingest.kinds import REPAIR, VERIFY
 from ingest.selectors import jobs_for, of_table
 
 LOG_PAGE = 200
@@ -111,6 +116,20 @@ def _said(facts: Mapping[str, Any]) -> str:
     if facts["action"] == "savepoint":
         return f"The way back is kept: savepoint {facts.get('savepoint')}."
     return "; ".join(parts) + "." if parts else "There was nothing to do."
+
+
+def asked_again(job: Job) -> str:
+    """Where a repair is previewed, and asked for once more; "" for other jobs."""
+    wanted = (job.payload or {}).get("repair") if job.kind == REPAIR else None
+    if not wanted:
+        return ""
+    work = RepairWork(**wanted)
+    action = action_of(work)
+    place = reverse("frontend:table-action", args=[job.payload["table"], action.name])
+    about = {"instant": work.instant, "buckets": work.buckets}
+    about["replan"] = int(work.replan)
+    given = {name: value for name, value in about.items() if value}
+    return f"{place}?{urlencode(given)}" if given else place
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from core import jobs as states
 from core.models import Job
 from frontend.pages import PageRequest, attempt, cut, page
 from frontend.reading.jobs import (
+    asked_again,
     findings_of,
     log_of,
     repaired_of,
@@ -125,6 +126,9 @@ def cancel(request: PageRequest, pk: uuid.UUID) -> HttpResponse:
 @require_POST
 def retry(request: PageRequest, pk: uuid.UUID) -> HttpResponse:
     _require_to_operate(request, pk)
+    if preview := asked_again(job_for(request.principal, pk)):
+        # nothing is repaired before somebody saw what that does now
+        return redirect(preview)
     actor = request.principal.name
     attempt(request, "Queued again.", lambda: controls.retry_job(pk, actor=actor))
     return redirect("frontend:job", pk)
@@ -151,6 +155,7 @@ def _live(request: PageRequest, job: Job) -> dict[str, object]:
         "steps": steps_of(job) if job.kind == TEST else [],
         "is_moving": not job.is_finished,
         "can_cancel": may and not job.is_finished and job.state != states.CANCELLING,
+        "asked_again": asked_again(job),
         "can_retry": may
         and job.kind != REMOVE
         and job.state in {states.FAILED, states.CANCELLED},

@@ -20,8 +20,7 @@ from ingest import policyrows
 from ingest.api import replies
 from ingest.api.bodies import feed_schedule_body, policy_body, schedule_body
 from ingest.api.tables import lake_table_of
-from ingest.controls import locked_feed
-from ingest.feeds import feed_of
+from ingest.feeds import feed_of, locked_feed
 from ingest.models import TableOnboarding
 
 

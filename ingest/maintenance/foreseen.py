@@ -7,8 +7,8 @@ from core.clock import SystemClock
 from core.errors import InvalidRequest
 from ingest.compactions import Wish, payload_for
 from ingest.contract import DriverSpec
-from ingest.controls import goes_on_loading, locked_feed
-from ingest.feeds import feed_of
+from ingest.controls import goes_on_loading
+from ingest.feeds import feed_of, locked_feed
 from ingest.lake.layout import CompactionPlan
 from ingest.maintenance.compacting import Planned, foresee, words_for
 from ingest.maintenance.facts import LakeFacts

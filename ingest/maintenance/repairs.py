@@ -22,20 +22,20 @@ from core.models import Job
 from ingest import runs
 from ingest.changes.rewinding import what_is_missed
 from ingest.contract import RepairWork
-from ingest.controls import locked_feed
-from ingest.feeds import feed_of
+from ingest.feeds import feed_of, locked_feed
 from ingest.hudi.retention import SAVEPOINT_KEPT
 from ingest.hudi.timeline import Timeline
 from ingest.kinds import REPAIR
 from ingest.lake.commits import read_commit, read_timeline
 from ingest.lake.place import place_at
 from ingest.lake.port import Place
+from ingest.maintenance import repair_words as words
 from ingest.maintenance.compacting import Compaction
 from ingest.maintenance.facts import LakeFacts, Pending, at_of
 from ingest.maintenance.resizing import Resize, plan_resize, words_for
 from ingest.maintenance.watching import facts_of
 from ingest.maintenance.ways import Repair, Way, ways_out
-from ingest.maintenance.wording import counted, sized
+from ingest.models import TableOnboarding
 from ingest.narrowing import source_changed
 from ingest.planning.plan import plan_from_json
 from ingest.specs import keep_seconds
@@ -63,23 +63,26 @@ def preview(table: Table, work: RepairWork) -> Preview:
     """InvalidRequest when there is nothing of this kind to repair."""
     facts = facts_of(table, now=SystemClock().now())
     if work.action == "deduplicate":
-        return Preview(str(table), "deduplicate", (), tuple(_dedupe_words(facts)))
+        return Preview(str(table), "deduplicate", (), tuple(words.deduplicated(facts)))
+    if work.action == "savepoint":
+        return Preview(str(table), "savepoint", (), tuple(words.kept(facts)))
     if work.action == "restore":
-        return _restore(table, work)
+        return _restore(table, facts, work)
     if work.action == "resize":
         found = plan_resize(str(table), facts, work.buckets)
-        will = tuple(words_for(found, facts))
+        will = (*words.undone_first(facts), *words_for(found, facts))
         return Preview(str(table), "resize", (), will, resize=found)
     if work.action == "drop-metadata-table":
         will = tuple(_drop_words(table, facts))
         return Preview(str(table), "drop-metadata-table", (), will)
     if work.action == "clean":
-        return Preview(str(table), "clean", (), tuple(_clean_words(facts)))
+        will = tuple(words.cleaned(facts, keep_seconds=keep_seconds()))
+        return Preview(str(table), "clean", (), will)
     pending = _wanted(table, facts, work)
-    words = _rollback_words if work.action == "rollback" else _unschedule_words
-    lines = [line for one in pending for line in words(one)]
+    told = words.rolled_back if work.action == "rollback" else words.taken_off
+    lines = [line for one in pending for line in told(one)]
     if work.action == "rollback":
-        lines[:0] = _meddled_words(facts)
+        lines[:0] = words.meddled(facts)
     if any(p.is_held for p in pending):
         lines.insert(0, "A job works on it now: this waits until that has ended")
     if work.replan:
@@ -126,86 +129,7 @@ def _instead(facts: LakeFacts, work: RepairWork) -> str:
     return "GET its health to see what is pending"
 
 
-def _meddled_words(facts: LakeFacts) -> Sequence[str]:
-    lines = [
-        f"The table's lock for {t.scope} is taken back: whoever put {t.found} there is"
-        " refused from then on, and jobs that wait go on"
-        for t in facts.taken
-    ]
-    if facts.altered:
-        said = "; ".join(facts.altered)
-        lines.append(f"hoodie.properties goes back to what was planned: {said}")
-    return lines
-
-
-def _rollback_words(pending: Pending) -> Sequence[str]:
-    if pending.action == "rollback":
-        return [
-            f"Rollback {pending.instant}, which was begun, is finished with what it"
-            " undoes"
-        ]
-    if pending.action != "compaction":
-        return [
-            f"What {pending.action} {pending.instant} wrote is removed; it was never"
-            " visible, and its rows come again with the next round"
-        ]
-    return [
-        f"What the unfinished attempt of compaction {pending.instant} wrote is removed",
-        f"Its plan{_extent(pending)} stays and is executed again",
-    ]
-
-
-def _unschedule_words(pending: Pending) -> Sequence[str]:
-    if not pending.is_readable:
-        return [
-            f"Compaction {pending.instant} is taken off the timeline, and what an"
-            " attempt of it wrote is removed by name, for its request cannot be read",
-            "The table can be read and written again",
-        ]
-    lines = []
-    if pending.state == "INFLIGHT":
-        lines.append(
-            f"What the unfinished attempt of compaction {pending.instant} wrote is"
-            " removed"
-        )
-    return [
-        *lines,
-        f"Compaction {pending.instant}{_extent(pending)} is taken off the timeline",
-        "Its log files stay and are merged by the next plan",
-    ]
-
-
-def _extent(pending: Pending) -> str:
-    plan = pending.plan
-    if plan is None or not plan.groups:
-        return ""
-    return (
-        f" ({counted(plan.groups, 'file group')}, {sized(plan.log_bytes)} of log files)"
-    )
-
-
-def _dedupe_words(facts: LakeFacts) -> Sequence[str]:
-    lines = [
-        "Every row is read once and counted by its key; without duplicates nothing is"
-        " written",
-    ]
-    if facts.conflicts_total:
-        lines.append(f"Buckets with several file groups now: {facts.conflicts_total}")
-    if facts.pending_compactions:
-        lines.append(
-            "Compactions that are planned are taken off the timeline first:"
-            f" {len(facts.pending_compactions)}"
-        )
-    return [
-        *lines,
-        "A savepoint keeps what is there now",
-        "One commit replaces the table by one row per key: the newest one stays",
-        "The result is compared with what was kept; capture goes on at its position",
-        "No round runs meanwhile",
-    ]
-
-
-def _restore(table: Table, work: RepairWork) -> Preview:
+def _restore(table: Table, facts: LakeFacts, work: RepairWork) -> Preview:
     base = place_at(table.path)
     timeline = read_timeline(base)
     if work.instant not in timeline.savepoints:
@@ -228,6 +152,7 @@ def _restore(table: Table, work: RepairWork) -> Preview:
             f"Savepoints of those commits end: {', '.join(ended)}. Nobody can go back"
             " to them any more",
         )
+    will[:0] = words.undone_first(facts)
     misses = list(what_is_missed(table.cursor, _position_at(base, timeline, work)))
     feed = feed_of(table.pk)
     if feed and (altered := source_changed(feed, plan_from_json(feed.plan))):
@@ -263,29 +188,11 @@ def _drop_words(table: Table, facts: LakeFacts) -> Sequence[str]:
     ]
 
 
-def _clean_words(facts: LakeFacts) -> Sequence[str]:
-    return [
-        f"Old versions of files go, {facts.old_files} files of"
-        f" {sized(facts.old_bytes)} are candidates; those of the newest ten"
-        f" commits and of the last {keep_seconds() / 60:.0f} minutes stay for running"
-        " queries",
-        "Old instants are archived, and savepoints made over 7 days ago end",
-        "Readers see the same rows before and after",
-    ]
-
-
 def start_repair(table: Table, work: RepairWork, *, actor: str) -> Job:
     """Queue it; StaleState when another repair of the table waits already."""
     with transaction.atomic():
         feed = locked_feed(table)
-        if not table.is_queryable or feed.state == REMOVING:
-            raise InvalidRequest(
-                f"cannot repair {table}: it is {feed.state}",
-                code="not_now",
-                hint="its load has to be done, and it must not be removed",
-            )
-        if work.action not in {"deduplicate", "savepoint"}:
-            preview(table, work)
+        _require_sense(table, work, feed)
         job = runs.new_job(feed, REPAIR, actor=actor)
         wanted: dict[str, Any] = dataclasses.asdict(work)
         job.payload = job.payload | {"repair": wanted}
@@ -297,13 +204,48 @@ def start_repair(table: Table, work: RepairWork, *, actor: str) -> Job:
                 hint="wait for it or cancel it, then ask again",
                 facts={"job": str(found.pk)},
             )
-        is_plan = work.action == "unschedule"
-        verb = "unschedule-compaction" if is_plan else work.action
-        said = {name: value for name, value in wanted.items() if name != "action"}
-        audit.record(
-            f"table.{verb}", on=str(table), actor=actor, job=str(found.pk), **said
-        )
+        said = named(found)
+        verb = f"table.{said.pop('repair')}"
+        audit.record(verb, on=str(table), actor=actor, job=str(found.pk), **said)
         return found
+
+
+def named(job: Job) -> dict[str, Any]:
+    """Which repair a job is, as the audit tells it: its verb, and what it is about."""
+    said = dict(job.payload["repair"])
+    action = said.pop("action")
+    verb = "unschedule-compaction" if action == "unschedule" else action
+    return {"repair": verb, **said}
+
+
+def require_worth_repeating(job: Job, feed: TableOnboarding) -> None:
+    """What is asked of a new repair, for one that ended without success. One that was
+    cut off half way may be gone on with, though it would find nothing to begin."""
+    table, work = feed.lake_table, RepairWork(**job.payload["repair"])
+    try:
+        _require_sense(table, work, feed)
+    except InvalidRequest as refusal:
+        if refusal.code != "nothing_to_do" or not _is_begun(job, table, work):
+            raise
+
+
+def _require_sense(table: Table, work: RepairWork, feed: TableOnboarding) -> None:
+    if not table.is_queryable or feed.state == REMOVING:
+        raise InvalidRequest(
+            f"cannot repair {table}: it is {feed.state}",
+            code="not_now",
+            hint="its load has to be done, and it must not be removed",
+        )
+    if work.action not in {"deduplicate", "savepoint"}:
+        preview(table, work)
+
+
+def _is_begun(job: Job, table: Table, work: RepairWork) -> bool:
+    if work.action == "rollback":
+        found = read_timeline(place_at(table.path)).instants
+        return any(i.action == "rollback" and i.state != "COMPLETED" for i in found)
+    # rows that were put into their buckets are compared, a new plan is made
+    return bool(job.attempts) and (work.action == "resize" or work.replan)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import pytest
 
 from core.models import Job
+from ingest.contract import RepairWork
 
 pytestmark = pytest.mark.django_db
 
 
-def make_job(kind: str, subject: str, number: int) -> Job:
+def make_job(kind: str, subject: str, number: int, **payload: object) -> Job:
     return Job.objects.create(
         kind=kind,
         subject=subject,
         subject_id=str(number),
         exclusive_key=f"{kind}:{number}",
         state="SUCCEEDED",
-        payload={"table": number},
+        payload={"table": number, **payload},
     )
 
 
@@ -45,3 +48,29 @@ def test_a_repair_leads_to_the_tables_health(world, browse, kind):
     head = head.partition('class="page-head"')[2].partition('class="stack"')[0]
     assert f'href="/tables/{table.pk}"' in head
     assert (f'href="/tables/{table.pk}/health"' in head) == (kind != "round")
+
+
+@pytest.mark.parametrize(
+    ("repair", "place"),
+    [
+        (
+            RepairWork("restore", "20260101000000000"),
+            "restore?instant=20260101000000000",
+        ),
+        (RepairWork("unschedule", replan=True), "unschedule-compaction?replan=1"),
+        (RepairWork("resize", buckets=16), "resize?buckets=16"),
+        (RepairWork("deduplicate", dry_run=True), "duplicates"),
+        (RepairWork("deduplicate"), "deduplicate"),
+    ],
+)
+def test_a_repair_is_asked_for_again_by_its_preview(world, browse, repair, place):
+    table = world.lake_tables["orders"]
+    job = make_job("repair", str(table), table.pk, repair=asdict(repair))
+    Job.objects.filter(pk=job.pk).update(state="FAILED")
+    text = browse("root").get(f"/jobs/{job.pk}").content.decode()
+    assert f'href="/tables/{table.pk}/{place}"' in text
+    assert f"/jobs/{job.pk}/retry" not in text
+    reply = browse("root").post(f"/jobs/{job.pk}/retry")
+    assert reply.headers["location"] == f"/tables/{table.pk}/{place}"
+    job.refresh_from_db()
+    assert job.state == "FAILED"

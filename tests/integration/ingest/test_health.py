@@ -214,6 +214,25 @@ def test_a_repair_holds_both_leases_and_does_not_touch_the_tables_state(
     world.until(lambda: world.jobs("repair")[-1].state == "SUCCEEDED")
 
 
+@pytest.mark.django_db
+def test_a_repair_is_retried_only_while_it_makes_sense(world, admin, table) -> None:
+    timeline = timeline_of(world)
+    begun = timeline / f"{OLD}.deltacommit.inflight"
+    begun.touch()
+    world.fail_with("repair", Fault.TERMINAL)
+    admin("POST", f"tables/{table}:rollback", {"instant": OLD})
+    world.until(lambda: world.jobs("repair")[-1].state == "FAILED")
+    again = f"jobs/{world.jobs('repair')[-1].pk}:retry"
+    begun.unlink()
+    problem(admin("POST", again), 400, "nothing_to_do")
+    assert world.jobs("repair")[-1].state == "FAILED"
+    # cut off at its very end: the rollback is left, what it undoes is gone
+    (timeline / f"{LATER}.rollback.inflight").touch()
+    assert admin("POST", again).status_code == 202
+    said = AuditEntry.objects.get(action="job.retry").facts
+    assert (said["repair"], said["instant"]) == ("rollback", OLD)
+
+
 def commit_and_keep(timeline: Path, asked: int) -> int:
     """Another commit as the newest one, and its savepoint."""
     commit = next(timeline.glob("*_*.deltacommit")).read_bytes()

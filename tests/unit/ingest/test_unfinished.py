@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 
 import pytest
 
 from ingest.hudi.layout import layout_of
 from ingest.hudi.timeline import Timeline
-from ingest.maintenance.facts import PlanFacts, facts_from, read_facts, restoring
+from ingest.maintenance.facts import (
+    LakeFacts,
+    Pending,
+    PlanFacts,
+    facts_from,
+    read_facts,
+    restoring,
+)
+from ingest.maintenance.repair_words import cleaned, deduplicated, kept
 from ingest.maintenance.score import KeepingPolicy, score
 from ingest.maintenance.ways import Way, ways_out
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 AT, KEPT = "20260101110000000", "20260101100000000"
+CLEANED = partial(cleaned, keep_seconds=120.0)
 
 
 @pytest.mark.parametrize(
@@ -79,3 +91,21 @@ def test_the_way_out_is_by_what_it_is(name: str, back_to: str, ways: list[Way]) 
     (loss,) = score(facts, KeepingPolicy()).losses
     offered = ways[0] if ways else Way("")
     assert (loss.repair, loss.instant) == (offered.repair, offered.instant)
+
+
+@pytest.mark.parametrize("say", [CLEANED, kept, deduplicated])
+def test_what_dead_writers_left_is_told_before_it_goes(
+    say: Callable[[LakeFacts], Sequence[str]],
+) -> None:
+    left = [Pending(AT, "deltacommit", "INFLIGHT", 99, is_held=False, behind=0)]
+    facts = LakeFacts(at="", pending=tuple(left))
+    assert any(f"What deltacommit {AT} wrote is removed" in line for line in say(facts))
+    running = LakeFacts(at="", pending=(replace(left[0], is_held=True),))
+    assert not any(AT in line for line in say(running))
+
+
+def test_a_cleaning_says_what_it_deletes_and_goes_on_with() -> None:
+    begun = Pending(AT, "clean", "INFLIGHT", 99, is_held=False, behind=0)
+    lines = CLEANED(LakeFacts(at="", pending=(begun,), strays=3))
+    assert f"A cleaning that was begun is finished: {AT}" in lines
+    assert "Files that no commit lists are deleted: 3" in lines
