@@ -3,6 +3,7 @@ which action helps."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,6 +20,7 @@ from frontend.reading.health_charts import (
     timeline_of,
     tone_of,
 )
+from frontend.reading.tables import Feed
 from frontend.templatetags.figures import size
 from ingest.alerts.selectors import alerts_for
 from ingest.maintenance.buckets import Suggestion, suggest_buckets
@@ -45,7 +47,7 @@ TITLES = {
     "compaction_waits": "A planned compaction waits for too long",
     "lock_taken": "Somebody took the table's lock: no job can write",
     "log_ratio": "Readers merge too much while they read",
-    "write_stuck": "A write was begun, and nobody goes on with it",
+    "write_stuck": "Work was begun, and nobody goes on with it",
     "compaction_late": "Too many commits since the last compaction",
     "many_logs": "Too many log files lie in one place",
     "long_timeline": "The table's history is long, and every read lists it",
@@ -67,7 +69,8 @@ CARE = ("compact", "verify", "duplicates", "savepoint", "clean", "resize")
 @dataclass(frozen=True, slots=True)
 class LossRow:
     """A reason with the action that helps, when this person may ask for it. explains:
-    the action's sentence, said where it comes first; helps: its word, for all."""
+    the action's sentence, said where it comes first; helps: its word, for all, and
+    missing: why it cannot be asked for."""
 
     code: str
     points: int
@@ -77,6 +80,7 @@ class LossRow:
     explains: bool
     instant: str
     helps: str = ""
+    missing: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +120,8 @@ class Health:
     fit: Suggestion | None = None
 
 
-def health_for(table: Table, offered: list[Action]) -> Health:
-    able = {action.name: action for action in offered}
+def health_for(table: Table, feed: Feed) -> Health:
+    able = {action.name: action for action in (*feed.actions, *feed.repairs)}
     care = tuple(able[name] for name in CARE if name in able)
     row = TableHealth.objects.filter(table=table).first()
     if row is None or not row.facts:
@@ -127,7 +131,7 @@ def health_for(table: Table, offered: list[Action]) -> Health:
     return Health(
         row,
         tone_of(row.score),
-        tuple(_losses(row.losses, able)),
+        tuple(_losses(row.losses, facts.pending, able, feed.missing)),
         tuple(_step(step) for step in row.plan),
         tuple(_pending(one, able) for one in facts.pending),
         care,
@@ -152,25 +156,39 @@ def proposed_buckets(table: Table) -> int:
     return fit.buckets if fit else table.buckets or 1
 
 
-def _losses(stored: list[dict[str, Any]], able: dict[str, Action]) -> list[LossRow]:
+def _losses(
+    stored: list[dict[str, Any]],
+    pending: Sequence[Pending],
+    able: Mapping[str, Action],
+    missing: Mapping[str, str],
+) -> list[LossRow]:
     rows: list[LossRow] = []
-    told: set[str] = set()
+    told: set[tuple[str, str]] = set()
     for loss in stored:
-        name = loss.get("repair") or ""
+        name, instant = loss.get("repair") or "", str(loss.get("instant") or "")
         action = able.get(name)
         row = LossRow(
             loss["code"],
             loss["points"],
-            TITLES.get(loss["code"], ""),
+            _title(loss, pending),
             loss["reason"],
             action,
-            explains=action is not None and name not in told,
-            instant=str(loss.get("instant") or ""),
+            explains=action is not None and (name, instant) not in told,
+            instant=instant,
             helps=ACTIONS[name].word if name in ACTIONS else "",
+            missing=missing.get(name, ""),
         )
-        told.add(name)
+        told.add((name, instant))
         rows.append(row)
     return rows
+
+
+def _title(loss: dict[str, Any], pending: Sequence[Pending]) -> str:
+    """Of unfinished work, what it is: the reason begins with its name."""
+    for one in pending if loss["code"] == "write_stuck" else ():
+        if loss["reason"].startswith(f"{one.action} {one.instant} "):
+            return f"{called(one)}, and nobody goes on with it"
+    return TITLES.get(loss["code"], "")
 
 
 def _step(step: dict[str, Any]) -> StepRow:

@@ -2,32 +2,36 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from catalog.access.enforcement import decision_for
 from catalog.access.policy import Principal, Privilege
 from catalog.models import Table
 from catalog.selectors.tables import securable_of
 from frontend.actions import ACTIONS, Action
+from frontend.templatetags.states import LOOKS
 from ingest.feeds import feed_of
 from ingest.models import TableOnboarding
 from ingest.outcomes import how_consistent
 from ingest.policy import DEFAULT, OWN
 from ingest.policyrows import policy_of
 from ingest.schedule import in_words
+from ingest.states import PAUSED, REMOVING
 
 
 @dataclass(frozen=True, slots=True)
 class Feed:
     """The onboarding row that carries a table (or None), the actions offered (repairs
     apart, for they are offered where they help), and when its rounds run and how
-    consistent its load is, in words."""
+    consistent its load is, in words. missing: why an action is not offered, by name."""
 
     row: TableOnboarding | None
     actions: list[Action]
     repairs: list[Action]
     when: str = ""
     consistency: str = ""
+    missing: Mapping[str, str] = field(default_factory=dict)
 
 
 def feed_for(principal: Principal, table: Table) -> Feed:
@@ -43,9 +47,27 @@ def feed_for(principal: Principal, table: Table) -> Feed:
     offered = [a for a in ACTIONS.values() if a.privilege in held and state in a.states]
     actions = [action for action in offered if action.repair is None]
     repairs = [action for action in offered if action.repair is not None]
+    missing = {
+        name: _missing(action, is_held=action.privilege in held, state=state)
+        for name, action in ACTIONS.items()
+        if action not in offered
+    }
     if row is None:
-        return Feed(None, actions, repairs)
-    return Feed(row, actions, repairs, _when(row), how_consistent(row))
+        return Feed(None, actions, repairs, missing=missing)
+    return Feed(row, actions, repairs, _when(row), how_consistent(row), missing)
+
+
+def _missing(action: Action, *, is_held: bool, state: str) -> str:
+    if not is_held:
+        return f"It needs the privilege {action.privilege}."
+    if not state:
+        return "Nobody carries this table any more."
+    later = {
+        PAUSED: "resume it first",
+        REMOVING: "nothing is repaired any more",
+    }
+    then = later.get(state, "ask when that has ended")
+    return f"The table is {LOOKS[state].word}: {then}."
 
 
 def _when(row: TableOnboarding) -> str:

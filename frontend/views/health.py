@@ -40,7 +40,7 @@ def table_health(request: PageRequest, table_id: int) -> HttpResponse:
     feed = feed_for(request.principal, table)
     context = {
         "table": table,
-        "health": health_for(table, [*feed.actions, *feed.repairs]),
+        "health": health_for(table, feed),
         "repairs": {action.name: action for action in feed.repairs},
         "savepoints": _savepoints(table),
         "policy": policy_rows(table),

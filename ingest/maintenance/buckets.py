@@ -79,7 +79,7 @@ def _even(facts: LakeFacts, wanted: int) -> Suggestion:
     return Suggestion(
         min(MOST_BUCKETS - 1, odd),
         f"keys fall unevenly into {counted(now, 'bucket')}, the largest has"
-        f" {facts.skew:g} times the bytes of the middle one;"
+        f" {facts.skew:g} times the bytes of a usual one;"
         f" {counted(odd, 'bucket')} suit its size, and an odd number mostly spreads"
         " keys better",
     )

@@ -95,11 +95,13 @@ class LakeFacts:
     delta_commits     since the newest compaction (or load)
     oldest_log_at     when the oldest log file was written that readers must merge
     sizes             base files per bin of SIZE_BINS
-    bucket_bytes      per bucket over all partitions, [] when there are too many
+    bucket_bytes      per bucket from 0 on, over all partitions; [] when there are too
+                      many
     bucket_log_bytes  of these the bytes of log files, in the same order
     rollbacks         the newest ones of the active timeline, by instant
     strays            base files that no commit lists beside the one it lists
-    skew              the largest bucket as a multiple of the middle one
+    skew              the largest bucket as a multiple of a usual one: the middle one,
+                      or half an even share where the middle one has less
     buckets           pinned for the table, per partition; 0 = not known
     foreign_index     partitions of a metadata table that another writer made
     highest_bucket    that has a file group; -1 = none
@@ -187,8 +189,6 @@ def read_facts(
     """`held`: which of "write" and "service" somebody holds now; `plans`: of pending
     compactions, by instant; `keep_seconds`: how long a query may take."""
     groups = layout.groups
-    in_logs = _bucket_bytes(groups, logs_only=True)
-    buckets = _bucket_bytes(groups)
     conflicts = _conflicts(layout)
     oldest_log = min((g.oldest_log for g in groups if g.oldest_log), default="")
     done = timeline.completed_writes
@@ -213,13 +213,10 @@ def read_facts(
         compacted_at=_when(_last_whole(done)),
         oldest_log_at=_when(oldest_log),
         rollbacks_of_a_day=sum(age_of(r, now) <= _DAY for r in _rollbacks(timeline)),
-        skew=_skew(buckets),
         highest_bucket=_highest(groups),
         conflicts_total=len(conflicts),
         strays=sum(len(t.names) - 1 for t in layout.twins),
         sizes=_sizes(groups),
-        bucket_bytes=buckets if len(buckets) <= BUCKETS_KEPT else (),
-        bucket_log_bytes=in_logs if len(in_logs) <= BUCKETS_KEPT else (),
         rollbacks=tuple(_rollbacks(timeline)[-COMMITS_KEPT:]),
         conflicts=tuple(conflicts[:CONFLICTS_KEPT]),
         pending=tuple(_pending(timeline, now, held, plans or {})),
@@ -284,6 +281,19 @@ def restoring(facts: LakeFacts, back_to: str) -> LakeFacts:
     return dataclasses.replace(facts, pending=tuple(pending))
 
 
+def in_buckets(facts: LakeFacts, layout: Layout, buckets: int) -> LakeFacts:
+    """With how the bytes lie in the buckets, of which the table has so many; 0 = not
+    known."""
+    shares = _bucket_bytes(layout.groups, buckets)
+    return dataclasses.replace(
+        facts,
+        buckets=buckets,
+        skew=_skew(layout.groups, buckets),
+        bucket_bytes=tuple(whole for whole, _ in shares),
+        bucket_log_bytes=tuple(in_logs for _, in_logs in shares),
+    )
+
+
 def _is_whole(instant: Instant) -> bool:
     """It left base files alone: a compaction, a load, a replacement."""
     return instant.action in SERVICES or instant.action in {"commit", "replacecommit"}
@@ -306,15 +316,25 @@ def _rollbacks(timeline: Timeline) -> list[str]:
     return [i.asked for i in timeline.instants if i.action == "rollback"]
 
 
-def _bucket_bytes(
-    groups: Iterable[FileGroup], *, logs_only: bool = False
-) -> tuple[int, ...]:
+def _bucket_bytes(groups: Iterable[FileGroup], buckets: int) -> list[tuple[int, int]]:
+    """Of each bucket from 0 on: bytes, and of these the bytes of log files."""
+    count = max(buckets, _highest(groups) + 1)
+    if count > BUCKETS_KEPT:
+        return []
+    whole, in_logs = _whole(groups), Counter[int]()
+    for group in groups:
+        if group.bucket is not None:
+            in_logs[group.bucket] += group.log_bytes
+    return [(whole[number], in_logs[number]) for number in range(count)]
+
+
+def _whole(groups: Iterable[FileGroup]) -> Counter[int]:
+    """Bytes by bucket, of those that have a file."""
     found: Counter[int] = Counter()
     for group in groups:
         if group.bucket is not None:
-            base_bytes = 0 if logs_only else group.base_bytes
-            found[group.bucket] += base_bytes + group.log_bytes
-    return tuple(found[bucket] for bucket in sorted(found))
+            found[group.bucket] += group.base_bytes + group.log_bytes
+    return found
 
 
 def _highest(groups: Iterable[FileGroup]) -> int:
@@ -326,9 +346,15 @@ def _conflicts(layout: Layout) -> list[Conflict]:
     return sorted(found, key=lambda c: (c.partition, c.bucket))
 
 
-def _skew(buckets: tuple[int, ...]) -> float:
-    middle = statistics.median(buckets) if buckets else 0
-    return round(max(buckets) / middle, 2) if middle else 1.0
+def _skew(groups: Iterable[FileGroup], buckets: int) -> float:
+    found = _whole(groups)
+    # a bucket that no key fell into has no file, and works as little as an empty one
+    empty = [0] * (buckets - len(found))
+    every = [*found.values(), *empty]
+    if not any(every):
+        return 1.0
+    usual = max(statistics.median(every), statistics.mean(every) / 2)
+    return round(max(every) / usual, 2)
 
 
 def _sizes(groups: Iterable[FileGroup]) -> tuple[int, ...]:

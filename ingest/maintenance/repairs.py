@@ -222,6 +222,7 @@ def require_worth_repeating(job: Job, feed: TableOnboarding) -> None:
     """What is asked of a new repair, for one that ended without success. One that was
     cut off half way may be gone on with, though it would find nothing to begin."""
     table, work = feed.lake_table, RepairWork(**job.payload["repair"])
+    assert table is not None
     try:
         _require_sense(table, work, feed)
     except InvalidRequest as refusal:

@@ -240,7 +240,7 @@ def _badly_cut(facts: LakeFacts) -> Iterator[Loss]:
         yield _resize(
             "bucket_skew",
             facts,
-            f"the largest bucket has {facts.skew:g} times the bytes of the middle one:"
+            f"the largest bucket has {facts.skew:g} times the bytes of a usual one:"
             " one task does most of the work",
         )
     if facts.base_files >= SMALL_GROUPS:

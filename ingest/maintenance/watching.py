@@ -49,6 +49,7 @@ from ingest.maintenance.facts import (
     PlanFacts,
     TakenLock,
     at_of,
+    in_buckets,
     read_facts,
     restoring,
 )
@@ -186,10 +187,11 @@ def look_into(table: Table, *, now: datetime) -> Sight:
         plans={asked: _plan_facts(plan) for asked, plan in plans.items()},
         keep_seconds=keep_seconds(),
     )
+    # its rows lie in the new number of buckets before the catalog says so
+    buckets = 0 if _is_resizing(table.pk) else table.buckets or 0
+    drawn = in_buckets(drawn, layout, buckets)
     facts = replace(
         restoring(drawn, read_begun_restore(table.path, timeline)),
-        # its rows lie in the new number of buckets before the catalog says so
-        buckets=0 if _is_resizing(table.pk) else table.buckets or 0,
         foreign_index=metadata_partitions(base),
         altered=_altered(table, read_properties(base)),
         taken=tuple(_taken(table.pk)),

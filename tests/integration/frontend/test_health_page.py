@@ -11,6 +11,7 @@ import pytest
 from frontend.actions import ACTIONS
 from frontend.reading.health import CARE, TITLES
 from ingest.feeds import feed_of
+from ingest.models import TableHealth, TableOnboarding
 from ingest.policy import KEEPING
 from ingest.policyrows import change_policy, change_table_policy
 from tests.integration.frontend.world import HOSTILE
@@ -34,8 +35,13 @@ def test_words_are_for_reasons_that_cost_points():
 
 def test_what_is_wrong_stands_beside_what_helps(world, browse):
     text = page_of(browse("root"), world.lake_tables["orders"])
-    for code in ("bucket_conflict", "compaction_stuck", "write_stuck", "many_logs"):
+    for code in ("bucket_conflict", "compaction_stuck", "many_logs"):
         assert TITLES[code] in text
+    # of unfinished work, what it is
+    assert "Write, begun, and nobody goes on with it" in text
+    # each of its buttons is about one instant, so each says what it does
+    wrong = text.partition('id="wrong-title"')[2].partition("</section>")[0]
+    assert wrong.count(ACTIONS["rollback"].does) == 2
     for name in ("deduplicate", "rollback", "compact", "unschedule-compaction"):
         assert ACTIONS[name].does in text, name
     # what a stuck compaction holds up, and its alert
@@ -60,6 +66,25 @@ def test_who_may_not_repair_is_told_what_would_help(world, browse):
     assert "Remove duplicates helps. It needs the privilege operate" in text
     assert "What you can do" not in text
     assert f"/tables/{world.lake_tables['orders'].pk}/deduplicate" not in text
+
+
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [
+        ("PAUSED", "Re-sync helps. The table is paused: resume it first."),
+        (
+            "RESYNCING",
+            "Re-sync helps. The table is re-syncing: ask when that has ended.",
+        ),
+    ],
+)
+def test_what_the_table_must_not_be_is_told_to_who_may(world, browse, state, said):
+    table = world.lake_tables["orders"]
+    TableOnboarding.objects.filter(lake_table=table).update(state=state)
+    loss = {"code": "differs_from_source", "points": 30, "repair": "resync"}
+    row = TableHealth.objects.filter(table=table)
+    row.update(losses=[loss | {"reason": "rows differ", "instant": None}])
+    assert said in page_of(browse("root"), table)
 
 
 @pytest.mark.parametrize("name", ["sync", "compact", "resync", "remove"])

@@ -13,8 +13,9 @@ from ingest.changes.rewinding import (
     what_is_missed,
     what_the_source_says,
 )
+from ingest.hudi.layout import FileGroup, Layout
 from ingest.maintenance.buckets import suggest_buckets
-from ingest.maintenance.facts import MB, Conflict, LakeFacts, Pending
+from ingest.maintenance.facts import MB, Conflict, LakeFacts, Pending, in_buckets
 from ingest.maintenance.resizing import Shape, plan_resize, words_for
 from ingest.maintenance.score import KeepingPolicy, score
 
@@ -92,6 +93,29 @@ def test_a_lost_point_leads_to_the_number(
     (loss,) = score(seen, KeepingPolicy()).losses
     assert (loss.code, loss.repair, loss.buckets) == told
     assert loss.to_json()["buckets"] == (told[2] or None)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "buckets", "skew"),
+    [
+        ({}, 4, 1.0),
+        ({0: 5, 1: 5}, 0, 1.0),
+        ({0: 2, 1: 2, 2: 8}, 3, 4.0),
+        # one of eight does all the work; three of them share it
+        ({5: 64}, 8, 16.0),
+        ({2: 8, 5: 8, 7: 8}, 8, 5.33),
+        ({0: 8, 1: 8}, 4, 2.0),
+        ({5: 64}, 1, 1.0),
+    ],
+)
+def test_buckets_without_a_file_count(
+    sizes: dict[int, int], buckets: int, skew: float
+) -> None:
+    groups = [FileGroup("", f"{b:08d}-0", base_bytes=size) for b, size in sizes.items()]
+    facts = in_buckets(LakeFacts(at=""), Layout(tuple(groups)), buckets)
+    assert facts.skew == skew
+    count = max(buckets, max(sizes, default=-1) + 1)
+    assert facts.bucket_bytes == tuple(sizes.get(b, 0) for b in range(count))
 
 
 def test_a_preview_tells_before_and_after() -> None:

@@ -24,6 +24,7 @@ from ingest.maintenance.facts import (
     PlanFacts,
     TakenLock,
     facts_from,
+    in_buckets,
     read_facts,
 )
 from ingest.maintenance.plan import plan_maintenance
@@ -171,13 +172,15 @@ def test_facts_say_what_is_pending_and_survive_json() -> None:
     ]
     timeline = Timeline.of(names)
     files = [base(ONE, at(0), 3 * MB), log(ONE, at(5), MB), base(TWO, at(0), 30 * MB)]
+    layout = layout_of(files, timeline, {})
     facts = read_facts(
         timeline,
-        layout_of(files, timeline, {}),
+        layout,
         now=NOW,
         held=frozenset({"write"}),
         plans={at(7): PlanFacts(2, 5, is_readable=True)},
     )
+    facts = in_buckets(facts, layout, 2)
     assert facts_from(facts.to_json()) == facts
     compaction, write = facts.pending
     assert (compaction.action, compaction.state) == ("compaction", "INFLIGHT")
