@@ -127,7 +127,6 @@ class SnapshotWork:
 
     chunk_rows: int = CHUNK_ROWS
     lag_seconds: float = 0.0
-    restart: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,7 +84,7 @@ def _load_again(feed: TableOnboarding, table: Table, *, actor: str) -> Job:
     told = narrowing.leave_out(feed)
     fresh: dict[str, Any] = {"due_at": None, "load_epoch": None, "bound": ""}
     move(feed, "start_resync", reason=told, actor=actor, **fresh)
-    return runs.start_load(feed, RESYNC, actor=actor, restart=True)
+    return runs.start_load(feed, RESYNC, actor=actor)
 
 
 def goes_on_loading(feed: TableOnboarding, table: Table) -> bool:

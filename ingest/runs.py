@@ -55,11 +55,9 @@ DEATHS_BEFORE_ISOLATION = 2
 # ------------------------------------------------------------------------- start
 
 
-def start_load(
-    feed: TableOnboarding, kind: str, *, actor: str, restart: bool = False
-) -> Job:
+def start_load(feed: TableOnboarding, kind: str, *, actor: str) -> Job:
     """Queue the load (snapshot or resync) of an approved table."""
-    return start_jobs([new_job(feed, kind, actor=actor, restart=restart)])[0]
+    return start_jobs([new_job(feed, kind, actor=actor)])[0]
 
 
 def start_round(feed: TableOnboarding, *, actor: str) -> Job:
@@ -86,13 +84,11 @@ def start_compaction(
     return found
 
 
-def new_job(
-    feed: TableOnboarding, kind: str, *, actor: str, restart: bool = False
-) -> Job:
+def new_job(feed: TableOnboarding, kind: str, *, actor: str) -> Job:
     """An unsaved job of this feed, for `start_jobs`."""
     if feed.lake_table is None:
         raise InvalidRequest(f"{feed.source_table} is not approved yet", code="not_now")
-    payload = {"feed": feed.pk, "table": feed.lake_table_id, "restart": restart}
+    payload = {"feed": feed.pk, "table": feed.lake_table_id}
     return _job(feed.lake_table, kind, payload, actor=actor)
 
 

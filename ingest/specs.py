@@ -70,8 +70,7 @@ def build_spec(
         return JobSpec(**shared, round=work, compact_after=policy.compact_after)
     if job.kind == VERIFY:
         return JobSpec(**shared, verify=VerifyWork(position=feed.position))
-    restart = bool(job.payload.get("restart")) and job.attempts == 0
-    load = SnapshotWork(restart=restart, lag_seconds=policy.lag_seconds)
+    load = SnapshotWork(lag_seconds=policy.lag_seconds)
     return JobSpec(**shared, epoch=epoch, snapshot=load)
 
 

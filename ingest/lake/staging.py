@@ -1,7 +1,7 @@
 """The staging area of a load: its chunk plan, attempts and finished chunks.
 
-A chunk counts when its manifest is there, and only then; a plan made for other
-columns or keys does not count. It must not know Spark or the source.
+A chunk counts when its manifest is there, and only then; a plan made for another
+load, other columns or keys does not count. It must not know Spark or the source.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ingest.lake.port import Place
 class LoadPlan:
     """How a load was cut, made once by its first attempt.
 
-    fingerprint  of kind, columns and key: another plan is another load
+    fingerprint  of the load's epoch, columns and key: another plan is another load
     bound        cursor position noted before the first attempt; "" = none
     """
 
@@ -87,9 +87,6 @@ class StagingArea:
 
     def finish(self, manifest: ChunkManifest) -> None:
         _save(self.folder / "chunks" / f"{manifest.number:06d}.json", manifest)
-
-    def forget_chunks(self) -> None:
-        (self.folder / "chunks").delete_all()
 
     def clear(self) -> None:
         # the plan goes first: without it the rest means nothing

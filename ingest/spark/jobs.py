@@ -25,7 +25,7 @@ from ingest.spark.jobrun import Interrupted, JobRun
 from ingest.spark.jvm import Jvm
 from ingest.spark.recovery import recover_table
 from ingest.spark.repair import repair_table
-from ingest.spark.snapshot import load_table
+from ingest.spark.snapshot import committed_load, load_table
 from ingest.spark.sources import SourceAccess
 from ingest.spark.store import open_lake
 from ingest.spark.verify import verify_table
@@ -126,9 +126,12 @@ def _access(run: JobRun, source: SourceSpec | None) -> SourceAccess:
 
 
 def _stopped(run: JobRun, spark: SparkSession) -> JobReport:
-    """A pause keeps what was staged, a cancel drops it."""
+    """A pause keeps what was staged, a cancel drops it. A load that is in the lake
+    has succeeded all the same."""
     spec = run.spec
     _undo(run, spark)
+    if spec.kind in _LOADS and (facts := _late_success(run)) is not None:
+        return _report(run, "succeeded", facts)
     outcome: Outcome = "paused" if run.stop_mode == "pause" else "cancelled"
     if outcome == "cancelled" and spec.kind in _LOADS:
         try:
@@ -138,6 +141,14 @@ def _stopped(run: JobRun, spark: SparkSession) -> JobReport:
         except SluiceError as error:
             run.warn(f"staged files could not be removed: {error.message}")
     return _report(run, outcome, {})
+
+
+def _late_success(run: JobRun) -> dict[str, Any] | None:
+    try:
+        return committed_load(run)
+    except SluiceError as error:
+        run.warn(f"whether its commit is in the lake was not seen: {error.message}")
+        return None
 
 
 def _undo(run: JobRun, spark: SparkSession) -> None:

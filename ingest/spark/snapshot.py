@@ -74,9 +74,7 @@ def load_table(
     spec = run.spec
     run.enter("checking")
     state = checked_state(spec)
-    done = commit_of(spec)
-    staging = StagingArea(spec.table.staging)
-    plan = staging.plan()
+    done = _committed(spec, state)
     if done is None:
         source = access.spec.datasource_id
         refuse_used_epoch(
@@ -88,15 +86,39 @@ def load_table(
             spark,
             access,
             gate,
-            staging,
+            StagingArea(spec.table.staging),
             select_columns(dialect_of(access.spec.kind), spec.table.columns),
         )
         plan, facts = _stage(load)
         run.enter("committing", unit="commits")
         done = _commit(load, state, plan, facts)
-    report = _facts(spec, staging, plan, done)
+    return _end(run, done)
+
+
+def committed_load(run: JobRun) -> dict[str, Any] | None:
+    """The facts of the report when the load is in the lake; None when it is not."""
+    done = _committed(run.spec, checked_state(run.spec))
+    return _end(run, done) if done else None
+
+
+def _committed(spec: JobSpec, state: LakeState) -> Commit | None:
+    """This load's commit. A first load that ended behind its commit goes on as another
+    job, which knows it by its epoch; nobody writes in between."""
+    source, position = spec.source, state.position
+    if (own := commit_of(spec)) or position is None or source is None:
+        return own
+    is_it = (position.source, position.epoch_to) == (source.datasource_id, spec.epoch)
+    if spec.kind != "snapshot" or not is_it:
+        return None
+    return next((c for c in state.commits if c.position == position), None)
+
+
+def _end(run: JobRun, done: Commit) -> dict[str, Any]:
+    """What follows the commit; as often as it takes."""
+    staging = StagingArea(run.spec.table.staging)
+    report = _facts(run.spec, staging, done)
     report["lossy"] = dict(run.lossy)
-    _account(spec, done)
+    _account(run.spec, done)
     staging.clear()
     return report
 
@@ -109,7 +131,7 @@ def _cleared(run: JobRun, spark: SparkSession, state: LakeState) -> LakeState:
             f"lake table {qualified_name(spec)} has data already: a second load"
             " would duplicate it. Nothing was written",
             code="lake_table_exists",
-            hint="resync the table to load it anew",
+            hint="move the folder away, or choose another name",
         )
     if state.exists and not state.timeline.completed_writes:
         return clear_unborn_table(spec, state)
@@ -142,7 +164,7 @@ def _plan(
     work = spec.snapshot or SnapshotWork()
     old = load.staging.plan()
     fingerprint = _fingerprint(spec)
-    if old is not None and old.fingerprint == fingerprint and not work.restart:
+    if old is not None and old.fingerprint == fingerprint:
         if old.by == "key":
             return old
         # pages move between snapshots: what was read by page is read again
@@ -280,14 +302,12 @@ def _account(spec: JobSpec, commit: Commit) -> None:
     write_ledger_entry(spec.lake, entry)
 
 
-def _facts(
-    spec: JobSpec, staging: StagingArea, plan: LoadPlan | None, commit: Commit
-) -> dict[str, Any]:
+def _facts(spec: JobSpec, staging: StagingArea, commit: Commit) -> dict[str, Any]:
     manifests = list(staging.finished().values())
     snapshots = {m.snapshot for m in manifests}
     position = commit.position
     return {
-        "rows": _staged_rows(staging) if plan else commit.rows_written,
+        "rows": _staged_rows(staging) if manifests else commit.rows_written,
         "bytes": commit.bytes_written,
         "chunks": len(manifests),
         "instant": commit.instant.asked,
@@ -301,8 +321,15 @@ def _facts(
 
 
 def _fingerprint(spec: JobSpec) -> str:
+    """Of this load alone: its attempts share its epoch, another load has another."""
     table = spec.table
-    parts = [spec.kind, table.source_schema, table.source_table, table.path]
+    parts = [
+        spec.kind,
+        str(spec.epoch),
+        table.source_schema,
+        table.source_table,
+        table.path,
+    ]
     parts += [*table.key, str(table.row_hash), *(encode(c) for c in table.columns)]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
