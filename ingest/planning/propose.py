@@ -104,6 +104,20 @@ def _propose_partitioning(choices: Choices) -> Proposal:
     )
 
 
+def _what_moves(proposals: dict[str, Proposal]) -> tuple[str, ...]:
+    """A changed row is found again by its key within its partition only."""
+    key = proposals["record_key"].value or ()
+    free = [name for name in proposals["partition_by"].value if name not in key]
+    if not free:
+        return ()
+    return (
+        f"a row whose partition ({', '.join(free)}) changes is there twice afterwards: "
+        "its former copy stays in the former partition. :verify tells such rows, "
+        ":deduplicate takes the former copies away. Partition by columns that never "
+        "change",
+    )
+
+
 def _why_blocked(
     facts: TableFacts,
     carried: list[Column],
@@ -175,13 +189,20 @@ def _steps(
                 cursor=proposals["cursor"].value,
                 every_seconds=conditions.every_seconds,
                 lag_seconds=conditions.lag_seconds,
-                missed=what_is_missed(facts, proposals["cursor"].value, conditions),
+                missed=_missed(facts, proposals, conditions),
                 when=conditions.when,
             )
         )
     lake = f"lake.{target.database}.{target.name}"
     steps.append(Publish(lake=lake, jdbc=f"{target.database}.{target.name}"))
     return tuple(steps)
+
+
+def _missed(
+    facts: TableFacts, proposals: dict[str, Proposal], conditions: Conditions
+) -> tuple[str, ...]:
+    cursor = proposals["cursor"].value
+    return (*what_is_missed(facts, cursor, conditions), *_what_moves(proposals))
 
 
 def _planned(column: Column, target: Target) -> PlannedColumn:
@@ -212,7 +233,7 @@ def _warnings(
                 "source shares no snapshot between connections without a lock"
             )
     elif proposals["cursor"].value:
-        found += what_is_missed(facts, proposals["cursor"].value, conditions)
+        found += _missed(facts, proposals, conditions)
     if proposals["updates"].value == "partial":
         found += what_partial_means()
     if proposals["record_key"].value == ROW_HASH:

@@ -11,6 +11,7 @@ import psycopg
 import pytest
 
 from ingest.changes.positions import from_text, to_text
+from ingest.contract import RepairWork
 from ingest.hudi.identity import identity_for
 from ingest.hudi.options import WriterFence, write_options
 from ingest.hudi.position import CommitPosition, encode_position
@@ -281,6 +282,15 @@ def test_a_partitioned_table_keeps_one_row_per_key(lake_bench: LakeBench) -> Non
     assert areas[3] == "a/b"
     assert areas[1] == "n"
     assert areas[2] is None
+    # what the plan warns of, and its way out
+    lake_bench.sql("UPDATE p SET area = 'moved', at = clock_timestamp() WHERE id = 1")
+    assert_done(lake_bench.round(table, low))
+    assert lake_bench.frame(table).where("id = 1").count() == 2
+    assert assert_done(lake_bench.verify(table)).facts["verdict"] == "different"
+    work = RepairWork("deduplicate")
+    assert_done(lake_bench.run(lake_bench.spec("repair", table, repair=work)))
+    assert lake_bench.rows(table, "id", "area")[0] == (1, "moved")
+    assert lake_bench.frame(table).count() == 9
 
 
 @pytest.mark.parametrize(

@@ -178,6 +178,27 @@ def test_an_unsupported_column_can_be_left_out() -> None:
     assert names == ["id", "updated_at"]
 
 
+@pytest.mark.parametrize(
+    ("partition_by", "capture", "is_said"),
+    [
+        (("area",), "timestamp", True),
+        (("id", "area"), "timestamp", True),
+        (("id",), "timestamp", False),
+        ((), "timestamp", False),
+        (("area",), "snapshot", False),
+    ],
+)
+def test_rows_that_would_change_their_partition_are_told(
+    partition_by: tuple[str, ...], capture: str, is_said: bool
+) -> None:
+    table = facts(ID, column("area", "string"), UPDATED)
+    made = plan(table, Choices(partition_by=partition_by), capture=capture)
+    told = [w for w in made.warnings if ":deduplicate" in w and "area" in w]
+    assert bool(told) == is_said
+    if capture == "timestamp":
+        assert set(told) <= set(made.step(ApplyChanges).missed)
+
+
 def test_row_hash_with_a_snapshot_says_what_it_does() -> None:
     made = plan(facts(PLAIN_ID), Choices(record_key="row_hash"), capture="snapshot")
     assert made.step(CreateTable).row_hash
