@@ -26,7 +26,8 @@ LATEST_DELIVERIES = 1_000
 _RECENT = """
 SELECT kind, state, count(*),
   count(*) FILTER (WHERE state = 'SUCCEEDED' AND report->'facts'->>'instant' <> ''),
-  coalesce(sum(CASE WHEN jsonb_typeof(report->'facts'->'rows') = 'number'
+  coalesce(sum(CASE WHEN kind IN ('round', 'snapshot', 'resync')
+    AND jsonb_typeof(report->'facts'->'rows') = 'number'
     THEN (report->'facts'->>'rows')::numeric END), 0)
 FROM core_job WHERE created_at > now() - make_interval(secs => %s) GROUP BY 1, 2
 """
@@ -132,7 +133,9 @@ def _recent() -> Iterator[Metric]:
     commits, carried = sum(row[3] for row in rows), sum(row[4] for row in rows)
     yield _single("sluice_commits_recent", f"Commits of jobs {window}", commits)
     yield _single(
-        "sluice_rows_recent", f"Rows written by jobs {window}", float(carried)
+        "sluice_rows_recent",
+        f"Rows that rounds and loads {window} wrote",
+        float(carried),
     )
 
 

@@ -49,10 +49,10 @@ def _tables() -> GaugeMetricFamily:
 
 
 def _lag() -> GaugeMetricFamily:
-    """The oldest state that is still being kept fresh."""
-    oldest = Table.objects.filter(kind=Table.LAKE, status="LIVE").aggregate(
-        at=Min("caught_up_at")
-    )["at"]
+    """The oldest state that is still being kept fresh; a table without a cursor was
+    loaded once and follows nothing."""
+    live = Table.objects.filter(kind=Table.LAKE, status="LIVE").exclude(cursor="")
+    oldest = live.aggregate(at=Min("caught_up_at"))["at"]
     age = (datetime.now(UTC) - oldest).total_seconds() if oldest else 0.0
     return GaugeMetricFamily(
         "sluice_table_lag_seconds_max", "Lag of the latest LIVE table", value=age

@@ -74,7 +74,9 @@ class Overview:
 def overview_for(principal: Principal) -> Overview:
     lake = tables_for(principal, TableFilter(kind=Table.LAKE)).prefetch_related(None)
     live = lake.filter(status=LIVE)
-    worst = live.exclude(caught_up_at=None).order_by("caught_up_at", "id").first()
+    # a table that was loaded once follows nothing, so it cannot lag
+    followed = live.exclude(caught_up_at=None).exclude(cursor="")
+    worst = followed.order_by("caught_up_at", "id").first()
     moving = jobs_for(principal).filter(state__in=[*WAITING, *ACTIVE])
     jobs = list(moving.order_by("-started_at", "-created_at")[: SHOWN + 1])
     # no DISTINCT over a join: a request may name thousands of tables

@@ -33,6 +33,11 @@ def size(value: object) -> str:
 
 
 @register.filter
+def without_sign(value: object) -> object:
+    return abs(value) if isinstance(value, int | float) else value
+
+
+@register.filter
 def duration(seconds: object) -> str:
     """Seconds as 40 ms, 0.4 s, 12 s, 3 min 5 s, 2 h 10 min, 4 d 3 h."""
     if not isinstance(seconds, int | float):

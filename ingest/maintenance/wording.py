@@ -12,7 +12,7 @@ def sized(size: float) -> str:
     """`7 B`, `1.5 kB`, `256 MB`: steps of a thousand."""
     unit = "B"
     for unit in ("B", "kB", "MB", "GB", "TB"):
-        if size < 1000 or unit == "TB":
+        if abs(size) < 1000 or unit == "TB":
             break
         size /= 1000
     return f"{f'{size:.1f}'.removesuffix('.0')} {unit}"

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import html
 import re
+from datetime import timedelta
 
 import pytest
 from django.utils import timezone
 
+from catalog.api.gauges import CatalogGauges
 from catalog.models import Table
 from frontend.reading import overview
 from ingest.alerts.models import Alert
@@ -70,3 +72,17 @@ def test_many_problems_cost_as_little_as_few_and_are_said_to_be_more(
     assert "the first 2 are here" in text
     assert ">2+</span>" in text
     assert cost(client, "/")[0] == few
+
+
+def test_a_table_that_was_loaded_once_does_not_lag(world, browse):
+    customers, orders = (world.lake_tables[n] for n in ("customers", "orders"))
+    Table.objects.filter(kind=Table.LAKE).update(status="PAUSED")
+    for table, hours, cursor in ((customers, 900, ""), (orders, 2, "updated_at")):
+        at = timezone.now() - timedelta(hours=hours)
+        rows = Table.objects.filter(pk=table.pk)
+        rows.update(status="LIVE", caught_up_at=at, cursor=cursor)
+    text = browse("root").get("/").content.decode()
+    shown = text.partition("Longest lag")[2].partition("</a>")[0]
+    assert "shop.orders" in shown
+    lags = {m.name: m.samples[0].value for m in CatalogGauges().collect() if m.samples}
+    assert 7_000 < lags["sluice_table_lag_seconds_max"] < 900 * 3_600

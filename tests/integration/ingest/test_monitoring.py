@@ -13,6 +13,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from prometheus_client.parser import text_string_to_metric_families
 
+from core.models import Job
 from ingest import gauges, runs
 from ingest.alerts import announcing, book
 from ingest.alerts.models import AlertTarget
@@ -65,6 +66,9 @@ def test_metrics_tell_what_is(world) -> None:
     assert now["sluice_jobs_recent", "round", "FAILED"] == 1
     assert now["sluice_commits_recent",] >= 2
     assert now["sluice_rows_recent",] >= 2
+    counted = {"facts": {"rows": 10**9}}
+    Job.objects.create(kind="repair", state="SUCCEEDED", report=counted)
+    assert values()["sluice_rows_recent",] < 10**9, "a count writes no row"
     assert now["sluice_table_lag_seconds_bucket", "+Inf"] == 0, "it is not followed now"
 
 

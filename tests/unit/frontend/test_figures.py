@@ -44,7 +44,13 @@ def test_figure_never_shows_zero_for_unknown(value, text):
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(None, DASH), (7, "7 B"), (1_500, "1.5 kB"), (8_000_000_000_000_000, "8000 TB")],
+    [
+        (None, DASH),
+        (7, "7 B"),
+        (-5_000_000, "-5 MB"),
+        (1_500, "1.5 kB"),
+        (8_000_000_000_000_000, "8000 TB"),
+    ],
 )
 def test_size(value, text):
     assert figures.size(value) == text
