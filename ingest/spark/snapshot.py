@@ -37,6 +37,7 @@ from ingest.spark.jobrun import JobRun
 from ingest.spark.parallel import run_parallel
 from ingest.spark.reading import Reading, open_stoppable, read_to_parquet
 from ingest.spark.recovery import clear_unborn_table, roll_back_writes
+from ingest.spark.repair import unschedule_all
 from ingest.spark.rows import duplicate_keys, lake_rows, read_staged, unfit_counts
 from ingest.spark.source_check import require_columns
 from ingest.spark.sources import KeyFacts, Source, SourceAccess
@@ -90,6 +91,9 @@ def load_table(
             select_columns(dialect_of(access.spec.kind), spec.table.columns),
         )
         plan, facts = _stage(load)
+        if state.pending_compactions:
+            # they speak of file groups that are replaced, and cleaned away then
+            unschedule_all(run, spark)
         run.enter("committing", unit="commits")
         done = _commit(load, state, plan, facts)
     return _end(run, done)

@@ -94,3 +94,16 @@ def test_a_table_that_lost_its_timeline_is_not_taken_for_an_unborn_one(
     properties.write_text(own)
     kept.rename(timeline)
     assert lake_bench.rows(table, "id") == [(1,)]
+
+
+def test_a_fresh_copy_leaves_no_plan_that_speaks_of_what_it_replaced(
+    loaded: Any,
+) -> None:
+    bench, table, low = loaded
+    planned = change(bench, table, low, "one", compact_after=1).facts
+    assert len(planned["pending_compactions"]) == 1
+    done = assert_done(bench.load(table, kind="resync")).facts
+    assert done["pending_compactions"] == []
+    change(bench, table, done["bound"], "two", compact_after=1)
+    assert_done(bench.compact(table))
+    assert seen(bench, table) == wanted(bench)
