@@ -5,8 +5,10 @@ Tests reach it only through public surfaces: connection.json, REST, HiveServer2.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -187,12 +189,27 @@ def manage(home: Path, *args: str, seconds: float = 600) -> str:
     return done.stdout
 
 
+def own_ports() -> list[str]:
+    """Two products that start at once would choose the same ports: `make test` says
+    from where on those of the second one are looked for."""
+    first = int(os.environ.get("SLUICE_TEST_PORTS", "0"))
+    if not first:
+        return []
+    web, gateway = itertools.islice(filter(_is_free, range(first, first + 100)), 2)
+    return ["--web-port", str(web), "--gateway-port", str(gateway)]
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) != 0
+
+
 @pytest.fixture(scope="session")
 def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
     """A running product with its demo source, stopped at the session's end."""
     home = tmp_path_factory.mktemp("product")
     try:
-        manage(home, "quickstart", "--home", str(home), "--detach")
+        manage(home, "quickstart", "--home", str(home), "--detach", *own_ports())
         running = Product(home=home, connection={})
         running.reload()
         yield running

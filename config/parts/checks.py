@@ -85,15 +85,15 @@ def static_steps() -> list[Step]:
 
 def test_steps(missing: list[Missing]) -> list[Step]:
     """Parts and pages beside Spark, which wait for different things; then the whole
-    product, with kills and a million rows: its tests want the machine. A browser
+    product with a million rows, and beside it one whose processes are killed. A browser
     driver leaves an event loop in its process that asynchronous tests stumble over,
     so pages have one of their own."""
     pytest = [str(BIN / "python"), "-m", "pytest"]
     paths = [path for one in missing for path in one.tests]
 
-    def step(name: str, parts: tuple[str, ...]) -> Step:
+    def step(name: str, parts: tuple[str, ...], **environment: str) -> Step:
         ignored = [f"--ignore={path}" for path in paths if path.startswith(parts)]
-        return Step(name, [*pytest, *parts, *ignored])
+        return Step(name, [*pytest, *parts, *ignored], environment)
 
     is_blind = any("tests/browser" in one.tests for one in missing)
     return [
@@ -101,7 +101,8 @@ def test_steps(missing: list[Missing]) -> list[Step]:
         *([] if is_blind else [step("tests of the pages", PAGES)]),
         step("tests with Spark", SPARK),
         step("tests of the product", WHOLE),
-        step("tests of its deaths", KILLS),
+        # a second product at the same time
+        step("tests of its deaths", KILLS, SLUICE_TEST_PORTS="18000"),
     ]
 
 
