@@ -35,6 +35,7 @@ from core.errors import (
 P = ParamSpec("P")
 PAGE_SIZE = 50
 MOST_PAGES = 200
+NOT_CONFIRMED = "the name does not match: nothing was done"
 
 
 class Sliceable(Protocol):
@@ -116,6 +117,11 @@ def attempt(
         return error
     messages.success(request, done, extra_tags="ok")
     return None
+
+
+def is_confirmed(request: HttpRequest, name: str) -> bool:
+    """Whether the name was typed of what a form is about to destroy."""
+    return request.POST.get("confirm", "").strip() == name
 
 
 def back(request: HttpRequest, view: str, *args: object) -> HttpResponse:

@@ -281,8 +281,9 @@ def _put_off(job: Job, actor: str, pending: Sequence[str]) -> None:
     """What it was to execute, or planned itself, waits: it would be no cancelling if
     the next second executed it."""
     table_id = int(job.payload["table"])
-    instants = job.payload.get("instants") or list(pending)
-    if not job.payload.get("instants"):
+    instants = job.payload.get("instants") or []
+    if not instants:
+        instants = list(pending)
         upkeep.mirror(table_id, instants, since=job.started_at)
     until = upkeep.put_off(table_id, instants)
     by = f" by {actor}" if actor else ""

@@ -8,7 +8,6 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -21,6 +20,8 @@ from typing import Any
 
 import psycopg
 import pytest
+
+from config.supervisor.ports import is_free
 
 ROOT = Path(__file__).resolve().parent.parent
 MANAGE = ROOT / "manage.py"
@@ -195,13 +196,8 @@ def own_ports() -> list[str]:
     first = int(os.environ.get("SLUICE_TEST_PORTS", "0"))
     if not first:
         return []
-    web, gateway = itertools.islice(filter(_is_free, range(first, first + 100)), 2)
+    web, gateway = itertools.islice(filter(is_free, range(first, first + 100)), 2)
     return ["--web-port", str(web), "--gateway-port", str(gateway)]
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) != 0
 
 
 @pytest.fixture(scope="session")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 
 from catalog.models import Table
 from frontend.charts import Chart, Point, chart_of
 from frontend.templatetags.figures import duration, figure
 from ingest import samples
+from ingest.hudi.timeline import at_of
 from ingest.lake.commits import Commit
 
 COMMITS = 40
@@ -93,15 +94,6 @@ def _row(commit: Commit) -> CommitRow:
         epochs=epochs,
         position=position.end if position else "",
     )
-
-
-def at_of(instant: str) -> datetime | None:
-    """Hudi's 17 digits (UTC, milliseconds) as a time."""
-    try:
-        whole = datetime.strptime(instant[:14], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
-        return whole.replace(microsecond=int(instant[14:17] or 0) * 1000)
-    except ValueError:
-        return None
 
 
 def _source_time(position: str) -> datetime | None:

@@ -13,7 +13,8 @@ from typing import Any
 
 from frontend.charts import Chart, Lane, Mark, Point, chart_of, lane_of
 from frontend.templatetags.figures import duration, figure, size
-from ingest.maintenance.facts import SIZE_BINS, LakeFacts, Pending, at_of
+from ingest.hudi.timeline import at_of
+from ingest.maintenance.facts import SIZE_BINS, LakeFacts, Pending
 from ingest.maintenance.written import Written
 
 GOOD, FAIR = 90, 70

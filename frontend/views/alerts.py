@@ -14,7 +14,16 @@ from django.views.decorators.http import (
 
 from core.errors import SluiceError
 from frontend.forms.alerts import TargetForm
-from frontend.pages import PageRequest, admin_page, attempt, back, cut, page
+from frontend.pages import (
+    NOT_CONFIRMED,
+    PageRequest,
+    admin_page,
+    attempt,
+    back,
+    cut,
+    is_confirmed,
+    page,
+)
 from frontend.reading.alerts import (
     STATES,
     TITLES,
@@ -135,12 +144,12 @@ def delete(request: PageRequest, name: str) -> HttpResponse:
     row = targets.target_named(name)
     error: SluiceError | None = None
     if request.method == "POST":
-        if request.POST.get("confirm", "").strip() == row.name:
+        if is_confirmed(request, row.name):
             targets.delete_target(row.name, by=request.principal.name)
             said = f"{row.name} is told nothing any more."
             messages.success(request, said, extra_tags="ok")
             return redirect("frontend:alert-targets")
-        error = SluiceError("the name does not match: nothing was done")
+        error = SluiceError(NOT_CONFIRMED)
     waiting = row.deliveries.filter(next_try_at__isnull=False).count()
     context = {"target": row, "waiting": waiting, "error": error}
     return render(request, "frontend/alerts/delete.html", context)

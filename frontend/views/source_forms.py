@@ -20,7 +20,7 @@ from catalog.kinds import KINDS, Kind, kind_named
 from catalog.models import Datasource
 from core.errors import SluiceError
 from frontend.forms.sources import SourceForm, initial_of
-from frontend.pages import PageRequest, page
+from frontend.pages import NOT_CONFIRMED, PageRequest, is_confirmed, page
 from frontend.reading.sources import may_register
 from frontend.views.sources import source_named
 
@@ -74,7 +74,7 @@ def delete_source(request: PageRequest, name: str) -> HttpResponse:
     require(request.principal, Privilege.MANAGE, Securable(name))
     error: SluiceError | None = None
     if request.method == "POST":
-        if request.POST.get("confirm", "").strip() == name:
+        if is_confirmed(request, name):
             try:
                 datasources.delete_datasource(name, by=request.principal.name)
             except SluiceError as refused:
@@ -83,7 +83,7 @@ def delete_source(request: PageRequest, name: str) -> HttpResponse:
                 messages.success(request, f"{name} is deleted.", extra_tags="ok")
                 return redirect("frontend:sources")
         else:
-            error = SluiceError("the name does not match: nothing was done")
+            error = SluiceError(NOT_CONFIRMED)
     context = {"source": source, "error": error}
     return render(request, "frontend/sources/delete.html", context)
 

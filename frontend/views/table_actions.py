@@ -15,7 +15,7 @@ from catalog.selectors.tables import securable_of
 from core.errors import NotFound, SluiceError
 from frontend.acting import Asked, Effects, effects_of, start
 from frontend.actions import ACTIONS
-from frontend.pages import PageRequest, page
+from frontend.pages import NOT_CONFIRMED, PageRequest, is_confirmed, page
 from frontend.reading.drivers import driver_for
 from frontend.reading.health import proposed_buckets
 
@@ -32,7 +32,7 @@ def table_action(request: PageRequest, table_id: int, name: str) -> HttpResponse
     asked = _asked(request)
     if action.asks_buckets and not asked.buckets:
         asked = replace(asked, buckets=proposed_buckets(table))
-    confirmed = request.POST.get("confirm", "").strip() == table.name
+    confirmed = is_confirmed(request, table.name)
     if request.method == "POST" and (confirmed or not action.is_danger):
         try:
             job = start(action, table, actor=request.principal.name, asked=asked)
@@ -44,7 +44,7 @@ def table_action(request: PageRequest, table_id: int, name: str) -> HttpResponse
                 return redirect("frontend:job", job.pk)
             return redirect("frontend:table", table.pk)
     elif request.method == "POST":
-        error = SluiceError("the name does not match: nothing was done")
+        error = SluiceError(NOT_CONFIRMED)
     try:
         effects = effects_of(action, table, asked)
     except SluiceError as refused:

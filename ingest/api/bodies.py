@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 
 from catalog.api.bodies import Body, instant, number
 from catalog.api.bodies import job_body as core_job_body
 from catalog.names import LAKE, join_name
 from core.clock import SystemClock
 from core.models import Job, JobLog
+from ingest.hudi.timeline import at_of
 from ingest.lake.commits import Commit
 from ingest.models import Onboarding, TableOnboarding
 from ingest.onboarding import Draft
@@ -177,7 +178,7 @@ def commit_body(commit: Commit) -> Body:
     return {
         "instant": commit.instant.asked,
         "completed": commit.instant.completed,
-        "at": instant(_at(commit.instant.completed)),
+        "at": instant(at_of(commit.instant.completed)),
         "action": commit.instant.action,
         "operation": commit.operation,
         "rows": number(commit.rows_written),
@@ -188,15 +189,6 @@ def commit_body(commit: Commit) -> Body:
         "epoch_from": number(position.epoch_from) if position else None,
         "run": position.run if position else None,
     }
-
-
-def _at(completed: str) -> datetime | None:
-    """Hudi's 17 digits (to the millisecond, UTC) as an instant."""
-    try:
-        moment = datetime.strptime(completed[:14], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
-    except ValueError:
-        return None
-    return moment.replace(microsecond=int(completed[14:17] or 0) * 1000)
 
 
 def removal_body(preview: RemovalPreview) -> Body:

@@ -5,9 +5,9 @@ Hudi's cleaner counts commits; people think in the time a query may take.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
-from ingest.hudi.timeline import SERVICES, WRITES, Timeline
+from ingest.hudi.timeline import SERVICES, WRITES, Timeline, instant_of
 
 # kept however old they are: the versions before and after the newest compaction
 LEAST_COMMITS = 10
@@ -22,7 +22,7 @@ def commits_to_keep(timeline: Timeline, *, seconds: float, now: datetime) -> int
     version before. A commit that ended since counts from when it was asked for: until
     then readers took the version that it replaced.
     """
-    since = _text(now - timedelta(seconds=seconds))
+    since = instant_of(now - timedelta(seconds=seconds))
     ended = [i.asked for i in timeline.completed_writes if i.completed > since]
     oldest = min([since, *ended])
     kinds = WRITES | SERVICES
@@ -32,11 +32,5 @@ def commits_to_keep(timeline: Timeline, *, seconds: float, now: datetime) -> int
 
 def ended_savepoints(timeline: Timeline, *, now: datetime) -> list[str]:
     """Their days count from when they were made, however old the commit is."""
-    limit = _text(now - SAVEPOINT_KEPT)
+    limit = instant_of(now - SAVEPOINT_KEPT)
     return [asked for asked, made in timeline.savepoints.items() if made < limit]
-
-
-def _text(at: datetime) -> str:
-    """As Hudi names instants: 17 digits in UTC."""
-    at = at.astimezone(UTC)
-    return f"{at:%Y%m%d%H%M%S}{at.microsecond // 1000:03d}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Literal
 
 State = Literal["REQUESTED", "INFLIGHT", "COMPLETED"]
@@ -106,6 +107,21 @@ class Timeline:
 
     def find(self, asked: str) -> Instant | None:
         return next((i for i in self.instants if i.asked == asked), None)
+
+
+def at_of(instant: str) -> datetime | None:
+    """Hudi's 17 digits (UTC, milliseconds) as a time."""
+    try:
+        whole = datetime.strptime(instant[:14], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
+        return whole.replace(microsecond=int(instant[14:17] or 0) * 1000)
+    except ValueError:
+        return None
+
+
+def instant_of(at: datetime) -> str:
+    """A time as Hudi names instants: 17 digits in UTC."""
+    at = at.astimezone(UTC)
+    return f"{at:%Y%m%d%H%M%S}{at.microsecond // 1000:03d}"
 
 
 def parse_instant(name: str) -> Instant | None:

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ingest.hudi.layout import FileGroup, Layout
-from ingest.hudi.timeline import SERVICES, WRITES, Instant, Timeline
+from ingest.hudi.timeline import SERVICES, WRITES, Instant, Timeline, at_of
 
 COMMITS_KEPT = 60
 CONFLICTS_KEPT = 20
@@ -222,15 +222,6 @@ def read_facts(
         pending=tuple(_pending(timeline, now, held, plans or {})),
         commits=tuple(_done(i) for i in done[-COMMITS_KEPT:]),
     )
-
-
-def at_of(instant: str) -> datetime | None:
-    """Hudi's 17 digits (UTC, milliseconds) as a time."""
-    try:
-        whole = datetime.strptime(instant[:14], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
-        return whole.replace(microsecond=int(instant[14:17] or 0) * 1000)
-    except ValueError:
-        return None
 
 
 def age_of(instant: str, now: datetime) -> float:

@@ -24,14 +24,14 @@ from ingest.changes.rewinding import what_is_missed
 from ingest.contract import RepairWork
 from ingest.feeds import feed_of, locked_feed
 from ingest.hudi.retention import SAVEPOINT_KEPT
-from ingest.hudi.timeline import Timeline
+from ingest.hudi.timeline import Timeline, at_of
 from ingest.kinds import REPAIR
 from ingest.lake.commits import read_commit, read_timeline
 from ingest.lake.place import place_at
 from ingest.lake.port import Place
 from ingest.maintenance import repair_words as words
 from ingest.maintenance.compacting import Compaction
-from ingest.maintenance.facts import LakeFacts, Pending, at_of
+from ingest.maintenance.facts import LakeFacts, Pending
 from ingest.maintenance.resizing import Resize, plan_resize, words_for
 from ingest.maintenance.watching import facts_of
 from ingest.maintenance.ways import Repair, Way, ways_out

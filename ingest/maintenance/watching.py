@@ -30,7 +30,7 @@ from ingest.alerts.rules import STUCK_CODES
 from ingest.feeds import feed_of, require_feed
 from ingest.hudi.identity import TableIdentity, property_drift
 from ingest.hudi.layout import Layout
-from ingest.hudi.timeline import Timeline
+from ingest.hudi.timeline import Timeline, at_of
 from ingest.kinds import COMPACT, REPAIR, RESYNC, VERIFY
 from ingest.lake.commits import read_commit, read_properties, read_timeline
 from ingest.lake.fence import fence_path, foreign_token
@@ -48,7 +48,6 @@ from ingest.maintenance.facts import (
     LakeFacts,
     PlanFacts,
     TakenLock,
-    at_of,
     in_buckets,
     read_facts,
     restoring,

@@ -7,7 +7,7 @@ It must not know what the rows are replaced for.
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from core.errors import TerminalError
 from ingest.contract import JobSpec
 from ingest.hudi.layout import Layout
+from ingest.hudi.timeline import at_of, instant_of
 from ingest.lake.commits import Commit, LakeState
 from ingest.lake.place import place_at
 from ingest.spark.jobrun import JobRun
@@ -90,10 +91,9 @@ def require_replaced(
 
 def _before(commit: Commit) -> str:
     """A moment before a commit began, in Hudi's digits."""
-    whole, rest = commit.instant.asked[:14], int(commit.instant.asked[14:])
-    began = datetime.strptime(whole, "%Y%m%d%H%M%S").replace(tzinfo=UTC)
-    earlier = began + timedelta(milliseconds=rest - 1)
-    return f"{earlier:%Y%m%d%H%M%S}{earlier.microsecond // 1000:03d}"
+    began = at_of(commit.instant.asked)
+    assert began is not None
+    return instant_of(began - timedelta(milliseconds=1))
 
 
 def own_columns(rows: DataFrame) -> list[str]:

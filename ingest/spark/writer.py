@@ -30,6 +30,7 @@ from ingest.hudi.options import (
     write_options,
 )
 from ingest.hudi.position import CommitPosition, encode_position
+from ingest.hudi.timeline import instant_of
 from ingest.lake.commits import Commit, LakeState, read_lake_table
 from ingest.lake.fence import require_fence
 from ingest.lake.place import place_at
@@ -106,7 +107,7 @@ def _require_clock(spec: JobSpec, state: LakeState) -> None:
         (digits for i in done for digits in (i.asked, i.completed)), default=""
     )
     soon = datetime.now(UTC) + CLOCKS_APART
-    if newest > f"{soon:%Y%m%d%H%M%S}{soon.microsecond // 1000:03d}":
+    if newest > instant_of(soon):
         raise TransientError(
             f"the clock of this driver's host is behind the newest commit of"
             f" {qualified_name(spec)}, {newest} in UTC. Nothing was written",

@@ -11,6 +11,7 @@ from django.db.models.functions import Now
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from catalog.models import Table
 from core.errors import InvalidRequest
 from core.models import Job
 from ingest import controls, policyrows, removal, runs, tick, upkeep
@@ -29,13 +30,18 @@ def plan(world: Any, name: str, instant: str, state: str = "SCHEDULED") -> None:
     MaintenancePlan.objects.create(table=table, instant=instant, state=state)
 
 
-def test_a_table_that_is_kept_and_carried_no_more_is_compacted_no_more(world) -> None:
+def being_compacted(world: Any) -> Table:
+    """A live table whose one plan a job executes, without end."""
     world.onboard("orders")
     world.until_live("orders")
-    table = world.lake("orders")
     world.fail_with("compact", Fault.HANG)
     plan(world, "orders", OLD)
     world.until(lambda: [j.state for j in world.jobs("compact")] == ["RUNNING"])
+    return world.lake("orders")
+
+
+def test_a_table_that_is_kept_and_carried_no_more_is_compacted_no_more(world) -> None:
+    table = being_compacted(world)
     plan(world, "orders", LATER, "FAILED")
     (timeline_of(world) / f"{OLD}.deltacommit.inflight").touch()
     assert see(world).score < 100
@@ -92,12 +98,7 @@ def a_minute_later() -> None:
 
 
 def test_what_was_cancelled_is_not_executed_the_next_second(world) -> None:
-    world.onboard("orders")
-    world.until_live("orders")
-    table = world.lake("orders")
-    world.fail_with("compact", Fault.HANG)
-    plan(world, "orders", OLD)
-    world.until(lambda: [j.state for j in world.jobs("compact")] == ["RUNNING"])
+    table = being_compacted(world)
     (job,) = world.jobs("compact")
     controls.cancel_job(job.pk, actor="ann")
     world.until(lambda: [j.state for j in world.jobs("compact")] == ["CANCELLED"])

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from frontend.charts import Point, chart_of
-from frontend.reading.commits import CommitRow, at_of, charts_of
+from frontend.reading.commits import CommitRow, charts_of
+from ingest.hudi.timeline import at_of
 
 
 def shown(value: float) -> str:
