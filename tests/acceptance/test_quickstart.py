@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
@@ -17,6 +16,7 @@ import psutil
 import pytest
 
 from config.embedded.postgres import ROOT_STORE, EmbeddedPostgres
+from tests.processes import family, is_alive, line_of
 from tests.product import MANAGE, ROOT, manage, wait_for
 
 pytestmark = pytest.mark.timeout(600)
@@ -35,15 +35,6 @@ def run(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         timeout=300,
         check=False,
     )
-
-
-def arguments_of(processes: list[psutil.Process]) -> list[str]:
-    """A process that ended meanwhile has no arguments any more."""
-    lines = []
-    for process in processes:
-        with contextlib.suppress(psutil.NoSuchProcess):  # a zombie's too
-            lines.append(" ".join(process.cmdline()))
-    return lines
 
 
 @pytest.fixture(scope="module")
@@ -80,8 +71,8 @@ def test_no_secret_is_an_argument(home: Path) -> None:
         if path.suffix not in {".json", ".conf"}
     ]
     secrets.append(connection(home)["password"])
-    supervisor = psutil.Process(connection(home)["pids"]["supervisor"])
-    lines = arguments_of(supervisor.children(recursive=True))
+    below = family(connection(home)["pids"]["supervisor"])[1:]
+    lines = [line_of(process) for process in below]
     assert any("gunicorn" in line for line in lines), lines
     for line in lines:
         assert not [secret for secret in secrets if secret in line], line
@@ -136,12 +127,11 @@ def test_an_explicit_port_that_is_taken_is_an_error(tmp_path: Path) -> None:
 
 def test_stop_leaves_nothing_and_the_next_start_finds_its_state(home: Path) -> None:
     facts = connection(home)
-    supervisor = psutil.Process(facts["pids"]["supervisor"])
-    family = [supervisor, *supervisor.children(recursive=True)]
+    stack = family(facts["pids"]["supervisor"])
     done = run(home, "--stop")
     assert done.returncode == 0, done.stderr
-    alive = [one for one in family if one.is_running()]
-    assert not [one for one in alive if one.status() != psutil.STATUS_ZOMBIE]
+    assert stack
+    assert not [one for one in stack if is_alive(one)]
     with socket.socket() as probe:
         assert probe.connect_ex(("127.0.0.1", facts["gateway"]["port"])) != 0
     assert not list((home / "run").glob("*.lock"))

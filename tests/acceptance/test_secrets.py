@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fault.nemesis import processes
+from tests.processes import line_of, of_home
 from tests.product import Product
 
 
@@ -51,8 +51,6 @@ def test_the_lake_holds_no_secret(product: Product, secrets: list[bytes]) -> Non
 
 
 def test_no_process_shows_a_secret(product: Product, secrets: list[bytes]) -> None:
-    lines = [
-        " ".join(process.cmdline()).encode() for process in processes(product.home)
-    ]
+    lines = [line_of(process).encode() for process in of_home(product.home)]
     assert len(lines) > 8
     assert not [line for line in lines if any(one in line for one in secrets)]

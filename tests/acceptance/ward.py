@@ -16,6 +16,7 @@ import psycopg
 from hudi import HudiTableBuilder
 
 from tests.acceptance.outsider import Outsider
+from tests.processes import family
 from tests.product import Product, wait_for
 
 SOURCE = "care"
@@ -157,17 +158,14 @@ class Ward:
 
     def kill_driver(self) -> None:
         """The process of all jobs and its JVM, at once."""
-        family = wait_for(self._driver, PATIENCE, "a driver to kill")
-        for process in family:
+        victims = wait_for(self._driver, PATIENCE, "a driver to kill")
+        for process in victims:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
-        psutil.wait_procs(family, timeout=60)
+        psutil.wait_procs(victims, timeout=60)
 
     def _driver(self) -> list[psutil.Process]:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            leader = psutil.Process(self.product.reload()["pids"]["driver"])
-            return [leader, *leader.children(recursive=True)]
-        return []
+        return family(self.product.reload()["pids"]["driver"])
 
 
 def hash_of(rows: Any) -> str:

@@ -16,6 +16,7 @@ from typing import Any
 import psutil
 import redis
 
+from tests.processes import family, line_of, of_home
 from tests.product import Product, wait_for
 
 GOAL_SECONDS = 60.0
@@ -38,34 +39,16 @@ CHECKED = {
 }
 
 
-def processes(home: Path) -> list[psutil.Process]:
-    """Every process of the product that runs from `home`."""
-    found = []
-    for process in psutil.process_iter():
-        try:
-            line = " ".join(process.cmdline())
-            environment = process.environ()
-        except (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):
-            continue
-        is_ours = environment.get("SLUICE_HOME") == str(home)
-        if is_ours or str(home) in line:
-            found.append(process)
-    return found
-
-
-def family(product: Product, role: str) -> list[psutil.Process]:
-    """The process of a role and everything below it."""
-    leader = psutil.Process(product.reload()["pids"][role])
-    return [leader, *leader.children(recursive=True)]
-
-
 def strike(product: Product, victim: str) -> None:
     """Kill -9 the victim, or empty the broker."""
     if victim == "flushall":
         url = (product.home / "keys" / "redis_url").read_text().strip()
         redis.Redis.from_url(url.replace("redis+socket://", "unix://")).flushall()
         return
-    targets = family(product, victim.removesuffix("_jvm"))
+    role = victim.removesuffix("_jvm")
+    targets = wait_for(
+        lambda: family(product.reload()["pids"][role]), 60, f"a process of {role}"
+    )
     if victim == "driver":
         targets = targets[:1]  # the Python half; the JVM has to end by itself
     if victim == "driver_jvm":
@@ -138,21 +121,14 @@ def _is_judged(job: dict[str, Any]) -> bool:
 def _orphans(product: Product) -> list[str]:
     """Spark processes of this product that connection.json does not know."""
     pids = product.reload()["pids"]
-    known = {pids["driver"], *pids["engines"]}
-    known |= {p.pid for pid in list(known) if pid for p in _below(pid)}
+    leaders = (pids["driver"], *pids["engines"])
+    known = {one.pid for leader in leaders for one in family(leader)}
+    lines = {one.pid: line_of(one) for one in of_home(product.home)}
     return [
-        f"{process.pid} {' '.join(process.cmdline())[:200]}"
-        for process in processes(product.home)
-        if "org.apache.spark" in " ".join(process.cmdline())
-        and process.pid not in known
+        f"{pid} {line[:200]}"
+        for pid, line in lines.items()
+        if "org.apache.spark" in line and pid not in known
     ]
-
-
-def _below(pid: int) -> list[psutil.Process]:
-    try:
-        return psutil.Process(pid).children(recursive=True)
-    except psutil.NoSuchProcess:
-        return []
 
 
 def _equal(product: Product) -> bool:

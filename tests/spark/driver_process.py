@@ -14,6 +14,7 @@ from typing import Any
 import psutil
 
 from ingest.contract import LAKE_SECRET, JobReport, JobSpec, encode, report_from
+from tests.processes import family, is_alive
 
 PATIENCE = 280.0
 
@@ -112,18 +113,11 @@ class DriverProcess:
         )
 
     def family(self) -> list[psutil.Process]:
-        leader = psutil.Process(self.process.pid)
-        children = leader.children(recursive=True)
-        alive = [c for c in children if c.status() != psutil.STATUS_ZOMBIE]
-        return [leader, *alive]
+        return family(self.process.pid)
 
     def end(self) -> None:
         self.is_pinging = False
-        try:
-            family = self.family()
-        except psutil.NoSuchProcess:
-            family = []
-        for process in family:
+        for process in self.family():
             try:
                 process.kill()
             except psutil.NoSuchProcess:
@@ -154,5 +148,5 @@ class DriverProcess:
 
 def wait_until_gone(processes: list[psutil.Process], seconds: float) -> None:
     _, alive = psutil.wait_procs(processes, timeout=seconds)
-    left = [p for p in alive if p.status() != psutil.STATUS_ZOMBIE]
+    left = [process for process in alive if is_alive(process)]
     assert not left, left

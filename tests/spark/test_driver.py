@@ -13,6 +13,7 @@ import pytest
 
 from ingest.contract import CompactWork, SnapshotWork
 from ingest.lake.staging import StagingArea
+from tests.processes import line_of
 from tests.spark.driver_process import DriverProcess, wait_until_gone
 from tests.spark.lake_bench import LakeBench, with_attempt
 from tests.spark.left_behind import unpacked_libraries
@@ -99,7 +100,7 @@ def test_jobs_run_side_by_side_and_the_secret_stays_in_memory(
     assert report.outcome == "paused"
     assert StagingArea(long.staging).finished()
 
-    arguments = [" ".join(p.cmdline()) for p in driver.family()]
+    arguments = [line_of(process) for process in driver.family()]
     logged = [p.read_text(errors="replace") for p in driver.events.iterdir()]
     assert logged
     for text in (*arguments, *logged, driver.log.read_text(errors="replace")):

@@ -1,0 +1,53 @@
+"""Processes as a test looks at them, any of which may end while it looks.
+
+psutil raises ZombieProcess (a NoSuchProcess) for the arguments of a process that
+ended and that its parent has not waited for yet.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import psutil
+
+
+def line_of(process: psutil.Process) -> str:
+    """Its command line; empty when it ended meanwhile."""
+    try:
+        return " ".join(process.cmdline())
+    except psutil.NoSuchProcess:
+        return ""
+
+
+def is_alive(process: psutil.Process) -> bool:
+    """Whether it runs: neither gone nor a zombie."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def family(pid: int | None) -> list[psutil.Process]:
+    """The process, first, and everything alive below it; empty when it is gone."""
+    if pid is None:  # to psutil this would be the test itself
+        return []
+    try:
+        leader = psutil.Process(pid)
+        below = leader.children(recursive=True)
+    except psutil.NoSuchProcess:
+        return []
+    return [leader, *(child for child in below if is_alive(child))]
+
+
+def of_home(home: Path) -> list[psutil.Process]:
+    """Every process of the product that runs from `home`."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            environment = process.environ()
+        except psutil.Error:
+            continue
+        is_ours = environment.get("SLUICE_HOME") == str(home)
+        if is_ours or str(home) in line_of(process):
+            found.append(process)
+    return found
