@@ -3,7 +3,7 @@ which action helps."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -131,7 +131,7 @@ def health_for(table: Table, feed: Feed) -> Health:
     return Health(
         row,
         tone_of(row.score),
-        tuple(_losses(row.losses, facts.pending, able, feed.missing)),
+        tuple(_losses(row.losses, able, feed.missing)),
         tuple(_step(step) for step in row.plan),
         tuple(_pending(one, able) for one in facts.pending),
         care,
@@ -158,7 +158,6 @@ def proposed_buckets(table: Table) -> int:
 
 def _losses(
     stored: list[dict[str, Any]],
-    pending: Sequence[Pending],
     able: Mapping[str, Action],
     missing: Mapping[str, str],
 ) -> list[LossRow]:
@@ -170,7 +169,7 @@ def _losses(
         row = LossRow(
             loss["code"],
             loss["points"],
-            _title(loss, pending),
+            _title(loss),
             loss["reason"],
             action,
             explains=action is not None and (name, instant) not in told,
@@ -183,11 +182,11 @@ def _losses(
     return rows
 
 
-def _title(loss: dict[str, Any], pending: Sequence[Pending]) -> str:
-    """Of unfinished work, what it is: the reason begins with its name."""
-    for one in pending if loss["code"] == "write_stuck" else ():
-        if loss["reason"].startswith(f"{one.action} {one.instant} "):
-            return f"{called(one)}, and nobody goes on with it"
+def _title(loss: dict[str, Any]) -> str:
+    """Of unfinished work, what it is."""
+    if loss["code"] == "write_stuck" and loss.get("action"):
+        what = called(loss["action"], loss["state"])
+        return f"{what}, and nobody goes on with it"
     return TITLES.get(loss["code"], "")
 
 
@@ -203,7 +202,7 @@ def _pending(one: Pending, able: dict[str, Action]) -> PendingRow:
         for way in ways
         if way.repair in able
     ]
-    return PendingRow(one, called(one), worker, _holds(one), offered)
+    return PendingRow(one, called(one.action, one.state), worker, _holds(one), offered)
 
 
 def _called_here(way: Action, one: Pending) -> Action:

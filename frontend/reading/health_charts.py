@@ -50,10 +50,10 @@ def tone_of(score: int | None) -> str:
     return "ok" if score >= GOOD else "warn" if score >= FAIR else "bad"
 
 
-def called(pending: Pending) -> str:
+def called(action: str, state: str) -> str:
     """What is unfinished, in two words."""
-    word = ACTIONS_OF_HUDI.get(pending.action, pending.action.capitalize())
-    return f"{word}, {'begun' if pending.state == 'INFLIGHT' else 'planned'}"
+    word = ACTIONS_OF_HUDI.get(action, action.capitalize())
+    return f"{word}, {'begun' if state == 'INFLIGHT' else 'planned'}"
 
 
 def timeline_of(facts: LakeFacts) -> Happened | None:
@@ -88,7 +88,7 @@ def _lanes(facts: LakeFacts, seen_at: datetime) -> list[tuple[str, list[Mark]]]:
         (compactions if done.action == "compaction" else writes).append(mark)
     rollbacks = [_mark(r, 0.0, f"rollback {r}", "warn") for r in facts.rollbacks]
     unfinished = [
-        (called(one), [_unfinished(one, seen_at)])
+        (called(one.action, one.state), [_unfinished(one, seen_at)])
         for one in facts.pending[:MOST_UNFINISHED]
     ]
     return [
@@ -101,7 +101,8 @@ def _lanes(facts: LakeFacts, seen_at: datetime) -> list[tuple[str, list[Mark]]]:
 
 def _unfinished(one: Pending, seen_at: datetime) -> Mark:
     lasted = max(0.0, seen_at.timestamp() - _seconds(one.instant))
-    tip = f"{called(one)}, {one.instant}: for {duration(one.age_seconds)}"
+    what = called(one.action, one.state)
+    tip = f"{what}, {one.instant}: for {duration(one.age_seconds)}"
     return _mark(one.instant, lasted, tip, "idle" if one.is_held else "warn")
 
 

@@ -21,6 +21,12 @@ class Loss(s.Serializer[Any]):
     buckets = s.IntegerField(
         allow_null=True, help_text="how many `:resize` should be asked for"
     )
+    action = s.CharField(
+        allow_null=True, help_text="of unfinished work: what it is on the timeline"
+    )
+    state = s.CharField(
+        allow_null=True, help_text="of unfinished work: REQUESTED or INFLIGHT"
+    )
 
 
 class MaintenanceStep(s.Serializer[Any]):

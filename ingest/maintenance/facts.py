@@ -275,13 +275,19 @@ def restoring(facts: LakeFacts, back_to: str) -> LakeFacts:
 def in_buckets(facts: LakeFacts, layout: Layout, buckets: int) -> LakeFacts:
     """With how the bytes lie in the buckets, of which the table has so many; 0 = not
     known."""
-    shares = _bucket_bytes(layout.groups, buckets)
+    whole, in_logs = Counter[int](), Counter[int]()
+    for group in layout.groups:
+        if group.bucket is not None:
+            whole[group.bucket] += group.base_bytes + group.log_bytes
+            in_logs[group.bucket] += group.log_bytes
+    count = max(buckets, max(whole, default=-1) + 1)
+    shown = range(count if count <= BUCKETS_KEPT else 0)
     return dataclasses.replace(
         facts,
         buckets=buckets,
-        skew=_skew(layout.groups, buckets),
-        bucket_bytes=tuple(whole for whole, _ in shares),
-        bucket_log_bytes=tuple(in_logs for _, in_logs in shares),
+        skew=_skew(list(whole.values()), buckets),
+        bucket_bytes=tuple(whole[number] for number in shown),
+        bucket_log_bytes=tuple(in_logs[number] for number in shown),
     )
 
 
@@ -307,27 +313,6 @@ def _rollbacks(timeline: Timeline) -> list[str]:
     return [i.asked for i in timeline.instants if i.action == "rollback"]
 
 
-def _bucket_bytes(groups: Iterable[FileGroup], buckets: int) -> list[tuple[int, int]]:
-    """Of each bucket from 0 on: bytes, and of these the bytes of log files."""
-    count = max(buckets, _highest(groups) + 1)
-    if count > BUCKETS_KEPT:
-        return []
-    whole, in_logs = _whole(groups), Counter[int]()
-    for group in groups:
-        if group.bucket is not None:
-            in_logs[group.bucket] += group.log_bytes
-    return [(whole[number], in_logs[number]) for number in range(count)]
-
-
-def _whole(groups: Iterable[FileGroup]) -> Counter[int]:
-    """Bytes by bucket, of those that have a file."""
-    found: Counter[int] = Counter()
-    for group in groups:
-        if group.bucket is not None:
-            found[group.bucket] += group.base_bytes + group.log_bytes
-    return found
-
-
 def _highest(groups: Iterable[FileGroup]) -> int:
     return max((g.bucket for g in groups if g.bucket is not None), default=-1)
 
@@ -337,11 +322,10 @@ def _conflicts(layout: Layout) -> list[Conflict]:
     return sorted(found, key=lambda c: (c.partition, c.bucket))
 
 
-def _skew(groups: Iterable[FileGroup], buckets: int) -> float:
-    found = _whole(groups)
+def _skew(found: list[int], buckets: int) -> float:
+    """Of the bytes of each bucket that has a file."""
     # a bucket that no key fell into has no file, and works as little as an empty one
-    empty = [0] * (buckets - len(found))
-    every = [*found.values(), *empty]
+    every = [*found, *[0] * (buckets - len(found))]
     if not any(every):
         return 1.0
     usual = max(statistics.median(every), statistics.mean(every) / 2)

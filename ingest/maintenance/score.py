@@ -34,8 +34,12 @@ class KeepingPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """Points lost for one reason. `instant`: what the repair is about, or "";
-    `buckets`: how many the table should have, 0 = it is not about that."""
+    """Points lost for one reason.
+
+    instant        what the repair is about, or ""
+    buckets        how many the table should have, 0 = it is not about that
+    action, state  of unfinished work, as its timeline says; else ""
+    """
 
     code: str
     points: int
@@ -43,6 +47,8 @@ class Loss:
     repair: Repair = ""
     instant: str = ""
     buckets: int = 0
+    action: str = ""
+    state: str = ""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -52,6 +58,8 @@ class Loss:
             "repair": self.repair or None,
             "instant": self.instant or None,
             "buckets": self.buckets or None,
+            "action": self.action or None,
+            "state": self.state or None,
         }
 
 
@@ -146,9 +154,14 @@ def _stuck(facts: LakeFacts, policy: KeepingPolicy) -> Iterator[Loss]:
     for pending in facts.pending:
         if not is_stuck(pending, policy.stuck_after_seconds):
             continue
-        code, points, reason = _standing(pending)
         way = next(iter(ways_out(pending)), Way(""))
-        yield Loss(code, points, reason, way.repair, way.instant)
+        yield Loss(
+            *_standing(pending),
+            way.repair,
+            way.instant,
+            action=pending.action,
+            state=pending.state,
+        )
 
 
 def _standing(pending: Pending) -> tuple[str, int, str]:

@@ -51,6 +51,19 @@ def test_what_is_wrong_stands_beside_what_helps(world, browse):
     assert "Its request is gone or damaged: nobody can read or write." in text
 
 
+def test_unfinished_work_is_called_by_what_it_is_whatever_the_reason_says(
+    world, browse
+):
+    table = world.lake_tables["events"]
+    loss = {"code": "write_stuck", "points": 10, "repair": None, "instant": None}
+    told = {**loss, "reason": "one", "action": "clean", "state": "REQUESTED"}
+    older = {**loss, "reason": "two"}  # stored before losses said what they are about
+    TableHealth.objects.filter(table=table).update(losses=[told, older])
+    text = page_of(browse("root"), table)
+    assert "Cleaning, planned, and nobody goes on with it.</strong> One." in text
+    assert f"{TITLES['write_stuck']}.</strong> Two." in text
+
+
 def test_what_is_always_offered_says_what_waits_and_the_way_back(world, browse):
     text = page_of(browse("root"), world.lake_tables["events"])
     assert "Nothing costs a point" in text

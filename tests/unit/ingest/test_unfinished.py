@@ -91,6 +91,8 @@ def test_the_way_out_is_by_what_it_is(name: str, back_to: str, ways: list[Way]) 
     (loss,) = score(facts, KeepingPolicy()).losses
     offered = ways[0] if ways else Way("")
     assert (loss.repair, loss.instant) == (offered.repair, offered.instant)
+    state = "INFLIGHT" if name.endswith("inflight") else "REQUESTED"
+    assert (loss.action, loss.state) == (name.partition(".")[0], state)
 
 
 @pytest.mark.parametrize("say", [CLEANED, kept, deduplicated])
