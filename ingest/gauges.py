@@ -9,13 +9,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 from django.db import connection
-from django.db.models import Count, Max, Min, Q, Sum
+from django.db.models import Count, Min, Q, Sum
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from ingest.alerts.models import Alert, AlertDelivery, AlertTarget
 from ingest.alerts.rules import ALERTS
-from ingest.models import TableHealth, TableOnboarding
-from ingest.states import LOADED
+from ingest.models import TableHealth
+from ingest.selectors import feeds_on_schedule
+from ingest.states import LIVE
 
 # Upper ends; the last is "+Inf".
 LAG_BUCKETS = (10, 30, 60, 300, 900, 3_600, 21_600, 86_400)
@@ -42,17 +43,15 @@ def gauges() -> Iterator[Metric]:
 
 
 def _lag() -> Iterator[Metric]:
-    """Of tables that are followed; a histogram, so that no table has a label."""
+    """Of tables that follow a schedule; a histogram, so that no table has a label."""
     now = datetime.now(UTC)
     at = "lake_table__caught_up_at"
-    followed = TableOnboarding.objects.filter(
-        state__in=sorted(LOADED), capture="timestamp", lake_table__isnull=False
-    )
     within = {
         f"b{end}": Count("pk", filter=Q(**{f"{at}__gte": _before(now, end)}))
         for end in LAG_BUCKETS
     }
-    found = followed.aggregate(n=Count("pk"), oldest=Min(at), newest=Max(at), **within)
+    ends = {"oldest": Min(at), "oldest_live": Min(at, filter=Q(state=LIVE))}
+    found = feeds_on_schedule().aggregate(n=Count("pk"), **ends, **within)
     family = GaugeMetricFamily(
         "sluice_table_lag_seconds_bucket",
         "Followed tables with at most so much lag",
@@ -62,11 +61,12 @@ def _lag() -> Iterator[Metric]:
         family.add_metric([str(end)], found[f"b{end}"])
     family.add_metric(["+Inf"], found["n"])
     yield family
-    oldest = found["oldest"]
-    age = (now - oldest).total_seconds() if oldest else 0.0
-    yield _single(
-        "sluice_followed_lag_seconds_max", "Lag of the latest followed table", age
-    )
+    for name, meaning, oldest in (
+        ("sluice_followed_lag_seconds_max", "followed", found["oldest"]),
+        ("sluice_table_lag_seconds_max", "LIVE", found["oldest_live"]),
+    ):
+        age = (now - oldest).total_seconds() if oldest else 0.0
+        yield _single(name, f"Lag of the latest {meaning} table on a schedule", age)
 
 
 def _before(now: datetime, seconds: int) -> datetime:

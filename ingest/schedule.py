@@ -22,6 +22,7 @@ MIN_SECONDS, MAX_SECONDS = 1, 31 * 24 * 3600
 LONGEST_CRON = 200
 _COUNTED = 100
 MANUAL = "manual"
+ON_REQUEST, ONCE = "On request", "Loaded once"
 EXAMPLE = '{"cron": "30 2 * * MON-FRI", "timezone": "Europe/Berlin"}'
 _FIELDS = {
     "minute": "0-59",
@@ -128,7 +129,7 @@ def in_words(schedule: Schedule | None) -> str:
     if isinstance(schedule, Cron):
         words = CronSim(schedule.expression, datetime(2000, 1, 1)).explain()  # noqa: DTZ001
         return f"{words}, {schedule.timezone} time"
-    return "On request"
+    return ON_REQUEST
 
 
 def every_seconds_of(schedule: Schedule | None) -> int | None:

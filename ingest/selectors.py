@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 from uuid import UUID
 
@@ -13,9 +14,11 @@ from django.db.models import (
     OuterRef,
     Q,
     QuerySet,
+    TextField,
+    Value,
     When,
 )
-from django.db.models.functions import Cast, Now
+from django.db.models.functions import Cast, Coalesce, Now
 
 from catalog.access.policy import Principal
 from catalog.access.scope import in_scope, scope_of
@@ -25,7 +28,9 @@ from catalog.models import Datasource, Table
 from core.errors import NotFound
 from core.models import Job
 from ingest.models import Onboarding, TableOnboarding
-from ingest.states import LOADED
+from ingest.policyrows import setting_as_text
+from ingest.schedule import MANUAL, ON_REQUEST, ONCE
+from ingest.states import LOADED, RETIRED
 
 
 def onboardings_due(*, limit: int = 200) -> QuerySet[TableOnboarding]:
@@ -41,6 +46,37 @@ def onboardings_due(*, limit: int = 200) -> QuerySet[TableOnboarding]:
         .select_related("lake_table__database__datasource")
         .order_by("due_at")[:limit]
     )
+
+
+def feeds_on_schedule() -> QuerySet[TableOnboarding]:
+    """Tables whose rounds run by themselves: only they can lag. One on request shows
+    what was asked for, and one that was loaded once follows nothing."""
+    rows = TableOnboarding.objects.filter(
+        state__in=sorted(LOADED), capture="timestamp", lake_table__isnull=False
+    )
+    return rows.alias(schedule=_schedule()).exclude(schedule=MANUAL)
+
+
+def resting(table_ids: Iterable[int]) -> dict[int, str]:
+    """Of lake tables those whose rows get no newer by themselves, and in two words
+    why."""
+    rows = TableOnboarding.objects.filter(lake_table__in=list(table_ids))
+    feeds = rows.exclude(state=RETIRED).annotate(schedule=_schedule())
+    found = {}
+    for table, capture, schedule in feeds.values_list(
+        "lake_table_id", "capture", "schedule"
+    ):
+        if capture == "snapshot":
+            found[table] = ONCE
+        elif schedule == MANUAL:
+            found[table] = ON_REQUEST
+    return found
+
+
+def _schedule() -> Coalesce:
+    """What counts for a feed, as text."""
+    default = Value(MANUAL, TextField())
+    return Coalesce(setting_as_text("schedule"), default)
 
 
 def jobs_for(principal: Principal) -> QuerySet[Job]:

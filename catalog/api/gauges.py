@@ -26,7 +26,7 @@ log = logging.getLogger("sluice.metrics")
 class CatalogGauges(Collector):
     def collect(self) -> Iterator[Metric]:
         try:
-            yield from (_tables(), _lag(), _jobs(), _waiting(), *_small())
+            yield from (_tables(), _jobs(), _waiting(), *_small())
             for more in registered.gauges:
                 yield from more()
         except DatabaseError:
@@ -46,17 +46,6 @@ def _tables() -> GaugeMetricFamily:
     for kind, status, count in rows:
         family.add_metric([kind, status], count)
     return family
-
-
-def _lag() -> GaugeMetricFamily:
-    """The oldest state that is still being kept fresh; a table without a cursor was
-    loaded once and follows nothing."""
-    live = Table.objects.filter(kind=Table.LAKE, status="LIVE").exclude(cursor="")
-    oldest = live.aggregate(at=Min("caught_up_at"))["at"]
-    age = (datetime.now(UTC) - oldest).total_seconds() if oldest else 0.0
-    return GaugeMetricFamily(
-        "sluice_table_lag_seconds_max", "Lag of the latest LIVE table", value=age
-    )
 
 
 def _jobs() -> GaugeMetricFamily:

@@ -21,7 +21,7 @@ from ingest.alerts.models import Alert
 from ingest.alerts.rules import ALERTS
 from ingest.alerts.selectors import alerts_for
 from ingest.models import Onboarding, TableHealth, TableOnboarding
-from ingest.selectors import jobs_for, onboardings_for
+from ingest.selectors import feeds_on_schedule, jobs_for, onboardings_for
 from ingest.states import FAILED, LIVE, NEEDS_RESYNC, PROPOSED
 
 SHOWN = 8
@@ -44,7 +44,7 @@ class Problem:
 @dataclass(frozen=True, slots=True)
 class Overview:
     """tables, live  counted up to COUNTED; one more stands for "more"
-    oldest        when the table that lags most was last caught up
+    oldest        of the table on a schedule that lags most, when it was caught up
     """
 
     sources: int
@@ -74,8 +74,8 @@ class Overview:
 def overview_for(principal: Principal) -> Overview:
     lake = tables_for(principal, TableFilter(kind=Table.LAKE)).prefetch_related(None)
     live = lake.filter(status=LIVE)
-    # a table that was loaded once follows nothing, so it cannot lag
-    followed = live.exclude(caught_up_at=None).exclude(cursor="")
+    feeds = feeds_on_schedule().filter(lake_table=OuterRef("pk"))
+    followed = live.exclude(caught_up_at=None).filter(Exists(feeds))
     worst = followed.order_by("caught_up_at", "id").first()
     moving = jobs_for(principal).filter(state__in=[*WAITING, *ACTIVE])
     jobs = list(moving.order_by("-started_at", "-created_at")[: SHOWN + 1])

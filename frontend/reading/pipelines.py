@@ -22,7 +22,7 @@ from frontend.reading.sources import rights_on
 from frontend.templatetags.figures import figure
 from ingest.kinds import KINDS
 from ingest.models import TableOnboarding
-from ingest.selectors import jobs_for
+from ingest.selectors import feeds_on_schedule, jobs_for
 from ingest.states import FAILED, LIVE, NEEDS_RESYNC, PROPOSED, RETIRED
 
 MINUTES = 60
@@ -136,7 +136,7 @@ def _throughput(jobs: QuerySet[Job], source: Datasource, now: datetime) -> Chart
 
 
 def _lags(tables: QuerySet[Table], now: datetime) -> Chart | None:
-    """How many live tables are how far behind."""
+    """How many live tables are how far behind, of those that follow a schedule."""
     counts: dict[str, Count] = {}
     least = 0
     for number, (_, most, _) in enumerate(LAGS):
@@ -147,7 +147,8 @@ def _lags(tables: QuerySet[Table], now: datetime) -> Chart | None:
             wanted &= Q(caught_up_at__gt=now - timedelta(seconds=most))
             least = most
         counts[f"band_{number}"] = Count("pk", filter=wanted)
-    found = tables.order_by().filter(status=LIVE).aggregate(**counts)
+    feeds = feeds_on_schedule().filter(lake_table=OuterRef("pk"))
+    found = tables.order_by().filter(Exists(feeds), status=LIVE).aggregate(**counts)
     points = [
         Point(word, float(found[f"band_{number}"]), tone)
         for number, (word, _, tone) in enumerate(LAGS)

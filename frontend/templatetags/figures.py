@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from django import template
@@ -145,6 +146,12 @@ def percent(done: object, total: object) -> str:
 def pretty(value: object) -> str:
     """JSON for people, names in their own letters."""
     return json.dumps(value, indent=2, ensure_ascii=False, default=str)
+
+
+@register.filter
+def of(found: Mapping[object, object], key: object) -> object:
+    """What a page looked up for all its rows, of one of them; "" = nothing."""
+    return found.get(key, "")
 
 
 @register.filter

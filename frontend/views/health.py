@@ -15,6 +15,7 @@ from frontend.reading.health import TITLES, health_for, open_alerts
 from frontend.reading.policy import policy_rows
 from frontend.reading.tables import feed_for
 from ingest.maintenance.repairs import Savepoint, savepoints_of
+from ingest.selectors import resting
 
 
 @page
@@ -22,10 +23,12 @@ from ingest.maintenance.repairs import Savepoint, savepoints_of
 def fleet(request: PageRequest) -> HttpResponse:
     wanted = wanted_from(request.GET.get)
     found = fleet_for(request.principal, wanted)
+    tables = turn(request, found.worst)
     context = {
         "wanted": wanted,
         "fleet": found,
-        "tables": turn(request, found.worst),
+        "tables": tables,
+        "resting": resting(row.health.table_id for row in tables.items),
         "titles": TITLES.items(),
     }
     return render(request, "frontend/health.html", context)
@@ -42,6 +45,7 @@ def table_health(request: PageRequest, table_id: int) -> HttpResponse:
         "table": table,
         "health": health_for(table, feed),
         "repairs": {action.name: action for action in feed.repairs},
+        "rests": resting([table.pk]).get(table.pk, ""),
         "savepoints": _savepoints(table),
         "policy": policy_rows(table),
         "alerts": open_alerts(request.principal, table),

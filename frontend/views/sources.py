@@ -25,6 +25,7 @@ from frontend.pages import PageRequest, attempt, cut, page, turn
 from frontend.reading.jobs import latest_on_source
 from frontend.reading.pipelines import carried_from, pipeline_of
 from frontend.reading.sources import may_register, rights_on, steps_of, stored_steps
+from ingest.selectors import resting
 from ingest.states import MOVING
 
 
@@ -122,6 +123,7 @@ def pipeline_page(request: PageRequest, name: str) -> HttpResponse:
     found = cut(request, rows.filter(status=status) if status else rows)
     context |= {
         "tables": found,
+        "resting": resting(table.pk for table in found.items),
         "status": status,
         "is_filtered": bool(status),
         "is_moving": any(table.status in MOVING for table in found.items),

@@ -35,6 +35,7 @@ from frontend.reading.commits import commits_of
 from frontend.reading.jobs import jobs_on_table, verified_of
 from frontend.reading.tables import feed_for
 from ingest.sampling import sample_for
+from ingest.selectors import resting
 from ingest.states import APPROVED, MOVING, REMOVING
 
 STATES = (
@@ -90,6 +91,7 @@ def table_list(request: PageRequest) -> HttpResponse:
     context = {
         "wanted": wanted,
         "tables": found,
+        "resting": resting(table.pk for table in found.items),
         "is_moving": any(table.status in CHANGING for table in found.items),
         "states": STATES,
         "is_filtered": bool(wanted.q or wanted.status),

@@ -18,6 +18,7 @@ from ingest.planning.plan import plan_to_json
 from ingest.policy import Effective
 from ingest.removal import RemovalPreview
 from ingest.schedule import (
+    ONCE,
     Schedule,
     every_seconds_of,
     in_words,
@@ -31,7 +32,7 @@ NEXT_RUNS = 3
 STOPPED = frozenset({PAUSED, FAILED, NEEDS_RESYNC, REMOVING, RETIRED})
 LOADED_ONCE: Body = {
     "schedule": None,
-    "schedule_in_words": "Loaded once",
+    "schedule_in_words": ONCE,
     "next_runs": [],
     "schedule_from": None,
 }

@@ -13,7 +13,8 @@ from catalog.api.gauges import CatalogGauges
 from catalog.models import Table
 from frontend.reading import overview
 from ingest.alerts.models import Alert
-from ingest.models import TableHealth
+from ingest.models import TableHealth, TableOnboarding
+from ingest.policyrows import change_policy
 from tests.integration.frontend.test_alerts import cost
 from tests.integration.frontend.world import CHINESE
 
@@ -74,15 +75,42 @@ def test_many_problems_cost_as_little_as_few_and_are_said_to_be_more(
     assert cost(client, "/")[0] == few
 
 
-def test_a_table_that_was_loaded_once_does_not_lag(world, browse):
-    customers, orders = (world.lake_tables[n] for n in ("customers", "orders"))
+def test_only_what_follows_a_schedule_lags(world, browse):
+    TableOnboarding.objects.update(state="PAUSED")
     Table.objects.filter(kind=Table.LAKE).update(status="PAUSED")
-    for table, hours, cursor in ((customers, 900, ""), (orders, 2, "updated_at")):
+    change_policy(world.source, None, {"schedule": {"every_seconds": 60}})
+    for name, hours, capture, own in (
+        ("customers", 900, "snapshot", {}),
+        ("events", 800, "timestamp", {"schedule": "manual"}),
+        ("orders", 2, "timestamp", {}),
+    ):
+        table = world.lake_tables[name]
         at = timezone.now() - timedelta(hours=hours)
-        rows = Table.objects.filter(pk=table.pk)
-        rows.update(status="LIVE", caught_up_at=at, cursor=cursor)
-    text = browse("root").get("/").content.decode()
-    shown = text.partition("Longest lag")[2].partition("</a>")[0]
-    assert "shop.orders" in shown
-    lags = {m.name: m.samples[0].value for m in CatalogGauges().collect() if m.samples}
-    assert 7_000 < lags["sluice_table_lag_seconds_max"] < 900 * 3_600
+        Table.objects.filter(pk=table.pk).update(status="LIVE", caught_up_at=at)
+        rows = TableOnboarding.objects.filter(lake_table=table)
+        rows.update(state="LIVE", capture=capture, policy=own)
+    client = browse("root")
+    text = client.get("/").content.decode()
+    assert "shop.orders" in text.partition("Longest lag")[2].partition("</a>")[0]
+    found = [m for m in CatalogGauges().collect() if "lag_seconds" in m.name]
+    told = {sample.name: sample.value for m in found for sample in m.samples}
+    for gauge in ("sluice_table_lag_seconds_max", "sluice_followed_lag_seconds_max"):
+        assert 7_000 < told[gauge] < 800 * 3_600, gauge
+    assert told["sluice_table_lag_seconds_bucket"] == 1, "the last one is of all"
+    chart = client.get(f"/sources/{world.source.name}/pipeline").content.decode()
+    assert "at most 1 table<" in chart.partition("Live tables by lag")[2]
+    for page in ("/tables", "/health"):
+        text = client.get(page).content.decode()
+        assert words_of(text, "events") == ["On request"], page
+        assert words_of(text, "orders") == [], page
+    assert words_of(client.get("/tables").content.decode(), "customers") == [
+        "Loaded once"
+    ]
+    health = client.get(f"/tables/{world.lake_tables['events'].pk}/health")
+    assert "on request, so it is never late" in health.content.decode()
+
+
+def words_of(text: str, name: str) -> list[str]:
+    """What a list says beneath the lag of this table."""
+    row = text.partition(f">{name}</a>")[2].partition("</tr>")[0]
+    return re.findall(r'"reason">(On request|Loaded once)<', row)
