@@ -6,6 +6,8 @@ ended and that its parent has not waited for yet.
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import psutil
@@ -36,7 +38,15 @@ def family(pid: int | None) -> list[psutil.Process]:
         below = leader.children(recursive=True)
     except psutil.NoSuchProcess:
         return []
-    return [leader, *(child for child in below if is_alive(child))]
+    return [one for one in (leader, *below) if is_alive(one)]
+
+
+def wait_until_gone(processes: Sequence[psutil.Process], seconds: float) -> None:
+    """A zombie is gone: the pid 1 that inherits it may never wait for it."""
+    end = time.monotonic() + seconds
+    while left := [one for one in processes if is_alive(one)]:
+        assert time.monotonic() < end, left
+        time.sleep(0.05)
 
 
 def of_home(home: Path) -> list[psutil.Process]:

@@ -15,6 +15,7 @@ import redis
 from config.embedded import EmbeddedPostgres, EmbeddedRedis, postgres
 from config.supervisor.process import ProcessIdentity, read_identity
 from core.errors import TerminalError
+from tests.processes import wait_until_gone
 
 
 @pytest.fixture
@@ -115,7 +116,7 @@ def test_a_server_that_hears_nothing_is_killed(
     os.kill(child.pid, signal.SIGSTOP)
     server.stop()
     assert child.returncode == -signal.SIGKILL
-    assert not psutil.wait_procs(family, timeout=10)[1]
+    wait_until_gone(family, 30)
 
 
 @pytest.mark.timeout(60)

@@ -26,7 +26,7 @@ SSE = "text/event-stream"
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
     monkeypatch.setattr(streams, "PERIOD_SECONDS", 0.02)
-    monkeypatch.setattr(streams, "STREAM_SECONDS", 1.0)
+    monkeypatch.setattr(streams, "STREAM_SECONDS", 30.0)
     yield
     assert streams.PLACES.taken == 0, "every place is given back"
 
@@ -134,7 +134,7 @@ def test_beyond_the_limit_a_stream_tells_what_there_is_and_ends(admin, job) -> N
     started = time.monotonic()
     reply = admin("GET", f"jobs/{job.pk}/events", Accept=SSE)
     text = b"".join(reply.streaming_content)
-    assert time.monotonic() - started < 0.8
+    assert time.monotonic() - started < 15
     assert b"retry: 3000\n" in text
     assert b"QUEUED" in text
     for place in [*places[:2], *others]:
@@ -163,12 +163,15 @@ def test_what_happens_meanwhile_arrives_once(admin, job, monkeypatch) -> None:
     monkeypatch.setattr(streams, "STREAM_SECONDS", 0.15)
     monkeypatch.setattr(streams, "HEARTBEAT_SECONDS", 0.05)
 
+    came_back = threading.Event()
+
     def live() -> None:
         close_old_connections()
         for n in range(20):
             say(job, f"{n}")
             Job.objects.filter(pk=job.pk).update(done=n)
             time.sleep(0.03)
+        came_back.wait(60)
         end(job)
         connections.close_all()
 
@@ -179,6 +182,8 @@ def test_what_happens_meanwhile_arrives_once(admin, job, monkeypatch) -> None:
         reply = admin("GET", f"jobs/{job.pk}/events", Accept=SSE, Last_Event_ID=last)
         events += list(frames(reply))
         last, calls = events[-1]["id"], calls + 1
+        if calls > 2:
+            came_back.set()
     worker.join()
     assert calls > 2, "it came back several times"
     lines = [e["data"]["message"] for e in events if e["event"] == "log"]

@@ -15,6 +15,7 @@ from ingest.spark.chunking import cut_table, key_parts, predicate_for
 from ingest.spark.jobrun import JobRun
 from ingest.spark.sources import Source, SourceAccess, open_source
 from tests.mariadb import MariaDbServer
+from tests.product import wait_for
 
 KEYS = [
     ("k tinyint unsigned", "seq"),
@@ -198,7 +199,6 @@ def test_a_statement_that_waits_for_its_table_counts_as_a_writer(
 ) -> None:
     """It has read the clock and has no transaction yet."""
     import threading
-    import time
 
     server = mariadb_server
     server.create_database("keys")
@@ -217,11 +217,14 @@ def test_a_statement_that_waits_for_its_table_counts_as_a_writer(
 
         thread = threading.Thread(target=insert)
         thread.start()
-        time.sleep(0.5)
-        assert waiter.thread_id() in {t.pid for t in source.clock().transactions}
+        wait_for(
+            lambda: waiter.thread_id() in {t.pid for t in source.clock().transactions},
+            60,
+            "the one that waits to be told of",
+        )
         with locker.cursor() as cursor:
             cursor.execute("UNLOCK TABLES")
-        thread.join(10)
+        thread.join(60)
         assert source.clock().transactions == ()
 
 
