@@ -54,7 +54,7 @@ class Prometheus:
     def _get(self, what: str, **query: str) -> dict[str, Any]:
         address = f"{self.url}/api/v1/{what}?{urllib.parse.urlencode(query)}"
         try:
-            with urllib.request.urlopen(address, timeout=10) as reply:
+            with urllib.request.urlopen(address, timeout=60) as reply:
                 body: dict[str, Any] = json.load(reply)
         except urllib.error.HTTPError as refused:
             body = json.load(refused)

@@ -65,7 +65,7 @@ def test_a_deaf_child_is_killed_after_its_grace(tmp_path: Path) -> None:
     identity = ProcessIdentity.of(child.pid)
     assert identity is not None
     end([identity], sign=signal.SIGTERM, grace_seconds=0.2)
-    assert child.wait(10) == -signal.SIGKILL
+    assert child.wait(60) == -signal.SIGKILL
 
 
 def test_servers_get_none_of_our_environment(

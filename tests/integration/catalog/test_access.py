@@ -75,7 +75,7 @@ def test_a_change_notifies_listeners_only_when_it_commits():
             bump_version()
             transaction.set_rollback(True)
         users.create_user("cid", PASSWORD, by="x")
-        heard = [n.payload for n in listener.notifies(timeout=5, stop_after=1)]
+        heard = [n.payload for n in listener.notifies(timeout=60, stop_after=1)]
     assert heard == [str(policy_feed.current_version())]
 
 

@@ -54,7 +54,7 @@ def provider(server: IdentityProvider, settings: Any) -> IdentityProvider:
 def follow(address: str) -> str:
     """What a browser does at the provider: ask, and go where it is sent."""
     parts = urlsplit(address)
-    link = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=5)
+    link = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=30)
     try:
         link.request("GET", f"{parts.path}?{parts.query}")
         return link.getresponse().headers["Location"]

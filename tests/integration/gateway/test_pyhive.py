@@ -33,8 +33,8 @@ def connect(gateway, user="ann", password=PASSWORD, **options):
     )
 
 
-def eventually(condition, seconds=6.0):
-    end = time.monotonic() + seconds
+def eventually(condition):
+    end = time.monotonic() + 30
     while time.monotonic() < end:
         if condition():
             return True
@@ -154,7 +154,7 @@ def test_disconnect_ends_a_synchronous_statement_too(gateway):
     assert eventually(lambda: gateway.engine.journal)
     connection._transport._trans.handle.shutdown(2)
     assert eventually(lambda: gateway.engine.cancelled == 1)
-    worker.join(10)
+    worker.join(30)
 
 
 def test_a_statement_runs_under_the_rights_as_of_now(gateway, users):
@@ -180,7 +180,7 @@ def test_disabling_a_user_ends_his_connections_only(gateway, users):
         users["bob"].is_superuser = True
         users["bob"].save()
         deactivate_user("ann", by="bob")
-        assert eventually(lambda: len(gateway.gateway.server.connections) == 1, 15)
+        assert eventually(lambda: len(gateway.gateway.server.connections) == 1)
         other.cursor().execute("SELECT 1")
         with pytest.raises(TTransportException):
             connect(gateway)

@@ -129,7 +129,7 @@ def test_a_gateway_that_is_away_is_503_with_a_hint(rest, settings, tmp_path):
 
 def ask_internal(gateway, headers, path="/state", method="GET"):
     facts = json.loads(gateway.internal_file.read_text())
-    connection = http.client.HTTPConnection(facts["host"], facts["port"], timeout=10)
+    connection = http.client.HTTPConnection(facts["host"], facts["port"], timeout=30)
     try:
         connection.request(method, path, headers=headers)
         reply = connection.getresponse()

@@ -7,6 +7,7 @@ from contextlib import contextmanager, suppress
 import pytest
 from django.test import Client
 from pyhive.exc import OperationalError
+from TCLIService import ttypes
 
 from catalog.models import AuditEntry
 from gateway.engines.fake import FakeAnswer
@@ -49,7 +50,7 @@ def test_a_session_is_shown_with_what_runs_and_ended(root, users, gateway):
         assert (idle["statement"], idle["database"]) == (None, "default")
         cursor = link.cursor()
         cursor.execute("SELECT 'slow'", async_=True)
-        eventually(lambda: listed(root)["items"][0]["engine"])
+        assert eventually(lambda: listed(root)["items"][0]["engine"])
         (busy,) = listed(root)["items"]
         assert busy["id"] == idle["id"]
         assert busy["statement"]["text"] == "SELECT 'slow'"
@@ -98,7 +99,8 @@ def test_no_statement_outlives_what_the_lake_keeps_for_it(root, users, gateway):
         young.execute("SELECT 'young'")
         assert read.fetchone() == ("0",)
         gateway.call(overdue(gateway, "young", before=1801))
-        eventually(lambda: slow.poll().operationState == 9)  # TIMEDOUT
+        timed_out = ttypes.TOperationState.CANCELED_STATE  # to a driver of that age
+        assert eventually(lambda: slow.poll().operationState == timed_out)
         with pytest.raises(OperationalError, match="within 1800 s"):
             read.fetchall()
         assert len(young.fetchall()) == 5000

@@ -317,7 +317,7 @@ def test_many_who_see_the_same_open_one_alert(lake_orders) -> None:
 
     def notice(number: int) -> None:
         try:
-            together.wait(10)
+            together.wait(60)
             for step in range(5):
                 cause = Trouble(
                     "stuck", cause=f"{number}.{step}", message="m", source="x"
@@ -333,7 +333,7 @@ def test_many_who_see_the_same_open_one_alert(lake_orders) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(90)
     assert failures == []
     alert = Alert.objects.get()
     assert (alert.count, alert.sources) == (30, ["x"])

@@ -332,7 +332,7 @@ def test_two_schedulers_start_one_compaction(world, table) -> None:
 
     def scheduler() -> None:
         try:
-            together.wait(10)
+            together.wait(60)
             for _ in range(5):
                 tick.start_due_compactions()
                 tick.runs.claim_queued()
@@ -345,7 +345,7 @@ def test_two_schedulers_start_one_compaction(world, table) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(90)
     assert failures == []
     jobs = Job.objects.filter(kind="compact")
     assert [j.payload["instants"] for j in jobs] == [[OLD]]

@@ -66,6 +66,12 @@ class Reading:
         return seen
 
 
+async def settled():
+    """Everything that waits for nothing has been done."""
+    for _ in range(50):
+        await asyncio.sleep(0)
+
+
 def run(scenario, **facts):
     async def within():
         return await scenario(Reading(**facts))
@@ -103,7 +109,7 @@ def test_a_result_of_one_row_costs_one_question():
     async def scenario(reading):
         reading.reader.begin()
         assert await reading.numbers(1000) == [0]
-        await asyncio.sleep(0.01)
+        await settled()
         assert reading.engine.asked == [(NEXT, FIRST_ROWS)]
 
     run(scenario, rows=1)
@@ -127,7 +133,7 @@ def test_going_back_waits_for_the_read_under_way_and_begins_anew():
         assert await reading.numbers(50) == list(range(50, 100))
         reading.engine.gate.clear()
         back = asyncio.create_task(reading.numbers(10, FIRST))
-        await asyncio.sleep(0.01)
+        await settled()
         reading.engine.gate.set()
         assert await back == list(range(10))
 
@@ -156,7 +162,7 @@ def test_closing_never_waits_and_gives_the_room_back():
         with pytest.raises(EngineUnavailable):
             await reading.numbers(10)
         reading.engine.gate.set()
-        await asyncio.sleep(0.01)
+        await settled()
         assert reading.room.held == 0
 
     run(scenario)
@@ -177,7 +183,7 @@ def test_a_client_that_left_while_waiting_leaves_the_read_to_the_next_one():
 def test_an_engine_that_is_gone_is_said_so():
     async def scenario(reading):
         reading.reader.begin()
-        await asyncio.sleep(0.01)
+        await settled()
         reading.engine.is_closed = True
         with pytest.raises(EngineUnavailable, match="run the statement again"):
             await reading.numbers(10)
