@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from dataclasses import dataclass
 
 from core.errors import TerminalError
 
@@ -27,13 +28,20 @@ def free_port(host: str = "127.0.0.1") -> int:
         return int(probe.getsockname()[1])
 
 
-def choose(
-    *, explicit: int | None, default: int, what: str, taken: frozenset[int]
-) -> int:
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A port that no other Sluice chooses as long as `mark` is open: between the look
+    and the server that listens lie seconds, in which another one would find it free."""
+
+    port: int
+    mark: socket.socket
+
+
+def choose(*, explicit: int | None, default: int, what: str) -> Claim:
     """The explicit port or TerminalError; else the next free one from the default."""
     if explicit is not None:
-        if explicit not in taken and is_free(explicit):
-            return explicit
+        if claim := _claimed(explicit):
+            return claim
         raise TerminalError(
             f"port {explicit} for {what} is taken",
             code="port_taken",
@@ -41,10 +49,25 @@ def choose(
             facts={"port": explicit, "what": what},
         )
     for port in range(default, default + TRIES):
-        if port not in taken and is_free(port):
-            return port
+        if claim := _claimed(port):
+            return claim
     raise TerminalError(
         f"no free port for {what} in {default} to {default + TRIES - 1}",
         code="port_taken",
         hint="name a free port yourself",
     )
+
+
+def _claimed(port: int) -> Claim | None:
+    """None when somebody listens there, or another Sluice has chosen it."""
+    mark = socket.socket(socket.AF_UNIX)
+    try:
+        # an abstract name: unique where the port is, whoever the users are, and gone
+        # with the process; no file stays behind or has to be trusted
+        mark.bind(f"\0sluice-port-{port}")
+        if is_free(port):
+            return Claim(port, mark)
+    except OSError:  # another one has the name
+        pass
+    mark.close()
+    return None

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from config.embedded import EmbeddedPostgres, EmbeddedRedis
 from config.supervisor.home import Home
-from config.supervisor.ports import choose
+from config.supervisor.ports import Claim, choose
 from config.supervisor.process import ChildSpec, write_private
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -72,8 +72,11 @@ def servers_of(options: Options) -> Servers:
 
 @dataclass(frozen=True, slots=True)
 class Ports:
+    """`claims` are held as long as this is."""
+
     web: int
     gateway: int
+    claims: tuple[Claim, ...]
 
 
 def choose_ports(options: Options) -> Ports:
@@ -82,15 +85,13 @@ def choose_ports(options: Options) -> Ports:
         explicit=options.web_port,
         default=WEB_PORT,
         what="the web interface",
-        taken=frozenset(),
     )
     gateway = choose(
         explicit=options.gateway_port,
         default=GATEWAY_PORT,
         what="the gateway",
-        taken=frozenset({web}),
     )
-    return Ports(web=web, gateway=gateway)
+    return Ports(web.port, gateway.port, claims=(web, gateway))
 
 
 class Stack:
