@@ -8,13 +8,12 @@ from django.views.decorators.http import require_safe
 
 from catalog.models import Table
 from catalog.selectors import table_for
-from core.errors import NotFound, SluiceError
+from core.errors import NotFound
 from frontend.pages import PageRequest, page, turn
 from frontend.reading.fleet import fleet_for, wanted_from
 from frontend.reading.health import TITLES, health_for, open_alerts
 from frontend.reading.policy import policy_rows
 from frontend.reading.tables import feed_for
-from ingest.maintenance.repairs import Savepoint, savepoints_of
 from ingest.selectors import resting
 
 
@@ -46,17 +45,8 @@ def table_health(request: PageRequest, table_id: int) -> HttpResponse:
         "health": health_for(table, feed),
         "repairs": {action.name: action for action in feed.repairs},
         "rests": resting([table.pk]).get(table.pk, ""),
-        "savepoints": _savepoints(table),
         "policy": policy_rows(table),
         "alerts": open_alerts(request.principal, table),
         "here": "health",
     }
     return render(request, "frontend/tables/health.html", context)
-
-
-def _savepoints(table: Table) -> list[Savepoint]:
-    """None while the lake cannot be read: the page says why anyway."""
-    try:
-        return savepoints_of(table)
-    except SluiceError:
-        return []

@@ -11,7 +11,6 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from catalog.access.policy import Privilege
-from catalog.api.bodies import instant
 from catalog.api.idempotency import idempotent
 from catalog.api.replies import page_of
 from catalog.api.serializers import Empty
@@ -151,16 +150,7 @@ class SavepointsView(_Repair):
     @extend_schema(responses=page_of(health_replies.Savepoint))
     def get(self, request: Request, table_id: int) -> Response:
         table = lake_table_of(self, table_id, Privilege.DISCOVER)
-        kept = [
-            {
-                "instant": one.instant,
-                "at": instant(one.at),
-                "made_at": instant(one.made),
-                "ends_at": instant(one.ends),
-                "later": one.later,
-            }
-            for one in savepoints_of(table)
-        ]
+        kept = [dataclasses.asdict(one) for one in savepoints_of(table)]
         return Response({"items": kept, "next_page_token": None})
 
     @extend_schema(request=Empty, responses={202: replies.CarryingJob})

@@ -16,6 +16,7 @@ from typing import Any
 
 from ingest.hudi.layout import FileGroup, Layout
 from ingest.hudi.timeline import SERVICES, WRITES, Instant, Timeline, at_of
+from ingest.maintenance.savepoints import Savepoint, savepoints_on
 
 COMMITS_KEPT = 60
 CONFLICTS_KEPT = 20
@@ -106,6 +107,7 @@ class LakeFacts:
     foreign_index     partitions of a metadata table that another writer made
     highest_bucket    that has a file group; -1 = none
     altered           what of `hoodie.properties` is not as pinned, in words
+    savepoints        newest first
     """
 
     at: str
@@ -138,6 +140,7 @@ class LakeFacts:
     bucket_bytes: tuple[int, ...] = ()
     bucket_log_bytes: tuple[int, ...] = ()
     rollbacks: tuple[str, ...] = ()
+    savepoints: tuple[Savepoint, ...] = ()
     conflicts: tuple[Conflict, ...] = ()
     pending: tuple[Pending, ...] = ()
     commits: tuple[Done, ...] = ()
@@ -164,6 +167,7 @@ def facts_from(data: Mapping[str, Any]) -> LakeFacts:
         "altered",
     ):  # fmt: skip
         values[name] = tuple(values.get(name, ()))
+    values["savepoints"] = tuple(Savepoint(**s) for s in values.get("savepoints", ()))
     values["taken"] = tuple(TakenLock(**t) for t in values.get("taken", ()))
     values["conflicts"] = tuple(
         Conflict(c["partition"], c["bucket"], tuple(c["file_ids"]))
@@ -218,6 +222,7 @@ def read_facts(
         strays=sum(len(t.names) - 1 for t in layout.twins),
         sizes=_sizes(groups),
         rollbacks=tuple(_rollbacks(timeline)[-COMMITS_KEPT:]),
+        savepoints=savepoints_on(timeline),
         conflicts=tuple(conflicts[:CONFLICTS_KEPT]),
         pending=tuple(_pending(timeline, now, held, plans or {})),
         commits=tuple(_done(i) for i in done[-COMMITS_KEPT:]),

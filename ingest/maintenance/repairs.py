@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from django.db import transaction
@@ -23,8 +22,7 @@ from ingest import runs
 from ingest.changes.rewinding import what_is_missed
 from ingest.contract import RepairWork
 from ingest.feeds import feed_of, locked_feed
-from ingest.hudi.retention import SAVEPOINT_KEPT
-from ingest.hudi.timeline import Timeline, at_of
+from ingest.hudi.timeline import Timeline
 from ingest.kinds import REPAIR
 from ingest.lake.commits import read_commit, read_timeline
 from ingest.lake.place import place_at
@@ -33,6 +31,7 @@ from ingest.maintenance import repair_words as words
 from ingest.maintenance.compacting import Compaction
 from ingest.maintenance.facts import LakeFacts, Pending
 from ingest.maintenance.resizing import Resize, plan_resize, words_for
+from ingest.maintenance.savepoints import Savepoint, savepoints_on
 from ingest.maintenance.watching import facts_of
 from ingest.maintenance.ways import Repair, Way, ways_out
 from ingest.models import TableOnboarding
@@ -249,28 +248,6 @@ def _is_begun(job: Job, table: Table, work: RepairWork) -> bool:
     return bool(job.attempts) and (work.action == "resize" or work.replan)
 
 
-@dataclass(frozen=True, slots=True)
-class Savepoint:
-    """at: when its commit ended; later: commits that going back would take away."""
-
-    instant: str
-    at: datetime | None
-    made: datetime | None
-    ends: datetime | None
-    later: int
-
-
-def savepoints_of(table: Table) -> list[Savepoint]:
-    """Newest first, from the timeline itself."""
-    if not table.path:
-        return []
-    timeline = read_timeline(place_at(table.path))
-    found = []
-    for asked, completed in sorted(timeline.savepoints.items(), reverse=True):
-        kept = timeline.find(asked)
-        done = kept.completed if kept else asked
-        made = at_of(completed)
-        ends = made + SAVEPOINT_KEPT if made else None
-        later = len(timeline.writes_after(asked))
-        found.append(Savepoint(asked, at_of(done), made, ends, later))
-    return found
+def savepoints_of(table: Table) -> tuple[Savepoint, ...]:
+    """From the timeline as it is now."""
+    return savepoints_on(read_timeline(place_at(table.path))) if table.path else ()

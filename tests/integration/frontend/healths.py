@@ -17,6 +17,7 @@ from ingest.maintenance.facts import (
     PlanFacts,
 )
 from ingest.maintenance.plan import plan_maintenance
+from ingest.maintenance.savepoints import Savepoint
 from ingest.maintenance.score import KeepingPolicy, score
 from ingest.maintenance.written import Day, Written
 from ingest.models import TableHealth
@@ -32,6 +33,15 @@ WELL = LakeFacts(
     skew=1.2,
     sizes=(0, 0, 4, 0, 0, 0),
     bucket_bytes=(20 * MB, 25 * MB, 22 * MB, 23 * MB),
+    savepoints=(
+        Savepoint(
+            "20260101001000000",
+            "2026-01-01T00:10:01Z",
+            "2026-01-01T00:20:00Z",
+            "2026-01-08T00:20:00Z",
+            later=29,
+        ),
+    ),
     commits=tuple(
         Done(f"2026010100{n:02d}00000", "deltacommit", 0.4 + n % 7 / 10)
         for n in range(40)

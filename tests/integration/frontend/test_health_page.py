@@ -11,6 +11,7 @@ import pytest
 from frontend.actions import ACTIONS
 from frontend.reading.health import CARE, TITLES
 from ingest.feeds import feed_of
+from ingest.maintenance import repairs
 from ingest.models import TableHealth, TableOnboarding
 from ingest.policy import KEEPING
 from ingest.policyrows import change_policy, change_table_policy
@@ -74,6 +75,16 @@ def test_what_is_always_offered_says_what_waits_and_the_way_back(world, browse):
             assert said in text
 
 
+def test_a_page_shows_what_was_seen_and_asks_no_lake(world, browse, monkeypatch):
+    monkeypatch.setattr(repairs, "read_timeline", None)  # a store that hangs, say
+    events = world.lake_tables["events"]
+    TableOnboarding.objects.filter(lake_table=events).update(state="LIVE")
+    text = page_of(browse("root"), events)
+    assert "could go back to when it was seen" in text
+    assert "2026-01-08 00:20:00 UTC" in text
+    assert f"/tables/{events.pk}/restore?instant=20260101001000000" in text
+
+
 def test_who_may_not_repair_is_told_what_would_help(world, browse):
     text = page_of(browse("ann"), world.lake_tables["orders"])
     assert "Remove duplicates helps. It needs the privilege operate" in text
@@ -118,9 +129,10 @@ def test_the_policy_is_told_in_words_with_where_each_value_is_from(world, browse
     quiet = {"from": "22:00", "to": "06:00", "timezone": "Europe/Berlin"}
     change_table_policy(feed_of(table.pk), {"quiet_hours": quiet})
     text = page_of(browse("ann"), table)
+    policy = text.partition('id="policy-title"')[2].partition("</table>")[0]
     rows = [
         re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row)
-        for row in text.partition('id="policy-title"')[2].split("<tr>")[2:]
+        for row in policy.split("<tr>")[2:]
     ]
     told = {row[3]: row[1:3] for row in rows}
     assert set(told) == {f"<code>{key}</code>" for key in {*KEEPING, *NO_NUMBERS}}

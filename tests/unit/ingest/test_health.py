@@ -169,6 +169,7 @@ def test_facts_say_what_is_pending_and_survive_json() -> None:
         f"{at(30)}_{at(31)}.deltacommit",
         f"{at(40)}_{at(41)}.rollback",
         f"{at(50)}.deltacommit.requested",
+        f"{at(0)}_{at(9)}.savepoint",
     ]
     timeline = Timeline.of(names)
     files = [base(ONE, at(0), 3 * MB), log(ONE, at(5), MB), base(TWO, at(0), 30 * MB)]
@@ -199,6 +200,11 @@ def test_facts_say_what_is_pending_and_survive_json() -> None:
     assert facts.commits[0].seconds == 60.0
     assert facts.oldest_log_at == "2026-01-01T11:05:00Z"
     assert facts.compacted_at == "2026-01-01T11:01:00Z"
+    (kept,) = facts.savepoints
+    assert (kept.instant, kept.at) == (at(0), "2026-01-01T11:01:00Z")
+    assert kept.made_at == "2026-01-01T11:09:00Z"
+    assert kept.ends_at == "2026-01-08T11:09:00Z"
+    assert kept.later == len(timeline.completed_writes) - 1
 
 
 WELL = LakeFacts(at="2026-01-01T12:00:00Z", groups=2, base_files=2, base_bytes=100 * MB)
