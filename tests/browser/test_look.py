@@ -63,6 +63,7 @@ def paths(world):
         "alerts": "/alerts",
         "alert-targets": "/alert-targets",
         "alert-target": "/alert-targets/pager",
+        "alert-target-delete": "/alert-targets/pager/delete",
         "system": "/system",
     }
 
