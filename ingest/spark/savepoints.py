@@ -6,10 +6,12 @@ caller holds both leases. It must not know what a savepoint was made for.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
+from pyspark.errors import IllegalArgumentException
 from pyspark.sql import SparkSession
 
 from core.errors import InvalidRequest, TerminalError
@@ -77,9 +79,12 @@ def restore(
     reach = ask_reach(run, access, _position_at(spec, before, asked))
     gone = _later(before, asked)
     run.enter("restoring", total=len(gone), unit="instants")
-    if gone or read_begun_restore(spec.table.path, before.timeline) == asked:
-        # one that was cut off at its very end takes nothing away any more
-        _take_away(spark, spec, asked, gone)
+    with write_client(spark, spec) as client:
+        _end_newer(client, spec, gone)
+        if read_begun_restore(spec.table.path, before.timeline) == asked:
+            _end_begun(client, asked)
+        if _later(read_lake_table(spec.table.path), asked):
+            client.restoreToSavepoint(asked)
     after, position = _require_restored(spec, asked)
     run.add_done(len(gone))
     newest, cursor = after.timeline.completed_writes[-1].asked, _cursor_of(spec)
@@ -101,9 +106,11 @@ def restore(
     }
 
 
-def _take_away(spark: SparkSession, spec: JobSpec, asked: str, gone: list[str]) -> None:
-    with write_client(spark, spec) as client:
-        _end_newer(client, spec, gone)
+def _end_begun(client: Any, asked: str) -> None:
+    """Hudi goes on with a restore that was cut off by the list it had made. A completed
+    compaction that had been taken back just before stays as a plan then, and this is
+    its complaint; the next restore takes the plan away."""
+    with contextlib.suppress(IllegalArgumentException):
         client.restoreToSavepoint(asked)
 
 

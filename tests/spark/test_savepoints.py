@@ -93,6 +93,8 @@ def test_a_restore_takes_rows_and_position_back_together(
     kept = assert_done(mend(bench, table, "savepoint")).facts["savepoint"]
     second = change(bench, table, position, "two", compact_after=1)
     assert_done(bench.compact(table, asked_of(second)))
+    planned = timeline_of(table) / f"{asked_of(second)}.compaction.requested"
+    plan = planned.read_bytes()
     low = second.facts["position"]["to"]
     change(bench, table, low, "three", compact_after=1)
     unknown = mend(bench, table, "restore", "2" * 17)
@@ -108,14 +110,19 @@ def test_a_restore_takes_rows_and_position_back_together(
     assert len(report.facts["taken_away"]) == 4
     assert report.facts["pending_compactions"] == []
     assert seen(bench, table) == then
-    # its answer was lost, and it was cut off at its very end
-    (done,) = timeline_of(table).glob("*_*.restore")
-    done.unlink()
-    assert read_begun_restore(table.path, bench.state(table).timeline) == kept
-    again = assert_done(mend(bench, table, "restore", kept)).facts
-    assert (again["taken_away"], again["instant"]) == ([], report.facts["instant"])
-    assert {i.state for i in bench.state(table).timeline.instants} == {"COMPLETED"}
-    assert seen(bench, table) == then
+    # its answer was lost, and it was cut off at its very end; or behind a compaction
+    # that was done, which Hudi, going on, leaves as a plan and says so with an error
+    for left in ([], [planned]):
+        (done,) = timeline_of(table).glob("*_*.restore")
+        done.unlink()
+        for path in left:
+            path.write_bytes(plan)
+        assert read_begun_restore(table.path, bench.state(table).timeline) == kept
+        again = assert_done(mend(bench, table, "restore", kept)).facts
+        assert len(again["taken_away"]) == len(left)
+        assert again["instant"] == report.facts["instant"]
+        assert {i.state for i in bench.state(table).timeline.instants} == {"COMPLETED"}
+        assert seen(bench, table) == then
     # capture goes on from where the rows are, in epochs that are not the earlier ones
     bench.sql(ROWS.replace("(1, 20)", "(21, 30)").replace("- interval '1 day'", ""))
     for death in deaths_around(apply, "commit_rows"):
