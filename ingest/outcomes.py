@@ -5,7 +5,7 @@ Knows facts of reports and rows; decides nothing about leases or attempts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -49,11 +49,17 @@ def apply_success(
         _loaded(feed, facts)
     elif feed is not None and job.kind == ROUND:
         has_caught_up = _round_done(job, feed, facts)
-    if "pending_compactions" in facts:
-        pending = [str(i) for i in facts["pending_compactions"]]
-        upkeep.mirror(table_id, pending, since=job.started_at)
+    note_plans(job, facts)
     noticing.job_succeeded(job, facts, has_caught_up=has_caught_up)
     note_change(table_id)
+
+
+def note_plans(job: Job, facts: Mapping[str, Any]) -> None:
+    """Rows of plans follow what the job saw on the timeline at its end, however it
+    ended; without a word about it, nobody knows."""
+    if "pending_compactions" in facts:
+        pending = [str(i) for i in facts["pending_compactions"]]
+        upkeep.mirror(int(job.payload["table"]), pending, since=job.started_at)
 
 
 def _repaired(
@@ -256,12 +262,10 @@ def note_cancelled(
     feed: TableOnboarding | None,
     *,
     actor: str,
-    pending: Sequence[str] = (),
 ) -> None:
-    """Somebody stopped the job: a load's table pauses, a round comes again later.
-    pending: open compactions of the timeline when it ended, where known."""
+    """Somebody stopped the job: a load's table pauses, a round comes again later."""
     if job.kind == COMPACT:
-        _put_off(job, actor, pending)
+        _put_off(job, actor)
         return
     if feed is None or feed.state == PAUSED or job.kind in UPKEEP:
         return
@@ -277,15 +281,11 @@ def note_cancelled(
         _set(feed, resume_event="resume_catch_up")
 
 
-def _put_off(job: Job, actor: str, pending: Sequence[str]) -> None:
+def _put_off(job: Job, actor: str) -> None:
     """What it was to execute, or planned itself, waits: it would be no cancelling if
     the next second executed it."""
     table_id = int(job.payload["table"])
-    instants = job.payload.get("instants") or []
-    if not instants:
-        instants = list(pending)
-        upkeep.mirror(table_id, instants, since=job.started_at)
-    until = upkeep.put_off(table_id, instants)
+    until = upkeep.put_off(table_id, job.payload.get("instants") or [])
     by = f" by {actor}" if actor else ""
     job.reason = (
         f"{upkeep.CANCELLED}{by}; what is planned stays planned, and nothing compacts"

@@ -22,6 +22,7 @@ from core.clock import SystemClock
 from core.errors import InvalidRequest
 from core.jobs import TERMINAL
 from core.models import Job
+from ingest.alerts import noticing
 from ingest.kinds import ROUND
 from ingest.models import Policy, TableOnboarding
 from ingest.policy import OWN, Effective, Level, changed, effective
@@ -193,6 +194,8 @@ def _set_due(rows: list[TableOnboarding], before: Before) -> None:
         # whether it is late by then is asked then
         rows_of = TableOnboarding.objects.filter(pk__in=pks)
         rows_of.update(due_at=due, owed_from=now, late_at=due)
+        if due is None:
+            noticing.schedule_ended(rows_of)
 
 
 # ---------------------------------------------------------------------- next round

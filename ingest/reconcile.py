@@ -23,7 +23,7 @@ from core.clock import SystemClock
 from core.errors import SluiceError, TerminalError
 from core.jobs import ACTIVE, CANCELLING, LAUNCHING, RUNNING
 from core.models import Job
-from ingest import feeds, leasing, outcomes
+from ingest import feeds, healing, leasing, outcomes
 from ingest.backoff import wait_after
 from ingest.dispatch import ring
 from ingest.jobrows import move_job
@@ -52,16 +52,16 @@ def reconcile_jobs() -> int:
     }
     gone = _gone({boot for boot in boots.values() if boot})
     return sum(
-        _judge_alone(pk, gone.get(boot, GONE))
+        _judge_alone(pk, gone.get(boot, GONE), boot)
         for pk, boot in boots.items()
         if boot in gone or not boot
     )
 
 
-def _judge_alone(job_id: UUID, why: str) -> bool:
+def _judge_alone(job_id: UUID, why: str, boot: str) -> bool:
     """A job that cannot be judged for a defect of ours must not hold up the others."""
     try:
-        return judge_lost(job_id, why)
+        return judge_lost(job_id, why, boot=boot)
     except (OperationalError, InterfaceError):
         raise
     except Exception:
@@ -146,12 +146,13 @@ def _is_database_young() -> bool:
     return bool(row and row[0])
 
 
-def judge_lost(job_id: UUID, why: str) -> bool:
-    """Decide about one job of a dead driver; False when somebody else does."""
+def judge_lost(job_id: UUID, why: str, *, boot: str | None = None) -> bool:
+    """Decide about one job of a dead driver; False when somebody else does, or did:
+    its next attempt does not hang on `boot` any more."""
     with transaction.atomic():
         rows = Job.objects.select_for_update(skip_locked=True)
         job = rows.filter(pk=job_id, state__in=ACTIVE).first()
-        if job is None:
+        if job is None or (boot is not None and boot != job.handle.get("boot", "")):
             return False
         try:
             _fence(job)
@@ -207,6 +208,7 @@ def _decide(job: Job, state: LakeState, why: str) -> None:
     feed = feeds.lock_feed(job)
     now = SystemClock().now()
     facts = _found(job, state)
+    seen = {"pending_compactions": list(state.pending_compactions)}
     if facts is not None and (job.kind != REPAIR or job.state == CANCELLING):
         move_job(
             job,
@@ -220,16 +222,16 @@ def _decide(job: Job, state: LakeState, why: str) -> None:
     if job.state == CANCELLING:
         move_job(job, "cancelled", reason=f"{why} before it answered", finished_at=now)
         asked = job.events.filter(event="request_cancel").last()
-        outcomes.note_cancelled(
-            job,
-            feed,
-            actor=asked.actor if asked else "",
-            pending=state.pending_compactions,
-        )
+        outcomes.note_plans(job, seen)
+        outcomes.note_cancelled(job, feed, actor=asked.actor if asked else "")
         return
     # a repair ends with a comparison of its rows, which the next attempt makes
     left = "no commit" if facts is None else "a commit that was not compared"
     _try_again(job, feed, state, why=why, left=left)
+    outcomes.note_plans(job, seen)
+    if feed is not None and job.kind == REPAIR:
+        # what it left is in the lake until the next attempt
+        healing.follow_lake(feed)
 
 
 def _try_again(job: Job, feed: Any, state: LakeState, *, why: str, left: str) -> None:

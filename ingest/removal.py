@@ -100,7 +100,8 @@ def _stop_feed(table: Table, *, drop_data: bool, actor: str) -> None:
 def advance_removals() -> int:
     """Give each unfinished removal a page of work; how many moved on."""
     waiting = Job.objects.filter(kind=REMOVE, state__in=[*WAITING, *ACTIVE])
-    return sum(_advance(pk) for pk in list(waiting.values_list("pk", flat=True)[:20]))
+    oldest = waiting.order_by("queued_at").values_list("pk", flat=True)
+    return sum(_advance(pk) for pk in list(oldest[:20]))
 
 
 def _advance(job_id: UUID) -> bool:
@@ -109,17 +110,19 @@ def _advance(job_id: UUID) -> bool:
         job = rows.filter(pk=job_id).first()
         if job is None or job.is_finished:
             return False
-        if job.state == QUEUED and not _begin(job):
-            return False
         try:
+            if job.state == QUEUED and not _begin(job):
+                return False
             is_done = not job.payload["drop_data"] or _delete_page(job)
         except TransientError as error:
             Job.objects.filter(pk=job.pk).update(reason=str(error))
             return False
         except TerminalError as error:
-            move_job(job, "fail", reason=str(error), finished_at=SystemClock().now(),
+            event = "reject" if job.state == QUEUED else "fail"
+            move_job(job, event, reason=str(error), finished_at=SystemClock().now(),
                      error_code=error.code, error_message=error.message,
                      error_hint=error.hint)  # fmt: skip
+            leasing.release(runs.owner_of(job.pk, 1))
             noticing.job_failed(job, error)
             return False
         if is_done:

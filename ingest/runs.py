@@ -345,6 +345,7 @@ def finish(report: JobReport) -> bool:
             move_job(job, "succeed", finished_at=SystemClock().now())
             outcomes.apply_success(job, feed, report.facts)
         elif job.state == CANCELLING:
+            outcomes.note_plans(job, report.facts)
             _end_cancelled(job, feed)
         elif report.outcome in {"cancelled", "paused"}:
             # nobody asked for that: its driver was told to stop
@@ -353,6 +354,7 @@ def finish(report: JobReport) -> bool:
         else:
             error = _error(report)
             _fail_or_retry(job, feed, healing.healed(feed, error) if feed else error)
+        outcomes.note_plans(job, report.facts)
         if feed is not None and job.kind == REPAIR and report.outcome != "succeeded":
             # it may have ended behind its commit
             healing.follow_lake(feed)
@@ -364,12 +366,7 @@ def finish(report: JobReport) -> bool:
 def _end_cancelled(job: Job, feed: TableOnboarding | None) -> None:
     asked = job.events.filter(event="request_cancel").last()
     move_job(job, "cancelled", finished_at=SystemClock().now(), reason=job.reason)
-    outcomes.note_cancelled(
-        job,
-        feed,
-        actor=asked.actor if asked else "",
-        pending=(job.report or {}).get("facts", {}).get("pending_compactions", ()),
-    )
+    outcomes.note_cancelled(job, feed, actor=asked.actor if asked else "")
 
 
 def _fail_or_retry(job: Job, feed: TableOnboarding | None, error: SluiceError) -> None:

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
-from django.db.models.functions import Now
+from django.db.models import CharField, Exists, OuterRef, Q, QuerySet, Subquery
+from django.db.models.functions import Cast, Now
 
 from catalog.models import Table
 from core.advance import advance, advance_all, record_moves
@@ -67,10 +67,12 @@ def mirror(table_id: int, pending: list[str], *, since: datetime | None) -> None
     )
     if created:
         record_moves(created, "schedule", before=PROPOSED_PLAN)
-    gone = MaintenancePlan.objects.filter(
-        table_id=table_id, state=SCHEDULED, created_at__lt=since or Now()
+    older = MaintenancePlan.objects.filter(
+        table_id=table_id, created_at__lt=since or Now()
     ).exclude(instant__in=pending)
-    advance_all(list(gone), "supersede", reason="no longer pending on the timeline")
+    said = "no longer pending on the timeline"
+    for state in (SCHEDULED, PLAN_FAILED):
+        advance_all(list(older.filter(state=state)), "supersede", reason=said)
 
 
 def start(table_id: int, instants: list[str]) -> None:
@@ -133,9 +135,11 @@ def forget_old(most: int) -> None:
 
 
 def put_off(table_id: int, instants: list[str]) -> datetime:
-    """Somebody cancelled the job that executes these plans; they stay on the timeline.
-    When they are executed again."""
+    """Somebody cancelled the job that executes these plans, or with none whatever is
+    planned; they stay on the timeline. When they are executed again."""
     until = SystemClock().now() + PUT_OFF
+    rows = MaintenancePlan.objects.filter(table_id=table_id, state=SCHEDULED)
+    instants = instants or list(rows.values_list("instant", flat=True))
     roll_back(table_id, instants)
     MaintenancePlan.objects.filter(
         table_id=table_id, instant__in=instants, state=SCHEDULED
@@ -169,8 +173,10 @@ def compactions_due() -> dict[Table, list[str]]:
 
 def _candidates() -> QuerySet[Any]:
     """What is scheduled on tables that somebody carries, with their quiet hours."""
-    busy = Job.objects.filter(kind__in=[COMPACT, REPAIR]).filter(
-        ~Q(state__in=sorted(TERMINAL))
+    busy = (
+        Job.objects.filter(kind__in=[COMPACT, REPAIR])
+        .exclude(state__in=sorted(TERMINAL))
+        .filter(subject_id=Cast(OuterRef("table_id"), CharField()))
     )
     feeds = (
         TableOnboarding.objects.filter(lake_table=OuterRef("table"))
@@ -179,11 +185,8 @@ def _candidates() -> QuerySet[Any]:
     )
     quiet = feeds.values_list(setting_as_text("quiet_hours"))[:1]
     return (
-        MaintenancePlan.objects.filter(Exists(feeds), state=SCHEDULED)
+        MaintenancePlan.objects.filter(Exists(feeds), ~Exists(busy), state=SCHEDULED)
         .filter(Q(due_at=None) | Q(due_at__lte=Now()))
-        .exclude(
-            table_id__in=[int(pk) for pk in busy.values_list("subject_id", flat=True)]
-        )
         .annotate(quiet=Subquery(quiet))
         .select_related("table__database__datasource")
         .order_by("instant")

@@ -100,10 +100,10 @@ def forget_old() -> int:
         next_try_at=None,
         created_at__lt=Now() - DELIVERIES_KEPT,
     )
-    first = Alert.objects.order_by("id").values_list("pk", flat=True)
-    alerts = Alert.objects.filter(
-        pk__in=list(first[:FORGET_PAGE]),
-        is_end_announced=True,
-        closed_at__lt=Now() - ALERTS_KEPT,
+    # the oldest may be open for ever: they hide none that ended
+    ended = Alert.objects.filter(
+        is_end_announced=True, closed_at__lt=Now() - ALERTS_KEPT
     )
+    first = ended.order_by("closed_at").values_list("pk", flat=True)
+    alerts = Alert.objects.filter(pk__in=list(first[:FORGET_PAGE]))
     return deliveries.delete()[0] + alerts.delete()[0]

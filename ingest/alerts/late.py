@@ -66,6 +66,13 @@ def open_late() -> int:
     return len(due)
 
 
+def _shown(moment: datetime | None, now: datetime) -> str:
+    if moment is None:
+        return "it has not caught up with its source yet"
+    ago = span((now - moment).total_seconds())
+    return f"it shows the source as it was {ago} ago"
+
+
 def _judge(
     feed: TableOnboarding, policy: Effective, now: datetime, absence: Absence | None
 ) -> None:
@@ -85,8 +92,7 @@ def _judge(
     trouble = Trouble(
         LATE,
         cause=shows.isoformat(),
-        message=f"it shows the source as it was {span((now - shows).total_seconds())}"
-        f" ago{reason}",
+        message=f"{_shown(table.caught_up_at, now)}{reason}",
         code="late",
         hint="its page says what holds it back",
         repair="sync",

@@ -98,6 +98,12 @@ def table_paused(table_id: int) -> None:
     book.close(late, because=book.PAUSED, reason="the table was paused")
 
 
+def schedule_ended(feeds: QuerySet[TableOnboarding]) -> None:
+    """From now on these tables are brought up to date when somebody asks."""
+    late = Alert.objects.filter(kind=LATE, table__in=feeds.values("lake_table"))
+    book.close(late, reason="the table has no schedule any more")
+
+
 def table_removed(table_id: int) -> None:
     rows = book.open_on(table_id)
     book.close(rows, because=book.REMOVED, reason="the table is carried no more")

@@ -177,4 +177,4 @@ def _pending(spec: JobSpec) -> dict[str, Any]:
         return {"pending_compactions": pending_compactions(spec)}
     except Exception as error:  # noqa: BLE001 - what the job itself met is worth more
         log.info("plans of %s cannot be read: %s", spec.job_id, error)
-        return {"pending_compactions": []}
+        return {}

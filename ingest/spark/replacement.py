@@ -52,12 +52,12 @@ def replace_rows(
     spec, position = spec or run.spec, state.position
     assert position is not None
     area = place_at(spec.table.staging) / "repair"
-    staged = (area / f"{spec.job_id}-{spec.attempt}").uri
+    own = area / f"{spec.job_id}-{spec.attempt}"
     area.delete_all()
     try:
         columns = own_columns(rows)
-        rows.select(*(F.col(f"`{c}`") for c in columns)).write.parquet(staged)
-        data = rows.sparkSession.read.parquet(staged)
+        rows.select(*(F.col(f"`{c}`") for c in columns)).write.parquet(own.uri)
+        data = rows.sparkSession.read.parquet(own.uri)
         before = digest_of(data, columns)
         if before[0] != expected:
             raise _changed(spec, expected, before[0])
@@ -70,7 +70,8 @@ def replace_rows(
         now = snapshot_of(rows.sparkSession, spec)
         require_same(spec, before, digest_of(now, columns))
     finally:
-        area.delete_all()
+        # an attempt that comes back late leaves its successor's alone
+        own.delete_all()
     return commit
 
 

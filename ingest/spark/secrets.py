@@ -31,10 +31,12 @@ class Secrets:
         `secret_unavailable` when it says nothing in time."""
         with self._lock:
             wanted = self._wanted.setdefault(ref, _Wanted())
+            wanted.askers += 1
         self._request(ref)
         answer = wanted.wait(self._seconds)
         with self._lock:
-            if self._wanted.get(ref) is wanted:
+            wanted.askers -= 1
+            if not wanted.askers and self._wanted.get(ref) is wanted:
                 del self._wanted[ref]
         if answer is None:
             raise TransientError(
@@ -50,7 +52,7 @@ class Secrets:
         """One that nobody waits for any more is dropped: the next job would get it,
         after a change of the password, too."""
         with self._lock:
-            wanted = self._wanted.get(answer.ref)
+            wanted = self._wanted.pop(answer.ref, None)
         if wanted is not None:
             wanted.give(answer)
 
@@ -59,6 +61,7 @@ class _Wanted:
     """A value that somebody waits for."""
 
     def __init__(self) -> None:
+        self.askers = 0
         self._given = threading.Event()
         self._answer: SecretAnswer | None = None
 

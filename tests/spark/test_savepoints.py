@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -84,6 +86,22 @@ def test_a_savepoint_and_compactions_around_it(loaded: Any) -> None:
     assert seen(bench, table) == wanted(bench)
 
 
+def cut_off_at_its_end(
+    bench: LakeBench, table: Any, kept: str, left: Mapping[Path, bytes]
+) -> Mapping[str, Any]:
+    """The facts of the restore that comes after one whose answer was lost. left: files
+    of a completed compaction that it had just taken back: Hudi, going on, leaves that
+    one as a plan and says so with an error."""
+    (done,) = timeline_of(table).glob("*_*.restore")
+    done.unlink()
+    for path, content in left.items():
+        path.write_bytes(content)
+    assert read_begun_restore(table.path, bench.state(table).timeline) == kept
+    again = assert_done(mend(bench, table, "restore", kept)).facts
+    assert {i.state for i in bench.state(table).timeline.instants} == {"COMPLETED"}
+    return again
+
+
 def test_a_restore_takes_rows_and_position_back_together(
     loaded: Any, monkeypatch: Any
 ) -> None:
@@ -110,18 +128,10 @@ def test_a_restore_takes_rows_and_position_back_together(
     assert len(report.facts["taken_away"]) == 4
     assert report.facts["pending_compactions"] == []
     assert seen(bench, table) == then
-    # its answer was lost, and it was cut off at its very end; or behind a compaction
-    # that was done, which Hudi, going on, leaves as a plan and says so with an error
-    for left in ([], [planned]):
-        (done,) = timeline_of(table).glob("*_*.restore")
-        done.unlink()
-        for path in left:
-            path.write_bytes(plan)
-        assert read_begun_restore(table.path, bench.state(table).timeline) == kept
-        again = assert_done(mend(bench, table, "restore", kept)).facts
+    for left in ({}, {planned: plan}):
+        again = cut_off_at_its_end(bench, table, kept, left)
         assert len(again["taken_away"]) == len(left)
         assert again["instant"] == report.facts["instant"]
-        assert {i.state for i in bench.state(table).timeline.instants} == {"COMPLETED"}
         assert seen(bench, table) == then
     # capture goes on from where the rows are, in epochs that are not the earlier ones
     bench.sql(ROWS.replace("(1, 20)", "(21, 30)").replace("- interval '1 day'", ""))

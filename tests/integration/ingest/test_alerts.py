@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from catalog.discovery import store
 from catalog.models import Table
-from ingest import outcomes, removal, runs
+from ingest import outcomes, policyrows, removal, runs
 from ingest.alerts import announcing, book, late, presence
 from ingest.alerts.models import Alert, AlertDelivery, AlertTarget, Presence
 from ingest.alerts.rules import Trouble
@@ -170,6 +170,27 @@ def test_a_night_in_which_sluice_was_down_makes_nothing_late_at_once(
     rows.update(late_at=evening)
     late.open_late()
     assert opened() == ["late"]
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("shown", ["", "as it was 8 h ago"])
+def test_it_says_what_is_shown_and_ends_with_the_schedule(world, table, shown) -> None:
+    set_policy(
+        world.feed("orders"), schedule={"every_seconds": 60}, late_after_seconds=600
+    )
+    world.steps(3)
+    evening = timezone.now() - timedelta(hours=8)
+    # after a restore nobody knows which moment it shows
+    Table.objects.filter(pk=table).update(caught_up_at=evening if shown else None)
+    rows = TableOnboarding.objects.filter(lake_table=table)
+    rows.update(owed_from=evening, late_at=evening, due_at=None)
+    late.open_late()
+    assert (
+        shown or "has not caught up with its source yet"
+    ) in Alert.objects.get().message
+    policyrows.change_table_policy(world.feed("orders"), {"schedule": "manual"})
+    assert opened() == []
+    assert rows.get().late_at is None
 
 
 @pytest.mark.django_db

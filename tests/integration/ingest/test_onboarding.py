@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from catalog.models import Column, Table
-from core.errors import InvalidRequest, NotFound
+from core.errors import InvalidRequest, NotFound, TerminalError, TransientError
 from core.models import Job
-from ingest import controls, onboarding, removal
+from ingest import controls, leasing, onboarding, removal
 from ingest.models import TableOnboarding
 from ingest.requests import parse_request
 from tests.integration.ingest.world import COLUMNS, make_tables
@@ -188,6 +189,32 @@ def test_removal_of_a_running_load_stops_it_first(world) -> None:
     job = removal.start_removal(table, drop_data=True, actor="ann")
     world.until(lambda: Job.objects.get(pk=job.pk).state == "SUCCEEDED")
     assert world.jobs("snapshot")[0].state == "CANCELLED"
+
+
+def test_a_removal_that_cannot_begin_says_why_and_holds_up_no_other(
+    world, monkeypatch
+) -> None:
+    world.onboard("orders", "b")
+    world.until_live("orders", "b")
+    stuck, other = (
+        removal.start_removal(world.lake(name), drop_data=True, actor="ann")
+        for name in ("orders", "b")
+    )
+    take = leasing.take_table
+    failure: Exception = TransientError("the lake is read-only", hint="mount it")
+
+    def read_only(table_id: int, *given: Any, **more: Any) -> Any:
+        if table_id == int(stuck.subject_id):
+            raise failure
+        return take(table_id, *given, **more)
+
+    monkeypatch.setattr(leasing, "take_table", read_only)
+    world.until(lambda: Job.objects.get(pk=other.pk).state == "SUCCEEDED")
+    waiting = Job.objects.get(pk=stuck.pk)
+    assert (waiting.state, waiting.reason) == ("QUEUED", str(failure))
+    failure = TerminalError("the fence is damaged", hint="look at it")
+    world.until(lambda: Job.objects.get(pk=stuck.pk).state == "FAILED")
+    assert Job.objects.get(pk=stuck.pk).error_message == "the fence is damaged"
 
 
 def test_only_lake_paths_are_ever_deleted(world, tmp_path) -> None:

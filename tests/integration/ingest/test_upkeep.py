@@ -15,9 +15,9 @@ from catalog.models import Table
 from core.errors import InvalidRequest
 from core.models import Job
 from ingest import controls, policyrows, removal, runs, tick, upkeep
-from ingest.contract import JobReport
+from ingest.contract import JobReport, RepairWork
 from ingest.launch.fake import Fault
-from ingest.maintenance import watching
+from ingest.maintenance import repairs, watching
 from ingest.maintenance.plan import Step
 from ingest.models import MaintenancePlan, TableHealth
 from tests.integration.ingest.test_health import LATER, OLD, see, timeline_of
@@ -157,6 +157,55 @@ def test_a_late_report_takes_no_newer_plan_away(world) -> None:
     assert MaintenancePlan.objects.get().state == "SCHEDULED"
     upkeep.mirror(table.pk, [], since=timezone.now())
     assert MaintenancePlan.objects.get().state == "SUPERSEDED"
+
+
+def test_a_plan_that_is_gone_from_the_timeline_is_executed_no_more(world) -> None:
+    """A repair took it off and did not come to its end; or its compaction failed."""
+    world.onboard("orders")
+    world.until_live("orders")
+    plan(world, "orders", OLD)
+    plan(world, "orders", LATER, "FAILED")
+    for outcome in ("terminal", "cancelled"):
+        job = started_repair(world)
+        if outcome == "cancelled":
+            controls.cancel_job(job.pk, actor="ann")
+        # the lake could not be read at its end: nobody knows
+        unknown = JobReport(str(job.pk), job.attempts, outcome)
+        assert runs.finish(unknown)
+        assert sorted(states_of_plans()) == [(OLD, "SCHEDULED"), (LATER, "FAILED")]
+    job = started_repair(world)
+    facts = {"pending_compactions": []}
+    assert runs.finish(JobReport(str(job.pk), job.attempts, "terminal", facts=facts))
+    assert {state for _, state in states_of_plans()} == {"SUPERSEDED"}
+    assert upkeep.compactions_due() == {}
+
+
+def started_repair(world: Any) -> Job:
+    world.fail_with("repair", Fault.HANG)
+    job = repairs.start_repair(
+        world.lake("orders"), RepairWork("savepoint"), actor="ann"
+    )
+    world.until(lambda: [j.state for j in world.jobs("repair")][-1] == "RUNNING")
+    job.refresh_from_db()
+    return job
+
+
+def states_of_plans() -> list[tuple[str, str]]:
+    return list(MaintenancePlan.objects.values_list("instant", "state"))
+
+
+def test_one_that_waits_is_cancelled_and_what_was_planned_meanwhile_waits(
+    world,
+) -> None:
+    world.onboard("orders")
+    world.until_live("orders")
+    job = controls.start_compaction(world.lake("orders"), actor="ann")
+    assert not job.payload["instants"]
+    plan(world, "orders", LATER)
+    controls.cancel_job(job.pk, actor="ann")
+    row = MaintenancePlan.objects.get()
+    assert (row.state, row.status_reason) == ("SCHEDULED", "cancelled")
+    assert upkeep.compactions_due() == {}
 
 
 def test_plans_that_came_to_an_end_long_ago_are_forgotten(world) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from core.models import Job, JobLog, Lease
@@ -129,6 +131,8 @@ def test_a_job_of_a_driver_that_was_forgotten_is_judged(world) -> None:
     (job,) = world.jobs("snapshot")
     handle = job.handle | {"boot": "00000000-0000-4000-8000-000000000000"}
     Job.objects.filter(pk=job.pk).update(handle=handle, state="UNKNOWN")
+    # whoever saw it on an earlier driver, and comes late, does not mean this attempt
+    assert not reconcile.judge_lost(job.pk, "its driver ended", boot="an earlier one")
     assert reconcile.reconcile_jobs() == 1
     assert world.jobs("snapshot")[0].state == "QUEUED"
     assert reconcile.reconcile_jobs() == 0
@@ -325,9 +329,12 @@ def test_pending_compactions_are_executed_by_name(world) -> None:
 def test_a_compaction_survives_faults(world, fault, monkeypatch) -> None:
     monkeypatch.setattr("ingest.upkeep.wait_after", lambda failures: 0.0)
     world.fail_with("compact", fault)
-    world.launcher.facts["round"] = {"pending_compactions": ["20260101000000001"]}
+    planned = "20260101000000001"
+    world.launcher.facts["round"] = {"pending_compactions": [planned]}
     world.onboard("orders")
     world.until_live("orders")
+    timeline = Path(world.lake("orders").path) / ".hoodie" / "timeline"
+    (timeline / f"{planned}.compaction.requested").touch()
     world.launcher.facts.clear()
     world.until(lambda: MaintenancePlan.objects.filter(state="COMPLETED").exists())
     assert world.feed("orders").state == "LIVE"

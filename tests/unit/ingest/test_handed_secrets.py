@@ -144,6 +144,30 @@ def test_an_answer_that_comes_too_late_is_not_given_to_the_next_job() -> None:
     assert secrets.ask("datasource:1") == new
 
 
+def test_who_asked_later_gets_what_comes_after_the_first_gave_up() -> None:
+    got: list[SecretAnswer] = []
+    asks = threading.Event(), threading.Event()
+    given = SecretAnswer("datasource:1", "pw")
+    later = threading.Thread(target=lambda: got.append(secrets.ask("datasource:1")))
+
+    def request(ref: str) -> None:
+        if threading.current_thread() is later:
+            asks[0].set()
+            asks[1].wait(60)
+        else:
+            later.start()
+            asks[0].wait(60)
+
+    secrets = Secrets(request, seconds=0.01)
+    with pytest.raises(TransientError, match="was not handed"):
+        secrets.ask("datasource:1")
+    secrets.hear(given)
+    asks[1].set()
+    later.join(60)
+    assert got == [given]
+    assert secrets._wanted == {}
+
+
 def test_a_password_for_another_host_is_not_sent_to_this_one() -> None:
     table = TableSpec(1, "public", "t", "shop", "t", "/l", "/s", (), ("id",))
     spec = JobSpec("j", 1, "round", "apply", "/l", table, FenceSpec("/f", 1), SOURCE)
