@@ -257,25 +257,6 @@ def test_what_is_refused_for_good_is_given_up_and_holds_up_nobody(
     assert AlertDelivery.objects.latest("id").state == "given_up"
 
 
-@pytest.mark.django_db
-def test_alerts_that_ended_long_ago_are_forgotten_however_many_stay_open(
-    pager, lake_orders, monkeypatch
-) -> None:
-    monkeypatch.setattr(announcing, "FORGET_PAGE", 1)
-    for kind in ("schema_change", "late", "failed"):
-        open_one(lake_orders, kind)
-    long_ago = timezone.now() - 2 * announcing.ALERTS_KEPT
-    ended = Alert.objects.filter(kind__in=["late", "failed"])
-    ended.update(closed_at=long_ago, is_announced=True, is_end_announced=True)
-    left = [3]
-    for _ in range(3):
-        monkeypatch.setattr(announcing, "_forget_at", 0.0)
-        announcing.forget_old()
-        left.append(Alert.objects.count())
-    assert left == [3, 2, 1, 1]
-    assert Alert.objects.get().kind == "schema_change"
-
-
 REFUSED = [
     ({"url": "http://169.254.169.254/x"}, "network_denied"),
     ({"url": "http://10.0.0.7/x"}, "network_denied"),

@@ -377,3 +377,20 @@ def test_cut_off_between_the_event_and_its_alert_neither_is_there(
     world.new_host()
     world.fail_with("round", *[Fault.TERMINAL] * 2)
     world.until(lambda: opened() == ["failed"])
+
+
+@pytest.mark.django_db
+def test_those_that_ended_long_ago_are_forgotten_however_many_stay_open(
+    lake_orders, monkeypatch
+) -> None:
+    monkeypatch.setattr(announcing, "FORGET_PAGE", 1)
+    for kind in ("schema_change", "late", "failed"):
+        book.open_alert(lake_orders.pk, Trouble(kind, cause="x", message="x"))
+    ended = Alert.objects.filter(kind__in=["late", "failed"], is_announced=False)
+    long_ago = timezone.now() - 2 * announcing.ALERTS_KEPT
+    ended.update(closed_at=long_ago, is_announced=True, is_end_announced=True)
+    for left in (2, 1, 1):
+        monkeypatch.setattr(announcing, "_forget_at", 0.0)
+        announcing.forget_old()
+        assert Alert.objects.count() == left
+    assert Alert.objects.get().kind == "schema_change"
