@@ -46,7 +46,6 @@ for _name in [name for name in os.environ if name.startswith("SLUICE_")]:
         "SLUICE_MAVEN_URL",
         "SLUICE_NO_APT",
         "SLUICE_ACCEPTANCE_ROWS",
-        "SLUICE_TEST_PORTS",
     }:
         del os.environ[_name]
 os.environ["SLUICE_HOME"] = str(HOME)

@@ -5,7 +5,6 @@ Tests reach it only through public surfaces: connection.json, REST, HiveServer2.
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import subprocess
@@ -20,8 +19,6 @@ from typing import Any
 
 import psycopg
 import pytest
-
-from config.supervisor.ports import is_free
 
 ROOT = Path(__file__).resolve().parent.parent
 MANAGE = ROOT / "manage.py"
@@ -190,22 +187,12 @@ def manage(home: Path, *args: str, seconds: float = 600) -> str:
     return done.stdout
 
 
-def own_ports() -> list[str]:
-    """Two products that start at once would choose the same ports: `make test` says
-    from where on those of the second one are looked for."""
-    first = int(os.environ.get("SLUICE_TEST_PORTS", "0"))
-    if not first:
-        return []
-    web, gateway = itertools.islice(filter(is_free, range(first, first + 100)), 2)
-    return ["--web-port", str(web), "--gateway-port", str(gateway)]
-
-
 @pytest.fixture(scope="session")
 def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
     """A running product with its demo source, stopped at the session's end."""
     home = tmp_path_factory.mktemp("product")
     try:
-        manage(home, "quickstart", "--home", str(home), "--detach", *own_ports())
+        manage(home, "quickstart", "--home", str(home), "--detach")
         running = Product(home=home, connection={})
         running.reload()
         yield running

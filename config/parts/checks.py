@@ -91,9 +91,9 @@ def test_steps(missing: list[Missing]) -> list[Step]:
     pytest = [str(BIN / "python"), "-m", "pytest"]
     paths = [path for one in missing for path in one.tests]
 
-    def step(name: str, parts: tuple[str, ...], **environment: str) -> Step:
+    def step(name: str, parts: tuple[str, ...]) -> Step:
         ignored = [f"--ignore={path}" for path in paths if path.startswith(parts)]
-        return Step(name, [*pytest, *parts, *ignored], environment)
+        return Step(name, [*pytest, *parts, *ignored])
 
     is_blind = any("tests/browser" in one.tests for one in missing)
     return [
@@ -101,8 +101,7 @@ def test_steps(missing: list[Missing]) -> list[Step]:
         *([] if is_blind else [step("tests of the pages", PAGES)]),
         step("tests with Spark", SPARK),
         step("tests of the product", WHOLE),
-        # a second product at the same time
-        step("tests of its deaths", KILLS, SLUICE_TEST_PORTS="18000"),
+        step("tests of its deaths", KILLS),
     ]
 
 

@@ -70,7 +70,6 @@ def test_pages_and_kills_have_processes_of_their_own() -> None:
     _, pages, _, product, kills = checks.test_steps([])
     last = [step.command[-1] for step in (pages, product, kills)]
     assert last == [*checks.PAGES, *checks.WHOLE, *checks.KILLS]
-    assert kills.environment, "both would choose the same ports"
 
 
 def test_whoever_asks_for_the_server_says_so_in_its_file_name() -> None:
