@@ -21,7 +21,7 @@ def web():
         yield found
 
 
-def sent(url: str, seconds: float = 5) -> webhook.Answer:
+def sent(url: str, seconds: float = 30) -> webhook.Answer:
     message = {"delivery": "d"}
     return webhook.send(url, "secret", message, at=1, egress=EGRESS, seconds=seconds)
 

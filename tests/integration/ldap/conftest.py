@@ -45,7 +45,7 @@ def directory(slapd: Slapd, settings: Any, monkeypatch: Any) -> Slapd:
 
 def spec_of(slapd: Slapd, **servers: Any) -> LdapSpec:
     usual = LdapServers(
-        urls=(f"ldaps://127.0.0.1:{slapd.tls_port}",), ca_file=slapd.ca, step_seconds=2
+        urls=(f"ldaps://127.0.0.1:{slapd.tls_port}",), ca_file=slapd.ca, step_seconds=8
     )
     return LdapSpec(
         servers=replace(usual, **servers),
