@@ -73,7 +73,7 @@ class Api:
         assert reply.status == status, (path, reply.status, reply.body)
         return reply.body
 
-    def wait_job(self, job_id: str, seconds: float = 180) -> Any:
+    def wait_job(self, job_id: str, seconds: float = 400) -> Any:
         def finished() -> Any:
             job = self.get(f"/jobs/{job_id}")
             return job if job["state"] in {"SUCCEEDED", "FAILED", "CANCELLED"} else None
@@ -88,7 +88,7 @@ class Api:
         items = reply.body.get("items", [reply.body])
         return items[0] if items else None
 
-    def wait_live(self, name: str, seconds: float = 240) -> Any:
+    def wait_live(self, name: str, seconds: float = 400) -> Any:
         def is_live() -> Any:
             table = self.table(name)
             if table and table["status"] == "FAILED":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -80,10 +79,12 @@ def test_no_secret_is_an_argument(home: Path) -> None:
 
 @pytest.mark.parametrize("role", ["web", "worker", "tick", "redis", "postgres"])
 def test_a_killed_part_comes_back(home: Path, role: str) -> None:
-    before = connection(home)["pids"][role]
-    os.kill(before, signal.SIGKILL)
+    part = wait_for(
+        lambda: family(connection(home)["pids"][role]), 90, f"{role} to run"
+    )[0]
+    part.kill()
     wait_for(
-        lambda: connection(home)["pids"][role] not in {before, None},
+        lambda: connection(home)["pids"][role] not in {part.pid, None},
         90,
         f"{role} to come back",
     )

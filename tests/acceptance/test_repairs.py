@@ -76,9 +76,10 @@ def kill_committer(ward: Ward, one: Patient) -> None:
     timeline = one.path / ".hoodie" / "timeline"
     begun = set(timeline.glob("*.deltacommit.inflight"))
     one.change("never seen")
+    driver = ward.driver()
     job = one.ask(":sync")["id"]
     wait_for_file(timeline, "*.deltacommit.inflight", begun)
-    ward.kill_driver()
+    ward.kill_driver(driver)
     reply = ward.api.call("POST", f"/jobs/{job}:cancel")
     assert reply.status == 202, reply.body
     done = ward.api.wait_job(job, PATIENCE)
@@ -148,12 +149,13 @@ def cut_off(
     timeline = one.path / ".hoodie" / "timeline"
     known = set(timeline.glob(sign))
     body = {"instant": one.outsider.plan()} if instant else {}
+    driver = ward.driver()
     if instant:
         previewed(one, verb, **body)
     else:
         one.ask(verb, body)
     wait_for_file(timeline, sign, known)
-    ward.kill_driver()
+    ward.kill_driver(driver)
     job = one.done(verb)
     assert job["attempts"] > 1, job
 

@@ -16,7 +16,7 @@ import psycopg
 from hudi import HudiTableBuilder
 
 from tests.acceptance.outsider import Outsider
-from tests.processes import family
+from tests.processes import family, wait_until_gone
 from tests.product import Product, wait_for
 
 SOURCE = "care"
@@ -156,16 +156,31 @@ class Ward:
         reply = self.api.call("PATCH", path, change)
         assert reply.status == 200, reply.body
 
-    def kill_driver(self) -> None:
-        """The process of all jobs and its JVM, at once."""
-        victims = wait_for(self._driver, PATIENCE, "a driver to kill")
-        for process in victims:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                process.kill()
-        psutil.wait_procs(victims, timeout=60)
+    def driver(self) -> list[psutil.Process]:
+        """The process of all jobs and its JVM. Looked for before the moment at which
+        they are to die: that takes longer than some moments last."""
+
+        def found() -> Any:
+            processes = self._driver()
+            return processes if len(processes) > 1 else None
+
+        return list(wait_for(found, PATIENCE, "a driver to kill"))
+
+    def kill_driver(self, known: list[psutil.Process]) -> None:
+        """At once, and then whatever has taken their place since they were found."""
+        _kill(known)
+        newer = self._driver()
+        _kill(newer)
+        wait_until_gone([*known, *newer], 60)
 
     def _driver(self) -> list[psutil.Process]:
         return family(self.product.reload()["pids"]["driver"])
+
+
+def _kill(processes: list[psutil.Process]) -> None:
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
 
 
 def hash_of(rows: Any) -> str:

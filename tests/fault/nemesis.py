@@ -46,9 +46,13 @@ def strike(product: Product, victim: str) -> None:
         redis.Redis.from_url(url.replace("redis+socket://", "unix://")).flushall()
         return
     role = victim.removesuffix("_jvm")
-    targets = wait_for(
-        lambda: family(product.reload()["pids"][role]), 60, f"a process of {role}"
-    )
+    fewest = 2 if victim == "driver_jvm" else 1
+
+    def found() -> Any:
+        processes = family(product.reload()["pids"][role])
+        return processes if len(processes) >= fewest else None
+
+    targets = wait_for(found, 60, f"{victim} to kill")
     if victim == "driver":
         targets = targets[:1]  # the Python half; the JVM has to end by itself
     if victim == "driver_jvm":
@@ -73,10 +77,10 @@ def run(product: Product, victim: str, seed: int) -> dict[str, Any]:
     wait_for(lambda: _all_judged(product), 3 * GOAL_SECONDS, "every job to be judged")
     judged = time.monotonic() - struck
     for job_id in started:
-        job = wait_for(lambda j=job_id: _finished(product, j), 240, f"job {job_id}")
+        job = wait_for(lambda j=job_id: _finished(product, j), 400, f"job {job_id}")
         assert job["state"] in {"SUCCEEDED", "FAILED", "CANCELLED"}
         assert job["state"] != "FAILED" or job["error"]["message"], job
-    wait_for(lambda: _equal(product), 240, "the lake to equal the source")
+    wait_for(lambda: _equal(product), 400, "the lake to equal the source")
     wait_for(lambda: not _orphans(product), 60, "no orphan process")
     return {
         "victim": victim,
@@ -133,15 +137,19 @@ def _orphans(product: Product) -> list[str]:
 
 def _equal(product: Product) -> bool:
     """Whether each checked table equals its source by key, with the writer stopped."""
-    writer = psutil.Process(product.reload()["pids"]["demo_writer"])
-    writer.suspend()
+    writer = family(product.reload()["pids"]["demo_writer"])[:1]
+    if not writer:
+        return False
     try:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            writer[0].suspend()
         time.sleep(0.2)
         with product.source() as source:
             source.execute("SET TIME ZONE 'UTC'")
             return _settle(product, source)
     finally:
-        writer.resume()
+        with contextlib.suppress(psutil.NoSuchProcess):
+            writer[0].resume()
 
 
 def _settle(product: Product, source: Any) -> bool:

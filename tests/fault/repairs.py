@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from ingest.contract import Lane
+from tests.processes import wait_until_gone
 from tests.spark import repair_kills as kills
-from tests.spark.driver_process import DriverProcess, wait_until_gone
+from tests.spark.driver_process import DriverProcess
 from tests.spark.lake_bench import LakeBench
 
 KINDS = (
@@ -106,7 +107,7 @@ def _killed(bench: LakeBench, tables: list[kills.Broken], delay: float) -> set[s
         time.sleep(delay)
         family = driver.family()
         os.killpg(driver.process.pid, signal.SIGKILL)
-        wait_until_gone(family, 30)
+        wait_until_gone(family, 60)
     finally:
         driver.end()
     return {m["report"]["job_id"] for m in driver.heard if m["type"] == "report"}

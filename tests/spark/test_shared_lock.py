@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import socket
 import subprocess
@@ -12,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from config.parts.paths import pyspark_home, spark_jars
@@ -22,6 +24,7 @@ from ingest.lake.fence import fence_path, raise_fence
 from ingest.lake.place import place_at
 from tests.spark.driver_process import DriverProcess
 from tests.spark.lake_bench import LakeBench, assert_done
+from tests.spark.standalone import free_port
 
 SERVER = "org.apache.zookeeper.server.ZooKeeperServerMain"
 
@@ -29,9 +32,7 @@ SERVER = "org.apache.zookeeper.server.ZooKeeperServerMain"
 @pytest.fixture(scope="module")
 def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("zookeeper")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     (folder / "conf").write_text(
         f"dataDir={folder}/data\nclientPort={port}\nclientPortAddress=127.0.0.1\n"
         "admin.enableServer=false\ntickTime=500\n"
@@ -185,8 +186,12 @@ def test_a_compactor_in_another_driver_is_killed_and_ingest_goes_on(
         assert_done(other.report(first))
         assert writers.rounds > 1
         writers.round()
+        family = other.family()  # before the moment: looking takes a while
         other.run(writers.compaction())
         _await_inflight(bench, table)
+        for process in family:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
     finally:
         other.end()
     writers.round()
@@ -194,7 +199,7 @@ def test_a_compactor_in_another_driver_is_killed_and_ingest_goes_on(
 
     bench.take_over(table, 2, "service")
     report = bench.run(writers.compaction(token=2))
-    until = time.monotonic() + 60
+    until = time.monotonic() + 200
     while report.outcome == "transient" and time.monotonic() < until:
         # Hudi believes the dead one's last heartbeat for some seconds
         time.sleep(2)
@@ -206,7 +211,7 @@ def test_a_compactor_in_another_driver_is_killed_and_ingest_goes_on(
 
 
 def _await_inflight(bench: LakeBench, table: Any) -> None:
-    until = time.monotonic() + 60
+    until = time.monotonic() + 200
     base = place_at(table.path)
     while not any(
         i.state == "INFLIGHT" for i in read_timeline(base).pending_compactions

@@ -34,7 +34,9 @@ def test_a_stalled_compactor_that_comes_back_is_fenced(
         family = stop_while_inflight(stalled, spec, timeline)
         bench.take_over(table, 2, "service")
         # Hudi's own guard: the stopped one's heartbeat has to grow old first
+        until = time.monotonic() + 90
         while (done := bench.compact(table, asked, token=2)).outcome == "transient":
+            assert time.monotonic() < until, done
             assert done.error is not None
             assert done.error.code == "compaction_begun"
             time.sleep(2)
@@ -61,7 +63,7 @@ def test_a_stalled_compactor_that_comes_back_is_fenced(
         assert seen(bench, table) == wanted(bench)
     finally:
         for process in stalled.family():
-            if process.status() == psutil.STATUS_STOPPED:
+            with contextlib.suppress(psutil.NoSuchProcess):
                 process.resume()
         stalled.end()
     assert_done(bench.compact(table, token=2))
@@ -74,12 +76,13 @@ def stop_while_inflight(
     driver: DriverProcess, spec: Any, timeline: Path
 ) -> list[psutil.Process]:
     (asked,) = spec.compact.instants
+    driver.wait_for(lambda m: m["type"] == "ready")
+    family = driver.family()  # before the moment: looking takes a while
     driver.run(spec)
     until = time.monotonic() + 200
     while not (timeline / f"{asked}.compaction.inflight").exists():
         assert time.monotonic() < until, driver.log.read_text()[-2000:]
         time.sleep(0.002)
-    family = driver.family()
     for process in family:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.suspend()
