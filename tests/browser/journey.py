@@ -155,7 +155,7 @@ def cancel(page: Page, name: str, keep: Keep) -> None:
     page.wait_for_timeout(2_000)
     keep(page, "journey-10-running")
     page.click("#statement-cancel")
-    page.wait_for_selector("#statement [data-state=CANCELED]", timeout=15_000)
+    page.wait_for_selector("#statement [data-state=CANCELED]", timeout=60_000)
     keep(page, "journey-11-cancelled")
     page.fill("#sql", "SELECT 40 + 2 AS answer")
     page.click("#run")

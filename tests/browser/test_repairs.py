@@ -161,7 +161,7 @@ def copy_a_file_group(product: Product, table: Any) -> None:
     listed = product.api.get(f"/tables/{table['id']}/files")["items"]
     name = next(one["base_file"] for one in listed if one["base_file"])
     lake = Path(product.connection["lake"].removeprefix("file://"))
-    (base,) = lake.rglob(name)
+    (base,) = (lake / "ward" / "beds").glob(name)
     file_id, _, rest = name.partition("_")
     shutil.copy(base, base.with_name(f"{file_id[:9]}{'f' * 8}{file_id[17:]}_{rest}"))
 
