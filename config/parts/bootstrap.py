@@ -23,7 +23,14 @@ from config.parts.combination import PYTHON, Combination, machine_problem, probl
 from config.parts.installed import installed, java_version  # noqa: E402
 from config.parts.jars import PartMissing, ensure_jars  # noqa: E402
 from config.parts.javac import CompilationFailed, ensure_sluice_jar  # noqa: E402
-from config.parts.paths import VENV, extras_of, sluice_jar  # noqa: E402
+from config.parts.paths import (  # noqa: E402
+    VENV,
+    extras_of,
+    sluice_jar,
+    spark_classpath,
+    spark_jars,
+)
+from core.class_archive import class_archive  # noqa: E402
 
 PARTS = Path(__file__).resolve().parent
 STAMP = VENV / "sluice-stamp.json"
@@ -53,6 +60,7 @@ def main() -> int:
         if found := problem(installed()):
             raise SetupFailed(found)
         ensure_sluice_jar(say)
+        keep_classes(*(("s3",) if options.s3 else extras_of(_lake())))
     except (SetupFailed, PartMissing) as error:
         print(f"setup failed: {error}", file=sys.stderr)  # noqa: T201
         return 1
@@ -97,6 +105,24 @@ def install_packages(*, wants_dev: bool) -> None:
     if wants_dev:  # it contains all of the other
         wanted["requirements"] = _digest("requirements")
     STAMP.write_text(json.dumps({**_stamped(), **wanted}, indent=1))
+
+
+def keep_classes(*extras: str) -> None:
+    """An archive of the classes for the class path of drivers and engines. They start
+    without one, too: it takes them longer."""
+    if class_archive([str(jar) for jar in spark_jars(*extras)]).exists():
+        return
+    say("keeping Spark's classes, so that drivers and engines start sooner")
+    command = [str(VENV / "bin" / "python"), "-m", "ingest.spark.archive", "--jars"]
+    done = subprocess.run(
+        [*command, spark_classpath(*extras)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        say(f"that failed; they start without: {done.stderr[-400:]}")
 
 
 def _environment() -> Path:

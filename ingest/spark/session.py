@@ -12,6 +12,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from core.class_archive import shared_classes
 from ingest.java import driver_options
 
 POOLS = Path(__file__).with_name("pools.xml")
@@ -52,7 +53,9 @@ def _settings(spec: SessionSpec) -> dict[str, str]:
     return {
         "spark.driver.extraClassPath": os.pathsep.join(spec.jars),
         "spark.driver.memory": spec.memory,
-        "spark.driver.extraJavaOptions": driver_options(spec.scratch),
+        "spark.driver.extraJavaOptions": (
+            f"{driver_options(spec.scratch)} {shared_classes(spec.jars)}"
+        ),
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.ui.enabled": "false",

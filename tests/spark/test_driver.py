@@ -11,12 +11,13 @@ from typing import Any
 import psutil
 import pytest
 
+from core.class_archive import class_archive
 from ingest.contract import CompactWork, SnapshotWork
 from ingest.lake.staging import StagingArea
 from tests.processes import line_of, wait_until_gone
 from tests.spark.driver_process import DriverProcess
 from tests.spark.lake_bench import LakeBench, with_attempt
-from tests.spark.left_behind import unpacked_libraries
+from tests.spark.left_behind import mapped, unpacked_libraries
 
 CANARY = "canary-9c1f-Secret"
 # what is not stopped goes on for several minutes
@@ -173,7 +174,7 @@ def test_kill_9_leaves_no_process_and_the_next_driver_goes_on(
     _until(lambda: len(staging.finished()) >= 2)
     family = driver.family()
     java = next(p for p in family if line_of(p).partition(" ")[0].endswith("java"))
-    libraries = unpacked_libraries(java.pid)
+    libraries, files = unpacked_libraries(java.pid), mapped(java.pid)
     family[0].kill()
     wait_until_gone(family, 60)
     # what it left lies where its host cleans up, not where everybody's files lie

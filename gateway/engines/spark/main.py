@@ -20,6 +20,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from core.class_archive import shared_classes
+
 PR_SET_PDEATHSIG = 1
 ENGINE_CLASS = "io.sluice.engine"
 
@@ -69,7 +71,8 @@ def spark_settings(start: EngineStart) -> Mapping[str, str]:
         "spark.driver.extraClassPath": os.pathsep.join(start.jars),
         # Hive makes a fresh configuration for the authenticator: it sees only this.
         "spark.driver.extraJavaOptions": (
-            f"{start.java_options} -Dhive.server2.custom.authentication.class="
+            f"{start.java_options} {shared_classes(start.jars)}"
+            " -Dhive.server2.custom.authentication.class="
             f"{ENGINE_CLASS}.SecretAuthenticator"
             # killed JVMs leave their unpacked libraries: not where everybody's lie
             f' "-Djava.io.tmpdir={start.run_dir / "tmp"}"'
