@@ -11,7 +11,6 @@ from typing import Any
 import psutil
 import pytest
 
-from core.class_archive import class_archive
 from ingest.contract import CompactWork, SnapshotWork
 from ingest.lake.staging import StagingArea
 from tests.processes import line_of, wait_until_gone
