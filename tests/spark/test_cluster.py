@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -142,7 +143,9 @@ def test_a_submitted_job_runs_on_the_cluster_and_its_secret_is_nowhere(
 
 
 def words_of(pid: int) -> list[str]:
-    return Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it ended
+        return Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+    return []
 
 
 def test_a_submitted_job_outlives_its_host_and_dies_when_the_master_says_so(
