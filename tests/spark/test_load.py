@@ -281,7 +281,7 @@ def test_finished_chunks_are_not_read_again(lake_bench: LakeBench) -> None:
     )
     _make_all_visible(lake_bench, "big")
     table = lake_bench.table("big", estimated_rows=4000)
-    slow = replace(lake_bench.source, max_parallel_reads=1, max_rows_per_second=800)
+    slow = replace(lake_bench.source, max_parallel_reads=1, max_rows_per_second=400)
     work = SnapshotWork(chunk_rows=400)
     run = lake_bench.start(
         lake_bench.spec("snapshot", table, epoch=1, source=slow, snapshot=work)
@@ -302,7 +302,7 @@ def test_finished_chunks_are_not_read_again(lake_bench: LakeBench) -> None:
         assert worker.is_alive(), reports
         time.sleep(0.05)
     run.request_stop("pause")
-    worker.join(15)
+    worker.join(60)
     assert [r.outcome for r in reports] == ["paused"]
     done = staging.finished()
     assert 3 <= len(done) < 10
