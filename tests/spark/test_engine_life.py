@@ -108,7 +108,7 @@ def test_cancel_stops_the_statement(bench: EngineBench, client: Client) -> None:
 
     state, seconds = bench.wait(scenario())
     assert state == "CANCELED"
-    assert seconds < 15
+    assert seconds < 60  # it would take hours
     assert client.rows("select 1") == [(1,)]
 
 
@@ -123,7 +123,7 @@ def test_progress_is_told_while_a_statement_runs(
         told.append(bench.tell("progress", statement=operation.guid.hex())["progress"])
         return told[-1] is not None
 
-    assert until(is_told, 30)
+    assert until(is_told, 60)
     bench.wait(client.session.cancel(operation))
     done, total = told[-1]
     assert 0 <= done <= total
@@ -151,10 +151,10 @@ def test_an_old_reading_of_the_database_denies(
 ) -> None:
     assert client.rows("select 1") == [(1,)]
     bench.tell("age", ms=int(STALE_SECONDS * 1000) + 60_000)
-    denied = until(lambda: client.run("select 1").sql_state == NO_CATALOGUE, 15)
+    denied = until(lambda: client.run("select 1").sql_state == NO_CATALOGUE, 30)
     bench.tell("age", ms=0)
     assert denied
-    assert until(lambda: not client.run("select 1").is_refused, 15)
+    assert until(lambda: not client.run("select 1").is_refused, 60)
 
 
 def test_a_stopped_gateway_denies_even_with_the_secret(
@@ -174,7 +174,7 @@ def test_a_stopped_gateway_denies_even_with_the_secret(
         bench.gateway.send_signal(signal.SIGCONT)
     assert denied
     assert second.sql_state == NO_CATALOGUE
-    assert until(lambda: not client.run("select 1").is_refused, 20)
+    assert until(lambda: not client.run("select 1").is_refused, 60)
 
 
 def test_probe_and_warm_reuse(bench: EngineBench) -> None:
