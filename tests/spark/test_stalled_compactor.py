@@ -45,9 +45,7 @@ def test_a_stalled_compactor_that_comes_back_is_fenced(
         # ingest goes on, and one more plan is made before it comes back
         change(bench, table, first.facts["position"]["to"], "two", compact_after=1)
         before = completed(timeline, asked)
-        for process in family:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                process.resume()
+        resume(family)
         report = stalled.report(spec)
         assert report.outcome == "transient"
         assert report.error is not None
@@ -62,9 +60,7 @@ def test_a_stalled_compactor_that_comes_back_is_fenced(
         assert strays(bench, table) == len(bases(table, asked)) - 2
         assert seen(bench, table) == wanted(bench)
     finally:
-        for process in stalled.family():
-            with contextlib.suppress(psutil.NoSuchProcess):
-                process.resume()
+        resume(stalled.family())
         stalled.end()
     assert_done(bench.compact(table, token=2))
     assert strays(bench, table) == 0
@@ -87,6 +83,12 @@ def stop_while_inflight(
         with contextlib.suppress(psutil.NoSuchProcess):
             process.suspend()
     return family
+
+
+def resume(processes: list[psutil.Process]) -> None:
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.resume()
 
 
 def completed(timeline: Path, asked: str) -> list[str]:
