@@ -34,6 +34,7 @@ from core.class_archive import class_archive  # noqa: E402
 
 PARTS = Path(__file__).resolve().parent
 STAMP = VENV / "sluice-stamp.json"
+KEEP_SECONDS = 900
 
 
 class SetupFailed(Exception):
@@ -114,15 +115,20 @@ def keep_classes(*extras: str) -> None:
         return
     say("keeping Spark's classes, so that drivers and engines start sooner")
     command = [str(VENV / "bin" / "python"), "-m", "ingest.spark.archive", "--jars"]
-    done = subprocess.run(
-        [*command, spark_classpath(*extras)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode != 0:
-        say(f"that failed; they start without: {done.stderr[-400:]}")
+    try:
+        done = subprocess.run(
+            [*command, spark_classpath(*extras)],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=KEEP_SECONDS,
+            check=False,
+        )
+        why = done.stderr[-400:] if done.returncode else ""
+    except subprocess.TimeoutExpired:
+        why = f"it took longer than {KEEP_SECONDS} s"
+    if why:
+        say(f"that failed; they start without: {why}")
 
 
 def _environment() -> Path:
