@@ -19,7 +19,7 @@ def test_an_engine_starts_with_it(
 ) -> None:
     archive = class_archive([str(jar) for jar in engine_jars])
     assert archive.exists(), "make setup writes it"
-    assert archive in mapped(bench.java_pid)
+    assert archive.resolve() in mapped(bench.java_pid)
 
 
 @pytest.mark.parametrize("content", [None, b"", b"of another Java" * 9000])

@@ -177,7 +177,8 @@ def test_kill_9_leaves_no_process_and_the_next_driver_goes_on(
     libraries, files = unpacked_libraries(java.pid), mapped(java.pid)
     family[0].kill()
     wait_until_gone(family, 60)
-    assert class_archive(jars.split(":")) in files, "it started without the archive"
+    archive = class_archive(jars.split(":")).resolve()
+    assert archive in files, "it started without the archive"
     # what it left lies where its host cleans up, not where everybody's files lie
     assert libraries
     assert all(path.parent == driver.scratch for path in libraries), libraries
