@@ -257,6 +257,17 @@ def note_retry(job: Job) -> None:
         upkeep.roll_back(int(job.payload["table"]), job.payload.get("instants", []))
 
 
+def end_cancelled(
+    job: Job, feed: TableOnboarding | None, facts: Mapping[str, Any], *, reason: str
+) -> None:
+    """A running job was asked to stop and has ended, by its own word or by its death.
+    facts: what was seen of the table then."""
+    asked = job.events.filter(event="request_cancel").last()
+    move_job(job, "cancelled", finished_at=SystemClock().now(), reason=reason)
+    note_plans(job, facts)
+    note_cancelled(job, feed, actor=asked.actor if asked else "")
+
+
 def note_cancelled(
     job: Job,
     feed: TableOnboarding | None,

@@ -220,10 +220,8 @@ def _decide(job: Job, state: LakeState, why: str) -> None:
         outcomes.apply_success(job, feed, facts)
         return
     if job.state == CANCELLING:
-        move_job(job, "cancelled", reason=f"{why} before it answered", finished_at=now)
-        asked = job.events.filter(event="request_cancel").last()
-        outcomes.note_plans(job, seen)
-        outcomes.note_cancelled(job, feed, actor=asked.actor if asked else "")
+        reason = f"{why} before it answered"
+        outcomes.end_cancelled(job, feed, seen, reason=reason)
         return
     # a repair ends with a comparison of its rows, which the next attempt makes
     left = "no commit" if facts is None else "a commit that was not compared"

@@ -345,16 +345,10 @@ def finish(report: JobReport) -> bool:
             move_job(job, "succeed", finished_at=SystemClock().now())
             outcomes.apply_success(job, feed, report.facts)
         elif job.state == CANCELLING:
-            outcomes.note_plans(job, report.facts)
-            _end_cancelled(job, feed)
-        elif report.outcome in {"cancelled", "paused"}:
-            # nobody asked for that: its driver was told to stop
-            job.max_attempts += 1
-            _fail_or_retry(job, feed, TransientError("its driver was stopped"))
+            outcomes.end_cancelled(job, feed, report.facts, reason=job.reason)
         else:
-            error = _error(report)
-            _fail_or_retry(job, feed, healing.healed(feed, error) if feed else error)
-        outcomes.note_plans(job, report.facts)
+            _fail_or_retry(job, feed, _why_not(report, job, feed))
+            outcomes.note_plans(job, report.facts)
         if feed is not None and job.kind == REPAIR and report.outcome != "succeeded":
             # it may have ended behind its commit
             healing.follow_lake(feed)
@@ -363,10 +357,13 @@ def finish(report: JobReport) -> bool:
     return True
 
 
-def _end_cancelled(job: Job, feed: TableOnboarding | None) -> None:
-    asked = job.events.filter(event="request_cancel").last()
-    move_job(job, "cancelled", finished_at=SystemClock().now(), reason=job.reason)
-    outcomes.note_cancelled(job, feed, actor=asked.actor if asked else "")
+def _why_not(report: JobReport, job: Job, feed: TableOnboarding | None) -> SluiceError:
+    if report.outcome in {"cancelled", "paused"}:
+        # nobody asked for that: its driver was told to stop
+        job.max_attempts += 1
+        return TransientError("its driver was stopped")
+    error = _error(report)
+    return healing.healed(feed, error) if feed else error
 
 
 def _fail_or_retry(job: Job, feed: TableOnboarding | None, error: SluiceError) -> None:

@@ -141,9 +141,8 @@ def put_off(table_id: int, instants: list[str]) -> datetime:
     rows = MaintenancePlan.objects.filter(table_id=table_id, state=SCHEDULED)
     instants = instants or list(rows.values_list("instant", flat=True))
     roll_back(table_id, instants)
-    MaintenancePlan.objects.filter(
-        table_id=table_id, instant__in=instants, state=SCHEDULED
-    ).update(due_at=until, status_reason=CANCELLED)
+    put = rows.filter(instant__in=instants)
+    put.update(due_at=until, status_reason=CANCELLED)
     return until
 
 

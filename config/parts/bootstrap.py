@@ -27,7 +27,6 @@ from config.parts.paths import (  # noqa: E402
     VENV,
     extras_of,
     sluice_jar,
-    spark_classpath,
     spark_jars,
 )
 from core.class_archive import class_archive  # noqa: E402
@@ -53,15 +52,15 @@ def main() -> int:
     )
     options = parser.parse_args()
     wants_dev: bool = options.dev
-    has_objects = options.s3 or wants_dev or extras_of(_lake())
+    extras = ("s3",) if options.s3 else extras_of(_lake())
     try:
         check_machine()
         install_packages(wants_dev=wants_dev)
-        ensure_jars(say, *(("s3",) if has_objects else ()))
+        ensure_jars(say, *(("s3",) if wants_dev else extras))
         if found := problem(installed()):
             raise SetupFailed(found)
         ensure_sluice_jar(say)
-        keep_classes(*(("s3",) if options.s3 else extras_of(_lake())))
+        keep_classes(*extras)
     except (SetupFailed, PartMissing) as error:
         print(f"setup failed: {error}", file=sys.stderr)  # noqa: T201
         return 1
@@ -111,13 +110,14 @@ def install_packages(*, wants_dev: bool) -> None:
 def keep_classes(*extras: str) -> None:
     """An archive of the classes for the class path of drivers and engines. They start
     without one, too: it takes them longer."""
-    if class_archive([str(jar) for jar in spark_jars(*extras)]).exists():
+    jars = [str(jar) for jar in spark_jars(*extras)]
+    if class_archive(jars).exists():
         return
     say("keeping Spark's classes, so that drivers and engines start sooner")
     command = [str(VENV / "bin" / "python"), "-m", "ingest.spark.archive", "--jars"]
     try:
         done = subprocess.run(
-            [*command, spark_classpath(*extras)],
+            [*command, os.pathsep.join(jars)],
             cwd=ROOT,
             capture_output=True,
             text=True,

@@ -11,12 +11,13 @@ import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from ingest.hudi.layout import FileGroup, Layout
 from ingest.hudi.timeline import SERVICES, WRITES, Instant, Timeline, at_of
 from ingest.maintenance.savepoints import Savepoint, savepoints_on
+from ingest.maintenance.wording import timed
 
 COMMITS_KEPT = 60
 CONFLICTS_KEPT = 20
@@ -197,7 +198,7 @@ def read_facts(
     oldest_log = min((g.oldest_log for g in groups if g.oldest_log), default="")
     done = timeline.completed_writes
     return LakeFacts(
-        at=_text(now),
+        at=timed(now),
         partitions=len({g.partition for g in groups}),
         groups=len(groups),
         base_files=sum(1 for g in groups if g.base),
@@ -354,8 +355,4 @@ def _done(instant: Instant) -> Done:
 
 def _when(instant: str) -> str:
     at = at_of(instant) if instant else None
-    return _text(at) if at else ""
-
-
-def _text(at: datetime) -> str:
-    return at.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    return timed(at) if at else ""

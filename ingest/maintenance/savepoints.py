@@ -7,6 +7,7 @@ from datetime import datetime
 
 from ingest.hudi.retention import SAVEPOINT_KEPT
 from ingest.hudi.timeline import Timeline, at_of
+from ingest.maintenance.wording import timed
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,4 +45,4 @@ def savepoints_on(timeline: Timeline) -> tuple[Savepoint, ...]:
 
 
 def _text(at: datetime | None) -> str | None:
-    return at.isoformat().replace("+00:00", "Z") if at else None
+    return timed(at) if at else None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 
 def counted(number: int, what: str) -> str:
     """`1 bucket`, `2 buckets`."""
@@ -16,3 +18,8 @@ def sized(size: float) -> str:
             break
         size /= 1000
     return f"{f'{size:.1f}'.removesuffix('.0')} {unit}"
+
+
+def timed(at: datetime) -> str:
+    """As programs read it: ISO 8601 in UTC."""
+    return at.astimezone(UTC).isoformat().replace("+00:00", "Z")
