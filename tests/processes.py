@@ -6,6 +6,7 @@ ended and that its parent has not waited for yet.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -39,6 +40,13 @@ def family(pid: int | None) -> list[psutil.Process]:
     except psutil.NoSuchProcess:
         return []
     return [one for one in (leader, *below) if is_alive(one)]
+
+
+def kill(processes: Sequence[psutil.Process]) -> None:
+    """At once, each that has not ended by itself."""
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
 
 
 def wait_until_gone(processes: Sequence[psutil.Process], seconds: float) -> None:

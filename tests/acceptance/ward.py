@@ -3,7 +3,6 @@ both sides, and the repairs that are asked for over REST."""
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -16,7 +15,7 @@ import psycopg
 from hudi import HudiTableBuilder
 
 from tests.acceptance.outsider import Outsider
-from tests.processes import family, wait_until_gone
+from tests.processes import family, kill, wait_until_gone
 from tests.product import Product, wait_for
 
 SOURCE = "care"
@@ -168,19 +167,13 @@ class Ward:
 
     def kill_driver(self, known: list[psutil.Process]) -> None:
         """At once, and then whatever has taken their place since they were found."""
-        _kill(known)
+        kill(known)
         newer = self._driver()
-        _kill(newer)
+        kill(newer)
         wait_until_gone([*known, *newer], 60)
 
     def _driver(self) -> list[psutil.Process]:
         return family(self.product.reload()["pids"]["driver"])
-
-
-def _kill(processes: list[psutil.Process]) -> None:
-    for process in processes:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            process.kill()
 
 
 def hash_of(rows: Any) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 import redis
 
-from tests.processes import family, line_of, of_home
+from tests.processes import family, kill, line_of, of_home
 from tests.product import Product, wait_for
 
 GOAL_SECONDS = 60.0
@@ -57,9 +57,7 @@ def strike(product: Product, victim: str) -> None:
         targets = targets[:1]  # the Python half; the JVM has to end by itself
     if victim == "driver_jvm":
         targets = targets[1:]
-    for process in targets:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            process.kill()
+    kill(targets)
 
 
 def run(product: Product, victim: str, seed: int) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 
 from ingest.contract import LAKE_SECRET, JobReport, JobSpec, encode, report_from
-from tests.processes import family
+from tests.processes import family, kill
 
 PATIENCE = 280.0
 
@@ -117,11 +117,7 @@ class DriverProcess:
 
     def end(self) -> None:
         self.is_pinging = False
-        for process in self.family():
-            try:
-                process.kill()
-            except psutil.NoSuchProcess:
-                continue
+        kill(self.family())
         self.process.wait(20)
         for stream in (self.process.stdin, self.process.stdout):
             if stream is not None:

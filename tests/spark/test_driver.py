@@ -20,8 +20,7 @@ from tests.spark.lake_bench import LakeBench, with_attempt
 from tests.spark.left_behind import mapped, unpacked_libraries
 
 CANARY = "canary-9c1f-Secret"
-# what is not stopped goes on for several minutes
-AT_ONCE = 60.0
+GOAL_SECONDS = 5.0
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +97,7 @@ def test_jobs_run_side_by_side_and_the_secret_stays_in_memory(
     asked = time.monotonic()
     driver.cancel(long_spec, "pause")
     report = driver.report(long_spec)
-    assert time.monotonic() - asked < AT_ONCE
+    assert time.monotonic() - asked < 3 * GOAL_SECONDS
     assert report.outcome == "paused"
     assert StagingArea(long.staging).finished()
 
@@ -141,8 +140,8 @@ def test_cancel_reaches_a_statement_that_waits_at_the_source(
         asked = time.monotonic()
         driver.cancel(spec)
         assert driver.report(spec).outcome == "cancelled"
-        assert time.monotonic() - asked < AT_ONCE
-        _until(lambda: seen_running() == 0)
+        assert time.monotonic() - asked < 3 * GOAL_SECONDS
+        assert seen_running() == 0
 
     # a view that sleeps: planned without touching it, read by Spark
     bench.sql("CREATE VIEW sleepy AS SELECT id, pg_sleep(60)::text AS v FROM locked")
@@ -155,7 +154,7 @@ def test_cancel_reaches_a_statement_that_waits_at_the_source(
     asked = time.monotonic()
     driver.cancel(asleep)
     assert driver.report(asleep).outcome == "cancelled"
-    assert time.monotonic() - asked < AT_ONCE
+    assert time.monotonic() - asked < 3 * GOAL_SECONDS
     _until(lambda: bench.sql(there)[0][0] == 0)
     assert not StagingArea(view.staging).folder.exists()
     assert not Path(view.path).exists()
