@@ -108,7 +108,7 @@ def test_cancel_stops_the_statement(bench: EngineBench, client: Client) -> None:
 
     state, seconds = bench.wait(scenario())
     assert state == "CANCELED"
-    assert seconds < 60  # it would take hours
+    assert seconds < 15
     assert client.rows("select 1") == [(1,)]
 
 

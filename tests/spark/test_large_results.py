@@ -69,5 +69,5 @@ def test_closing_a_result_stops_the_job_that_reads_ahead(client: Client) -> None
         assert room.held == 0
         return time.monotonic() - began
 
-    assert client._bench.wait(scenario()) < 60
+    assert client._bench.wait(scenario()) < 20
     assert client.rows("select 1") == [(1,)]
