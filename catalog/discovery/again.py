@@ -70,7 +70,7 @@ def _locked(job_id: UUID) -> Job:
         raise InvalidRequest(
             f"the datasource {job.subject} was removed", code="not_now"
         )
-    others = Job.objects.filter(kind=job.kind, subject_id=job.subject_id)
+    others = Job.objects.filter(kind=job.kind, exclusive_key=job.exclusive_key)
     if others.exclude(pk=job.pk).exclude(state__in=sorted(TERMINAL)).exists():
         raise _already_queued(job.kind, job.subject)
     return job

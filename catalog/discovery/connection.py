@@ -21,6 +21,7 @@ from psycopg import IsolationLevel
 from catalog.discovery import postgresql_sql
 from catalog.discovery.access import SourceAccess
 from catalog.discovery.errors import source_error
+from catalog.schema.limits import LIMITS
 
 Link = psycopg.Connection[tuple[Any, ...]]
 
@@ -45,6 +46,11 @@ def connect(access: SourceAccess, addresses: Sequence[str]) -> Link:
             dbname=access.database,
             connect_timeout=access.connect_timeout,
             application_name="sluice discovery",
+            keepalives=1,
+            keepalives_idle=LIMITS.keep_idle,
+            keepalives_interval=LIMITS.keep_interval,
+            keepalives_count=LIMITS.keep_probes,
+            tcp_user_timeout=LIMITS.unacknowledged * 1_000,
             client_encoding="UTF8",
             sslmode=SSL_MODES[access.tls],
             sslrootcert=(ca_file() or "system") if access.tls == "verify" else None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from catalog.models import Table
@@ -16,6 +17,8 @@ class SourceFacts:
     indexed         columns that lead some index
     estimated_bytes of the rows, without indexes
     sees_all_transactions  whether the login had the right to; None = not known
+    relation, traits, key_forms  see `DiscoveredTable`
+    is_standby      see `Overview`
     """
 
     schema: TableSchema
@@ -25,6 +28,10 @@ class SourceFacts:
     indexed: frozenset[str]
     fingerprint: str
     sees_all_transactions: bool | None
+    relation: str
+    traits: frozenset[str]
+    key_forms: Mapping[str, str]
+    is_standby: bool | None
 
 
 def source_facts(table: Table) -> SourceFacts:
@@ -38,6 +45,10 @@ def source_facts(table: Table) -> SourceFacts:
         indexed=frozenset(kept.get("indexed", ())),
         fingerprint=table.schema_fingerprint,
         sees_all_transactions=kept.get("sees_all_transactions"),
+        relation=kept.get("relation", "table"),
+        traits=frozenset(kept.get("traits", ())),
+        key_forms=kept.get("key_forms", {}),
+        is_standby=kept.get("is_standby"),
     )
 
 

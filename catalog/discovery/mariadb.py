@@ -17,7 +17,13 @@ from catalog.discovery import mariadb_sql
 from catalog.discovery.access import SourceAccess, resolved
 from catalog.discovery.mariadb_connection import Link, connect, statements
 from catalog.discovery.reader import DiscoveredTable, Overview, Page, TableKind
+from catalog.schema.forms import mariadb_forms
 from catalog.schema.mariadb import OPEN_TRANSACTIONS, lake_type
+from catalog.schema.replicas import (
+    PRIVILEGE_MISSING,
+    REPLICA_STATUS,
+    SYNTAX_ERROR,
+)
 from catalog.schema.types import Column, TableSchema
 
 # Bounds the memory of a page of wide tables: there may be 4,096 columns in each.
@@ -43,6 +49,7 @@ class _Table:
     comment: str
     rows: int
     size: int
+    is_versioned: bool
 
 
 @dataclass(slots=True)
@@ -50,12 +57,14 @@ class _Columns:
     """The columns of one table that the login may see.
 
     is_readable  whether it may SELECT all of them
+    collations   by column; None for types that have none
     row_end      columns that the server adds to every key of a versioned table
     """
 
     facts: list[tuple[str, str, bool, str]] = field(default_factory=list)
     is_readable: bool = True
     row_end: set[str] = field(default_factory=set)
+    collations: dict[str, str | None] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -91,7 +100,8 @@ class MariadbReader:
             )
             ((tables,),) = link.rows(mariadb_sql.COUNT, wanted)
             sees_all = sees_all_transactions(link)
-        return Overview(names, int(tables), sees_all)
+            standby = is_standby(link)
+        return Overview(names, int(tables), sees_all, standby)
 
     def page(self, after: Name | None, *, limit: int) -> Page:
         schema, table = after or ("", "")
@@ -135,6 +145,20 @@ def sees_all_transactions(link: Link) -> bool:
     except (pymysql.OperationalError, pymysql.ProgrammingError):
         return False
     return True
+
+
+def is_standby(link: Link) -> bool | None:
+    """Whether it replicates from another server; None = the login may not ask."""
+    for statement in REPLICA_STATUS:
+        try:
+            return bool(link.rows(statement))
+        except pymysql.MySQLError as error:
+            if error.args[:1] == (SYNTAX_ERROR,):
+                continue
+            if error.args[:1] == (PRIVILEGE_MISSING,):
+                return None
+            raise
+    return None
 
 
 def _within_width(names: list[Name], link: Link) -> list[Name]:
@@ -182,13 +206,19 @@ def _tables(rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Name, _Table]]:
             kind = "foreign table"
         # a view's comment is VIEW, or what is wrong with it
         text = "" if kind == "view" else str(comment or "")
-        yield (schema, name), _Table(kind, text, int(count or 0), int(size or 0))
+        versioned = table_type == "SYSTEM VERSIONED"
+        yield (
+            (schema, name),
+            _Table(kind, text, int(count or 0), int(size or 0), versioned),
+        )
 
 
 def _columns(rows: Iterable[tuple[Any, ...]]) -> dict[Name, _Columns]:
     found: dict[Name, _Columns] = defaultdict(_Columns)
-    for schema, table, name, text, nullable, comment, may_select, is_row_end in rows:
+    for schema, table, *of_column in rows:
+        name, text, nullable, comment, may_select, is_row_end, collation = of_column
         one = found[(schema, table)]
+        one.collations[name] = collation
         one.facts.append((name, _text(text), nullable == "YES", _text(comment)))
         one.is_readable = one.is_readable and bool(may_select)
         if is_row_end:
@@ -240,7 +270,20 @@ def _table(
         ),
         indexed=_leading(indexes.values()),
         is_readable=columns.is_readable and bool(columns.facts),
+        traits=frozenset({"versioned"} if table.is_versioned else ()),
+        key_forms=_forms(columns, indexes.values()),
     )
+
+
+def _forms(columns: _Columns, indexes: Iterable[_Index]) -> dict[str, str]:
+    """Of the columns of unique indexes."""
+    keyed = {name for index in indexes if index.is_unique for name in index.columns}
+    found = {
+        name: mariadb_forms(text, columns.collations.get(name))
+        for name, text, *_ in columns.facts
+        if name in keyed
+    }
+    return {name: forms for name, forms in found.items() if forms}
 
 
 def _leading(indexes: Iterable[_Index]) -> tuple[str, ...]:

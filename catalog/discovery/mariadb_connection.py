@@ -25,6 +25,8 @@ from catalog.discovery.connection import (
     tls_context,
 )
 from catalog.discovery.mariadb_errors import source_error
+from catalog.schema.limits import KEEPALIVE
+from core.sockets import keep_alive
 
 if TYPE_CHECKING:
     _Connection = pymysql.Connection[pymysql.cursors.Cursor]
@@ -96,9 +98,11 @@ def reach(access: SourceAccess, addresses: Sequence[str]) -> socket.socket:
     failure: OSError = OSError("no address")
     for address in addresses:
         try:
-            return socket.create_connection(
+            made = socket.create_connection(
                 (address, access.port), timeout=access.connect_timeout
             )
+            keep_alive(made, **KEEPALIVE)
+            return made
         except OSError as error:
             failure = error
     raise failure

@@ -13,10 +13,16 @@ import pymysql
 
 from catalog.discovery import mariadb_needs, mariadb_sql
 from catalog.discovery.access import SourceAccess
-from catalog.discovery.mariadb import described, filter_of, sees_all_transactions
+from catalog.discovery.mariadb import (
+    described,
+    filter_of,
+    is_standby,
+    sees_all_transactions,
+)
 from catalog.discovery.mariadb_connection import Link, log_in, new_link, statements
 from catalog.discovery.mariadb_errors import source_error
 from catalog.discovery.steps import WITHOUT_TLS, Outcome, Steps
+from catalog.schema.replicas import RIGHT_TO_ASK
 from core.errors import SluiceError, TerminalError
 
 OLDEST = {"MariaDB": (10, 5), "MySQL": (8, 0)}
@@ -59,11 +65,12 @@ class MariadbSteps(Steps):
     def version(self) -> Outcome:
         with statements(self._connected(), self.access) as link:
             ((text, is_read_only),) = link.rows(VERSION)
+            replicates = is_standby(link)
         server = "MariaDB" if "mariadb" in text.lower() else "MySQL"
         self.facts |= {
             "server": server,
             "server_version": text,
-            "is_standby": bool(is_read_only),
+            "is_standby": replicates or bool(is_read_only),
         }
         oldest = OLDEST[server]
         if _numbers(text) < oldest:
@@ -77,8 +84,15 @@ class MariadbSteps(Steps):
             f"the server is {server}, the datasource's kind is {self.access.kind}; "
             "it is read all the same"
         )
-        state = ", read-only" if is_read_only else ""
-        return Outcome(f"{server} {text}{state}", hint if is_other else "")
+        state = ", a replica" if replicates else ""
+        state += ", read-only" if is_read_only else ""
+        hints = [hint] if is_other else []
+        if replicates is None:
+            hints.append(
+                f"whether the server is a replica cannot be seen ({RIGHT_TO_ASK}):"
+                " timestamp capture takes it for a primary unless it is read-only"
+            )
+        return Outcome(f"{server} {text}{state}", "; ".join(hints))
 
     def privileges(self) -> Outcome:
         wanted = filter_of(self.access)

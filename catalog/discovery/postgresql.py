@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import Any
 
@@ -17,8 +17,16 @@ from psycopg.errors import LockNotAvailable
 from catalog.discovery import postgresql_sql as statements
 from catalog.discovery.access import SourceAccess, resolved
 from catalog.discovery.connection import Link, connect, transaction
-from catalog.discovery.reader import DiscoveredTable, Overview, Page, TableKind
+from catalog.discovery.reader import (
+    DiscoveredTable,
+    Overview,
+    Page,
+    TableKind,
+    Trait,
+)
+from catalog.schema.forms import postgresql_forms
 from catalog.schema.postgresql import SourceType, lake_type
+from catalog.schema.postgresql_sql import COLUMNS
 from catalog.schema.types import Column, TableSchema
 
 # Bounds the memory of a page of wide tables: PostgreSQL allows 1,600 columns each.
@@ -45,6 +53,7 @@ class _Found:
     comment: str
     is_readable: bool
     hides_rows: bool
+    is_unlogged: bool
 
 
 @dataclass(slots=True)
@@ -77,8 +86,8 @@ class PostgresReader:
         with self._transaction() as link:
             names = link.execute(statements.DATABASES, self._filter).fetchall()
             row = link.execute(statements.COUNT, self._filter).fetchone()
-        tables, sees_all = row or (0, False)
-        return Overview(tuple(name for (name,) in names), tables, sees_all)
+        tables, sees_all, is_standby = row or (0, False, False)
+        return Overview(tuple(name for (name,) in names), tables, sees_all, is_standby)
 
     def page(self, after: tuple[str, str] | None, *, limit: int) -> Page:
         schema, table = after or ("", "")
@@ -120,14 +129,23 @@ class PostgresReader:
         oids = {"oids": [table.oid for table in found]}
         indexes = _indexes(link.execute(statements.INDEXES, oids))
         columns: dict[int, dict[int, Column]] = defaultdict(dict)
-        for oid, number, *facts in link.execute(statements.COLUMNS, oids):
+        forms: dict[int, dict[str, str]] = defaultdict(dict)
+        for oid, number, *facts in link.execute(COLUMNS, oids):
             key = indexes.primary.get(oid, [])
             position = key.index(number) + 1 if number in key else 0
-            columns[oid][number] = _column(facts, key=position)
+            column = columns[oid][number] = _column(facts, key=position)
+            form = postgresql_forms(column.source_type, is_nondeterministic=facts[-1])
+            if form and any(number in k for k in (key, *indexes.unique[oid])):
+                forms[oid][column.source_name] = form
         sizes = self._sizes(link, oids)
+        shows = {root: more for root, *more in link.execute(statements.TRAITS, oids)}
         return tuple(
-            _table(table, columns[table.oid], indexes, sizes.get(table.oid, (0, 0, 0)))
-            for table in found
+            replace(
+                _table(t, columns[t.oid], indexes, sizes.get(t.oid, (0, 0, 0))),
+                traits=_traits(t, *shows.get(t.oid, (False, False))),
+                key_forms=forms[t.oid],
+            )
+            for t in found
         )
 
     def _sizes(
@@ -140,6 +158,15 @@ class PostgresReader:
         except LockNotAvailable:
             rows = link.execute(statements.SIZES_WITHOUT_LOCK, oids).fetchall()
         return {root: (n or 0, size or 0, fresh or 0) for root, n, size, fresh in rows}
+
+
+def _traits(found: _Found, has_children: bool, is_foreign: bool) -> frozenset[Trait]:  # noqa: FBT001
+    flags: dict[Trait, bool] = {
+        "children": has_children,
+        "foreign": is_foreign,
+        "unlogged": found.is_unlogged,
+    }
+    return frozenset(name for name, is_so in flags.items() if is_so)
 
 
 def _within_width(found: list[_Found]) -> list[_Found]:
@@ -167,7 +194,7 @@ def _indexes(rows: Iterable[tuple[Any, ...]]) -> _Indexes:
 
 
 def _column(facts: list[Any], *, key: int) -> Column:
-    name, text, kind, in_array, dimensions, not_null, comment = facts
+    name, text, kind, in_array, dimensions, not_null, comment, *_ = facts
     source = SourceType(
         text=f"{text}[]" if in_array else text,
         kind="b" if in_array else kind,

@@ -32,7 +32,8 @@ SELECT n.nspname FROM pg_catalog.pg_namespace n WHERE {_SCHEMAS} ORDER BY 1
 """
 
 COUNT = f"""
-SELECT count(*), pg_has_role(current_user, 'pg_read_all_stats', 'USAGE') {TABLES}
+SELECT count(*), pg_has_role(current_user, 'pg_read_all_stats', 'USAGE'),
+       pg_is_in_recovery() {TABLES}
 """
 
 _TABLE_COLUMNS = """
@@ -40,7 +41,7 @@ SELECT c.oid, n.nspname, c.relname, c.relkind::text, c.relnatts,
        coalesce(obj_description(c.oid, 'pg_class'), ''),
        coalesce(has_schema_privilege(n.oid, 'USAGE')
                 AND has_table_privilege(c.oid, 'SELECT'), false),
-       row_security_active(c.oid)
+       row_security_active(c.oid), c.relpersistence = 'u'
 """
 
 PAGE = f"""
@@ -53,43 +54,6 @@ ONE_TABLE = f"""
 {_TABLE_COLUMNS} {TABLES} AND n.nspname = %(schema)s AND c.relname = %(table)s
 """
 
-# `walk` goes from a column's type through domains, and once through an array, down
-# to the type that is stored. A type is a true array when its element says so.
-COLUMNS = """
-WITH RECURSIVE attribute AS (
-    SELECT a.attrelid, a.attnum, a.attname, a.atttypid, a.atttypmod, a.attnotnull,
-           a.attndims
-    FROM pg_catalog.pg_attribute a
-    WHERE a.attrelid = ANY(%(oids)s) AND a.attnum > 0 AND NOT a.attisdropped
-), walk AS (
-    SELECT u.atttypid AS start, u.atttypmod AS start_mod, u.atttypid AS oid,
-           u.atttypmod AS mod, false AS in_array, 0 AS depth
-    FROM (SELECT DISTINCT atttypid, atttypmod FROM attribute) u
-  UNION ALL
-    SELECT w.start, w.start_mod,
-           CASE WHEN t.typtype = 'd' THEN t.typbasetype ELSE t.typelem END,
-           CASE WHEN t.typtype = 'd' THEN t.typtypmod ELSE w.mod END,
-           w.in_array OR t.typtype <> 'd', w.depth + 1
-    FROM walk w
-    JOIN pg_catalog.pg_type t ON t.oid = w.oid
-    LEFT JOIN pg_catalog.pg_type e ON e.oid = t.typelem AND e.typarray = t.oid
-    WHERE t.typtype = 'd' OR (e.oid IS NOT NULL AND NOT w.in_array)
-), base AS (
-    SELECT DISTINCT ON (w.start, w.start_mod) w.start, w.start_mod, w.in_array,
-           format_type(w.oid, w.mod) AS text, t.typtype::text AS kind
-    FROM walk w JOIN pg_catalog.pg_type t ON t.oid = w.oid
-    ORDER BY w.start, w.start_mod, w.depth DESC
-)
-SELECT a.attrelid, a.attnum, a.attname, b.text, b.kind, b.in_array, a.attndims,
-       a.attnotnull, coalesce(d.description, '')
-FROM attribute a
-JOIN base b ON b.start = a.atttypid AND b.start_mod = a.atttypmod
-LEFT JOIN pg_catalog.pg_description d
-    ON d.classoid = 'pg_catalog.pg_class'::regclass
-    AND d.objoid = a.attrelid AND d.objsubid = a.attnum
-ORDER BY a.attrelid, a.attnum
-"""
-
 INDEXES = """
 SELECT i.indrelid, i.indisprimary,
        i.indisunique AND i.indimmediate AND i.indexprs IS NULL AS is_unique,
@@ -97,6 +61,23 @@ SELECT i.indrelid, i.indisprimary,
 FROM pg_catalog.pg_index i
 WHERE i.indrelid = ANY(%(oids)s) AND i.indisvalid AND i.indpred IS NULL
 ORDER BY i.indrelid, i.indexrelid
+"""
+
+# Of the tables in oids: whether plain ones have children, and whether any row that a
+# SELECT shows is at another server.
+TRAITS = """
+WITH RECURSIVE tree AS (
+    SELECT o.oid AS root, o.oid FROM unnest(%(oids)s::oid[]) AS o(oid)
+  UNION
+    SELECT tree.root, i.inhrelid
+    FROM tree JOIN pg_catalog.pg_inherits i ON i.inhparent = tree.oid
+)
+SELECT tree.root,
+       bool_or(tree.oid <> tree.root) AND bool_and(r.relkind <> 'p') AS has_children,
+       bool_or(c.relkind = 'f') AS is_foreign
+FROM tree JOIN pg_catalog.pg_class c ON c.oid = tree.oid
+JOIN pg_catalog.pg_class r ON r.oid = tree.root
+GROUP BY tree.root
 """
 
 _TREE = """

@@ -5,7 +5,8 @@ Values only: an implementation knows its database, nobody else does.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from catalog.schema.types import TableSchema
@@ -13,6 +14,9 @@ from catalog.schema.types import TableSchema
 TableKind = Literal[
     "table", "partitioned table", "view", "materialized view", "foreign table"
 ]
+# It has children that inherit from it; some of its rows are at another server; it is
+# emptied by a crash; it keeps former versions of its rows.
+Trait = Literal["children", "foreign", "unlogged", "versioned"]
 CARRIED_KINDS = frozenset({"table", "partitioned table"})
 
 
@@ -26,6 +30,9 @@ class DiscoveredTable:
     indexed           columns that lead some index
     is_readable       whether the login may SELECT it
     hides_rows        whether row security gives the login some rows only
+    traits            what else decides what a SELECT on it shows
+    key_forms         columns of a key → values that are equal there and differ in the
+                      lake, by example
     """
 
     database: str
@@ -39,6 +46,8 @@ class DiscoveredTable:
     indexed: tuple[str, ...] = ()
     is_readable: bool = True
     hides_rows: bool = False
+    traits: frozenset[Trait] = frozenset()
+    key_forms: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +63,16 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """Asked for once, before the first page."""
+    """Asked for once, before the first page.
+
+    is_standby  whether the server repeats what another one commits; None = the login
+                may not ask
+    """
 
     databases: tuple[str, ...]
     tables: int
     sees_all_transactions: bool
+    is_standby: bool | None = False
 
 
 class SourceReader(Protocol):

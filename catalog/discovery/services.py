@@ -21,12 +21,12 @@ from django.db.models.functions import Now
 from catalog import dispatch
 from catalog.discovery import store
 from catalog.discovery.access import access_for
+from catalog.discovery.look import reader_for, save_look, table_at_source
 from catalog.discovery.probe import STEPS, Report, run_probe
-from catalog.discovery.reader import DiscoveredTable, Overview, Page, SourceReader
-from catalog.discovery.sources import source_of
+from catalog.discovery.reader import Overview, Page
 from catalog.discovery.steps import Step
 from catalog.kinds import kind_named
-from catalog.models import Datasource
+from catalog.models import Datasource, Table
 from core import jobs
 from core.advance import advance
 from core.clock import SystemClock
@@ -36,8 +36,8 @@ from core.redaction import redact
 
 log = logging.getLogger(__name__)
 
-TEST, DISCOVER = "test", "discover"
-KINDS = (TEST, DISCOVER)
+TEST, DISCOVER, LOOK = "test", "discover", "look"
+KINDS = (TEST, DISCOVER, LOOK)
 PAGE_TABLES = 500
 FEWEST_TABLES = 10
 SILENT_SECONDS = 10
@@ -62,17 +62,12 @@ def start_discovery(datasource: Datasource, *, by: str, refresh: bool = False) -
     return _start(datasource, DISCOVER, by=by, payload={"refresh": refresh})
 
 
-def reader_for(datasource: Datasource) -> SourceReader:
-    """A reader of this datasource, to be used in a `with` block."""
-    return source_of(datasource.kind).reader(access_for(datasource))
-
-
-def table_at_source(
-    datasource: Datasource, database: str, name: str
-) -> DiscoveredTable | None:
-    """One table as the source has it now: for the look right before a run."""
-    with reader_for(datasource) as reader:
-        return reader.table(database, name)
+def start_look(table: Table, *, by: str) -> Job:
+    """A job that reads one source table's columns again; the unfinished one if there
+    is one."""
+    names = {"database": table.database.name, "table": table.name}
+    payload = names | {"of": [str(table.pk)]}
+    return _start(table.database.datasource, LOOK, by=by, payload=payload)
 
 
 def advance_discovery(job_id: uuid.UUID) -> None:
@@ -88,8 +83,7 @@ def advance_discovery(job_id: uuid.UUID) -> None:
         if datasource is None:
             _move(job, "fail", **_ended("datasource_removed", "it was removed"))
             return
-        work = _advance_test if job.kind == TEST else _advance_page
-        _watched(job, work, datasource)
+        _watched(job, _WORK[job.kind], datasource)
     except (StaleState, IllegalTransition):
         log.info("another worker moved it first", extra={"job_id": str(job_id)})
 
@@ -130,7 +124,8 @@ def _start(
     datasource: Datasource, kind: str, *, by: str, payload: dict[str, Any]
 ) -> Job:
     kind_named(datasource.kind)
-    mine = Job.objects.filter(kind=kind, subject_id=str(datasource.pk))
+    key = _key(datasource, kind, payload)
+    mine = Job.objects.filter(kind=kind, exclusive_key=key)
     open_jobs = mine.filter(state__in=_OPEN).order_by("-created_at")
     try:
         with transaction.atomic():
@@ -142,15 +137,20 @@ def _start(
     return job
 
 
+def _key(datasource: Datasource, kind: str, payload: dict[str, Any]) -> str:
+    """One job at a time of a datasource and kind, or of each table that is meant."""
+    return ":".join([kind, str(datasource.pk), *payload.get("of", ())])
+
+
 def _new(datasource: Datasource, kind: str, *, by: str, payload: dict[str, Any]) -> Job:
     job = Job.objects.create(
         kind=kind,
         subject=datasource.name,
         subject_id=str(datasource.pk),
-        exclusive_key=f"{kind}:{datasource.pk}",
+        exclusive_key=_key(datasource, kind, payload),
         payload=payload,
         unit="steps" if kind == TEST else "tables",
-        total=len(STEPS) if kind == TEST else None,
+        total={TEST: len(STEPS), LOOK: 1}.get(kind),
         requested_by=by,
         max_attempts=5,
     )
@@ -257,6 +257,26 @@ def _advance_page(job: Job, datasource: Datasource) -> None:
         _refresh_statistics(locked)
 
 
+def _advance_look(job: Job, datasource: Datasource) -> None:
+    """One table, in one statement; what a whole discovery would write of it."""
+    names = str(job.payload["database"]), str(job.payload["table"])
+    found = table_at_source(datasource, *names)
+    if found is None:
+        what = f"table {'.'.join(names)} is not at the source any more"
+        _move(job, "fail", **_ended("table_gone", what))
+        return
+    with transaction.atomic():
+        report = {"changed": save_look(datasource, found)}
+        advance(job, "succeed", report=report, done=1, finished_at=_clock.now())
+
+
+_WORK: dict[str, Callable[[Job, Datasource], None]] = {
+    TEST: _advance_test,
+    DISCOVER: _advance_page,
+    LOOK: _advance_look,
+}
+
+
 def _refresh_statistics(job: Job) -> None:
     """Pages and counts over the catalog are slow until the planner knows its size."""
     try:
@@ -272,6 +292,7 @@ def _begin(job: Job, datasource: Datasource, overview: Overview) -> None:
     job.cursor = {
         "seen_at": now.isoformat(),
         "sees_all_transactions": overview.sees_all_transactions,
+        "is_standby": overview.is_standby,
         "pages": 0,
         "new": 0,
         "changed": 0,
@@ -284,13 +305,14 @@ def _begin(job: Job, datasource: Datasource, overview: Overview) -> None:
     _say(job, "info", f"{overview.tables} tables in {schemas} databases to read")
 
 
+# Of a job's cursor; a job that an earlier release began lacks some.
 def _save(job: Job, datasource: Datasource, page: Page) -> None:
     seen_at = datetime.fromisoformat(job.cursor["seen_at"])
     counts = store.save_page(
         datasource,
         page.tables,
         seen_at=seen_at,
-        sees_all_transactions=job.cursor["sees_all_transactions"],
+        of_server={name: job.cursor.get(name) for name in store.OF_SERVER},
         refresh=job.payload.get("refresh", False),
     )
     job.done += counts.tables

@@ -29,6 +29,8 @@ _HIDES_ROWS = (
 )
 # What a discovery fills.
 _FILLED = (Database, Table, Column, SchemaVersion)
+# What a discovery knows of the server, kept with each table.
+OF_SERVER = ("sees_all_transactions", "is_standby")
 # Only these are discovery's to change; any other status of a source table stays.
 _OWN_STATUS = frozenset({DISCOVERED, UNSUPPORTED, NO_PRIVILEGE, VANISHED})
 
@@ -81,13 +83,13 @@ def save_page(
     found: Sequence[DiscoveredTable],
     *,
     seen_at: datetime,
-    sees_all_transactions: bool | None = None,
+    of_server: Mapping[str, bool | None],
     refresh: bool = False,
 ) -> PageCounts:
     """Upsert tables, their columns and schema versions; call inside a transaction.
 
-    Columns are written only for tables whose columns differ from the last look,
-    with `refresh` for all.
+    of_server  kept with each table: what the login sees and what the server is
+    refresh    write columns of all tables, not only of those that differ
     """
     ids = _database_ids(datasource, {t.database for t in found}, seen_at=seen_at)
     known = {
@@ -102,7 +104,7 @@ def save_page(
     for table in found:
         old = known.get((ids[table.database], table.name))
         row = _row(table, ids[table.database], old, seen_at=seen_at)
-        row.identity["sees_all_transactions"] = sees_all_transactions
+        row.identity |= of_server
         rows.append(row)
         is_same = (
             old is not None and old.identity.get("digest") == row.identity["digest"]
@@ -242,6 +244,8 @@ def _facts(found: DiscoveredTable) -> dict[str, Any]:
         "relation": found.kind,
         "unique_indexes": [list(names) for names in found.unique_indexes],
         "indexed": list(found.indexed),
+        "traits": sorted(found.traits),
+        "key_forms": dict(found.key_forms),
         "digest": _digest(found),
     }
 

@@ -1,0 +1,80 @@
+"""How long, and how much at once, Sluice may occupy a source: all figures in one place.
+
+Shared by discovery, connection tests and jobs. `docs/reading.md` explains each. Pure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLimits:
+    """Seconds unless said otherwise.
+
+    connect         until a connection is made and logged in
+    lock            a statement waits so long for a lock on a table, then gives up
+    statement       one statement of a job until its next rows
+    silent          a socket of a job without any byte; more than `statement`, so that
+                    a server that is merely slow says so itself
+    beat            between two signs of life of an exported snapshot
+    abandoned       the source ends a snapshot's transaction by itself when it has
+                    heard nothing of us for so long
+    reader_idle     the same for a reader, which pauses while Spark writes its rows
+    unused          a snapshot that no reader uses is given back after this time
+    give_way        a reader is ended when somebody has waited so long for a lock
+                    that it stands in the way of
+    keep_*          TCP keepalives: idle time, interval, probes
+    unacknowledged  sent data may stay without an acknowledgement
+    result_bytes    bytes of rows in a driver's buffer for one reader
+    """
+
+    connect: int = 10
+    lock: int = 5
+    statement: int = 900
+    silent: int = 960
+    beat: float = 2.0
+    abandoned: int = 60
+    reader_idle: int = 600
+    unused: int = 60
+    give_way: int = 10
+    keep_idle: int = 30
+    keep_interval: int = 10
+    keep_probes: int = 3
+    unacknowledged: int = 60
+    result_bytes: int = 64 << 20
+
+
+LIMITS = SourceLimits()
+
+KEEPALIVE = {
+    "idle": LIMITS.keep_idle,
+    "interval": LIMITS.keep_interval,
+    "probes": LIMITS.keep_probes,
+    "unacknowledged": LIMITS.unacknowledged,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """What a source sees of one job that reads it, at most.
+
+    readers       connections that read rows; all jobs of a source share them
+    others        connections of a job that do not
+    transactions  open at once
+    """
+
+    readers: int
+    others: int
+    transactions: int
+
+    @property
+    def connections(self) -> int:
+        return self.readers + self.others
+
+
+def footprint_of(kind: str, max_parallel_reads: int) -> Footprint:
+    """PostgreSQL: one more transaction holds the snapshot, without a lock."""
+    readers = max(1, max_parallel_reads)
+    snapshots = 1 if kind == "postgresql" else 0
+    return Footprint(readers, 2, readers + snapshots)

@@ -1,0 +1,46 @@
+"""The statement that names the columns of PostgreSQL tables and their types. Pure.
+
+Discovery plans by these names and drivers compare with them before they read, so both
+ask the same question: a column of a domain has the name of the type that is stored.
+"""
+
+from __future__ import annotations
+
+# `walk` goes from a column's type through domains, and once through an array, down
+# to the type that is stored. A type is a true array when its element says so.
+COLUMNS = """
+WITH RECURSIVE attribute AS (
+    SELECT a.attrelid, a.attnum, a.attname, a.atttypid, a.atttypmod, a.attnotnull,
+           a.attndims, a.attcollation
+    FROM pg_catalog.pg_attribute a
+    WHERE a.attrelid = ANY(%(oids)s) AND a.attnum > 0 AND NOT a.attisdropped
+), walk AS (
+    SELECT u.atttypid AS start, u.atttypmod AS start_mod, u.atttypid AS oid,
+           u.atttypmod AS mod, false AS in_array, 0 AS depth
+    FROM (SELECT DISTINCT atttypid, atttypmod FROM attribute) u
+  UNION ALL
+    SELECT w.start, w.start_mod,
+           CASE WHEN t.typtype = 'd' THEN t.typbasetype ELSE t.typelem END,
+           CASE WHEN t.typtype = 'd' THEN t.typtypmod ELSE w.mod END,
+           w.in_array OR t.typtype <> 'd', w.depth + 1
+    FROM walk w
+    JOIN pg_catalog.pg_type t ON t.oid = w.oid
+    LEFT JOIN pg_catalog.pg_type e ON e.oid = t.typelem AND e.typarray = t.oid
+    WHERE t.typtype = 'd' OR (e.oid IS NOT NULL AND NOT w.in_array)
+), base AS (
+    SELECT DISTINCT ON (w.start, w.start_mod) w.start, w.start_mod, w.in_array,
+           format_type(w.oid, w.mod) AS text, t.typtype::text AS kind
+    FROM walk w JOIN pg_catalog.pg_type t ON t.oid = w.oid
+    ORDER BY w.start, w.start_mod, w.depth DESC
+)
+SELECT a.attrelid, a.attnum, a.attname, b.text, b.kind, b.in_array, a.attndims,
+       a.attnotnull, coalesce(d.description, ''),
+       coalesce(NOT l.collisdeterministic, false)
+FROM attribute a
+JOIN base b ON b.start = a.atttypid AND b.start_mod = a.atttypmod
+LEFT JOIN pg_catalog.pg_description d
+    ON d.classoid = 'pg_catalog.pg_class'::regclass
+    AND d.objoid = a.attrelid AND d.objsubid = a.attnum
+LEFT JOIN pg_catalog.pg_collation l ON l.oid = a.attcollation
+ORDER BY a.attrelid, a.attnum
+"""
