@@ -41,9 +41,12 @@ class Job(models.Model):
                    was never tried; one that comes back to try again waits beside it;
                    "" = no limit
     lane           which queue of the executor it belongs to
+    share_key      jobs of one key never have all places of a lane; "" = no such limit
+    weight         how much there is to do: lighter ones may overtake heavier ones
     spec / report  versioned JSON, in and out
     handle         where it runs (launcher, boot id, process), written before waiting
     cursor         where a job that is cut into pages goes on
+    progress_at    last sign of life
     """
 
     transitions: ClassVar[Transitions] = jobs.JOB
@@ -54,6 +57,8 @@ class Job(models.Model):
     subject_id = models.CharField(max_length=64, blank=True)
     exclusive_key = models.CharField(max_length=120, blank=True)
     lane = models.CharField(max_length=20, blank=True)
+    share_key = models.CharField(max_length=80, blank=True, default="")
+    weight = models.BigIntegerField(default=0)
     state = models.CharField(max_length=20, default=jobs.PLANNED)
     reason = models.TextField(blank=True)
     payload = models.JSONField(default=dict, blank=True)
