@@ -16,6 +16,7 @@ from typing import Any
 
 from core.errors import InvalidRequest, TerminalError
 from ingest.contract import TableSpec
+from ingest.members import known_members
 
 SEQ = "_sluice_seq"
 DELETED = "_sluice_deleted"
@@ -73,8 +74,7 @@ class TableIdentity:
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> TableIdentity:
-        known = {f.name for f in dataclasses.fields(cls)}
-        values = {k: v for k, v in data.items() if k in known}
+        values = known_members(cls, data)
         values["record_key"] = tuple(values["record_key"])
         values["partition_by"] = tuple(values.get("partition_by", ()))
         return cls(**values)

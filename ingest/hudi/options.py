@@ -5,7 +5,7 @@ Pure. It must not know Spark: callers pass the mapping to a writer or session.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -14,6 +14,7 @@ from ingest.hudi.identity import (
     SHARED_LOCK_PROVIDER,
     TableIdentity,
 )
+from ingest.hudi.layout import GroupKey
 from ingest.hudi.position import EXTRA_KEY
 from ingest.hudi.retention import LEAST_COMMITS
 
@@ -23,6 +24,7 @@ _PARTIAL_PAYLOAD = "org.apache.hudi.common.model.PartialUpdateAvroPayload"
 
 TOKEN_OPTION = "hoodie.write.lock.sluice.token"
 FENCE_OPTION = "hoodie.write.lock.sluice.fence"
+CHOSEN_OPTION = "hoodie.compaction.sluice.groups"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +56,14 @@ def write_options(
     fence: WriterFence,
     operation: Operation,
     position: str,
-    compact_after: int = 10,
+    compact_after: int | None = 10,
 ) -> dict[str, str]:
     """Options of one DataFrame write.
 
     name           the table's name inside Hudi
     position       encoded `_sluice` value, stored atomically with the data
-    compact_after  delta commits after which a compaction is *scheduled* (the
-                   maintenance lane executes it)
+    compact_after  delta commits after which a compaction of everything is *scheduled*
+                   (the maintenance lane executes it); None = not by this write
     """
     options = {
         **table_options(identity, name=name),
@@ -69,8 +71,8 @@ def write_options(
         "hoodie.datasource.write.operation": operation,
         EXTRA_KEY: position,
         "hoodie.compact.inline": "false",
-        "hoodie.compact.schedule.inline": "true",
-        "hoodie.compact.inline.max.delta.commits": str(max(1, compact_after)),
+        "hoodie.compact.schedule.inline": str(compact_after is not None).lower(),
+        "hoodie.compact.inline.max.delta.commits": str(max(1, compact_after or 1)),
     }
     if operation == "bulk_insert" and identity.partial_update_mode:
         # Hudi takes the mode from nowhere else: at the creation of a table it
@@ -118,6 +120,9 @@ def table_options(identity: TableIdentity, *, name: str) -> dict[str, str]:
         "hoodie.write.table.version": str(identity.table_version),
         "hoodie.write.auto.upgrade": "false",
         "hoodie.metadata.enable": str(identity.metadata_table).lower(),
+        # a plan may leave file groups out: the next one must look at partitions that
+        # nobody wrote to since, too
+        "hoodie.table.services.incremental.enabled": "false",
         # a column missing from a batch must fail, not become NULL in alive rows
         "hoodie.write.set.null.for.missing.columns": "false",
         **_COST_OPTIONS,
@@ -177,6 +182,14 @@ def service_options(
         "hoodie.clean.commits.retained": str(keep_commits),
         "hoodie.keep.min.commits": str(keep_commits + 10),
         "hoodie.keep.max.commits": str(keep_commits + 20),
+    }
+
+
+def chosen_options(groups: Iterable[GroupKey]) -> dict[str, str]:
+    """For a compaction that is planned: of these file groups, of no others."""
+    return {
+        "hoodie.compaction.strategy": "io.sluice.lake.ChosenGroups",
+        CHOSEN_OPTION: "\n".join(sorted(f"{part}/{name}" for part, name in groups)),
     }
 
 

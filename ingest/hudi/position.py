@@ -12,6 +12,7 @@ from typing import Any
 
 from core.errors import TerminalError
 from ingest.hudi.identity import TableIdentity
+from ingest.members import version_of
 
 EXTRA_KEY = "_sluice"
 VERSION = 1
@@ -53,11 +54,15 @@ def encode_position(position: CommitPosition) -> str:
 
 
 def decode_position(text: str) -> CommitPosition:
-    """TerminalError `unknown_position` when the lake was written by newer code."""
+    """Members that are not known are ignored. TerminalError `unknown_position` when it
+    is damaged, or of a newer version."""
     try:
         data: Mapping[str, Any] = json.loads(text)
-        if data["v"] != VERSION:
-            raise ValueError(f"version {data['v']}, this code reads {VERSION}")
+        version = version_of(data)
+        if version > VERSION:
+            raise ValueError(
+                f"version {version}, this release reads versions up to {VERSION}"
+            )
         return CommitPosition(
             source=int(data["source"]),
             start=str(data["from"]),
@@ -68,7 +73,7 @@ def decode_position(text: str) -> CommitPosition:
             fence=int(data["fence"]),
             identity=TableIdentity.from_data(data["identity"]),
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise TerminalError(
             f"the position in the lake's last commit cannot be read: {error}",
             code="unknown_position",

@@ -34,6 +34,11 @@ class Instant:
     completed: str = ""
 
     @property
+    def is_whole(self) -> bool:
+        """It left base files: a compaction, a load, a replacement."""
+        return self.action in SERVICES or self.action in {"commit", "replacecommit"}
+
+    @property
     def file_name(self) -> str:
         """The file that holds a completed instant's facts."""
         action = {"compaction": "commit", "clustering": "replacecommit"}.get(
@@ -85,6 +90,17 @@ class Timeline:
             for i in self.instants
             if i.action == "compaction" and i.state != "COMPLETED"
         )
+
+    @property
+    def deltas_since_compaction(self) -> int:
+        """Delta commits after the newest instant that left base files: a compaction, a
+        load, a replacement."""
+        count = 0
+        for instant in reversed(self.completed_writes):
+            if instant.is_whole:
+                break
+            count += 1
+        return count
 
     @property
     def pending_writes(self) -> tuple[Instant, ...]:

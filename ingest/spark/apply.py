@@ -17,6 +17,7 @@ from ingest.changes.dialects import dialect_of
 from ingest.changes.epochs import LedgerEntry, LedgerLine, Seal, seq_of
 from ingest.changes.select import Selection, select_columns
 from ingest.contract import JobSpec
+from ingest.hudi.evolution import lacking_columns
 from ingest.lake.commits import Commit, LakeState
 from ingest.lake.epochs import (
     checkpoint_ledger,
@@ -35,6 +36,7 @@ from ingest.spark.agreement import (
     refuse_used_epoch,
 )
 from ingest.spark.capture_timestamp import NOTHING_READ, capture_round, round_work
+from ingest.spark.compaction import plan_within_budget
 from ingest.spark.gate import SourceGate
 from ingest.spark.jobrun import JobRun
 from ingest.spark.recovery import roll_back_writes
@@ -68,23 +70,35 @@ def run_round(
         seal, facts = capture_round(run, spark, access, gate)
     run.enter("applying", total=seal.rows_for(run.spec.table.table_id))
     commit, rows = apply_epochs(run, spark, newest=seal)
+    if commit is not None:
+        _plan_compaction(run, spark)
     return {
         **facts,
+        **run.signs,
         "rows": rows,
         "epoch": seal.epoch,
         "instant": commit.instant.asked if commit else None,
         "completed_at": commit.instant.completed if commit else None,
         "bytes": commit.bytes_written if commit else 0,
         "position": {"from": seal.start, "to": seal.end},
+        "has_columns": commit is not None or not _lacking(run.spec, state),
         "lossy": dict(run.lossy),
     }
+
+
+def _plan_compaction(run: JobRun, spark: SparkSession) -> None:
+    """The rows are committed: a plan that cannot be made is made by a later job."""
+    try:
+        plan_within_budget(spark, run.spec)
+    except Exception as error:  # noqa: BLE001 - whatever class Hudi or the JVM raises
+        run.warn(f"no compaction could be planned after the commit: {error}")
 
 
 def apply_epochs(
     run: JobRun, spark: SparkSession, *, newest: Seal
 ) -> tuple[Commit | None, int]:
     """One commit for every sealed epoch of the table that the lake lacks, up to the
-    `newest`. (None, 0) when none of them has rows."""
+    `newest`. (None, 0) when none of them has rows and the lake has every column."""
     spec = run.spec
     source = spec.source.datasource_id if spec.source else 0
     state = roll_back_writes(spark, spec, checked_state(spec))
@@ -98,7 +112,7 @@ def apply_epochs(
     full = [s for s in seals if s.rows_for(table_id)]
     commit: Commit | None = None
     rows = sum(s.rows_for(table_id) for s in full)
-    if full:
+    if full or (seals and _lacking(spec, state)):
         _refuse_lost_events(spec, full)
         span = Span(
             start=seals[0].start,
@@ -123,6 +137,12 @@ def apply_epochs(
 def _events_of(run: JobRun, spark: SparkSession, seals: Sequence[Seal]) -> DataFrame:
     kind = run.spec.source.kind if run.spec.source else ""
     selection = select_columns(dialect_of(kind), run.spec.table.columns)
+    if not seals:
+        # a commit that brings new columns and no row
+        nothing = read_staged(spark, selection, [])
+        return lake_rows(
+            nothing, run.spec.table, selection, seq=F.lit(0).cast("bigint")
+        )
     parts = [_events(run, spark, selection, seal) for seal in seals]
     rows = parts[0]
     for part in parts[1:]:
@@ -130,6 +150,12 @@ def _events_of(run: JobRun, spark: SparkSession, seals: Sequence[Seal]) -> DataF
         # _sluice_seq when it combines the batch
         rows = rows.unionByName(part)
     return rows
+
+
+def _lacking(spec: JobSpec, state: LakeState) -> tuple[str, ...]:
+    """Columns of the spec that no write of ours has brought yet."""
+    schema = next((c.schema for c in state.commits if c.is_write and c.schema), "")
+    return lacking_columns(schema, spec.table.columns)
 
 
 def _are_keys_unique(spec: JobSpec, seals: Sequence[Seal]) -> bool:

@@ -7,27 +7,38 @@ Deletes are not seen by this capture. It must not know how an epoch is applied.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from pyspark.sql import SparkSession
 
-from core.errors import InvalidRequest, TerminalError
-from ingest.changes.dialects import dialect_of
+from core.errors import InvalidRequest, SluiceError, TerminalError
+from ingest.changes.dialects import Dialect, dialect_of
 from ingest.changes.epochs import MAX_INDEX, Seal, SealedFile
 from ingest.changes.positions import Bound, SourceClock, from_text, to_text
 from ingest.changes.select import relation_of, select_columns
 from ingest.contract import RoundWork, TableSpec
-from ingest.lake.epochs import epoch_folder, write_seal
+from ingest.lake.epochs import drop_events, epoch_folder, write_seal
+from ingest.lake.fence import require_fence
+from ingest.lake.place import place_at
 from ingest.lake.port import bytes_below
+from ingest.spark.added_columns import (
+    EarlierValues,
+    find_earlier_values,
+    new_columns,
+)
 from ingest.spark.cursor import has_zone, range_of, read_bound
 from ingest.spark.gate import SourceGate
+from ingest.spark.jdbc import fetch_width
 from ingest.spark.jobrun import JobRun
+from ingest.spark.keys import has_unique_keys, refuse_repeated_keys
+from ingest.spark.patience import Trial, read_patiently
 from ingest.spark.reading import Counts, Reading, open_stoppable, read_to_parquet
 from ingest.spark.source_check import require_columns
-from ingest.spark.sources import Source, SourceAccess
+from ingest.spark.sources import Snapshot, Source, SourceAccess
 
 # Counting more NULL cursors than this tells nobody anything new.
 _NULLS_COUNTED = 100_000
@@ -41,6 +52,8 @@ class Window:
 
     reach  up to where it reads, at least `high`
     more   cut at max_rows: run another round
+    earlier  rows below it that are read, too
+    unknown  columns of the source that are left out, and of which no one knows
     """
 
     low: str
@@ -49,39 +62,84 @@ class Window:
     held_back: dict[str, Any] | None
     more: bool
     null_cursors: int
+    earlier: EarlierValues = field(default_factory=EarlierValues)
+    unknown: tuple[str, ...] = ()
 
 
 def capture_round(
     run: JobRun, spark: SparkSession, access: SourceAccess, gate: SourceGate
 ) -> tuple[Seal, dict[str, Any]]:
     """Reads the round's window and seals its epoch."""
-    spec, work = run.spec, round_work(run)
-    with open_stoppable(run, access) as (source, access):
-        run.enter("planning")
-        require_columns(source, spec.table, run.warn)
-        lag, low = work.lag_seconds, work.low
-        clock, bound = read_bound(run, source, lag_seconds=lag, low=low)
-        snapshot = source.begin_snapshot()
-        window = _window(run, source, clock, bound)
-        run.enter("reading")
-        with gate.reading(run.check):
-            view = (snapshot, source.row_bytes(spec.table))
-            file = _read(run, spark, access, view=view, window=window)
-        if _has_unique_keys(source, spec.table):
-            file = replace(file, unique_keys=True)
-        gate.account(file.rows)
+    spec = run.spec
+    try:
+        window, file = _captured_patiently(run, spark, access, gate)
+    except BaseException:
+        _drop_unsealed(run, access)
+        raise
     run.add_done(file.rows)
     seal = write_seal(spec.lake, _seal(run, access, window, file))
     return seal, {
         "held_back": window.held_back,
         "more": window.more,
         "null_cursors": window.null_cursors,
+        **window.earlier.facts(window.low),
+        **({"unknown_columns": list(window.unknown)} if window.unknown else {}),
     }
 
 
-def _has_unique_keys(source: Source, table: TableSpec) -> bool:
-    """Equal rows of a table without a key become one when they are applied."""
-    return table.row_hash or source.key_facts(table, table.key).is_unique
+def _captured_patiently(
+    run: JobRun, spark: SparkSession, access: SourceAccess, gate: SourceGate
+) -> tuple[Window, SealedFile]:
+    with open_stoppable(run, access) as (source, access):
+        run.enter("planning")
+
+        def read(trial: Trial) -> tuple[Window, SealedFile]:
+            with gate.reading(run.check):
+                return _captured(run, spark, source, access, trial)
+
+        # what a try before staged goes when the next one begins
+        window, file = read_patiently(run, source, read, drop=lambda: None)
+        gate.account(file.rows)
+    return window, file
+
+
+def _captured(
+    run: JobRun,
+    spark: SparkSession,
+    source: Source,
+    access: SourceAccess,
+    trial: Trial,
+) -> tuple[Window, SealedFile]:
+    spec, work = run.spec, round_work(run)
+    table = spec.table
+    columns = require_columns(source, table, run.warn)
+    unknown = new_columns(table, work, columns)
+    earlier = find_earlier_values(run, source, work)
+    clock, bound = read_bound(run, source, lag_seconds=work.lag_seconds, low=work.low)
+    with source.within(table):
+        window = _window(run, source, clock, bound)
+    window = replace(window, earlier=earlier, unknown=unknown)
+    run.enter("reading")
+    width = fetch_width(source.row_bytes(table), trial.was_wide)
+    with source.reading(table, can_renew=False) as snapshot:
+        file = _read(run, spark, access, view=(snapshot, width), window=window)
+    source.give_back()
+    if has_unique_keys(source, table):
+        return window, replace(file, unique_keys=True)
+    run.enter("checking keys")
+    staged = epoch_folder(spec.lake, access.spec.datasource_id, work.epoch)
+    changed = _condition(source.dialect, table, window)
+    refuse_repeated_keys(run, spark, source, staged=staged / file.path, changed=changed)
+    return window, file
+
+
+def _drop_unsealed(run: JobRun, access: SourceAccess) -> None:
+    """What was read for an epoch that is never sealed now: its next attempt gets
+    another one. A writer that was shut out leaves it to the cleaning."""
+    spec = run.spec
+    with contextlib.suppress(SluiceError, OSError):
+        require_fence(place_at(spec.fence.path), spec.fence.token)
+        drop_events(spec.lake, access.spec.datasource_id, round_work(run).epoch)
 
 
 def round_work(run: JobRun) -> RoundWork:
@@ -123,14 +181,14 @@ def _read(
     spark: SparkSession,
     access: SourceAccess,
     *,
-    view: tuple[str, int],
+    view: tuple[Snapshot, int],
     window: Window,
 ) -> SealedFile:
     spec, work = run.spec, round_work(run)
     table = spec.table
     dialect = dialect_of(access.spec.kind)
     selection = select_columns(dialect, table.columns)
-    where = range_of(dialect, table, window.low, window.reach)
+    where = _condition(dialect, table, window)
     relation = relation_of(dialect, table)
     sql = selection.sql(relation, where)
     folder = epoch_folder(spec.lake, access.spec.datasource_id, work.epoch)
@@ -143,6 +201,12 @@ def _read(
     _refuse(table, counts)
     size = bytes_below(target)
     return SealedFile(table.table_id, path, counts.rows, size, unfit=counts.unfit)
+
+
+def _condition(dialect: Dialect, table: TableSpec, window: Window) -> str:
+    changed = range_of(dialect, table, window.low, window.reach)
+    earlier = window.earlier.where
+    return f"(({changed}) OR ({earlier}))" if earlier else changed
 
 
 def _refuse(table: TableSpec, counts: Counts) -> None:

@@ -7,6 +7,7 @@ cleans and archives afterwards. Success is what the timeline shows.
 from __future__ import annotations
 
 import time
+from collections.abc import Collection
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,9 +15,13 @@ from pyspark.sql import SparkSession
 
 from core.errors import InvalidRequest, TerminalError
 from ingest.contract import CompactWork, JobSpec
+from ingest.hudi.layout import GroupKey
+from ingest.hudi.options import chosen_options
 from ingest.hudi.retention import commits_to_keep
 from ingest.hudi.timeline import Timeline
+from ingest.lake.budget import chosen_groups
 from ingest.lake.commits import read_lake_table, read_timeline
+from ingest.lake.epochs import drop_unsealed_events
 from ingest.lake.fence import require_fence
 from ingest.lake.layout import read_compaction_plan, remove_strays
 from ingest.lake.place import place_at
@@ -33,9 +38,7 @@ def compact_table(run: JobRun, spark: SparkSession) -> dict[str, Any]:
     run.enter("checking")
     checked_state(spec)
     session = service_session(spark, spec)
-    wanted = (spec.compact or CompactWork()).instants or schedule_compaction(
-        session, spec
-    )
+    wanted = (spec.compact or CompactWork()).instants or _planned_now(session, spec)
     run.enter("compacting", total=len(wanted), unit="plans")
     for asked in wanted:
         run.check()
@@ -49,9 +52,36 @@ def compact_table(run: JobRun, spark: SparkSession) -> dict[str, Any]:
     }
 
 
-def schedule_compaction(session: SparkSession, spec: JobSpec) -> tuple[str, ...]:
-    """A new plan over everything there is; the pending ones when nothing new is."""
+def plan_within_budget(spark: SparkSession, spec: JobSpec) -> tuple[str, ...]:
+    """After a commit of a sync: each `compact_after`th one plans what the budget
+    allows, unless a plan waits already. The instants of the new plan."""
+    if spec.budget is None:
+        return ()
+    timeline = _timeline(spec)
+    commits = timeline.deltas_since_compaction
+    is_turn = commits > 0 and commits % max(1, spec.compact_after) == 0
+    if not is_turn or timeline.pending_compactions:
+        return ()
+    return _planned_now(service_session(spark, spec), spec)
+
+
+def _planned_now(session: SparkSession, spec: JobSpec) -> tuple[str, ...]:
+    if spec.budget is None:
+        return schedule_compaction(session, spec)
+    chosen = chosen_groups(spec.table.path, spec.budget, now=datetime.now(UTC))
+    if not chosen.groups:
+        return ()
+    return schedule_compaction(session, spec, chosen.keys)
+
+
+def schedule_compaction(
+    session: SparkSession, spec: JobSpec, groups: Collection[GroupKey] | None = None
+) -> tuple[str, ...]:
+    """A new plan over these file groups, None = over everything there is; the pending
+    ones when nothing new is."""
     before = {i.asked for i in _timeline(spec).pending_compactions}
+    for key, value in chosen_options(groups).items() if groups is not None else ():
+        session.conf.set(key, value)
     session.conf.set("hoodie.compact.inline.max.delta.commits", "1")
     session.sql(
         f"CALL run_compaction(op => 'schedule', path => {_path(spec)})"
@@ -94,11 +124,20 @@ def _execute(session: SparkSession, spec: JobSpec, asked: str) -> None:
 
 
 def tidy(spark: SparkSession, spec: JobSpec) -> None:
-    """Stray files, old file versions, instants and savepoints go, under the fence.
-    What a query that began within `keep_seconds` may read stays."""
+    """Stray files, old file versions, instants and savepoints go, under the fence, and
+    events of syncs that ended before their seal. What a query that began within
+    `keep_seconds` may read stays."""
     require_fence(place_at(spec.fence.path), spec.fence.token)
-    timeline = _timeline(spec)
+    state = read_lake_table(spec.table.path)
+    timeline = state.timeline
     remove_strays(spec.table.path, timeline)
+    if position := state.position:
+        drop_unsealed_events(
+            spec.lake,
+            position.source,
+            spec.table.table_id,
+            applied=position.epoch_to,
+        )
     keep = commits_to_keep(timeline, seconds=spec.keep_seconds, now=datetime.now(UTC))
     with write_client(spark, spec, keep_commits=keep) as client:
         drop_old_savepoints(client, spec)

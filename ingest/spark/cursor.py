@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from core.errors import InvalidRequest
+from catalog.schema.replicas import RIGHT_TO_ASK
+from core.errors import InvalidRequest, TransientError
 from ingest.changes.dialects import Dialect
 from ingest.changes.positions import (
     Bound,
@@ -18,7 +19,9 @@ from ingest.changes.positions import (
     wall_clock,
 )
 from ingest.contract import ColumnSpec, TableSpec
+from ingest.spark.clocks import checked_clock
 from ingest.spark.jobrun import JobRun
+from ingest.spark.signs import look_for_signs
 from ingest.spark.sources import Source
 
 _CURSOR_TYPES = frozenset({"timestamp", "timestamp_ntz"})
@@ -43,8 +46,9 @@ def read_bound(
     run: JobRun, source: Source, *, lag_seconds: float, low: str | None
 ) -> tuple[SourceClock, Bound]:
     """The source's clock, and up to where every row of the table is committed by this
-    reading. What it cannot tell is warned of."""
-    clock = source.clock()
+    reading. What it cannot tell is warned of. TransientError `clock_ahead`."""
+    clock = checked_clock(source.clock)
+    _require_readable(run, clock)
     column = cursor_column(run.spec.table)
     is_zoned = column.type == "timestamp"
     bound = plan_bound(
@@ -71,7 +75,38 @@ def read_bound(
             " table's position: it was set back. Rows written until it gets there can"
             " be missed: verify the table then, and re-sync it if rows differ"
         )
+    look_for_signs(run, source, clock, low=low, is_zoned=is_zoned)
     return clock, bound
+
+
+def _require_readable(run: JobRun, clock: SourceClock) -> None:
+    """Whether a high watermark can be told at this server. InvalidRequest for a replica
+    without a lag that somebody chose, TransientError while it receives nothing."""
+    work = run.spec.round or run.spec.snapshot
+    if clock.replica is None:
+        return
+    if work is None or not work.lag_is_chosen:
+        raise InvalidRequest(
+            "the source is a standby or replica: it does not show the open transactions"
+            " of its primary, so rows could be passed over. Nothing was written",
+            code="standby_without_lag",
+            hint="set lag_seconds by policy, longer than the longest transaction of the"
+            " primary, or read from the primary; then resume",
+        )
+    if clock.replica.replayed is None:
+        raise TransientError(
+            "the source is a standby or replica and does not say up to when it is"
+            " complete: it receives no changes now, or has replayed none since it"
+            " started. Nothing was written",
+            code="replication_stopped",
+            hint="look at the replication of the source",
+        )
+    if not clock.replica.may_ask:
+        run.warn(
+            "how far this replica is behind its primary cannot be seen"
+            f" ({RIGHT_TO_ASK}): what it applies later than {work.lag_seconds:g} s can"
+            " be missed"
+        )
 
 
 def range_of(dialect: Dialect, table: TableSpec, low: str, high: str) -> str:

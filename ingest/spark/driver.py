@@ -14,7 +14,7 @@ import platform
 import threading
 import time
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -86,13 +86,16 @@ class Driver:
         elif kind == "run":
             self._run(message)
         elif kind == "cancel":
-            mode: Literal["cancel", "pause"] = (
-                "pause" if message.get("mode") == "pause" else "cancel"
-            )
-            self._lanes.stop(str(message.get("job_id")), mode)
+            self._stop(str(message.get("job_id")), message.get("mode"))
         elif kind == "secret":
             self._hear_secret(message)
         return True
+
+    def _stop(self, job_id: str, mode: object) -> None:
+        if mode == "abandon":
+            self._lanes.abandon(job_id)
+        else:
+            self._lanes.stop(job_id, "pause" if mode == "pause" else "cancel")
 
     def _hear_secret(self, message: Mapping[str, Any]) -> None:
         told = {name: value for name, value in message.items() if name != "type"}
@@ -143,7 +146,12 @@ class Driver:
                 self.halt("the JVM ended")
             jobs = [dataclasses.asdict(p) for p in self._lanes.progress()]
             try:
-                self._pipe.send("heartbeat", at=time.time(), jobs=jobs)
+                self._pipe.send(
+                    "heartbeat",
+                    at=time.time(),
+                    jobs=jobs,
+                    jobs_abandoned=self._lanes.abandoned(),
+                )
             except OSError:
                 self.halt("nobody reads the control pipe")
         if self._is_single:

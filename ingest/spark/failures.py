@@ -32,11 +32,12 @@ def failure_of(error: BaseException) -> Failure:
             outcome_of(error), ErrorFact(error.code, error.message, error.hint)
         )
     if isinstance(error, psycopg.Error):
-        return _source_failure(error.sqlstate or "", str(error))
+        return _known(str(error)) or _source_failure(error.sqlstate or "", str(error))
     if isinstance(error, pymysql.MySQLError):
         number = error.args[0] if error.args else 0
         words = str(error.args[1]) if len(error.args) > 1 else str(error)
-        return _source_failure(_STATES_OF_NUMBERS.get(number, ""), words)
+        state = _STATES_OF_NUMBERS.get(number, "")
+        return _known(words) or _source_failure(state, words)
     text = _java_text(error)
     if text is not None:
         return _java_failure(error, text)
@@ -71,9 +72,8 @@ def _sql_state(java: object) -> str:
 
 
 def _java_failure(error: BaseException, text: str) -> Failure:
-    for words, outcome, code, message, hint in _SIGNS:
-        if any(word in text for word in words):
-            return _of(outcome, code, message, hint)
+    if known := _known(text):
+        return known
     found = text.rpartition("[SQLSTATE ")[2]
     if found and "[SQLSTATE " in text:
         state, _, rest = found.partition("] ")
@@ -88,6 +88,13 @@ def _java_failure(error: BaseException, text: str) -> Failure:
         f"Spark failed: {(first[-1] or first[0])[:_FIRST_LINES]}",
         "the driver's log has the whole trace",
     )
+
+
+def _known(text: str) -> Failure | None:
+    for words, outcome, code, message, hint in _SIGNS:
+        if any(word in text for word in words):
+            return _of(outcome, code, message, hint)
+    return None
 
 
 def _source_failure(state: str, message: str) -> Failure:
@@ -138,12 +145,53 @@ _STATES_OF_NUMBERS = {
     1040: "53300",
     1203: "53300",
     1226: "53300",
+    1205: "55P03",
     1317: "57014",
     1969: "57014",
     3024: "57014",
 }
 
 _SIGNS: tuple[tuple[tuple[str, ...], Outcome, str, str, str], ...] = (
+    (
+        ("sluice.rewritten", "Table definition has changed"),
+        "transient",
+        "source_rewritten",
+        "the source table was rewritten while it was read; nothing of this job is"
+        " visible",
+        "it is tried again; wait for the end of ALTER or TRUNCATE at the source",
+    ),
+    (
+        ("sluice.unfit",),
+        "transient",
+        "source_rewritten",
+        "a value of the source no longer fits the type that its column had when this"
+        " job began; nothing of this job is visible",
+        "it is tried again, and then says which column changed",
+    ),
+    (
+        ("canceling statement due to lock timeout", "Lock wait timeout exceeded"),
+        "transient",
+        "source_locked",
+        "a lock on the source table was not released in time; nothing of this job is"
+        " visible",
+        "it is tried again; the job's log names the session that holds the lock",
+    ),
+    (
+        ("canceling statement due to statement timeout",),
+        "transient",
+        "source_slow",
+        "a statement at the source took longer than its limit; nothing of this job is"
+        " visible",
+        "an index on the cursor or the key makes it quick; see docs/reading.md",
+    ),
+    (
+        ("maxResultBuffer", "Result set exceeded"),
+        "transient",
+        "source_rows_wide",
+        "the driver would be out of memory while reading wide rows; nothing of this"
+        " job is visible",
+        "it is tried again with fewer rows at a time",
+    ),
     (
         ("sluice.fenced",),
         "transient",
@@ -211,6 +259,8 @@ _SOURCE: tuple[tuple[str, Outcome, str, str], ...] = (
     ("42", "terminal", "source_refused", "the driver's log has the statement"),
     ("22023", "transient", "source_snapshot_lost", "retry: it continues"),
     ("22", "terminal", "source_value_refused", "the driver's log has the value"),
+    ("55P03", "transient", "source_locked", "it is tried again"),
+    ("57P01", "transient", "source_ended_session", "it is tried again"),
     ("57014", "transient", "source_cancelled", "somebody cancelled it: retry"),
     ("53", "transient", "source_exhausted", "lower the parallel reads, then retry"),
 )

@@ -17,6 +17,32 @@ from ingest.contract import SourceSpec
 _POLL_SECONDS = 0.2
 
 
+class Pace:
+    """Rows per second on average, over whole chunks; rate 0 = no limit."""
+
+    def __init__(self, rate: int = 0) -> None:
+        self.rate = rate
+        self._free_at = 0.0
+        self._lock = threading.Lock()
+
+    @property
+    def is_free(self) -> bool:
+        return time.monotonic() >= self._free_at
+
+    def account(self, rows: int) -> None:
+        """After a read: the next one waits until the average is below the rate."""
+        with self._lock:
+            if self.rate:
+                start = max(time.monotonic(), self._free_at)
+                self._free_at = start + rows / self.rate
+
+    def wait(self, check: Callable[[], None]) -> None:
+        """Until the next read may begin; `check` may raise to give up waiting."""
+        while not self.is_free:
+            time.sleep(_POLL_SECONDS)
+            check()
+
+
 class SourceGate:
     """First come, first served; limits follow the newest spec."""
 
@@ -25,13 +51,12 @@ class SourceGate:
         self._queue: deque[object] = deque()
         self._reading = 0
         self._limit = 1
-        self._rate = 0
-        self._free_at = 0.0
+        self._pace = Pace()
 
     def configure(self, spec: SourceSpec) -> None:
         with self._condition:
             self._limit = max(1, spec.max_parallel_reads)
-            self._rate = max(0, spec.max_rows_per_second)
+            self._pace.rate = max(0, spec.max_rows_per_second)
             self._condition.notify_all()
 
     @contextmanager
@@ -59,16 +84,13 @@ class SourceGate:
 
     def account(self, rows: int) -> None:
         """After a read: the next one waits until the average is below the rate."""
-        with self._condition:
-            if self._rate:
-                start = max(time.monotonic(), self._free_at)
-                self._free_at = start + rows / self._rate
+        self._pace.account(rows)
 
     def _may_enter(self, ticket: object) -> bool:
         return (
             self._queue[0] is ticket
             and self._reading < self._limit
-            and time.monotonic() >= self._free_at
+            and self._pace.is_free
         )
 
 

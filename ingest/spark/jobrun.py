@@ -10,7 +10,7 @@ import dataclasses
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Literal
+from typing import Any, Literal
 
 from ingest.contract import JobSpec, Progress, SecretAnswer
 
@@ -40,6 +40,8 @@ class JobRun:
         self.application = f"sluice:{spec.job_id}"[:63]
         # lake column → values that have no form in the lake and became NULL
         self.lossy: dict[str, int] = {}
+        # facts of the report: what the source looked like
+        self.signs: dict[str, Any] = {}
         self._secrets = secrets
         self._say = say
         self._lock = threading.Lock()

@@ -13,13 +13,22 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from core.errors import InvalidRequest, SluiceError, TransientError
-from ingest.contract import ErrorFact, JobReport, JobSpec, Outcome, SourceSpec
+from ingest.contract import (
+    DRIVER_DIED,
+    ErrorFact,
+    JobReport,
+    JobSpec,
+    Outcome,
+    SourceSpec,
+)
 from ingest.lake.fence import require_fence
 from ingest.lake.place import place_at
 from ingest.lake.staging import StagingArea
 from ingest.spark.apply import run_round
+from ingest.spark.clocks import forget_instants_ahead, require_clock
 from ingest.spark.compaction import compact_table, pending_compactions
 from ingest.spark.failures import failure_of
+from ingest.spark.full_disk import named
 from ingest.spark.gate import SourceGates
 from ingest.spark.jobrun import Interrupted, JobRun
 from ingest.spark.jvm import Jvm
@@ -34,6 +43,7 @@ log = logging.getLogger(__name__)
 
 _JVM_GRACE_SECONDS = 0.5
 _LOADS = frozenset({"snapshot", "resync"})
+_UNDOES = frozenset({"rollback", "unschedule"})
 _WRITES_NO_ROWS = frozenset({"compact", "verify"})
 
 
@@ -58,7 +68,7 @@ def run_job(run: JobRun, spark: SparkSession, gates: SourceGates) -> JobReport:
             failure.outcome,
             facts=_pending(spec),
             warnings=run.warnings,
-            error=failure.error,
+            error=named(failure.error, spec),
         )
     return _report(run, "succeeded", facts)
 
@@ -78,7 +88,7 @@ def _is_jvm_gone(spark: SparkSession, *, grace: float) -> bool:
 def _died(run: JobRun, error: Exception) -> JobReport:
     """Nothing can be undone without the JVM; the next attempt does it."""
     log.warning("job %s lost its JVM", run.spec.job_id, exc_info=error)
-    fact = ErrorFact("driver_died", "the JVM of the driver ended")
+    fact = ErrorFact(DRIVER_DIED, "the JVM of the driver ended")
     return JobReport(
         run.spec.job_id,
         run.spec.attempt,
@@ -91,6 +101,9 @@ def _died(run: JobRun, error: Exception) -> JobReport:
 def _work(run: JobRun, spark: SparkSession, gates: SourceGates) -> dict[str, Any]:
     spec = run.spec
     open_lake(run, spark)
+    forget_instants_ahead(spark)
+    if _makes_instants(spec):
+        require_clock(run)
     if spec.kind == "compact":
         return compact_table(run, spark)
     if spec.kind == "recover":
@@ -106,6 +119,13 @@ def _work(run: JobRun, spark: SparkSession, gates: SourceGates) -> dict[str, Any
     if spec.kind == "verify":
         return verify_table(run, spark, access, gate)
     raise InvalidRequest(f"unknown kind of job: {spec.kind}", code="unknown_kind")
+
+
+def _makes_instants(spec: JobSpec) -> bool:
+    """Undoing is never refused for a clock: it leaves nothing that shuts a table."""
+    if spec.kind == "repair":
+        return spec.repair is not None and spec.repair.action not in _UNDOES
+    return spec.kind not in {"verify", "recover"}
 
 
 def _access(run: JobRun, source: SourceSpec | None) -> SourceAccess:

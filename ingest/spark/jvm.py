@@ -15,6 +15,9 @@ from pyspark.sql import SparkSession
 _PARENT = os.getppid()
 
 
+_OUT_OF_MEMORY = frozenset({3, 52})
+
+
 class Jvm:
     def __init__(self, spark: SparkSession) -> None:
         gateway: Any = spark.sparkContext._gateway
@@ -25,6 +28,12 @@ class Jvm:
         if self._child is None:
             return os.getppid() == _PARENT
         return self._child.poll() is None
+
+    @property
+    def has_run_out_of_memory(self) -> bool:
+        """Whether that is why it ended, by its exit code: that of
+        `ExitOnOutOfMemoryError`, or Spark's own. Not known under `spark-submit`."""
+        return self._child is not None and self._child.poll() in _OUT_OF_MEMORY
 
     def kill(self) -> None:
         """At once. Under `spark-submit` this is the end of the whole process group,

@@ -6,24 +6,35 @@ know the control pipe: it gets specs and gives reports back.
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from pyspark import InheritableThread
 from pyspark.sql import SparkSession
 
-from ingest.contract import JobReport, JobSpec, Outcome, Progress, SecretAnswer
+from ingest.contract import (
+    DRIVER_DIED,
+    OUT_OF_MEMORY,
+    ErrorFact,
+    JobReport,
+    JobSpec,
+    Outcome,
+    Progress,
+    SecretAnswer,
+)
 from ingest.spark.failures import failure_of
 from ingest.spark.gate import SourceGates
 from ingest.spark.jobrun import Interrupted, JobRun, StopMode
 from ingest.spark.jobs import run_job
+from ingest.spark.jvm import Jvm
 from ingest.spark.parallel import enter_lane
 
 log = logging.getLogger(__name__)
 
-LIMITS = {"apply": 4, "snapshot": 4, "maintenance": 1, "interactive": 2}
+LIMITS = {"apply": 4, "snapshot": 4, "maintenance": 1, "verify": 2, "interactive": 2}
 _POLL_SECONDS = 0.2
 
 
@@ -47,6 +58,9 @@ class Lanes:
         self._places = {k: threading.Semaphore(n) for k, n in LIMITS.items()}
         self._lock = threading.Lock()
         self._runs: list[JobRun] = []
+        self._abandoned: list[JobRun] = []
+        self._placed: dict[JobRun, threading.Semaphore] = {}
+        self._last_at_work: set[JobRun] | None = None
 
     def submit(self, spec: JobSpec) -> bool:
         """False when this attempt is here already (a repeated message)."""
@@ -68,11 +82,33 @@ class Lanes:
         """Asks every attempt of a job to end."""
         with self._lock:
             runs = [r for r in self._runs if r.spec.job_id == job_id]
+        self._stop_runs(runs, mode)
+
+    def _stop_runs(self, runs: Sequence[JobRun], mode: StopMode) -> None:
         for run in runs:
             # stoppers talk to the source: the pipe must not wait for them
             InheritableThread(
                 target=run.request_stop, args=(mode,), daemon=True
             ).start()
+
+    def abandon(self, job_id: str) -> None:
+        """Every attempt of the job is over for the host, which has judged it, though
+        its threads answer nothing: other jobs get its place, and nobody hears of it
+        again. Another job of its table waits until those threads have ended."""
+        with self._lock:
+            runs = [r for r in self._runs if r.spec.job_id == job_id]
+            for run in runs:
+                self._runs.remove(run)
+                self._abandoned.append(run)
+        self._stop_runs(runs, "cancel")
+        for run in runs:
+            log.error("job %s is abandoned in %s", job_id, run.progress.phase)
+            self._give_back(run)
+
+    def abandoned(self) -> list[str]:
+        """Jobs whose threads live on."""
+        with self._lock:
+            return [run.spec.job_id for run in self._abandoned]
 
     def stop_all(self, mode: StopMode) -> None:
         for progress in self.progress():
@@ -94,14 +130,38 @@ class Lanes:
                 failure.outcome,
                 error=failure.error,
             )
+        if report.error is not None and report.error.code == DRIVER_DIED:
+            report = self._explained(run, report)
         with self._lock:
-            self._runs.remove(run)
-        self._report(report)
+            is_over = run in self._abandoned
+            (self._abandoned if is_over else self._runs).remove(run)
+        self._give_back(run)
+        if not is_over:
+            self._report(report)
+
+    def _explained(self, run: JobRun, report: JobReport) -> JobReport:
+        """A JVM without memory says nothing any more; when one job alone was at work
+        in it, that one has used it up."""
+        if not Jvm(self._spark).has_run_out_of_memory:
+            return report
+        with self._lock:
+            if self._last_at_work is None:
+                self._last_at_work = set(self._placed)
+            if self._last_at_work != {run}:
+                return report
+        what = "wide rows" if run.progress.phase == "reading" else "its rows"
+        verb = "reading" if run.progress.phase == "reading" else "working on"
+        fact = ErrorFact(
+            OUT_OF_MEMORY,
+            f"out of memory while {verb} {what}",
+            "its jobs run in drivers of their own from now on; if one ends like this,"
+            " too, give drivers more memory (SLUICE_DRIVER_MEMORY)",
+        )
+        return dataclasses.replace(report, error=fact)
 
     def _run(self, run: JobRun) -> JobReport:
-        place = self._places.get(run.spec.lane, self._places["interactive"])
         try:
-            self._wait_for_turn(run, place)
+            self._wait_for_turn(run)
         except Interrupted as stopped:
             return _ended(run, stopped)
         context = self._spark.sparkContext
@@ -111,22 +171,43 @@ class Lanes:
                 return run_job(run, self._spark, self._gates)
         except Interrupted as stopped:
             return _ended(run, stopped)
-        finally:
+
+    def _give_back(self, run: JobRun) -> None:
+        """Once: an abandoned job's threads may end, too."""
+        with self._lock:
+            place = self._placed.pop(run, None)
+        if place is not None:
             place.release()
 
-    def _wait_for_turn(self, run: JobRun, place: threading.Semaphore) -> None:
-        """An older attempt of the job ends first, then a place must be free."""
+    def _wait_for_turn(self, run: JobRun) -> None:
+        """Older attempts of the job end first, then a place must be free."""
+        place = self._places.get(run.spec.lane, self._places["interactive"])
         while self._has_older(run):
+            run.explain("waits for an earlier attempt to end")
             time.sleep(_POLL_SECONDS)
             run.check()
         while not place.acquire(timeout=_POLL_SECONDS):
             run.explain(f"waits for a place in lane {run.spec.lane}")
             run.check()
+        with self._lock:
+            is_over = run in self._abandoned
+            if not is_over:
+                self._placed[run] = place
+        if is_over:
+            place.release()
+            raise Interrupted("cancel")
+        run.explain("")
 
     def _has_older(self, run: JobRun) -> bool:
+        """An earlier attempt of the job, or an abandoned job of its table: both would
+        write the same files."""
+        table = run.spec.table.table_id
         with self._lock:
+            if run in self._abandoned:
+                return False
             older = self._runs[: self._runs.index(run)]
-        return any(_is_same(r, run.spec) for r in older)
+            abandoned = [r.spec.table.table_id for r in self._abandoned]
+        return table in abandoned or any(_is_same(r, run.spec) for r in older)
 
 
 def _is_same(run: JobRun, spec: JobSpec) -> bool:

@@ -19,6 +19,7 @@ from ingest.spark.jobrun import JobRun
 from ingest.spark.rows import observed_counts
 from ingest.spark.sources import (
     SOURCE_ERRORS,
+    Snapshot,
     Source,
     SourceAccess,
     cancel_statements,
@@ -34,7 +35,7 @@ class Reading:
     access: SourceAccess
     selection: Selection
     sql: str
-    snapshot: str
+    snapshot: Snapshot
     row_bytes: int = 0
 
 
@@ -56,12 +57,18 @@ def open_stoppable(
     While inside, a stop request cancels whatever the job runs there, on this
     connection or through Spark."""
 
+    opened: list[Source] = []
+
     def cancel_at_source() -> None:
-        # an unreachable source has no statement of ours to cancel
-        with contextlib.suppress(*SOURCE_ERRORS):
+        try:
             cancel_statements(access)
+        except SOURCE_ERRORS:
+            # silent or gone: nothing will answer on the connections we have either
+            for source in opened:
+                source.hang_up()
 
     with run.stopped_by(cancel_at_source), open_source(access) as source:
+        opened.append(source)
         yield source, access.at(source.address)
 
 

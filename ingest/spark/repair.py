@@ -27,6 +27,7 @@ from ingest.lake.layout import (
 from ingest.lake.place import place_at
 from ingest.spark.compaction import schedule_compaction, tidy
 from ingest.spark.dedupe import deduplicate
+from ingest.spark.future import rewrite_future
 from ingest.spark.jobrun import JobRun
 from ingest.spark.metadata_table import drop_metadata_table
 from ingest.spark.recovery import (
@@ -52,7 +53,7 @@ def repair_table(
         return resize(run, spark, work.buckets, clear=unschedule_all)
     if work.action == "rollback":
         _put_properties_back(spec)
-    checked_state(spec)
+    checked_state(spec, adds=work.action in {"deduplicate", "savepoint"})
     if work.action == "deduplicate":
         return deduplicate(run, spark, clear=unschedule_all)
     if work.action in {"savepoint", "restore", "clean"}:
@@ -60,7 +61,9 @@ def repair_table(
     if work.action == "drop-metadata-table":
         return drop_metadata_table(run, spark)
     if work.action == "rollback":
-        return {"action": "rollback", "rolled_back": roll_back(run, spark, work)}
+        undone = roll_back(run, spark, work)
+        rewritten = rewrite_future(run, spark, clear=unschedule_all)
+        return {"action": "rollback", "rolled_back": undone, **rewritten}
     gone, undone = unschedule(run, spark, work.instant)
     facts = {"action": "unschedule", "unscheduled": gone, "rolled_back": undone}
     if work.replan:

@@ -13,9 +13,11 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from catalog.schema.types import DataType
+from core.errors import InvalidRequest
 from ingest.changes.select import SelectedColumn, Selection, mask_of
 from ingest.contract import TableSpec
 from ingest.hudi.identity import COUNT, DELETED, KEY, SEQ, key_column
+from ingest.planning.partitions import MOST_PARTITIONS
 
 _SIMPLE: Mapping[str, type[T.DataType]] = {
     "boolean": T.BooleanType,
@@ -146,6 +148,25 @@ def duplicate_keys(rows: DataFrame, table: TableSpec, selection: Selection) -> i
     """How many keys occur more than once."""
     aliases = [c.alias for c in _key_aliases(table, selection)]
     return rows.groupBy(*aliases).count().where("count > 1").count()
+
+
+def refuse_many_partitions(rows: DataFrame, table: TableSpec) -> None:
+    """InvalidRequest `too_many_partitions` before a load commits. `rows` as the lake
+    has them; counting ends at the limit."""
+    names = {c.source_name: c.name for c in table.columns}
+    columns = [F.col(f"`{names[p]}`") for p in table.partition_by]
+    if not columns:
+        return
+    found = rows.select(*columns).distinct().limit(MOST_PARTITIONS + 1).count()
+    if found > MOST_PARTITIONS:
+        raise InvalidRequest(
+            f"{table.source_schema}.{table.source_table} has more than"
+            f" {MOST_PARTITIONS:,} different values of {', '.join(table.partition_by)}:"
+            " each would be a partition of the lake table. Nothing was loaded",
+            code="too_many_partitions",
+            hint="remove the table and plan it partitioned by columns with few values,"
+            " or not at all",
+        )
 
 
 def _key_aliases(table: TableSpec, selection: Selection) -> list[SelectedColumn]:

@@ -20,6 +20,7 @@ from ingest.changes.epochs import LedgerEntry, LedgerLine, seq_of
 from ingest.changes.positions import to_text
 from ingest.changes.select import Selection, relation_of, select_columns
 from ingest.contract import JobSpec, SnapshotWork, encode
+from ingest.hudi.evolution import lacking_columns
 from ingest.lake.commits import Commit, LakeState
 from ingest.lake.epochs import seals_of, write_ledger_entry
 from ingest.lake.port import bytes_below
@@ -32,14 +33,23 @@ from ingest.lake.staging import (
 from ingest.spark.agreement import refuse_used_epoch
 from ingest.spark.chunking import cut_table, fit_throttle, key_parts, predicate_for
 from ingest.spark.cursor import has_zone, read_bound
+from ingest.spark.future import remove_future
 from ingest.spark.gate import SourceGate
+from ingest.spark.jdbc import fetch_width
 from ingest.spark.jobrun import JobRun
 from ingest.spark.parallel import run_parallel
+from ingest.spark.patience import Trial, read_patiently
 from ingest.spark.reading import Reading, open_stoppable, read_to_parquet
 from ingest.spark.recovery import clear_unborn_table, roll_back_writes
 from ingest.spark.repair import unschedule_all
-from ingest.spark.rows import duplicate_keys, lake_rows, read_staged, unfit_counts
-from ingest.spark.source_check import require_columns
+from ingest.spark.rows import (
+    duplicate_keys,
+    lake_rows,
+    read_staged,
+    refuse_many_partitions,
+    unfit_counts,
+)
+from ingest.spark.source_check import refuse_doubtful_emptiness, require_columns
 from ingest.spark.sources import KeyFacts, Source, SourceAccess
 from ingest.spark.writer import (
     Batch,
@@ -74,7 +84,8 @@ def load_table(
     """Kinds snapshot and resync; returns the facts of the report."""
     spec = run.spec
     run.enter("checking")
-    state = checked_state(spec)
+    # a re-sync replaces everything, what is of the future, too
+    state = checked_state(spec, adds=spec.kind != "resync")
     done = _committed(spec, state)
     if done is None:
         source = access.spec.datasource_id
@@ -101,7 +112,8 @@ def load_table(
 
 def committed_load(run: JobRun) -> dict[str, Any] | None:
     """The facts of the report when the load is in the lake; None when it is not."""
-    done = _committed(run.spec, checked_state(run.spec))
+    state = checked_state(run.spec, adds=False)
+    done = _committed(run.spec, state)
     return _end(run, done) if done else None
 
 
@@ -121,8 +133,10 @@ def _end(run: JobRun, done: Commit) -> dict[str, Any]:
     """What follows the commit; as often as it takes."""
     staging = StagingArea(run.spec.table.staging)
     report = _facts(run.spec, staging, done)
-    report["lossy"] = dict(run.lossy)
+    report |= {"lossy": dict(run.lossy), **run.signs}
     _account(run.spec, done)
+    if run.spec.kind == "resync":
+        remove_future(run.spec)
     staging.clear()
     return report
 
@@ -143,25 +157,34 @@ def _cleared(run: JobRun, spark: SparkSession, state: LakeState) -> LakeState:
 
 
 def _stage(load: _Load) -> tuple[LoadPlan, KeyFacts | None]:
-    spec = load.run.spec
     with open_stoppable(load.run, load.access) as (source, access):
         load = replace(load, access=access)
-        load.run.enter("planning")
-        require_columns(source, spec.table, load.run.warn)
-        facts = (
-            None
-            if spec.table.row_hash
-            else source.key_facts(spec.table, spec.table.key)
+        return read_patiently(
+            load.run,
+            source,
+            lambda trial: _staged(load, source, trial),
+            drop=load.staging.clear,
         )
-        bound = _bound(load.run, source)
-        snapshot = source.begin_snapshot()
-        plan = _plan(load, source, facts, snapshot=snapshot, bound=bound)
-        _read_chunks(load, plan, facts, (snapshot, source.row_bytes(spec.table)))
+
+
+def _staged(
+    load: _Load, source: Source, trial: Trial
+) -> tuple[LoadPlan, KeyFacts | None]:
+    table = load.run.spec.table
+    load.run.enter("planning")
+    require_columns(source, table, load.run.warn)
+    facts = None if table.row_hash else source.key_facts(table, table.key)
+    bound = _bound(load.run, source)
+    plan = _plan(load, source, facts, definition=trial.definition, bound=bound)
+    width = fetch_width(source.row_bytes(table), trial.was_wide)
+    _read_chunks(load, source, plan, facts, width=width)
+    if not _rows_of(load.staging):
+        refuse_doubtful_emptiness(load.spark, load.run, source)
     return plan, facts
 
 
 def _plan(
-    load: _Load, source: Source, facts: KeyFacts | None, *, snapshot: str, bound: str
+    load: _Load, source: Source, facts: KeyFacts | None, *, definition: str, bound: str
 ) -> LoadPlan:
     """The plan of the first attempt, or a new one when it does not fit."""
     spec = load.run.spec
@@ -169,30 +192,35 @@ def _plan(
     old = load.staging.plan()
     fingerprint = _fingerprint(spec)
     if old is not None and old.fingerprint == fingerprint:
-        if old.by == "key":
+        if old.by == "key" and old.definition == definition:
             return old
-        # pages move between snapshots: what was read by page is read again
-        load.run.warn("the table has no index on a key: its load started again")
+        load.run.warn(_why_anew(old))
     require_space(spec.table.staging, _space_needed(spec))
-    cut = cut_table(
-        load.run,
-        source,
-        facts,
-        chunk_rows=fit_throttle(work.chunk_rows, load.access.spec),
-        readers=load.access.spec.max_parallel_reads,
-    )
+    with source.within(spec.table):
+        cut = cut_table(
+            load.run,
+            source,
+            facts,
+            chunk_rows=fit_throttle(work.chunk_rows, load.access.spec),
+            readers=load.access.spec.max_parallel_reads,
+        )
     first_bound = old.bound if old and old.fingerprint == fingerprint else bound
-    plan = LoadPlan(fingerprint, cut.by, cut.chunks, snapshot, first_bound)
+    plan = LoadPlan(fingerprint, cut.by, cut.chunks, definition, first_bound)
     load.staging.begin(plan)
     return plan
 
 
+def _why_anew(old: LoadPlan) -> str:
+    if old.by == "key":
+        return "the table was rewritten or altered: its load started again"
+    # pages move between snapshots: what was read by page is read again
+    return "the table has no index on a key: its load started again"
+
+
 def _read_chunks(
-    load: _Load, plan: LoadPlan, facts: KeyFacts | None, view: tuple[str, int]
+    load: _Load, source: Source, plan: LoadPlan, facts: KeyFacts | None, *, width: int
 ) -> None:
-    """`view`: the snapshot to read in, and how wide its rows are."""
     run, table = load.run, load.run.spec.table
-    snapshot, row_bytes = view
     dialect = dialect_of(load.access.spec.kind)
     relation = relation_of(dialect, table)
     parts = key_parts(table, facts)
@@ -206,16 +234,17 @@ def _read_chunks(
         sql = load.selection.sql(relation, where)
         folder = load.staging.chunk_folder(chunk.number)
         folder.delete_all()
-        with load.gate.reading(run.check):
-            reading = Reading(
-                table, load.access, load.selection, sql, snapshot, row_bytes
-            )
+        with (
+            load.gate.reading(run.check),
+            source.reading(table, can_renew=plan.by == "key") as snapshot,
+        ):
+            reading = Reading(table, load.access, load.selection, sql, snapshot, width)
             counts = read_to_parquet(run, load.spark, reading, folder)
         load.gate.account(counts.rows)
         manifest = ChunkManifest(
             chunk.number,
             # where connections share no snapshot, each chunk has its own moment
-            snapshot or f"chunk {chunk.number}",
+            snapshot.id or f"chunk {chunk.number}",
             run.spec.attempt,
             counts.rows,
             bytes_below(folder),
@@ -242,6 +271,7 @@ def _commit(
     _refuse_bad_keys(load, staged, facts)
     seq = F.lit(seq_of(spec.epoch, 0)).cast("bigint")
     rows = lake_rows(staged, spec.table, load.selection, seq=seq)
+    refuse_many_partitions(rows, spec.table)
     is_first = not state.timeline.completed_writes
     # what was staged decides the columns: a resync may drop some
     fresh = LakeState(exists=state.exists, timeline=state.timeline)
@@ -250,12 +280,12 @@ def _commit(
         "bulk_insert" if is_first else "insert_overwrite_table",
         Span("", plan.bound, spec.epoch, spec.epoch),
         # equal rows of a table without key become one: their number is not known
-        expected_rows=-1 if spec.table.row_hash else _staged_rows(load.staging),
+        expected_rows=-1 if spec.table.row_hash else _rows_of(load.staging),
     )
     return commit_rows(spec, batch, fresh)
 
 
-def _staged_rows(staging: StagingArea) -> int:
+def _rows_of(staging: StagingArea) -> int:
     return sum(m.rows for m in staging.finished().values())
 
 
@@ -311,7 +341,7 @@ def _facts(spec: JobSpec, staging: StagingArea, commit: Commit) -> dict[str, Any
     snapshots = {m.snapshot for m in manifests}
     position = commit.position
     return {
-        "rows": _staged_rows(staging) if manifests else commit.rows_written,
+        "rows": _rows_of(staging) if manifests else commit.rows_written,
         "bytes": commit.bytes_written,
         "chunks": len(manifests),
         "instant": commit.instant.asked,
@@ -321,6 +351,8 @@ def _facts(spec: JobSpec, staging: StagingArea, commit: Commit) -> dict[str, Any
         "bound": position.end if position else "",
         "position": {"from": "", "to": position.end if position else ""},
         "committed_rows": commit.rows_written,
+        # an earlier attempt may have committed by an earlier plan
+        "has_columns": not lacking_columns(commit.schema, spec.table.columns),
     }
 
 

@@ -7,16 +7,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from core.errors import InvalidRequest
+from pyspark.sql import SparkSession
+
+from core.errors import InvalidRequest, TerminalError, TransientError
+from ingest.changes.select import relation_of
 from ingest.contract import TableSpec
+from ingest.lake.commits import read_lake_table
+from ingest.lake.place import place_at
+from ingest.spark.jobrun import JobRun
 from ingest.spark.sources import Source
+
+# Statistics of fewer rows than these are no evidence.
+MANY_ROWS = 1_000
 
 
 def require_columns(
     source: Source, table: TableSpec, warn: Callable[[str], None]
-) -> None:
+) -> dict[str, tuple[str, bool]]:
     """InvalidRequest `source_changed` when a planned column is gone or has
-    another type; new columns are only reported."""
+    another type; new columns are only reported. All columns of now."""
     now = source.columns(table)
     where = f"{table.source_schema}.{table.source_table}"
     problems = []
@@ -33,10 +42,46 @@ def require_columns(
             f"source table {where} changed since it was planned:"
             f" {'; '.join(problems)}. Nothing was written",
             code="source_changed",
-            hint="discover the source again; a re-sync leaves out columns that are"
-            " gone, other changes want the table onboarded anew",
+            hint="look at the change on the table's page and approve it there",
         )
     planned = {c.source_name for c in table.columns}
     new = [name for name in now if name not in planned]
     if new:
         warn(f"{where} has columns that are not carried: {', '.join(new)}")
+    return now
+
+
+def refuse_doubtful_emptiness(spark: SparkSession, run: JobRun, source: Source) -> None:
+    """A load without rows is refused where the source's statistics, or for a view the
+    lake's own rows, speak against it: a policy may hide rows from this login now."""
+    table = run.spec.table
+    where = f"{table.source_schema}.{table.source_table}"
+    relation = relation_of(source.dialect, table)
+    if source.rows(f"SELECT 1 FROM {relation} LIMIT 1"):
+        raise TransientError(
+            f"{where} read as empty and has rows now", code="source_rewritten"
+        )
+    estimate = source.estimated_rows(table)
+    if estimate >= MANY_ROWS:
+        raise TerminalError(
+            f"{where} reads as empty, but its statistics say about {estimate} rows."
+            " Nothing was written",
+            code="source_reads_empty",
+            hint="check row security and grants of this login; if the table is really"
+            f" empty, run ANALYZE on {where} at the source, then start this again",
+        )
+    if not source.has_statistics(table) and _has_lake_rows(spark, table):
+        raise TerminalError(
+            f"{where} reads as empty, and its lake table has rows. The source keeps no"
+            " statistics that could tell. Nothing was written",
+            code="source_reads_empty",
+            hint="check the view and the grants of this login; if it is really empty,"
+            " remove the lake table and add it again",
+        )
+
+
+def _has_lake_rows(spark: SparkSession, table: TableSpec) -> bool:
+    if not read_lake_table(table.path).timeline.completed_writes:
+        return False
+    frame = spark.read.format("hudi").load(place_at(table.path).uri)
+    return bool(frame.limit(1).count())

@@ -22,22 +22,25 @@ from ingest.changes.dialects import dialect_of
 from ingest.changes.positions import from_text
 from ingest.changes.select import Selection, relation_of, select_columns
 from ingest.changes.verdict import Comparison, Sums, facts_of
-from ingest.contract import JobSpec, VerifyWork
+from ingest.contract import JobSpec, SourceSpec, VerifyWork
 from ingest.hudi.identity import COUNT, DELETED, key_column
 from ingest.lake.commits import LakeState, read_lake_table
 from ingest.lake.place import place_at
 from ingest.lake.port import Place
 from ingest.lake.staging import require_space
 from ingest.spark.chunking import cut_table, fit_throttle, key_parts, predicate_for
+from ingest.spark.cursor import has_zone
 from ingest.spark.differences import Sides, differing_keys, rows_and_hash
-from ingest.spark.gate import SourceGate
-from ingest.spark.jdbc import read_statement
+from ingest.spark.gate import Pace, SourceGate
+from ingest.spark.jdbc import fetch_width, read_statement
 from ingest.spark.jobrun import JobRun
 from ingest.spark.parallel import run_parallel
+from ingest.spark.patience import Trial, read_patiently
 from ingest.spark.reading import open_stoppable
 from ingest.spark.rows import column_hashes, content_hash, record_key, spark_type
+from ingest.spark.signs import ahead_of, count_ahead
 from ingest.spark.source_check import require_columns
-from ingest.spark.sources import SourceAccess
+from ingest.spark.sources import Snapshot, Source, SourceAccess
 from ingest.spark.writer import checked_state, qualified_name
 
 _LOOKS = 5
@@ -55,15 +58,18 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class _Check:
-    """What the steps of one attempt share. `position` "" = no cursor is followed."""
+    """What the steps of one attempt share. `position` "" = no cursor is followed; rows
+    with a cursor beyond `until` are ahead of the source's clock."""
 
     run: JobRun
     spark: SparkSession
     access: SourceAccess
     gate: SourceGate
+    pace: Pace
     selection: Selection
     folder: Place
     position: str
+    until: str = ""
 
 
 def verify_table(
@@ -73,7 +79,7 @@ def verify_table(
     source's, so a row that the lake has and the source has not is really extra."""
     spec = run.spec
     run.enter("checking")
-    state = checked_state(spec)
+    state = checked_state(spec, adds=False)
     if not state.timeline.completed_writes:
         raise InvalidRequest(
             f"lake table {qualified_name(spec)} has no load yet",
@@ -87,12 +93,14 @@ def verify_table(
             spark,
             access,
             gate,
+            Pace((spec.verify or VerifyWork()).rows_per_second),
             select_columns(dialect_of(access.spec.kind), spec.table.columns),
             folder,
             _position(spec, state),
         )
-        source = _stage_source(check)
+        source, ahead = _stage_source(check)
         found, keys = _compare(check, source, _lake_side(check, frame))
+        found = replace(found, ahead=ahead)
     newest = state.timeline.completed_writes[-1].asked
     return facts_of(found, keys=keys, instant=newest, position=check.position)
 
@@ -143,44 +151,72 @@ def _position(spec: JobSpec, state: LakeState) -> str:
 # ------------------------------------------------------------------- both sides
 
 
-def _stage_source(check: _Check) -> Sums:
-    """The sums over all rows of the source, whose keys and hashes are on disk."""
+def _stage_source(check: _Check) -> tuple[Sums, int]:
+    """The sums over all rows of the source, whose keys and hashes are on disk; and how
+    many rows have a cursor ahead of its clock."""
+    table = check.run.spec.table
+    with open_stoppable(check.run, check.access) as (source, access):
+        check = replace(check, access=access)
+        if check.position:
+            until = ahead_of(source.clock(), is_zoned=has_zone(table))
+            check = replace(check, until=until)
+
+        def read(trial: Trial) -> tuple[Sums, int]:
+            sums = _read_source(check, source, trial)
+            until = check.until
+            return sums, count_ahead(source, table, until) if until else 0
+
+        return read_patiently(check.run, source, read, drop=lambda: None)
+
+
+def _read_source(check: _Check, source: Source, trial: Trial) -> Sums:
     run, table = check.run, check.run.spec.table
     work = run.spec.verify or VerifyWork()
     limits = check.access.spec
-    with open_stoppable(run, check.access) as (source, access):
-        check = replace(check, access=access)
-        run.enter("planning")
-        require_columns(source, table, run.warn)
-        facts = None if table.row_hash else source.key_facts(table, table.key)
-        snapshot = source.begin_snapshot()
+    # what a try before staged is of another moment
+    (check.folder / "source").delete_all()
+    run.enter("planning")
+    require_columns(source, table, run.warn)
+    facts = None if table.row_hash else source.key_facts(table, table.key)
+    with source.within(table):
         cut = cut_table(
             run,
             source,
             facts,
-            chunk_rows=fit_throttle(work.chunk_rows, limits),
+            chunk_rows=fit_throttle(work.chunk_rows, _slower(limits, work)),
             readers=limits.max_parallel_reads,
         )
-        view = (snapshot, source.row_bytes(table))
-        run.enter("reading", total=table.estimated_rows or None)
+    width = fetch_width(source.row_bytes(table), trial.was_wide)
+    run.enter("reading", total=table.estimated_rows or None)
+    sums: list[Sums] = []
 
-        sums: list[Sums] = []
+    def read(chunk: Chunk) -> None:
+        parts = key_parts(table, facts)
+        where = predicate_for(source.dialect, cut.by, parts, chunk)
+        check.pace.wait(run.check)
+        with (
+            check.gate.reading(run.check),
+            source.reading(table, can_renew=cut.by == "key") as snapshot,
+        ):
+            found = _read_chunk(check, chunk, where, (snapshot, width))
+        check.gate.account(found.rows)
+        check.pace.account(found.rows)
+        run.add_done(found.rows)
+        sums.append(found)
 
-        def read(chunk: Chunk) -> None:
-            where = predicate_for(
-                source.dialect, cut.by, key_parts(table, facts), chunk
-            )
-            with check.gate.reading(run.check):
-                found = _read_chunk(check, chunk, where, view)
-            check.gate.account(found.rows)
-            run.add_done(found.rows)
-            sums.append(found)
-
-        run_parallel(run, cut.chunks, read, threads=limits.max_parallel_reads)
-        return Sums.total(sums)
+    run_parallel(run, cut.chunks, read, threads=limits.max_parallel_reads)
+    return Sums.total(sums)
 
 
-def _read_chunk(check: _Check, chunk: Chunk, where: str, view: tuple[str, int]) -> Sums:
+def _slower(limits: SourceSpec, work: VerifyWork) -> SourceSpec:
+    """The source's limits with the lower one of both rates."""
+    rates = [r for r in (limits.max_rows_per_second, work.rows_per_second) if r]
+    return replace(limits, max_rows_per_second=min(rates, default=0))
+
+
+def _read_chunk(
+    check: _Check, chunk: Chunk, where: str, view: tuple[Snapshot, int]
+) -> Sums:
     run, table = check.run, check.run.spec.table
     run.check()
     dialect = dialect_of(check.access.spec.kind)
@@ -228,7 +264,8 @@ def _staged(check: _Check, side: str) -> DataFrame:
 
 
 def _is_pending(check: _Check) -> Column:
-    """Newer than the table's position: no round was meant to have brought it."""
+    """Newer than the table's position: the next sync brings it, unless it is ahead of
+    the source's clock."""
     table = check.run.spec.table
     if not check.position:
         return F.lit(False)  # noqa: FBT003
@@ -236,10 +273,17 @@ def _is_pending(check: _Check) -> Column:
         i for i, c in enumerate(table.columns) if c.source_name == table.cursor
     )
     column = check.selection.columns[number]
-    since = from_text(check.position) - _EPOCH
+    cursor = F.col(column.alias)
+    newer = (cursor > _moment(check.position, column.type)) & (
+        cursor <= _moment(check.until, column.type)
+    )
+    return F.coalesce(newer, F.lit(False))  # noqa: FBT003
+
+
+def _moment(text: str, type: str) -> Column:
+    since = from_text(text) - _EPOCH
     micros = (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
-    limit = F.expr(f"timestamp_micros({micros}L)").cast(column.type)
-    return F.coalesce(F.col(column.alias) > limit, F.lit(False))  # noqa: FBT003
+    return F.expr(f"timestamp_micros({micros}L)").cast(type)
 
 
 def _lake_side(check: _Check, frame: DataFrame) -> DataFrame:

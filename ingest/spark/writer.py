@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -30,13 +29,10 @@ from ingest.hudi.options import (
     write_options,
 )
 from ingest.hudi.position import CommitPosition, encode_position
-from ingest.hudi.timeline import instant_of
-from ingest.lake.commits import Commit, LakeState, read_lake_table
+from ingest.lake.commits import Commit, LakeState, read_lake_table, read_timeline
 from ingest.lake.fence import require_fence
 from ingest.lake.place import place_at
-
-# Hudi waits for a difference of this size by itself.
-CLOCKS_APART = timedelta(seconds=1)
+from ingest.spark.clocks import future_of, soon
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,31 +84,34 @@ def qualified_name(spec: JobSpec) -> str:
     return f"{spec.table.database}.{spec.table.name}"
 
 
-def checked_state(spec: JobSpec) -> LakeState:
-    """The table's state, after lock, fence and identity were found right."""
+def checked_state(spec: JobSpec, *, adds: bool = True) -> LakeState:
+    """The table's state, after lock, fence and identity were found right. `adds`: rows
+    or plans come behind what is there, so nothing there may be of the future."""
     _shared_lock(spec)
     require_fence(place_at(spec.fence.path), spec.fence.token)
     state = read_lake_table(spec.table.path)
     if state.exists:
         require_identity(spec, state)
-        _require_clock(spec, state)
+        if adds:
+            _require_past(spec, state)
     return state
 
 
-def _require_clock(spec: JobSpec, state: LakeState) -> None:
+def _require_past(spec: JobSpec, state: LakeState) -> None:
     """Hudi orders commits by the clock: one that seems older than what is there would
     be merged below it, or wait within Hudi until the clock has caught up."""
     done = state.timeline.completed_writes
     newest = max(
         (digits for i in done for digits in (i.asked, i.completed)), default=""
     )
-    soon = datetime.now(UTC) + CLOCKS_APART
-    if newest > instant_of(soon):
+    if newest > soon():
         raise TransientError(
-            f"the clock of this driver's host is behind the newest commit of"
-            f" {qualified_name(spec)}, {newest} in UTC. Nothing was written",
+            f"the newest commit of {qualified_name(spec)} is of {newest} in UTC: the"
+            " clock of this driver's host is behind, or that of a former driver was"
+            " ahead. Nothing was written",
             code="clock_behind",
-            hint="set the host's clock right; the job is tried again",
+            hint="if this host's clock is wrong, set it right; else roll the table"
+            " back: that keeps every row and takes the commits of the future away",
         )
 
 
@@ -153,7 +152,8 @@ def commit_rows(
         fence=writer_fence(spec),
         operation=batch.operation,
         position=encode_position(_position(spec, identity, batch.span)),
-        compact_after=spec.compact_after,
+        # within a budget it is planned after the commit, from what lies there then
+        compact_after=None if spec.budget else spec.compact_after,
     )
     if batch.unique_keys:
         options = without_combining(options)
@@ -181,7 +181,9 @@ def _write(batch: Batch, path: str, options: Mapping[str, str]) -> None:
 
 def commit_of(spec: JobSpec, epoch: int | None = None) -> Commit | None:
     """This job's own commit (up to that epoch), when the lake already has it."""
-    state = read_lake_table(spec.table.path, commits=10)
+    # commits of the future are newer than ours, however many they are
+    ahead = len(future_of(read_timeline(place_at(spec.table.path))))
+    state = read_lake_table(spec.table.path, commits=10 + ahead)
     for commit in state.commits:
         position = commit.position
         if position is None or commit.instant.action == "compaction":

@@ -14,12 +14,18 @@ import psycopg
 import pymysql
 
 from core.errors import InvalidRequest
-from ingest.spark.sources import mariadb, postgresql
-from ingest.spark.sources.port import KeyFacts, Source, SourceAccess
+from ingest.spark.sources import (
+    mariadb,
+    mariadb_connection,
+    postgresql,
+    postgresql_connection,
+)
+from ingest.spark.sources.port import KeyFacts, Snapshot, Source, SourceAccess
 
 __all__ = [
     "SOURCE_ERRORS",
     "KeyFacts",
+    "Snapshot",
     "Source",
     "SourceAccess",
     "cancel_statements",
@@ -34,13 +40,19 @@ SOURCE_ERRORS = (psycopg.Error, pymysql.MySQLError, OSError)
 class _Kind:
     open: Callable[[SourceAccess], AbstractContextManager[Source]]
     cancel: Callable[[SourceAccess], None]
-    jdbc: Callable[[SourceAccess, str, str], dict[str, str]]
+    jdbc: Callable[[SourceAccess, str, Snapshot], dict[str, str]]
 
 
-_MARIADB = _Kind(mariadb.open_source, mariadb.cancel_statements, mariadb.jdbc_options)
+_MARIADB = _Kind(
+    mariadb.open_source,
+    mariadb_connection.cancel_statements,
+    mariadb_connection.jdbc_options,
+)
 _KINDS = {
     "postgresql": _Kind(
-        postgresql.open_source, postgresql.cancel_statements, postgresql.jdbc_options
+        postgresql.open_source,
+        postgresql_connection.cancel_statements,
+        postgresql_connection.jdbc_options,
     ),
     "mariadb": _MARIADB,
     "mysql": _MARIADB,
@@ -60,7 +72,7 @@ def cancel_statements(access: SourceAccess) -> None:
     _kind(access).cancel(access)
 
 
-def jdbc_options(access: SourceAccess, sql: str, snapshot: str) -> dict[str, str]:
+def jdbc_options(access: SourceAccess, sql: str, snapshot: Snapshot) -> dict[str, str]:
     """Spark's options to read the rows of `sql` in `snapshot`."""
     return _kind(access).jdbc(access, sql, snapshot)
 

@@ -7,41 +7,32 @@ statement sees its own moment. It must not know the lake.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import socket
-import ssl
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 
 import pymysql
 
 from catalog.schema.mariadb import OPEN_TRANSACTIONS
 from core.errors import TransientError
-from ingest.changes.dialects import dialect_of
 from ingest.changes.dialects.mariadb import is_walkable
 from ingest.changes.positions import OpenTransaction, SourceClock
 from ingest.changes.select import relation_of
+from ingest.changes.signs import ServerSigns
 from ingest.contract import TableSpec
-from ingest.spark.sources.port import KeyFacts, Row, SourceAccess, pinned_to
-
-if TYPE_CHECKING:
-    Connection = pymysql.Connection[pymysql.cursors.Cursor]
-
-_CONNECT_SECONDS = 10
-# Spark may be slow to take rows while it writes others.
-_NET_SECONDS = 3_600
-_IDLE_SECONDS = 28_800
-_SSL = {"off": "disable", "require": "trust", "verify": "verify-full"}
-DIALECT = dialect_of("mariadb")
-
-# Values must not depend on what the server or its administrator chose; the empty
-# mode neither refuses zero dates in comparisons nor pads CHAR.
-SESSION = (
-    "SET time_zone = '+00:00', sql_mode = '',"
-    f" net_write_timeout = {_NET_SECONDS}, wait_timeout = {_IDLE_SECONDS}"
+from ingest.spark.sources.mariadb_connection import (
+    DIALECT,
+    Connection,
+    connect,
+    mark,
 )
+from ingest.spark.sources.mariadb_signs import read_replica, read_signs
+from ingest.spark.sources.mariadb_watch import Watch
+from ingest.spark.sources.port import KeyFacts, Row, Snapshot, SourceAccess
 
 
 class MariadbSource:
@@ -50,10 +41,16 @@ class MariadbSource:
     dialect = DIALECT
     right_to_see_others = "PROCESS"
 
-    def __init__(self, connection: Connection, address: str, application: str) -> None:
+    def __init__(
+        self, connection: Connection, address: str, access: SourceAccess
+    ) -> None:
         self._connection = connection
         self._address = address
-        self._mark = mark(application)
+        self._access = access.at(address)
+        self._mark = mark(access.application)
+        self._lock = threading.Lock()
+        self._watch: Watch | None = None
+        self.gave_way = ""
 
     @property
     def address(self) -> str:
@@ -69,8 +66,71 @@ class MariadbSource:
     def one(self, sql: str, parameters: Sequence[object] | None = None) -> Row:
         return self.rows(sql, parameters)[0]
 
-    def begin_snapshot(self) -> str:
-        return ""
+    @contextmanager
+    def reading(
+        self, table: TableSpec, *, can_renew: bool = True
+    ) -> Iterator[Snapshot]:
+        """Each statement sees its own moment, and no transaction is left open."""
+        with self._lock:
+            if self._watch is None:
+                self.gave_way = ""
+                self._watch = Watch(self._access, table.source_table)
+        yield Snapshot()
+
+    @contextmanager
+    def within(self, table: TableSpec) -> Iterator[None]:
+        yield
+
+    def give_back(self) -> None:
+        """There is no snapshot; the watch over who waits for the table ends."""
+        with self._lock:
+            watch, self._watch = self._watch, None
+        if watch is not None:
+            self.gave_way = watch.gave_way
+            watch.close()
+
+    def hang_up(self) -> None:
+        """Wakes the thread that waits on this connection with an end of file."""
+        held: socket.socket | None = getattr(self._connection, "_sock", None)
+        if held is not None:
+            with contextlib.suppress(OSError):
+                held.shutdown(socket.SHUT_RDWR)
+
+    def definition(self, table: TableSpec) -> str:
+        """Columns, unique indexes, when the table was made, and InnoDB's numbers of it
+        and its partitions: a TRUNCATE shows in these only, and only with PROCESS."""
+        names = [table.source_schema, table.source_table]
+        facts = [self.rows(sql, names) for sql in _DEFINITION]
+        facts.append(self._innodb_numbers(*names))
+        return hashlib.sha256(str(facts).encode()).hexdigest()[:16]
+
+    def _innodb_numbers(self, schema: str, table: str) -> list[Row]:
+        name = f"{file_name(schema)}/{file_name(table)}"
+        # of MariaDB, of MySQL
+        for catalog in ("innodb_sys_tables", "innodb_tables"):
+            try:
+                return self.rows(
+                    f"SELECT table_id FROM information_schema.{catalog}"
+                    " WHERE name = %s OR left(name, char_length(%s)) = %s",
+                    [name, *[f"{name}#"] * 2],
+                )
+            except pymysql.MySQLError as error:
+                if error.args[:1] == (_PRIVILEGE_MISSING,):
+                    return []
+                if error.args[:1] != (_NO_SUCH_CATALOG,):
+                    raise
+        return []
+
+    def lock_holders(self, table: TableSpec) -> str:
+        """Needs PROCESS; MariaDB does not say who holds a lock on a table, only who
+        waits for it."""
+        if self.gave_way:
+            return f"asked for by {self.gave_way}, for which reading stopped"
+        found = self.rows(_LOCK_WAITERS)
+        if not found:
+            return ""
+        pid, query = found[0]
+        return f"asked for by pid {pid} ({query})"
 
     def columns(self, table: TableSpec) -> dict[str, tuple[str, bool]]:
         found = self.rows(
@@ -87,6 +147,14 @@ class MariadbSource:
 
     def estimated_rows(self, table: TableSpec) -> int:
         return self._statistics(table)[0]
+
+    def has_statistics(self, table: TableSpec) -> bool:
+        found = self.rows(
+            "SELECT table_rows IS NOT NULL FROM information_schema.tables"
+            " WHERE table_schema = %s AND table_name = %s",
+            [table.source_schema, table.source_table],
+        )
+        return bool(found and found[0][0])
 
     def row_bytes(self, table: TableSpec) -> int:
         return self._statistics(table)[1]
@@ -143,7 +211,11 @@ class MariadbSource:
             if int(pid) not in writing
         ]
         offsets = int(lowest), int(highest)
-        return SourceClock(_utc(now), tuple(found), sees, offsets)
+        replica = read_replica(self._connection, now)
+        return SourceClock(_utc(now), tuple(found), sees, offsets, replica)
+
+    def signs(self, table: TableSpec) -> ServerSigns:
+        return read_signs(self.rows, table)
 
     def _sees_others(self) -> bool:
         try:
@@ -176,7 +248,28 @@ class MariadbSource:
         )
 
 
+_DEFINITION = (
+    "SELECT create_time, engine, table_type FROM information_schema.tables"
+    " WHERE table_schema = %s AND table_name = %s",
+    "SELECT ordinal_position, column_name, column_type, is_nullable, collation_name"
+    " FROM information_schema.columns WHERE table_schema = %s AND table_name = %s"
+    " ORDER BY ordinal_position",
+    "SELECT index_name, seq_in_index, column_name, sub_part"
+    " FROM information_schema.statistics WHERE table_schema = %s AND table_name = %s"
+    " AND non_unique = 0 ORDER BY index_name, seq_in_index",
+    "SELECT partition_name, subpartition_name, create_time"
+    " FROM information_schema.partitions WHERE table_schema = %s AND table_name = %s"
+    " ORDER BY partition_name, subpartition_name",
+    "SELECT view_definition FROM information_schema.views"
+    " WHERE table_schema = %s AND table_name = %s",
+)
+_LOCK_WAITERS = """
+SELECT p.id, left(coalesce(p.info, ''), 80) FROM information_schema.processlist p
+WHERE p.state LIKE 'Waiting for table metadata lock%'
+  AND coalesce(p.info, '') NOT LIKE '%sluice:%' ORDER BY p.time DESC LIMIT 1
+"""
 _PRIVILEGE_MISSING = 1227
+_NO_SUCH_CATALOG = 1109
 # The zone is the one that sessions get by default, not the one we set.
 _CLOCK = """
 WITH RECURSIVE weeks AS (
@@ -224,6 +317,15 @@ def _open(pid: int, since: datetime) -> OpenTransaction:
     )
 
 
+def file_name(name: str) -> str:
+    """A name as InnoDB has it, which is that of the file; letters with accents have
+    names of their own there and are not found."""
+    return "".join(
+        c if c.isascii() and (c.isalnum() or c == "_") else f"@{ord(c):04x}"
+        for c in name
+    )
+
+
 def _whole_quarters(shift: timedelta) -> timedelta:
     """Offsets of zones are multiples of a quarter of an hour."""
     return timedelta(minutes=15 * round(shift / timedelta(minutes=15)))
@@ -233,121 +335,12 @@ def _utc(moment: datetime) -> datetime:
     return moment.replace(tzinfo=UTC)
 
 
-def mark(application: str) -> str:
-    """A comment by which statements of an application are found at the server."""
-    return f"/* {application.replace('*', '')} */"
-
-
 @contextmanager
 def open_source(access: SourceAccess) -> Iterator[MariadbSource]:
-    connection, address = _connect(access)
-    try:
-        yield MariadbSource(connection, address, access.application)
-    finally:
-        connection.close()
-
-
-def cancel_statements(access: SourceAccess) -> None:
-    """Every server address that the job may read from is asked."""
-    for address in access.addresses or ("",):
-        connection, _ = _connect(access.at(address))
-        with contextlib.closing(connection):
-            _kill(connection, access.application)
-
-
-def _kill(connection: Connection, application: str) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT id FROM information_schema.processlist"
-            " WHERE info LIKE %s AND id <> CONNECTION_ID()",
-            [f"%{mark(application)}%"],
-        )
-        for (number,) in cursor.fetchall():
-            # it may have ended meanwhile
-            with contextlib.suppress(pymysql.MySQLError):
-                cursor.execute(f"KILL QUERY {int(number)}")
-
-
-def jdbc_options(access: SourceAccess, sql: str, snapshot: str) -> dict[str, str]:
-    """One partition with the rows of `sql` as of the moment it is read.
-
-    The scheme is MySQL's because of Spark 3.5: for jdbc:mariadb it knows no dialect
-    and quotes columns with '"', which the server reads as text."""
-    source = access.spec
-    host = f"[{source.host}]" if ":" in source.host else source.host
-    return {
-        "url": f"jdbc:mysql://{host}:{source.port}/?permitMysqlScheme=true",
-        "driver": "org.mariadb.jdbc.Driver",
-        "user": source.username,
-        "password": access.password,
-        "sslMode": _SSL.get(source.tls, "verify-full"),
-        "dbtable": f"({mark(access.application)} {sql}) AS source_rows",
-        "sessionInitStatement": SESSION,
-        "connectTimeout": str(_CONNECT_SECONDS * 1_000),
-        "tcpKeepAlive": "true",
-        "allowLocalInfile": "false",
-        **_trust(access),
-        **pinned_to(access.addresses, "io.sluice.lake.PinnedMariadbSocketFactory"),
-    }
-
-
-def _trust(access: SourceAccess) -> dict[str, str]:
-    if access.spec.tls == "verify" and access.authorities:
-        return {"serverSslCert": access.authorities}
-    return {}
-
-
-def _connect(access: SourceAccess) -> tuple[Connection, str]:
-    """The connection and the address it went to."""
-    spec = access.spec
-    connection = pymysql.connect(
-        # the name is for the certificate, the address is where it goes
-        host=spec.host,
-        port=spec.port,
-        user=spec.username,
-        password=access.password,
-        charset="utf8mb4",
-        autocommit=True,
-        connect_timeout=_CONNECT_SECONDS,
-        ssl=_tls_context(access),
-        ssl_disabled=spec.tls == "off",
-        local_infile=False,
-        init_command=SESSION,
-        defer_connect=True,
-    )
-    link = _socket_to(access)
-    address = str(link.getpeername()[0])  # TLS takes the socket over
-    try:
-        connection.connect(link)
-    except BaseException:
-        with contextlib.suppress(pymysql.MySQLError):
-            connection.close()
-        raise
-    return connection, address
-
-
-def _socket_to(access: SourceAccess) -> socket.socket:
-    failure: OSError | None = None
-    for host in access.addresses or (access.spec.host,):
+    connection, address = connect(access)
+    with contextlib.closing(connection):
+        source = MariadbSource(connection, address, access)
         try:
-            link = socket.create_connection(
-                (host, access.spec.port), timeout=_CONNECT_SECONDS
-            )
-        except OSError as error:
-            failure = error
-            continue
-        link.settimeout(None)
-        link.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        return link
-    raise failure or OSError("no address to connect to")
-
-
-def _tls_context(access: SourceAccess) -> ssl.SSLContext | None:
-    if access.spec.tls == "off":
-        return None
-    if access.spec.tls == "verify":
-        return ssl.create_default_context(cafile=access.authorities or None)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    return context
+            yield source
+        finally:
+            source.give_back()

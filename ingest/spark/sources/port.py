@@ -6,11 +6,13 @@ Values and protocols only; rows travel through Spark's JDBC, not through it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from ingest.changes.dialects import Dialect
 from ingest.changes.positions import SourceClock
+from ingest.changes.signs import ServerSigns
 from ingest.contract import SourceSpec, TableSpec
 
 Row = tuple[Any, ...]
@@ -56,8 +58,21 @@ class KeyFacts:
     is_not_null: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What several connections read in.
+
+    id      exported by the source; "" where connections cannot share one
+    guard   statements that a reader runs first in the transaction in which it reads:
+            they fail when the table's rows are no longer those of the snapshot
+    """
+
+    id: str = ""
+    guard: tuple[str, ...] = ()
+
+
 class Source(Protocol):
-    """One open connection, autocommit, read only.
+    """One open connection for facts, autocommit, read only, and the snapshot.
 
     right_to_see_others  what a login needs for `clock` to see others' transactions
     """
@@ -73,15 +88,44 @@ class Source(Protocol):
         """The IP address this connection went to; "" when it has none."""
         ...
 
+    @property
+    def gave_way(self) -> str:
+        """For which session the readers of the last snapshot were ended; "" = none."""
+        ...
+
     def rows(self, sql: str, parameters: Sequence[object] | None = None) -> list[Row]:
         """Every dynamic part of `sql` went through the dialect."""
         ...
 
     def one(self, sql: str, parameters: Sequence[object] | None = None) -> Row: ...
 
-    def begin_snapshot(self) -> str:
-        """Exports a snapshot that lives as long as this connection; "" where
-        statements of several connections cannot share one."""
+    def reading(
+        self, table: TableSpec, *, can_renew: bool = True
+    ) -> AbstractContextManager[Snapshot]:
+        """A snapshot that others may import while inside, the same as before unless
+        it was given back for want of readers. Then it is a new one, or, where the
+        plan depends on the old one (`can_renew` False), TransientError
+        `source_snapshot_lost`. No lock is held by it."""
+        ...
+
+    def within(self, table: TableSpec) -> AbstractContextManager[None]:
+        """Statements of this connection inside see that snapshot, under its guard."""
+        ...
+
+    def give_back(self) -> None:
+        """Ends the snapshot, if there is one."""
+        ...
+
+    def hang_up(self) -> None:
+        """Wakes whoever waits on this connection for a source that is silent."""
+        ...
+
+    def definition(self, table: TableSpec) -> str:
+        """Changes whenever the table is defined anew, made anew or rewritten."""
+        ...
+
+    def lock_holders(self, table: TableSpec) -> str:
+        """Who holds the table's lock or waits for it, in words; "" = not known."""
         ...
 
     def columns(self, table: TableSpec) -> dict[str, tuple[str, bool]]:
@@ -90,6 +134,10 @@ class Source(Protocol):
 
     def estimated_rows(self, table: TableSpec) -> int:
         """The planner's estimate, at least 0."""
+        ...
+
+    def has_statistics(self, table: TableSpec) -> bool:
+        """Whether the source counts rows of it at all; not so for views."""
         ...
 
     def row_bytes(self, table: TableSpec) -> int:
@@ -104,6 +152,10 @@ class Source(Protocol):
 
     def clock(self) -> SourceClock:
         """Time and open transactions of others, before any row is read."""
+        ...
+
+    def signs(self, table: TableSpec) -> ServerSigns:
+        """Who the server is, how far its log is, and which table this is."""
         ...
 
 

@@ -1,47 +1,60 @@
 """The control side of a PostgreSQL source: snapshot, clock, facts, cancelling.
 
-Rows travel through Spark's JDBC; this psycopg connection holds the exported
+Rows travel through Spark's JDBC; a second psycopg connection holds the exported
 snapshot they share. It must not know the lake.
 """
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from urllib.parse import quote
 
 import psycopg
-from psycopg.rows import tuple_row
 
-from ingest.changes.dialects import dialect_of
-from ingest.changes.positions import OpenTransaction, SourceClock
+from catalog.schema.limits import LIMITS
+from catalog.schema.postgresql_sql import COLUMNS
+from core.errors import TransientError
+from ingest.changes.positions import OpenTransaction, Replica, SourceClock
 from ingest.changes.select import relation_of
+from ingest.changes.signs import ServerSigns
 from ingest.contract import TableSpec
-from ingest.spark.sources.port import KeyFacts, Row, SourceAccess, pinned_to
-
-_SSL = {"off": "disable", "require": "require", "verify": "verify-full"}
-_CONNECT_SECONDS = 10
-_TRANSACTION = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"
-DIALECT = dialect_of("postgresql")
-
-# Text of values must not depend on a role's or database's settings.
-SESSION_SETTINGS = {
-    "DateStyle": "ISO, YMD",
-    "IntervalStyle": "iso_8601",
-    "TimeZone": "UTC",
-    "extra_float_digits": "3",
-    "bytea_output": "hex",
-}
+from ingest.spark.sources.port import KeyFacts, Row, Snapshot, SourceAccess
+from ingest.spark.sources.postgresql_connection import (
+    CONTROL_SETTINGS,
+    DIALECT,
+    connect,
+)
+from ingest.spark.sources.postgresql_signs import read_signs
+from ingest.spark.sources.postgresql_snapshot import (
+    IMPORT,
+    SnapshotHolder,
+    describe_holder,
+    guard_of,
+    hang_up,
+)
 
 
 class PostgresSource:
-    """See `Source`. One open connection, autocommit, read only."""
+    """See `Source`. One open connection for facts, autocommit, read only."""
 
     dialect = DIALECT
     right_to_see_others = "pg_read_all_stats"
 
-    def __init__(self, connection: psycopg.Connection[Row]) -> None:
+    def __init__(
+        self, connection: psycopg.Connection[Row], access: SourceAccess
+    ) -> None:
         self._connection = connection
+        # the snapshot exists on this server only, whatever else the name stands for
+        self._access = access.at(self.address)
+        self._holder: SnapshotHolder | None = None
+        self._lock = threading.Lock()
+        self._kinds: dict[str, str] = {}
+        self.gave_way = ""
+        for setting, value in CONTROL_SETTINGS.items():
+            connection.execute(f"SET {setting} = {DIALECT.literal(value)}")
 
     @property
     def address(self) -> str:
@@ -50,57 +63,134 @@ class PostgresSource:
 
     def rows(self, sql: str, parameters: Sequence[object] | None = None) -> list[Row]:
         # every dynamic part of `sql` went through the dialect
-        return self._connection.execute(sql, parameters).fetchall()
+        guard = threading.Timer(LIMITS.silent, hang_up, [self._connection])
+        guard.daemon = True
+        guard.start()
+        try:
+            return self._connection.execute(sql, parameters).fetchall()
+        finally:
+            guard.cancel()
 
     def one(self, sql: str, parameters: Sequence[object] | None = None) -> Row:
         return self.rows(sql, parameters)[0]
 
-    def begin_snapshot(self) -> str:
-        """Opens a transaction that stays open and exports its snapshot."""
-        self._connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-        return str(self.one("SELECT pg_export_snapshot()")[0])
+    @contextmanager
+    def reading(
+        self, table: TableSpec, *, can_renew: bool = True
+    ) -> Iterator[Snapshot]:
+        with contextlib.ExitStack() as stack:
+            with self._lock:
+                holder = self._alive_holder(can_renew=can_renew)
+                stack.enter_context(holder.reader())
+            yield Snapshot(holder.id, self._guard(table))
+
+    @contextmanager
+    def within(self, table: TableSpec) -> Iterator[None]:
+        """Its locks end with it."""
+        with self.reading(table) as snapshot:
+            run = self._connection.execute
+            run("BEGIN")
+            try:
+                run(IMPORT)
+                run(f"SET TRANSACTION SNAPSHOT {DIALECT.literal(snapshot.id)}")
+                for statement in snapshot.guard:
+                    run(statement)
+                yield
+            finally:
+                if not self._connection.closed:
+                    run("ROLLBACK")
+
+    def give_back(self) -> None:
+        with self._lock:
+            holder, self._holder = self._holder, None
+        if holder is not None:
+            self.gave_way = holder.gave_way
+            holder.close()
+
+    def hang_up(self) -> None:
+        hang_up(self._connection)
+
+    def _alive_holder(self, *, can_renew: bool) -> SnapshotHolder:
+        if self._holder is not None and not self._holder.is_alive:
+            if not can_renew:
+                raise TransientError(
+                    "the snapshot in which this table is read was given back while"
+                    " no reader was at work",
+                    code="source_snapshot_lost",
+                    hint="it is read again from the beginning",
+                )
+            self._holder = None
+        if self._holder is None:
+            self.gave_way = ""
+            control = self._connection.info.backend_pid
+            self._holder = SnapshotHolder(
+                connect(self._access), self._access.application, control
+            )
+        return self._holder
+
+    def _guard(self, table: TableSpec) -> tuple[str, ...]:
+        relation = relation_of(DIALECT, table)
+        return guard_of(DIALECT, relation, self._kind_of(relation))
+
+    def _kind_of(self, relation: str) -> str:
+        if relation not in self._kinds:
+            kind = self.one(
+                "SELECT relkind::text FROM pg_class WHERE oid = %s::regclass",
+                [relation],
+            )
+            self._kinds[relation] = str(kind[0])
+        return self._kinds[relation]
+
+    def definition(self, table: TableSpec) -> str:
+        """Oids, files, columns and indexes of the table and of its parts."""
+        row = self.one(_DEFINITION, [relation_of(DIALECT, table)] * 2)
+        return hashlib.sha256(str(row[0]).encode()).hexdigest()[:16]
+
+    def lock_holders(self, table: TableSpec) -> str:
+        if self.gave_way:
+            return f"asked for by {self.gave_way}, for which reading stopped"
+        return describe_holder(self._connection, DIALECT, relation_of(DIALECT, table))
 
     def columns(self, table: TableSpec) -> dict[str, tuple[str, bool]]:
         """Column → (type text, NOT NULL) as the table is now."""
-        found = self.rows(
-            "SELECT a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull"
-            " FROM pg_attribute a WHERE a.attrelid = %s::regclass"
-            " AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum",
-            [relation_of(DIALECT, table)],
-        )
-        return {row[0]: (row[1], row[2]) for row in found}
+        (oid,) = self.one("SELECT %s::regclass::oid", [relation_of(DIALECT, table)])
+        found = self._connection.execute(COLUMNS, {"oids": [oid]}).fetchall()
+        return {
+            name: (f"{text}[]" if in_array else text, not_null)
+            for _, _, name, text, _, in_array, _, not_null, *_ in found
+        }
 
     def estimated_rows(self, table: TableSpec) -> int:
-        """The planner's estimate, partitions included; at least 0."""
+        """The planner's estimate, partitions and children included; at least 0."""
         row = self.one(
-            "SELECT coalesce(sum(greatest(c.reltuples, 0)), 0)::bigint"
-            " FROM pg_class c WHERE c.oid = %s::regclass OR c.oid IN"
-            " (SELECT relid FROM pg_partition_tree(%s::regclass) WHERE isleaf)",
-            [relation_of(DIALECT, table)] * 2,
+            f"{_PARTS} SELECT coalesce(sum(greatest(c.reltuples, 0)), 0)::bigint"
+            f" {_PARTS_WITH_ROWS}",
+            [relation_of(DIALECT, table)],
         )
         return int(row[0])
+
+    def has_statistics(self, table: TableSpec) -> bool:
+        return self._kind_of(relation_of(DIALECT, table)) in {"r", "p", "m"}
 
     def row_bytes(self, table: TableSpec) -> int:
         """Average width of a row on disk, values stored aside included; 0 when
         nobody analysed the table yet."""
         row = self.one(
-            "SELECT coalesce(sum(pg_table_size(c.oid))"
+            f"{_PARTS} SELECT coalesce(sum(pg_table_size(c.oid))"
             " / nullif(sum(greatest(c.reltuples, 0)), 0), 0)::bigint"
-            " FROM pg_class c WHERE c.oid = %s::regclass OR c.oid IN"
-            " (SELECT relid FROM pg_partition_tree(%s::regclass) WHERE isleaf)",
-            [relation_of(DIALECT, table)] * 2,
+            f" {_PARTS_WITH_ROWS}",
+            [relation_of(DIALECT, table)],
         )
         return int(row[0])
 
     def pages(self, table: TableSpec) -> int:
-        """Heap pages of the table, of its largest partition, or -1 when it has no
-        heap (views, foreign tables)."""
+        """Heap pages of the table, of its largest partition or child, or -1 when it
+        has no heap (views, foreign tables)."""
         row = self.one(
-            "SELECT max(CASE WHEN c.relkind IN ('r', 'm') THEN"
+            f"{_PARTS} SELECT max(CASE WHEN c.relkind IN ('r', 'm') THEN"
             " pg_relation_size(c.oid) / current_setting('block_size')::bigint END)"
-            " FROM pg_class c WHERE c.oid = %s::regclass OR c.oid IN"
-            " (SELECT relid FROM pg_partition_tree(%s::regclass) WHERE isleaf)",
-            [relation_of(DIALECT, table)] * 2,
+            f" {_PARTS_WITH_ROWS}",
+            [relation_of(DIALECT, table)],
         )
         return -1 if row[0] is None else int(row[0])
 
@@ -119,27 +209,39 @@ class PostgresSource:
             [relation_of(DIALECT, table)],
         )
         wanted = list(key)
+        has_unique_index = any(
+            i[0] and sorted(i[3], key=str) == sorted(wanted)
+            for i in indexes
+            if None not in i[3]
+        )
         return KeyFacts(
             types=tuple(columns[k][0] for k in wanted),
-            is_unique=any(
-                i[0] and sorted(i[3], key=str) == sorted(wanted)
-                for i in indexes
-                if None not in i[3]
-            ),
+            # an index of an inheritance parent does not cover its children's rows
+            is_unique=has_unique_index and not self._has_children(table),
             is_walkable=any(
                 i[2] == "btree" and i[3][: len(wanted)] == wanted for i in indexes
             ),
             is_not_null=all(columns[k][1] for k in wanted),
         )
 
-    def clock(self) -> SourceClock:
-        """Time and open transactions of others, in one statement."""
-        sees = bool(
-            self.one("SELECT pg_has_role(current_user, 'pg_read_all_stats', 'USAGE')")[
-                0
-            ]
+    def _has_children(self, table: TableSpec) -> bool:
+        found = self.one(
+            "SELECT EXISTS (SELECT 1 FROM pg_inherits i"
+            " JOIN pg_class c ON c.oid = i.inhparent AND c.relkind <> 'p'"
+            " WHERE i.inhparent = %s::regclass)",
+            [relation_of(DIALECT, table)],
         )
-        now, offsets, pids, starts, names, times = self.one(_CLOCK)
+        return bool(found[0])
+
+    def clock(self) -> SourceClock:
+        """The time, then the open transactions of others: a transaction that begins
+        between the two statements is younger than the time."""
+        now, offsets, sees, is_standby, replayed = self.one(_CLOCK)
+        pids, starts, names, times = self.one(_TRANSACTIONS)
+        replica = Replica(replayed) if is_standby else None
+        if is_standby:
+            # sessions there only read; those that write are on the primary
+            pids = starts = None
         transactions = [
             OpenTransaction(pid, since)
             for pid, since in zip(pids or (), starts or (), strict=True)
@@ -149,13 +251,49 @@ class PostgresSource:
             for name, since in zip(names or (), times or (), strict=True)
         ]
         return SourceClock(
-            now, tuple(transactions), sees, (int(offsets[0]), int(offsets[1]))
+            now,
+            tuple(transactions),
+            bool(sees),
+            (int(offsets[0]), int(offsets[1])),
+            replica,
         )
 
+    def signs(self, table: TableSpec) -> ServerSigns:
+        return read_signs(self.one, relation_of(DIALECT, table))
 
-# Autovacuum and the like never write rows of users. Sluice's own transactions only
-# read. The zone is the one sessions get by default, not the one we set.
-# Arrays side by side: psycopg reads the fields of anonymous records as text.
+
+# A table with its partitions, or with the children that inherit from it: a SELECT
+# reads them all.
+_PARTS = """
+WITH RECURSIVE part AS (
+  SELECT %s::regclass::oid AS oid
+UNION
+  SELECT i.inhrelid FROM pg_inherits i JOIN part ON i.inhparent = part.oid
+)
+"""
+# Statistics and what VACUUM does do not count; a rewritten table has a new file.
+_DEFINITION = (
+    _PARTS
+    + """
+SELECT jsonb_build_array(
+  (SELECT jsonb_agg(jsonb_build_array(c.oid, c.relkind, pg_relation_filenode(c.oid))
+     ORDER BY c.oid)
+   FROM pg_class c JOIN part ON c.oid = part.oid),
+  (SELECT jsonb_agg(jsonb_build_array(a.attnum, a.attname, a.atttypid, a.atttypmod,
+     a.attnotnull) ORDER BY a.attnum)
+   FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0
+     AND NOT a.attisdropped),
+  (SELECT jsonb_agg(i.indkey::text ORDER BY i.indkey::text)
+   FROM pg_index i WHERE i.indrelid = c.oid AND i.indisunique AND i.indisvalid
+     AND i.indimmediate AND i.indpred IS NULL),
+  CASE WHEN c.relkind IN ('v', 'm') THEN pg_get_viewdef(c.oid) END
+)::text FROM pg_class c WHERE c.oid = %s::regclass
+"""
+)
+_PARTS_WITH_ROWS = "FROM pg_class c JOIN part ON c.oid = part.oid AND c.relkind <> 'p'"
+# The zone is the one sessions get by default, not the one we set. A standby has
+# replayed up to the last commit; with all of the log that the primary had when it sent
+# its last message, up to that message, whose time only pg_read_all_stats may see.
 _CLOCK = """
 SELECT clock_timestamp(),
   (SELECT ARRAY[min(o.seconds), max(o.seconds)]
@@ -164,7 +302,18 @@ SELECT clock_timestamp(),
      LATERAL (SELECT extract(epoch FROM (t.at AT TIME ZONE s.reset_val)
                                       - (t.at AT TIME ZONE 'UTC'))::int) o(seconds)
    WHERE s.name = 'TimeZone'),
-  active.pids, active.starts, prepared.names, prepared.times
+  pg_has_role(current_user, 'pg_read_all_stats', 'USAGE'),
+  pg_is_in_recovery(),
+  CASE WHEN pg_is_in_recovery() THEN greatest(
+    pg_last_xact_replay_timestamp(),
+    (SELECT max(w.last_msg_send_time) FROM pg_stat_wal_receiver w
+     WHERE w.status = 'streaming' AND w.latest_end_lsn <= pg_last_wal_replay_lsn()))
+  END
+"""
+# Autovacuum and the like never write rows of users. Sluice's own transactions only
+# read. Arrays side by side: psycopg reads the fields of anonymous records as text.
+_TRANSACTIONS = """
+SELECT active.pids, active.starts, prepared.names, prepared.times
 FROM
   (SELECT array_agg(a.pid) AS pids, array_agg(a.xact_start) AS starts
    FROM pg_stat_activity a
@@ -181,87 +330,12 @@ FROM
 
 @contextmanager
 def open_source(access: SourceAccess) -> Iterator[PostgresSource]:
-    """A connection with the pinned session settings, closed at the end."""
-    connection = _connect(access)
-    try:
-        for setting, value in SESSION_SETTINGS.items():
-            statement = f"SET {setting} = {DIALECT.literal(value)}"
-            connection.execute(statement)
-        # discovery names user types the same way: always with their schema
-        connection.execute("SET search_path = ''")
-        # our snapshot may have to stay open for hours while chunks are read
-        connection.execute("SET idle_in_transaction_session_timeout = 0")
-        yield PostgresSource(connection)
-    finally:
-        connection.close()
-
-
-def cancel_statements(access: SourceAccess) -> None:
-    """Cancels what this application runs at the source now. Spark cannot: a task
-    that waits for its first row ignores its kill."""
-    with _connect(access, application="sluice:cancel") as connection:
-        connection.execute(
-            "SELECT pg_cancel_backend(pid) FROM pg_stat_activity"
-            " WHERE application_name = %s AND pid <> pg_backend_pid()"
-            " AND state <> 'idle'",
-            [access.application],
-        )
-
-
-def _connect(access: SourceAccess, *, application: str = "") -> psycopg.Connection[Row]:
-    many = max(1, len(access.addresses))
-    return psycopg.connect(
-        # the name is for the certificate, the address is where it goes
-        host=",".join([access.spec.host] * many),
-        hostaddr=",".join(access.addresses) or None,
-        port=access.spec.port,
-        dbname=access.spec.database,
-        user=access.spec.username,
-        password=access.password,
-        sslmode=_ssl_mode(access),
-        sslrootcert=(access.authorities or "system")
-        if access.spec.tls == "verify"
-        else None,
-        application_name=application or access.application,
-        connect_timeout=_CONNECT_SECONDS,
-        autocommit=True,
-        client_encoding="utf8",
-        row_factory=tuple_row,
-    )
-
-
-def jdbc_options(access: SourceAccess, sql: str, snapshot: str) -> dict[str, str]:
-    """One partition with the rows of `sql`, as of the exported `snapshot`."""
-    source = access.spec
-    host = f"[{source.host}]" if ":" in source.host else source.host
-    settings = "; ".join(
-        f"SET LOCAL {k} = {DIALECT.literal(v)}" for k, v in SESSION_SETTINGS.items()
-    )
-    import_snapshot = f"SET TRANSACTION SNAPSHOT {DIALECT.literal(snapshot)}"
-    return {
-        "url": f"jdbc:postgresql://{host}:{source.port}/{quote(source.database, '')}",
-        "driver": "org.postgresql.Driver",
-        "user": source.username,
-        "password": access.password,
-        "sslmode": _ssl_mode(access),
-        "ApplicationName": access.application,
-        "dbtable": f"({sql}) AS source_rows",
-        "sessionInitStatement": f"{_TRANSACTION}; {import_snapshot}; {settings}",
-        "loginTimeout": "10",
-        "tcpKeepAlive": "true",
-        **pinned_to(access.addresses, "io.sluice.lake.PinnedSocketFactory"),
-        **_trust(access),
-    }
-
-
-def _trust(access: SourceAccess) -> dict[str, str]:
-    """Left to itself, the driver trusts a file in somebody's home directory."""
-    if access.spec.tls != "verify":
-        return {}
-    if access.authorities:
-        return {"sslrootcert": access.authorities}
-    return {"sslfactory": "org.postgresql.ssl.DefaultJavaSSLFactory"}
-
-
-def _ssl_mode(access: SourceAccess) -> str:
-    return _SSL.get(access.spec.tls, "require")
+    """A connection with the pinned session settings, closed at the end with all that
+    was opened through it."""
+    connection = connect(access)
+    with contextlib.closing(connection):
+        source = PostgresSource(connection, access)
+        try:
+            yield source
+        finally:
+            source.give_back()

@@ -1,0 +1,53 @@
+"""Which disk is full, when a write says only that one is.
+
+Hadoop tells "No space left on device" often without a path. It must not know jobs.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from core.errors import SluiceError
+from ingest.contract import ErrorFact, JobSpec
+from ingest.lake.place import place_at
+
+FULL = "storage_full"
+# A disk with more than this is not the full one: the smallest write that fails is one
+# block, the largest a file that is taken away again after it failed.
+_NEARLY_FULL = 16 * 2**20
+
+
+def named(error: ErrorFact, spec: JobSpec) -> ErrorFact:
+    """The error with the full disk in its words; as it is for every other error."""
+    if error.code != FULL:
+        return error
+    free = dict(_free(spec))
+    full = {path: left for path, left in free.items() if left < _NEARLY_FULL}
+    if not full:
+        # what failed was removed since; the one with the least room is meant
+        full = dict(sorted(free.items(), key=lambda item: item[1])[:1])
+    which = "; ".join(f"{path} has {left:,} bytes free" for path, left in full.items())
+    return replace(
+        error,
+        message=f"{error.message} ({which})",
+        hint=f"free space on the file system of {next(iter(full))}; then retry",
+    )
+
+
+def _free(spec: JobSpec) -> Iterator[tuple[str, int]]:
+    """Where a job writes, and how much is free there: lake, staging and scratch."""
+    for path in (spec.table.path, spec.table.staging, spec.lake):
+        try:
+            left = place_at(path).free_bytes()
+        except SluiceError:
+            continue
+        if left is not None:
+            yield path, left
+    for scratch in {os.environ.get("SPARK_LOCAL_DIRS", ""), tempfile.gettempdir()}:
+        if scratch and Path(scratch).exists():
+            yield scratch, shutil.disk_usage(scratch).free
