@@ -12,7 +12,7 @@ class IngestConfig(AppConfig):
         from django.conf import settings
 
         from catalog.extensions import registered
-        from ingest import carrying, lakecheck
+        from ingest import carrying, lakecheck, schema_drift
         from ingest.alerts.models import AlertTarget
         from ingest.alerts.noticing import sources_altered
         from ingest.gauges import gauges
@@ -24,6 +24,8 @@ class IngestConfig(AppConfig):
         registered.blockers.append(carrying.what_needs)
         registered.releases.append(carrying.forget_retired)
         registered.storage = lakecheck.store_problem
+        # what is followed is no alert
+        registered.altered.append(schema_drift.sources_altered)
         registered.altered.append(sources_altered)
         registered.secrets.append(AlertTarget)
         registered.gauges.append(gauges)

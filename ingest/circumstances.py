@@ -36,6 +36,7 @@ class Circumstances:
             every_seconds=every_seconds_of(policy.schedule),
             when=in_words(policy.schedule),
             lag_seconds=policy.lag_seconds,
+            lag_is_chosen=policy.is_chosen("lag_seconds"),
             free_bytes=self._free_bytes,
             lock="zookeeper" if settings.SLUICE_LAKE_LOCK else "",
         )

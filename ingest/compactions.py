@@ -14,6 +14,8 @@ from django.conf import settings
 
 from catalog.models import Table
 from core.errors import InvalidRequest
+from core.jobs import WAITING
+from core.models import Job
 from ingest import policyrows
 from ingest.contract import DriverSpec
 from ingest.drivers import parse_driver, shares_lock, within
@@ -21,6 +23,8 @@ from ingest.feeds import feed_of
 from ingest.requests import refuse
 
 Wish = DriverSpec | Literal["shared"] | None
+# of a payload: what is planned for this job is what the table's budget affords
+BOUND = "within_budget"
 WISHES = ("driver", "memory", "cores")
 
 
@@ -59,6 +63,21 @@ def payload_for(table: Table, wish: Wish) -> dict[str, Any]:
             " drivers share when SLUICE_LAKE_LOCK was set at its onboarding",
         )
     return {"driver": dataclasses.asdict(driver)}
+
+
+def take_over(waiting: Job, asked: Job, wish: Wish) -> None:
+    """`asked` is the same work as a job that waits, which then runs as both want it:
+    within the budget only if neither may more, in the driver that was asked for."""
+    payload = dict(waiting.payload)
+    if BOUND not in asked.payload:
+        payload.pop(BOUND, None)
+    if wish is not None:
+        payload.pop("driver", None)
+        payload |= {k: v for k, v in asked.payload.items() if k == "driver"}
+        waiting.lane = asked.lane
+    waiting.payload = payload
+    rows = Job.objects.filter(pk=waiting.pk, state__in=WAITING)
+    rows.update(lane=waiting.lane, payload=payload)
 
 
 def by_policy(table: Table) -> DriverSpec | None:

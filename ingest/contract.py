@@ -5,10 +5,10 @@ it, it imports neither. Secrets are never in it, only references to them.
 
 Control pipe, one JSON object per line.
   host → driver   hello, run{spec}, cancel{job_id, mode}, secret{SecretAnswer},
-                  ping{at}, stop
+                  ping{at}, stop; mode "abandon": judged, no report is wanted
   driver → host   ready{pid, versions}, accepted{job_id, attempt},
-                  secret_request{ref}, heartbeat{at, jobs: [Progress]},
-                  log{job_id, level, message}, report{report}
+                  secret_request{ref}, report{report}, log{job_id, level, message},
+                  heartbeat{at, jobs: [Progress], jobs_abandoned: [job id]}
 A driver that hears nothing for `silence_seconds` halts itself.
 """
 
@@ -29,27 +29,30 @@ from core.errors import (
     TerminalError,
     TransientError,
 )
+from ingest.hudi.budget import CompactionBudget
+from ingest.members import known_members, value_of, version_of
 
 VERSION = 1
 # A chunk is what a stopped load may have to read again.
 CHUNK_ROWS = 250_000
 # A verification keeps no chunk: each one is only a turn at the source.
 VERIFY_CHUNK_ROWS = 1_000_000
-# The reference behind which the lake's object store and its key are asked for.
-LAKE_SECRET = "lake"
+# References behind which the lake's object store with its key, and the database's
+# clock, are asked for.
+LAKE_SECRET, CLOCK = "lake", "clock"
+
+DRIVER_DIED, OUT_OF_MEMORY = "driver_died", "out_of_memory"
 
 T = TypeVar("T")
 
-Kind = Literal[
-    "snapshot", "resync", "round", "compact", "verify", "repair", "recover"
-]  # fmt: skip
+Kind = Literal["snapshot", "resync", "round", "compact", "verify", "repair", "recover"]
 RepairAction = Literal[
     "rollback", "unschedule", "deduplicate", "clean", "savepoint", "restore",
     "resize", "drop-metadata-table",
 ]  # fmt: skip
 Outcome = Literal["succeeded", "cancelled", "paused", "transient", "terminal", "caller"]
 Updates = Literal["full", "partial"]
-Lane = Literal["apply", "snapshot", "maintenance", "interactive"]
+Lane = Literal["apply", "snapshot", "maintenance", "verify", "interactive"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +89,7 @@ class TableSpec:
     key          source names; () with row_hash True means the whole-row hash
     path         absolute path or URI of the lake table
     staging      directory for this table's staged files (same storage)
-    lock         what keeps its writers apart: "" = the one driver that all are in,
-                 "zookeeper" = a service that several drivers share
+    lock         of its writers: "" = in their one driver, "zookeeper" = in several
     updates      "partial": a NULL in a newer row leaves the column as it was
     """
 
@@ -120,13 +122,12 @@ class FenceSpec:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotWork:
-    """kinds snapshot and resync: chunks → staged Parquet → one commit.
-
-    lag_seconds  safety lag of the rounds that go on behind it
-    """
+    """kinds snapshot and resync: chunks → staged Parquet → one commit. The lag is that
+    of the rounds that go on behind it."""
 
     chunk_rows: int = CHUNK_ROWS
     lag_seconds: float = 0.0
+    lag_is_chosen: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +137,10 @@ class RoundWork:
     low           cursor bound of the last round as text; None = everything
     lag_seconds   safety lag behind the source's clock
     epoch         reserved by the caller, unused so far for this source
+    lag_is_chosen, signs  see ingest.spark.cursor and ingest.changes.signs
     behind        the commit that `low` stands behind, as the services know it: a lake
                   without it was taken back meanwhile; "" = not known
+    added, known, stops_at_new  see ingest.spark.added_columns
     """
 
     low: str | None
@@ -145,6 +148,11 @@ class RoundWork:
     epoch: int
     max_rows: int = 5_000_000
     behind: str = ""
+    added: tuple[str, ...] = ()
+    known: tuple[str, ...] = ()
+    stops_at_new: bool = False
+    lag_is_chosen: bool = False
+    signs: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,10 +168,12 @@ class VerifyWork:
 
     position  how far the table has been carried, as the services know it; the
               lake's own may be older, because a round without rows commits nothing
+    rows_per_second  at most so many rows of the source on average; 0 = no limit
     """
 
     position: str = ""
     chunk_rows: int = VERIFY_CHUNK_ROWS
+    rows_per_second: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,8 +200,7 @@ class RepairWork:
 
 @dataclass(frozen=True, slots=True)
 class DriverSpec:
-    """A driver for one job alone: heap (`4g`) and cores, its own on a local master,
-    those of its executors on a cluster."""
+    """A driver for one job alone: heap (`4g`) and cores, of executors on a cluster."""
 
     memory: str
     cores: int
@@ -201,7 +210,8 @@ class DriverSpec:
 class JobSpec:
     """One job for a driver. `epoch` is the epoch of a load (0 = not a load),
     `lock_service` where tables with a shared lock find it; cleaning leaves what a
-    query needs that began up to `keep_seconds` ago."""
+    query needs that began up to `keep_seconds` ago. `budget` bounds what is compacted
+    without a person's word; None = nothing does."""
 
     job_id: str
     attempt: int
@@ -213,6 +223,7 @@ class JobSpec:
     source: SourceSpec | None = None
     epoch: int = 0
     compact_after: int = 10
+    budget: CompactionBudget | None = None
     lock_service: str = ""
     keep_seconds: float = 1800.0
     snapshot: SnapshotWork | None = None
@@ -272,14 +283,15 @@ class JobReport:
                      "per_chunk"), bound (capture starts here), lossy {column: count}
     round            rows, epoch, instant | None, position {from, to},
                      held_back {pid, age_seconds} | None, null_cursors,
-                     more (True: cut at max_rows, run again)
+                     more (True: cut at max_rows, run again), added, unknown_columns,
+                     signs, ahead
     compact          instants, seconds
     verify           those of ingest.changes.verdict
     repair           action, rolled_back, unscheduled (instants); deduplicate: found,
                      see ingest.changes.duplicates, and instant, savepoint; resize and
                      restore: buckets, how many the table has from now on; restore also
                      misses and reaches_back, what its source said (None: nothing)
-    all              pending_compactions: instants requested on the timeline
+    all              pending_compactions; of writes has_columns: the spec's are there
     """
 
     job_id: str
@@ -302,25 +314,23 @@ def spec_from(data: Mapping[str, Any]) -> JobSpec:
     """A JobSpec from decoded JSON; InvalidRequest when version or shape differ."""
     _require_version(data, "job spec")
     try:
-        table = dict(data["table"])
-        table["columns"] = tuple(ColumnSpec(**c) for c in table["columns"])
+        table = known_members(TableSpec, data["table"])
+        table["columns"] = tuple(value_of(ColumnSpec, c) for c in table["columns"])
         table["key"] = tuple(table["key"])
         table["partition_by"] = tuple(table["partition_by"])
-        compact = data.get("compact")
         return JobSpec(
             **{
-                **data,
+                **known_members(JobSpec, data),
                 "table": TableSpec(**table),
-                "fence": FenceSpec(**data["fence"]),
+                "fence": value_of(FenceSpec, data["fence"]),
                 "source": _maybe(SourceSpec, data.get("source")),
                 "snapshot": _maybe(SnapshotWork, data.get("snapshot")),
-                "round": _maybe(RoundWork, data.get("round")),
-                "compact": None
-                if compact is None
-                else CompactWork(instants=tuple(compact["instants"])),
+                "round": _maybe(RoundWork, data.get("round"), "added", "known"),
+                "compact": _maybe(CompactWork, data.get("compact"), "instants"),
                 "verify": _maybe(VerifyWork, data.get("verify")),
                 "repair": _maybe(RepairWork, data.get("repair")),
                 "driver": _maybe(DriverSpec, data.get("driver")),
+                "budget": _maybe(CompactionBudget, data.get("budget")),
             }
         )
     except (KeyError, TypeError) as error:
@@ -333,7 +343,7 @@ def report_from(data: Mapping[str, Any]) -> JobReport:
     try:
         return JobReport(
             **{
-                **data,
+                **known_members(JobReport, data),
                 "warnings": tuple(data.get("warnings", ())),
                 "error": _maybe(ErrorFact, data.get("error")),
             }
@@ -346,7 +356,8 @@ def answer_from(data: Mapping[str, Any]) -> SecretAnswer:
     """A SecretAnswer from decoded JSON; TypeError when its shape differs."""
     addresses = tuple(data.get("addresses", ()))
     error = _maybe(ErrorFact, data.get("error"))
-    return SecretAnswer(**{**data, "addresses": addresses, "error": error})
+    known = known_members(SecretAnswer, data)
+    return SecretAnswer(**{**known, "addresses": addresses, "error": error})
 
 
 def outcome_of(error: SluiceError) -> Outcome:
@@ -369,16 +380,21 @@ def error_from(outcome: Outcome, fact: ErrorFact) -> SluiceError:
 
 
 def progress_from(data: Mapping[str, Any]) -> Progress:
-    return Progress(**data)
+    return value_of(Progress, data)
 
 
-def _maybe(kind: type[T], data: Mapping[str, Any] | None) -> T | None:
-    return None if data is None else kind(**data)
+def _maybe(kind: type[T], data: Mapping[str, Any] | None, *lists: str) -> T | None:
+    more = {name: tuple((data or {}).get(name, ())) for name in lists}
+    return None if data is None else value_of(kind, {**data, **more})
 
 
 def _require_version(data: Mapping[str, Any], what: str) -> None:
-    if data.get("v") != VERSION:
+    try:
+        version = version_of(data)
+    except ValueError as error:
+        raise InvalidRequest(f"malformed {what}: {error}") from error
+    if version > VERSION:
         raise InvalidRequest(
-            f"{what} has version {data.get('v')}, this side speaks {VERSION}",
+            f"{what} has version {version}, this side reads versions up to {VERSION}",
             hint="restart the driver and the workers with the same release",
         )

@@ -72,12 +72,12 @@ def start_resync(table: Table, *, actor: str) -> Job:
     """A fresh copy that replaces the table in one commit; readers keep the old one."""
     with transaction.atomic():
         feed = locked_feed(table)
-        job = _load_again(feed, table, actor=actor)
+        job = load_again(feed, table, actor=actor)
         audit.record("table.resync", on=str(table), actor=actor, job=str(job.pk))
         return job
 
 
-def _load_again(feed: TableOnboarding, table: Table, *, actor: str) -> Job:
+def load_again(feed: TableOnboarding, table: Table, *, actor: str) -> Job:
     if goes_on_loading(feed, table):
         return retry_feed(feed, actor=actor)
     cancel_waiting(feed, [ROUND], actor=actor)
@@ -157,6 +157,20 @@ def resume(table: Table, *, actor: str) -> TableOnboarding:
             raise _not_now(feed, "resume")
         retry_feed(feed, actor=actor)
         audit.record("table.resume", on=str(table), actor=actor)
+        return feed
+
+
+def share_driver(table: Table, *, actor: str) -> TableOnboarding:
+    """Its jobs run in the shared driver again, from the next one on."""
+    with transaction.atomic():
+        feed = locked_feed(table)
+        if not feed.alone_reason:
+            raise InvalidRequest(
+                f"the jobs of {table} run in the shared driver already",
+                code="nothing_to_do",
+            )
+        TableOnboarding.objects.filter(pk=feed.pk).update(alone_reason="")
+        audit.record("table.share_driver", on=str(table), actor=actor)
         return feed
 
 

@@ -49,6 +49,11 @@ def facts_of(tables: Sequence[Table]) -> list[TableFacts]:
             fingerprint=facts.fingerprint,
             sees_all_transactions=facts.sees_all_transactions,
             shares_snapshots=KINDS[table.database.datasource.kind].shares_snapshots,
+            source_kind=table.database.datasource.kind,
+            relation=facts.relation,
+            traits=facts.traits,
+            key_forms=facts.key_forms,
+            is_standby=facts.is_standby,
         )
         for table, facts in found
     ]

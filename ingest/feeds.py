@@ -87,10 +87,11 @@ def lock_feed(job: Job) -> TableOnboarding | None:
     found = feed_of(int(job.payload["table"]))
     if found is None:
         return None
-    state, found.policy = (
+    # a discovery may have changed these since the row was read
+    state, found.policy, found.plan, found.drift = (
         TableOnboarding.objects.select_for_update()
         .filter(pk=found.pk)
-        .values_list("state", "policy")
+        .values_list("state", "policy", "plan", "drift")
         .get()
     )
     if state != found.state:
@@ -146,6 +147,15 @@ def say(feed: TableOnboarding, reason: str) -> None:
         TableOnboarding.objects.filter(pk=feed.pk).update(status_reason=reason)
         feed.status_reason = reason
         show(feed)
+
+
+def run_alone(feed: TableOnboarding, why: str) -> None:
+    """From now on its jobs get processes of their own: what ends those ends nothing
+    of other tables."""
+    if feed.alone_reason:
+        return
+    TableOnboarding.objects.filter(pk=feed.pk).update(alone_reason=why)
+    feed.alone_reason = why
 
 
 def show(feed: TableOnboarding, **changes: object) -> None:

@@ -14,7 +14,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 
 from ingest.alerts.models import Alert, AlertDelivery, AlertTarget
 from ingest.alerts.rules import ALERTS
-from ingest.models import TableHealth
+from ingest.models import TableHealth, TableOnboarding
 from ingest.selectors import feeds_on_schedule
 from ingest.states import LIVE
 
@@ -37,6 +37,7 @@ FROM core_job WHERE created_at > now() - make_interval(secs => %s) GROUP BY 1, 2
 def gauges() -> Iterator[Metric]:
     yield from _lag()
     yield from _health()
+    yield from _verification()
     yield from _recent()
     yield from _alerts()
     yield from _deliveries()
@@ -116,6 +117,35 @@ def _health() -> Iterator[Metric]:
         "sluice_work_stuck",
         "Instants on timelines that nobody works on",
         found["sum_stuck"] or 0,
+    )
+
+
+def _verification() -> Iterator[Metric]:
+    """Of tables whose policy asks for verification; one index has them all."""
+    now = datetime.now(UTC)
+    followed = TableOnboarding.objects.filter(verify_at__isnull=False)
+    found = followed.aggregate(
+        never=Count("pk", filter=Q(verified_at=None)),
+        equal=Count("pk", filter=Q(verdict="equal")),
+        different=Count("pk", filter=Q(verdict="different")),
+        oldest=Min("verified_at"),
+        due=Count("pk", filter=Q(verify_at__lte=now)),
+    )
+    results = ("equal", "different", "never")
+    yield _labelled(
+        "sluice_tables_verified",
+        "Tables verified by policy, by the result of their newest verification",
+        "result",
+        {result: found[result] for result in results},
+    )
+    oldest = found["oldest"]
+    yield _single(
+        "sluice_verification_age_seconds_max",
+        "Age of the oldest newest verification of a table verified by policy",
+        (now - oldest).total_seconds() if oldest else 0.0,
+    )
+    yield _single(
+        "sluice_verifications_due", "Tables whose verification is due", found["due"]
     )
 
 

@@ -35,7 +35,8 @@ KINDS: Final = {
         JobKind(ROUND, "apply", ("write",), max_attempts=3),
         JobKind(COMPACT, "maintenance", ("service",)),
         # writes nothing; nothing it reads may be cleaned away meanwhile
-        JobKind(VERIFY, "maintenance", ("service",)),
+        # in a lane of its own: one with a budget takes hours, compactions do not wait
+        JobKind(VERIFY, "verify", ("service",)),
         # takes instants away or replaces file groups: nobody writes meanwhile. Hudi
         # believes in a dead one for half a minute, so it is tried more often
         JobKind(REPAIR, "maintenance", ("write", "service"), max_attempts=6),
@@ -49,4 +50,11 @@ UPKEEP: Final = frozenset({COMPACT, VERIFY, REPAIR})
 OWN_LANE: Final = "own"
 
 # How many specs of a lane a driver holds at once; the rest stays QUEUED and says so.
-LANE_LIMITS: Final = {"apply": 3, "snapshot": 2, "maintenance": 1, OWN_LANE: 1}
+# `ingest.lanes` shares them out: no source has all places of a lane of several.
+LANE_LIMITS: Final = {
+    "apply": 4,
+    "snapshot": 4,
+    "maintenance": 1,
+    "verify": 2,
+    OWN_LANE: 1,
+}

@@ -70,14 +70,38 @@ def _enter(table_id: int, scope: Scope, held: Held, *, takes_back: bool) -> Fenc
             f"the table's lock for {_FOR[scope]} is taken: {stranger} stands in"
             f" {path.uri}, and no lease gave it out",
             code="lock_taken",
-            hint="somebody else writes there, or the database is from a backup. Find"
-            " out, then roll the table back: that takes its lock back",
+            hint="after a restore of the database run manage.py adopt-lake; else stop"
+            " the program that writes there and roll the table back, which takes its"
+            " lock back",
         )
     if stranger:
         held = outgrow(held, take_back(path, held.token))
     else:
         raise_fence(path, held.token)
     return FenceSpec(path=path.uri, token=held.token)
+
+
+def win_back(table_id: int, scope: Scope, *, must: bool) -> bool:
+    """The fence stands at a token that this database gives out next, and no lease of
+    the table is held: after a restore of the database. Nothing is done where the fence
+    is behind the lease, unless it `must`; whether something was done.
+
+    Fence first: whoever dies between leaves a fence that is above the lease, and that
+    is won back again.
+    """
+    name = lease_name(table_id, scope)
+    path = fence_path(settings.SLUICE_LAKE_URI, table_id, scope)
+    token = Lease.objects.filter(name=name).values_list("token", flat=True).first() or 0
+    if not must and not foreign_token(path, upto=token):
+        return False
+    mine = take_back(path, token)
+    if mine == token:
+        # its owner's, who is shut out
+        mine = take_back(path, token + 1)
+    Lease.objects.update_or_create(
+        name=name, defaults={"token": mine, "owner": "", "expires_at": None}
+    )
+    return True
 
 
 def is_held() -> Q:

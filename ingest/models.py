@@ -49,12 +49,18 @@ class TableOnboarding(models.Model):
 
     policy        the table's own settings; the rest is inherited, see Policy
     plan          steps and proposals of ingest.planning, JSON; executed as shown
+    drift         added columns that were followed, and whether their older values were
+                  read (ingest.narrowing), by source name
     resume_event  the event that goes back to where a pause or failure stopped it
     load_epoch    epoch of the load; events of later epochs win over its rows
     bound         lower bound of capture, noted before the first load attempt
     position      upper bound of the last committed round
+    alone_reason  why its jobs run in processes of their own; "" = in the shared driver
+    signs         of its source as the last sync saw them, see ingest.changes.signs
     owed_from     moments of its schedule after this want a round still
     late_at       when it counts as late unless a round ends before; None = never
+    verify_at     when to look whether it has to be verified; None = never
+    verified_at, verdict, verified_job   of the newest verification of these rows
     """
 
     transitions: ClassVar[Transitions] = states.ONBOARDING
@@ -75,6 +81,7 @@ class TableOnboarding(models.Model):
     capture = models.CharField(max_length=20)
     policy = models.JSONField(default=dict, blank=True)
     plan = models.JSONField(default=dict)
+    drift = models.JSONField(default=dict, blank=True)
     state = models.CharField(max_length=20, default=states.DRAFT)
     status_reason = models.TextField(blank=True)
     resume_event = models.CharField(max_length=30, blank=True)
@@ -82,11 +89,17 @@ class TableOnboarding(models.Model):
     consistency = models.CharField(max_length=20, blank=True)
     bound = models.TextField(blank=True)
     position = models.TextField(blank=True)
+    signs = models.JSONField(default=dict, blank=True)
     due_at = models.DateTimeField(null=True, blank=True)
     owed_from = models.DateTimeField(null=True, blank=True)
     late_at = models.DateTimeField(null=True, blank=True)
+    verify_at = models.DateTimeField(null=True, blank=True)
+    verified_at = models.DateTimeField(null=True, blank=True)
+    verdict = models.CharField(max_length=20, blank=True)
+    verified_job = models.UUIDField(null=True, blank=True)
     failures = models.PositiveIntegerField(default=0)
     drop_data = models.BooleanField(default=False)
+    alone_reason = models.TextField(blank=True, default="")
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
 
@@ -109,6 +122,16 @@ class TableOnboarding(models.Model):
                 fields=["late_at"],
                 condition=Q(late_at__isnull=False),
                 name="late_onboardings",
+            ),
+            models.Index(
+                fields=["verify_at"],
+                condition=Q(verify_at__isnull=False),
+                name="due_verifications",
+            ),
+            models.Index(
+                fields=["verified_job"],
+                condition=Q(verified_job__isnull=False),
+                name="newest_verifications",
             ),
         ]
 

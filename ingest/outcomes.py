@@ -5,7 +5,7 @@ Knows facts of reports and rows; decides nothing about leases or attempts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -15,10 +15,18 @@ from catalog.kinds import kind_named
 from core.clock import SystemClock
 from core.errors import SluiceError
 from core.models import Job
-from ingest import feeds, narrowing, policyrows, upkeep
+from ingest import (
+    feeds,
+    narrowing,
+    policyrows,
+    schema_drift,
+    upkeep,
+    verifications,
+)
 from ingest.alerts import late, noticing
 from ingest.alerts.rules import owed_from
 from ingest.backoff import wait_after
+from ingest.changes.signs import from_data, sentences_of, settled, to_data
 from ingest.jobrows import move_job
 from ingest.kinds import COMPACT, LOADS, REPAIR, RESYNC, ROUND, UPKEEP, VERIFY
 from ingest.maintenance.due import note_change
@@ -46,12 +54,21 @@ def apply_success(
     elif job.kind == REPAIR:
         _repaired(table_id, feed, facts)
     elif feed is not None and job.kind in LOADS:
-        _loaded(feed, facts)
+        note_loaded(feed, facts, columns=_columns_of(job))
     elif feed is not None and job.kind == ROUND:
         has_caught_up = _round_done(job, feed, facts)
+    elif feed is not None and job.kind == VERIFY:
+        _verified(job, feed, str(facts.get("verdict") or ""))
     note_plans(job, facts)
     noticing.job_succeeded(job, facts, has_caught_up=has_caught_up)
     note_change(table_id)
+
+
+def _verified(job: Job, feed: TableOnboarding, verdict: str) -> None:
+    verifications.note_verified(feed, job, verdict)
+    if verdict == "equal":
+        # whatever happened to the source, nothing of it is wrong in the lake
+        _set(feed, signs=to_data(settled(from_data(feed.signs))))
 
 
 def note_plans(job: Job, facts: Mapping[str, Any]) -> None:
@@ -77,13 +94,23 @@ def _repaired(
         feeds.show(feed, last_commit_instant=instant, last_commit_at=Now())
 
 
-def _loaded(feed: TableOnboarding, facts: Mapping[str, Any]) -> None:
+def note_loaded(
+    feed: TableOnboarding,
+    facts: Mapping[str, Any],
+    *,
+    columns: Sequence[Mapping[str, Any]] | None = None,
+) -> None:
+    """The load of a table is committed: capture goes on behind it.
+
+    columns  that its attempt read and wrote; None = not known, a sync will tell
+    """
     bound = str(facts.get("bound") or "")
     is_continuous = feed.capture != "snapshot"
     changes: dict[str, Any] = {
         "bound": bound,
         "position": bound,
         "consistency": str(facts.get("consistency") or ""),
+        "signs": facts.get("signs") or {},
         "failures": 0,
     }
     now = SystemClock().now()
@@ -103,13 +130,22 @@ def _loaded(feed: TableOnboarding, facts: Mapping[str, Any]) -> None:
         caught_up_at=now,
         **_commit(feed, facts, position=bound, epoch=feed.load_epoch),
     )
-    narrowing.show_columns(feed)
+    if columns is not None and facts.get("has_columns", True):
+        narrowing.note_loaded(feed, [str(c["source_name"]) for c in columns])
+        narrowing.show_columns(feed, columns)
+    verifications.note_replaced(feed)
+
+
+def _columns_of(job: Job) -> list[dict[str, Any]]:
+    """Those that its attempt read and wrote: the plan may have moved on since."""
+    return list((job.spec or {}).get("table", {}).get("columns", ()))
 
 
 def note_restored(feed: TableOnboarding, facts: Mapping[str, Any]) -> None:
     """The table is at an older position again: capture goes on from there."""
     position = str(facts["position"]["to"])
     _set(feed, position=position)
+    narrowing.note_gone_back(feed)
     reason = f"restored to savepoint {facts['restored']}; it catches up from there"
     if facts.get("reaches_back") is False and feed.state in LOADED:
         told = f"restored to savepoint {facts['restored']}. {facts['misses'][0]}"
@@ -156,6 +192,8 @@ def _round_done(job: Job, feed: TableOnboarding, facts: Mapping[str, Any]) -> bo
     reason = "; ".join(filter(None, [_held_back_text(facts), *said]))
     changes: dict[str, Any] = {}
     done: dict[str, Any] = {"position": position, "failures": 0}
+    if "signs" in facts:
+        done["signs"] = facts["signs"]
     started = job.started_at or now
     lag, held_back = _behind(job, facts)
     owed = owed_from(started, held_back, policy.late_after)
@@ -172,7 +210,18 @@ def _round_done(job: Job, feed: TableOnboarding, facts: Mapping[str, Any]) -> bo
     if facts.get("instant"):
         changes |= _commit(feed, facts, position=position, epoch=facts.get("epoch"))
     feeds.show(feed, **changes)
+    _columns_synced(job, feed, facts)
     return not is_more and owed == started
+
+
+def _columns_synced(job: Job, feed: TableOnboarding, facts: Mapping[str, Any]) -> None:
+    if found := facts.get("added"):
+        narrowing.note_earlier(feed, found)
+        noticing.source_compared(feed)
+    if unknown := facts.get("unknown_columns"):
+        schema_drift.met_unknown(job, feed, unknown)
+    if facts.get("has_columns", True) and (columns := _columns_of(job)):
+        narrowing.show_columns(feed, columns)
 
 
 def _behind(job: Job, facts: Mapping[str, Any]) -> tuple[float, float]:
@@ -198,6 +247,12 @@ def _held_back_text(facts: Mapping[str, Any]) -> str:
         )
     if nulls := facts.get("null_cursors"):
         said.append(f"{nulls} rows have no cursor value and are not followed")
+    if ahead := facts.get("ahead"):
+        said.append(
+            f"{ahead} rows have a cursor value ahead of the source's clock and are not"
+            " read before that time"
+        )
+    said += sentences_of(from_data(facts.get("signs") or {}))
     return "; ".join(said)
 
 
@@ -233,7 +288,12 @@ def fail(job: Job, feed: TableOnboarding | None, error: SluiceError) -> None:
     failures = feed.failures + 1 if feed and is_passing else 0
     if feed is not None:
         noticing.job_failed(job, error, failures=failures)
+    if feed is not None and job.kind == VERIFY:
+        verifications.note_undecided(feed)
     if feed is None or job.kind in UPKEEP:
+        return
+    if error.code == "source_recreated" and feed.state in LOADED:
+        feeds.move(feed, "lose_position", reason=str(error), due_at=None)
         return
     if is_passing:
         schedule = policyrows.policy_of(feed).schedule
@@ -249,7 +309,8 @@ def fail(job: Job, feed: TableOnboarding | None, error: SluiceError) -> None:
         else:
             feeds.say(feed, reason)
         return
-    feeds.stop(feed, "fail", reason=str(error))
+    if not schema_drift.ended_undecided(feed, error):
+        feeds.stop(feed, "fail", reason=str(error))
 
 
 def note_retry(job: Job) -> None:
@@ -314,8 +375,11 @@ def reject(job: Job, feed: TableOnboarding | None, error: SluiceError) -> None:
     if feed is None:
         return
     noticing.job_failed(job, error)
-    if job.kind not in {VERIFY, REPAIR}:
-        feeds.stop(feed, "fail", reason=str(error))
+    if job.kind == VERIFY:
+        verifications.note_undecided(feed)
+    if job.kind in {VERIFY, REPAIR} or schema_drift.ended_undecided(feed, error):
+        return
+    feeds.stop(feed, "fail", reason=str(error))
 
 
 def _end_failed(job: Job, event: str, error: SluiceError) -> None:

@@ -15,13 +15,22 @@ from core.errors import InvalidRequest
 from ingest.drivers import parse_driver
 from ingest.maintenance.quiet import QuietHours, clock, quiet_from
 from ingest.maintenance.score import KeepingPolicy
+from ingest.maintenance.verification import VerificationPolicy
+from ingest.planning.drift import SCHEMA_POLICIES, SchemaPolicy
 from ingest.schedule import Schedule, parse_schedule, schedule_to_json
 
+# A transaction shows at the source a moment after it took its time.
+LEAST_LAG_SECONDS = 1
 MOST_LAG_SECONDS = 24 * 3600
 MOST_DELTA_COMMITS = 1000
 MOST_LOG_BYTES = 2**50
 MOST_LOG_RATIO = 1000
+# each byte is written once, and once more when it is merged at the best time
+LEAST_AMPLIFICATION = 2
+MOST_AMPLIFICATION = 100_000
 MONTH_SECONDS = 31 * 24 * 3600
+YEAR_SECONDS = 366 * 24 * 3600
+MOST_ROWS_PER_SECOND = 10**9
 LATE_AFTER_SECONDS = 900
 OWN, DEFAULT = "table", "default"
 
@@ -43,6 +52,8 @@ class Effective:
     keeping      when the table is compacted, and when work on it counts as stuck
     quiet        the hours in which that may start; None = always
     late_after   seconds behind its schedule from which a table counts as late
+    verification when the table is compared with its source automatically
+    schema_changes  what becomes of columns that are added at the source
     """
 
     schedule: Schedule
@@ -50,13 +61,19 @@ class Effective:
     keeping: KeepingPolicy
     quiet: QuietHours | None
     late_after: float
+    verification: VerificationPolicy
     values: Mapping[str, Any]
     origins: Mapping[str, str]
+    schema_changes: SchemaPolicy = "follow"
 
     @property
     def compact_after(self) -> int:
         """Delta commits after which a compaction is scheduled."""
         return self.keeping.compact_after
+
+    def is_chosen(self, key: str) -> bool:
+        """Whether somebody gave it, at whatever level."""
+        return self.origins[key] != DEFAULT
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -82,18 +99,25 @@ def effective(chain: Sequence[Level], defaults: Mapping[str, Any]) -> Effective:
     values["schedule"] = schedule_to_json(schedule)
     return Effective(
         schedule=schedule,
-        lag_seconds=float(values["lag_seconds"]),
+        # a former release let people choose less
+        lag_seconds=max(LEAST_LAG_SECONDS, float(values["lag_seconds"])),
         keeping=KeepingPolicy(
             compact_after=int(values["compact_after"]),
             log_bytes=int(values["compact_log_bytes"]),
             log_ratio=float(values["compact_log_ratio"]),
             log_age_seconds=float(values["compact_log_age_seconds"]),
+            max_write_amplification=float(values["max_write_amplification"]),
             stuck_after_seconds=float(values["stuck_after_seconds"]),
         ),
         quiet=quiet_from(values["quiet_hours"]),
         late_after=float(values["late_after_seconds"]),
+        verification=VerificationPolicy(
+            every_seconds=float(values["verify_every"]),
+            rows_per_second=int(values["verify_rows_per_second"]),
+        ),
         values={key: values[key] for key in KEYS},
         origins=origins,
+        schema_changes=values["schema_changes"],
     )
 
 
@@ -130,12 +154,32 @@ def _number(least: float, most: float) -> Callable[[Any, str], float]:
     return check
 
 
+def _interval(least: float, most: float) -> Callable[[Any, str], float]:
+    """Like a number; 0 switches off what a level above asks for."""
+    check = _number(least, most)
+
+    def check_interval(value: Any, at: str) -> float:
+        is_off = value == 0 and not isinstance(value, bool)
+        return 0.0 if is_off else check(value, at)
+
+    return check_interval
+
+
 def _whole(least: int, most: int) -> Callable[[Any, str], int]:
     def check(value: Any, at: str) -> int:
         is_number = isinstance(value, int) and not isinstance(value, bool)
         if not is_number or not least <= value <= most:
             _refuse(at, f"{at[1:]} must be a whole number from {least} to {most}")
         return int(value)
+
+    return check
+
+
+def _one_of(*known: str) -> Callable[[Any, str], str]:
+    def check(value: Any, at: str) -> str:
+        if not isinstance(value, str) or value not in known:
+            _refuse(at, f"{at[1:]} must be one of " + ", ".join(known))
+        return value
 
     return check
 
@@ -163,24 +207,33 @@ def _driver(value: Any, at: str) -> Any:
 
 KEYS: Mapping[str, Callable[[Any, str], Any]] = {
     "schedule": _schedule,
-    "lag_seconds": _number(0, MOST_LAG_SECONDS),
+    "lag_seconds": _number(LEAST_LAG_SECONDS, MOST_LAG_SECONDS),
     "compact_after": _whole(1, MOST_DELTA_COMMITS),
     "compact_log_bytes": _whole(1, MOST_LOG_BYTES),
     "compact_log_ratio": _number(0.01, MOST_LOG_RATIO),
     "compact_log_age_seconds": _number(60, MONTH_SECONDS),
+    "max_write_amplification": _number(LEAST_AMPLIFICATION, MOST_AMPLIFICATION),
     "stuck_after_seconds": _number(60, MONTH_SECONDS),
     "quiet_hours": _quiet,
     "compact_driver": _driver,
     "late_after_seconds": _number(10, MONTH_SECONDS),
+    "verify_every": _interval(60, YEAR_SECONDS),
+    "verify_rows_per_second": _whole(0, MOST_ROWS_PER_SECOND),
+    "schema_changes": _one_of(*SCHEMA_POLICIES),
 }
 _DEFAULTS = KeepingPolicy()
+_VERIFICATION = VerificationPolicy()
 KEEPING: Mapping[str, Any] = {
     "compact_after": _DEFAULTS.compact_after,
     "compact_log_bytes": _DEFAULTS.log_bytes,
     "compact_log_ratio": _DEFAULTS.log_ratio,
     "compact_log_age_seconds": _DEFAULTS.log_age_seconds,
+    "max_write_amplification": _DEFAULTS.max_write_amplification,
     "stuck_after_seconds": _DEFAULTS.stuck_after_seconds,
     "late_after_seconds": LATE_AFTER_SECONDS,
+    "verify_every": _VERIFICATION.every_seconds,
+    "verify_rows_per_second": _VERIFICATION.rows_per_second,
+    "schema_changes": "follow",
 }
 
 

@@ -7,11 +7,10 @@ and the time of the next round of tables that wait for one. Must not know REST.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.conf import settings
 from django.db import transaction
 from django.db.models import OuterRef, QuerySet, Subquery
 from django.db.models.fields.json import KT
@@ -23,59 +22,16 @@ from core.errors import InvalidRequest
 from core.jobs import TERMINAL
 from core.models import Job
 from ingest.alerts import noticing
+from ingest.effective_policies import Policies as Policies
+from ingest.effective_policies import defaults as defaults
+from ingest.effective_policies import policy_of as policy_of
 from ingest.kinds import ROUND
 from ingest.models import Policy, TableOnboarding
-from ingest.policy import OWN, Effective, Level, changed, effective
-from ingest.schedule import MANUAL, Schedule, every_seconds_of, next_runs
-from ingest.states import LIVE
+from ingest.policy import Effective, changed
+from ingest.schedule import Schedule, every_seconds_of, next_runs
+from ingest.states import LIVE, RETIRED
 
 PAGE = 1000
-
-
-class Policies:
-    """Policies of some datasources and their databases, read in one statement."""
-
-    def __init__(self, datasource_ids: Iterable[int]) -> None:
-        rows = Policy.objects.filter(datasource__in=set(datasource_ids))
-        self._given: dict[tuple[int, int | None], Mapping[str, Any]] = {
-            (row.datasource_id, row.database_id): row.given for row in rows
-        }
-
-    def of_feed(self, feed: TableOnboarding) -> Effective:
-        """`feed` with its source table, database and datasource."""
-        return self.of_database(feed.source_table.database, feed.policy)
-
-    def of_database(
-        self, database: Database, own: Mapping[str, Any] | None = None
-    ) -> Effective:
-        """What a table of this database gets, given `own` settings of the table."""
-        table = Level(OWN, own or {})
-        return effective([table, *self._above(database)], defaults())
-
-    def of_datasource(self, datasource: Datasource) -> Effective:
-        return effective([self._of_source(datasource)], defaults())
-
-    def _above(self, database: Database) -> list[Level]:
-        source = database.datasource
-        given = self._given.get((source.pk, database.pk), {})
-        name = f"database {source.name}.{database.name}"
-        return [Level(name, given), self._of_source(source)]
-
-    def _of_source(self, source: Datasource) -> Level:
-        given = self._given.get((source.pk, None), {})
-        return Level(f"datasource {source.name}", given)
-
-
-def defaults() -> dict[str, Any]:
-    return {
-        "schedule": MANUAL,
-        "lag_seconds": settings.SLUICE_CAPTURE_LAG_SECONDS,
-    }
-
-
-def policy_of(feed: TableOnboarding) -> Effective:
-    """What counts for this table now; one statement."""
-    return Policies([feed.source_table.database.datasource_id]).of_feed(feed)
 
 
 def setting_as_text(key: str) -> Coalesce:
@@ -118,6 +74,7 @@ def change_policy(
             below = below.filter(source_table__database=database)
         if "schedule" in change:
             _reschedule(below, before.of_feed)
+        _verify_anew(below, change)
     return given
 
 
@@ -135,6 +92,7 @@ def change_table_policy(feed: TableOnboarding, change: Any) -> Mapping[str, Any]
                 TableOnboarding.objects.filter(pk=feed.pk),
                 lambda each: before.of_database(each.source_table.database, row.policy),
             )
+        _verify_anew(TableOnboarding.objects.filter(pk=feed.pk), change)
     given: Mapping[str, Any] = feed.policy
     return given
 
@@ -171,6 +129,13 @@ def _reschedule(feeds: QuerySet[TableOnboarding], before: Before) -> None:
         )
         busy = _in_round(rows)
         _set_due([r for r in rows if r.lake_table_id not in busy], before)
+
+
+def _verify_anew(pipelines: QuerySet[TableOnboarding], change: Any) -> None:
+    """When each is verified next is decided when it is looked at, not here: there may
+    be a million of them."""
+    if not {"verify_every", "quiet_hours"}.isdisjoint(change):
+        pipelines.exclude(state=RETIRED).update(verify_at=SystemClock().now())
 
 
 def _in_round(rows: list[TableOnboarding]) -> set[int | None]:

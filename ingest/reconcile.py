@@ -20,18 +20,20 @@ from django.db.models.functions import Now
 
 from catalog.kinds import kind_named
 from core.clock import SystemClock
-from core.errors import SluiceError, TerminalError
+from core.errors import SluiceError, TerminalError, TransientError
 from core.jobs import ACTIVE, CANCELLING, LAUNCHING, RUNNING
 from core.models import Job
 from ingest import feeds, healing, leasing, outcomes
-from ingest.backoff import wait_after
+from ingest.backoff import Deaths, wait_after
+from ingest.contract import spec_from
 from ingest.dispatch import ring
+from ingest.hudi.evolution import lacking_columns
 from ingest.jobrows import move_job
 from ingest.kinds import COMPACT, KINDS, LOADS, REPAIR, ROUND
 from ingest.lake.commits import LakeState, read_lake_table
 from ingest.lake.fence import Scope
 from ingest.launch.launcher import Survivor
-from ingest.models import DriverBoot
+from ingest.models import DriverBoot, TableOnboarding
 
 log = logging.getLogger(__name__)
 
@@ -88,10 +90,12 @@ def begin_boot(
     """A host has come to its place, where it is the only one: earlier boots have ended.
 
     What outlived them goes on under this one when its attempt is still wanted; job id
-    → state of those.
+    → state of those. TransientError `another_host` while a host of another place is
+    alive: tables whose writers wait for each other in memory would have two writers.
     """
     kept = {}
     with transaction.atomic():
+        _require_only(place)
         boots = DriverBoot.objects.filter(ended_at=None, facts__place=place)
         boots.update(ended_at=Now())
         DriverBoot.objects.create(id=boot_id, facts={"place": place})
@@ -103,6 +107,27 @@ def begin_boot(
                 Job.objects.filter(pk=job.pk).update(handle=handle)
                 kept[one.job_id] = job.state
     return kept
+
+
+def _require_only(place: str) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(hashtext('driver-host'))")
+    others = DriverBoot.objects.filter(ended_at=None).exclude(facts__place=place)
+    silence = timedelta(seconds=settings.SLUICE_LEASE_SECONDS)
+    living = others.filter(
+        Q(heartbeat_at__gte=Now() - silence)
+        | Q(heartbeat_at=None, started_at__gte=Now() - silence)
+    )
+    if other := living.first():
+        where = other.facts.get("place") or "another place"
+        raise TransientError(
+            f"another driver host serves this lake already: {where}",
+            code="another_host",
+            hint="stop that one first; this one waits, and takes over when it has been"
+            f" silent for {settings.SLUICE_LEASE_SECONDS} s",
+        )
+    # silent ones: they find their row ended when they come back
+    others.update(ended_at=Now())
 
 
 def lose_sight(job_id: UUID, why: str) -> None:
@@ -220,7 +245,8 @@ def _decide(job: Job, state: LakeState, why: str) -> None:
         outcomes.apply_success(job, feed, facts)
         return
     if job.state == CANCELLING:
-        reason = f"{why} before it answered"
+        is_gone = why in {GONE, STOPPED} or "answer" not in why
+        reason = f"{why} before it answered" if is_gone else why
         outcomes.end_cancelled(job, feed, seen, reason=reason)
         return
     # a repair ends with a comparison of its rows, which the next attempt makes
@@ -234,30 +260,43 @@ def _decide(job: Job, state: LakeState, why: str) -> None:
 
 def _try_again(job: Job, feed: Any, state: LakeState, *, why: str, left: str) -> None:
     is_death = job.state != LAUNCHING and why != STOPPED
-    deaths = int(job.payload.get("deaths", 0)) + is_death
-    if deaths >= MAX_DEATHS:
+    now = SystemClock().now()
+    deaths = Deaths.of(job.payload)
+    if is_death:
+        deaths = deaths.another(now.timestamp())
+    if deaths.counted >= MAX_DEATHS:
         error = TerminalError(
-            f"{job.kind} of {job.subject}: the driver died {deaths} times under it; "
-            f"the last time it left {left}",
+            f"{job.kind} of {job.subject}: the driver died {deaths.seen} times under"
+            f" it; the last time it left {left}",
             code="driver_died",
             hint="look at the log of the last attempt, then retry the job",
         )
         outcomes.fail(job, feed, error)
         return
-    payload = job.payload | {"deaths": deaths}
+    if feed is not None and is_death and job.handle.get("isolated"):
+        _note_own_death(feed, deaths)
+    payload = job.payload | deaths.to_payload()
     if job.kind == COMPACT and not payload.get("instants"):
         payload["instants"] = list(state.pending_compactions)
     outcomes.note_retry(job)
-    wait = wait_after(deaths) if is_death else 0.0
+    wait = wait_after(deaths.seen) if is_death else 0.0
     move_job(
         job,
         "try_again",
         reason=f"{why} and left {left}; it runs again",
         payload=payload,
-        not_before=SystemClock().now() + timedelta(seconds=wait),
+        not_before=now + timedelta(seconds=wait),
         # a death is counted as a death, not as an attempt of its own
         max_attempts=job.max_attempts + 1,
     )
+
+
+def _note_own_death(feed: TableOnboarding, deaths: Deaths) -> None:
+    """It died with nobody beside it, after it had been in two drivers that died."""
+    if settings.SLUICE_LAUNCHER != "submit" and deaths.counted > 2:
+        feeds.run_alone(
+            feed, f"its driver died {deaths.seen} times, the last time alone"
+        )
 
 
 def _shares_snapshots(job: Job) -> bool:
@@ -288,6 +327,11 @@ def _found(job: Job, state: LakeState) -> Mapping[str, Any] | None:
             "rows": commit.rows_written,
             "pending_compactions": pending,
         }
+        if job.kind in {ROUND, *LOADS}:
+            # an earlier attempt may have committed by an earlier plan
+            wanted_columns = spec_from(job.spec).table.columns if job.spec else ()
+            lacking = lacking_columns(commit.schema, wanted_columns)
+            facts["has_columns"] = not lacking
         if job.kind in LOADS:
             single = job.attempts == 1 and _shares_snapshots(job)
             facts["bound"] = position.end

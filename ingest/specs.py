@@ -11,6 +11,8 @@ from django.conf import settings
 
 from catalog.models import Datasource, Table
 from core.models import Job
+from ingest import schema_drift
+from ingest.compactions import BOUND
 from ingest.contract import (
     ColumnSpec,
     CompactWork,
@@ -24,10 +26,14 @@ from ingest.contract import (
     TableSpec,
     VerifyWork,
 )
+from ingest.hudi.budget import CompactionBudget
 from ingest.kinds import COMPACT, KINDS, REPAIR, ROUND, VERIFY
-from ingest.models import TableOnboarding
+from ingest.members import value_of
+from ingest.models import TableHealth, TableOnboarding
 from ingest.planning.plan import ApplyChanges, CreateTable, TablePlan, plan_from_json
+from ingest.policy import Effective
 from ingest.policyrows import policy_of
+from ingest.rediscovery import ACTOR
 
 SECRET_PREFIX = "datasource:"
 # how late the gateway may notice that a statement is too old
@@ -52,13 +58,10 @@ def build_spec(
         "fence": fence,
     }
     if job.kind == COMPACT:
-        instants = tuple(job.payload.get("instants", ()))
-        own = job.payload.get("driver")
-        driver = DriverSpec(**own) if own else None
-        return JobSpec(**shared, compact=CompactWork(instants=instants), driver=driver)
+        return JobSpec(**shared, **_compaction(job, feed, table))
     shared["source"] = source_spec(feed.source_table.database.datasource)
     if job.kind == REPAIR:
-        return JobSpec(**shared, repair=RepairWork(**job.payload["repair"]))
+        return JobSpec(**shared, repair=value_of(RepairWork, job.payload["repair"]))
     policy = policy_of(feed)
     if job.kind == ROUND:
         work = RoundWork(
@@ -66,12 +69,53 @@ def build_spec(
             lag_seconds=policy.lag_seconds,
             epoch=epoch,
             behind=table.last_commit_instant,
+            lag_is_chosen=policy.is_chosen("lag_seconds"),
+            signs=feed.signs,
+            **schema_drift.round_facts(job, feed),
         )
-        return JobSpec(**shared, round=work, compact_after=policy.compact_after)
+        return JobSpec(
+            **shared,
+            round=work,
+            compact_after=policy.compact_after,
+            budget=budget_of(table.pk, policy),
+        )
     if job.kind == VERIFY:
-        return JobSpec(**shared, verify=VerifyWork(position=feed.position))
-    load = SnapshotWork(lag_seconds=policy.lag_seconds)
+        # who asks for one wants its answer; what comes automatically has a budget
+        is_asked_for = job.requested_by != ACTOR
+        rate = 0 if is_asked_for else policy.verification.rows_per_second
+        work_of = VerifyWork(position=feed.position, rows_per_second=rate)
+        return JobSpec(**shared, verify=work_of)
+    load = SnapshotWork(
+        lag_seconds=policy.lag_seconds, lag_is_chosen=policy.is_chosen("lag_seconds")
+    )
     return JobSpec(**shared, epoch=epoch, snapshot=load)
+
+
+def _compaction(job: Job, feed: TableOnboarding, table: Table) -> dict[str, Any]:
+    """What a spec says of a compaction beside what all jobs say."""
+    own = job.payload.get("driver")
+    is_bound = job.payload.get(BOUND)
+    return {
+        "compact": CompactWork(instants=tuple(job.payload.get("instants", ()))),
+        "budget": budget_of(table.pk, policy_of(feed)) if is_bound else None,
+        "driver": value_of(DriverSpec, own) if own else None,
+    }
+
+
+def budget_of(table_id: int, policy: Effective) -> CompactionBudget:
+    """What compactions of the table may write, as counted when it was last looked at;
+    the job counts on from there."""
+    rows = TableHealth.objects.filter(table_id=table_id)
+    found = rows.values_list("facts__written__credit", "facts__written__upto").first()
+    credit, upto = found or (None, "")
+    keeping = policy.keeping
+    return CompactionBudget(
+        amplification=keeping.max_write_amplification,
+        credit=credit or 0,
+        # a look of an older release counted no credit
+        upto=upto or "" if credit is not None else "",
+        log_age=keeping.log_age_seconds,
+    )
 
 
 def keep_seconds() -> float:

@@ -46,6 +46,7 @@ ONBOARDING = Transitions(
             REMOVING,
         ),
         (REMOVING, "retire"): RETIRED,
+        (REMOVING, "keep"): PAUSED,
     },
     why={
         "discover": "the source's columns have been read",
@@ -65,6 +66,7 @@ ONBOARDING = Transitions(
         "resume_resync": "somebody asked; the fresh copy goes on",
         "remove": "somebody asked to stop carrying the table",
         "retire": "nothing writes the table any more",
+        "keep": "the database was restored from a backup; a removal is asked for again",
     },
 )
 

@@ -11,16 +11,16 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from django.db import DatabaseError, transaction
-from django.db.models import Q
+from django.db.models import Exists, OuterRef, Q
 from django.db.models.functions import Now
 
-from catalog.discovery.services import DISCOVER
+from catalog.discovery.services import DISCOVER, LOOK
 from core.jobs import FAILED, SUCCEEDED
 from core.models import Job
-from ingest import removal, runs, upkeep, waiting
+from ingest import claims, removal, runs, upkeep, verifications, waiting
 from ingest.alerts import announcing, late
 from ingest.alerts.presence import note_presence
-from ingest.kinds import COMPACT, ROUND
+from ingest.kinds import COMPACT, ROUND, VERIFY
 from ingest.maintenance import watching
 from ingest.models import DriverBoot, TableOnboarding
 from ingest.reconcile import reconcile_jobs
@@ -42,9 +42,10 @@ def tick_once() -> None:
         start_due_rounds,
         watching.look_at_due,
         start_due_compactions,
+        start_due_verifications,
         late.open_late,
         announcing.announce,
-        runs.claim_queued,
+        claims.claim_queued,
         removal.advance_removals,
         waiting.plan_waiting,
         prune,
@@ -81,14 +82,26 @@ def start_due_compactions() -> int:
     return len(due)
 
 
+def start_due_verifications() -> int:
+    """Queue those that the policies of their tables ask for; how many."""
+    with transaction.atomic():
+        due = verifications.verifications_due()
+        if due:
+            runs.start_jobs([runs.new_job(each, VERIFY, actor=ACTOR) for each in due])
+    return len(due)
+
+
 def prune() -> int:
     """Forget what went by itself long ago: a busy table makes thousands of rounds a
     day that go well, each fifth brings a compaction, and a source is discovered again
     each hour."""
+    newest = TableOnboarding.objects.filter(verified_job=OuterRef("pk"))
     old = Job.objects.filter(
         Q(kind=ROUND, state=SUCCEEDED)
         | Q(kind=COMPACT, state=SUCCEEDED, requested_by=ACTOR)
-        | Q(kind=DISCOVER, state__in=[SUCCEEDED, FAILED], requested_by=ACTOR),
+        | Q(kind=DISCOVER, state__in=[SUCCEEDED, FAILED], requested_by=ACTOR)
+        | (Q(kind=VERIFY, state=SUCCEEDED, requested_by=ACTOR) & ~Exists(newest))
+        | Q(kind=LOOK, state__in=[SUCCEEDED, FAILED]),
         finished_at__lt=Now() - KEPT_JOBS,
     )
     pks = list(old.values_list("pk", flat=True)[:PRUNE_PAGE])

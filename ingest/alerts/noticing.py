@@ -11,6 +11,7 @@ from catalog.discovery.store import VANISHED
 from catalog.models import Table
 from core.errors import SluiceError
 from core.models import Job
+from ingest import narrowing
 from ingest.alerts import book
 from ingest.alerts.models import Alert
 from ingest.alerts.rules import (
@@ -25,7 +26,13 @@ from ingest.alerts.rules import (
 )
 from ingest.kinds import LOADS, RESYNC, VERIFY
 from ingest.models import TableOnboarding
-from ingest.narrowing import source_changed
+from ingest.narrowing import (
+    APPROVE,
+    drift_of,
+    earlier_in_words,
+    in_sentence,
+    source_changed,
+)
 from ingest.planning.plan import plan_from_json
 from ingest.states import DISCOVERED, DRAFT, PROPOSED, RETIRED
 
@@ -69,12 +76,14 @@ def job_succeeded(
 
 
 def _mismatch(job: Job, facts: Mapping[str, Any]) -> Trouble:
+    """Without keys: they are values of rows, and alerts go to people without grants."""
+    found = str(facts.get("summary") or "")
     return Trouble(
         MISMATCH,
         cause=str(job.pk),
-        message="a verification found rows that differ from the source",
+        message=f"a verification found differences. {found}".strip(),
         code="differs_from_source",
-        hint="the job names keys; a re-sync makes the table equal again",
+        hint="the job lists keys; a resync makes the table equal to its source",
         repair="resync",
         job=str(job.pk),
     )
@@ -122,29 +131,49 @@ def sources_altered(tables: QuerySet[Table]) -> None:
         # one that is still gone is found by every discovery
         .exclude(Q(source_table__status=VANISHED) & Exists(told))
     )
-    for feed in feeds.select_related("source_table__database"):
-        if feed.lake_table_id is not None:
-            _compare(feed.lake_table_id, feed)
+    for feed in feeds.select_related("source_table__database__datasource"):
+        source_compared(feed)
 
 
-def _compare(lake_table: int, feed: TableOnboarding) -> None:
-    source = feed.source_table
-    changed = source_changed(feed, plan_from_json(feed.plan))
-    if changed is None:
+def source_compared(feed: TableOnboarding) -> None:
+    """One alert over what somebody has to decide about a table's columns, or should
+    know of them."""
+    lake_table = feed.lake_table_id
+    if lake_table is None:
+        return
+    trouble = _about_columns(feed)
+    if trouble is not None:
+        book.open_alert(lake_table, trouble)
+    else:
         same = book.open_on(lake_table, {SCHEMA_CHANGE})
         book.close(same, reason="the source has the columns of the plan")
-        return
-    is_gone = source.status == VANISHED
+
+
+def _about_columns(feed: TableOnboarding) -> Trouble | None:
+    source = feed.source_table
     name = f"{source.database.name}.{source.name}"
-    trouble = Trouble(
-        SCHEMA_CHANGE,
-        cause=GONE if is_gone else source.schema_fingerprint,
-        message=(
-            f"{name} was dropped at the source"
-            if is_gone
-            else f"the columns of {name} changed at the source"
-        ),
-        code=changed.code,
-        hint=changed.hint,
-    )
-    book.open_alert(lake_table, trouble)
+    changed = source_changed(feed, plan_from_json(feed.plan))
+    if source.status == VANISHED and changed is not None:
+        message = f"{name} was dropped at the source"
+        return Trouble(
+            SCHEMA_CHANGE, GONE, message, code=changed.code, hint=changed.hint
+        )
+    drift = drift_of(feed)
+    if drift.is_open:
+        return Trouble(
+            SCHEMA_CHANGE,
+            cause=source.schema_fingerprint,
+            message=f"{name} changed at the source: {in_sentence(drift.to_approve)}",
+            code="source_altered",
+            hint=drift.impossible or APPROVE,
+        )
+    if partial := narrowing.partial_columns(feed):
+        return Trouble(
+            SCHEMA_CHANGE,
+            cause=",".join(sorted(partial)),
+            message=earlier_in_words(partial),
+            code="earlier_values_missing",
+            hint="a re-sync brings them",
+            repair="resync",
+        )
+    return None

@@ -21,14 +21,16 @@ from catalog.models import Table
 from core.errors import InvalidRequest
 from ingest.api import health_replies as replies
 from ingest.api.tables import lake_table_of
+from ingest.feeds import feed_of
 from ingest.hudi.layout import FileGroup
 from ingest.lake.commits import read_timeline
 from ingest.lake.layout import read_layout
 from ingest.lake.place import place_at
 from ingest.maintenance.facts import LakeFacts, Pending, facts_from
+from ingest.maintenance.merging import MergeCost, describe
 from ingest.maintenance.watching import look_now
 from ingest.maintenance.written import Written, written_from
-from ingest.models import TableHealth
+from ingest.models import TableHealth, TableOnboarding
 
 
 class HealthView(ApiView):
@@ -106,7 +108,21 @@ def health_body(table: Table, row: TableHealth) -> Body:
         "losses": row.losses,
         "plan": row.plan,
         "pending": [pending_body(p) for p in facts.pending] if facts else [],
+        "merge": merge_body(facts.merge) if facts and facts.merge else None,
         "facts": _facts_body(facts) if facts else None,
+        "verification": _verification_body(feed_of(table.pk)),
+    }
+
+
+def _verification_body(pipeline: TableOnboarding | None) -> Body:
+    """Of the rows that are there now: a load begins anew."""
+    if pipeline is None:
+        return {"at": None, "result": None, "job": None, "next_at": None}
+    return {
+        "at": instant(pipeline.verified_at),
+        "result": pipeline.verdict or None,
+        "job": str(pipeline.verified_job) if pipeline.verified_job else None,
+        "next_at": instant(pipeline.verify_at),
     }
 
 
@@ -114,9 +130,24 @@ def pending_body(pending: Pending) -> Body:
     return dataclasses.asdict(pending)
 
 
+def merge_body(cost: MergeCost) -> Body:
+    return {
+        "ratio": cost.ratio,
+        "rewrite_bytes": number(cost.rewrite_bytes),
+        "due_groups": cost.due_groups,
+        "due_bytes": number(cost.due_bytes),
+        "waiting_groups": cost.waiting_groups,
+        "credit_bytes": number(cost.credit),
+        "needed_write_amplification": cost.needs,
+        "max_write_amplification": cost.allowed,
+        "write_amplification_today": cost.measured,
+        "description": list(describe(cost)),
+    }
+
+
 def _facts_body(facts: LakeFacts) -> Body:
     told = facts.to_json()
-    for name in ("pending", "commits"):
+    for name in ("pending", "commits", "merge"):
         told.pop(name)
     return told | {"log_ratio": round(facts.log_ratio, 3)}
 

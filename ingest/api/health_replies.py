@@ -55,6 +55,34 @@ class PendingInstant(s.Serializer[Any]):
     )
 
 
+class Verification(s.Serializer[Any]):
+    at = s.DateTimeField(allow_null=True, help_text="null = never verified")
+    result = s.ChoiceField(choices=["equal", "different"], allow_null=True)
+    job = s.CharField(allow_null=True, help_text="lists keys for who may read rows")
+    next_at = s.DateTimeField(allow_null=True, help_text="null = only on request")
+
+
+class MergeCost(s.Serializer[Any]):
+    """What waiting log files cost readers, and what it takes to remove them."""
+
+    ratio = s.FloatField(
+        help_text="a full read, as a multiple of the same after a compaction; estimated"
+    )
+    rewrite_bytes = Count(help_text="that a compaction of everything writes")
+    due_groups = s.IntegerField(help_text="file groups worth a compaction, affordable")
+    due_bytes = Count(help_text="that this writes")
+    waiting_groups = s.IntegerField(help_text="worth it, not affordable yet")
+    credit_bytes = Count(help_text="that compactions may write now")
+    needed_write_amplification = s.FloatField(
+        allow_null=True, help_text="that would afford what waits"
+    )
+    max_write_amplification = s.FloatField(help_text="of the policy")
+    write_amplification_today = s.FloatField(
+        allow_null=True, help_text="bytes written per byte changed, this day in UTC"
+    )
+    description = s.ListField(child=s.CharField())
+
+
 class TableHealth(s.Serializer[Any]):
     table = s.IntegerField()
     name = s.CharField()
@@ -64,7 +92,9 @@ class TableHealth(s.Serializer[Any]):
     losses = Loss(many=True)
     plan = MaintenanceStep(many=True)
     pending = PendingInstant(many=True)
+    merge = MergeCost(allow_null=True)
     facts = s.DictField(allow_null=True)
+    verification = Verification()
 
 
 class FileGroup(s.Serializer[Any]):

@@ -254,8 +254,13 @@ class PolicyChange(s.Serializer[Any]):
     compact_log_bytes = s.IntegerField(required=False, allow_null=True)
     compact_log_ratio = s.FloatField(required=False, allow_null=True)
     compact_log_age_seconds = s.FloatField(required=False, allow_null=True)
+    max_write_amplification = s.FloatField(required=False, allow_null=True)
     stuck_after_seconds = s.FloatField(required=False, allow_null=True)
     late_after_seconds = s.FloatField(required=False, allow_null=True)
+    verify_every = s.FloatField(
+        required=False, allow_null=True, help_text="seconds; 0 = only on request"
+    )
+    verify_rows_per_second = s.IntegerField(required=False, allow_null=True)
     quiet_hours = s.DictField(
         required=False,
         allow_null=True,
@@ -263,4 +268,29 @@ class PolicyChange(s.Serializer[Any]):
     )
     compact_driver = s.DictField(
         required=False, allow_null=True, help_text='{"memory": "4g", "cores": 4}'
+    )
+    schema_changes: Any = s.ChoiceField(
+        choices=["follow", "ask", "ignore"],
+        required=False,
+        allow_null=True,
+        help_text="what becomes of columns that are added at the source",
+    )
+
+
+class SchemaProposal(s.Serializer[Any]):
+    """What changed at the source of a lake table and waits for a decision."""
+
+    table = s.IntegerField()
+    schema_changes = s.CharField(help_text="the policy: follow, ask or ignore")
+    changes = s.ListField(child=s.CharField(), help_text="empty: nothing waits")
+    will = s.ListField(
+        child=s.CharField(), help_text="what approving does; or why it cannot be"
+    )
+    is_possible = s.BooleanField()
+    needs_resync = s.BooleanField()
+    left_out = s.ListField(
+        child=s.CharField(), help_text="columns at the source that are not synced"
+    )
+    partial_columns = s.CharField(
+        help_text="columns whose older rows are NULL in the lake; empty when none is"
     )

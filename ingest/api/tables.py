@@ -112,6 +112,12 @@ class ResumeView(_Switch):
     move = staticmethod(controls.resume)
 
 
+class ShareDriverView(_Switch):
+    """Ends that the table's jobs run in processes of their own."""
+
+    move = staticmethod(controls.share_driver)
+
+
 class RemoveView(ApiView):
     """`{"data": "keep" | "drop", "dry_run": false}`; a dry run answers 200."""
 

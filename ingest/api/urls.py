@@ -14,6 +14,7 @@ from ingest.api import (
     onboardings,
     policies,
     repairs,
+    schema_changes,
     tables,
 )
 
@@ -49,7 +50,13 @@ urlpatterns: list[URLPattern] = [
     path(f"{_JOB}/events", events.JobEventsView.as_view()),
     path(f"{_TABLE}:sync", tables.SyncView.as_view()),
     path(f"{_TABLE}:resync", repairs.ResyncView.as_view()),
+    path(
+        f"{_TABLE}:approve-schema-change",
+        schema_changes.ApproveSchemaChangeView.as_view(),
+    ),
+    path(f"{_TABLE}/schema-change", schema_changes.SchemaChangeView.as_view()),
     path(f"{_TABLE}:pause", tables.PauseView.as_view()),
+    path(f"{_TABLE}:share-driver", tables.ShareDriverView.as_view()),
     path(f"{_TABLE}:resume", tables.ResumeView.as_view()),
     path(f"{_TABLE}:compact", compacting.CompactView.as_view()),
     path(f"{_TABLE}:verify", tables.VerifyView.as_view()),

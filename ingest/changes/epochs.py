@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from core.errors import InvalidRequest, TerminalError
+from ingest.members import known_members, value_of, version_of
 
 INDEX_BITS = 24
 MAX_INDEX = (1 << INDEX_BITS) - 1
@@ -143,26 +144,44 @@ def encode(value: Seal | LedgerEntry) -> str:
 
 
 def decode_seal(text: str) -> Seal:
+    """TerminalError `seal_damaged`, or `seal_too_new` for one of a newer version."""
     data = _decoded(text, "seal")
-    data["files"] = tuple(SealedFile(**f) for f in data["files"])
-    return Seal(**data)
+    try:
+        files = tuple(value_of(SealedFile, f) for f in data["files"])
+        return Seal(**{**known_members(Seal, data), "files": files})
+    except (KeyError, TypeError, AttributeError) as error:
+        raise _damaged("seal", error) from error
 
 
 def decode_ledger_entry(text: str) -> LedgerEntry:
+    """TerminalError `ledger_entry_damaged`, or `ledger_entry_too_new`."""
     data = _decoded(text, "ledger entry")
-    data["tables"] = {k: LedgerLine(**line) for k, line in data["tables"].items()}
-    return LedgerEntry(**data)
+    try:
+        lines = {k: value_of(LedgerLine, line) for k, line in data["tables"].items()}
+        return LedgerEntry(**{**known_members(LedgerEntry, data), "tables": lines})
+    except (KeyError, TypeError, AttributeError) as error:
+        raise _damaged("ledger entry", error) from error
 
 
 def _decoded(text: str, what: str) -> dict[str, Any]:
     try:
-        data = json.loads(text)
-        version = data["v"]
-    except (ValueError, TypeError, KeyError) as error:
-        raise TerminalError(f"a {what} in the lake is damaged: {error}") from error
-    if version != VERSION:
+        data = dict(json.loads(text))
+        version = version_of(data)
+    except (ValueError, TypeError) as error:
+        raise _damaged(what, error) from error
+    if version > VERSION:
         raise TerminalError(
-            f"a {what} in the lake has version {version}, this code reads {VERSION}",
-            hint="run it with the release that wrote it, or a newer one",
+            f"a {what} in the lake has version {version}, this release reads versions"
+            f" up to {VERSION}. Nothing was changed",
+            code=f"{what.replace(' ', '_')}_too_new",
+            hint="run this table with the release that wrote it, or a newer one",
         )
-    return dict(data)
+    return data
+
+
+def _damaged(what: str, error: Exception) -> TerminalError:
+    return TerminalError(
+        f"a {what} in the lake is damaged: {error}. Nothing was changed",
+        code=f"{what.replace(' ', '_')}_damaged",
+        hint="put the file back from a copy of the lake, or re-sync the table",
+    )

@@ -7,7 +7,7 @@ without. Pure: the clock is the source's, its reading is handed in.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from core.errors import InvalidRequest
@@ -32,18 +32,40 @@ class OpenTransaction:
 
 
 @dataclass(frozen=True, slots=True)
+class Replica:
+    """A server that repeats what another one commits.
+
+    replayed  the time up to which commits of that one are here; None = it does not
+              say, because it receives nothing
+    may_ask   the login may ask; else `replayed` is only the clock
+    """
+
+    replayed: datetime | None
+    may_ask: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class SourceClock:
     """One reading of the source, taken before any row is read.
 
     transactions is empty and sees_others False without `pg_read_all_stats`.
     offsets: lowest and highest of the server's own time zone within a year of now,
     in seconds east of UTC.
+    replica: None = a primary, which shows all open transactions itself.
     """
 
     now: datetime
     transactions: tuple[OpenTransaction, ...]
     sees_others: bool
     offsets: tuple[int, int] = (0, 0)
+    replica: Replica | None = None
+
+    @property
+    def complete_until(self) -> datetime:
+        """Commits up to here can be seen."""
+        if self.replica is None or self.replica.replayed is None:
+            return self.now
+        return min(self.now, self.replica.replayed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +92,15 @@ def plan_bound(
     low: datetime | None,
     fraction_digits: int = 6,
 ) -> Bound:
-    """min(clock - lag, start of the oldest open transaction), never below `low`.
+    """min(clock - lag, start of the oldest open transaction), never below `low`; of a
+    replica, the time up to which it has replayed stands for the clock.
 
     fraction_digits  of a second that the cursor keeps: what is cut off makes a row
                      look older than its transaction, so the bound ends before the
                      whole unit in which that began
     """
-    high = clock.now - timedelta(seconds=max(0.0, lag_seconds))
+    until = clock.complete_until
+    high = until - timedelta(seconds=max(0.0, lag_seconds))
     held: OpenTransaction | None = None
     for transaction in clock.transactions:
         # a row may carry exactly the start of its transaction
@@ -93,7 +117,7 @@ def plan_bound(
         set_back = max(set_back, low - clock.now)
     reach = high
     if low is None or _minute_of(low) != _minute_of(high):
-        reach = min(clock.now, high + timedelta(seconds=max(0.0, lag_seconds)))
+        reach = min(until, high + timedelta(seconds=max(0.0, lag_seconds)))
     return Bound(high, max(high, reach), held, set_back)
 
 
@@ -128,12 +152,20 @@ def wall_clock(clock: SourceClock) -> SourceClock:
     before the hour that comes twice, when summer time ends west of UTC.
     """
     shift = timedelta(seconds=min(0, clock.offsets[0]))
-    return SourceClock(
+    replica = clock.replica
+    if replica is not None and replica.replayed is not None:
+        replica = replace(replica, replayed=replica.replayed + shift)
+    return replace(
+        clock,
         now=clock.now + shift,
         transactions=tuple(_shifted(t, shift) for t in clock.transactions),
-        sees_others=clock.sees_others,
-        offsets=clock.offsets,
+        replica=replica,
     )
+
+
+def latest_wall_clock(clock: SourceClock) -> datetime:
+    """The later of UTC and the server's own time, as naive time labelled UTC."""
+    return clock.now + timedelta(seconds=max(0, clock.offsets[1]))
 
 
 def most_delay(clock: SourceClock) -> timedelta:

@@ -46,6 +46,8 @@ class Comparison:
     different  keys on both sides whose rows are not the same
     pending    keys that differ only because their rows at the source are newer
                than the table's position: the next round brings them
+    ahead      rows of the source with a cursor ahead of its clock: what the lake lacks
+               of them counts as different, for no sync brings it before that time
     kept       of a table with partial updates: keys that differ only where the
                source has NULL and the lake a value, as is meant
     """
@@ -57,6 +59,7 @@ class Comparison:
     different: int = 0
     pending: int = 0
     kept: int = 0
+    ahead: int = 0
 
     @property
     def verdict(self) -> Verdict:
@@ -68,10 +71,10 @@ def words_for(found: Comparison, *, position: str) -> str:
     """One or more sentences; `position` "" = the table follows no cursor."""
     if found.verdict == "equal" and found.pending:
         said = f"Equal up to {position}: {_count(found.pending, 'newer change')}"
-        return f"{said} at the source will come with the next round.{_kept(found)}"
+        return f"{said} at the source will come with the next round.{_rest(found)}"
     if found.verdict == "equal":
         rows = _count(found.source_rows, "row")
-        return f"Equal: {rows} on both sides.{_kept(found)}"
+        return f"Equal: {rows} on both sides.{_rest(found)}"
     parts = [
         f"{_count(found.missing, 'row')} missing in the lake" if found.missing else "",
         f"{_count(found.extra, 'row')} only in the lake" if found.extra else "",
@@ -89,7 +92,17 @@ def words_for(found: Comparison, *, position: str) -> str:
             " Timestamp capture does not see deletes: rows deleted at the source stay"
             " in the lake until a re-sync."
         )
-    return said + _kept(found)
+    return said + _rest(found)
+
+
+def _rest(found: Comparison) -> str:
+    if not found.ahead:
+        return _kept(found)
+    rows = _count(found.ahead, "row")
+    return (
+        f"{_kept(found)} {rows} at the source with a cursor value ahead of its clock:"
+        " no sync reads them before that time."
+    )
 
 
 def _kept(found: Comparison) -> str:
@@ -152,6 +165,7 @@ def facts_of(
         "different": found.different,
         "pending": found.pending,
         "kept": found.kept,
+        "ahead": found.ahead,
         "instant": instant,
         "position": position,
         "keys": {kind: list(keys.get(kind, ())) for kind in KINDS_OF_DIFFERENCE},

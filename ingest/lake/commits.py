@@ -30,6 +30,11 @@ class Commit:
     rows_deleted: int = 0
     bytes_written: int = 0
 
+    @property
+    def is_write(self) -> bool:
+        """Of ours, and no compaction: that one may carry older columns on."""
+        return self.position is not None and self.instant.action != "compaction"
+
 
 @dataclass(frozen=True, slots=True)
 class LakeState:
@@ -120,7 +125,7 @@ def _newest_commits(base: Place, timeline: Timeline, *, wanted: int) -> list[Com
         found.append(commit)
         # a compaction carries an older writer's position, and a stranger's commit
         # none: see real writes of ours too
-        writes += _is_ours(commit)
+        writes += commit.is_write
         if len(found) >= wanted and writes:
             break
     return found
@@ -130,12 +135,8 @@ def _position(newest_first: list[Commit]) -> CommitPosition | None:
     """Of the newest write. Compactions only carry positions on, and one that ran
     beside ingest may complete later than a newer write with an older position."""
     carried = [c.position for c in newest_first if c.position]
-    written = (c.position for c in newest_first if _is_ours(c))
+    written = (c.position for c in newest_first if c.is_write)
     return next(written, None) or latest(carried)
-
-
-def _is_ours(commit: Commit) -> bool:
-    return commit.position is not None and commit.instant.action != "compaction"
 
 
 def _commits(base: Place, timeline: Timeline) -> Iterator[Commit]:

@@ -4,6 +4,8 @@
 makes them count (with the table's id when the epoch is about one table only), and
 `_sluice/ledger/<source>/<epoch>.json` says what became of them. `<epoch>.g<n>.json`
 is a later generation: it makes void what was said of a table that went back.
+`<epoch>.c.json` is a checkpoint of all entries up to that epoch. It never has the name
+of an entry: a load that holds an epoch for hours writes its own entry at its end.
 """
 
 from __future__ import annotations
@@ -96,13 +98,46 @@ def drop_events(lake: str, source: int, epoch: int) -> None:
         epoch_folder(lake, source, epoch).delete_all()
 
 
+def drop_unsealed_events(
+    lake: str, source: int, table_id: int, *, applied: int
+) -> list[int]:
+    """Removes event files of this table that no seal speaks of and none can any more:
+    a sync left them that ended before its seal; their epochs.
+
+    applied  the epoch that the table's last commit reached: apply reads later seals
+             only, so a writer that was shut out and seals an earlier epoch late makes
+             nothing that anybody reads
+    """
+    folder, gone = _epochs(lake, source), []
+    names = folder.names()
+    sealed = {_epoch_in(n) for n in names if n.endswith(".seal")}
+    for name in sorted(n for n in names if len(n) == _DIGITS and n.isdigit()):
+        epoch, events = int(name), folder / name / str(table_id)
+        if epoch <= applied and epoch not in sealed and events.exists():
+            events.delete_all()
+            if not (folder / name).names():
+                (folder / name).delete_all()
+            gone.append(epoch)
+    return gone
+
+
 def write_ledger_entry(lake: str, entry: LedgerEntry) -> bool:
     """False when the epoch was accounted for before (that entry stays)."""
-    return _entry(lake, entry).create(encode(entry))
+    path = _entry(lake, entry)
+    if path.create(encode(entry)):
+        return True
+    found = _read_entry(path)
+    if found is None or not found.is_checkpoint:
+        return False
+    # former releases named a checkpoint like the entry of its epoch
+    _checkpoint(lake, found.source, found.epoch).replace(encode(found))
+    path.replace(encode(entry))
+    return True
 
 
 def is_accounted(lake: str, source: int, epoch: int) -> bool:
-    return (_ledger(lake, source) / f"{epoch:0{_DIGITS}d}.json").exists()
+    found = _read_entry(_ledger(lake, source) / f"{epoch:0{_DIGITS}d}.json")
+    return found is not None and not found.is_checkpoint
 
 
 def read_ledger_entry(lake: str, source: int, epoch: int) -> LedgerEntry | None:
@@ -111,32 +146,44 @@ def read_ledger_entry(lake: str, source: int, epoch: int) -> LedgerEntry | None:
     return found and as_it_stands(found, _generations(lake, source))
 
 
+def read_checkpoint(lake: str, source: int, epoch: int) -> LedgerEntry | None:
+    """The last line of each table up to that epoch, as it stands now; None when no
+    checkpoint was made there."""
+    found = _read_entry(_checkpoint(lake, source, epoch))
+    found = found or _read_entry(_ledger(lake, source) / f"{epoch:0{_DIGITS}d}.json")
+    if found is None or not found.is_checkpoint:
+        return None
+    return as_it_stands(found, _generations(lake, source))
+
+
 def checkpoint_ledger(lake: str, source: int, *, upto: int) -> None:
-    """Replaces all entries up to that epoch by one that has each table's last line
-    and the epoch it is from."""
-    folder, kept = _ledger(lake, source), f"{upto:0{_DIGITS}d}.json"
-    later = _generations(lake, source)
-    lines: dict[str, LedgerLine] = {}
-    merged = []
+    """Replaces all entries up to that epoch by one that has each table's last line."""
+    folder, later = _ledger(lake, source), _generations(lake, source)
+    merged: dict[str, LedgerEntry] = {}
     for name in _names(folder, ".json"):
         found = _read_entry(folder / name) if _epoch_in(name) <= upto else None
         if found is not None:
-            merged.append(name)
-        if found is not None and not found.generation:
+            merged[name] = found
+    lines: dict[str, LedgerLine] = {}
+    # an entry beside a checkpoint is of an epoch that was in flight when that was made
+    for found in sorted(merged.values(), key=lambda e: not e.is_checkpoint):
+        if not found.generation:
             now = as_it_stands(found, later).tables
             lines |= {t: one for t, one in now.items() if one.reason != TAKEN_BACK}
     if len(merged) > 1:
         entry = LedgerEntry(source, upto, lines, is_checkpoint=True)
-        (folder / kept).replace(encode(entry))
+        kept = _checkpoint(lake, source, upto)
+        kept.replace(encode(entry))
         for name in merged:
-            if name != kept:
+            if name != kept.name:
                 (folder / name).delete()
 
 
-def last_epoch(lake: str, source: int) -> int:
-    """The highest epoch that has a seal or a ledger entry; 0 when none has."""
+def last_epoch(lake: str, source: int, *, with_events: bool = False) -> int:
+    """The highest epoch that has a seal or a ledger entry; 0 when none has.
+    `with_events`: or event files without either."""
     names = [
-        *_names(_epochs(lake, source), ".seal"),
+        *_names(_epochs(lake, source), "" if with_events else ".seal"),
         *_names(_ledger(lake, source), ".json"),
     ]
     return max((_epoch_in(n) for n in names), default=0)
@@ -154,6 +201,10 @@ def _entry(lake: str, entry: LedgerEntry) -> Place:
     later = f".g{entry.generation}" if entry.generation else ""
     name = f"{entry.epoch:0{_DIGITS}d}{later}.json"
     return _ledger(lake, entry.source) / name
+
+
+def _checkpoint(lake: str, source: int, epoch: int) -> Place:
+    return _ledger(lake, source) / f"{epoch:0{_DIGITS}d}.c.json"
 
 
 def _generations(lake: str, source: int) -> list[LedgerEntry]:

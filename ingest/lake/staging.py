@@ -9,11 +9,16 @@ from __future__ import annotations
 import dataclasses
 import json
 from dataclasses import dataclass
+from typing import Any
 
-from core.errors import TransientError
+from core.errors import TerminalError, TransientError
 from ingest.changes.chunks import Chunk, ChunkBy
 from ingest.lake.place import place_at
 from ingest.lake.port import Place
+from ingest.members import known_members, value_of, version_of
+
+# What plan and manifests mean; files without a version are of the first one.
+VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,13 +26,14 @@ class LoadPlan:
     """How a load was cut, made once by its first attempt.
 
     fingerprint  of the load's epoch, columns and key: another plan is another load
+    definition   of the source table then: chunks of another one do not go together
     bound        cursor position noted before the first attempt; "" = none
     """
 
     fingerprint: str
     by: ChunkBy
     chunks: tuple[Chunk, ...]
-    snapshot: str
+    definition: str = ""
     bound: str = ""
 
 
@@ -58,12 +64,12 @@ class StagingArea:
         text = (self.folder / "plan.json").read()
         if text is None:
             return None
-        data = json.loads(text)
-        data["chunks"] = tuple(
+        data = _decoded(text)
+        chunks = tuple(
             Chunk(c["number"], tuple(c["low"]), tuple(c["high"]))
             for c in data["chunks"]
         )
-        return LoadPlan(**data)
+        return LoadPlan(**{**known_members(LoadPlan, data), "chunks": chunks})
 
     def begin(self, plan: LoadPlan) -> None:
         """Starts anew with this plan: everything staged before is dropped."""
@@ -78,7 +84,7 @@ class StagingArea:
             number, _, suffix = name.partition(".")
             text = (folder / name).read() if suffix == "json" else None
             if text is not None and number in names:
-                manifest = ChunkManifest(**json.loads(text))
+                manifest = value_of(ChunkManifest, _decoded(text))
                 found[manifest.number] = manifest
         return found
 
@@ -108,3 +114,17 @@ def require_space(folder: str, needed: int) -> None:
 
 def _save(path: Place, value: LoadPlan | ChunkManifest) -> None:
     path.replace(json.dumps(dataclasses.asdict(value)))
+
+
+def _decoded(text: bytes) -> dict[str, Any]:
+    data = dict(json.loads(text))
+    version = version_of(data, default=VERSION)
+    if version > VERSION:
+        raise TerminalError(
+            f"what was staged for this load has version {version}, this release reads"
+            f" versions up to {VERSION}. Nothing was changed",
+            code="staging_too_new",
+            hint="run this table with the release that staged it, or cancel the load:"
+            " that drops what was staged",
+        )
+    return data

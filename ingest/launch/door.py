@@ -48,6 +48,14 @@ class Connection:
     def __init__(self, end: socket.socket) -> None:
         self._end = end
         self._lock = threading.Lock()
+        self._heard = threading.Event()
+
+    def wait_heard(self, seconds: float) -> None:
+        """Until all that it said has been passed on; at most so long."""
+        self._heard.wait(seconds)
+
+    def note_heard(self) -> None:
+        self._heard.set()
 
     def send(self, data: Mapping[str, Any]) -> None:
         line = json.dumps(data, ensure_ascii=False).encode() + b"\n"
@@ -115,7 +123,10 @@ class ControlDoor:
                 if not self._admit(greeting, connection):
                     connection.send({"type": "stop"})
                     return
-                self._listen(lines, greeting)
+                try:
+                    self._listen(lines, greeting)
+                finally:
+                    connection.note_heard()
 
     def _listen(self, lines: Iterable[bytes], greeting: Greeting) -> None:
         try:

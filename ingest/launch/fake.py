@@ -19,6 +19,7 @@ import fastavro
 
 from core.errors import StaleState
 from ingest.contract import (
+    OUT_OF_MEMORY,
     ErrorFact,
     JobReport,
     JobSpec,
@@ -47,8 +48,10 @@ class Fault(StrEnum):
     DIE_UNACCEPTED = "die_unaccepted"
     DIE_RUNNING = "die_running"
     DIE_COMMITTED = "die_committed"
+    OUT_OF_MEMORY = "out_of_memory"
     FORGET = "forget"
     HANG = "hang"
+    DEAF = "deaf"
     REPORT_TWICE = "report_twice"
 
 
@@ -67,6 +70,7 @@ class FakeLauncher:
     """faults[kind]: taken one by one, for each spec of that kind in turn.
 
     starts, submitted, secrets, answers: what was asked of it, for tests to look at
+    abandoned: jobs whose threads answer nothing and live on until their driver ends
     """
 
     faults: dict[str, deque[Fault]] = field(default_factory=lambda: defaultdict(deque))
@@ -79,6 +83,7 @@ class FakeLauncher:
     answers: list[SecretAnswer] = field(default_factory=list)
     pings: int = 0
     is_silent: bool = False
+    abandoned: list[str] = field(default_factory=list)
     _is_running: bool = False
     _work: dict[str, _Work] = field(default_factory=dict)
     _said: list[Message] = field(default_factory=list)
@@ -110,8 +115,14 @@ class FakeLauncher:
         self._work[spec.job_id] = _Work(spec, fault, origin)
 
     def cancel(self, job_id: str, mode: CancelMode) -> None:
-        if work := self._work.get(job_id):
-            work.cancel = mode
+        work = self._work.get(job_id)
+        if work is None:
+            return
+        work.cancel = mode
+        if mode == "abandon":
+            del self._work[job_id]
+            if work.fault is Fault.DEAF:
+                self.abandoned.append(job_id)
 
     def give_secret(self, answer: SecretAnswer, *, origin: str) -> None:
         self.answers.append(answer)
@@ -140,7 +151,8 @@ class FakeLauncher:
                     for w in self._work.values()
                     if w.is_accepted and w.fault is not Fault.FORGET
                 ]
-                self._say("heartbeat", at=0.0, jobs=jobs)
+                gone = list(self.abandoned)
+                self._say("heartbeat", at=0.0, jobs=jobs, jobs_abandoned=gone)
         said, self._said = self._said, []
         return said
 
@@ -165,7 +177,7 @@ class FakeLauncher:
                 work.is_waiting = True
                 self._say("secret_request", ref=spec.source.secret_ref)
             self._say("log", job_id=spec.job_id, level="info", message="begun")
-        elif work.cancel is not None:
+        elif work.cancel is not None and work.fault is not Fault.DEAF:
             outcome: Outcome = "paused" if work.cancel == "pause" else "cancelled"
             self._report(work, outcome)
         elif not work.is_waiting:
@@ -173,9 +185,13 @@ class FakeLauncher:
 
     def _carry_on(self, work: _Work) -> None:
         match work.fault:
-            case Fault.HANG | Fault.FORGET:
+            case Fault.HANG | Fault.FORGET | Fault.DEAF:
                 return
             case Fault.DIE_RUNNING:
+                self._die(work.origin)
+            case Fault.OUT_OF_MEMORY:
+                words = "out of memory while reading wide rows"
+                self._report(work, "transient", error=ErrorFact(OUT_OF_MEMORY, words))
                 self._die(work.origin)
             case Fault.DIE_COMMITTED:
                 self._succeed(work.spec)
@@ -247,6 +263,7 @@ class FakeLauncher:
             self._work.pop(origin, None)
         else:
             self._is_running = False
+            self.abandoned.clear()
             self._work = {k: w for k, w in self._work.items() if w.origin}
         self._said.append(Message("died", {"code": -9}, origin))
 

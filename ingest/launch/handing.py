@@ -17,14 +17,16 @@ import json
 import logging
 import queue
 import threading
+from datetime import datetime
 
 from django.conf import settings
+from django.db import connection
 
 from catalog.discovery.access import SourceAccess, access_for, resolved
 from catalog.discovery.connection import ca_file
 from catalog.models import Datasource
 from core.errors import NotFound, SluiceError, TerminalError
-from ingest.contract import LAKE_SECRET, ErrorFact, SecretAnswer, outcome_of
+from ingest.contract import CLOCK, LAKE_SECRET, ErrorFact, SecretAnswer, outcome_of
 from ingest.specs import SECRET_PREFIX
 
 log = logging.getLogger(__name__)
@@ -49,6 +51,10 @@ class SecretDesk:
         if ref == LAKE_SECRET:
             self._asked[number] = origin
             self._done.put((number, _lake_store()))
+            return
+        if ref == CLOCK:
+            self._done.put((number, SecretAnswer(CLOCK, _database_time())))
+            self._asked[number] = origin
             return
         try:
             access = _access_of(ref)
@@ -97,6 +103,15 @@ def _access_of(ref: str) -> SourceAccess:
     access = access_for(found)
     seconds = min(access.connect_timeout, LONGEST_LOOK_UP)
     return dataclasses.replace(access, connect_timeout=seconds)
+
+
+def _database_time() -> str:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT clock_timestamp()")
+        row = cursor.fetchone()
+    assert row is not None
+    now: datetime = row[0]
+    return now.isoformat()
 
 
 def _lake_store() -> SecretAnswer:

@@ -11,22 +11,23 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 from uuid import UUID
 
 import django.db
 from django.conf import settings
-from django.db import InterfaceError, OperationalError, connection
+from django.db import InterfaceError, OperationalError, connection, transaction
 
-from core.errors import SluiceError
-from core.jobs import CANCELLING, LAUNCHING, RUNNING, UNKNOWN
-from core.models import Job
+from core.errors import SluiceError, TransientError
+from core.jobs import LAUNCHING
 from core.redaction import redact
-from ingest import reconcile, runs
-from ingest.contract import JobReport, progress_from, report_from
+from ingest import claims, reconcile, runs
+from ingest.contract import DRIVER_DIED, JobReport, progress_from, report_from
+from ingest.launch.backlog import Backlog
 from ingest.launch.flights import START_SECONDS, Boot, Flight
 from ingest.launch.handing import SecretDesk
-from ingest.launch.launcher import CancelMode, Launcher, Message
+from ingest.launch.inflight import InFlight
+from ingest.launch.launcher import Launcher, Message
 from ingest.launch.written import write_boot, write_logs, write_progress
 
 log = logging.getLogger(__name__)
@@ -34,6 +35,7 @@ log = logging.getLogger(__name__)
 FLUSH_SECONDS = 1.0
 LOOK_SECONDS = 0.5
 PING_SECONDS = 2.0
+REFUSED_SECONDS = 5.0
 MAX_LOGS = 10_000
 MAX_LINE = 8_000
 
@@ -54,20 +56,25 @@ class DriverHost:
         self.place = place
         self.clock = clock
         self.boot: Boot | None = None
-        self.flights: dict[str, Flight] = {}
+        self._jobs = InFlight(launcher, clock)
         self.deaths = 0
         self._next_start = 0.0
         self._flushed = self._looked = self._pinged = 0.0
         self._logs: list[tuple[str, str, str]] = []
-        self._accepted: list[tuple[str, int]] = []
-        self._reports: list[JobReport] = []
+        self._accepted: Backlog[tuple[str, int]] = Backlog()
+        self._reports: Backlog[JobReport] = Backlog()
         self._secrets: list[tuple[str, str]] = []
         self._desk = SecretDesk()
-        self._ended: list[UUID] = []
-        self._orphans: list[UUID] = []
+        self._ended: Backlog[tuple[UUID, bool]] = Backlog()
         self._unseen: dict[str, str] = {}
         self._unwanted: list[str] = []
         self.is_database_away = False
+        self.refusal = ""
+
+    @property
+    def flights(self) -> dict[str, Flight]:
+        """By job id."""
+        return self._jobs.flights
 
     # ------------------------------------------------------------------ the step
 
@@ -81,8 +88,13 @@ class DriverHost:
             self._pinged = now
             self.launcher.ping()
         self._watch_silence(now)
+        self._watch_abandoned(now)
         is_urgent = bool(
-            self._reports or self._accepted or self._ended or self._secrets
+            self._reports
+            or self._accepted
+            or self._ended
+            or self._jobs.lost
+            or self._secrets
         )
         if is_urgent or now - self._flushed >= FLUSH_SECONDS:
             self._flushed = now
@@ -113,23 +125,30 @@ class DriverHost:
                 log.warning("the database is away, keeping the driver: %s", error)
             self.is_database_away = True
             connection.close()
-        except django.db.Error:
-            # a defect of ours: the other things of a step must go on
-            log.exception("the database refused a statement")
-            connection.close()
+        except Exception as error:
+            # a defect of ours, or another process was first: the next step tries
+            # again, and what drivers do must not end with it
+            log.exception("a step of the driver host failed")
+            if isinstance(error, django.db.Error):
+                connection.close()
 
     # ------------------------------------------------------------ the warm driver
 
     def _keep_driver(self) -> None:
         if self.launcher.is_running or self.clock() < self._next_start:
             return
-        if self.boot is not None or self.is_database_away:
+        if self.is_database_away:
             return
-        self.boot = Boot(heard=self.clock())
-        self._with_database(self._store_boot)
-        if not self.boot.is_stored:
-            self.boot = None
-            return
+        if self.boot is None:
+            self.boot = Boot()
+            self._with_database(self._store_boot)
+            if not self.boot.is_stored:
+                self.boot = None
+                return
+        if self.boot.is_started:
+            return  # it has just died, which is not heard yet
+        self.boot.is_started = True
+        self.boot.heard = self.clock()
         self.launcher.start(str(self.boot.id))
         while self._unwanted:
             self.launcher.kill(self._unwanted.pop())
@@ -138,7 +157,15 @@ class DriverHost:
         if self.boot is None or self.boot.is_stored:
             return
         survivors = self.launcher.survivors()
-        kept = reconcile.begin_boot(self.boot.id, self.place, survivors=survivors)
+        try:
+            kept = reconcile.begin_boot(self.boot.id, self.place, survivors=survivors)
+        except TransientError as error:
+            if self.refusal != str(error):
+                log.error("no driver starts here: %s (%s)", error, error.hint)
+            self.refusal = str(error)
+            self._next_start = self.clock() + REFUSED_SECONDS
+            return
+        self.refusal = ""
         for one in survivors:
             if kept.get(one.job_id) is None:
                 self._unwanted.append(one.job_id)
@@ -162,6 +189,15 @@ class DriverHost:
             self.boot.heard = now
             self.launcher.kill()
 
+    def _watch_abandoned(self, now: float) -> None:
+        """What answers nothing holds cores and connections that others wait for."""
+        boot = self.boot
+        if boot is None or boot.is_told_to_end or not boot.is_hampered(now):
+            return
+        log.error("ending the driver: jobs %s do not end in it", boot.abandoned)
+        boot.is_told_to_end = True
+        self.launcher.kill()
+
     # ------------------------------------------------------------------- hearing
 
     def _hear(self, message: Message) -> None:
@@ -177,7 +213,7 @@ class DriverHost:
                 case "secret_request":
                     self._secrets.append((str(data["ref"]), message.origin))
                 case "heartbeat":
-                    self._hear_heartbeat(data)
+                    self._hear_heartbeat(message)
                 case "log":
                     self._hear_log(data)
                 case "report":
@@ -201,15 +237,18 @@ class DriverHost:
         if flight and flight.attempt == attempt:
             flight.is_accepted = True
             flight.seen = self.clock()
-            self._accepted.append((job_id, attempt))
+            self._accepted.add((job_id, attempt))
 
-    def _hear_heartbeat(self, data: Any) -> None:
-        for each in data.get("jobs", []):
+    def _hear_heartbeat(self, message: Message) -> None:
+        for each in message.data.get("jobs", []):
             progress = progress_from(each)
             flight = self.flights.get(progress.job_id)
             if flight and flight.attempt == progress.attempt:
                 flight.seen = self.clock()
                 flight.progress = progress
+        if self.boot is not None and not message.origin:
+            abandoned = message.data.get("jobs_abandoned", ())
+            self.boot.note_abandoned(abandoned, now=self.clock())
 
     def _hear_log(self, data: Any) -> None:
         if len(self._logs) < MAX_LOGS:
@@ -218,8 +257,10 @@ class DriverHost:
 
     def _hear_report(self, report: JobReport) -> None:
         flight = self.flights.get(report.job_id)
-        if flight and flight.attempt == report.attempt:
-            self._reports.append(report)
+        is_death = report.error is not None and report.error.code == DRIVER_DIED
+        # its death is judged when it is seen, and is no attempt of the job
+        if flight and flight.attempt == report.attempt and not is_death:
+            self._reports.add(report)
 
     def _hear_unseen(self, origin: str, why: str) -> None:
         """Neither alive nor dead as far as anybody can tell: nothing new goes there,
@@ -233,12 +274,14 @@ class DriverHost:
                 self._unseen[job_id] = why
 
     def _hear_death(self, message: Message) -> None:
+        if self._jobs.is_of_earlier_attempt(message):
+            return
         # whoever comes next did not ask for them
         self._secrets = [asked for asked in self._secrets if asked[1] != message.origin]
         self._desk.forget(message.origin)
         if message.origin:
             self.flights.pop(message.origin, None)
-            self._orphans.append(UUID(message.origin))
+            self._jobs.lost.add((UUID(message.origin), "its own process ended"))
             return
         self.deaths = 0 if self.boot and self.boot.is_ready else self.deaths + 1
         wait = min(30.0, 2.0 ** min(self.deaths, 5))
@@ -249,43 +292,61 @@ class DriverHost:
             self._next_start - self.clock(),
         )
         if self.boot is not None:
-            self._ended.append(self.boot.id)
+            self._ended.add((self.boot.id, self.boot.is_told_to_end))
             self.boot = None
         reported = {report.job_id for report in self._reports}
-        self.flights = {
-            job_id: flight
-            for job_id, flight in self.flights.items()
-            if flight.origin or job_id in reported
-        }
+        self._jobs.forget_shared(kept=reported)
 
     # ------------------------------------------------------------------- writing
 
     def _flush(self) -> None:
         """Everything said since the last time; kept until it is written."""
         self._answer_secrets()
-        while self._accepted:
-            job_id, attempt = self._accepted[0]
-            runs.note_accepted(UUID(job_id), attempt)
-            self._accepted.pop(0)
+        self._accepted.write_all(
+            lambda said: runs.note_accepted(UUID(said[0]), said[1]),
+            give_up=lambda said, error: None,
+        )
         self._write_logs()
-        while self._reports:
-            report = self._reports[0]
-            runs.finish(report)
-            self._reports.pop(0)
-            self.flights.pop(report.job_id, None)
+        self._reports.write_all(self._finish, give_up=self._give_up_report)
         self._write_boot()
         self._write_progress()
         while self._unseen:
             job_id, why = next(iter(self._unseen.items()))
             reconcile.lose_sight(UUID(job_id), why)
             del self._unseen[job_id]
-        while self._ended:
-            reconcile.note_boot_ended(self._ended[0])
-            self._ended.pop(0)
-            reconcile.reconcile_jobs()
-        while self._orphans:
-            reconcile.judge_lost(self._orphans[0], "its own process ended")
-            self._orphans.pop(0)
+        self._ended.write_all(
+            self._note_end,
+            # once its heartbeat is old, it counts as ended all the same
+            give_up=lambda end, error: None,
+        )
+        self._jobs.lost.write_all(
+            lambda lost: reconcile.judge_lost(*lost),
+            # `_look` finds it again
+            give_up=lambda lost, error: None,
+        )
+
+    def _note_end(self, end: tuple[UUID, bool]) -> None:
+        """Jobs in processes of their own live on: they hang on the next boot."""
+        boot, was_told = end
+        own = self._jobs.survivors()
+        with transaction.atomic():
+            reconcile.note_boot_ended(boot, was_told=was_told)
+            if own and self.boot is None:
+                following = Boot(is_stored=True)
+                reconcile.begin_boot(following.id, self.place, survivors=own)
+        if own and self.boot is None:
+            self.boot = following
+        reconcile.reconcile_jobs()
+
+    def _finish(self, report: JobReport) -> None:
+        runs.finish(report)
+        self.flights.pop(report.job_id, None)
+
+    def _give_up_report(self, report: JobReport, error: Exception) -> None:
+        """The lake's timeline says what became of it."""
+        self.flights.pop(report.job_id, None)
+        why = f"its report could not be recorded ({type(error).__name__}: {error})"
+        self._jobs.lost.add((UUID(report.job_id), why))
 
     def _answer_secrets(self) -> None:
         while self._secrets:
@@ -303,9 +364,13 @@ class DriverHost:
         boot = self.boot
         if boot is None or not self.launcher.is_running:
             return
-        if self.clock() - boot.heard > runs.BOOT_SILENT_SECONDS and boot.is_ready:
+        if self.clock() - boot.heard > claims.BOOT_SILENT_SECONDS and boot.is_ready:
             return
-        write_boot(boot, pid=self.launcher.pid, place=self.place)
+        if not write_boot(boot, pid=self.launcher.pid, place=self.place):
+            log.error("another driver host has taken over: ending all drivers here")
+            boot.is_told_to_end = True
+            for origin in ("", *self.flights):
+                self.launcher.kill(origin)
 
     def _write_progress(self) -> None:
         fresh = [f for f in self.flights.values() if self.clock() - f.seen < 10]
@@ -319,56 +384,10 @@ class DriverHost:
         if self.boot is None:
             return
         if self.boot.is_ready:
-            self._hand_over(self.boot)
-        self._pass_wishes_on()
-
-    def _hand_over(self, boot: Boot) -> None:
-        runs.claim_queued()
-        for spec, isolated in runs.launching_for(boot.id):
-            if spec.job_id in self.flights:
-                continue
-            origin = spec.job_id if isolated else ""
-            self.flights[spec.job_id] = Flight(
-                UUID(spec.job_id), spec.attempt, origin, self.clock()
-            )
-            self.launcher.submit(spec, isolated=isolated)
-
-    def _pass_wishes_on(self) -> None:
-        if not self.flights:
-            return
-        now = self.clock()
-        rows = {
-            str(pk): (state, attempts, wish)
-            for pk, state, attempts, wish in Job.objects.filter(
-                pk__in=list(self.flights)
-            ).values_list("pk", "state", "attempts", "cancel_requested")
-        }
+            claims.claim_queued()
+        held = runs.held_by(self.boot.id)
+        if self.boot.is_ready:
+            self._jobs.hand_over(held)
+        self._jobs.judge_unheld(held)
         reported = {report.job_id for report in self._reports}
-        for job_id, flight in list(self.flights.items()):
-            if job_id in reported:
-                continue
-            state, attempts, wish = rows.get(job_id, ("", 0, ""))
-            is_ours = attempts == flight.attempt and state in _HELD
-            if not is_ours:
-                # judged without us while we were away: it must not go on here
-                self.launcher.cancel(job_id, "cancel")
-                self.flights.pop(job_id)
-            elif wish and (wish != flight.asked or now - flight.asked_at > 5):
-                self.launcher.cancel(job_id, cast(CancelMode, wish))
-                flight.asked, flight.asked_at = wish, now
-            elif now - flight.seen > flight.patience:
-                self._lose(flight)
-
-    def _lose(self, flight: Flight) -> None:
-        """The driver lives and does not know the job: tell it to stop, then judge.
-        A process of its own is killed; its death is judged when it is seen."""
-        log.error("the driver says nothing of job %s any more", flight.job_id)
-        self.flights.pop(str(flight.job_id))
-        if flight.origin:
-            self.launcher.kill(flight.origin)
-            return
-        self.launcher.cancel(str(flight.job_id), "cancel")
-        reconcile.judge_lost(flight.job_id, "the driver lost it")
-
-
-_HELD = frozenset({LAUNCHING, RUNNING, CANCELLING, UNKNOWN})
+        self._jobs.pass_requests_on(held, reported=reported)

@@ -22,7 +22,8 @@ MessageKind = Literal[
     "died",
     "unseen",
 ]
-CancelMode = Literal["cancel", "pause"]
+# abandon: the job is over for everybody else, whatever its threads still do
+CancelMode = Literal["cancel", "pause", "abandon"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,6 +42,7 @@ log = logging.getLogger(__name__)
 STOP_SECONDS = 8.0
 BEAT_SECONDS = 2.0
 LOOK_SECONDS = 0.5
+HEARD_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,8 +156,8 @@ class SubmitLauncher:
     def poll(self, seconds: float) -> list[Message]:
         found = drain(self._lines, seconds)
         for message in found:
-            if message.kind == "died" and (work := self._works.get(message.origin)):
-                self._forget(work)
+            if message.kind == "died":
+                self._forget_dead(message)
         now = time.monotonic()
         if self.is_running and now - self._beaten >= BEAT_SECONDS:
             self._beaten = now
@@ -237,7 +238,12 @@ class SubmitLauncher:
         ):
             return
         if self._works.get(work.job_id) is work:
-            self._lines.put(Message("died", {"code": None}, work.job_id))
+            # what it said last is still read by another thread
+            if work.connection is not None:
+                work.connection.wait_heard(HEARD_SECONDS)
+            # the next attempt may be there before this is heard
+            facts = {"code": None, "attempt": work.attempt}
+            self._lines.put(Message("died", facts, work.job_id))
         else:
             self._forget(work)
 
@@ -295,6 +301,11 @@ class SubmitLauncher:
 
     def _record_of(self, work: _Work) -> Path:
         return self._command.records / f"{work.tag}.json"
+
+    def _forget_dead(self, message: Message) -> None:
+        work = self._works.get(message.origin)
+        if work is not None and work.attempt == message.data.get("attempt"):
+            self._forget(work)
 
     def _forget(self, work: _Work) -> None:
         with self._lock:

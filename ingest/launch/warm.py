@@ -71,6 +71,8 @@ class DriverCommand:
 class _Child:
     process: subprocess.Popen[bytes]
     origin: str
+    attempt: int
+    boot: str
     log: IO[bytes]
     scratch: Path
     lines: queue.SimpleQueue[Message]
@@ -102,7 +104,11 @@ class _Child:
         shutil.rmtree(self.scratch, ignore_errors=True)
         self.reader.join(timeout=5)
         if self.is_surely_gone():
-            self.lines.put(Message("died", {"code": code}, self.origin))
+            facts = {"code": code}
+            if self.origin:
+                # the next attempt may have been asked for before this is heard
+                facts["attempt"] = self.attempt
+            self.lines.put(Message("died", facts, self.origin))
 
     def send(self, data: Mapping[str, Any]) -> None:
         line = json.dumps(data, ensure_ascii=False).encode() + b"\n"
@@ -135,6 +141,7 @@ class WarmLauncher:
         self._is_watching = False
         self._lines: queue.SimpleQueue[Message] = queue.SimpleQueue()
         self._children: dict[str, _Child] = {}
+        self._next: dict[str, JobSpec] = {}
         self._boot = ""
 
     @property
@@ -157,17 +164,23 @@ class WarmLauncher:
             self._is_watching = True
             ClusterWatch(
                 self._cluster,
-                known=lambda: {self._tag(origin) for origin in list(self._children)},
+                known=self._tags,
                 say=lambda message: None,
                 stop=self._stopping,
             ).start()
 
     def submit(self, spec: JobSpec, *, isolated: bool) -> None:
         origin = spec.job_id if isolated else ""
-        if isolated and origin not in self._children:
+        child = self._children.get(origin)
+        if isolated and child is not None and child.attempt != spec.attempt:
+            # an earlier attempt that has not ended yet: its process takes no orders
+            kill_group(child.process.pid)
+            self._next[origin] = spec
+            return
+        if isolated and child is None:
             is_cluster = self._command.is_cluster
             own = arguments_for(spec.driver, is_cluster=is_cluster)
-            self._spawn(origin, ["--once", *own])
+            self._spawn(origin, ["--once", *own], attempt=spec.attempt)
         self._send(origin, run_order(spec))
 
     def cancel(self, job_id: str, mode: CancelMode) -> None:
@@ -186,14 +199,18 @@ class WarmLauncher:
         for message in found:
             if message.kind == "died":
                 self._forget(message.origin)
+                if spec := self._next.pop(message.origin, None):
+                    self.submit(spec, isolated=True)
         return found
 
     def kill(self, origin: str = "") -> None:
+        self._next.pop(origin, None)
         if child := self._children.get(origin):
             kill_group(child.process.pid)
 
     def stop(self) -> None:
         self._stopping.set()
+        self._next.clear()
         children = list(self._children.values())
         for child in children:
             child.send({"type": "stop"})
@@ -208,7 +225,7 @@ class WarmLauncher:
         self._children.clear()
         self._command.pid_file.unlink(missing_ok=True)
 
-    def _spawn(self, origin: str, arguments: list[str]) -> None:
+    def _spawn(self, origin: str, arguments: list[str], *, attempt: int = 0) -> None:
         command = self._command
         command.log_file.parent.mkdir(parents=True, exist_ok=True)
         scratch = command.scratch / (origin or "warm")
@@ -229,7 +246,14 @@ class WarmLauncher:
             return self._is_surely_gone(origin, tag)
 
         self._children[origin] = _Child(
-            process, origin, out, scratch, self._lines, is_surely_gone
+            process,
+            origin,
+            attempt,
+            self._boot,
+            out,
+            scratch,
+            self._lines,
+            is_surely_gone,
         )
         self._write_pid_file()
         silence = command.silence_seconds
@@ -237,6 +261,12 @@ class WarmLauncher:
 
     def _tag(self, origin: str) -> str:
         return tag_of(self._command.house, origin, self._boot)
+
+    def _tags(self) -> set[str]:
+        """Of all children: one may have outlived the boot that it was started in."""
+        house = self._command.house
+        children = list(self._children.values())
+        return {tag_of(house, c.origin, c.boot) for c in children}
 
     def _is_surely_gone(self, origin: str, tag: str) -> bool:
         """The process is; False when told to stop before the cluster could be asked."""
@@ -261,7 +291,12 @@ class WarmLauncher:
         path = self._command.pid_file
         path.parent.mkdir(parents=True, exist_ok=True)
         pids = [
-            {"pid": c.process.pid, "started": started_at(c.process.pid), "job": origin}
+            {
+                "pid": c.process.pid,
+                "started": started_at(c.process.pid),
+                "job": origin,
+                "boot": c.boot,
+            }
             for origin, c in self._children.items()
         ]
         text = json.dumps({"pid": self.pid, "boot": self._boot, "children": pids})
@@ -278,12 +313,16 @@ def kill_leftovers(pid_file: Path) -> list[int]:
         return []
     killed = []
     boot = recorded.get("boot", "")
+    marks = {boot}
     for child in recorded.get("children", []):
-        if is_same(child["pid"], child["started"], boot):
+        mark = child.get("boot", boot)
+        marks.add(mark)
+        if is_same(child["pid"], child["started"], mark):
             kill_group(child["pid"])
             wait_group(child["pid"], seconds=10)
             killed.append(child["pid"])
     # members of the boot whose leader died first still carry its mark
-    killed += kill_marked(boot)
+    for mark in marks:
+        killed += kill_marked(mark)
     pid_file.unlink(missing_ok=True)
     return killed

@@ -34,8 +34,9 @@ def write_logs(lines: Sequence[tuple[str, str, str]]) -> None:
     )
 
 
-def write_boot(boot: Boot, *, pid: int | None, place: str) -> None:
-    """That the driver lives, and once what it said of itself."""
+def write_boot(boot: Boot, *, pid: int | None, place: str) -> bool:
+    """That the driver lives, and once what it said of itself. False when it counts as
+    ended: another host took over while this one was silent."""
     changes: dict[str, Any] = {"heartbeat_at": Now(), "pid": pid}
     if boot.away:
         facts = {"place": place, "away": boot.away}
@@ -44,7 +45,7 @@ def write_boot(boot: Boot, *, pid: int | None, place: str) -> None:
         changes |= {"ready_at": Now(), "facts": {"place": place} | boot.facts}
         changes["pid_started"] = started_at(pid) if pid else None
         boot.facts = None
-    DriverBoot.objects.filter(pk=boot.id).update(**changes)
+    return bool(DriverBoot.objects.filter(pk=boot.id, ended_at=None).update(**changes))
 
 
 def write_progress(flights: Sequence[Flight]) -> None:

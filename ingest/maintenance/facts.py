@@ -11,11 +11,12 @@ import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from ingest.hudi.layout import FileGroup, Layout
-from ingest.hudi.timeline import SERVICES, WRITES, Instant, Timeline, at_of
+from ingest.hudi.timeline import WRITES, Instant, Timeline, at_of, instant_of
+from ingest.maintenance.merging import MergeCost
 from ingest.maintenance.savepoints import Savepoint, savepoints_on
 from ingest.maintenance.wording import timed
 
@@ -26,6 +27,8 @@ MB = 1_000_000
 # upper ends of the histogram's bins; the last one is open
 SIZE_BINS = (MB, 8 * MB, 32 * MB, 128 * MB, 512 * MB)
 _DAY = 86_400.0
+# hosts may differ by some of this, and the rest has passed before anybody looks
+_SOON = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +110,10 @@ class LakeFacts:
     buckets           pinned for the table, per partition; 0 = not known
     foreign_index     partitions of a metadata table that another writer made
     highest_bucket    that has a file group; -1 = none
+    merge             what waiting log files cost readers; None before it was weighed
     altered           what of `hoodie.properties` is not as pinned, in words
     savepoints        newest first
+    future            instants of a clock that was ahead, by when they were asked for
     """
 
     at: str
@@ -142,9 +147,11 @@ class LakeFacts:
     bucket_log_bytes: tuple[int, ...] = ()
     rollbacks: tuple[str, ...] = ()
     savepoints: tuple[Savepoint, ...] = ()
+    future: tuple[str, ...] = ()
     conflicts: tuple[Conflict, ...] = ()
     pending: tuple[Pending, ...] = ()
     commits: tuple[Done, ...] = ()
+    merge: MergeCost | None = None
 
     @property
     def log_ratio(self) -> float:
@@ -165,7 +172,7 @@ def facts_from(data: Mapping[str, Any]) -> LakeFacts:
     values = {k: v for k, v in data.items() if k in known}
     for name in (
         "sizes", "bucket_bytes", "bucket_log_bytes", "rollbacks", "foreign_index",
-        "altered",
+        "altered", "future",
     ):  # fmt: skip
         values[name] = tuple(values.get(name, ()))
     values["savepoints"] = tuple(Savepoint(**s) for s in values.get("savepoints", ()))
@@ -178,6 +185,7 @@ def facts_from(data: Mapping[str, Any]) -> LakeFacts:
         Pending(**{**p, "plan": PlanFacts(**p["plan"]) if p.get("plan") else None})
         for p in values.get("pending", ())
     )
+    values["merge"] = MergeCost(**m) if (m := values.get("merge")) else None
     values["commits"] = tuple(Done(**c) for c in values.get("commits", ()))
     return LakeFacts(**values)
 
@@ -214,7 +222,7 @@ def read_facts(
         kept_instants=sum(
             age_of(i.asked, now) <= keep_seconds for i in timeline.instants
         ),
-        delta_commits=_deltas(done),
+        delta_commits=timeline.deltas_since_compaction,
         compacted_at=_when(_last_whole(done)),
         oldest_log_at=_when(oldest_log),
         rollbacks_of_a_day=sum(age_of(r, now) <= _DAY for r in _rollbacks(timeline)),
@@ -224,10 +232,18 @@ def read_facts(
         sizes=_sizes(groups),
         rollbacks=tuple(_rollbacks(timeline)[-COMMITS_KEPT:]),
         savepoints=savepoints_on(timeline),
+        future=tuple(_future(timeline, now)),
         conflicts=tuple(conflicts[:CONFLICTS_KEPT]),
         pending=tuple(_pending(timeline, now, held, plans or {})),
         commits=tuple(_done(i) for i in done[-COMMITS_KEPT:]),
     )
+
+
+def _future(timeline: Timeline, now: datetime) -> Iterable[str]:
+    """Commits that shut the table: Hudi would merge one of now below them."""
+    soon = instant_of(now + _SOON)
+    done = timeline.completed_writes
+    return sorted(i.asked for i in done if max(i.asked, i.completed) > soon)
 
 
 def age_of(instant: str, now: datetime) -> float:
@@ -297,22 +313,8 @@ def in_buckets(facts: LakeFacts, layout: Layout, buckets: int) -> LakeFacts:
     )
 
 
-def _is_whole(instant: Instant) -> bool:
-    """It left base files alone: a compaction, a load, a replacement."""
-    return instant.action in SERVICES or instant.action in {"commit", "replacecommit"}
-
-
-def _deltas(done: tuple[Instant, ...]) -> int:
-    count = 0
-    for instant in reversed(done):
-        if _is_whole(instant):
-            break
-        count += 1
-    return count
-
-
 def _last_whole(done: tuple[Instant, ...]) -> str:
-    return next((i.completed for i in reversed(done) if _is_whole(i)), "")
+    return next((i.completed for i in reversed(done) if i.is_whole), "")
 
 
 def _rollbacks(timeline: Timeline) -> list[str]:

@@ -13,15 +13,16 @@ from typing import Any, Literal
 from ingest.maintenance.facts import LakeFacts
 from ingest.maintenance.quiet import QuietHours, opens_at
 from ingest.maintenance.score import LEAST_LOG_BYTES, KeepingPolicy, is_stuck
-from ingest.maintenance.wording import sized
+from ingest.maintenance.wording import counted, sized
 
 StepName = Literal["execute", "schedule", "wait", "decide"]
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """execute: compactions that are planned; schedule: plan one over everything, then
-    execute it; wait: nothing before `at`; decide: a person has to choose a repair."""
+    """execute: compactions that are planned; schedule: plan one of what the budget
+    allows, then execute it; wait: nothing before `at`; decide: a person has to choose a
+    repair."""
 
     name: StepName
     reason: str
@@ -83,7 +84,13 @@ def _execute(facts: LakeFacts, policy: KeepingPolicy) -> Step | None:
 def _schedule(facts: LakeFacts, policy: KeepingPolicy, now: datetime) -> Step | None:
     if facts.pending_compactions or not facts.log_files:
         return None
+    if facts.merge is not None and not facts.merge.due_groups:
+        # no rewrite is worth it, or none is affordable
+        return None
     reasons = list(_triggers(facts, policy, now))
+    if facts.merge is not None and reasons:
+        groups = counted(facts.merge.due_groups, "file group")
+        reasons.append(f"{groups} of {sized(facts.merge.due_bytes)} are worth it")
     return Step("schedule", "; ".join(reasons)) if reasons else None
 
 

@@ -18,6 +18,16 @@ def meddled(facts: LakeFacts) -> Sequence[str]:
     if facts.altered:
         said = "; ".join(facts.altered)
         lines.append(f"hoodie.properties goes back to what was planned: {said}")
+    if facts.future:
+        lines += [
+            *_plans_first(facts),
+            "Every row is read and written once, by one commit of now: a driver whose"
+            f" clock was ahead made {counted(len(facts.future), 'commit')} of the"
+            f" future, {facts.future[-1]} in UTC for one",
+            "Then the instants of the future are taken off the timeline, with the files"
+            " that they wrote and savepoints made by them; capture goes on at its"
+            " position",
+        ]
     return lines
 
 

@@ -34,6 +34,7 @@ from ingest.maintenance.resizing import Resize, plan_resize, words_for
 from ingest.maintenance.savepoints import Savepoint, savepoints_on
 from ingest.maintenance.watching import facts_of
 from ingest.maintenance.ways import Repair, Way, ways_out
+from ingest.members import value_of
 from ingest.models import TableOnboarding
 from ingest.narrowing import source_changed
 from ingest.planning.plan import plan_from_json
@@ -95,7 +96,8 @@ def _wanted(table: Table, facts: LakeFacts, work: RepairWork) -> tuple[Pending, 
         "rollback" if work.action == "rollback" else "unschedule-compaction"
     )
     found = tuple(p for p in facts.pending if _is_meant(p, Way(repair, work.instant)))
-    meddled = work.action == "rollback" and (facts.taken or facts.altered)
+    left = facts.taken or facts.altered or facts.future
+    meddled = work.action == "rollback" and left
     if found or (meddled and not work.instant):
         return found
     what = "unfinished" if work.action == "rollback" else "planned"
@@ -220,7 +222,7 @@ def named(job: Job) -> dict[str, Any]:
 def require_worth_repeating(job: Job, feed: TableOnboarding) -> None:
     """What is asked of a new repair, for one that ended without success. One that was
     cut off half way may be gone on with, though it would find nothing to begin."""
-    table, work = feed.lake_table, RepairWork(**job.payload["repair"])
+    table, work = feed.lake_table, value_of(RepairWork, job.payload["repair"])
     assert table is not None
     try:
         _require_sense(table, work, feed)

@@ -8,6 +8,7 @@ from typing import Any
 
 from ingest.maintenance.buckets import is_skewed, suggest_buckets
 from ingest.maintenance.facts import MB, LakeFacts, Pending
+from ingest.maintenance.merging import MergeCost
 from ingest.maintenance.ways import Repair, Way, ways_out
 from ingest.maintenance.wording import counted, sized
 
@@ -29,6 +30,7 @@ class KeepingPolicy:
     log_bytes: int = 256 * MB
     log_ratio: float = 1.0
     log_age_seconds: float = 86_400.0
+    max_write_amplification: float = 10.0
     stuck_after_seconds: float = 3_600.0
 
 
@@ -138,6 +140,16 @@ def _meddled(facts: LakeFacts) -> Iterator[Loss]:
             " back",
             "rollback",
         )
+    if facts.future:
+        yield Loss(
+            "future_commit",
+            50,
+            "a driver whose clock was ahead made"
+            f" {counted(len(facts.future), 'commit')} of the future,"
+            f" {facts.future[-1]} in UTC for one: nothing can be written before that"
+            " moment, unless they are taken away. No row is lost by that",
+            "rollback",
+        )
     if facts.buckets and facts.highest_bucket >= facts.buckets:
         count = counted(facts.buckets, "bucket")
         yield Loss(
@@ -204,6 +216,52 @@ def _blocks(pending: Pending) -> str:
 
 
 def _slow(facts: LakeFacts, policy: KeepingPolicy) -> Iterator[Loss]:
+    if facts.merge is None or facts.merge.due_groups:
+        yield from _late_merges(facts, policy)
+    if facts.merge is not None:
+        yield from _missed_goals(facts.merge)
+    if facts.instants - facts.kept_instants > MOST_INSTANTS:
+        yield Loss(
+            "long_timeline",
+            10,
+            f"{facts.instants} instants are on the active timeline: every read lists"
+            " them. A compaction also cleans and archives",
+            "compact",
+        )
+    if facts.rollbacks_of_a_day > MOST_ROLLBACKS:
+        yield Loss(
+            "many_rollbacks",
+            5,
+            f"{facts.rollbacks_of_a_day} rollbacks within a day: jobs of this table"
+            " keep being cut off; look at them",
+        )
+    yield from _badly_cut(facts)
+
+
+def _missed_goals(merge: MergeCost) -> Iterator[Loss]:
+    """What no compaction within the budget mends."""
+    if merge.misses_readers_goal:
+        yield Loss(
+            "readers_goal",
+            5,
+            f"reading takes about {merge.ratio:.1f} times as long as after a"
+            f" compaction, and that would write {merge.needs:g} bytes per byte"
+            f" changed; max_write_amplification is {merge.allowed:g}: raise it, sync"
+            " less often, or compact once by hand",
+            "compact",
+        )
+    if merge.is_over_budget:
+        yield Loss(
+            "write_amplification",
+            5,
+            f"{merge.measured:g} bytes were written today per byte changed;"
+            f" max_write_amplification is {merge.allowed:g}: compactions were asked for"
+            " by hand, or log files became too many to leave",
+        )
+
+
+def _late_merges(facts: LakeFacts, policy: KeepingPolicy) -> Iterator[Loss]:
+    """Log files that are not merged though the budget allows it."""
     is_worth_it = facts.log_bytes >= LEAST_LOG_BYTES
     if is_worth_it and facts.log_ratio > policy.log_ratio:
         points = min(15, 5 + int(5 * facts.log_ratio / policy.log_ratio))
@@ -230,22 +288,6 @@ def _slow(facts: LakeFacts, policy: KeepingPolicy) -> Iterator[Loss]:
             f" one after {policy.compact_after}",
             "compact",
         )
-    if facts.instants - facts.kept_instants > MOST_INSTANTS:
-        yield Loss(
-            "long_timeline",
-            10,
-            f"{facts.instants} instants are on the active timeline: every read lists"
-            " them. A compaction also cleans and archives",
-            "compact",
-        )
-    if facts.rollbacks_of_a_day > MOST_ROLLBACKS:
-        yield Loss(
-            "many_rollbacks",
-            5,
-            f"{facts.rollbacks_of_a_day} rollbacks within a day: jobs of this table"
-            " keep being cut off; look at them",
-        )
-    yield from _badly_cut(facts)
 
 
 def _badly_cut(facts: LakeFacts) -> Iterator[Loss]:

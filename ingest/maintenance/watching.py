@@ -28,9 +28,10 @@ from ingest import runs, upkeep
 from ingest.alerts import noticing
 from ingest.alerts.rules import STUCK_CODES
 from ingest.feeds import feed_of, require_feed
+from ingest.hudi.budget import choose, credit_after, first_credit
 from ingest.hudi.identity import TableIdentity, property_drift
 from ingest.hudi.layout import Layout
-from ingest.hudi.timeline import Timeline, at_of
+from ingest.hudi.timeline import Timeline, at_of, instant_of
 from ingest.kinds import COMPACT, REPAIR, RESYNC, VERIFY
 from ingest.lake.commits import read_commit, read_properties, read_timeline
 from ingest.lake.fence import fence_path, foreign_token
@@ -52,6 +53,7 @@ from ingest.maintenance.facts import (
     read_facts,
     restoring,
 )
+from ingest.maintenance.merging import MergeCost, weigh
 from ingest.maintenance.plan import Step, plan_maintenance
 from ingest.maintenance.score import Health, KeepingPolicy, score, stuck_in
 from ingest.maintenance.written import Written, Wrote, add, written_from
@@ -113,7 +115,10 @@ def look_at(row: TableHealth) -> None:
     try:
         seen = look_into(table, now=now)
         facts = seen.facts
-        written = _written(row, seen.timeline, facts, now=now)
+        feed = feed_of(table.pk)
+        policy = _policy(feed)
+        written = _written(row, seen, policy.keeping, now=now)
+        facts = replace(facts, merge=_merge(seen, policy.keeping, written, now=now))
     except Exception as error:
         # whatever lies in one table's folder
         # must not stop the looks at others, nor the scheduler that calls this
@@ -123,8 +128,6 @@ def look_at(row: TableHealth) -> None:
             problem=text, due_at=now + AFTER_TROUBLE
         )
         return
-    feed = feed_of(table.pk)
-    policy = _policy(feed)
     health = score(facts, policy.keeping, differs=_differs(table.pk))
     steps = plan_maintenance(facts, policy.keeping, now, quiet=policy.quiet)
     steps = tuple(_put_off(step, table.pk, now) for step in steps)
@@ -224,22 +227,48 @@ def _is_resizing(table_id: int) -> bool:
     ).exists()
 
 
+def _merge(
+    seen: Sight, policy: KeepingPolicy, written: Written, *, now: datetime
+) -> MergeCost:
+    """What the log files cost readers, and what is worth a compaction now."""
+    groups, credit = seen.layout.groups, written.credit or 0
+    age = timedelta(seconds=policy.log_age_seconds)
+    return weigh(
+        groups,
+        choose(groups, credit=credit, old_before=instant_of(now - age)),
+        credit=credit,
+        allowed=policy.max_write_amplification,
+        measured=written.amplification_of(f"{now:%Y-%m-%d}"),
+    )
+
+
 def _written(
-    row: TableHealth, timeline: Timeline, facts: LakeFacts, *, now: datetime
+    row: TableHealth, seen: Sight, policy: KeepingPolicy, *, now: datetime
 ) -> Written:
     """What was known, and the commits since; each is read once."""
     before = written_from(row.facts.get("written", {}))
     base = place_at(row.table.path)
-    done = timeline.completed_writes
-    wrote = []
+    done = seen.timeline.completed_writes
+    wrote: list[Wrote] = []
     for instant in [i for i in done if i.completed > before.upto][:COMMITS_READ]:
         rows = size = 0
         with contextlib.suppress(SluiceError):  # it was archived meanwhile, say
             commit = read_commit(base, instant)
             rows, size = commit.rows_written + commit.rows_deleted, commit.bytes_written
         wrote.append(Wrote(instant.completed, instant.action, rows, size))
-    table_bytes = facts.base_bytes + facts.log_bytes
-    return add(before, wrote, table_bytes=table_bytes, now=now)
+    table_bytes = seen.facts.base_bytes + seen.facts.log_bytes
+    found = add(before, wrote, table_bytes=table_bytes, now=now)
+    amplification = policy.max_write_amplification
+    if before.credit is None:
+        credit = first_credit(seen.layout.groups, amplification=amplification)
+    else:
+        credit = credit_after(
+            before.credit,
+            [(one.action, one.bytes) for one in wrote],
+            amplification=amplification,
+            most=table_bytes,
+        )
+    return replace(found, credit=credit)
 
 
 def _plan_facts(plan: CompactionPlan) -> PlanFacts:
@@ -332,7 +361,7 @@ def _start(table: Table, steps: tuple[Step, ...]) -> None:
         subject_id=str(table.pk),
     )
     if not busy.exists():
-        runs.start_compaction(table, actor=ACTOR)
+        runs.start_compaction(table, actor=ACTOR, within_budget=True)
 
 
 def _trend(

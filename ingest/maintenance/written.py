@@ -48,10 +48,12 @@ class Day:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """days: oldest first; upto: when the newest commit in it was completed."""
+    """days: oldest first; upto: when the newest commit in it was completed; credit:
+    bytes that changes earned for compactions and none spent, None = not counted yet."""
 
     upto: str = ""
     days: tuple[Day, ...] = ()
+    credit: int | None = None
 
     @property
     def amplification(self) -> float | None:
@@ -59,6 +61,11 @@ class Written:
         changed = sum(d.changed_bytes for d in self.days)
         upkeep = sum(d.upkeep_bytes for d in self.days)
         return round((changed + upkeep) / changed, 2) if changed else None
+
+    def amplification_of(self, day: str) -> float | None:
+        """The same of one day, `2026-01-31`."""
+        today = tuple(d for d in self.days if d.day == day)
+        return replace(self, days=today).amplification
 
     @property
     def bytes_per_row(self) -> float | None:
@@ -89,7 +96,7 @@ def written_from(data: Mapping[str, Any]) -> Written:
         Day(**{k: v for k, v in day.items() if k in known})
         for day in data.get("days", ())
     )
-    return Written(str(data.get("upto", "")), tuple(days))
+    return Written(str(data.get("upto", "")), tuple(days), data.get("credit"))
 
 
 def add(
@@ -107,7 +114,7 @@ def add(
     today = f"{now:%Y-%m-%d}"
     days[today] = replace(days.get(today) or Day(today), table_bytes=table_bytes)
     kept = sorted(days.values(), key=lambda d: d.day)[-DAYS_KEPT:]
-    return Written(upto, tuple(kept))
+    return Written(upto, tuple(kept), before.credit)
 
 
 def _plus(day: Day, one: Wrote) -> Day:

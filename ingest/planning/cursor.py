@@ -8,6 +8,7 @@ from catalog.schema.types import Column
 from core.errors import InvalidRequest
 from ingest.planning.facts import Choices, Conditions, TableFacts
 from ingest.planning.plan import Proposal
+from ingest.planning.promises import TABLES, TRAPS
 
 CURSOR_TYPES = frozenset({"timestamp", "timestamp_ntz"})
 
@@ -103,9 +104,11 @@ def what_is_missed(
 ) -> tuple[str, ...]:
     """What capture by this cursor cannot see, in sentences for people."""
     missed = [
-        "deleted rows stay in the lake until a re-sync",
+        *(TRAPS[name].unseen for name in ("deletes", "keys_changed", "emptied")),
         f"updates that do not set '{cursor}' to the current time are not seen",
     ]
+    if facts.relation == "partitioned table":
+        missed.append(TABLES[facts.relation].unseen)
     if facts.schema.column(cursor).nullable:
         missed.append(f"rows whose '{cursor}' is NULL are counted, not carried")
     if facts.sees_all_transactions is False:

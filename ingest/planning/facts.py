@@ -5,6 +5,7 @@ Values only: whoever builds them read the catalog or the source; planning never 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -27,6 +28,8 @@ class TableFacts:
     sees_all_transactions  whether the login may see other sessions' open
                     transactions; None = not known
     shares_snapshots  whether all chunks of a load can show one moment
+    source_kind, relation, traits, key_forms, is_standby  see `DiscoveredTable` and
+                    `Overview`
     """
 
     database: str
@@ -39,6 +42,11 @@ class TableFacts:
     fingerprint: str = ""
     sees_all_transactions: bool | None = None
     shares_snapshots: bool = True
+    source_kind: str = "postgresql"
+    relation: str = "table"
+    traits: frozenset[str] = frozenset()
+    key_forms: Mapping[str, str] = field(default_factory=dict)
+    is_standby: bool | None = False
 
     @property
     def source_name(self) -> str:
@@ -87,6 +95,7 @@ class Conditions:
 
     free_bytes    space left where staging and tables lie; None = unknown
     lag_seconds   safety lag of timestamp capture behind the source's clock
+    lag_is_chosen  somebody set it by policy
     when          the schedule in words; every_seconds is set for a plain interval
     lock          see `TableSpec`
     """
@@ -95,5 +104,6 @@ class Conditions:
     every_seconds: int | None = None
     when: str = ""
     lag_seconds: float = 5.0
+    lag_is_chosen: bool = False
     free_bytes: int | None = None
     lock: str = ""

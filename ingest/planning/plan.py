@@ -152,7 +152,11 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class TablePlan:
-    """What will happen to one table, or why nothing can happen yet (`blocked`)."""
+    """What will happen to one table, or why nothing can happen yet (`blocked`).
+
+    reading  what snapshot and syncs of this table promise; a plan of a former release
+             has none
+    """
 
     source: str
     database: str
@@ -163,6 +167,7 @@ class TablePlan:
     warnings: tuple[str, ...] = ()
     excluded: tuple[str, ...] = ()
     blocked: str = ""
+    reading: tuple[str, ...] = ()
 
     def step(self, kind: type[Any]) -> Any:
         """The step of that kind, or None."""
@@ -203,6 +208,7 @@ def plan_from_json(data: Mapping[str, Any]) -> TablePlan:
             warnings=tuple(data["warnings"]),
             excluded=tuple(data["excluded"]),
             blocked=data["blocked"],
+            reading=tuple(data.get("reading", ())),
         )
     except (KeyError, TypeError) as error:
         raise InvalidRequest(f"malformed stored plan: {error}") from error

@@ -6,11 +6,13 @@ what to choose. Choices that are wrong in themselves raise InvalidRequest.
 
 from __future__ import annotations
 
+from catalog.schema.mapping import cannot_hold
 from catalog.schema.types import Column
 from core.errors import InvalidRequest
 from ingest.planning.cursor import propose_cursor, what_is_missed
 from ingest.planning.facts import ROW_HASH, Choices, Conditions, TableFacts, Target
 from ingest.planning.key import propose_key
+from ingest.planning.partitions import what_is_counted, why_too_many
 from ingest.planning.plan import (
     ApplyChanges,
     CreateTable,
@@ -22,6 +24,7 @@ from ingest.planning.plan import (
     TablePlan,
     Verify,
 )
+from ingest.planning.promises import TRAPS, cautions_of, reading_of
 from ingest.planning.sizing import lake_bytes, propose_buckets, staging_bytes
 from ingest.planning.updates import propose_updates, what_partial_means
 
@@ -56,6 +59,7 @@ def propose_table(
         warnings=_warnings(facts, carried, proposals, target, conditions),
         excluded=choices.exclude_columns,
         blocked=blocked,
+        reading=reading_of(facts, conditions),
     )
 
 
@@ -137,6 +141,8 @@ def _why_blocked(
     if proposals["record_key"].value is None:
         return proposals["record_key"].reason
     if conditions.capture == "timestamp":
+        if refused := _why_not_by_timestamp(facts, conditions):
+            return refused
         if proposals["record_key"].value == ROW_HASH:
             return (
                 "a whole-row hash key cannot follow updates: every changed row would "
@@ -145,11 +151,40 @@ def _why_blocked(
             )
         if proposals["cursor"].value is None:
             return proposals["cursor"].reason
+    if too_many := _why_too_many_partitions(facts, proposals):
+        return too_many
     needed = staging_bytes(facts) + lake_bytes(facts)
     if conditions.free_bytes is not None and needed > conditions.free_bytes:
         return (
             f"the load needs about {_mb(needed)} of space (staging and table) and "
             f"{_mb(conditions.free_bytes)} are free"
+        )
+    return ""
+
+
+def _why_too_many_partitions(facts: TableFacts, proposals: dict[str, Proposal]) -> str:
+    key = proposals["record_key"].value
+    chosen = [] if key == ROW_HASH else [tuple(key)]
+    return why_too_many(
+        proposals["partition_by"].value,
+        uniques=[*chosen, *facts.unique_indexes],
+        rows=facts.estimated_rows,
+    )
+
+
+def _why_not_by_timestamp(facts: TableFacts, conditions: Conditions) -> str:
+    """Where rows could commit below the high watermark without anybody seeing it."""
+    if "foreign" in facts.traits:
+        return (
+            f"rows of {facts.source_name} are at another server, whose transactions"
+            " the source does not show: rows would be passed over. Use capture"
+            " 'snapshot', or add that server as a source"
+        )
+    if facts.is_standby and not conditions.lag_is_chosen:
+        return (
+            "the source is a standby or replica, which does not show the open"
+            " transactions of its primary: set 'lag_seconds' by policy, longer than the"
+            " longest of them, and propose again; or read from the primary"
         )
     return ""
 
@@ -224,7 +259,8 @@ def _warnings(
     target: Target,
     conditions: Conditions,
 ) -> tuple[str, ...]:
-    found: list[str] = []
+    found: list[str] = [*cautions_of(facts, conditions)]
+    found += _key_forms(facts, proposals)
     if conditions.capture == "snapshot":
         found.append("loaded once: later changes are carried by a re-sync only")
         if not facts.shares_snapshots:
@@ -234,6 +270,7 @@ def _warnings(
             )
     elif proposals["cursor"].value:
         found += _missed(facts, proposals, conditions)
+    found += what_is_counted(proposals["partition_by"].value)
     if proposals["updates"].value == "partial":
         found += what_partial_means()
     if proposals["record_key"].value == ROW_HASH:
@@ -243,7 +280,7 @@ def _warnings(
         )
     for column in carried:
         if lossy := target.lossy.get(column.source_name, ""):
-            found.append(_lossy_text(column, lossy))
+            found.append(_lossy_text(column, lossy, facts.source_kind))
     renamed = [
         f"{c.source_name} → {target.column_names[c.source_name]}"
         for c in carried
@@ -256,11 +293,26 @@ def _warnings(
     return tuple(found)
 
 
-def _lossy_text(column: Column, lossy: str) -> str:
+def _key_forms(facts: TableFacts, proposals: dict[str, Proposal]) -> tuple[str, ...]:
+    """Of the columns that were proposed or chosen as the key."""
+    key = proposals["record_key"].value
+    if not key or key == ROW_HASH:
+        return ()
+    named = [f"{n} ({facts.key_forms[n]})" for n in key if n in facts.key_forms]
+    if not named:
+        return ()
+    return (
+        f"the source takes several texts of the key for one value: {', '.join(named)}."
+        f" In the lake {TRAPS['key_forms'].unseen}",
+    )
+
+
+def _lossy_text(column: Column, lossy: str, kind: str) -> str:
     what = f"column '{column.source_name}' ({column.source_type})"
     if lossy == "string":
         return f"{what} is carried as text, because the lake's numbers cannot hold it"
-    return f"{what}: values no lake type has (infinity, a zero date) become NULL"
+    values = cannot_hold(column.source_type, column.type, kind=kind)
+    return f"{what}: values no lake type has ({values}) become NULL"
 
 
 def _mb(size: int) -> str:

@@ -1,0 +1,131 @@
+"""What becomes of a table when the lake knows more than a restored database. Pure.
+
+The lake is right: its commits tell position, epoch and identity. It must not know how
+either of them was read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+Status = Literal[
+    "agrees", "ahead", "went back", "missing", "needs resync", "busy", "unreachable"
+]
+
+# Statuses whose rows take over what the lake says.
+FOLLOWED: frozenset[Status] = frozenset({"ahead", "went back"})
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A table as the database has it.
+
+    instant     its newest commit; "" = never loaded
+    epoch       of that commit
+    position    where capture goes on, "" = nowhere
+    source      datasource id
+    columns     of its plan, in the lake
+    is_busy     a job of a live driver works on it
+    load_epoch  of a resync that had not ended; None = of none
+    """
+
+    instant: str
+    epoch: int
+    position: str
+    source: int
+    columns: frozenset[str]
+    is_busy: bool = False
+    load_epoch: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The same table as its lake has it.
+
+    instant    its newest commit of a sync, a load or a repair; "" = none
+    newest     the same, compactions included
+    end        the position of `instant`
+    columns    of its newest schema, Sluice's own left out; () = not told
+    problem    why it cannot be read; `is_passing`: later it may be
+    drift      how its identity differs, the number of buckets left out
+    """
+
+    instant: str = ""
+    newest: str = ""
+    end: str = ""
+    epoch: int = 0
+    source: int = 0
+    columns: frozenset[str] = frozenset()
+    drift: tuple[str, ...] = ()
+    problem: str = ""
+    is_passing: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """position: where capture goes on; it is set with "ahead" and "went back"."""
+
+    status: Status
+    message: str
+    position: str = ""
+
+
+def judge(known: Known, seen: Seen) -> Finding:
+    if known.is_busy:
+        return Finding("busy", "a job of a live driver works on it: run this again")
+    if seen.problem:
+        status: Status = "unreachable" if seen.is_passing else "needs resync"
+        return Finding(status, seen.problem)
+    if not seen.instant:
+        return _without_commit(known)
+    if why := _differs(known, seen):
+        return Finding("needs resync", why)
+    if not known.instant:
+        return Finding(
+            "ahead", f"its snapshot is in the lake: {seen.instant}", seen.end
+        )
+    if seen.newest < known.instant:
+        said = f"the lake is at {seen.newest}, the database at {known.instant}"
+        return Finding("went back", said, seen.end)
+    if known.load_epoch is not None and seen.epoch >= known.load_epoch:
+        return Finding("ahead", f"its resync is in the lake: {seen.instant}", seen.end)
+    if seen.instant > known.instant or seen.epoch > known.epoch:
+        said = f"the lake is at {seen.instant}, the database at {known.instant}"
+        return Finding("ahead", said, seen.end)
+    return Finding("agrees", f"both are at {seen.instant}")
+
+
+def _without_commit(known: Known) -> Finding:
+    if known.instant:
+        said = f"the database knows commit {known.instant}, the lake has none"
+        return Finding("missing", said)
+    return Finding("agrees", "not loaded yet")
+
+
+def _differs(known: Known, seen: Seen) -> str:
+    if seen.source not in {0, known.source}:
+        return f"the lake's rows are of source {seen.source}, not {known.source}"
+    if seen.drift:
+        return f"the lake is not what the plan says: {'; '.join(seen.drift)}"
+    more = _names(seen.columns - known.columns) if seen.columns else ""
+    return f"the lake has columns that the plan does not know: {more}" if more else ""
+
+
+def _names(columns: frozenset[str]) -> str:
+    return ", ".join(sorted(columns))
+
+
+def next_epoch(known: int, handed_out: int, *, margin: int) -> int:
+    """The first epoch that a source hands out. known: the last that the lake knows of;
+    handed_out: the next one by the database. Beyond it there may be epochs that drivers
+    of the lost database hold and that have left no file yet: `margin` of them."""
+    return handed_out if handed_out > known else known + 1 + margin
+
+
+def summary(findings: Sequence[Finding]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for one in findings:
+        found[one.status] = found.get(one.status, 0) + 1
+    return found

@@ -1,0 +1,45 @@
+"""REST of columns that changed at the source: what waits for approval, and the yes."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from catalog.access.policy import Privilege
+from catalog.api.idempotency import idempotent
+from catalog.api.serializers import Empty
+from catalog.api.views import ApiView, members_of
+from ingest.api import replies
+from ingest.api.tables import accepted, lake_table_of
+from ingest.effective_policies import policy_of
+from ingest.feeds import feed_of, locked_feed
+from ingest.schema_approval import approve_schema_change, proposal_of
+
+
+class SchemaChangeView(ApiView):
+    """What changed at the source of a lake table, and what approving it would do."""
+
+    @extend_schema(responses=replies.SchemaProposal)
+    def get(self, request: Request, table_id: int) -> Response:
+        table = lake_table_of(self, table_id, Privilege.DISCOVER)
+        feed = feed_of(table.pk) or locked_feed(table)
+        body = {
+            "table": table.pk,
+            "schema_changes": policy_of(feed).schema_changes,
+            **dataclasses.asdict(proposal_of(table)),
+        }
+        return Response(body)
+
+
+class ApproveSchemaChangeView(ApiView):
+    """Take over what changed at the source: by a sync, or a re-sync where need be."""
+
+    @extend_schema(request=Empty, responses={202: replies.CarryingJob})
+    @idempotent
+    def post(self, request: Request, table_id: int) -> Response:
+        table = lake_table_of(self, table_id, Privilege.OPERATE)
+        members_of(request)
+        return accepted(approve_schema_change(table, actor=self.principal.name))

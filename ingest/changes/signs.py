@@ -1,0 +1,179 @@
+"""What a sync remembers of its source to notice that it became another one. Pure.
+
+A fail-over, a restore to an earlier moment, a table that was created anew, and rows
+that were committed below the position leave traces that one reading alone does not
+show: each sync compares its own with those of the sync before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+# Rows below the position are counted once in so much time, over so much time, in steps.
+LATE_EVERY = timedelta(hours=1)
+LATE_STEPS = 12
+LATE_STEP = timedelta(minutes=5)
+# Counting more of the last hour than this would burden the source.
+MOST_LATE_COUNTED = 1_000_000
+# Clocks are corrected by less than this all the time.
+CLOCK_TOLERANCE = timedelta(seconds=2)
+MOST_NOTICES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSigns:
+    """Of one look at a source.
+
+    relation  of the table: differs when it was created again; "" = not known
+    is_exact  it differs for no other reason
+    server    which server answers; "" = not known
+    timeline  counts the promotions of this server's history; 0 = not known
+    log       positions that only grow, by name
+    """
+
+    relation: str = ""
+    is_exact: bool = False
+    server: str = ""
+    timeline: int = 0
+    log: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Signs:
+    """What is kept from one sync to the next, as JSON on the table's row.
+
+    clock      the source's, as text
+    counted_at, edges, counts  rows between neighbouring edges, all of them below the
+               position when they were counted; () = not counted
+    late       rows that came below the position since the load, at least
+    notices    what was noticed since the load and is true until somebody acts
+    """
+
+    server: ServerSigns = ServerSigns()
+    clock: str = ""
+    counted_at: str = ""
+    edges: tuple[str, ...] = ()
+    counts: tuple[int, ...] = ()
+    late: int = 0
+    notices: tuple[str, ...] = ()
+
+    def noticing(self, new: Sequence[str]) -> Signs:
+        """With the newest notices, each once."""
+        all_of_them = list(dict.fromkeys([*self.notices, *new]))
+        return replace(self, notices=tuple(all_of_them[-MOST_NOTICES:]))
+
+
+def to_data(signs: Signs) -> dict[str, Any]:
+    server = signs.server
+    return {
+        "relation": server.relation,
+        "is_exact": server.is_exact,
+        "server": server.server,
+        "timeline": server.timeline,
+        "log": dict(server.log),
+        "clock": signs.clock,
+        "counted_at": signs.counted_at,
+        "edges": list(signs.edges),
+        "counts": list(signs.counts),
+        "late": signs.late,
+        "notices": list(signs.notices),
+    }
+
+
+def from_data(data: Mapping[str, Any]) -> Signs:
+    """What a former release did not keep is not known."""
+    server = ServerSigns(
+        relation=str(data.get("relation") or ""),
+        is_exact=bool(data.get("is_exact")),
+        server=str(data.get("server") or ""),
+        timeline=int(data.get("timeline") or 0),
+        log={str(k): int(v) for k, v in (data.get("log") or {}).items()},
+    )
+    return Signs(
+        server=server,
+        clock=str(data.get("clock") or ""),
+        counted_at=str(data.get("counted_at") or ""),
+        edges=tuple(str(e) for e in data.get("edges") or ()),
+        counts=tuple(int(c) for c in data.get("counts") or ()),
+        late=int(data.get("late") or 0),
+        notices=tuple(str(n) for n in data.get("notices") or ()),
+    )
+
+
+def is_recreated(before: ServerSigns, now: ServerSigns) -> bool:
+    """Whether the table is certainly another one than it was, on the same server."""
+    is_other = bool(before.relation and now.relation) and (
+        before.relation != now.relation
+    )
+    return is_other and now.is_exact and before.server == now.server
+
+
+def what_changed(before: Signs, now: ServerSigns, clock: datetime) -> tuple[str, ...]:
+    """Sentences about what happened to the source since; () = nothing was noticed."""
+    was, at = before.server, f"{clock:%Y-%m-%d %H:%M} UTC"
+    found = []
+    if was.server and now.server and was.server != now.server:
+        found.append(
+            f"another server answers since {at} ({was.server}, now {now.server}): a"
+            " fail-over or a restore"
+        )
+    elif was.timeline and now.timeline and was.timeline != now.timeline:
+        found.append(
+            f"the source was promoted or restored before {at} (timeline"
+            f" {was.timeline}, now {now.timeline})"
+        )
+    elif back := [name for name in now.log if now.log[name] < was.log.get(name, 0)]:
+        found.append(
+            f"the source went back to an earlier moment before {at} ({back[0]}"
+            f" {was.log[back[0]]}, now {now.log[back[0]]}): it was restored"
+        )
+    is_other_table = was.relation and now.relation and was.relation != now.relation
+    if is_other_table and not is_recreated(was, now):
+        found.append(
+            "the table was created again, truncated or rebuilt at the source before"
+            f" {at}"
+        )
+    if before.clock:
+        back_by = datetime.fromisoformat(before.clock) - clock
+        if back_by > CLOCK_TOLERANCE:
+            found.append(f"the source's clock went back by {back_by} before {at}")
+    return tuple(found)
+
+
+def is_count_due(signs: Signs, clock: datetime) -> bool:
+    if not signs.counted_at:
+        return True
+    return abs(clock - datetime.fromisoformat(signs.counted_at)) >= LATE_EVERY
+
+
+def sentences_of(signs: Signs) -> list[str]:
+    """What the table's page says until a re-sync, or a verification without a
+    difference."""
+    found = [f"{notice}; verify the table" for notice in signs.notices]
+    if signs.late:
+        found.append(
+            f"at least {signs.late} rows were committed with a cursor value below the"
+            " position and are not in the lake as they are; verify the table and"
+            " re-sync it"
+        )
+    return found
+
+
+def settled(signs: Signs) -> Signs:
+    """Both sides were found equal: nothing is left of what was noticed."""
+    return replace(signs, notices=(), late=0, counted_at="", edges=(), counts=())
+
+
+def late_edges(position: datetime) -> list[datetime]:
+    """The steps of the last hour below the position, oldest first."""
+    return [position - LATE_STEP * n for n in range(LATE_STEPS, -1, -1)]
+
+
+def late_rows(before: Sequence[int], now: Sequence[int]) -> int:
+    """Rows that are in a step now and were not: at least so many, because rows that
+    changed meanwhile have left their step."""
+    pairs = zip(before, now, strict=True)
+    return sum(max(0, after - former) for former, after in pairs)

@@ -1,0 +1,91 @@
+"""How the places of a lane are shared out between the jobs that wait for one.
+
+Pure. Places, weights and share keys are those of `core.models.Job`: all jobs that read
+one source have one share key, and a snapshot weighs as many rows as its table has.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+# A job of so many rows counts as large: such jobs leave a place to others.
+LARGE_ROWS: Final = 1_000_000
+# A larger snapshot lets smaller ones go first that were queued a little later than
+# itself: a second for each so many of its rows, and never more than the bound.
+ROWS_PER_SECOND: Final = 10_000.0
+OVERTAKEN_SECONDS: Final = 600
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place that is taken, or wanted."""
+
+    share_key: str
+    weight: int
+
+
+@dataclass(frozen=True, slots=True)
+class LaneUse:
+    lane: str
+    limit: int
+    taken: tuple[Place, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FullFor:
+    """The lane has no place for jobs of this share key ("" = of any) that weigh at
+    least so much."""
+
+    share_key: str
+    least_weight: int
+    reason: str
+
+    def is_for(self, place: Place) -> bool:
+        is_same = not self.share_key or self.share_key == place.share_key
+        return is_same and place.weight >= self.least_weight
+
+
+def full_for(use: LaneUse) -> Iterator[FullFor]:
+    """Whom the lane has no place for now.
+
+    One source has all places but one, so that a slow source leaves one to all others;
+    large tables have all but one, and those of one source all but two, so that a small
+    table never waits for a large one to end. A lane of one place knows no shares.
+    """
+    limit, lane = use.limit, use.lane
+    if len(use.taken) >= limit:
+        yield FullFor("", 0, f"waiting for a free place in the {lane} lane")
+        return
+    if limit < 2:
+        return
+    large = [place for place in use.taken if place.weight >= LARGE_ROWS]
+    if len(large) >= limit - 1:
+        yield FullFor(
+            "",
+            LARGE_ROWS,
+            f"waiting for a free place in the {lane} lane: large tables have"
+            f" {len(large)} of {limit}, and the rest is left to smaller ones",
+        )
+    for key, count in _counted(use.taken).items():
+        if count >= limit - 1:
+            yield FullFor(
+                key,
+                0,
+                f"waiting for a free place in the {lane} lane: jobs of the same source"
+                f" have {count} of {limit}, and the rest is left to other sources",
+            )
+    for key, count in _counted(tuple(large)).items():
+        if count >= max(1, limit - 2):
+            yield FullFor(
+                key,
+                LARGE_ROWS,
+                f"waiting for a free place in the {lane} lane: large tables of the same"
+                f" source have {count} of {limit}, and the rest is left to others",
+            )
+
+
+def _counted(taken: tuple[Place, ...]) -> Counter[str]:
+    return Counter(place.share_key for place in taken if place.share_key)

@@ -1,0 +1,70 @@
+"""What a host has heard and not written yet: kept until it is, and never in the way.
+
+It must not know what the items are.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import Generic, TypeVar
+
+from django.db import InterfaceError, OperationalError
+
+log = logging.getLogger(__name__)
+
+TRIES = 5
+
+T = TypeVar("T")
+
+
+class Backlog(Generic[T]):
+    """Items in the order they came, each with how often writing it failed."""
+
+    def __init__(self) -> None:
+        self._items: list[T] = []
+        self._failures: list[int] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._items)
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(list(self._items))
+
+    def add(self, item: T) -> None:
+        self._items.append(item)
+        self._failures.append(0)
+
+    def keep(self, is_wanted: Callable[[T], bool]) -> None:
+        """Forget all others."""
+        kept = [pair for pair in self._pairs() if is_wanted(pair[0])]
+        self._items = [item for item, _ in kept]
+        self._failures = [failures for _, failures in kept]
+
+    def write_all(
+        self, write: Callable[[T], object], *, give_up: Callable[[T, Exception], None]
+    ) -> None:
+        """Write every item. One that is refused stays for the next time, and is given
+        up after `TRIES`; the items behind it are written all the same.
+
+        OperationalError and InterfaceError, the database being away, go up: then
+        nothing is lost or counted.
+        """
+        for item, failures in self._pairs():
+            try:
+                write(item)
+            except (OperationalError, InterfaceError):
+                raise
+            except Exception as error:
+                # somebody else moved the row, or a defect of ours: either way the
+                # host and the other jobs must go on
+                log.exception("writing %s failed", type(item).__name__)
+                if failures + 1 < TRIES:
+                    self._failures[self._items.index(item)] += 1
+                    continue
+                give_up(item, error)
+            place = self._items.index(item)
+            del self._items[place], self._failures[place]
+
+    def _pairs(self) -> list[tuple[T, int]]:
+        return list(zip(self._items, self._failures, strict=True))

@@ -1,0 +1,210 @@
+"""What changed columns of a source table mean for the plan of its lake table. Pure.
+
+A change is followed (the next sync takes it over), proposed (the columns known so far
+go on being synced until somebody approves), blocking (nothing is read until somebody
+approves), or left out. Nothing is followed of which a value could be lost or read
+otherwise.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from catalog.schema.diff import SchemaChange, diff
+from catalog.schema.mapping import proposed_choice
+from catalog.schema.naming import lake_columns
+from catalog.schema.types import Column, TableSchema
+from catalog.schema.widening import keeps_values, widens_in_place
+from ingest.planning.plan import ApplyChanges, CreateTable, PlannedColumn, TablePlan
+
+SchemaPolicy = Literal["follow", "ask", "ignore"]
+SCHEMA_POLICIES: tuple[SchemaPolicy, ...] = ("follow", "ask", "ignore")
+_Verdict = Literal["followed", "proposed", "blocking", "left_out"]
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaDrift:
+    """The changes of a source table against the plan, by what becomes of them.
+
+    needs_resync  only a fresh copy brings the lake table there
+    impossible    why nobody can approve them; "" = somebody can
+    """
+
+    followed: tuple[SchemaChange, ...] = ()
+    proposed: tuple[SchemaChange, ...] = ()
+    blocking: tuple[SchemaChange, ...] = ()
+    left_out: tuple[SchemaChange, ...] = ()
+    needs_resync: bool = False
+    impossible: str = ""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether somebody has to decide."""
+        return bool(self.proposed or self.blocking)
+
+    @property
+    def to_approve(self) -> tuple[SchemaChange, ...]:
+        return self.proposed + self.blocking
+
+
+NO_DRIFT = SchemaDrift()
+
+
+def judge_drift(
+    plan: TablePlan, source: TableSchema, policy: SchemaPolicy
+) -> SchemaDrift:
+    """What becomes of each difference between the plan and the source's columns."""
+    create: CreateTable = plan.step(CreateTable)
+    apply: ApplyChanges | None = plan.step(ApplyChanges)
+    judge = _Judge(create, apply, source, policy)
+    found: dict[str, list[SchemaChange]] = {}
+    changes = diff(_planned(create), _chosen(plan, create, source))
+    for change in changes:
+        found.setdefault(judge.verdict(change), []).append(change)
+    blocking = tuple(found.get("blocking", ()))
+    proposed = tuple(found.get("proposed", ()))
+    return SchemaDrift(
+        followed=tuple(found.get("followed", ())),
+        proposed=proposed,
+        blocking=blocking,
+        left_out=tuple(found.get("left_out", ())),
+        needs_resync=any(not judge.fits_in_place(change) for change in blocking)
+        or (apply is None and bool(proposed)),
+        impossible=judge.impossible(changes),
+    )
+
+
+def evolved(
+    plan: TablePlan,
+    source: TableSchema,
+    changes: Iterable[SchemaChange],
+    *,
+    kind: str,
+) -> TablePlan:
+    """The plan after these changes. Lake names stay; columns are added at the end."""
+    create: CreateTable = plan.step(CreateTable)
+    taken = list(changes)
+    named = {change.column for change in taken}
+    has_new_key = any(change.kind == "key" for change in taken)
+    now = {c.source_name: c for c in source.columns if c.is_supported}
+    names = lake_columns([*now], pinned={c.source_name: c.name for c in create.columns})
+    columns = []
+    for old in create.columns:
+        new = now.get(old.source_name)
+        if old.source_name not in named:
+            is_rekeyed = has_new_key and new is not None
+            columns.append(
+                dataclasses.replace(old, key=new.key) if is_rekeyed and new else old
+            )
+        elif new is not None:
+            columns.append(_renewed(new, old.name, kind))
+    known = {c.source_name for c in create.columns}
+    columns += [
+        _renewed(column, names[name], kind)
+        for name, column in now.items()
+        if name in named - known
+    ]
+    wider = dataclasses.replace(create, columns=tuple(columns))
+    steps = tuple(wider if step is create else step for step in plan.steps)
+    return dataclasses.replace(plan, steps=steps)
+
+
+@dataclass(frozen=True, slots=True)
+class _Judge:
+    create: CreateTable
+    apply: ApplyChanges | None
+    source: TableSchema
+    policy: SchemaPolicy
+
+    @property
+    def _pinned(self) -> frozenset[str]:
+        """Columns that the lake table's identity or its capture stands on."""
+        cursor = (self.apply.cursor,) if self.apply else ()
+        return frozenset({*self.create.record_key, *self.create.partition_by, *cursor})
+
+    def verdict(self, change: SchemaChange) -> _Verdict:
+        match change.kind:
+            case "added":
+                return self._of_added(change)
+            case "nullability":
+                # every column of the lake may be NULL, but for its key
+                is_key = change.column in self.create.record_key
+                is_loosened = change.after == "nullable"
+                return "blocking" if is_key and is_loosened else "followed"
+            case "retyped":
+                is_same = keeps_values(change.before, change.after)
+                is_cursor = self.apply and change.column == self.apply.cursor
+                return "followed" if is_same and not is_cursor else "blocking"
+            case "widened" if self.fits_in_place(change):
+                return "followed" if self.policy == "follow" else "blocking"
+        return "blocking"
+
+    def fits_in_place(self, change: SchemaChange) -> bool:
+        """Whether the lake table takes it over by a sync, without a fresh copy."""
+        if change.kind != "widened" or self.apply is None:
+            return change.kind == "nullability"
+        is_key = change.column in self.create.record_key
+        is_free = change.column not in self._pinned
+        # a key is text to Hudi, and that of a whole number stays the same
+        is_free = is_free or (is_key and change.after == "bigint")
+        return is_free and widens_in_place(change.before, change.after)
+
+    def _of_added(self, change: SchemaChange) -> _Verdict:
+        column = self.source.column(change.column)
+        if not column.is_supported:
+            return "left_out"
+        if column.key:
+            return "blocking"
+        if self.policy == "ignore":
+            return "left_out"
+        # a table that is loaded once gets new columns with a fresh copy only
+        is_followed = self.policy == "follow" and self.apply is not None
+        return "followed" if is_followed else "proposed"
+
+    def impossible(self, changes: Iterable[SchemaChange]) -> str:
+        lost = sorted(
+            change.column
+            for change in changes
+            if change.column in self._pinned
+            and change.kind in {"removed", "changed", "narrowed"}
+        )
+        if not lost:
+            return ""
+        return (
+            f"{', '.join(lost)} is what the lake table is keyed, partitioned or"
+            " followed by, and that is fixed for its life: remove the table from the"
+            " sync and add it again, which loads it into a new lake table"
+        )
+
+
+def _planned(create: CreateTable) -> TableSchema:
+    return TableSchema(
+        tuple(
+            Column(c.source_name, c.name, c.source_type, c.type, c.nullable, c.key)
+            for c in create.columns
+        )
+    )
+
+
+def _chosen(plan: TablePlan, create: CreateTable, source: TableSchema) -> TableSchema:
+    """The source's columns without those that somebody chose to leave out."""
+    planned = {c.source_name for c in create.columns}
+    left_out = set(plan.excluded) - planned
+    return TableSchema(
+        tuple(c for c in source.columns if c.source_name not in left_out)
+    )
+
+
+def _renewed(column: Column, name: str, kind: str) -> PlannedColumn:
+    return PlannedColumn(
+        source_name=column.source_name,
+        name=name,
+        source_type=column.source_type,
+        type=column.type,
+        nullable=column.nullable,
+        key=column.key,
+        lossy=proposed_choice(column.source_type, column.type, kind=kind),
+    )

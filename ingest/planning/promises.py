@@ -1,0 +1,258 @@
+"""What reading a table promises, what it cannot see, and what is done about that.
+
+The one home of these sentences: plans show those for the table at hand, and the tables
+of docs/reading.md are written from here (`as_markdown`, held by a test). Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from ingest.planning.facts import Conditions, TableFacts
+
+_MARIADB = frozenset({"mariadb", "mysql"})
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """Of one case of a source or a table; "" where it adds nothing.
+
+    snapshot  what a load shows
+    sync      what an incremental sync shows
+    unseen    what neither of them sees
+    does      what the product does about that
+    """
+
+    title: str
+    snapshot: str = ""
+    sync: str = ""
+    unseen: str = ""
+    does: str = ""
+
+
+SOURCES: dict[str, Promise] = {
+    "postgresql": Promise(
+        "PostgreSQL",
+        snapshot="all chunks of one attempt show one moment: they share an exported"
+        " snapshot; chunks of several attempts show several moments, which the table"
+        " says",
+        sync="the changed rows of one sync show one moment",
+    ),
+    "mariadb": Promise(
+        "MariaDB, MySQL",
+        snapshot="each chunk shows its own moment: connections share no snapshot"
+        " without a lock; the first syncs bring what changed meanwhile",
+        sync="the changed rows of one sync show one moment",
+    ),
+    "primary": Promise(
+        "A primary",
+        sync="the high watermark stays behind the clock by the safety lag and before"
+        " the start of the oldest open or prepared transaction, so no row below it can"
+        " still commit",
+        unseen="without the right to see transactions of others, rows that commit later"
+        " than the safety lag after their cursor value",
+        does="every sync says which right is missing",
+    ),
+    "standby": Promise(
+        "A standby or replica",
+        snapshot="the rows that have been replayed",
+        sync="the high watermark stays behind the time up to which changes have been"
+        " replayed, by the safety lag",
+        unseen="transactions that are open on the primary: a row that commits later"
+        " than the safety lag after its cursor value is missed",
+        does="refuses timestamp capture until 'lag_seconds' is set by policy, longer"
+        " than the longest transaction of the primary; each sync looks again whether"
+        " the server is one, and waits while replication stands still",
+    ),
+    "unknown_role": Promise(
+        "A MariaDB or MySQL server whose login may not ask whether it is a replica",
+        unseen="what a replica applies later than the safety lag",
+        does="takes it for a primary unless it is read-only, and says so",
+    ),
+}
+
+TABLES: dict[str, Promise] = {
+    "table": Promise(
+        "A plain table",
+        snapshot="its rows",
+        sync="rows whose cursor value has grown beyond the position",
+    ),
+    "partitioned table": Promise(
+        "A partitioned table",
+        snapshot="the rows of all partitions; partitions are no tables of their own",
+        sync="like a plain table, over all partitions",
+        unseen="a partition that is attached with older cursor values, and that one was"
+        " detached",
+        does=":verify counts both as differences; a re-sync mends them",
+    ),
+    "children": Promise(
+        "A parent of PostgreSQL whose children inherit from it",
+        snapshot="its own rows and those of its children, as a SELECT shows them; each"
+        " child is a table of its own, too",
+        sync="like its snapshot",
+        unseen="keys that a child repeats: the parent's key does not cover them",
+        does="takes the key for not unique: a load and a sync that find a key twice"
+        " stop, write nothing and say so",
+    ),
+    "foreign": Promise(
+        "A foreign table, or one with foreign partitions or children",
+        snapshot="the rows that the other server sends, each chunk at its own moment",
+        unseen="transactions of the other server, so rows of theirs would be passed"
+        " over for good by timestamp capture",
+        does="refuses timestamp capture; a table that is foreign as a whole is not"
+        " synced, one with foreign parts is loaded with this warning",
+    ),
+    "view": Promise(
+        "A view",
+        unseen="the tables behind it, their keys and transactions",
+        does="does not sync it: sync the tables, and make the view in SQL of the lake",
+    ),
+    "materialized view": Promise(
+        "A materialised view",
+        unseen="a REFRESH: its rows are older than the moment they appear",
+        does="does not sync it: sync the tables behind it",
+    ),
+    "unlogged": Promise(
+        "An unlogged table",
+        snapshot="its rows",
+        sync="like a plain table",
+        unseen="that a crash of the source emptied it; a standby has none of its rows",
+        does="keeps the rows in the lake until a re-sync; :verify counts them",
+    ),
+    "versioned": Promise(
+        "A temporal table (system-versioned in MariaDB)",
+        snapshot="the rows that are current; former versions are not read",
+        sync="rows that are current and whose cursor value has grown",
+        unseen="former versions, and that a row was ended",
+        does="leaves ended rows in the lake until a re-sync; :verify counts them",
+    ),
+}
+
+TRAPS: dict[str, Promise] = {
+    "deletes": Promise(
+        "Deleted rows",
+        unseen="deleted rows stay in the lake until a re-sync",
+        does=":verify counts them",
+    ),
+    "keys_changed": Promise(
+        "A changed key",
+        unseen="a row whose key changes is there twice afterwards, under the former key"
+        " too, until a re-sync",
+        does=":verify counts the former one",
+    ),
+    "emptied": Promise(
+        "TRUNCATE, DROP and CREATE",
+        unseen="rows that a TRUNCATE removed stay in the lake until a re-sync; so do"
+        " those of a table that was dropped and created again",
+        does="a sync that finds another table under the name stops, and asks for a"
+        " re-sync (PostgreSQL), or warns (MariaDB, MySQL)",
+    ),
+    "key_forms": Promise(
+        "Keys that are equal at the source and different in the lake",
+        unseen="a key that is written in another form is another row in the lake, and"
+        " the row under its former form stays until a re-sync",
+        does="the plan names such columns of the key; the lake compares bytes, as it"
+        " always did, so existing tables keep their keys",
+    ),
+    "lost_unique": Promise(
+        "A key that is not unique, or not any more",
+        unseen="which of several rows with one key is meant",
+        does="a load that finds a key twice is refused, a sync looks for one among what"
+        " it read and, where an index leads to it, at the source: it stops, writes"
+        " nothing and keeps its position",
+    ),
+    "cursor_kept": Promise(
+        "Writers that leave the cursor as it was",
+        unseen="an update that does not set the cursor, a row whose cursor is NULL",
+        does="NULLs are counted and told by each sync; :verify counts all of them",
+    ),
+    "clock_behind": Promise(
+        "Application clocks that are behind",
+        unseen="a row whose cursor value was below the position when it was committed",
+        does="once an hour a sync counts again the rows of the last hour below the"
+        " position: more than before are late rows, which it warns of; :verify finds"
+        " all of them",
+    ),
+    "clock_ahead": Promise(
+        "Cursor values ahead of the source's clock (2030-01-01, infinity)",
+        unseen="such a row, until the clock gets there; infinity never does",
+        does="each sync counts and tells them; :verify counts them as differences, not"
+        " as changes to come",
+    ),
+    "clock_back": Promise(
+        "A source's clock that was set back, a source restored to an earlier moment",
+        unseen="rows written until the clock, or the source, is back where it was",
+        does="a sync notices that clock, transaction numbers or log positions went back"
+        " and warns until a re-sync, or a :verify that finds both sides equal",
+    ),
+    "failed_over": Promise(
+        "A fail-over to another server",
+        unseen="rows of the former primary that never reached the new one stay in the"
+        " lake; rows that the new one took over late are below the position",
+        does="a sync notices another server or timeline and warns until a re-sync, or a"
+        " :verify that finds both sides equal",
+    ),
+    "no_zone": Promise(
+        "A cursor without time zone",
+        sync="rows are read when the earlier of UTC and the server's zone has passed,"
+        " so no clock change hides them; they come later by the zone's offset",
+    ),
+}
+
+
+def reading_of(facts: TableFacts, conditions: Conditions) -> tuple[str, ...]:
+    """What the plan says of reading this table, in sentences."""
+    is_sync = conditions.capture == "timestamp"
+    found = []
+    for promise in _cases(facts):
+        texts = [promise.snapshot, promise.sync if is_sync else "", promise.unseen]
+        labels = ("a snapshot shows", "a sync shows", "not seen")
+        said = [f"{a}: {t}" for a, t in zip(labels, texts, strict=True) if t]
+        if promise.does:
+            said.append(f"what Sluice does: {promise.does}")
+        found.append(f"{promise.title}: {'; '.join(said)}")
+    return tuple(found)
+
+
+def cautions_of(facts: TableFacts, conditions: Conditions) -> tuple[str, ...]:
+    """What deserves a warning before anybody approves."""
+    is_sync = conditions.capture == "timestamp"
+    names = ["children", "foreign", "unlogged", "versioned"]
+    found = [TABLES[name] for name in names if name in facts.traits]
+    if is_sync and facts.is_standby:
+        found.append(SOURCES["standby"])
+    if is_sync and facts.is_standby is None and facts.source_kind in _MARIADB:
+        found.append(SOURCES["unknown_role"])
+    return tuple(f"{p.title}. Not seen: {p.unseen}. Sluice {p.does}" for p in found)
+
+
+def _cases(facts: TableFacts) -> Iterator[Promise]:
+    family = "mariadb" if facts.source_kind in _MARIADB else facts.source_kind
+    if family in SOURCES:
+        yield SOURCES[family]
+    yield SOURCES["standby" if facts.is_standby else "primary"]
+    yield TABLES.get(facts.relation, TABLES["table"])
+    for trait in sorted(facts.traits):
+        yield TABLES[trait]
+
+
+def as_markdown() -> str:
+    """The tables of docs/reading.md."""
+    parts = [
+        ("Kinds of source", SOURCES),
+        ("Kinds of table", TABLES),
+        ("What happens at the source", TRAPS),
+    ]
+    return "\n".join(
+        f"### {title}\n\n{_table(promises.values())}" for title, promises in parts
+    )
+
+
+def _table(promises: Iterable[Promise]) -> str:
+    head = "| | a snapshot shows | a sync shows | not seen | what Sluice does |"
+    rows = (
+        f"| {p.title} | {p.snapshot} | {p.sync} | {p.unseen} | {p.does} |"
+        for p in promises
+    )
+    return "\n".join([head, "|---|---|---|---|---|", *rows, ""])
