@@ -17,6 +17,7 @@ from ingest.compactions import Wish, parse_wish
 from ingest.contract import RepairWork
 from ingest.maintenance.foreseen import preview_compaction, preview_resync
 from ingest.maintenance.repairs import Preview, preview, start_repair
+from ingest.schema_approval import approve_schema_change, proposal_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +55,11 @@ STARTS: dict[str, Callable[..., object]] = {
     "sync": controls.start_sync,
     "pause": controls.pause,
     "resume": controls.resume,
+    "share-driver": controls.share_driver,
     "compact": controls.start_compaction,
     "verify": controls.start_verify,
     "resync": controls.start_resync,
+    "approve-schema-change": approve_schema_change,
     "remove": removal.start_removal,
 }
 
@@ -65,6 +68,8 @@ def effects_of(action: Action, table: Table, asked: Asked | None = None) -> Effe
     """What will happen, with today's numbers where they matter."""
     if action.asks_drop:
         return Effects(_removal(table))
+    if action.is_decision:
+        return Effects(tuple(f"{line}." for line in proposal_of(table).will))
     found = _preview(action, table, asked or Asked())
     if found is None:
         return Effects(action.effects)

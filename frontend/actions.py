@@ -27,7 +27,8 @@ class Action:
     """states  where it is offered. is_danger  asks to type the table's name.
     does  in a sentence, read before the button is pressed. meanwhile  what it holds up.
     way_back  how to undo it, or that nobody can. effects  what will happen, line by
-    line; () = asked of the lake. repair  what it undoes; offered where it helps"""
+    line; () = asked of the lake. is_decision  offered where one waits.
+    repair  what it undoes; offered where it helps"""
 
     name: str
     word: str
@@ -43,6 +44,7 @@ class Action:
     asks_buckets: bool = False
     asks_driver: bool = False
     asks_replan: bool = False
+    is_decision: bool = False
     repair: RepairWork | None = None
 
 
@@ -92,6 +94,20 @@ ACTIONS = {
             meanwhile="Nothing.",
             way_back="Pause stops it again.",
             effects=("The table goes on where it stopped.",),
+        ),
+        Action(
+            "share-driver",
+            "Use the shared driver",
+            "refresh",
+            Privilege.OPERATE,
+            ON_ITS_WAY | QUERYABLE,
+            does="Runs this table's jobs in the shared driver again.",
+            meanwhile="Nothing: a job that runs now stays where it is.",
+            way_back="None is needed: if it ends that one, too, it runs alone again.",
+            effects=(
+                "From the next job on, the table shares the driver with all others.",
+                "If it ends that driver, other tables' jobs run again.",
+            ),
         ),
         Action(
             "compact",
@@ -304,6 +320,20 @@ ACTIONS = {
             ),
             way_back="Make a savepoint before it: Go back then brings the old rows.",
             is_danger=True,
+        ),
+        Action(
+            "approve-schema-change",
+            "Approve change",
+            "check",
+            Privilege.OPERATE,
+            QUERYABLE | ON_ITS_WAY,
+            does="Takes over what changed in the columns of the source table.",
+            meanwhile="Readers keep the rows and columns of the last commit.",
+            way_back=(
+                "A column that left comes back with the source's values when it is "
+                "added there again; make a savepoint first to keep its old ones."
+            ),
+            is_decision=True,
         ),
         Action(
             "remove",

@@ -149,6 +149,8 @@ _POLICY: dict[str, Check] = {
     "compact_log_bytes": _any, "compact_log_ratio": _any,
     "compact_log_age_seconds": _any, "stuck_after_seconds": _any, "quiet_hours": _any,
     "late_after_seconds": _any, "compact_driver": _any,
+    "verify_every": _any, "verify_rows_per_second": _any,
+    "max_write_amplification": _any, "schema_changes": _any,
 }  # fmt: skip
 _GRANT: dict[str, Check] = {
     "principal": _text, "privilege": _text, "role": _text, "on": _text,

@@ -1,7 +1,11 @@
-"""`make test`: lint, types, import contracts, migrations, then every test.
+"""`make test`: lint, types, import contracts, migrations and every test.
 
 All of it runs even when a part fails, so that one run tells everything. What cannot be
 tested on this machine is named at the end, never passed over in silence.
+
+Steps run side by side in lanes. What uses the processor stands beside what waits: a
+machine of two cores is busy from the first to the last minute, and no lane is long
+behind another.
 """
 
 from __future__ import annotations
@@ -13,21 +17,25 @@ import secrets
 import shutil
 import subprocess
 import sys
-import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
+
+from config.parts import durations, slices
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = ROOT / ".venv" / "bin"
+SAID = ROOT / ".sluice" / "checks"
 PARTS = ("tests/unit", "tests/integration")
 SPARK = ("tests/spark",)
-PAGES = ("tests/browser",)
-WHOLE = ("tests/acceptance",)
-KILLS = ("tests/fault",)
+# Browsers and stacks of their own first: the fault tests leave a product that has
+# been killed in every part, and theirs is the one of the acceptance tests.
+PRODUCT = ("tests/acceptance", "tests/browser", "tests/fault")
+# A database, a broker and a Django per worker: more of them than cores only wait.
+WORKERS = ("-n", "2", "--dist", "loadfile")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 # The programs alone: the package of the server would start one.
 MARIADB = "mariadb-server-core mariadb-client-core"
@@ -83,25 +91,28 @@ def static_steps() -> list[Step]:
     ]
 
 
-def test_steps(missing: list[Missing]) -> list[Step]:
-    """Parts and pages beside Spark, which wait for different things; then the whole
-    product with a million rows, and beside it one whose processes are killed. A browser
-    driver leaves an event loop in its process that asynchronous tests stumble over,
-    so pages have one of their own."""
-    pytest = [str(BIN / "python"), "-m", "pytest"]
+def test_lanes(missing: list[Missing], long: slices.Slice) -> list[list[Step]]:
+    """The steps of each lane in their order.
+
+    The parts are quick and spread over both cores; Spark has one engine and one driver
+    after another, so it is a lane by itself from the first minute. One product serves
+    all tests that need it, in one process: a browser driver leaves an event loop there
+    that asynchronous tests stumble over, and none of these is.
+    """
+    pytest = [str(BIN / "python"), "-m", "pytest", f"--long={long}"]
     paths = [path for one in missing for path in one.tests]
 
-    def step(name: str, parts: tuple[str, ...]) -> Step:
+    def step(name: str, parts: tuple[str, ...], *options: str) -> Step:
         ignored = [f"--ignore={path}" for path in paths if path.startswith(parts)]
-        return Step(name, [*pytest, *parts, *ignored])
+        return Step(name, [*pytest, *options, *parts, *ignored])
 
-    is_blind = any("tests/browser" in one.tests for one in missing)
     return [
-        step("tests of the parts", PARTS),
-        *([] if is_blind else [step("tests of the pages", PAGES)]),
-        step("tests with Spark", SPARK),
-        step("tests of the product", WHOLE),
-        step("tests of its deaths", KILLS),
+        [
+            step("tests of the parts", PARTS, *WORKERS),
+            step("tests of pages and starts", PRODUCT[:2], "-m", "not product"),
+            step("tests of the product", PRODUCT, "-m", "product"),
+        ],
+        [step("tests with Spark", SPARK)],
     ]
 
 
@@ -130,7 +141,7 @@ def missing_packages() -> list[Missing]:
 def tests_of(server: str) -> tuple[str, ...]:
     """A test file that wants this server has its name in its own."""
     files = (ROOT / "tests").rglob(f"test_*{server}*.py")
-    wanted = (*PARTS[1:], *SPARK, *WHOLE, *KILLS)
+    wanted = (*PARTS[1:], *SPARK, *PRODUCT)
     names = sorted(path.relative_to(ROOT).as_posix() for path in files)
     return tuple(name for name in names if name.startswith(wanted))
 
@@ -164,53 +175,88 @@ def no_services() -> Iterator[None]:
         POLICY.unlink(missing_ok=True)
 
 
-def run(step: Step, *, out: IO[str] | None = None) -> bool:
-    """out: where its words go instead of ours."""
+def run(step: Step, *, speaking: threading.Lock | None = None) -> bool:
+    """Run it to its end. speaking: held while its words are shown, all at once; until
+    then they are read in `.sluice/checks/`. Without one they come as they are said."""
     started = time.monotonic()
     say(f"== {step.name}")
-    done = subprocess.run(
-        step.command,
-        cwd=ROOT,
-        env={**os.environ, **step.environment},
-        stdout=out,
-        stderr=out,
-        check=False,
-    )
-    is_good = done.returncode == 0
-    seconds = time.monotonic() - started
-    say(f"-- {step.name}: {'ok' if is_good else 'FAILED'} ({seconds:.0f} s)")
+    with contextlib.ExitStack() as stack:
+        out = None
+        if speaking is not None:
+            SAID.mkdir(parents=True, exist_ok=True)
+            path = SAID / f"{step.name.replace(' ', '-')}.log"
+            out = stack.enter_context(path.open("w+", errors="replace"))
+        done = subprocess.run(
+            step.command,
+            cwd=ROOT,
+            env={**os.environ, **step.environment},
+            stdout=out,
+            stderr=out,
+            check=False,
+        )
+        is_good = done.returncode == 0
+        seconds = time.monotonic() - started
+        with speaking or contextlib.nullcontext():
+            if out is not None:
+                out.seek(0)
+                say(out.read().rstrip())
+            say(f"-- {step.name}: {'ok' if is_good else 'FAILED'} ({seconds:.0f} s)")
     return is_good
 
 
-def run_beside(some: list[Step], other: Step) -> list[bool]:
-    """Some in their order, the other at once; its words come when all have ended."""
-    with tempfile.TemporaryFile("w+") as said, ThreadPoolExecutor() as pool:
-        beside = pool.submit(run, other, out=said)
-        are_good = [*(run(one) for one in some), beside.result()]
-        said.seek(0)
-        say(said.read())
-    return are_good
+def run_lanes(lanes: list[list[Step]]) -> list[str]:
+    """Every lane at once, its steps one after another; the names of those that failed,
+    in the order of the lanes."""
+    speaking = threading.Lock()
+
+    def run_lane(steps: list[Step]) -> list[str]:
+        return [one.name for one in steps if not run(one, speaking=speaking)]
+
+    with ThreadPoolExecutor(max_workers=len(lanes)) as pool:
+        return [name for names in pool.map(run_lane, lanes) for name in names]
 
 
-def main() -> int:
-    if "--static" in sys.argv[1:]:
+def commit() -> str:
+    """The hash of the commit that is checked out; "" where there is none."""
+    done = subprocess.run(
+        ["git", "rev-parse", "HEAD"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def name_slice(long: slices.Slice) -> None:
+    """How to repeat the long tests of this run."""
+    if long.count > 1:
+        folders = " ".join((*PARTS, *SPARK, *PRODUCT))
+        say(f"long tests: slice {long} of this commit; again, and alone:")
+        say(f"  .venv/bin/python -m pytest --long={long} -m long {folders}")
+
+
+def main(arguments: list[str]) -> int:
+    if "--static" in arguments:
         return min(1, sum(not run(step) for step in static_steps()))
     missing = missing_packages()
     if missing and may_install():
         install(missing)
         missing = missing_packages()
-    static = static_steps()
-    *parts, spark, product, kills = test_steps(missing)
-    steps = [*static, *parts, spark, product, kills]
-    are_good = [
-        *(run(step) for step in static),
-        *run_beside(parts, spark),
-        *run_beside([product], kills),
-    ]
-    failed = [step.name for step, good in zip(steps, are_good, strict=True) if not good]
+    long = slices.slice_of_commit(commit())
+    if "--all" in arguments:
+        long = slices.ALL
+        os.environ.setdefault("SLUICE_ACCEPTANCE_ROWS", "1000000")
+    name_slice(long)
+    durations.forget()
+    first, *others = test_lanes(missing, long)
+    failed = run_lanes([[*static_steps(), *first], *others])
+    for line in durations.over_budget(durations.read(), durations.read_budgets()):
+        say(line)
     for one in missing:
         names = ", ".join(one.tests)
         say(f"NOT TESTED: {names} (apt-get install {one.package})")
+    name_slice(long)
     if failed:
         say(f"FAILED: {', '.join(failed)}")
         return 1
@@ -218,4 +264,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 from urllib.parse import urlencode
 
 from django.db.models import QuerySet
@@ -12,13 +13,16 @@ from django.urls import reverse
 from catalog.access.grants import grants_on
 from catalog.access.policy import HeldGrant, Principal, Privilege, Securable, decide
 from catalog.names import LAKE
+from core.models import Job
 from frontend.actions import ACTIONS
+from frontend.reading.jobs import DIFFERENCES
 from ingest.alerts.models import Alert
-from ingest.alerts.rules import ALERTS, STUCK
+from ingest.alerts.rules import ALERTS, MISMATCH, STUCK
 from ingest.alerts.selectors import alerts_for
 
 OPEN, CLOSED, ALL = "open", "closed", "all"
 STATES = (OPEN, CLOSED, ALL)
+KEYS_SHOWN = 5
 TITLES = {
     "failed": "failed",
     "late": "late",
@@ -41,13 +45,15 @@ class Wanted:
 @dataclass(frozen=True, slots=True)
 class Row:
     """page  of the table, "" when it is deleted. repair  that the reader may ask for,
-    "" = none. may_close  the alert is open, and he may close it"""
+    "" = none. may_close  the alert is open, and he may close it. keys  of rows that a
+    verification found, for who may read rows"""
 
     alert: Alert
     page: str = ""
     repair: str = ""
     repair_word: str = ""
     may_close: bool = False
+    keys: Sequence[tuple[str, Sequence[str]]] = ()
 
 
 def wanted_from(state: str, kind: str, q: str) -> Wanted:
@@ -72,16 +78,35 @@ def rows_of(principal: Principal, alerts: Sequence[Alert]) -> list[Row]:
     """With what he may do about each; one statement for all."""
     tables = [Securable(LAKE, one.database, one.name) for one in alerts]
     grants = [] if principal.is_admin else grants_on(principal, tables)
+    held = [privileges_on(principal, table, grants) for table in tables]
+    found = _keys_of(
+        [a for a, h in zip(alerts, held, strict=True) if Privilege.SELECT in h]
+    )
     return [
-        row_of(alert, privileges_on(principal, table, grants))
-        for alert, table in zip(alerts, tables, strict=True)
+        replace(row_of(alert, privileges), keys=found.get(alert.job, ()))
+        for alert, privileges in zip(alerts, held, strict=True)
     ]
+
+
+def _keys_of(alerts: Sequence[Alert]) -> dict[Any, list[tuple[str, list[str]]]]:
+    """By job, the first keys of what its verification found; one statement."""
+    jobs = {one.job for one in alerts if one.kind == MISMATCH and one.job}
+    rows = Job.objects.filter(pk__in=jobs).values_list("pk", "report__facts__keys")
+    return {
+        pk: [
+            (DIFFERENCES[kind], keys[:KEYS_SHOWN])
+            for kind, keys in found.items()
+            if keys
+        ]
+        for pk, found in rows
+        if found
+    }
 
 
 def privileges_on(
     principal: Principal, table: Securable, grants: Sequence[HeldGrant]
 ) -> frozenset[Privilege]:
-    asked = (Privilege.OPERATE, Privilege.MANAGE)
+    asked = (Privilege.SELECT, Privilege.OPERATE, Privilege.MANAGE)
     return frozenset(p for p in asked if decide(principal, p, table, grants).allowed)
 
 

@@ -31,7 +31,7 @@ from ingest.models import TableHealth
 
 STEPS = {
     "execute": "A planned compaction runs",
-    "schedule": "A compaction is planned over everything, and runs",
+    "schedule": "A compaction is planned and runs",
     "wait": "Nothing yet",
     "decide": "You decide",
 }
@@ -50,6 +50,8 @@ TITLES = {
     "write_stuck": "Work was begun, and nobody goes on with it",
     "compaction_late": "Too many commits since the last compaction",
     "many_logs": "Too many log files lie in one place",
+    "readers_goal": "Reading is slow, and the budget allows no compaction",
+    "write_amplification": "More was written than the policy allows",
     "long_timeline": "The table's history is long, and every read lists it",
     "metadata_table": "Another program writes to this table",
     "many_rollbacks": "Work on this table keeps being cut off",

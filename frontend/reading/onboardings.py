@@ -136,6 +136,7 @@ class Item:
     staging_bytes: int | None
     blocked: str
     warnings: list[str]
+    reading: list[str]
     proposals: list[Decided]
     steps: list[Any]
     columns: list[Any]
@@ -168,6 +169,7 @@ def item_of(feed: TableOnboarding, *, is_open: bool = False) -> Item:
         ),
         blocked=plan.get("blocked", "") if is_proposed else "",
         warnings=plan.get("warnings", []),
+        reading=plan.get("reading", []),
         proposals=_decisions(plan),
         steps=steps,
         columns=create.get("columns", []),

@@ -24,6 +24,13 @@ class PolicyRow:
     origin: str
 
 
+_FOLLOWED = {
+    "follow": "appear in the lake table with the next sync",
+    "ask": "wait for approval on the table's page",
+    "ignore": "are left out",
+}
+
+
 def policy_rows(table: Table) -> list[PolicyRow]:
     """Empty for a table that nothing is carried into any more."""
     feed = feed_of(table.pk)
@@ -48,6 +55,8 @@ def _words(policy: Effective, table: Table) -> Iterator[tuple[str, str, str]]:
     yield "compact_log_ratio", due, f"{times} in log files, from 1 MB of these on"
     age = duration(keeping.log_age_seconds)
     yield "compact_log_age_seconds", due, f"when its oldest log file is {age} old"
+    most = f"{keeping.max_write_amplification:g} bytes written per byte changed"
+    yield "max_write_amplification", "Compactions keep within", most
     hours = (
         f"from {quiet.start:%H:%M} to {quiet.end:%H:%M} only, {quiet.timezone} time"
         if quiet
@@ -65,3 +74,16 @@ def _words(policy: Effective, table: Table) -> Iterator[tuple[str, str, str]]:
     yield "stuck_after_seconds", "It counts as waiting for too long", f"after {stuck}"
     late = duration(policy.late_after)
     yield "late_after_seconds", "The table counts as late", f"{late} after its time"
+    checked = policy.verification
+    every = (
+        f"every {duration(checked.every_seconds)}" if checked.is_on else "on request"
+    )
+    yield "verify_every", "The table is verified against its source", every
+    limit = counted(checked.rows_per_second, "row") if checked.rows_per_second else ""
+    reads = f"at most {limit} per second" if limit else "as fast as it goes"
+    yield "verify_rows_per_second", "An automatic verification reads", reads
+    yield (
+        "schema_changes",
+        "Columns added at the source",
+        _FOLLOWED[policy.schema_changes],
+    )

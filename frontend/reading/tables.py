@@ -17,6 +17,7 @@ from ingest.outcomes import how_consistent
 from ingest.policy import DEFAULT, OWN
 from ingest.policyrows import policy_of
 from ingest.schedule import in_words
+from ingest.schema_approval import SchemaProposal, proposal_of
 from ingest.states import PAUSED, REMOVING
 
 
@@ -24,7 +25,8 @@ from ingest.states import PAUSED, REMOVING
 class Feed:
     """The onboarding row that carries a table (or None), the actions offered (repairs
     apart, for they are offered where they help), and when its rounds run and how
-    consistent its load is, in words. missing: why an action is not offered, by name."""
+    consistent its load is, in words. missing: why an action is not offered, by name.
+    change: what of its source's columns waits for a decision, or should be known."""
 
     row: TableOnboarding | None
     actions: list[Action]
@@ -32,6 +34,8 @@ class Feed:
     when: str = ""
     consistency: str = ""
     missing: Mapping[str, str] = field(default_factory=dict)
+    change: SchemaProposal | None = None
+    may_decide: bool = False
 
 
 def feed_for(principal: Principal, table: Table) -> Feed:
@@ -45,7 +49,9 @@ def feed_for(principal: Principal, table: Table) -> Feed:
     }
     state = row.state if row else ""
     offered = [a for a in ACTIONS.values() if a.privilege in held and state in a.states]
-    actions = [action for action in offered if action.repair is None]
+    if row is None or not row.alone_reason:
+        offered = [a for a in offered if a.name != "share-driver"]
+    actions = [a for a in offered if a.repair is None and not a.is_decision]
     repairs = [action for action in offered if action.repair is not None]
     missing = {
         name: _missing(action, is_held=action.privilege in held, state=state)
@@ -54,7 +60,16 @@ def feed_for(principal: Principal, table: Table) -> Feed:
     }
     if row is None:
         return Feed(None, actions, repairs, missing=missing)
-    return Feed(row, actions, repairs, _when(row), how_consistent(row), missing)
+    return Feed(
+        row,
+        actions,
+        repairs,
+        _when(row),
+        how_consistent(row),
+        missing,
+        change=proposal_of(table),
+        may_decide=Privilege.OPERATE in held,
+    )
 
 
 def _missing(action: Action, *, is_held: bool, state: str) -> str:

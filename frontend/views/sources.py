@@ -11,6 +11,7 @@ from catalog.access.policy import Privilege, Securable
 from catalog.discovery.services import DISCOVER, TEST, start_discovery, start_test
 from catalog.models import Datasource, Table
 from catalog.names import LAKE
+from catalog.schema.limits import LIMITS, Footprint, footprint_of
 from catalog.selectors import (
     ByName,
     Found,
@@ -71,8 +72,12 @@ def source_page(request: PageRequest, name: str) -> HttpResponse:
     if request.htmx and request.htmx.target == "source-tables":
         return render(request, "frontend/sources/tables.html", context)
     context |= {"may": rights_on(request.principal, Securable(source.name))}
-    context |= work
+    context |= work | {"limits": LIMITS, "footprint": _footprint(source)}
     return render(request, "frontend/sources/source.html", context)
+
+
+def _footprint(source: Datasource) -> Footprint:
+    return footprint_of(source.kind, int(source.options.get("max_parallel_reads") or 2))
 
 
 @page
