@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from tests.object_store import ObjectStore
 
 __all__ = ["product"]  # the fixture of the whole running product
+pytest_plugins = ["tests.long_tests", "tests.durations"]
 
 HOME = Path(tempfile.mkdtemp(prefix="sluice-test-"))
 # An example that takes long says something about the machine only.
@@ -66,9 +67,16 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.INSTALLED_APPS  # noqa: B018  loads the settings before pytest-django looks
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes() -> None:
+    """Told by its environment, pytest-django would load a worker's settings before this
+    file gives the worker a home: with our home, and keys that its subprocesses lack."""
+    os.environ.pop("DJANGO_SETTINGS_MODULE", None)
+
+
 def pytest_unconfigure(config: pytest.Config) -> None:
-    if os.environ.get("PYTEST_XDIST_WORKER") is None:
-        shutil.rmtree(HOME, ignore_errors=True)
+    """Each process has a home of its own, workers too."""
+    shutil.rmtree(HOME, ignore_errors=True)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ import ipaddress
 import shutil
 import socket
 import subprocess
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +22,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+
+from tests.waiting import wait_for
 
 SUFFIX = "dc=sluice,dc=test"
 PEOPLE, GROUPS = f"ou=people,{SUFFIX}", f"ou=groups,{SUFFIX}"
@@ -220,14 +221,14 @@ def free_port() -> int:
 
 
 def _wait_for(process: subprocess.Popen[bytes], port: int) -> None:
-    limit = time.monotonic() + 10
-    while time.monotonic() < limit:
+    def answers() -> bool:
         if process.poll() is not None:
             raise RuntimeError(f"slapd ended with {process.returncode}")
         with (
             contextlib.suppress(OSError),
             socket.create_connection(("127.0.0.1", port)),
         ):
-            return
-        time.sleep(0.02)
-    raise RuntimeError("slapd does not answer")
+            return True
+        return False
+
+    wait_for(answers, "slapd to answer")

@@ -27,9 +27,9 @@ from config.parts.checks import MARIADB
 from config.supervisor.ports import free_port
 from config.supervisor.process import ChildSpec, ProcessIdentity, end, spawn
 from tests.integration.discovery.tls_proxy import Authority
+from tests.waiting import LIMIT_SECONDS
 
 SUPERUSER = "root"
-START_SECONDS = 60.0
 UNPRIVILEGED = ("mysql", "nobody")
 _SMALL = (
     "--innodb-buffer-pool-size=32M",
@@ -86,7 +86,7 @@ class MariaDbServer:
         self._hang_up()
         if self._child is not None:
             self._child.terminate()
-            self._child.wait(START_SECONDS)
+            self._child.wait(LIMIT_SECONDS)
         self._serve()
 
     def sever(self, text: str) -> int:
@@ -196,7 +196,7 @@ class MariaDbServer:
             capture_output=True,
             text=True,
             check=False,
-            timeout=START_SECONDS,
+            timeout=LIMIT_SECONDS,
             user=self._account.pw_uid if self._account else None,
             group=self._account.pw_gid if self._account else None,
             extra_groups=[] if self._account else None,
@@ -225,7 +225,7 @@ class MariaDbServer:
         return path
 
     def _wait_ready(self) -> None:
-        limit = time.monotonic() + START_SECONDS
+        limit = time.monotonic() + LIMIT_SECONDS
         while True:
             try:
                 self.connect().close()

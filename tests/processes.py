@@ -7,11 +7,12 @@ ended and that its parent has not waited for yet.
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import psutil
+
+from tests.waiting import wait_for
 
 
 def line_of(process: psutil.Process) -> str:
@@ -49,12 +50,13 @@ def kill(processes: Sequence[psutil.Process]) -> None:
             process.kill()
 
 
-def wait_until_gone(processes: Sequence[psutil.Process], seconds: float) -> None:
+def wait_until_gone(processes: Sequence[psutil.Process]) -> None:
     """A zombie is gone: the pid 1 that inherits it may never wait for it."""
-    end = time.monotonic() + seconds
-    while left := [one for one in processes if is_alive(one)]:
-        assert time.monotonic() < end, left
-        time.sleep(0.05)
+
+    def left() -> list[psutil.Process]:
+        return [one for one in processes if is_alive(one)]
+
+    wait_for(lambda: not left(), lambda: f"the end of {left()}")
 
 
 def of_home(home: Path) -> list[psutil.Process]:

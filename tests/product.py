@@ -9,7 +9,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -20,8 +19,11 @@ from typing import Any
 import psycopg
 import pytest
 
+from tests import waiting
+
 ROOT = Path(__file__).resolve().parent.parent
 MANAGE = ROOT / "manage.py"
+LOOK_SECONDS = 0.25
 
 
 @dataclass
@@ -73,12 +75,12 @@ class Api:
         assert reply.status == status, (path, reply.status, reply.body)
         return reply.body
 
-    def wait_job(self, job_id: str, seconds: float = 400) -> Any:
+    def wait_job(self, job_id: str) -> Any:
         def finished() -> Any:
             job = self.get(f"/jobs/{job_id}")
             return job if job["state"] in {"SUCCEEDED", "FAILED", "CANCELLED"} else None
 
-        return wait_for(finished, seconds, f"job {job_id}")
+        return waiting.wait_for(finished, f"job {job_id}", pause=LOOK_SECONDS)
 
     def table(self, name: str) -> Any:
         reply = self.call("GET", f"/tables?name={name}")
@@ -88,24 +90,19 @@ class Api:
         items = reply.body.get("items", [reply.body])
         return items[0] if items else None
 
-    def wait_live(self, name: str, seconds: float = 400) -> Any:
+    def wait_live(self, name: str) -> Any:
         def is_live() -> Any:
             table = self.table(name)
             if table and table["status"] == "FAILED":
                 raise AssertionError(table["status_reason"])
             return table if table and table["status"] == "LIVE" else None
 
-        return wait_for(is_live, seconds, f"{name} to be LIVE")
+        return waiting.wait_for(is_live, f"{name} to be LIVE", pause=LOOK_SECONDS)
 
 
 def wait_for(check: Callable[[], Any], seconds: float, what: str) -> Any:
-    """The first true value of `check`, or a failure that says what was missing."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if value := check():
-            return value
-        time.sleep(0.25)
-    raise AssertionError(f"waited {seconds} s for {what}")
+    """`tests.waiting.wait_for` for callers that still name a limit; it does not count."""
+    return waiting.wait_for(check, what, pause=LOOK_SECONDS)
 
 
 @dataclass

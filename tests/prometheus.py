@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import tempfile
 import threading
-import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -23,6 +22,7 @@ from typing import Any
 import yaml
 
 from config.supervisor.ports import free_port
+from tests.waiting import wait_for
 
 SCRAPED = "sluice"
 
@@ -43,13 +43,13 @@ class Prometheus:
 
     def until_scraped(self, times: int) -> None:
         counted = f'count_over_time(up{{job="{SCRAPED}"}}[1h])'
-        until = time.monotonic() + 60
-        while time.monotonic() < until:
+
+        def is_scraped() -> bool:
             found = self.query(counted)
-            if found and int(found[0]["value"][1]) >= times:
-                return
-            time.sleep(0.2)
-        raise AssertionError(f"not scraped {times} times: {self._get('targets')}")
+            return bool(found and int(found[0]["value"][1]) >= times)
+
+        missing = f"{times} scrapes"
+        wait_for(is_scraped, lambda: (missing, self._get("targets")), pause=0.2)
 
     def _get(self, what: str, **query: str) -> dict[str, Any]:
         address = f"{self.url}/api/v1/{what}?{urllib.parse.urlencode(query)}"
@@ -130,13 +130,13 @@ def _program(name: str) -> str:
 
 
 def _until_ready(address: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    until = time.monotonic() + 60
-    while time.monotonic() < until:
+    def is_ready() -> bool:
         assert process.poll() is None, log.read_text()
         with (
             contextlib.suppress(OSError),
             urllib.request.urlopen(f"http://{address}/-/ready", timeout=5),
         ):
-            return
-        time.sleep(0.1)
-    raise AssertionError(log.read_text())
+            return True
+        return False
+
+    wait_for(is_ready, log.read_text)

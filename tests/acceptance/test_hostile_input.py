@@ -9,7 +9,7 @@ import pytest
 
 from tests.product import Product
 
-pytestmark = pytest.mark.timeout(900)
+LONG = pytest.mark.long(together="wrong settings")
 
 NAMES = ('we"ird.na me', "数据表", "Order", "order", "select", "1st", "ümläut", "a`b")
 MAX, MIN = 9223372036854775807, -9223372036854775808
@@ -85,7 +85,7 @@ def test_odd_names_load_and_compare_equal(
     product: Product, hostile: Any, name: str
 ) -> None:
     lake_name = lake_name_of(product, f"public.{name}")
-    body = product.api.wait_live(f"lake.hostile.{lake_name}", seconds=400)
+    body = product.api.wait_live(f"lake.hostile.{lake_name}")
     columns = {c["source_name"]: c["name"] for c in body["columns"]}
     assert len(set(columns.values())) == 8
     wanted = ["Id", "id", "a b", "a.b", 'quo"te', "列", "_hoodie_x"]
@@ -117,7 +117,7 @@ def test_odd_names_load_and_compare_equal(
 def test_odd_tables_load(
     product: Product, hostile: Any, table: str, sql: str, expected: list[Any]
 ) -> None:
-    product.api.wait_live(f"lake.hostile.{table}", seconds=400)
+    product.api.wait_live(f"lake.hostile.{table}")
     with product.hive() as connection, connection.cursor() as cursor:
         cursor.execute(sql.format(t=f"lake.hostile.{table}"))
         assert cursor.fetchall() == expected
@@ -127,10 +127,10 @@ def test_odd_tables_load(
     ("changes", "step"),
     [
         ({"password": "wrong-password"}, "login"),
-        ({"host": "no-such-host.invalid"}, "resolve"),
-        ({"port": 1}, "tcp"),
-        ({"tls": "require"}, "tls"),
-        ({"database": "no_such_database"}, "login"),
+        pytest.param({"host": "no-such-host.invalid"}, "resolve", marks=LONG),
+        pytest.param({"port": 1}, "tcp", marks=LONG),
+        pytest.param({"tls": "require"}, "tls", marks=LONG),
+        pytest.param({"database": "no_such_database"}, "login", marks=LONG),
     ],
 )
 def test_a_wrong_setting_is_named_by_its_step(

@@ -11,8 +11,6 @@ import pytest
 from tests.mariadb import MariaDbServer, quoted
 from tests.product import Product
 
-pytestmark = pytest.mark.timeout(900)
-
 DATABASE = "ho`st.ile 库"
 LONG = "x" * 64
 # the server itself tells Order from order, the lake does not
@@ -167,7 +165,7 @@ def hostile(product: Product, mariadb_server: MariaDbServer) -> dict[str, Any]:
     items = product.api.get("/tables?q=odd_maria&page_size=100")["items"]
     return {
         i["source_name"].removeprefix(f"{DATABASE}."): product.api.wait_live(
-            i["qualified_name"], seconds=400
+            i["qualified_name"]
         )
         for i in items
         if i["datasource"] == "lake"

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from tests.mariadb import MariaDbServer
-from tests.product import Product, manage, wait_for
+from tests.product import Product, manage
+from tests.waiting import wait_for
 
-pytestmark = pytest.mark.timeout(900)
+LONG = pytest.mark.long(together="wrong settings")
 
 ROWS = 20_000
 DATABASE = "shop-2 店"
@@ -143,7 +144,7 @@ def test_every_row_arrives_and_changes_follow(
     product: Product, maria: MariaDbServer, onboarded: Any
 ) -> None:
     name = onboarded[f"{DATABASE}.Or`der s"]
-    body = product.api.wait_live(name, seconds=400)
+    body = product.api.wait_live(name)
     # no lock, no shared snapshot: said, if there was more than one chunk
     assert "re-sync" not in (body["status_reason"] or "")
     assert differences(product, maria, body) == []
@@ -152,9 +153,7 @@ def test_every_row_arrives_and_changes_follow(
         "INSERT INTO `Or``der s` (`K ey`, id, note) VALUES (7, 99999, 'born')",
         database=DATABASE,
     )
-    wait_for(
-        lambda: differences_or_none(product, maria, body) == [], 120, "the changes"
-    )
+    wait_for(lambda: differences_or_none(product, maria, body) == [], "the changes")
     said = manage(product.home, "verify", name.removeprefix("lake."), seconds=900)
     assert f"Equal: {ROWS + 1:,} rows on both sides." in said
 
@@ -173,7 +172,7 @@ def test_a_table_without_key_and_dates_of_no_calendar(
         ("plain", "SELECT a, b FROM {t} ORDER BY a", [(None, ""), (1, "x")]),
         ("zero", "SELECT id, cast(d AS string) FROM {t} ORDER BY id", [(1, None), (2, "2024-02-29")]),
     ):  # fmt: skip
-        body = product.api.wait_live(onboarded[f"{DATABASE}.{source}"], seconds=400)
+        body = product.api.wait_live(onboarded[f"{DATABASE}.{source}"])
         with product.hive() as connection, connection.cursor() as cursor:
             cursor.execute(sql.format(t=f"lake.{body['database']}.{body['name']}"))
             assert cursor.fetchall() == expected
@@ -183,9 +182,9 @@ def test_a_table_without_key_and_dates_of_no_calendar(
     ("changes", "step"),
     [
         ({"password": "wrong"}, "login"),
-        ({"port": 1}, "tcp"),
-        ({"tls": "verify"}, "tls"),
-        ({"database": "no_such"}, "login"),
+        pytest.param({"port": 1}, "tcp", marks=LONG),
+        pytest.param({"tls": "verify"}, "tls", marks=LONG),
+        pytest.param({"database": "no_such"}, "login", marks=LONG),
     ],
 )
 def test_a_wrong_setting_is_named_by_its_step(

@@ -6,7 +6,6 @@ Rows are compared, by hash, with the source before and afterwards.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,10 +13,12 @@ from typing import Any
 import pytest
 
 from tests.acceptance.outsider import TOKEN
-from tests.acceptance.ward import PATIENCE, SOURCE, Patient, Ward
-from tests.product import Product, wait_for
+from tests.acceptance.ward import SOURCE, Patient, Ward
+from tests.product import Product
+from tests.waiting import wait_for
 
-pytestmark = pytest.mark.timeout(2400)
+# What each repair does to a table is shown by tests/spark, in every run.
+pytestmark = [pytest.mark.timeout(2400), pytest.mark.long]
 
 # what becomes of it → the code of its loss, and the repair that the loss names
 BROKEN = {
@@ -82,17 +83,14 @@ def kill_committer(ward: Ward, one: Patient) -> None:
     ward.kill_driver(driver)
     reply = ward.api.call("POST", f"/jobs/{job}:cancel")
     assert reply.status == 202, reply.body
-    done = ward.api.wait_job(job, PATIENCE)
+    done = ward.api.wait_job(job)
     assert done["state"] == "CANCELLED", done
     # the rows that it had are as they were
     ward.source.execute(f"UPDATE {one.name} SET v = 'first' WHERE v = 'never seen'")
 
 
 def wait_for_file(folder: Path, pattern: str, known: set[Path]) -> None:
-    until = time.monotonic() + PATIENCE
-    while set(folder.glob(pattern)) <= known:
-        assert time.monotonic() < until, f"no new {pattern}"
-        time.sleep(0.002)
+    wait_for(lambda: set(folder.glob(pattern)) - known, f"a new {pattern}", pause=0.002)
 
 
 def corrupt(tables: dict[str, Patient]) -> None:
@@ -173,6 +171,4 @@ def go_on(tables: dict[str, Patient]) -> None:
         tables[name].done(":compact")
     for name, one in tables.items():
         assert one.lake_hash() == one.source_hash(), name
-        wait_for(
-            lambda o=one: o.health()["score"] == 100, PATIENCE, f"{name} to be well"
-        )
+        wait_for(lambda o=one: o.health()["score"] == 100, f"{name} to be well")

@@ -4,6 +4,7 @@ both sides, and the repairs that are asked for over REST."""
 from __future__ import annotations
 
 import hashlib
+import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -14,13 +15,14 @@ import psutil
 import psycopg
 from hudi import HudiTableBuilder
 
+from ingest.policy import LEAST_LAG_SECONDS
 from tests.acceptance.outsider import Outsider
 from tests.processes import family, kill, wait_until_gone
-from tests.product import Product, wait_for
+from tests.product import Product
+from tests.waiting import wait_for
 
 SOURCE = "care"
 ROWS = 200
-PATIENCE = 600.0
 
 CREATE = """
 CREATE TABLE {name} (id int PRIMARY KEY, v text, updated_at timestamptz DEFAULT now());
@@ -75,6 +77,9 @@ class Patient:
 
     def ask(self, verb: str, body: Any = None) -> Any:
         """The reply of a verb that queues a job, or previews one."""
+        if verb == ":sync":
+            # what was just changed is carried once it is as old as the least lag
+            time.sleep(LEAST_LAG_SECONDS)
         reply = self.ward.api.call("POST", f"/tables/{self.id}{verb}", body)
         assert reply.status in {200, 202}, (self.name, verb, reply.status, reply.body)
         if reply.status == 202:
@@ -82,7 +87,7 @@ class Patient:
         return reply.body
 
     def done(self, verb: str) -> Any:
-        job = self.ward.api.wait_job(self.jobs[verb], PATIENCE)
+        job = self.ward.api.wait_job(self.jobs[verb])
         assert job["state"] == "SUCCEEDED", (self.name, verb, job)
         return job
 
@@ -100,7 +105,7 @@ class Patient:
             losses = self.health()["losses"]
             return next((loss for loss in losses if loss["code"] == code), None)
 
-        return wait_for(found, PATIENCE, f"{code} in the health of {self.name}")
+        return wait_for(found, f"{code} in the health of {self.name}")
 
     def keep_plans(self) -> None:
         """Each commit plans a compaction, and nothing executes it by itself."""
@@ -112,6 +117,7 @@ class Patient:
         }
         policy = {
             "compact_after": 1,
+            "max_write_amplification": 100_000,
             "stuck_after_seconds": 60,
             "quiet_hours": window,
         }
@@ -137,8 +143,7 @@ class Ward:
             self.source.execute(CREATE.format(name=name, rows=ROWS))
         self.product.register(SOURCE)
         self.product.discover(SOURCE)
-        # a change is there with the next round
-        self.patch(f"/datasources/{SOURCE}/policy", {"lag_seconds": 0})
+        self.patch(f"/datasources/{SOURCE}/policy", {"lag_seconds": LEAST_LAG_SECONDS})
         body = {
             "datasource": SOURCE,
             "include": [f"public.{name}" for name in names],
@@ -148,7 +153,7 @@ class Ward:
         }
         self.api.post("/onboardings", body)
         for name in names:
-            self.api.wait_live(f"lake.{SOURCE}.{name}", PATIENCE)
+            self.api.wait_live(f"lake.{SOURCE}.{name}")
         return [Patient(self, name) for name in names]
 
     def patch(self, path: str, change: Any) -> None:
@@ -163,14 +168,14 @@ class Ward:
             processes = self._driver()
             return processes if len(processes) > 1 else None
 
-        return list(wait_for(found, PATIENCE, "a driver to kill"))
+        return list(wait_for(found, "a driver to kill"))
 
     def kill_driver(self, known: list[psutil.Process]) -> None:
         """At once, and then whatever has taken their place since they were found."""
         kill(known)
         newer = self._driver()
         kill(newer)
-        wait_until_gone([*known, *newer], 60)
+        wait_until_gone([*known, *newer])
 
     def _driver(self) -> list[psutil.Process]:
         return family(self.product.reload()["pids"]["driver"])

@@ -1,4 +1,5 @@
-"""Chromium for browser tests; screenshots are kept in .sluice/screenshots/."""
+"""Chromium for browser tests; screenshots are kept in .sluice/screenshots/, those of
+failures always and all of them with `--long=all`."""
 
 from __future__ import annotations
 
@@ -8,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
+from tests.waiting import LIMIT_SECONDS
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page
@@ -54,7 +57,7 @@ def open_page(
         )
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(60_000)
+        page.set_default_timeout(LIMIT_SECONDS * 1000)
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("console", note)
         return page
@@ -93,10 +96,12 @@ def pytest_runtest_makereport(
 
 @pytest.fixture
 def keep(request: pytest.FixtureRequest) -> Callable[[Page, str], None]:
-    """Save a screenshot of the whole page under a name."""
+    """Save a screenshot of the whole page under a name, in a run of all long tests."""
+    is_wanted = request.config.getoption("--long") == "all"
     SCREENSHOTS.mkdir(parents=True, exist_ok=True)
 
     def save(page: Page, name: str) -> None:
-        page.screenshot(path=str(SCREENSHOTS / f"{name}.png"), full_page=True)
+        if is_wanted:
+            page.screenshot(path=str(SCREENSHOTS / f"{name}.png"), full_page=True)
 
     return save

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tests.product import Product
+from tests.waiting import LIMIT_SECONDS, wait_for
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-# The first load starts a driver, the first statement an engine: 3 x their goals.
-SLOW = 360_000
+# The first load starts a driver, the first statement an engine. Milliseconds.
+SLOW = LIMIT_SECONDS * 1000
 Keep = Callable[["Page", str], None]
 
 TABLES = """
@@ -60,7 +60,7 @@ def add_source(page: Page, product: Product, name: str, keep: Keep) -> None:
     page.fill("#id_password", "wrong")
     page.click("text=Save and test")
     page.wait_for_selector(f"h1:has-text('{name}')")
-    page.wait_for_selector("text=refused the login", timeout=60_000)
+    page.wait_for_selector("text=refused the login", timeout=SLOW)
     keep(page, "journey-1-test-failed")
     page.click("text=Edit")
     page.fill("#id_password", demo["password"])
@@ -68,14 +68,14 @@ def add_source(page: Page, product: Product, name: str, keep: Keep) -> None:
     page.click("main >> button:has-text('Test')")
     page.wait_for_selector(
         ".steps li.is-ok:has-text('Read a row'), .steps li.is-ok:has-text('Privileges')",
-        timeout=60_000,
+        timeout=SLOW,
     )
     keep(page, "journey-2-test-passed")
 
 
 def discover(page: Page, keep: Keep) -> None:
     page.click("text=Discover tables")
-    page.wait_for_selector("#source-tables >> text=people", timeout=60_000)
+    page.wait_for_selector("#source-tables >> text=people", timeout=SLOW)
     keep(page, "journey-3-discovered")
 
 
@@ -102,17 +102,17 @@ def onboard(page: Page, keep: Keep) -> None:
 def watch(page: Page, keep: Keep) -> None:
     """The page moves by itself from waiting over loading to live."""
     seen = set()
-    end = time.monotonic() + SLOW / 1000
-    while time.monotonic() < end:
+
+    def is_live() -> bool:
         states = page.locator("#overview [data-state]").evaluate_all(
             "all => all.map((e) => e.dataset.state)"
         )
         seen.update(states)
-        if "LIVE" in states:
-            break
         page.wait_for_timeout(300)
+        return "LIVE" in states
+
+    wait_for(is_live, lambda: f"LIVE: {seen}", pause=0)
     keep(page, "journey-6-live")
-    assert "LIVE" in seen, seen
     assert len(seen - {"LIVE", "PROPOSED"}) > 0, seen
 
 
@@ -155,7 +155,7 @@ def cancel(page: Page, name: str, keep: Keep) -> None:
     page.wait_for_timeout(2_000)
     keep(page, "journey-10-running")
     page.click("#statement-cancel")
-    page.wait_for_selector("#statement [data-state=CANCELED]", timeout=60_000)
+    page.wait_for_selector("#statement [data-state=CANCELED]", timeout=SLOW)
     keep(page, "journey-11-cancelled")
     page.fill("#sql", "SELECT 40 + 2 AS answer")
     page.click("#run")

@@ -71,7 +71,9 @@ def paths(world):
 SIDEWAYS = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 
-@pytest.mark.parametrize("look", ["light", "dark"])
+@pytest.mark.parametrize(
+    "look", ["light", pytest.param("dark", marks=pytest.mark.long)]
+)
 def test_pages(live_server, settings, redis_url, open_page, keep, look):
     settings.STATIC_ROOT.mkdir(exist_ok=True)
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]

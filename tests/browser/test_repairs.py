@@ -14,12 +14,12 @@ import pytest
 
 from tests.acceptance.outsider import Outsider
 from tests.browser.journey import SLOW, Keep
-from tests.product import Product, wait_for
+from tests.product import Product
+from tests.waiting import wait_for
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
-
-pytestmark = pytest.mark.timeout(900)
+MORE = pytest.mark.long(together="repairs in a browser")
 
 TABLE = """CREATE TABLE beds (id int PRIMARY KEY, v text,
   updated_at timestamptz NOT NULL DEFAULT now());
@@ -45,7 +45,7 @@ def beds(product: Product) -> Any:
             "approve": True,
         },
     )
-    table = product.api.wait_live("lake.ward.beds", seconds=SLOW / 1000)
+    table = product.api.wait_live("lake.ward.beds")
     later = datetime.now(UTC) + timedelta(hours=6)
     hours = {
         "from": f"{later:%H:%M}",
@@ -53,6 +53,8 @@ def beds(product: Product) -> Any:
         "timezone": "UTC",
     }
     policy = {"compact_after": 2, "quiet_hours": hours}
+    # a plan, however little was changed
+    policy |= {"max_write_amplification": 100_000}
     reply = product.api.call("PATCH", f"/tables/{table['id']}/policy", policy)
     assert reply.status == 200, reply.body
     return table
@@ -74,7 +76,7 @@ def make_a_plan(product: Product, table: Any) -> str:
         found = health(product, table)["pending"]
         return [one for one in found if one["action"] == "compaction"]
 
-    return str(wait_for(planned, SLOW / 1000, "a planned compaction")[0]["instant"])
+    return str(wait_for(planned, "a planned compaction")[0]["instant"])
 
 
 def outsider_of(product: Product, table: Any) -> Outsider:
@@ -97,7 +99,7 @@ def await_words(page: Page, words: str) -> None:
         page.reload()
         return words in page.inner_text("main")
 
-    wait_for(is_there, SLOW / 1000, f"the page to say: {words}")
+    wait_for(is_there, f"the page to say: {words}")
 
 
 def ask(page: Page, keep: Keep, name: str, *, confirm: str = "") -> None:
@@ -148,7 +150,7 @@ def await_equal(product: Product) -> None:
         wanted, found = rows_of(product)
         return wanted == found
 
-    wait_for(is_equal, SLOW / 1000, "the lake to equal its source")
+    wait_for(is_equal, "the lake to equal its source")
 
 
 def open_health(page: Page, product: Product, table: Any) -> None:
@@ -166,6 +168,7 @@ def copy_a_file_group(product: Product, table: Any) -> None:
     shutil.copy(base, base.with_name(f"{file_id[:9]}{'f' * 8}{file_id[17:]}_{rest}"))
 
 
+@MORE
 def test_rows_that_are_there_twice_are_removed(
     product: Product, beds: Any, open_page: Any, keep: Keep
 ) -> None:
@@ -187,6 +190,7 @@ def test_rows_that_are_there_twice_are_removed(
     await_equal(product)
 
 
+@MORE
 def test_another_number_of_buckets_is_previewed_and_made(
     product: Product, beds: Any, open_page: Any, keep: Keep
 ) -> None:
@@ -205,6 +209,7 @@ def test_another_number_of_buckets_is_previewed_and_made(
     assert {one["bucket"] for one in found} == set(range(before + 1))
 
 
+@MORE
 def test_a_compaction_that_stands_still_is_rolled_back(
     product: Product, beds: Any, open_page: Any, keep: Keep
 ) -> None:

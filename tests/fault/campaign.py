@@ -1,10 +1,11 @@
-"""`make fault`: many seeds over all victims against one running product, then drivers
-killed in the middle of repairs.
+"""`make fault`: many seeds over all victims against one running product, drivers
+killed in the middle of repairs, and sources that change under running jobs.
 
 Writes one JSON line per run to `.sluice/fault/report.jsonl` and ends with a summary.
-SLUICE_FAULT_RUNS (default 40) and SLUICE_FAULT_REPAIRS (default 4, each of every kind
-of repair at once) say how many, SLUICE_FAULT_SEED where seeds begin. A failed run
-prints its victim or repair, and its seed.
+SLUICE_FAULT_RUNS (default 40), SLUICE_FAULT_REPAIRS (default 4, each of every kind
+of repair at once) and SLUICE_FAULT_SCHEDULES (default 500) say how many,
+SLUICE_FAULT_SEED where seeds begin. A failed run prints its victim, repair or
+schedule, and its seed.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.fault import nemesis, repairs
+from tests.fault import hostile, nemesis, repairs
 from tests.product import Product, manage
 
 REPORT = Path(".sluice/fault/report.jsonl")
@@ -28,10 +29,11 @@ def main() -> int:
     first = int(os.environ.get("SLUICE_FAULT_SEED", "1"))
     runs = int(os.environ.get("SLUICE_FAULT_RUNS", "40"))
     times = int(os.environ.get("SLUICE_FAULT_REPAIRS", "4"))
+    schedules = int(os.environ.get("SLUICE_FAULT_SCHEDULES", "500"))
     REPORT.parent.mkdir(parents=True, exist_ok=True)
     done: list[dict[str, Any]] = []
     with REPORT.open("w") as lines:
-        for facts in _all(first, runs, times):
+        for facts in _all(first, runs, times, schedules):
             done.append(facts)
             lines.write(json.dumps(facts) + "\n")
             lines.flush()
@@ -43,10 +45,12 @@ def main() -> int:
         f"{len(done)} runs, {failed} failed; {cut} repairs were killed before their"
         f" end; report in {REPORT}\n"
     )
+    if played := [facts for facts in done if "hostile" in facts]:
+        sys.stdout.write(hostile.summary(played))
     return 1 if failed else 0
 
 
-def _all(first: int, runs: int, times: int) -> Iterator[dict[str, Any]]:
+def _all(first: int, runs: int, times: int, schedules: int) -> Iterator[dict[str, Any]]:
     if runs:
         yield from _victims(first, runs)
     if times:
@@ -54,6 +58,9 @@ def _all(first: int, runs: int, times: int) -> Iterator[dict[str, Any]]:
         with repairs.bench_of("repairs", home) as bench:
             for seed in range(first, first + times):
                 yield from repairs.run(bench, seed)
+    if schedules:
+        home = Path(tempfile.mkdtemp(prefix="sluice-fault-"))
+        yield from hostile.run(home, first, schedules)
 
 
 def _victims(first: int, runs: int) -> Iterator[dict[str, Any]]:

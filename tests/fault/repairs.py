@@ -50,12 +50,12 @@ def bench_of(name: str, home: Path) -> Iterator[LakeBench]:
         stack.callback(server.destroy)
         server.start()
         server.ensure_database(name)
-        bench = LakeBench(_session(stack, home), server.address.url(name), home)
+        bench = LakeBench(start_spark(stack, home), server.address.url(name), home)
         stack.callback(bench.close)
         yield bench
 
 
-def _session(stack: ExitStack, home: Path) -> Any:
+def start_spark(stack: ExitStack, home: Path) -> Any:
     from config.parts.javac import ensure_sluice_jar
     from config.parts.paths import spark_jars
     from ingest.spark.session import SessionSpec, start_session
@@ -107,7 +107,7 @@ def _killed(bench: LakeBench, tables: list[kills.Broken], delay: float) -> set[s
         time.sleep(delay)
         family = driver.family()
         os.killpg(driver.process.pid, signal.SIGKILL)
-        wait_until_gone(family, 60)
+        wait_until_gone(family)
     finally:
         driver.end()
     return {m["report"]["job_id"] for m in driver.heard if m["type"] == "report"}

@@ -22,7 +22,7 @@ from config.supervisor.process import (
     write_private,
 )
 from config.supervisor.supervisor import wait_before_restart
-from tests.product import wait_for
+from tests.waiting import wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
 SLEEP = [sys.executable, "-c", "import time; time.sleep(600)"]
@@ -55,13 +55,13 @@ def test_a_child_dies_with_a_killed_parent() -> None:
     parent.kill()
     parent.wait()
     parent.stdout.close()
-    wait_for(lambda: not child.is_alive(), 30, "the child to end")
+    wait_for(lambda: not child.is_alive(), "the child to end")
 
 
 def test_a_deaf_child_is_killed_after_its_grace(tmp_path: Path) -> None:
     log = tmp_path / "deaf.log"
     child = spawn(ChildSpec("deaf", [sys.executable, "-c", DEAF], log=log))
-    wait_for(lambda: "deaf" in log.read_text(), 30, "the child to stop listening")
+    wait_for(lambda: "deaf" in log.read_text(), "the child to stop listening")
     identity = ProcessIdentity.of(child.pid)
     assert identity is not None
     end([identity], sign=signal.SIGTERM, grace_seconds=0.2)
@@ -107,7 +107,7 @@ def test_a_private_file_is_replaced_whole(tmp_path: Path) -> None:
 def test_a_zombie_counts_as_gone() -> None:
     child = subprocess.Popen(["true"])
     identity = ProcessIdentity(child.pid, time.time())
-    wait_for(lambda: not identity.is_alive(), 30, "the zombie to count as gone")
+    wait_for(lambda: not identity.is_alive(), "the zombie to count as gone")
     child.wait()
 
 

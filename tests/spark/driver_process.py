@@ -8,15 +8,16 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import psutil
 
-from ingest.contract import LAKE_SECRET, JobReport, JobSpec, encode, report_from
+from ingest.contract import CLOCK, LAKE_SECRET, JobReport, JobSpec, encode, report_from
 from tests.processes import family, kill
-
-PATIENCE = 280.0
+from tests.waiting import LIMIT_SECONDS
 
 
 class DriverProcess:
@@ -81,7 +82,7 @@ class DriverProcess:
 
     def wait_for(self, what: Any) -> dict[str, Any]:
         """The first message, heard or to come, for which `what(message)` is true."""
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + LIMIT_SECONDS
         with self._fresh:
             while True:
                 for message in self.heard:
@@ -121,7 +122,9 @@ class DriverProcess:
         self.process.wait(20)
         for stream in (self.process.stdin, self.process.stdout):
             if stream is not None:
-                stream.close()
+                # what was never read by the dead driver can not be written any more
+                with suppress(BrokenPipeError):
+                    stream.close()
 
     def _listen(self) -> None:
         assert self.process.stdout is not None
@@ -129,7 +132,9 @@ class DriverProcess:
             message = json.loads(line)  # anything else on stdout is a failure
             if message["type"] == "secret_request":
                 ref = message["ref"]
-                value = self.store if ref == LAKE_SECRET else self.secret
+                now = datetime.now(UTC).isoformat()
+                told = {LAKE_SECRET: self.store, CLOCK: now}
+                value = told.get(ref, self.secret)
                 self.send({"type": "secret", "ref": ref, "value": value})
             with self._fresh:
                 self.heard.append(message)

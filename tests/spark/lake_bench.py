@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
@@ -14,6 +15,7 @@ from psycopg import sql
 
 from ingest.contract import (
     CHUNK_ROWS,
+    CLOCK,
     VERIFY_CHUNK_ROWS,
     ColumnSpec,
     CompactWork,
@@ -144,7 +146,7 @@ class LakeBench:
 
     def spec(self, kind: str, table: TableSpec, *, token: int = 1, **k: Any) -> JobSpec:
         scope = "service" if kind in {"compact", "verify"} else "write"
-        lanes = {"compact": "maintenance", "verify": "maintenance", "round": "apply"}
+        lanes = {"compact": "maintenance", "verify": "verify", "round": "apply"}
         lane = lanes.get(kind, "snapshot")
         fence = FenceSpec(fence_path(self.lake, table.table_id, scope).uri, token)
         values = {
@@ -158,10 +160,20 @@ class LakeBench:
         )
         return spec_from(json.loads(encode(made)))
 
+    def next_epoch(self) -> int:
+        """One that no job of this bench had."""
+        self._epoch += 1
+        return self._epoch
+
     def start(self, spec: JobSpec) -> JobRun:
-        run = JobRun(spec, lambda ref: SecretAnswer(ref, self.password))
+        run = JobRun(spec, self.answer)
         enter_lane(run)
         return run
+
+    def answer(self, ref: str) -> SecretAnswer:
+        """What a host tells its driver."""
+        now = datetime.now(UTC).isoformat()
+        return SecretAnswer(ref, now if ref == CLOCK else self.password)
 
     def run(self, spec: JobSpec) -> JobReport:
         return run_job(self.start(spec), self.spark, self.gates)
@@ -175,9 +187,9 @@ class LakeBench:
         lag: float = 0,
         **k: Any,
     ) -> JobReport:
-        self._epoch += 1
         work = SnapshotWork(chunk_rows=chunk_rows, lag_seconds=lag)
-        return self.run(self.spec(kind, table, epoch=self._epoch, snapshot=work, **k))
+        epoch = self.next_epoch()
+        return self.run(self.spec(kind, table, epoch=epoch, snapshot=work, **k))
 
     def round_spec(
         self,
@@ -188,8 +200,7 @@ class LakeBench:
         max_rows: int = 5_000_000,
         **k: Any,
     ) -> JobSpec:
-        self._epoch += 1
-        work = RoundWork(low, lag, self._epoch, max_rows)
+        work = RoundWork(low, lag, self.next_epoch(), max_rows)
         return self.spec("round", table, round=work, **k)
 
     def round(self, table: TableSpec, low: str | None, **k: Any) -> JobReport:
@@ -204,9 +215,10 @@ class LakeBench:
         *,
         position: str = "",
         chunk_rows: int = VERIFY_CHUNK_ROWS,
+        rows_per_second: int = 0,
         **k: Any,
     ) -> JobSpec:
-        work = VerifyWork(position, chunk_rows)
+        work = VerifyWork(position, chunk_rows, rows_per_second)
         return self.spec("verify", table, verify=work, **k)
 
     def verify(self, table: TableSpec, **k: Any) -> JobReport:

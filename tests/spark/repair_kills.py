@@ -7,6 +7,7 @@ Rows are read by hudi-rs, so nothing of ours says that they are right.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import shutil
 import threading
 import time
@@ -24,6 +25,7 @@ from ingest.lake.layout import metadata_partitions
 from ingest.lake.place import place_at
 from tests.spark.lake_bench import LakeBench, assert_done
 from tests.spark.test_resize import write_from_outside
+from tests.waiting import wait_for
 
 ROWS = 200
 # of a table that is resized, which has two before
@@ -230,14 +232,17 @@ def again(spec: JobSpec, bench: LakeBench) -> JobSpec:
 def repeat(bench: LakeBench, one: Broken) -> JobReport:
     """As the product does: anew until Hudi believes that the dead one is dead."""
     spec = again(one.spec, bench)
-    until = time.monotonic() + 90
-    while (report := bench.run(spec)).outcome == "transient":
+    attempts = itertools.count(spec.attempt)
+
+    def end() -> JobReport | None:
+        report = bench.run(replace(spec, attempt=next(attempts)))
+        if report.outcome != "transient":
+            return report
         assert report.error is not None
         assert report.error.code in {"compaction_begun", "rollback_begun"}, report
-        assert time.monotonic() < until, report
-        time.sleep(2)
-        spec = replace(spec, attempt=spec.attempt + 1)
-    return assert_done(report)
+        return None
+
+    return assert_done(wait_for(end, f"{one.kind} to end", pause=2))
 
 
 def require_whole(bench: LakeBench, one: Broken, report: JobReport) -> None:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import os
 import random
 import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 from config.supervisor.ports import is_free
 from ingest.launch.cluster import MasterAway, StandaloneMaster
 from ingest.launch.commands import spark_home
+from tests.waiting import wait_for
 
-PATIENCE = 120.0
 SECRET = "only-drivers-and-executors-know"
 
 
@@ -23,10 +22,7 @@ def free_port() -> int:
 
 
 def wait_until(is_so: Callable[[], object], what: str) -> None:
-    end = time.monotonic() + PATIENCE
-    while not is_so():
-        assert time.monotonic() < end, what
-        time.sleep(0.2)
+    wait_for(is_so, what, pause=0.2)
 
 
 class StandaloneCluster:

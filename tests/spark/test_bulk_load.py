@@ -161,7 +161,7 @@ def test_a_lost_row_stops_the_commit(
     lake_bench.sql("INSERT INTO p SELECT g FROM generate_series(1, 100) g")
     table = lake_bench.table("p")
     with monkeypatch.context() as patch:
-        patch.setattr(snapshot, "_staged_rows", lambda staging: 101)
+        patch.setattr(snapshot, "_rows_of", lambda staging: 101)
         report = lake_bench.load(table)
     assert report.outcome == "terminal"
     assert report.error is not None
@@ -182,7 +182,7 @@ def test_a_replacement_is_counted_and_may_leave_columns_out(
     table = lake_bench.table("p", cursor="at")
     assert_done(lake_bench.load(table))
     with monkeypatch.context() as patch:
-        patch.setattr(snapshot, "_staged_rows", lambda staging: 21)
+        patch.setattr(snapshot, "_rows_of", lambda staging: 21)
         report = lake_bench.load(table, kind="resync")
     assert report.error is not None
     assert (report.outcome, report.error.code) == ("terminal", "rows_miscounted")

@@ -15,7 +15,6 @@ from config.supervisor import doctor
 from ingest.contract import (
     JobReport,
     JobSpec,
-    SecretAnswer,
     SnapshotWork,
     report_from,
 )
@@ -26,7 +25,8 @@ from ingest.launch.processes import kill_marked, marked
 from ingest.launch.submit import SubmitLauncher
 from ingest.launch.warm import WarmLauncher
 from tests.spark.lake_bench import LakeBench, assert_done
-from tests.spark.standalone import PATIENCE, SECRET, StandaloneCluster, wait_until
+from tests.spark.standalone import SECRET, StandaloneCluster, wait_until
+from tests.waiting import LIMIT_SECONDS
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +70,7 @@ class Talk:
 
     def until(self, what: str, is_it: Any = lambda message: True) -> Message:
         """The first message of this kind that is asked for, heard or to come."""
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + LIMIT_SECONDS
         while True:
             for message in self.heard:
                 if message.kind == what and is_it(message):
@@ -80,7 +80,7 @@ class Talk:
             for message in self.launcher.poll(0.5):
                 self.heard.append(message)
                 if message.kind == "secret_request":
-                    answer = SecretAnswer(message.data["ref"], self.bench.password)
+                    answer = self.bench.answer(message.data["ref"])
                     self.launcher.give_secret(answer, origin=message.origin)
 
     def report(self, spec: JobSpec) -> JobReport:
@@ -121,6 +121,7 @@ def submitted(home: Path, cluster: StandaloneCluster) -> SubmitLauncher:
     return launcher
 
 
+@pytest.mark.long(together="cluster")
 def test_a_submitted_job_runs_on_the_cluster_and_its_secret_is_nowhere(
     home: Path, cluster: StandaloneCluster, bench: LakeBench
 ) -> None:
@@ -148,6 +149,7 @@ def words_of(pid: int) -> list[str]:
     return []
 
 
+@pytest.mark.long(together="cluster")
 def test_a_submitted_job_outlives_its_host_and_dies_when_the_master_says_so(
     home: Path, cluster: StandaloneCluster, bench: LakeBench
 ) -> None:

@@ -15,10 +15,10 @@ import pytest
 from ingest.contract import JobReport, JobSpec, SnapshotWork
 from ingest.lake.staging import StagingArea
 from tests.processes import wait_until_gone
-from tests.product import wait_for
 from tests.spark.driver_process import DriverProcess
 from tests.spark.lake_bench import assert_done, with_attempt
 from tests.spark.mariadb_bench import MariadbBench
+from tests.waiting import wait_for
 
 ROWS = 3_000
 
@@ -71,7 +71,7 @@ def severed(bench: MariadbBench, driver: DriverProcess, spec: JobSpec) -> JobRep
     with locked(bench):
         driver.run(spec)
         mark = f"sluice:{spec.job_id}"
-        wait_for(lambda: bench.server.sever(mark), 90, "a statement of the job")
+        wait_for(lambda: bench.server.sever(mark), "a statement of the job")
         report = driver.report(spec)
     assert report.outcome == "transient", report
     return report
@@ -80,7 +80,7 @@ def severed(bench: MariadbBench, driver: DriverProcess, spec: JobSpec) -> JobRep
 def kill(driver: DriverProcess) -> None:
     family = driver.family()
     family[0].kill()
-    wait_until_gone(family, 60)
+    wait_until_gone(family)
 
 
 def under(spec: JobSpec, attempt: int, token: int) -> JobSpec:
@@ -93,6 +93,7 @@ def is_writing(table: Any, known: set[str]) -> bool:
     return any("inflight" in p.name for p in folder.iterdir() if p.name not in known)
 
 
+@pytest.mark.long
 def test_kills_in_a_load_and_in_a_round_cost_nothing(
     bench: MariadbBench, start: Callable[[], DriverProcess]
 ) -> None:
@@ -106,7 +107,7 @@ def test_kills_in_a_load_and_in_a_round_cost_nothing(
     first = start()
     severed(bench, first, load)
     first.run(with_attempt(load, 2))
-    wait_for(lambda: len(staging.finished()) >= 2, 90, "chunks of the load")
+    wait_for(lambda: len(staging.finished()) >= 2, "chunks of the load")
     kill(first)
     assert not Path(table.path).exists()
     bench.restart()
@@ -123,7 +124,7 @@ def test_kills_in_a_load_and_in_a_round_cost_nothing(
     severed(bench, second, turn)
     known = {p.name for p in (Path(table.path) / ".hoodie" / "timeline").iterdir()}
     second.run(with_attempt(turn, 2))
-    wait_for(lambda: is_writing(table, known), 90, "a commit to begin")
+    wait_for(lambda: is_writing(table, known), "a commit to begin")
     kill(second)
 
     third = start()

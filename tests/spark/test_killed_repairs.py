@@ -6,16 +6,18 @@ from __future__ import annotations
 import os
 import random
 import signal
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from ingest.contract import Lane
 from tests.processes import wait_until_gone
 from tests.spark import repair_kills as kills
 from tests.spark.driver_process import DriverProcess
 from tests.spark.lake_bench import LakeBench
+from tests.waiting import wait_for
 
 SEED = 20260101
 # as many side by side as the lanes of a driver have places for
@@ -24,6 +26,7 @@ LANES: tuple[Lane, ...] = ("snapshot",) * 4 + ("apply",) * 4 + ("maintenance",)
 GO_ON = {"rollback"}
 
 
+@pytest.mark.long
 def test_a_driver_killed_in_every_repair_at_once(
     lake_bench: LakeBench, tmp_path: Path
 ) -> None:
@@ -40,12 +43,13 @@ def test_a_driver_killed_in_every_repair_at_once(
         family = driver.family()  # before the moment: looking takes a while
         for lane, one in zip(LANES, tables, strict=False):
             driver.run(replace(one.spec, lane=lane))
-        until = time.monotonic() + 120
-        while sum(is_begun() for is_begun in began.values()) < len(kinds) // 2:
-            assert time.monotonic() < until, driver.log.read_text()[-2000:]
-            time.sleep(0.005)
+
+        def is_half_begun() -> bool:
+            return sum(begun() for begun in began.values()) >= len(kinds) // 2
+
+        wait_for(is_half_begun, lambda: driver.log.read_text()[-2000:], pause=0.005)
         os.killpg(driver.process.pid, signal.SIGKILL)
-        wait_until_gone(family, 60)
+        wait_until_gone(family)
     finally:
         driver.end()
     ended = {m["report"]["job_id"] for m in driver.heard if m["type"] == "report"}

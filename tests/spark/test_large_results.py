@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -49,7 +48,7 @@ def test_a_part_beyond_the_limit_fails_in_our_words_and_the_session_goes_on(
 
 
 def test_closing_a_result_stops_the_job_that_reads_ahead(client: Client) -> None:
-    async def scenario() -> float:
+    async def scenario() -> None:
         session = client.session
         operation = await session.execute(ENDLESS)
         status = await session.status(operation)
@@ -61,13 +60,11 @@ def test_closing_a_result_stops_the_job_that_reads_ahead(client: Client) -> None
         reader.begin()
         waiting = asyncio.create_task(reader.fetch(Orientation.NEXT, 10))
         await asyncio.sleep(1.0)
-        began = time.monotonic()
         reader.close()
         await session.close_operation(operation)
         with pytest.raises(EngineRefused):
             await waiting
         assert room.held == 0
-        return time.monotonic() - began
 
-    assert client._bench.wait(scenario()) < 20
+    client._bench.wait(scenario())
     assert client.rows("select 1") == [(1,)]

@@ -14,9 +14,9 @@ import pytest
 from ingest.spark.asking import ask_reach
 from ingest.spark.jobs import run_job
 from ingest.spark.sources import SourceAccess
-from tests.product import wait_for
 from tests.spark.lake_bench import assert_done
 from tests.spark.mariadb_bench import MariadbBench
+from tests.waiting import wait_for
 
 
 @pytest.fixture
@@ -261,9 +261,9 @@ def test_a_stop_reaches_the_statement_at_the_source(bench: MariadbBench) -> None
         daemon=True,
     )
     thread.start()
-    wait_for(lambda: bench.sql(ours)[0][0] > 0, 60, "the statement to run")
+    wait_for(lambda: bench.sql(ours)[0][0] > 0, "the statement to run")
     run.request_stop("cancel")
-    wait_for(lambda: bench.sql(ours)[0][0] == 0, 60, "the statement to end")
+    wait_for(lambda: bench.sql(ours)[0][0] == 0, "the statement to end")
     thread.join(60)
     assert reports[0].outcome == "cancelled"
 

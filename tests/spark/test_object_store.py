@@ -1,7 +1,7 @@
-"""A whole table's life on an object store: load, rounds, compaction, a fenced writer,
-a killed driver, and what the gateway's engine shows of it.
+"""A whole table's life on an object store: load, rounds, compaction and a fenced writer
+in one story, then, as a long test, a killed driver and what the gateway's engine shows.
 
-One story, because every step of it costs: the parts are tested on file lakes.
+Stories, because every step of them costs: the parts are tested on file lakes.
 """
 
 from __future__ import annotations
@@ -54,13 +54,8 @@ def change(bench: LakeBench, text: str) -> None:
     bench.sql(f"UPDATE o SET v = '{text}', at = now() WHERE id = 1")
 
 
-def test_a_table_lives_on_an_object_store(
-    bench: LakeBench,
-    object_store: ObjectStore,
-    jars: str,
-    tmp_path: Path,
-    settings: Any,
-) -> None:
+def loaded(bench: LakeBench) -> tuple[Any, str]:
+    """A table of 500 rows and the bound of its load."""
     bench.sql(
         "CREATE TABLE o (id int PRIMARY KEY, v text, at timestamptz DEFAULT now())"
     )
@@ -70,26 +65,41 @@ def test_a_table_lives_on_an_object_store(
     )
     table = bench.table("o", cursor="at", estimated_rows=500, buckets=1)
     assert table.path.startswith("s3://")
-    loaded = assert_done(bench.load(table))
-    assert loaded.facts["committed_rows"] == 500
+    done = assert_done(bench.load(table))
+    assert done.facts["committed_rows"] == 500
     assert not place_at(table.staging).exists()
+    return table, done.facts["bound"]
 
+
+def test_a_table_lives_on_an_object_store(
+    bench: LakeBench, object_store: ObjectStore, settings: Any
+) -> None:
+    table, low = loaded(bench)
     change(bench, "round")
-    first = assert_done(bench.round(table, loaded.facts["bound"]))
+    first = assert_done(bench.round(table, low))
     entry = read_ledger_entry(bench.lake, 1, first.facts["epoch"])
     assert entry is not None
     assert entry.tables["1"].instant == first.facts["instant"]
-    low = first.facts["position"]["to"]
+    is_fenced(bench, object_store, table, first.facts["position"]["to"])
 
-    is_fenced(bench, object_store, table, low)
-    survives_a_kill(bench, object_store, table, low=low, jars=jars, scratch=tmp_path)
-
+    bench.take_over(table, 3)
+    assert_done(bench.round(table, first.facts["position"]["to"], token=3))
     compacted = assert_done(bench.compact(table))
     assert len(compacted.facts["instants"]) == 1
     assert bench.rows(table, "id", "v") == wanted(bench)
     settings.SLUICE_OBJECT_STORE = object_store.access
     batches = samples._batches(table.path, ["id", "v"])
     assert sum(len(batch) for batch in batches) == 500
+
+
+@pytest.mark.long
+def test_its_driver_is_killed_and_the_engine_shows_it(
+    bench: LakeBench, object_store: ObjectStore, jars: str, tmp_path: Path
+) -> None:
+    table, low = loaded(bench)
+    change(bench, "round")
+    survives_a_kill(bench, object_store, table, low=low, jars=jars, scratch=tmp_path)
+    assert_done(bench.compact(table))
     shows_in_the_engine(bench, object_store, table, jars=jars, home=tmp_path / "engine")
 
 
@@ -147,7 +157,7 @@ def survives_a_kill(
     assert len(bench.state(table).timeline.pending_writes) == 1
     bench.take_over(table, 3)
     report = assert_done(bench.round(table, low, token=3))
-    assert report.facts["rows"] == 3, "what was sealed and what is new, in one commit"
+    assert report.facts["rows"] == 2, "what was sealed and what is new, in one commit"
     assert bench.state(table).timeline.pending_writes == ()
     assert bench.rows(table, "id", "v") == wanted(bench)
 

@@ -6,11 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from ingest.contract import SecretAnswer, SnapshotWork
+from ingest.contract import CLOCK, SecretAnswer, SnapshotWork
 from ingest.spark.jobrun import JobRun
 from ingest.spark.jobs import run_job
 from ingest.spark.parallel import enter_lane
-from ingest.spark.sources import SourceAccess, jdbc_options, postgresql
+from ingest.spark.sources import (
+    Snapshot,
+    SourceAccess,
+    jdbc_options,
+    postgresql_connection,
+)
 from ingest.spark.sources.port import pinned_to
 from tests.integration.discovery.tls_proxy import Authority, tls_in_front_of
 from tests.spark.lake_bench import LakeBench, assert_done, with_attempt
@@ -30,7 +35,7 @@ def run(bench: LakeBench, spec, *addresses: str, authorities: str = ""):
     answer = SecretAnswer(
         spec.source.secret_ref, bench.password, NOWHERE, addresses, authorities
     )
-    job = JobRun(spec, lambda ref: answer)
+    job = JobRun(spec, lambda ref: bench.answer(ref) if ref == CLOCK else answer)
     enter_lane(job)
     return run_job(job, bench.spark, bench.gates)
 
@@ -42,7 +47,7 @@ def test_the_name_is_never_looked_up(
     snapshot is known only to the one that exported it."""
     read_at: list[tuple[str, ...]] = []
     monkeypatch.setattr(
-        postgresql,
+        postgresql_connection,
         "pinned_to",
         lambda found, by: read_at.append(found) or pinned_to(found, by),
     )
@@ -103,7 +108,7 @@ def test_certificates_are_checked_by_both(bench: LakeBench, tmp_path) -> None:
             access = SourceAccess(
                 bench.source, bench.password, "sluice:x", (address,), str(path)
             )
-            options = jdbc_options(access, "SELECT 1 AS c0", "0-1")
+            options = jdbc_options(access, "SELECT 1 AS c0", Snapshot("0-1"))
             del options["sessionInitStatement"]
             read = bench.spark.read.format("jdbc").options(**options)
             if expected:

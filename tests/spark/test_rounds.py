@@ -293,24 +293,84 @@ def test_a_partitioned_table_keeps_one_row_per_key(lake_bench: LakeBench) -> Non
     assert lake_bench.frame(table).count() == 9
 
 
-@pytest.mark.parametrize(
-    ("constraint", "rows", "is_unique"), [("UNIQUE", 1, True), ("", 2, False)]
-)
-def test_only_certainly_unique_keys_skip_the_combining(
-    lake_bench: LakeBench, constraint: str, rows: int, is_unique: bool
+def test_only_certainly_unique_keys_skip_the_combining(lake_bench: LakeBench) -> None:
+    for name, constraint in (("u", "UNIQUE"), ("k", "")):
+        lake_bench.sql(
+            f"CREATE TABLE {name} (id int NOT NULL {constraint}, v text,"
+            " at timestamptz DEFAULT now())"
+        )
+        table = lake_bench.table(name, cursor="at")
+        low = assert_done(lake_bench.load(table)).facts["bound"]
+        lake_bench.sql(f"INSERT INTO {name} VALUES (1, 'one')")
+        report = assert_done(lake_bench.round(table, low))
+        (seal,) = seals_of(lake_bench.lake, 1, report.facts["epoch"])
+        assert [f.unique_keys for f in seal.files] == [bool(constraint)]
+        assert any("no unique index" in w for w in report.warnings) != bool(constraint)
+        assert values(lake_bench, table) == {1: "one"}
+
+
+@pytest.mark.parametrize("is_one_sync", [True, False])
+def test_a_key_that_stopped_being_unique_stops_the_sync(
+    loaded: Any, is_one_sync: bool
 ) -> None:
-    """Both rows of a repeated key are new to an empty bucket: uncombined, both
-    would stay in its base file."""
-    lake_bench.sql(
-        f"CREATE TABLE k (id int NOT NULL {constraint}, v text, at timestamptz DEFAULT now())"
+    """Five keys become ten rows by a second column of the key: the lake would have
+    kept five of them. Also where the twins come one sync apart."""
+    bench, table, low = loaded
+    bench.sql(
+        "ALTER TABLE o ADD region text NOT NULL DEFAULT 'eu', DROP CONSTRAINT o_pkey,"
+        " ADD PRIMARY KEY (id, region)"
     )
-    table = lake_bench.table("k", cursor="at")
+    others = "INSERT INTO o (id, v, region) SELECT g, 'us', 'us' FROM generate_series(1, 5) g"
+    bench.sql("UPDATE o SET v = 'eu', at = now()" if is_one_sync else others)
+    if is_one_sync:
+        bench.sql(others)
+    refused = bench.round(table, low)
+    assert refused.outcome == "caller"
+    assert refused.error is not None
+    assert refused.error.code == "repeated_keys"
+    assert "5 keys" in refused.error.message
+    assert values(bench, table) == dict.fromkeys(range(1, 6), "load")
+    # nothing is lost: once the keys are unique again, it goes on from where it was
+    bench.sql("DELETE FROM o WHERE region = 'eu'")
+    assert_done(bench.round(table, low))
+    assert values(bench, table) == dict.fromkeys(range(1, 6), "us")
+
+
+def test_a_key_that_a_child_repeats_stops_load_and_sync(lake_bench: LakeBench) -> None:
+    """A SELECT of a parent reads its children, whose keys its index does not cover."""
+    lake_bench.sql(CREATE)
+    lake_bench.sql("CREATE TABLE child () INHERITS (o)")
+    lake_bench.sql("INSERT INTO o VALUES (1, 'parent')")
+    lake_bench.sql("INSERT INTO child VALUES (2, 'child')")
+    table = lake_bench.table("o", cursor="at")
     low = assert_done(lake_bench.load(table)).facts["bound"]
-    for _ in range(rows):
-        lake_bench.sql("INSERT INTO k VALUES (1, 'one')")
-    report = assert_done(lake_bench.round(table, low))
-    (seal,) = seals_of(lake_bench.lake, 1, report.facts["epoch"])
-    assert [f.unique_keys for f in seal.files] == [is_unique]
-    assert seal.files[0].rows == rows
-    assert values(lake_bench, table) == {1: "one"}
-    assert lake_bench.frame(table).count() == 1
+    assert values(lake_bench, table) == {1: "parent", 2: "child"}
+    lake_bench.sql("INSERT INTO child VALUES (1, 'twin')")
+    for report in (lake_bench.round(table, low), lake_bench.load(table, kind="resync")):
+        assert report.error is not None
+        assert report.error.code == "repeated_keys"
+    assert values(lake_bench, table) == {1: "parent", 2: "child"}
+
+
+def test_a_table_with_a_domain_loads_and_syncs(lake_bench: LakeBench) -> None:
+    lake_bench.sql("CREATE DOMAIN positive AS integer CHECK (VALUE > 0)")
+    lake_bench.sql(
+        "CREATE TABLE dom (id bigint PRIMARY KEY, c positive, many positive[],"
+        " at timestamptz DEFAULT now())"
+    )
+    lake_bench.sql("INSERT INTO dom VALUES (1, 5, '{1,2}')")
+    made = lake_bench.table("dom", cursor="at")
+    # as discovery plans them
+    types = {"c": ("integer", "int"), "many": ("integer[]", "array<string>")}
+    columns = tuple(
+        replace(c, source_type=types[c.name][0], type=types[c.name][1])
+        if c.name in types
+        else c
+        for c in made.columns
+    )
+    table = replace(made, columns=columns)
+    low = assert_done(lake_bench.load(table)).facts["bound"]
+    lake_bench.sql("UPDATE dom SET c = 6, at = now()")
+    assert_done(lake_bench.round(table, low))
+    assert lake_bench.rows(table, "id", "c", "many") == [(1, 6, ["1", "2"])]
+    assert assert_done(lake_bench.verify(table)).facts["verdict"] == "equal"

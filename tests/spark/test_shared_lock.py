@@ -7,7 +7,6 @@ import shutil
 import socket
 import subprocess
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +24,7 @@ from ingest.lake.place import place_at
 from tests.spark.driver_process import DriverProcess
 from tests.spark.lake_bench import LakeBench, assert_done
 from tests.spark.standalone import free_port
+from tests.waiting import wait_for
 
 SERVER = "org.apache.zookeeper.server.ZooKeeperServerMain"
 
@@ -52,16 +52,14 @@ def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def _wait_for(port: int, server: subprocess.Popen[bytes], log: Path) -> None:
-    until = time.monotonic() + 60
-    while time.monotonic() < until:
+    def answers() -> bool:
         assert server.poll() is None, log.read_text()
-        try:
+        with contextlib.suppress(OSError):
             socket.create_connection(("127.0.0.1", port), 1).close()
-        except OSError:
-            time.sleep(0.1)
-        else:
-            return
-    raise AssertionError(log.read_text())
+            return True
+        return False
+
+    wait_for(answers, log.read_text)
 
 
 def provider(bench: LakeBench, table: Any, hosts: str, *, token: int) -> Any:
@@ -161,6 +159,7 @@ class Writers:
         )
 
 
+@pytest.mark.long
 def test_a_compactor_in_another_driver_is_killed_and_ingest_goes_on(
     lake_bench: LakeBench, zookeeper: str, tmp_path: Path
 ) -> None:
@@ -198,23 +197,23 @@ def test_a_compactor_in_another_driver_is_killed_and_ingest_goes_on(
     assert bench.state(table).timeline.pending_compactions
 
     bench.take_over(table, 2, "service")
-    report = bench.run(writers.compaction(token=2))
-    until = time.monotonic() + 200
-    while report.outcome == "transient" and time.monotonic() < until:
+
+    def end() -> JobReport | None:
         # Hudi believes the dead one's last heartbeat for some seconds
-        time.sleep(2)
         report = bench.run(writers.compaction(token=2))
-    assert_done(report)
+        return report if report.outcome != "transient" else None
+
+    assert_done(wait_for(end, "the compaction to be free", pause=2))
     writers.round()
     assert not bench.state(table).timeline.pending_compactions
     assert bench.rows(table, "id", "v") == bench.sql("SELECT id, v FROM o ORDER BY id")
 
 
 def _await_inflight(bench: LakeBench, table: Any) -> None:
-    until = time.monotonic() + 200
     base = place_at(table.path)
-    while not any(
-        i.state == "INFLIGHT" for i in read_timeline(base).pending_compactions
-    ):
-        assert time.monotonic() < until
-        time.sleep(0.01)
+
+    def is_inflight() -> bool:
+        found = read_timeline(base).pending_compactions
+        return any(one.state == "INFLIGHT" for one in found)
+
+    wait_for(is_inflight, "the compaction to be inflight", pause=0.01)

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-import time
 from pathlib import Path
 from typing import Any
 
 import psutil
+import pytest
 
-from ingest.contract import CompactWork
+from ingest.contract import CompactWork, JobReport
 from ingest.lake.layout import read_layout
 from tests.spark.driver_process import DriverProcess
 from tests.spark.test_maintenance import assert_done, change, loaded, seen, wanted
+from tests.waiting import wait_for
 
 __all__ = ["loaded"]
 
 
+@pytest.mark.long
 def test_a_stalled_compactor_that_comes_back_is_fenced(
     loaded: Any, tmp_path: Path
 ) -> None:
@@ -34,13 +36,9 @@ def test_a_stalled_compactor_that_comes_back_is_fenced(
         family = stop_while_inflight(stalled, spec, timeline)
         bench.take_over(table, 2, "service")
         # Hudi's own guard: the stopped one's heartbeat has to grow old first
-        until = time.monotonic() + 90
-        while (done := bench.compact(table, asked, token=2)).outcome == "transient":
-            assert time.monotonic() < until, done
-            assert done.error is not None
-            assert done.error.code == "compaction_begun"
-            time.sleep(2)
-        assert_done(done)
+        done = assert_done(
+            wait_for(lambda: compacted(bench, table, asked), "its age", pause=2)
+        )
         assert done.facts["pending_compactions"] == []
         # ingest goes on, and one more plan is made before it comes back
         change(bench, table, first.facts["position"]["to"], "two", compact_after=1)
@@ -68,6 +66,15 @@ def test_a_stalled_compactor_that_comes_back_is_fenced(
     assert seen(bench, table) == wanted(bench)
 
 
+def compacted(bench: Any, table: Any, asked: str) -> JobReport | None:
+    done: JobReport = bench.compact(table, asked, token=2)
+    if done.outcome != "transient":
+        return done
+    assert done.error is not None
+    assert done.error.code == "compaction_begun"
+    return None
+
+
 def stop_while_inflight(
     driver: DriverProcess, spec: Any, timeline: Path
 ) -> list[psutil.Process]:
@@ -75,10 +82,8 @@ def stop_while_inflight(
     driver.wait_for(lambda m: m["type"] == "ready")
     family = driver.family()  # before the moment: looking takes a while
     driver.run(spec)
-    until = time.monotonic() + 200
-    while not (timeline / f"{asked}.compaction.inflight").exists():
-        assert time.monotonic() < until, driver.log.read_text()[-2000:]
-        time.sleep(0.002)
+    inflight = timeline / f"{asked}.compaction.inflight"
+    wait_for(inflight.exists, lambda: driver.log.read_text()[-2000:], pause=0.002)
     for process in family:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.suspend()

@@ -11,13 +11,13 @@ import pytest
 from gateway.engines.launch import clean_orphans
 from gateway.engines.port import EngineUnavailable
 from tests.processes import wait_until_gone
-from tests.spark.engine_bench import ORPHAN_SECONDS, EngineBench
+from tests.spark.engine_bench import EngineBench
 
 
 def test_a_closed_control_channel_ends_the_engine(bench: EngineBench) -> None:
     processes = [psutil.Process(bench.pid), psutil.Process(bench.java_pid)]
     bench.tell("hang_up")
-    wait_until_gone(processes, ORPHAN_SECONDS * 3 + 60)
+    wait_until_gone(processes)
     with pytest.raises(EngineUnavailable):
         bench.connect("eve")
 

@@ -27,6 +27,16 @@ class MariadbSource:
     databases: list[str] = field(default_factory=list)
 
     def begin(self) -> None:
+        with self.server.connect() as link, link.cursor() as cursor:
+            # the server is everybody's: tests of other files leave databases there
+            cursor.execute(
+                "SELECT schema_name FROM information_schema.schemata"
+                " WHERE schema_name NOT IN ('mysql', 'sys', 'information_schema',"
+                " 'performance_schema')"
+            )
+            left = [str(name) for (name,) in cursor.fetchall()]
+        for name in left:
+            self.server.drop_database(name)
         self.server.create_user(READER, PASSWORD)
         self.add_database(self.name)
         self.grant(f"SELECT ON {quoted(self.name)}.*")

@@ -119,7 +119,6 @@ class _no_savepoint:
         return None
 
 
-@pytest.mark.timeout(120)
 def test_a_crash_at_any_statement_of_the_catalog_loses_nothing(
     tables, small_pages
 ) -> None:
@@ -150,7 +149,6 @@ def test_a_crash_at_any_statement_of_the_catalog_loses_nothing(
     is_complete(tables.datasource)
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.django_db(transaction=True)
 def test_workers_killed_at_seeded_times_and_resumed(
     tables, sluice_environment, redis_url

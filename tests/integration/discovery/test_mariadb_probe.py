@@ -6,7 +6,6 @@ import contextlib
 import socket
 import struct
 import threading
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -58,7 +57,7 @@ def test_all_steps_in_order(maria) -> None:
     assert "1 of 1" in by_name["privileges"].message
     assert by_name["sample"].message == "shop.t was read"
     assert by_name["version"].message.startswith("MariaDB 1")
-    assert by_name["version"].hint == ""
+    assert "SLAVE MONITOR" in by_name["version"].hint
     assert report.facts["server"] == "MariaDB"
     assert report.facts["sees_all_transactions"] is False
 
@@ -332,10 +331,8 @@ def test_something_that_is_no_mariadb(maria, first) -> None:
 def test_a_server_that_says_nothing(maria, tls) -> None:
     first = greeting(tls=True) if tls == "require" else b""
     with answering(first) as port:
-        started = time.monotonic()
         access = maria.access(port=port, tls=tls, connect_timeout=1)
         step = failing(run_probe(access), "tls" if tls == "require" else "login")
-        assert time.monotonic() - started < 60
     assert step.code == "source_timeout"
 
 

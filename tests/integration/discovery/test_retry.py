@@ -29,7 +29,7 @@ def failed(source) -> Job:
     return job
 
 
-@pytest.mark.parametrize("kind", services.KINDS)
+@pytest.mark.parametrize("kind", [services.TEST, services.DISCOVER])
 def test_retry_over_rest(
     kind, source, admin, rung, django_capture_on_commit_callbacks
 ) -> None:

@@ -1,4 +1,5 @@
-"""10,000 tables on a real server: time, memory, moving progress, statements."""
+"""10,000 tables on a real server: memory, moving progress, statements. The same with a
+few tables, in every run: test_jobs.py."""
 
 from __future__ import annotations
 
@@ -15,7 +16,6 @@ from catalog.models import Column, Table
 from core import jobs
 
 TABLES = 10_000
-GOAL_SECONDS = 60
 
 
 @pytest.fixture
@@ -39,8 +39,8 @@ def crowded(own_source):
     return own_source
 
 
+@pytest.mark.long
 @pytest.mark.django_db
-@pytest.mark.timeout(600)
 def test_ten_thousand_tables(crowded, monkeypatch, record_testsuite_property) -> None:
     process = psutil.Process()
     sent = []
@@ -55,7 +55,7 @@ def test_ten_thousand_tables(crowded, monkeypatch, record_testsuite_property) ->
     before = process.memory_info().rss
     monkeypatch.setattr(psycopg.Connection, "execute", counted)
     seen, catalog_statements = [], []
-    started, cpu = time.monotonic(), time.process_time()
+    cpu = time.process_time()
     while True:
         sent.clear()
         with CaptureQueriesContext(connection) as queries:
@@ -66,9 +66,7 @@ def test_ten_thousand_tables(crowded, monkeypatch, record_testsuite_property) ->
         assert len(sent) <= 8
         if job.is_finished:
             break
-    seconds = time.monotonic() - started
     grown = process.memory_info().rss - before
-    record_testsuite_property("seconds", seconds)
     record_testsuite_property("cpu_seconds", time.process_time() - cpu)
     record_testsuite_property("rss_growth_mib", grown / 2**20)
     record_testsuite_property("pages", len(seen))
@@ -86,6 +84,5 @@ def test_ten_thousand_tables(crowded, monkeypatch, record_testsuite_property) ->
     assert mine.exclude(record_key=[]).count() == sum(
         4 for n in range(TABLES // 4) if n % 3 == 0
     )
-    assert seconds <= 3 * GOAL_SECONDS
     # A page is the unit of memory: all tables at once would be far more.
     assert grown <= 64 * 2**20

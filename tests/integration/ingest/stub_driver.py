@@ -22,7 +22,7 @@ from ingest.launch.fake import FakeLauncher, Fault
 from ingest.spark.knocking import ControlSocket
 from ingest.spark.pipe import Control, take_over_stdio
 
-PATIENCE = 30.0
+PATIENCE = 120.0
 FAULTS = Path(sys.argv[1])
 
 

@@ -30,6 +30,7 @@ from tests.integration.catalog.asking import CANARY, problem
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
 from tests.integration.catalog.test_endpoints import compare
 from tests.receivers import mail_receiver, web_receiver
+from tests.waiting import wait_for
 
 SECRET = f"{CANARY}-signs-it"
 
@@ -81,8 +82,9 @@ def later(**more: float) -> None:
 def test_a_webhook_is_signed_and_told_of_the_end_too(
     admin, web, pager, lake_orders
 ) -> None:
-    alert = open_one(lake_orders)
+    alert, began = open_one(lake_orders), int(time.time())
     assert post.deliver_due() == 1
+    ended = int(time.time())
     headers, body = web.got[0]
     told = json.loads(body)
     assert told["alert"]["name"] == "lake.shop.orders"
@@ -94,7 +96,7 @@ def test_a_webhook_is_signed_and_told_of_the_end_too(
     stamp = headers["Sluice-Timestamp"]
     mac = hmac.new(SECRET.encode(), f"{stamp}.".encode() + body, hashlib.sha256)
     assert headers["Sluice-Signature"] == f"v1={mac.hexdigest()}"
-    assert abs(int(stamp) - time.time()) < 60
+    assert began <= int(stamp) <= ended
     book.close(Alert.objects.filter(pk=alert.pk), reason="well")
     assert (announcing.announce(), announcing.announce()) == (1, 0)
     assert (post.deliver_due(), post.deliver_due()) == (1, 0)
@@ -142,10 +144,8 @@ def test_two_postmen_never_send_one_message_twice(web, pager, lake_orders) -> No
     postmen = [Postman(), Postman()]
     for postman in postmen:
         postman.start()
-    until = time.monotonic() + 20
-    while AlertDelivery.objects.filter(next_try_at__isnull=False).exists():
-        assert time.monotonic() < until
-        time.sleep(0.05)
+    unsent = AlertDelivery.objects.filter(next_try_at__isnull=False)
+    wait_for(lambda: not unsent.exists(), "every message to be sent")
     for postman in postmen:
         postman.stop(seconds=10)
     keys = [headers["Sluice-Delivery"] for headers, _ in web.got]

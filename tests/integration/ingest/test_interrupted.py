@@ -11,7 +11,7 @@ from django.db import connection, connections
 
 from core import dispatch
 from core.models import Job, Lease
-from ingest import controls, onboarding, reconcile, runs, tick
+from ingest import claims, controls, onboarding, reconcile, runs, tick
 from ingest.launch.fake import Fault
 from ingest.models import DriverBoot, TableOnboarding
 from tests.integration.ingest.world import make_tables
@@ -149,10 +149,10 @@ def test_many_claimers_and_reconcilers_at_once(transactional_db, request) -> Non
     world.fail_with("snapshot", Fault.HANG, Fault.HANG)
     world.host.step(0)
     world.host.step(0)
-    world.onboard("a", "b", "c")
-    at_once(4, runs.claim_queued)
+    world.onboard("a", "b", "c", "d", "e")
+    at_once(4, claims.claim_queued)
     jobs = world.jobs("snapshot")
-    assert sorted(j.attempts for j in jobs) == [0, 1, 1]
+    assert sorted(j.attempts for j in jobs) == [0, 0, 1, 1, 1]
     for job in jobs:
         assert job.events.filter(event="claim").count() == job.attempts
     DriverBoot.objects.update(ended_at="2026-01-01T00:00:00Z")

@@ -131,10 +131,8 @@ def test_beyond_the_limit_a_stream_tells_what_there_is_and_ends(admin, job) -> N
     places = [streams.PLACES.take("somebody") for _ in range(3)]
     assert [p is None for p in places] == [False, False, True], "two of one user"
     others = [streams.PLACES.take("b"), streams.PLACES.take("c")]
-    started = time.monotonic()
     reply = admin("GET", f"jobs/{job.pk}/events", Accept=SSE)
     text = b"".join(reply.streaming_content)
-    assert time.monotonic() - started < 15
     assert b"retry: 3000\n" in text
     assert b"QUEUED" in text
     for place in [*places[:2], *others]:

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from core.models import Job
-from ingest import controls
+from ingest import controls, tick
 from ingest.launch.fake import FakeCluster, FakeLauncher, Fault
 from ingest.launch.host import DriverHost
 from ingest.launch.processes import MARK
@@ -24,6 +24,7 @@ from ingest.launch.warm import DriverCommand, WarmLauncher, kill_leftovers
 from ingest.models import DriverBoot
 from tests.integration.ingest.submitting import submit_command
 from tests.integration.ingest.world import World, make_source
+from tests.waiting import wait_for
 
 STUB = Path(__file__).with_name("stub_driver.py")
 ROOT = Path(__file__).resolve().parents[3]
@@ -59,15 +60,15 @@ class Stage:
         text = "".join(f"{kind} {fault.value}\n" for fault in faults)
         (self.folder / "faults").write_text(text)
 
-    def until(self, check, seconds: float = 60) -> None:
-        end = time.monotonic() + seconds
-        while not check():
-            assert time.monotonic() < end, self.world.story()
+    def until(self, check) -> None:
+        def step() -> bool:
+            if check():
+                return True
             self.world.host.step(0.05)
-            self.world.steps(0)
-            from ingest import tick
-
             tick.tick_once()
+            return False
+
+        wait_for(step, self.world.story, pause=0)
 
     def until_live(self) -> None:
         self.until(lambda: self.world.feed("orders").state == "LIVE")
@@ -151,18 +152,13 @@ def marked(boot: str) -> list[int]:
 def started(tmp_path, boot: str) -> WarmLauncher:
     launcher = WarmLauncher(command(tmp_path))
     launcher.start(boot)
-    end = time.monotonic() + 60
-    while not any(m.kind == "ready" for m in launcher.poll(0.2)):
-        assert time.monotonic() < end
+    hear(launcher, "ready")
     assert len(marked(boot)) == 2
     return launcher
 
 
-def gone(boot: str) -> bool:
-    end = time.monotonic() + 30
-    while marked(boot) and time.monotonic() < end:
-        time.sleep(0.1)
-    return not marked(boot)
+def hear(launcher: WarmLauncher, kind: str) -> None:
+    wait_for(lambda: any(m.kind == kind for m in launcher.poll(0.2)), kind, pause=0)
 
 
 @pytest.fixture
@@ -186,9 +182,7 @@ def test_death_is_said_only_once_all_of_it_is_dead(tmp_path, boot) -> None:
     unpacked = tmp_path / "scratch" / "warm" / "liblz4-java-1.so"
     unpacked.touch()  # as a JVM does, and one that is killed cannot undo
     os.kill(launcher.pid, signal.SIGKILL)
-    end = time.monotonic() + 60
-    while not any(m.kind == "died" for m in launcher.poll(0.2)):
-        assert time.monotonic() < end
+    hear(launcher, "died")
     assert marked(boot) == []
     assert not unpacked.exists()
     launcher.stop()
@@ -234,13 +228,10 @@ def test_a_killed_host_takes_its_driver_along_and_the_next_finds_the_rest(
     leader, child = sorted(marked(boot))
     host_process.kill()
     host_process.wait()
-    end = time.monotonic() + 30
-    while leader in marked(boot):
-        assert time.monotonic() < end, "the driver outlived its host"
-        time.sleep(0.1)
+    wait_for(lambda: leader not in marked(boot), "the driver to end with its host")
     # what the driver had started may still be there: the next host ends it
     kill_leftovers(tmp_path / "run" / "driver.pid.json")
-    assert gone(boot)
+    wait_for(lambda: not marked(boot), "what the driver had started to end")
     assert not psutil.pid_exists(child) or child not in marked(boot)
 
 

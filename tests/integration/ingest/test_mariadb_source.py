@@ -15,7 +15,7 @@ from ingest.spark.chunking import cut_table, key_parts, predicate_for
 from ingest.spark.jobrun import JobRun
 from ingest.spark.sources import Source, SourceAccess, open_source
 from tests.mariadb import MariaDbServer
-from tests.product import wait_for
+from tests.waiting import wait_for
 
 KEYS = [
     ("k tinyint unsigned", "seq"),
@@ -219,7 +219,6 @@ def test_a_statement_that_waits_for_its_table_counts_as_a_writer(
         thread.start()
         wait_for(
             lambda: waiter.thread_id() in {t.pid for t in source.clock().transactions},
-            60,
             "the one that waits to be told of",
         )
         with locker.cursor() as cursor:

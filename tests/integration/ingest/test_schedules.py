@@ -180,12 +180,14 @@ def test_a_change_counts_at_the_next_decision(world, admin) -> None:
     assert world.feed("orders").due_at is None
     shop = "datasources/shop/policy"
     change = {"schedule": HOURLY, "lag_seconds": 60, "compact_after": 4}
+    change |= {"max_write_amplification": 25, "compact_log_age_seconds": 7200}
     admin("PATCH", shop, change)
     assert {world.feed(n).due_at for n in ("orders", "lines")} == {next_hour()}
     controls.start_sync(world.lake("orders"), actor="ann")
     world.until(lambda: world.jobs("round")[-1].spec is not None)
     spec = world.jobs("round")[-1].spec
     assert (spec["round"]["lag_seconds"], spec["compact_after"]) == (60, 4)
+    assert (spec["budget"]["amplification"], spec["budget"]["log_age"]) == (25, 7200)
     # the running round keeps its place: its table gets a new time when it ends
     admin("PATCH", shop, {"schedule": {"every_seconds": 7200}})
     assert world.feed("orders").due_at is None

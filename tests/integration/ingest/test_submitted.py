@@ -18,6 +18,7 @@ from ingest.launch.submit import SubmitLauncher
 from ingest.models import DriverBoot
 from tests.integration.ingest.submitting import HOUSE, submit_command
 from tests.integration.ingest.world import World, make_source
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.django_db
 
@@ -53,12 +54,15 @@ class Place:
     def fail_with(self, kind: str, fault: Fault) -> None:
         (self.folder / "faults").write_text(f"{kind} {fault.value}\n")
 
-    def until(self, check, seconds: float = 60) -> None:
-        end = time.monotonic() + seconds
-        while not check():
-            assert time.monotonic() < end, self.world.story()
+    def until(self, check) -> None:
+        def step() -> bool:
+            if check():
+                return True
             self.host.step(0.05)
             tick.tick_once()
+            return False
+
+        wait_for(step, self.world.story, pause=0)
 
     def job(self) -> Job:
         return self.world.jobs("snapshot")[0]
@@ -96,9 +100,25 @@ def test_the_next_host_finds_a_running_job_again(place) -> None:
     place.until(lambda: not marked(place.tag()))
 
 
-def test_what_was_handed_over_to_nobody_is_handed_over_again(place) -> None:
+class HostKilled(BaseException):
+    """Nothing catches it, as nothing would survive."""
+
+
+def test_what_was_handed_over_to_nobody_is_handed_over_again(
+    place, monkeypatch
+) -> None:
+    """The host dies in the moment in which the process has been started."""
+    submit = place.host.launcher.submit
+
+    def submit_and_die(spec, *, isolated: bool) -> None:
+        submit(spec, isolated=isolated)
+        raise HostKilled
+
+    monkeypatch.setattr(place.host.launcher, "submit", submit_and_die)
     place.world.onboard("orders")
-    place.until(lambda: place.job().state == "LAUNCHING")
+    with pytest.raises(HostKilled):
+        place.until(lambda: place.job().state == "SUCCEEDED")
+    assert place.job().state == "LAUNCHING"
     place.kill_host()
     place.new_host()
     place.until(lambda: place.job().state == "SUCCEEDED")

@@ -45,7 +45,7 @@ def done(world: Any, admin: Any, table: int, facts: dict[str, Any]) -> dict[str,
 
 def test_it_is_a_job_of_the_maintenance_lane(world, admin, table) -> None:
     body = done(world, admin, table, EQUAL)
-    assert (body["kind"], body["lane"]) == ("verify", "maintenance")
+    assert (body["kind"], body["lane"]) == ("verify", "verify")
     assert body["facts"]["verdict"] == "equal"
     spec = next(s for s in world.launcher.submitted if s.kind == "verify")
     assert spec.verify.position == world.feed("orders").position

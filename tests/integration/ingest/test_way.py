@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 
 from core.models import Job, JobLog, Lease
-from ingest import controls, reconcile, runs
+from ingest import claims, controls, reconcile, runs
 from ingest.contract import ErrorFact, JobReport
 from ingest.lake.fence import fence_at
 from ingest.lake.place import place_at
 from ingest.launch.fake import Fault
 from ingest.models import DriverBoot, MaintenancePlan, SourceEpoch
+from ingest.schema_approval import approve_schema_change
 
 pytestmark = pytest.mark.django_db
 
@@ -62,19 +63,9 @@ def test_the_secret_goes_over_the_pipe_and_nowhere_else(world) -> None:
 
 def test_no_driver_means_waiting_with_a_reason(world) -> None:
     world.onboard("orders")
-    runs.claim_queued()
+    claims.claim_queued()
     job = world.jobs("snapshot")[0]
     assert (job.state, job.reason) == ("QUEUED", "waiting for a driver: none is ready")
-
-
-def test_a_full_lane_says_so(world) -> None:
-    world.fail_with("snapshot", Fault.HANG, Fault.HANG)
-    world.onboard("a", "b", "c", "d")
-    world.steps(6)
-    states = sorted(j.state for j in world.jobs("snapshot"))
-    assert states == ["QUEUED", "QUEUED", "RUNNING", "RUNNING"]
-    reasons = {j.reason for j in world.jobs("snapshot") if j.state == "QUEUED"}
-    assert reasons == {"waiting for a free place in the snapshot lane"}
 
 
 @pytest.mark.parametrize(
@@ -379,13 +370,16 @@ def test_an_unreadable_lake_makes_it_unknown_not_failed(world, monkeypatch) -> N
 def test_an_altered_source_is_refused_before_anything_runs(world) -> None:
     world.onboard("orders")
     source = world.feed("orders").source_table
+    source.columns.filter(name="name").update(source_type="json")
     source.schema_fingerprint = "altered"
     source.save()
-    world.until(lambda: world.feed("orders").state == "FAILED")
-    assert "altered" in world.feed("orders").status_reason
+    world.until(lambda: world.feed("orders").state == "PAUSED")
+    assert "waits for a decision" in world.feed("orders").status_reason
     assert world.launcher.submitted == []
-    job = world.jobs("snapshot")[0]
-    assert (job.state, job.error_code) == ("FAILED", "source_altered")
+    approve_schema_change(world.lake("orders"), actor="ann")
+    world.until_live("orders")
+    columns = world.launcher.submitted[0].table.columns
+    assert [c.source_type for c in columns if c.name == "name"] == ["json"]
 
 
 def test_a_dropped_source_is_refused(world) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import time
 from typing import Any
 
 import pytest
@@ -35,9 +34,7 @@ def test_nobody_is_followed_or_waited_for(web) -> None:
     assert "redirects" in sent(web.url).error
     assert web.paths == ["/hook"]
     web.drip = 0.2
-    began = time.monotonic()
     assert sent(web.url, 1).error == "no answer within 1 s"
-    assert time.monotonic() - began < 60
     assert sent(web.url.replace("http:", "https:")).error
     closed = sent(web.url.replace(f":{port_of(web.url)}", ":1"))
     assert (closed.code, "refused" in closed.error.lower()) == (None, True)
@@ -50,9 +47,7 @@ def test_tls_is_spoken_with_who_proves_his_name(tmp_path, monkeypatch) -> None:
         monkeypatch.setenv("SSL_CERT_FILE", str(authority.path))
         assert sent(web.url).code == 204
         web.drip = 0.2
-        began = time.monotonic()
         assert sent(web.url, 1).error == "no answer within 1 s"
-        assert time.monotonic() - began < 60
     with web_receiver(authority.server_context(host="other.example")) as web:
         assert "not accepted" in sent(web.url).error
         assert web.got == []

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from config.parts import checks
+from config.parts import checks, slices
 
 BROWSER = checks.Missing(package="chromium", tests=("tests/browser",))
 SERVER = checks.Missing(package=checks.MARIADB, tests=("tests/spark/test_mariadb.py",))
@@ -33,8 +33,8 @@ SERVER = checks.Missing(package=checks.MARIADB, tests=("tests/spark/test_mariadb
             1,
             [
                 "FAILED: format, lint, types, import contracts, migrations, "
-                "tests of the parts, tests of the pages, tests with Spark, "
-                "tests of the product, tests of its deaths"
+                "tests of the parts, tests of pages and starts, "
+                "tests of the product, tests with Spark"
             ],
         ),
         ([BROWSER], False, False, 1, ["NOT TESTED", "FAILED"]),
@@ -46,30 +46,44 @@ def test_exit_code_and_last_lines(
     monkeypatch.setattr(checks, "missing_packages", lambda: missing)
     monkeypatch.setattr(checks, "may_install", lambda: may_install)
     monkeypatch.setattr(checks, "install", lambda found: None)
-    monkeypatch.setattr(checks, "run", lambda step, out=None: good)
-    assert checks.main() == code
+    monkeypatch.setattr(checks, "run", lambda step, speaking=None: good)
+    monkeypatch.setattr(checks.durations, "forget", lambda: None)
+    assert checks.main([]) == code
     said = capsys.readouterr().out
     for line in lines:
         assert line in said
 
 
+def steps(missing: list[checks.Missing], long: slices.Slice = slices.NONE):
+    lanes = checks.test_lanes(missing, long)
+    return {step.name: step.command for lane in lanes for step in lane}
+
+
 def test_only_what_cannot_run_is_left_out() -> None:
-    parts, _, product, _ = checks.test_steps([BROWSER])
-    assert not any("tests/browser" in word for word in product.command)
-    assert not [one for one in parts.command if "ignore" in one]
+    found = steps([BROWSER])
+    for name in ("tests of pages and starts", "tests of the product"):
+        assert found[name][-1] == "--ignore=tests/browser"
+    for name in ("tests of the parts", "tests with Spark"):
+        assert not [word for word in found[name] if "ignore" in word]
 
 
 def test_files_of_a_missing_server_are_left_out_where_they_lie() -> None:
-    parts, spark, product, _ = checks.test_steps([SERVER, BROWSER])
-    assert parts.command[-1] == "tests/integration"
-    assert spark.command[-1] == "--ignore=tests/spark/test_mariadb.py"
-    assert not any("tests/browser" in word for word in product.command)
+    found = steps([SERVER])
+    assert found["tests of the parts"][-1] == "tests/integration"
+    assert found["tests with Spark"][-1] == "--ignore=tests/spark/test_mariadb.py"
+    assert found["tests of the product"][-1] == "tests/fault"
 
 
-def test_pages_and_kills_have_processes_of_their_own() -> None:
-    _, pages, _, product, kills = checks.test_steps([])
-    last = [step.command[-1] for step in (pages, product, kills)]
-    assert last == [*checks.PAGES, *checks.WHOLE, *checks.KILLS]
+def test_one_process_has_all_that_needs_the_product() -> None:
+    with_it = [words for words in steps([]).values() if "product" in words]
+    assert [words[-3:] for words in with_it] == [list(checks.PRODUCT)]
+    without = [words for words in steps([]).values() if "not product" in words]
+    assert [words[-2:] for words in without] == [list(checks.PRODUCT[:2])]
+
+
+@pytest.mark.parametrize("long", [slices.NONE, slices.Slice(3, 12), slices.ALL])
+def test_every_step_takes_the_same_long_tests(long) -> None:
+    assert all(f"--long={long}" in words for words in steps([], long).values())
 
 
 def test_whoever_asks_for_the_server_says_so_in_its_file_name() -> None:
@@ -93,7 +107,7 @@ def test_the_package_of_a_server_is_missing_or_not(found, monkeypatch) -> None:
 def test_every_directory_of_tests_is_run() -> None:
     tests = checks.ROOT / "tests"
     holding = {p.relative_to(tests).parts[0] for p in tests.rglob("test_*.py")}
-    listed = {*checks.PARTS, *checks.SPARK, *checks.PAGES, *checks.WHOLE, *checks.KILLS}
+    listed = {*checks.PARTS, *checks.SPARK, *checks.PRODUCT}
     assert {f"tests/{name}" for name in holding} == listed
 
 
@@ -127,8 +141,32 @@ def test_no_service_starts_while_packages_are_installed(monkeypatch, tmp_path) -
     assert policy.read_text() == "the administrator's own"
 
 
-def test_both_of_two_steps_count(capsys) -> None:
-    good = checks.Step("good", ["sh", "-c", "echo shown"])
-    bad = checks.Step("bad", ["sh", "-c", "echo kept; exit 3"])
-    assert checks.run_beside([good], bad) == [True, False]
-    assert capsys.readouterr().out.rstrip().endswith("kept")
+def test_lanes_run_beside_each_other_and_every_step_counts(
+    monkeypatch, tmp_path, capsys
+) -> None:
+    """Each lane waits for a file that the other one makes."""
+    monkeypatch.setattr(checks, "SAID", tmp_path / "said")
+    meet = "touch {mine}; while [ ! -e {other} ]; do sleep 0.01; done; echo met {mine}"
+
+    def step(mine: str, other: str) -> checks.Step:
+        places = {"mine": tmp_path / mine, "other": tmp_path / other}
+        return checks.Step(mine, ["sh", "-c", meet.format(**places)])
+
+    bad = checks.Step("bad one", ["sh", "-c", "echo kept; exit 3"])
+    last = checks.Step("last", ["sh", "-c", "echo after it"])
+    lanes = [[step("a", "b"), bad, last], [step("b", "a")]]
+    assert checks.run_lanes(lanes) == ["bad one"]
+    said = capsys.readouterr().out
+    for words in (f"met {tmp_path / 'a'}", f"met {tmp_path / 'b'}", "after it"):
+        assert words in said
+    assert "kept\n-- bad one: FAILED" in said
+    assert (tmp_path / "said" / "bad-one.log").read_text() == "kept\n"
+
+
+def test_the_slice_of_a_commit_is_said_with_what_repeats_it(capsys) -> None:
+    checks.name_slice(slices.Slice(3, 12))
+    said = capsys.readouterr().out
+    assert "slice 3/12 of this commit" in said
+    assert "-m pytest --long=3/12 -m long tests/unit" in said
+    checks.name_slice(slices.ALL)
+    assert capsys.readouterr().out == ""

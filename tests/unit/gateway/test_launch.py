@@ -76,7 +76,7 @@ def test_the_whole_group_ends_and_nothing_stays(spec: EngineSpec) -> None:
 
     family = asyncio.run(scenario())
     assert len(family) > 1
-    wait_until_gone(family, 60)
+    wait_until_gone(family)
     assert not list(spec.run_dir.iterdir())
 
 

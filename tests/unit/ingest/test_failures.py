@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import psycopg
+import pymysql
 import pytest
 
 from core.errors import (
@@ -14,7 +15,7 @@ from core.errors import (
     TransientError,
 )
 from ingest.spark.failures import failure_of
-from ingest.spark.jdbc import fetch_rows
+from ingest.spark.jdbc import fetch_rows, fetch_width
 
 
 @pytest.mark.parametrize(
@@ -44,7 +45,8 @@ def test_the_class_says_whose_turn_it_is(error: Exception, outcome: str) -> None
         ("42704", "transient", "source_snapshot_lost"),
         ("22023", "transient", "source_snapshot_lost"),
         ("22003", "terminal", "source_value_refused"),
-        ("57P01", "transient", "source_unreachable"),
+        ("57P01", "transient", "source_ended_session"),
+        ("55P03", "transient", "source_locked"),
         ("53300", "transient", "source_exhausted"),
     ],
 )
@@ -81,7 +83,31 @@ def test_words_and_hint_of_our_own_errors_are_kept() -> None:
 
 
 @pytest.mark.parametrize(
-    ("row_bytes", "rows"), [(0, 10_000), (100, 10_000), (1 << 20, 20), (16_384, 1024)]
+    ("row_bytes", "rows"),
+    [(0, 10_000), (100, 10_000), (1 << 20, 16), (1 << 30, 1), (16_384, 1024)],
 )
 def test_wide_rows_are_fetched_a_few_at_a_time(row_bytes: int, rows: int) -> None:
     assert fetch_rows(row_bytes) == rows
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        ('invalid input syntax for type integer: "sluice.rewritten 16385"', "source_rewritten"),
+        ("Table definition has changed, please retry transaction", "source_rewritten"),
+        ("canceling statement due to lock timeout", "source_locked"),
+        ("Lock wait timeout exceeded; try restarting transaction", "source_locked"),
+        ("canceling statement due to statement timeout", "source_slow"),
+        ("Result set exceeded maxResultBuffer limit. Received:  67108900", "source_rows_wide"),
+    ],
+)  # fmt: skip
+def test_what_is_worth_another_try_has_a_code(words: str, code: str) -> None:
+    for error in (psycopg.OperationalError(words), pymysql.OperationalError(0, words)):
+        failure = failure_of(error)
+        assert (failure.outcome, failure.error.code) == ("transient", code)
+
+
+def test_rows_that_were_too_wide_are_asked_for_by_ever_fewer() -> None:
+    rows = [fetch_rows(fetch_width(1_000, was_wide)) for was_wide in range(6)]
+    assert rows == sorted(rows, reverse=True)
+    assert (rows[0], rows[-1]) == (10_000, 1)

@@ -28,7 +28,12 @@ from ingest.spark.driver import Driver
 from ingest.spark.jobrun import JobRun
 from ingest.spark.jobs import _access
 from ingest.spark.secrets import Secrets
-from ingest.spark.sources import SourceAccess, jdbc_options, open_source
+from ingest.spark.sources import (
+    Snapshot,
+    SourceAccess,
+    jdbc_options,
+    open_source,
+)
 
 SOURCE = SourceSpec(1, "postgresql", "db.example", 5432, "shop", "ann", "datasource:1")
 BOTH = ("192.0.2.7", "2001:db8::7")
@@ -47,20 +52,24 @@ def access(**changes: Any) -> SourceAccess:
 
 @pytest.mark.parametrize("tls", ["off", "require", "verify"])
 def test_jdbc_keeps_the_name_and_goes_to_the_addresses(tls) -> None:
-    options = jdbc_options(access(tls=tls, addresses=BOTH), "SELECT 1", "0-1")
+    options = jdbc_options(access(tls=tls, addresses=BOTH), "SELECT 1", Snapshot("0-1"))
     assert options["url"] == "jdbc:postgresql://db.example:5432/shop"
     assert options["socketFactory"].endswith(".PinnedSocketFactory")
     assert options["socketFactoryArg"] == "192.0.2.7,2001:db8::7"
-    assert "socketFactory" not in jdbc_options(access(tls=tls), "SELECT 1", "0-1")
+    assert "socketFactory" not in jdbc_options(
+        access(tls=tls), "SELECT 1", Snapshot("0-1")
+    )
 
 
 @pytest.mark.parametrize("kind", ["mariadb", "mysql"])
 def test_mariadbs_driver_does_so_too(kind) -> None:
-    options = jdbc_options(access(kind=kind, addresses=BOTH), "SELECT 1", "")
+    options = jdbc_options(access(kind=kind, addresses=BOTH), "SELECT 1", Snapshot())
     assert options["url"].startswith("jdbc:mysql://db.example:5432/?permitMysqlScheme")
     assert options["socketFactory"].endswith(".PinnedMariadbSocketFactory")
     assert options["socketFactoryArg"] == "192.0.2.7,2001:db8::7"
-    assert "socketFactory" not in jdbc_options(access(kind=kind), "SELECT 1", "")
+    assert "socketFactory" not in jdbc_options(
+        access(kind=kind), "SELECT 1", Snapshot()
+    )
 
 
 @pytest.mark.parametrize(

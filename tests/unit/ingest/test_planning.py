@@ -199,6 +199,26 @@ def test_rows_that_would_change_their_partition_are_told(
         assert set(told) <= set(made.step(ApplyChanges).missed)
 
 
+@pytest.mark.parametrize(
+    ("partition_by", "rows", "is_refused"),
+    [
+        (("id",), 10_001, True),
+        (("id",), 10_000, False),
+        (("area", "id"), 1_000_000, True),
+        (("area",), 1_000_000, False),
+        ((), 1_000_000, False),
+    ],
+)
+def test_a_partition_for_each_row_is_refused(
+    partition_by: tuple[str, ...], rows: int, is_refused: bool
+) -> None:
+    table = facts(ID, column("area", "string"), UPDATED, estimated_rows=rows)
+    made = plan(table, Choices(partition_by=partition_by))
+    assert ("partition of its own" in made.blocked) == is_refused
+    is_said = any("more than 10,000" in w for w in made.warnings)
+    assert is_said == bool(partition_by)
+
+
 def test_row_hash_with_a_snapshot_says_what_it_does() -> None:
     made = plan(facts(PLAIN_ID), Choices(record_key="row_hash"), capture="snapshot")
     assert made.step(CreateTable).row_hash

@@ -23,7 +23,8 @@ def chain(table, database, source):
     [
         ({}, {}, {}, (5.0, "default")),
         ({}, {}, {"lag_seconds": 7.0}, (7.0, "datasource s")),
-        ({}, {"lag_seconds": 0.0}, {"lag_seconds": 7.0}, (0.0, "database d")),
+        # chosen under a former release, which allowed less than the least lag
+        ({}, {"lag_seconds": 0.0}, {"lag_seconds": 7.0}, (1.0, "database d")),
         ({"lag_seconds": 1.0}, {"lag_seconds": 2.0}, {}, (1.0, "table")),
         ({"schedule": "manual"}, {"lag_seconds": 2.0}, {}, (2.0, "database d")),
     ],
@@ -55,6 +56,7 @@ def test_a_change_is_a_merge_and_null_takes_back() -> None:
         ({"speed": 1}, "/speed"),
         ({"a/b": 1}, "/a~1b"),
         ({"lag_seconds": -1}, "/lag_seconds"),
+        ({"lag_seconds": 0.5}, "/lag_seconds"),
         ({"lag_seconds": True}, "/lag_seconds"),
         ({"lag_seconds": float("nan")}, "/lag_seconds"),
         ({"compact_after": 0}, "/compact_after"),

@@ -1,0 +1,222 @@
+"""What upkeep writes per byte changed, over tables of different size: is the curve flat?
+
+Commits of random updates one after the other, 100 rows each as a schedule of 10 s makes
+them, only without the waiting; compactions run as the host runs them. Then the table's query against
+the same of a copy that was just compacted. Run alone:
+`python -m tests.bench.amplification_bench FILE`; each commit is a line of FILE.jsonl.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import statistics
+import sys
+import time
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ingest.hudi.budget import Choice, CompactionBudget, credit_after
+from ingest.hudi.layout import FileGroup
+from ingest.lake.commits import read_commit
+from ingest.lake.layout import read_layout
+from ingest.lake.place import place_at
+from ingest.maintenance.merging import weigh
+from ingest.maintenance.score import KeepingPolicy
+from tests.bench.ingest_bench import CREATE, FILL, seconds_of, started
+from tests.bench.upkeep_bench import _cpu_seconds, _medians
+from tests.spark.lake_bench import LakeBench, assert_done
+
+# 30 minutes of a sync every 10 s are 180 commits; 10,000,000 rows want an hour of two cores
+SIZES = os.environ.get("SLUICE_BENCH_SIZES", "10000 1000000").split()
+COMMITS = int(os.environ.get("SLUICE_BENCH_COMMITS", "180"))
+# 0 = without a budget: everything after each `compact_after`th commit, as it was before
+AMPLIFICATION = float(os.environ.get("SLUICE_BENCH_AMPLIFICATION", "10"))
+# rows per commit; where there is no time for many commits, larger ones write as much
+CHANGED = int(os.environ.get("SLUICE_BENCH_CHANGED", "100"))
+BUCKETS = 4
+SAMPLES = 3
+QUERIES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class CommitCost:
+    """One sync. log_files: of the table afterwards."""
+
+    number: int
+    seconds: float
+    log_files: int
+    compactions: int
+
+
+@dataclass(frozen=True, slots=True)
+class QueryCost:
+    """Against the compacted copy, by the clock and by processor time, which says more
+    where other work uses the machine; estimated: what health would say."""
+
+    number: int
+    ratio: float
+    cpu_ratio: float
+    estimated: float
+    log_files: int
+
+
+class AmplificationBench:
+    """One table of so many rows."""
+
+    def __init__(self, bench: LakeBench, rows: int) -> None:
+        self.bench, self.rows = bench, rows
+        self.name = f"rows_{rows}"
+        bench.sql(CREATE.format(name=self.name))
+        bench.sql(FILL.format(name=self.name, rows=rows))
+        bench.sql(f"CREATE INDEX ON {self.name} (at)")
+        bench.sql(f"VACUUM ANALYZE {self.name}")
+        self.table = bench.table(
+            self.name, buckets=BUCKETS, estimated_rows=rows, cursor="at"
+        )
+        self.low = assert_done(bench.load(self.table)).facts["bound"]
+        self.upto = self._newest()
+        self.credit = self.changed = self.rewritten = 0
+
+    def commit(self, number: int) -> CommitCost:
+        self.bench.sql(
+            f"UPDATE {self.name} SET note = md5(note), at = clock_timestamp() WHERE id"
+            f" IN (SELECT 1 + floor(random() * {self.rows})::int"
+            f" FROM generate_series(1, {CHANGED}))"
+        )
+        budget = CompactionBudget(AMPLIFICATION, self.credit, self.upto)
+        start = time.monotonic()
+        report = self.bench.round(
+            self.table,
+            self.low,
+            budget=budget if AMPLIFICATION else None,
+            compact_after=KeepingPolicy().compact_after,
+        )
+        took = round(time.monotonic() - start, 3)
+        facts = assert_done(report).facts
+        self.low = facts["position"]["to"]
+        if pending := facts["pending_compactions"]:
+            keep = {"keep_seconds": 0.0}
+            assert_done(self.bench.compact(self.table, *pending, **keep))
+        self._count()
+        logs = sum(group.log_files for group in self._groups())
+        return CommitCost(number, took, logs, len(pending))
+
+    def _count(self) -> None:
+        """As the services count it at each look."""
+        groups, wrote = self._groups(), []
+        for instant in self.bench.state(self.table).timeline.completed_writes:
+            if instant.completed > self.upto:
+                size = read_commit(place_at(self.table.path), instant).bytes_written
+                wrote.append((instant.action, size))
+        self.upto = self._newest()
+        self.changed += sum(size for action, size in wrote if action == "deltacommit")
+        self.rewritten += sum(size for action, size in wrote if action == "compaction")
+        self.credit = credit_after(
+            self.credit,
+            wrote,
+            amplification=AMPLIFICATION,
+            most=sum(g.base_bytes + g.log_bytes for g in groups),
+        )
+
+    def query(self, number: int, root: Path) -> QueryCost:
+        """Against a copy that is compacted for it (A B B A)."""
+        path = root / "copy"
+        shutil.rmtree(path, ignore_errors=True)
+        shutil.copytree(self.table.path, path)
+        copy = replace(self.table, path=str(path))
+        assert_done(self.bench.compact(copy))
+        self._read(copy), self._read(self.table)
+        ours: list[tuple[float, float]] = []
+        others: list[tuple[float, float]] = []
+        for _ in range(QUERIES):
+            ours.append(self._read(self.table))
+            others += [self._read(copy), self._read(copy)]
+            ours.append(self._read(self.table))
+        seconds, cpu = _medians(ours)
+        seconds_of_copy, cpu_of_copy = _medians(others)
+        return QueryCost(
+            number,
+            round(seconds / seconds_of_copy, 2),
+            round(cpu / cpu_of_copy, 2),
+            weigh(
+                self._groups(), Choice(), credit=0, allowed=AMPLIFICATION, measured=None
+            ).ratio,
+            sum(group.log_files for group in self._groups()),
+        )
+
+    def _read(self, table: Any) -> tuple[float, float]:
+        def read() -> None:
+            frame = self.bench.spark.newSession().read.format("hudi").load(table.path)
+            columns = ", ".join(f"`{c}`" for c in frame.columns)
+            (row,) = frame.selectExpr("count(*)", f"max(xxhash64({columns}))").collect()
+            assert row[0] == self.rows
+
+        before = _cpu_seconds()
+        seconds = seconds_of(read)
+        return seconds, _cpu_seconds() - before
+
+    def _newest(self) -> str:
+        timeline = self.bench.state(self.table).timeline
+        return timeline.completed_writes[-1].completed
+
+    def _groups(self) -> tuple[FileGroup, ...]:
+        timeline = self.bench.state(self.table).timeline
+        return read_layout(self.table.path, timeline).groups
+
+
+def follow(bench: AmplificationBench, root: Path, lines: Path) -> dict[str, Any]:
+    costs: list[CommitCost] = []
+    queries: list[QueryCost] = []
+    # coprime to `compact_after`, so that tables with each number of logs come up
+    samples = {COMMITS * n // SAMPLES - n for n in range(1, SAMPLES + 1)}
+    with lines.open("a") as log:
+        for number in range(1, COMMITS + 1):
+            costs.append(bench.commit(number))
+            said = {"rows": bench.rows, **asdict(costs[-1])}
+            if number in samples:
+                queries.append(bench.query(number, root))
+                said["query"] = asdict(queries[-1])
+            log.write(json.dumps(said) + "\n")
+            log.flush()
+    tenth = max(1, len(costs) // 10)
+    late = statistics.median(c.seconds for c in costs[-tenth:])
+    return {
+        "bytes_changed": bench.changed,
+        "bytes_rewritten": bench.rewritten,
+        "amplification": round(1 + bench.rewritten / bench.changed, 1),
+        "compactions": sum(c.compactions for c in costs),
+        "log_files_most": max(c.log_files for c in costs),
+        "query_ratio_median": statistics.median(q.ratio for q in queries),
+        "query_cpu_ratio_median": statistics.median(q.cpu_ratio for q in queries),
+        "query_cpu_ratio_most": max(q.cpu_ratio for q in queries),
+        "query_ratio_estimated": statistics.median(q.estimated for q in queries),
+        "commit_seconds": statistics.median(c.seconds for c in costs),
+        "commit_seconds_late": late,
+    }
+
+
+def run(lines: Path) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "allowed": AMPLIFICATION,
+        "commits": COMMITS,
+        "changed_by_commit": CHANGED,
+    }
+    with started() as (bench, root):
+        for rows in map(int, SIZES):
+            told = follow(AmplificationBench(bench, rows), root, lines)
+            found |= {f"{rows}_{key}": value for key, value in told.items()}
+    return found
+
+
+def main(target: str) -> int:
+    """Write the figures as JSON; stdout belongs to the JVM."""
+    found = run(Path(target).with_suffix(".jsonl"))
+    Path(target).write_text(json.dumps(found, indent=2) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

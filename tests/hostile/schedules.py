@@ -1,0 +1,49 @@
+"""Schedules by seed: who acts, and between which statements of a job.
+
+The same seed is the same plan. `FOUND` keeps the seeds that once showed a violation.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+from tests.hostile import acts
+from tests.hostile.play import JOBS, Plan
+
+KINDS = ("postgresql", "mariadb")
+# What each of them showed before reading was made safe.
+_EMPTY = "a rewritten or truncated table read as empty, and the job succeeded"
+_JAM = "job and ALTER waited for each other until somebody ended one of them"
+FOUND: dict[int, str] = {
+    **dict.fromkeys((2, 53, 54, 58, 66, 95), _EMPTY),
+    **dict.fromkeys((6, 18, 69, 78), _JAM),
+    118: "a key that was repeated while a load read it was twice in the lake",
+}
+# About as many statements does a quiet job send; what is due later comes at its end.
+STATEMENTS = {"snapshot": 32, "resumed": 30, "resync": 32, "sync": 22, "verify": 28}
+_TABLES = (*acts.REWRITES, *acts.SWAPS, *acts.COLUMNS, *acts.PARTITIONS)
+_BESIDE = (*acts.ROWS, *acts.NETWORK)
+
+
+def plan_of(
+    seed: int, *, kinds: Sequence[str] = KINDS, jobs: Sequence[str] = JOBS
+) -> Plan:
+    """One to three others: mostly one who changes the table's definition, and some who
+    write rows or disturb the network."""
+    chance = random.Random(seed)
+    kind, job = chance.choice(kinds), chance.choice(jobs)
+    chosen = [chance.choice(_TABLES)] if chance.random() < 0.8 else []
+    many = chance.choice((1, 1, 2)) if not chosen else chance.choice((0, 1, 1, 2))
+    chosen += chance.sample(_BESIDE, many)
+    names = tuple(act.name for act in chosen)
+    steps: list[tuple[int, int]] = []
+    for which, act in enumerate(chosen):
+        count = len(act.script(kind, "t"))
+        last = 2 * STATEMENTS[job]
+        places = sorted(chance.randint(1, last) for _ in range(count))
+        if chance.random() < 0.3:
+            # all of it between the same two statements
+            places = places[:1] * count
+        steps += [(place, which) for place in places]
+    return Plan(kind, job, names, tuple(sorted(steps)), seed)

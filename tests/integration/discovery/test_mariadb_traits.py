@@ -1,0 +1,43 @@
+"""What discovery learns of MariaDB besides columns: former versions of rows, what keys
+compare, and whether the server repeats another one."""
+
+from __future__ import annotations
+
+import pytest
+
+from catalog.discovery.mariadb import MariadbReader
+from tests.integration.discovery.support import READER
+
+pytestmark = pytest.mark.django_db
+
+
+def test_tables_and_keys_of_mariadb(maria) -> None:
+    maria.run(
+        "CREATE TABLE v (id INT PRIMARY KEY) WITH SYSTEM VERSIONING",
+        "CREATE TABLE k (a VARCHAR(9) COLLATE utf8mb4_general_ci, b VARCHAR(9)"
+        " COLLATE utf8mb4_nopad_bin, c INT, d TEXT, PRIMARY KEY (a, b, c))",
+    )
+    with MariadbReader(maria.access()) as reader:
+        versioned, keyed = (reader.table("shop", name) for name in ("v", "k"))
+    assert versioned is not None
+    assert keyed is not None
+    assert (versioned.traits, keyed.traits) == ({"versioned"}, frozenset())
+    assert set(keyed.key_forms) == {"a"}
+    assert "spaces" in keyed.key_forms["a"]
+
+
+def test_whether_a_mariadb_is_a_replica_is_known_with_the_right_to_ask(maria) -> None:
+    with MariadbReader(maria.access()) as reader:
+        assert reader.overview().is_standby is None
+    maria.run(f"GRANT SLAVE MONITOR ON *.* TO '{READER}'@'%'")
+    with MariadbReader(maria.access()) as reader:
+        assert reader.overview().is_standby is False
+    maria.run(
+        "CHANGE MASTER 'up' TO MASTER_HOST = '127.0.0.1', MASTER_PORT = 1,"
+        " MASTER_USER = 'nobody'"
+    )
+    try:
+        with MariadbReader(maria.access()) as reader:
+            assert reader.overview().is_standby is True, "not read-only, and a replica"
+    finally:
+        maria.run("RESET SLAVE 'up' ALL")

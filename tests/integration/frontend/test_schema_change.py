@@ -1,0 +1,56 @@
+"""The table's page shows what changed at the source, and what approving it does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.urls import reverse
+
+from catalog.models import Column, Table
+from ingest.models import TableOnboarding
+from tests.integration.frontend.world import plan_of
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def changed(world: Any) -> Any:
+    """orders lost a column at its source, and an earlier one was followed in part."""
+    source = world.source_tables["orders"]
+    Column.objects.filter(table=source, name="amount").delete()
+    Table.objects.filter(pk=source.pk).update(schema_fingerprint="now")
+    note = {"state": "partial", "from": "2026-01-02T03:04:05Z"}
+    TableOnboarding.objects.filter(source_table=source).update(
+        plan=plan_of("orders") | {"fingerprint": "then"}, drift={"name": note}
+    )
+    return world.lake_tables["orders"]
+
+
+def page(client: Any, name: str, *given: Any) -> str:
+    reply = client.get(reverse(f"frontend:{name}", args=given))
+    assert reply.status_code == 200
+    return str(reply.content.decode())
+
+
+def test_who_may_decide_gets_the_change_its_effects_and_a_button(
+    changed: Table, browse: Any
+) -> None:
+    shown = page(browse("root"), "table", changed.pk)
+    assert "column &#x27;amount&#x27; (decimal(12,2)) was removed" in shown
+    assert "Column amount and its values leave the lake table" in shown
+    assert 'id="approve-change"' in shown
+    assert "Approve and re-sync" in shown
+    assert "Column name counts from 2026-01-02T03:04:05Z" in shown
+    seen = page(browse("ann"), "table", changed.pk)
+    assert "was removed" in seen
+    assert 'id="approve-change"' not in seen
+    asked = page(browse("root"), "table-action", changed.pk, "approve-schema-change")
+    assert "The whole table is read from the source again" in asked
+
+
+def test_a_table_that_follows_its_source_offers_nothing(
+    world: Any, browse: Any
+) -> None:
+    shown = page(browse("root"), "table", world.lake_tables["orders"].pk)
+    assert "approve" not in shown

@@ -1,0 +1,144 @@
+"""Older values of a new column, asked of real servers without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import urlparse
+
+import psycopg
+import pytest
+
+from core.errors import TransientError
+from ingest.contract import (
+    ColumnSpec,
+    FenceSpec,
+    JobSpec,
+    RoundWork,
+    SourceSpec,
+    TableSpec,
+)
+from ingest.spark import added_columns
+from ingest.spark.added_columns import find_earlier_values, new_columns
+from ingest.spark.jobrun import JobRun
+from ingest.spark.sources import SourceAccess, open_source
+from tests.mariadb import MariaDbServer
+
+LOW = "2026-01-02T00:00:00.000000Z"
+ROWS = """INSERT INTO o VALUES (1, '2026-01-01 00:00:00', 7),
+  (2, '2026-01-01 00:00:00', NULL), (3, NULL, 7), (4, '2026-01-03 00:00:00', 7)"""
+
+
+class Kind:
+    """One kind of source with table `o` and a view `slow` of it that takes seconds."""
+
+    def __init__(self, access: SourceAccess, schema: str, limit: str, at: str) -> None:
+        self.access, self.schema, self.limit, self.at = access, schema, limit, at
+
+    @contextmanager
+    def run(self, table: str = "o", *added: str) -> Iterator[tuple[Any, ...]]:
+        columns = (
+            ColumnSpec("id", "id", "int", "int"),
+            ColumnSpec("at", "at", self.at, "timestamp"),
+            ColumnSpec("x", "x", "int", "int"),
+        )
+        spec = TableSpec(
+            1, self.schema, table, "d", "t", "/p", "/s", columns, ("id",), cursor="at"
+        )
+        work = RoundWork(LOW, 1.0, 1, added=added or ("x",))
+        fence = FenceSpec("/f", 1)
+        job = JobSpec("j", 1, "round", "apply", "/l", spec, fence, round=work)
+        run = JobRun(job, lambda ref: pytest.fail(f"asked for {ref}"))
+        with open_source(self.access) as source:
+            yield run, source, work
+
+
+@pytest.fixture(params=["postgresql", "mariadb"])
+def kind(request: pytest.FixtureRequest) -> Kind:
+    if request.param == "postgresql":
+        server = request.getfixturevalue("source_pg")
+        dsn = str(server.create_database("earlier"))
+        with psycopg.connect(dsn, autocommit=True) as link:
+            link.execute(
+                "SET TimeZone TO 'UTC';"
+                "CREATE TABLE o (id int PRIMARY KEY, at timestamptz, x int);"
+                f"{ROWS};"
+                "CREATE VIEW slow AS SELECT o.* FROM o, pg_sleep(20)"
+            )
+        at = urlparse(dsn)
+        spec = SourceSpec(
+            1,
+            "postgresql",
+            at.hostname or "",
+            at.port or 0,
+            at.path.strip("/"),
+            at.username or "",
+            "x",
+        )
+        access = SourceAccess(spec, at.password or "", "sluice:test")
+        return Kind(
+            access,
+            "public",
+            "SELECT set_config('statement_timeout', '200', false)",
+            "timestamp with time zone",
+        )
+    maria: MariaDbServer = request.getfixturevalue("mariadb_server")
+    maria.create_database("earlier")
+    maria.run(
+        "SET time_zone = '+00:00'",
+        "CREATE TABLE o (id int PRIMARY KEY, at timestamp NULL, x int)",
+        ROWS,
+        "CREATE VIEW slow AS SELECT o.id, o.at, o.x + sleep(20) AS x FROM o",
+        database="earlier",
+    )
+    spec = SourceSpec(1, "mariadb", maria.host, maria.port, "", maria.username, "x")
+    access = SourceAccess(spec, maria.password, "sluice:test")
+    return Kind(access, "earlier", "SET max_statement_time = 0.2", "timestamp")
+
+
+def test_rows_at_or_below_the_position_and_those_without_one(
+    kind: Kind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with kind.run() as (run, source, work):
+        found = find_earlier_values(run, source, work)
+        assert found.found == "read"
+        relation = source.dialect.qualified(kind.schema, "o")
+        rows = source.rows(f"SELECT id FROM {relation} WHERE {found.where} ORDER BY id")
+        assert [row[0] for row in rows] == [1, 3]
+        monkeypatch.setattr(added_columns, "REREAD_ROWS", 1)
+        left = find_earlier_values(run, source, work)
+        assert (left.found, left.where) == ("many", "")
+        assert any("until a re-sync" in line for line in run.warnings)
+        assert left.facts(LOW)["added"]["from"] == LOW
+
+
+def test_a_source_that_does_not_tell_in_time_leaves_it_open(kind: Kind) -> None:
+    with kind.run("slow") as (run, source, work):
+        source.rows(kind.limit)
+        found = find_earlier_values(run, source, work)
+        assert (found.found, found.where) == ("unknown", "")
+        # and the connection still reads
+        assert source.one("SELECT 1")[0] == 1
+
+
+def test_a_stop_while_it_asks_is_a_stop(kind: Kind) -> None:
+    from ingest.spark.jobrun import Interrupted
+
+    with kind.run("slow") as (run, source, work):
+        source.rows(kind.limit)
+        run.request_stop("cancel")
+        with pytest.raises(Interrupted):
+            find_earlier_values(run, source, work)
+
+
+def test_only_undecided_columns_stop_a_sync() -> None:
+    columns = (ColumnSpec("id", "id", "int", "int"),)
+    table = TableSpec(1, "s", "o", "d", "t", "/p", "/s", columns, ("id",))
+    known = RoundWork(LOW, 1.0, 1, known=("left",), stops_at_new=True)
+    assert new_columns(table, known, ["id", "left"]) == ()
+    with pytest.raises(TransientError, match="has new columns: x") as stopped:
+        new_columns(table, known, ["id", "left", "x"])
+    assert stopped.value.code == "columns_added"
+    passing = RoundWork(LOW, 1.0, 1, known=("left",))
+    assert new_columns(table, passing, ["id", "x"]) == ("x",)

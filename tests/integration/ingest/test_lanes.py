@@ -1,0 +1,144 @@
+"""Sources and sizes share the lanes; deaths of drivers within seconds count once."""
+
+from __future__ import annotations
+
+import pytest
+
+from catalog.models import Table
+from core.models import Job, JobEvent
+from ingest import onboarding, tick
+from ingest.launch.fake import Fault
+from ingest.launch.launcher import Message
+from ingest.requests import parse_request
+from tests.integration.ingest.world import make_source, make_tables
+
+pytestmark = pytest.mark.django_db
+
+
+def onboard(source, *names: str, rows: int = 5, **more) -> None:
+    tables = make_tables(source, list(names))
+    Table.objects.filter(pk__in=[t.pk for t in tables]).update(estimated_rows=rows)
+    include = [f"public.{name}" for name in names]
+    body = {"datasource": source.name, "include": include, "approve": True, **more}
+    onboarding.start_onboarding(parse_request(body), actor="ann")
+
+
+def state_of(world, kind: str, name: str) -> str:
+    return Job.objects.get(kind=kind, subject=str(world.lake(name))).state
+
+
+def running(kind: str) -> list[Job]:
+    return list(Job.objects.filter(kind=kind, state="RUNNING"))
+
+
+def test_one_source_never_has_all_places(world) -> None:
+    """Its tables answer nothing; those of another source are loaded all the same."""
+    names = [f"t{number}" for number in range(6)]
+    world.fail_with("snapshot", *[Fault.HANG] * 3)
+    onboard(world.source, *names)
+    world.steps(6)
+    assert len(running("snapshot")) == 3
+    waiting = Job.objects.filter(kind="snapshot", state="QUEUED")
+    assert {job.reason for job in waiting} == {
+        "waiting for a free place in the snapshot lane: jobs of the same source have"
+        " 3 of 4, and the rest is left to other sources"
+    }
+    onboard(make_source("crm"), "people", schedule={"every_seconds": 60})
+    world.until_live("people")
+    assert len(running("snapshot")) == 3
+
+
+def test_syncs_of_one_source_leave_a_place_to_others(world) -> None:
+    names = [f"t{number}" for number in range(5)]
+    onboard(world.source, *names, schedule={"every_seconds": 60})
+    world.until_live(*names)
+    world.fail_with("round", *[Fault.HANG] * 3)
+    from ingest.models import TableOnboarding
+
+    TableOnboarding.objects.update(due_at="2026-01-01T00:00:00Z")
+    world.until(lambda: len(running("round")) == 3)
+    onboard(make_source("crm"), "people", schedule={"every_seconds": 60})
+    world.until_live("people")
+    assert len(running("round")) == 3
+
+
+def test_a_small_table_does_not_wait_behind_large_ones(world) -> None:
+    world.fail_with("snapshot", *[Fault.HANG] * 2)
+    onboard(world.source, "huge", "vast", "wide", rows=6_000_000)
+    world.until(lambda: len(running("snapshot")) == 2)
+    onboard(world.source, "tiny", schedule={"every_seconds": 60})
+    world.until_live("tiny")
+    waits = Job.objects.get(kind="snapshot", state="QUEUED")
+    assert waits.reason.endswith(
+        "large tables of the same source have 2 of 4, and the rest is left to others"
+    )
+
+
+def test_smaller_ones_overtake_within_bounds(world) -> None:
+    """Ten minutes at most: whoever waits longer is not overtaken any more."""
+    onboard(world.source, "old", "huge", rows=6_000_000)
+    onboard(world.source, "tiny")
+    lakes = {world.lake(name).pk: name for name in ("old", "huge", "tiny")}
+    Job.objects.filter(subject=str(world.lake("old"))).update(
+        queued_at="2026-01-01T00:00:00Z"
+    )
+    world.until(lambda: all(j.attempts for j in Job.objects.filter(kind="snapshot")))
+    claimed = JobEvent.objects.filter(event="claim", job__kind="snapshot")
+    order = [lakes[int(each.job.payload["table"])] for each in claimed.order_by("id")]
+    assert order == ["old", "tiny", "huge"]
+
+
+# ------------------------------------------------------------------ deaths and glitches
+
+
+def test_deaths_within_seconds_use_up_nothing(world, monkeypatch) -> None:
+    monkeypatch.setattr("ingest.backoff.GLITCH_SECONDS", 30)
+    world.fail_with("snapshot", *[Fault.DIE_RUNNING] * 6)
+    onboard(world.source, "orders", schedule={"every_seconds": 60})
+    world.until_live("orders")
+    (job,) = world.jobs("snapshot")
+    assert job.state == "SUCCEEDED"
+    assert (job.payload["deaths"], job.payload["deaths_seen"]) == (1, 6)
+    assert world.launcher.isolated == []
+
+
+def test_pauses_grow_with_each_death(world, monkeypatch) -> None:
+    asked: list[int] = []
+
+    def wait_after(failures: int) -> float:
+        asked.append(failures)
+        return 0.0
+
+    monkeypatch.setattr("ingest.backoff.GLITCH_SECONDS", 30)
+    monkeypatch.setattr("ingest.reconcile.wait_after", wait_after)
+    world.fail_with("snapshot", *[Fault.DIE_RUNNING] * 3)
+    onboard(world.source, "orders", schedule={"every_seconds": 60})
+    world.until_live("orders")
+    assert asked == [1, 2, 3]
+
+
+def test_the_late_news_of_an_earlier_process_ends_no_later_attempt(world) -> None:
+    world.fail_with("snapshot", *[Fault.DIE_RUNNING] * 2, Fault.HANG)
+    onboard(world.source, "orders")
+    world.until(lambda: world.launcher.isolated != [] and running("snapshot") != [])
+    (job,) = running("snapshot")
+    late = Message("died", {"code": 9, "attempt": job.attempts - 1}, str(job.pk))
+    world.launcher._said.append(late)
+    world.steps(3)
+    job.refresh_from_db()
+    assert (job.state, job.attempts) == ("RUNNING", 3)
+
+
+def test_a_job_in_its_own_process_outlives_the_shared_driver(world) -> None:
+    world.fail_with("snapshot", *[Fault.DIE_RUNNING] * 2, Fault.HANG)
+    onboard(world.source, "orders")
+    world.until(lambda: world.launcher.isolated != [] and running("snapshot") != [])
+    starts = len(world.launcher.starts)
+    world.launcher.kill()
+    world.until(lambda: len(world.launcher.starts) == starts + 1)
+    tick.tick_once()
+    (job,) = running("snapshot")
+    assert (job.attempts, job.payload["deaths"]) == (3, 2)
+    onboard(world.source, "items", schedule={"every_seconds": 60})
+    world.until_live("items")
+    assert str(job.pk) in world.host.flights

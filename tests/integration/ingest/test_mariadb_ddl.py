@@ -1,0 +1,150 @@
+"""What MariaDB does to readers whose table is altered, and what the product relies on."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pymysql
+import pytest
+
+from catalog.schema import limits
+from ingest.contract import SourceSpec, TableSpec
+from ingest.spark.failures import failure_of
+from ingest.spark.sources import Source, SourceAccess, open_source
+from ingest.spark.sources.mariadb_connection import SESSION, mark
+from tests.mariadb import MariaDbServer
+from tests.waiting import wait_for
+
+TABLE = TableSpec(1, "altered", "o", "shop", "o", "/l", "/s", (), ("id",))
+APPLICATION = "sluice:7f"
+
+
+@pytest.fixture
+def server(mariadb_server: MariaDbServer) -> MariaDbServer:
+    mariadb_server.create_database("altered")
+    run(
+        mariadb_server,
+        "CREATE TABLE o (id int PRIMARY KEY, v int, KEY (v)) PARTITION BY HASH (id) PARTITIONS 2",
+        "INSERT INTO o SELECT seq, seq FROM seq_1_to_100",
+    )
+    # times of creation are whole seconds
+    time.sleep(1.1)
+    return mariadb_server
+
+
+def run(server: MariaDbServer, *statements: str) -> None:
+    server.run(*statements, database="altered")
+
+
+@pytest.fixture
+def source(server: MariaDbServer) -> Iterator[Source]:
+    with open_source(access_to(server)) as opened:
+        yield opened
+
+
+def access_to(server: MariaDbServer) -> SourceAccess:
+    spec = SourceSpec(1, "mariadb", server.host, server.port, "", server.username, "x")
+    return SourceAccess(spec, server.password, APPLICATION)
+
+
+def until(check: Callable[[], Any]) -> None:
+    wait_for(check, "what the test waits for")
+
+
+CHANGES = [
+    "ALTER TABLE o MODIFY v bigint",
+    "ALTER TABLE o CHANGE v w int",
+    "TRUNCATE o",
+    "ALTER TABLE o TRUNCATE PARTITION p0",
+    "ALTER TABLE o DROP PRIMARY KEY, ADD PRIMARY KEY (id, v)",
+    "CREATE OR REPLACE TABLE o (id int PRIMARY KEY, v int, KEY (v)) PARTITION BY HASH (id) PARTITIONS 2",
+]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_every_change_of_a_table_shows_in_its_definition(
+    server: MariaDbServer, source: Source, change: str
+) -> None:
+    before = source.definition(TABLE)
+    run(server, "INSERT INTO o VALUES (1000, 1)", "DELETE FROM o WHERE id < 5")
+    assert source.definition(TABLE) == before
+    run(server, change)
+    assert source.definition(TABLE) != before
+
+
+@pytest.mark.parametrize("change", ["ALTER TABLE o ADD COLUMN x int, ALGORITHM=COPY", "TRUNCATE o"])  # fmt: skip
+def test_an_older_read_view_of_an_altered_table_is_refused(
+    server: MariaDbServer, change: str
+) -> None:
+    """InnoDB itself: a view that is older than the table is never read as empty."""
+    with server.connect("altered") as link, link.cursor() as cursor:
+        cursor.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT")
+        run(server, change)
+        with pytest.raises(pymysql.MySQLError) as raised:
+            cursor.execute("SELECT * FROM o")
+        assert raised.value.args[0] == 1412
+        assert failure_of(raised.value).error.code == "source_rewritten"
+
+
+def test_partitioned_or_not_a_truncated_table_has_a_new_number(
+    server: MariaDbServer, source: Source
+) -> None:
+    run(server, "CREATE TABLE `a-b c` (id int PRIMARY KEY)")
+    table = replace(TABLE, source_table="a-b c")
+    before = source.definition(table)
+    run(server, "TRUNCATE `a-b c`")
+    assert source.definition(table) != before
+
+
+def test_a_reader_waits_for_a_lock_only_so_long(server: MariaDbServer) -> None:
+    with server.connect("altered") as locker, open_source(access_to(server)) as source:
+        with locker.cursor() as cursor:
+            cursor.execute("LOCK TABLES o WRITE")
+        with pytest.raises(pymysql.MySQLError) as raised:
+            source.rows("SELECT * FROM altered.o")
+    assert failure_of(raised.value).error.code == "source_locked"
+
+
+def test_a_reader_ends_for_who_waits_for_its_table(
+    server: MariaDbServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "ingest.spark.sources.mariadb_watch.LIMITS",
+        limits.SourceLimits(give_way=1, beat=0.1),
+    )
+    failed: list[BaseException] = []
+    with (
+        server.connect("altered") as reader,
+        open_source(access_to(server)) as source,
+        source.reading(TABLE),
+    ):
+
+        def read() -> None:
+            try:
+                with reader.cursor() as cursor:
+                    cursor.execute(SESSION)
+                    cursor.execute(f"{mark(APPLICATION)} SELECT sleep(9) FROM o")
+            except pymysql.MySQLError as error:
+                failed.append(error)
+
+        job = threading.Thread(target=read)
+        job.start()
+        running = (
+            "SELECT id FROM information_schema.processlist"
+            " WHERE info LIKE '%sleep(9) FROM o' AND id <> CONNECTION_ID()"
+        )
+        until(lambda: source.rows(running))
+        run(server, "SET lock_wait_timeout = 60", "ALTER TABLE o ADD COLUMN y int")
+        job.join(60)
+        source.give_back()
+    assert failed
+    assert source.gave_way.startswith("pid ")
+
+
+def test_statements_of_a_job_have_limits(server: MariaDbServer, source: Source) -> None:
+    found = source.one("SELECT @@max_statement_time, @@lock_wait_timeout")
+    assert (float(found[0]), int(found[1])) == (900, 5)

@@ -1,0 +1,127 @@
+"""PostgreSQL's side of the source port, held against a real server, without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from urllib.parse import urlparse
+
+import psycopg
+import pytest
+
+from catalog.discovery.access import SourceAccess as DiscoveryAccess
+from catalog.discovery.postgresql import PostgresReader
+from ingest.contract import SourceSpec, TableSpec
+from ingest.spark.sources import SourceAccess, open_source
+from ingest.spark.sources.postgresql import PostgresSource
+
+
+@pytest.fixture
+def dsn(source_pg) -> str:
+    return str(source_pg.create_database("port"))
+
+
+@pytest.fixture
+def link(dsn: str) -> Iterator[psycopg.Connection]:
+    with psycopg.connect(dsn, autocommit=True) as opened:
+        yield opened
+
+
+def access_to(dsn: str) -> SourceAccess:
+    at = urlparse(dsn)
+    spec = SourceSpec(
+        1,
+        "postgresql",
+        at.hostname or "",
+        at.port or 0,
+        at.path.strip("/"),
+        at.username or "",
+        "x",
+    )
+    return SourceAccess(spec, at.password or "", "sluice:test")
+
+
+@pytest.fixture
+def source(dsn: str) -> Iterator[PostgresSource]:
+    with open_source(access_to(dsn)) as opened:
+        assert isinstance(opened, PostgresSource)
+        yield opened
+
+
+def spec_of(table: str, key: tuple[str, ...] = ("id",)) -> TableSpec:
+    return TableSpec(1, "public", table, "port", "t", "/p", "/s", (), key)
+
+
+DOMAINS = """
+CREATE DOMAIN positive AS integer CHECK (VALUE > 0);
+CREATE DOMAIN money2 AS numeric(12,2);
+CREATE DOMAIN small_money AS money2 NOT NULL;
+CREATE TYPE mood AS ENUM ('calm');
+CREATE DOMAIN calm_mood AS mood;
+CREATE TABLE dom (id bigint PRIMARY KEY, c positive, m small_money, many positive[],
+                  e calm_mood, plain varchar(7)[], at timestamp(3));
+"""
+
+
+def test_columns_have_the_types_that_discovery_plans_with(
+    dsn: str, link: psycopg.Connection, source: PostgresSource
+) -> None:
+    """A column of a domain was never readable: its two names differed."""
+    link.execute(DOMAINS)
+    spec = access_to(dsn).spec
+    access = DiscoveryAccess(
+        kind="postgresql",
+        host=spec.host,
+        port=spec.port,
+        database=spec.database,
+        username=spec.username,
+        password=access_to(dsn).password,
+        tls="off",
+    )
+    with PostgresReader(access) as reader:
+        planned = reader.table("public", "dom")
+    assert planned is not None
+    wanted = {c.source_name: c.source_type for c in planned.schema.columns}
+    read = {name: text for name, (text, _) in source.columns(spec_of("dom")).items()}
+    assert read == wanted
+    assert read["c"] == "integer"
+    assert read["m"] == "numeric(12,2)"
+    assert read["many"] == "integer[]"
+
+
+def test_a_parent_of_children_has_no_unique_key_and_counts_their_rows(
+    link: psycopg.Connection, source: PostgresSource
+) -> None:
+    link.execute("CREATE TABLE parent (id int PRIMARY KEY, v text)")
+    assert source.key_facts(spec_of("parent"), ("id",)).is_unique
+    link.execute("CREATE TABLE child () INHERITS (parent)")
+    link.execute("INSERT INTO parent VALUES (1, 'p')")
+    link.execute("INSERT INTO child SELECT g, 'c' FROM generate_series(1, 2000) g")
+    link.execute("ANALYZE parent, child")
+    facts = source.key_facts(spec_of("parent"), ("id",))
+    assert not facts.is_unique, "the child repeats a key of the parent"
+    assert facts.is_walkable
+    assert source.estimated_rows(spec_of("parent")) == 2001
+    assert source.pages(spec_of("parent")) > 1
+    link.execute("CREATE TABLE parts (id int PRIMARY KEY) PARTITION BY RANGE (id)")
+    link.execute("CREATE TABLE parts_1 PARTITION OF parts FOR VALUES FROM (0) TO (9)")
+    assert source.key_facts(spec_of("parts"), ("id",)).is_unique
+
+
+def test_the_clock_is_read_before_the_list_of_transactions(
+    source: PostgresSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A transaction that begins in between is younger than the clock's reading; read
+    the other way round, it was in no list and older than the watermark."""
+    asked: list[str] = []
+    one = source.one
+
+    def listening(sql: str, *parameters: object) -> tuple[object, ...]:
+        asked.append(sql)
+        return one(sql, *parameters)
+
+    monkeypatch.setattr(source, "one", listening)
+    source.clock()
+    clocks = [i for i, sql in enumerate(asked) if "clock_timestamp()" in sql]
+    lists = [i for i, sql in enumerate(asked) if "pg_stat_activity" in sql]
+    assert len(clocks) == len(lists) == 1
+    assert clocks < lists

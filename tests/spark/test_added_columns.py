@@ -1,0 +1,187 @@
+"""Columns that the source gets while a table is synced: nothing of them is lost."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hudi import HudiTableBuilder
+
+from ingest.contract import TableSpec
+from ingest.spark import added_columns
+from tests.spark.lake_bench import LakeBench, assert_done
+
+CREATE = """CREATE TABLE o (id int PRIMARY KEY, n int, p numeric(10,2),
+  at timestamptz DEFAULT now())"""
+ROWS = """INSERT INTO o SELECT g, g, g * 1.01, now() - interval '1 day'
+  FROM generate_series(1, 6) g"""
+
+
+@pytest.fixture
+def loaded(lake_bench: LakeBench) -> tuple[LakeBench, TableSpec, str]:
+    lake_bench.sql(CREATE)
+    lake_bench.sql(ROWS)
+    table = lake_bench.table("o", cursor="at")
+    return lake_bench, table, assert_done(lake_bench.load(table)).facts["bound"]
+
+
+def as_now(bench: LakeBench, table: TableSpec) -> TableSpec:
+    """The same lake table with the columns that the source has now."""
+    return replace(table, columns=bench.table("o", cursor="at").columns)
+
+
+def sync(bench: LakeBench, table: TableSpec, low: str, *added: str, **work: Any) -> Any:
+    spec = bench.round_spec(table, low)
+    assert spec.round is not None
+    work = {"added": added, **work}
+    return bench.run(replace(spec, round=replace(spec.round, **work)))
+
+
+def assert_equal(bench: LakeBench, table: TableSpec, *columns: str) -> None:
+    """Source and lake by key and value, read by Spark and without it."""
+    names = ("id", *columns)
+    there = [
+        tuple(None if v is None else str(v) for v in row)
+        for row in bench.sql(f"SELECT {', '.join(names)} FROM o ORDER BY id")
+    ]
+    here = bench.frame(table).select(*names).orderBy("id").collect()
+    assert [_texts(row) for row in here] == there
+    reader = HudiTableBuilder.from_base_uri(table.path).build()
+    rows = pa.Table.from_batches(reader.read()).select(names).to_pylist()
+    rows.sort(key=lambda row: row["id"])
+    assert [_texts(row.values()) for row in rows] == there
+
+
+def _texts(values: Any) -> tuple[str | None, ...]:
+    return tuple(None if v is None else str(v) for v in values)
+
+
+def test_a_followed_column_has_every_value_before_and_after_a_compaction(
+    loaded: Any,
+) -> None:
+    bench, table, low = loaded
+    bench.sql("UPDATE o SET n = 20, at = now() WHERE id = 2")
+    low = assert_done(bench.round(table, low)).facts["position"]["to"]
+    # a default fills old rows, a backfill leaves the cursor alone, one moves it,
+    # and a row that never had a cursor value has one of the column
+    bench.sql(
+        "ALTER TABLE o ADD COLUMN d text NOT NULL DEFAULT 'old', ADD COLUMN x int"
+    )
+    bench.sql("UPDATE o SET x = 3 WHERE id = 3")
+    bench.sql("UPDATE o SET x = 4, at = now() WHERE id = 4")
+    bench.sql("UPDATE o SET at = NULL, x = 5 WHERE id = 5")
+    stopped = sync(bench, table, low, stops_at_new=True)
+    assert stopped.error is not None
+    assert (stopped.outcome, stopped.error.code) == ("transient", "columns_added")
+    knowing = sync(bench, table, low, stops_at_new=True, known=("d", "x"))
+    low = assert_done(knowing).facts["position"]["to"]
+    assert "x" not in bench.state(table).columns
+    wide = as_now(bench, table)
+    done = assert_done(sync(bench, wide, low, "d", "x"))
+    assert done.facts["added"] == {
+        "columns": ["d", "x"],
+        "earlier": "read",
+        "from": low,
+    }
+    assert done.facts["has_columns"]
+    assert_equal(bench, wide, "n", "d", "x")
+    assert_done(bench.compact(wide))
+    assert_equal(bench, wide, "n", "d", "x")
+    low = done.facts["position"]["to"]
+    # types that grow, the key's among them, over files of both kinds
+    bench.sql("ALTER TABLE o ALTER id TYPE bigint, ALTER n TYPE bigint")
+    bench.sql("ALTER TABLE o ALTER p TYPE numeric(20,2)")
+    bench.sql(
+        "UPDATE o SET n = 3000000000, p = 123456789012345678.34, at = now()"
+        " WHERE id = 1; INSERT INTO o VALUES (3000000000, 9, 9.99)"
+    )
+    wider = as_now(bench, table)
+    low = assert_done(sync(bench, wider, low)).facts["position"]["to"]
+    assert_equal(bench, wider, "n", "p", "x")
+    assert_done(bench.compact(wider))
+    assert_equal(bench, wider, "n", "p", "x")
+    bench.sql("UPDATE o SET n = n + 1, at = now() WHERE id IN (2, 3000000000)")
+    low = assert_done(sync(bench, wider, low)).facts["position"]["to"]
+    assert_equal(bench, wider, "n", "p", "x")
+    assert assert_done(bench.verify(wider, position=low)).facts["verdict"] == "equal"
+
+
+def test_an_approved_change_comes_with_a_resync(loaded: Any) -> None:
+    """Another type, and a column less: one commit replaces the table."""
+    bench, table, low = loaded
+    bench.sql("UPDATE o SET n = 20, at = now() WHERE id = 2")
+    assert_done(bench.round(table, low))
+    bench.sql("ALTER TABLE o ALTER n TYPE text USING 'n' || n, DROP COLUMN p")
+    other = as_now(bench, table)
+    low = assert_done(bench.load(other, kind="resync")).facts["bound"]
+    assert_equal(bench, other, "n")
+    assert "p" not in bench.state(other).columns
+    bench.sql("UPDATE o SET n = 'new', at = now() WHERE id = 3")
+    assert_done(sync(bench, other, low))
+    assert_equal(bench, other, "n")
+    assert_done(bench.compact(other))
+    assert_equal(bench, other, "n")
+
+
+def test_a_column_without_values_is_there_after_a_sync_without_rows(
+    loaded: Any,
+) -> None:
+    bench, table, low = loaded
+    low = assert_done(bench.round(table, low)).facts["position"]["to"]
+    bench.sql("ALTER TABLE o ADD COLUMN x int")
+    wide = as_now(bench, table)
+    done = assert_done(sync(bench, wide, low, "x"))
+    assert (done.facts["rows"], done.facts["added"]["earlier"]) == (0, "none")
+    assert done.facts["instant"] is not None
+    assert_equal(bench, wide, "n", "x")
+    again = assert_done(sync(bench, wide, done.facts["position"]["to"]))
+    assert again.facts["instant"] is None, "one commit is enough"
+
+
+def test_more_older_values_than_a_sync_reads_are_told_and_verified(
+    loaded: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(added_columns, "REREAD_ROWS", 5)
+    bench, table, low = loaded
+    low = assert_done(bench.round(table, low)).facts["position"]["to"]
+    bench.sql("ALTER TABLE o ADD COLUMN x int NOT NULL DEFAULT 7")
+    wide = as_now(bench, table)
+    done = assert_done(sync(bench, wide, low, "x"))
+    assert done.facts["added"]["earlier"] == "many"
+    assert any("more than 5 rows have values of x" in w for w in done.warnings)
+    found = assert_done(bench.verify(wide, position=done.facts["position"]["to"]))
+    assert (found.facts["verdict"], found.facts["different"]) == ("different", 6)
+    assert_done(bench.load(wide, kind="resync"))
+    assert_equal(bench, wide, "n", "x")
+
+
+def test_an_epoch_sealed_before_the_column_leaves_it_to_the_next_sync(
+    loaded: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed between seal and commit; the retry knows the column, the epoch does not."""
+    from ingest.spark import apply
+
+    bench, table, low = loaded
+    low = assert_done(bench.round(table, low)).facts["position"]["to"]
+    bench.sql("ALTER TABLE o ADD COLUMN x int")
+    bench.sql("UPDATE o SET x = 1, at = now() WHERE id = 1")
+    spec = bench.round_spec(table, low)
+
+    def killed(*_: object, **__: object) -> None:
+        raise RuntimeError("killed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(apply, "commit_rows", killed)
+        assert bench.run(spec).outcome != "succeeded"
+    wide = as_now(bench, table)
+    assert spec.round is not None
+    retried = replace(
+        spec, attempt=2, table=wide, round=replace(spec.round, added=("x",))
+    )
+    done = assert_done(bench.run(retried))
+    assert "added" not in done.facts, "nothing was read, so nothing was looked for"
+    low = done.facts["position"]["to"]
+    assert_done(sync(bench, wide, low, "x"))
+    assert_equal(bench, wide, "n", "x")

@@ -1,0 +1,121 @@
+"""Clocks that are ahead: none writes, and what one has written shuts no table."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ingest.spark import clocks, future
+from tests.spark.fast_clock import fast_clock
+from tests.spark.lake_bench import LakeBench, assert_done
+from tests.spark.test_repair import deaths_around, mend
+from tests.spark.test_rounds import loaded, values
+
+__all__ = ["loaded"]
+
+AHEAD = timedelta(days=1500)
+
+
+def written_ahead(bench: LakeBench, table: Any, low: str, built: Path) -> str:
+    """Syncs, a compaction, a plan and a savepoint of four years from now; the low bound
+    of the next sync. Rows 2, 3 and 9 have values of then."""
+    with (
+        fast_clock(bench.spark, table.path, AHEAD, built),
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        patch.setattr(clocks, "wall", lambda: clocks.datetime.now(clocks.UTC) + AHEAD)
+        patch.setattr(clocks, "MOST_AHEAD", AHEAD * 2)
+        patch.setattr(clocks, "MOST_AHEAD_OF_SOURCE", AHEAD * 2)
+        bench.sql("INSERT INTO o VALUES (9, 'nine')")
+        bench.sql("UPDATE o SET v = 'two', at = now() WHERE id = 2")
+        low = assert_done(bench.round(table, low)).facts["position"]["to"]
+        assert_done(bench.compact(table))
+        assert_done(mend(bench, table, "savepoint"))
+        bench.sql("UPDATE o SET v = 'three', at = now() WHERE id = 3")
+        spec = bench.round_spec(table, low, compact_after=1)
+        low = assert_done(bench.run(spec)).facts["position"]["to"]
+    state = bench.state(table)
+    assert state.timeline.completed_writes[-1].asked[:4] >= "2030"
+    assert state.pending_compactions
+    return str(low)
+
+
+def of_the_future(table: Any) -> list[str]:
+    names = (p.name for p in Path(table.path).rglob("*") if p.is_file())
+    return [
+        name for name in names if "_2030" in name or name.lstrip(".").startswith("2030")
+    ]
+
+
+def require_goes_on(bench: LakeBench, table: Any, low: str) -> None:
+    """Everything that a table does works again, and the lake is the source."""
+    assert of_the_future(table) == []
+    bench.sql("UPDATE o SET v = 'four', at = now() WHERE id = 4")
+    done = assert_done(bench.round(table, low))
+    assert values(bench, table)[4] == "four"
+    assert_done(bench.compact(table))
+    assert_done(mend(bench, table, "clean"))
+    equal = assert_done(bench.verify(table, position=done.facts["position"]["to"]))
+    assert equal.facts["verdict"] == "equal", equal
+
+
+def test_a_rollback_keeps_the_rows_of_commits_of_the_future(
+    loaded: Any, tmp_path: Path, monkeypatch: Any
+) -> None:
+    bench, table, low = loaded
+    low = written_ahead(bench, table, low, tmp_path)
+    then = values(bench, table)
+    refused = bench.round(table, low)
+    assert refused.error is not None
+    assert refused.error.code == "clock_behind"
+    assert "roll the table back" in refused.error.hint
+    # what only reads, or takes away, is not refused
+    assert assert_done(bench.verify(table, position=low)).facts["verdict"] == "equal"
+    for death in deaths_around(future, "remove_future"):
+        with monkeypatch.context() as patch:
+            patch.setattr(future, "remove_future", death)
+            with pytest.raises(KeyboardInterrupt):
+                mend(bench, table, "rollback")
+        assert values(bench, table) == then
+        if of_the_future(table):
+            assert bench.round(table, low).outcome == "transient"
+    again = assert_done(mend(bench, table, "rollback"))
+    assert again.facts.get("from_the_future", []) == []
+    assert values(bench, table) == then
+    require_goes_on(bench, table, low)
+
+
+def test_a_resync_takes_commits_of_the_future_away(loaded: Any, tmp_path: Path) -> None:
+    bench, table, low = loaded
+    written_ahead(bench, table, low, tmp_path)
+    done = assert_done(bench.load(table, kind="resync"))
+    require_goes_on(bench, table, done.facts["bound"])
+
+
+def test_a_clock_that_is_ahead_writes_nothing(loaded: Any, monkeypatch: Any) -> None:
+    bench, table, low = loaded
+    before = bench.state(table).timeline
+    bench.sql("INSERT INTO o VALUES (9, 'nine')")
+    hour = timedelta(hours=1)
+    monkeypatch.setattr(clocks, "wall", lambda: clocks.datetime.now(clocks.UTC) + hour)
+
+    def require_refused(of: str) -> None:
+        refused = bench.round(table, low)
+        assert refused.outcome == "transient"
+        assert refused.error is not None
+        assert refused.error.code == "clock_ahead"
+        assert of in refused.error.message
+        assert bench.state(table).timeline == before
+
+    require_refused("metadata database")
+    assert bench.compact(table).error.code == "clock_ahead"  # type: ignore[union-attr]
+    # the database is on the same host, say: the source tells
+    monkeypatch.setattr(clocks, "MOST_AHEAD", 2 * hour)
+    require_refused("source")
+    assert_done(bench.verify(table, position=low))
+    monkeypatch.undo()
+    assert_done(bench.round(table, low))
+    assert values(bench, table)[9] == "nine"

@@ -1,0 +1,66 @@
+"""A source that changes, locks and falls silent between the statements of a job.
+
+What must hold is the same for every case, `tests.hostile.oracle`: the lake is the
+source by key and value, or the job did not succeed and says what is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.hostile.play import Stage
+from tests.hostile.schedules import FOUND, plan_of
+from tests.hostile.shapes import SHAPES, Shape
+from tests.spark.lake_bench import LakeBench
+from tests.spark.mariadb_bench import MariadbBench
+
+pytestmark = pytest.mark.timeout(900)
+# The schedules that every run takes: of each job and kind some, and two that failed.
+SLICE = (1, 5, 8, 11, 12, 13, 16, 23, 26, 33, 35, 47, 6, 95)
+LONG = [pytest.param(s, marks=pytest.mark.long) for s in FOUND if s not in SLICE]
+
+
+@pytest.fixture(scope="module")
+def stage_of(
+    spark: Any,
+    source_pg: Any,
+    mariadb_server: Any,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Callable[[str], Stage]]:
+    made = {
+        "postgresql": Stage(
+            LakeBench(
+                spark,
+                source_pg.create_database("hostile"),
+                tmp_path_factory.mktemp("hostile-pg"),
+            )
+        ),
+        "mariadb": Stage(
+            MariadbBench(spark, mariadb_server, tmp_path_factory.mktemp("hostile-my"))
+        ),
+    }
+    yield made.__getitem__
+    for stage in made.values():
+        stage.close()
+
+
+@pytest.mark.parametrize("seed", [*SLICE, *LONG])
+def test_a_schedule_by_seed(stage_of: Callable[[str], Stage], seed: int) -> None:
+    plan = plan_of(seed)
+    result = stage_of(plan.kind).play(plan)
+    assert result.violations == [], result.facts
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda s: f"{s.kind} {s.name}")
+def test_a_table_of_an_odd_shape(
+    stage_of: Callable[[str], Stage], shape: Shape
+) -> None:
+    followed = stage_of(shape.kind).follow_shape(shape)
+    assert followed.end == shape.ends
+    if shape.ends == "succeeded":
+        assert followed.violations == []
+    if shape.warns:
+        assert any(shape.warns in warning for warning in followed.warnings)

@@ -1,0 +1,178 @@
+"""Tables of MariaDB that are altered while a job reads them, and what it sees of us.
+
+The oracle is always the same: the lake equals the source, or the job did not succeed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from catalog.schema.limits import footprint_of
+from ingest.spark import capture_timestamp, jdbc, patience, snapshot, verify
+from tests.mariadb import MariaDbServer
+from tests.spark.lake_bench import assert_done
+from tests.spark.mariadb_bench import MariadbBench
+
+MODULES = (snapshot, capture_timestamp, verify)
+
+
+@pytest.fixture
+def bench(
+    spark: Any,
+    mariadb_server: MariaDbServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[MariadbBench]:
+    monkeypatch.setattr(patience, "PAUSES", (0.1, 0.1))
+    made = MariadbBench(spark, mariadb_server, tmp_path)
+    made.sql(
+        "CREATE TABLE o (id int PRIMARY KEY, v int,"
+        " at timestamp(6) DEFAULT current_timestamp(6))"
+    )
+    made.sql("INSERT INTO o SELECT seq, seq, now() - INTERVAL 1 DAY FROM seq_1_to_200")
+    yield made
+    made.close()
+
+
+def altered_after_the_check(
+    bench: MariadbBench, monkeypatch: pytest.MonkeyPatch, *statements: str
+) -> None:
+    """The next job finds the columns as planned, and then they change."""
+    todo = list(statements)
+    for module in MODULES:
+        real = module.require_columns
+
+        def check(*given: Any, real: Any = real) -> Any:
+            found = real(*given)
+            while todo:
+                bench.sql(todo.pop(0))
+            return found
+
+        monkeypatch.setattr(module, "require_columns", check)
+
+
+def test_a_type_that_changes_between_check_and_read_is_never_committed(
+    bench: MariadbBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = bench.table("o", cursor="at", estimated_rows=200)
+    low = assert_done(bench.load(table)).facts["bound"]
+    before = bench.rows(table, "id", "v")
+    wider = (
+        "ALTER TABLE o MODIFY v bigint",
+        "UPDATE o SET v = 3000000000, at = now(6) WHERE id = 7",
+    )
+    narrow = ("UPDATE o SET v = 7 WHERE id = 7", "ALTER TABLE o MODIFY v int")
+    for job in (
+        lambda: bench.round(table, low),
+        lambda: bench.load(table, kind="resync"),
+        lambda: bench.verify(table),
+    ):
+        with monkeypatch.context() as patch:
+            altered_after_the_check(bench, patch, *wider)
+            report = job()
+        assert report.error is not None
+        assert (report.outcome, report.error.code) == ("caller", "source_changed")
+        assert bench.rows(table, "id", "v") == before
+        for statement in narrow:
+            bench.sql(statement)
+
+
+def test_a_truncated_table_is_read_anew(
+    bench: MariadbBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between two chunks: those before it are of rows that are gone."""
+    real, calls = snapshot.read_to_parquet, []  # type: ignore[var-annotated]
+
+    def between(*given: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 2:
+            bench.sql("TRUNCATE o")
+            bench.sql("INSERT INTO o (id, v) VALUES (5, 50)")
+        return real(*given)
+
+    bench.source = replace(bench.source, max_parallel_reads=1)
+    table = bench.table("o", estimated_rows=200)
+    bench.sql("ANALYZE TABLE o")
+    monkeypatch.setattr(snapshot, "read_to_parquet", between)
+    assert_done(bench.load(table, chunk_rows=50))
+    assert bench.rows(table, "id", "v") == [(5, 50)]
+
+
+def test_a_value_that_does_not_fit_ends_the_read(spark: Any) -> None:
+    from ingest.changes.select import SelectedColumn, Selection
+
+    def cast(value: str, to: str) -> list[Any]:
+        rows = spark.sql(f"SELECT {value} AS c0")
+        chosen = Selection((SelectedColumn("c0", "v", to, ""),), ())
+        return [row[0] for row in jdbc.cast_to_lake(rows, chosen).collect()]
+
+    assert cast("cast(7 AS bigint)", "int") == [7]
+    assert cast("cast(null AS bigint)", "int") == [None]
+    for value, to in (
+        ("3000000000L", "int"),
+        ("1e39D", "decimal(38,0)"),
+        ("12345.6BD", "decimal(5,2)"),
+    ):
+        with pytest.raises(Exception, match=r"sluice\.unfit"):
+            cast(value, to)
+
+
+def test_the_server_never_sees_more_than_is_promised(
+    bench: MariadbBench, mariadb_server: MariaDbServer
+) -> None:
+    mariadb_server.create_user("least", "p", ["SELECT ON `shop`.*", "PROCESS ON *.*"])
+    bench.source = replace(bench.source, username="least")
+    bench.password = "p"
+    table = bench.table("o", cursor="at", estimated_rows=200)
+    promised = footprint_of("mariadb", bench.source.max_parallel_reads)
+    low = ""
+    for job in ("snapshot", "sync", "resync", "verify"):
+        most = [0, 0]
+        with watched(mariadb_server, most):
+            if job == "sync":
+                assert_done(bench.round(table, low))
+            elif job == "verify":
+                assert_done(bench.verify(table, chunk_rows=20))
+            else:
+                low = assert_done(bench.load(table, kind=job)).facts["bound"]
+        assert 1 <= most[0] <= promised.connections, job
+        assert most[1] <= promised.transactions, job
+
+
+CONNECTIONS = "SELECT count(*) FROM information_schema.processlist WHERE user = 'least'"
+TRANSACTIONS = """
+SELECT count(*) FROM information_schema.innodb_trx t
+JOIN information_schema.processlist p ON p.id = t.trx_mysql_thread_id
+WHERE p.user = 'least'
+"""
+# Who reads innodb_trx more often keeps InnoDB from bringing it up to date.
+LOOKS_PER_LOOK = 80
+
+
+@contextlib.contextmanager
+def watched(server: MariaDbServer, most: list[int]) -> Iterator[None]:
+    ended = threading.Event()
+
+    def watch() -> None:
+        with contextlib.closing(server.connect()) as link, link.cursor() as cursor:
+            looks = 0
+            while not ended.wait(0.005):
+                looks += 1
+                place = int(looks % LOOKS_PER_LOOK == 0)
+                cursor.execute(TRANSACTIONS if place else CONNECTIONS)
+                most[place] = max(most[place], int(cursor.fetchone()[0]))
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        watcher.join()

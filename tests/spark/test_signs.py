@@ -1,0 +1,84 @@
+"""Syncs that notice what happened to their source, and verifications that tell it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from ingest.changes.positions import from_text, to_text
+from tests.spark.lake_bench import LakeBench, assert_done
+from tests.spark.test_rounds import CREATE, values
+
+
+@pytest.fixture
+def loaded(lake_bench: LakeBench) -> tuple[LakeBench, Any, str, dict[str, Any]]:
+    """(bench, table spec, bound, signs of the load): rows 1 to 5, a day old."""
+    lake_bench.sql(CREATE)
+    lake_bench.sql(
+        "INSERT INTO o SELECT g, 'load', now() - interval '1 day'"
+        " FROM generate_series(1, 5) g"
+    )
+    table = lake_bench.table("o", cursor="at")
+    report = assert_done(lake_bench.load(table))
+    return lake_bench, table, report.facts["bound"], report.facts["signs"]
+
+
+def sync(bench: LakeBench, table: Any, low: str, signs: dict[str, Any]) -> Any:
+    spec = bench.round_spec(table, low)
+    assert spec.round is not None
+    return bench.run(replace(spec, round=replace(spec.round, signs=signs)))
+
+
+def test_a_table_created_again_stops_the_sync_before_it_reads(loaded: Any) -> None:
+    bench, table, low, signs = loaded
+    bench.sql("DROP TABLE o")
+    bench.sql(CREATE)
+    bench.sql("INSERT INTO o VALUES (9, 'new', now() - interval '2 days')")
+    refused = sync(bench, table, low, signs)
+    assert refused.outcome == "caller"
+    assert refused.error.code == "source_recreated"
+    assert values(bench, table) == dict.fromkeys(range(1, 6), "load")
+    report = assert_done(bench.load(table, kind="resync"))
+    assert report.facts["signs"]["relation"] != signs["relation"]
+    assert_done(sync(bench, table, low, report.facts["signs"]))
+    assert values(bench, table) == {9: "new"}
+
+
+def test_cursor_values_ahead_of_the_clock_are_told_and_never_equal(loaded: Any) -> None:
+    bench, table, low, signs = loaded
+    bench.sql(
+        "INSERT INTO o VALUES (7, 'later', '2030-01-01'), (8, 'never', 'infinity')"
+    )
+    report = assert_done(sync(bench, table, low, signs))
+    assert report.facts["ahead"] == 2
+    assert any("2 rows have a at ahead" in w for w in report.warnings), report.warnings
+    assert not {7, 8} & values(bench, table).keys()
+    found = assert_done(bench.verify(table, position=low)).facts
+    assert (found["verdict"], found["missing"], found["pending"]) == ("different", 2, 0)
+    assert found["ahead"] == 2
+    assert "no sync reads them before that time" in found["summary"]
+    # loaded, they are equal, and what they will miss is still told
+    assert_done(bench.load(table, kind="resync"))
+    bench.sql("INSERT INTO o VALUES (9, 'next', now())")
+    found = assert_done(bench.verify(table, position=low)).facts
+    assert (found["verdict"], found["pending"], found["ahead"]) == ("equal", 1, 2)
+
+
+def test_rows_that_come_late_are_counted_within_the_hour(loaded: Any) -> None:
+    bench, table, low, signs = loaded
+    first = assert_done(sync(bench, table, low, signs))
+    kept = first.facts["signs"]
+    assert (sum(kept["counts"]), kept["late"]) == (0, 0)
+    early = to_text(from_text(low) - timedelta(minutes=7), has_zone=True)
+    bench.sql(f"INSERT INTO o VALUES (7, 'late', '{early}'), (8, 'late', '{early}')")
+    soon = assert_done(sync(bench, table, low, kept))
+    assert soon.facts["signs"]["late"] == 0, "it counts once an hour"
+    an_hour_ago = from_text(kept["counted_at"]) - timedelta(hours=1)
+    aged = {**soon.facts["signs"], "counted_at": an_hour_ago.isoformat()}
+    told = assert_done(sync(bench, table, low, aged))
+    assert told.facts["signs"]["late"] == 2
+    assert any("at least 2 rows" in w for w in told.warnings), told.warnings
+    assert not {7, 8} & values(bench, table).keys()

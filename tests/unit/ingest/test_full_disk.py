@@ -1,0 +1,53 @@
+"""A full disk is named in the error of the job that met it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ingest.contract import ErrorFact, FenceSpec, JobSpec, TableSpec
+from ingest.spark import full_disk
+
+FULL = ErrorFact("storage_full", "the lake's storage is full", "free space there")
+
+
+def spec(lake: Path, staging: Path) -> JobSpec:
+    table = TableSpec(
+        1, "public", "o", "shop", "o", f"{lake}/shop/o", f"{staging}/1", (), ("id",)
+    )
+    return JobSpec("job", 1, "round", "apply", str(lake), table, FenceSpec("f", 1))
+
+
+@pytest.mark.parametrize(
+    ("free", "expected"),
+    [
+        # the lake's own disk is full, then that of the staged files
+        ({"lake": 0, "staging": 10**9}, "lake"),
+        ({"lake": 10**9, "staging": 8_192}, "staging"),
+        # what failed was removed since
+        ({"lake": 10**9, "staging": 5 * 10**8}, "staging"),
+    ],
+)
+def test_the_full_disk_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: dict[str, int], expected: str
+) -> None:
+    def of(found: JobSpec) -> Any:
+        yield found.table.path, free["lake"]
+        yield found.table.staging, free["staging"]
+
+    monkeypatch.setattr(full_disk, "_free", of)
+    told = full_disk.named(FULL, spec(tmp_path / "lake", tmp_path / "staging"))
+    path = str(tmp_path / expected)
+    assert told.code == "storage_full"
+    assert path in told.message
+    assert path in told.hint
+    assert f"{free[expected]:,} bytes free" in told.message
+
+
+def test_places_that_are_not_there_yet_are_asked(tmp_path: Path) -> None:
+    other = ErrorFact("fenced", "another driver took the table over")
+    found = spec(tmp_path / "lake", tmp_path / "staging")
+    assert full_disk.named(other, found) is other
+    assert "bytes free" in full_disk.named(FULL, found).message

@@ -1,0 +1,44 @@
+"""Commits of the future in what a table's health says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from ingest.hudi.layout import layout_of
+from ingest.hudi.timeline import Timeline
+from ingest.maintenance.facts import facts_from, read_facts
+from ingest.maintenance.repair_words import meddled
+from ingest.maintenance.score import KeepingPolicy, score
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+FIRST, NEWEST, SOON, FAR = (
+    "20260101110000000",
+    "20260101115900000",
+    "20260101120030000",
+    "20300101000000000",
+)
+
+
+def test_commits_of_a_clock_that_was_ahead_are_told_with_their_repair() -> None:
+    timeline = Timeline.of(
+        [
+            f"{FIRST}_{FIRST}.commit",
+            # a host may be some seconds ahead of the one that looks
+            f"{NEWEST}_{SOON}.deltacommit",
+            f"{FAR}_{FAR}.deltacommit",
+            f"{FAR}.clean.inflight",
+        ]
+    )
+    facts = facts_from(
+        read_facts(timeline, layout_of([], timeline, {}), now=NOW).to_json()
+    )
+    assert facts.future == (FAR,)
+    (loss,) = [
+        x for x in score(facts, KeepingPolicy()).losses if x.code == "future_commit"
+    ]
+    assert (loss.points, loss.repair) == (50, "rollback")
+    assert FAR in loss.reason
+    told = " ".join(meddled(facts))
+    assert "1 commit of the future" in told
+    assert not meddled(replace(facts, future=()))

@@ -1,0 +1,112 @@
+"""The oracle of the hostile-source tests finds what it is there for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ingest.contract import ColumnSpec, ErrorFact, JobReport, TableSpec
+from tests.hostile import oracle
+from tests.hostile.history import State
+from tests.hostile.play import JOBS
+from tests.hostile.schedules import KINDS, plan_of
+
+TABLE = TableSpec(
+    1,
+    "public",
+    "o",
+    "shop",
+    "o",
+    "/lake/o",
+    "/lake/staging",
+    tuple(ColumnSpec(n, n, "int", t) for n, t in (("id", "int"), ("at", "timestamp"))),
+    ("id",),
+    cursor="at",
+)
+
+
+def state(**rows: Any) -> State:
+    """a=1 → key a with the value 1; a list is several rows of one key."""
+    return {
+        (key,): [
+            {"id": key, "at": str(at)} for at in (v if isinstance(v, list) else [v])
+        ]
+        for key, v in rows.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("lake", "known", "is_right"),
+    [
+        (state(a=1), [state(a=1)], True),
+        (state(a=1), [state(a=1), state(a=2)], True),
+        (state(a=2), [state(a=1), state(a=2)], True),
+        (state(a=3), [state(a=1), state(a=2)], False),
+        (state(), [state(a=1), state()], True),
+        (state(), [state(a=1), state(a=2)], False),
+        (state(a=1, b=1), [state(a=1)], False),
+        (state(a=[1, 1]), [state(a=1)], False),
+    ],
+)
+def test_damage_is_what_no_moment_explains(
+    lake: State, known: list[State], is_right: bool
+) -> None:
+    assert (oracle.damage(lake, known) == []) is is_right
+
+
+@pytest.mark.parametrize(
+    ("lake", "source", "gone", "is_right"),
+    [
+        (state(a=1), state(a=1), set(), True),
+        (state(a=1), state(a=2), set(), False),
+        (state(), state(a=1), set(), False),
+        (state(a=1, b=1), state(a=1), set(), False),
+        (state(a=1, b=1), state(a=1), {("b",)}, True),
+        (state(a=1), state(a=[1, 2]), set(), False),
+        (state(a=[1, 1]), state(a=1), set(), False),
+    ],
+)
+def test_a_difference_is_told_but_for_deleted_keys(
+    lake: State, source: State, gone: set[Any], is_right: bool
+) -> None:
+    assert (oracle.difference(lake, source, gone) == []) is is_right
+
+
+def test_a_column_that_the_source_lost_is_not_compared() -> None:
+    assert oracle.difference(state(a=1), {("a",): [{"id": "a"}]}, set()) == []
+
+
+@pytest.mark.parametrize(
+    ("verdict", "known", "is_right"),
+    [
+        ("equal", [state(a=1)], True),
+        ("equal", [state(a=2)], False),
+        # newer than the position: no sync was meant to have brought it
+        ("equal", [state(a=9_000_000)], True),
+        ("different", [state(a=1)], False),
+        ("different", [state(a=1), state()], True),
+    ],
+)
+def test_a_verdict_is_of_some_moment(
+    verdict: str, known: list[State], is_right: bool
+) -> None:
+    facts = {"verdict": verdict, "position": "1970-01-01T00:00:08.000000Z"}
+    report = JobReport("j", 1, "succeeded", facts=facts)
+    found = oracle.false_verdict(report, TABLE, state(a=1), known)
+    assert (found == []) is is_right
+
+
+@pytest.mark.parametrize(
+    ("code", "is_right"),
+    [("source_locked", True), ("repeated_keys", True), ("unexpected", False)],
+)
+def test_a_failure_has_a_name(code: str, is_right: bool) -> None:
+    report = JobReport("j", 1, "transient", error=ErrorFact(code, "why"))
+    assert (oracle.unnamed_failure(report) == []) is is_right
+
+
+def test_a_seed_is_one_plan() -> None:
+    plans = [plan_of(seed) for seed in range(200)]
+    assert plans == [plan_of(seed) for seed in range(200)]
+    assert {(p.kind, p.job) for p in plans} == {(k, j) for k in KINDS for j in JOBS}

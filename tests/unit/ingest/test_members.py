@@ -1,0 +1,132 @@
+"""What another release stored is read by what this one knows of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from core.errors import SluiceError
+from ingest.changes.chunks import Chunk
+from ingest.changes.epochs import (
+    LedgerEntry,
+    LedgerLine,
+    Seal,
+    SealedFile,
+    decode_ledger_entry,
+    decode_seal,
+)
+from ingest.changes.epochs import encode as encode_epoch
+from ingest.contract import (
+    ColumnSpec,
+    CompactWork,
+    DriverSpec,
+    ErrorFact,
+    FenceSpec,
+    JobReport,
+    JobSpec,
+    RepairWork,
+    RoundWork,
+    SnapshotWork,
+    SourceSpec,
+    TableSpec,
+    VerifyWork,
+    encode,
+    report_from,
+    spec_from,
+)
+from ingest.hudi.identity import TableIdentity
+from ingest.hudi.position import CommitPosition, decode_position, encode_position
+from ingest.lake.staging import ChunkManifest, LoadPlan, StagingArea
+
+TABLE = TableSpec(
+    1, "public", "o", "shop", "o", "/lake/shop/o", "/lake/_sluice/staging/1",
+    (ColumnSpec("id", "id", "integer", "int"),), ("id",),
+)  # fmt: skip
+SPEC = JobSpec(
+    "job", 1, "round", "apply", "/lake", TABLE, FenceSpec("/lake/_sluice/fence/1", 4),
+    source=SourceSpec(1, "postgresql", "h", 1, "d", "u", "datasource:1"),
+    snapshot=SnapshotWork(), round=RoundWork("a", 1.0, 7), compact=CompactWork(("i",)),
+    verify=VerifyWork(), repair=RepairWork("rollback"), driver=DriverSpec("1g", 1),
+)  # fmt: skip
+SEAL = Seal(7, 3, 3, "a", "b", (SealedFile(1, "1", 2, 3),), {"1": 1}, "job")
+ENTRY = LedgerEntry(7, 3, {"1": LedgerLine("committed", "i")}, rewound_to=2)
+CHECKPOINT = dataclasses.replace(ENTRY, is_checkpoint=True, rewound_to=None)
+POSITION = CommitPosition(7, "a", "b", 1, 2, "job", 4, TableIdentity(("id",), 2))
+REPORT = JobReport("job", 1, "terminal", {"rows": 1}, ("w",), ErrorFact("c", "m"))
+
+STORED: dict[str, tuple[Any, str, Callable[[str], Any]]] = {
+    "seal": (SEAL, encode_epoch(SEAL), decode_seal),
+    "ledger entry": (ENTRY, encode_epoch(ENTRY), decode_ledger_entry),
+    "checkpoint": (CHECKPOINT, encode_epoch(CHECKPOINT), decode_ledger_entry),
+    "position": (POSITION, encode_position(POSITION), decode_position),
+    "job spec": (SPEC, encode(SPEC), lambda text: spec_from(json.loads(text))),
+    "job report": (REPORT, encode(REPORT), lambda text: report_from(json.loads(text))),
+}
+# Members whose keys are data: what is in them is not a member of a value.
+DATA = frozenset({"tables", "schema_versions", "facts", "signs"})
+
+
+def with_more(value: Any, *, inside: str = "") -> Any:
+    """Every object of the JSON with one more member."""
+    if isinstance(value, list):
+        return [with_more(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    grown = {name: with_more(item, inside=name) for name, item in value.items()}
+    return grown if inside in DATA else {**grown, "of_a_later_release": {"a": [1]}}
+
+
+@pytest.mark.parametrize("what", STORED)
+def test_members_that_are_not_known_are_ignored(what: str) -> None:
+    value, text, decode = STORED[what]
+    assert decode(text) == value
+    more = json.dumps(with_more(json.loads(text)))
+    assert more.count("of_a_later_release") > 1 or what == "checkpoint"
+    assert decode(more) == value
+
+
+@pytest.mark.parametrize("what", STORED)
+@pytest.mark.parametrize("version", [2, 0, "1", None, True])
+def test_a_version_means_what_the_members_mean(what: str, version: Any) -> None:
+    _, text, decode = STORED[what]
+    with pytest.raises(SluiceError) as caught:
+        decode(json.dumps(json.loads(text) | {"v": version}))
+    words = "version 2" if version == 2 else "version is"
+    assert words in caught.value.message
+    assert version != 2 or caught.value.hint
+
+
+@pytest.mark.parametrize("what", STORED)
+def test_a_value_without_a_required_member_is_damaged(what: str) -> None:
+    decode = STORED[what][2]
+    for damaged in ('{"v": 1}', "[]", "no json", "{}"):
+        if what.startswith("job") and not damaged.startswith("{"):
+            continue
+        with pytest.raises(SluiceError):
+            decode(damaged)
+
+
+def test_staged_files_of_another_release(tmp_path: Any) -> None:
+    area = StagingArea(str(tmp_path))
+    plan = LoadPlan("f", "key", (Chunk(0, (), ("5",)),), "snap", "b")
+    manifest = ChunkManifest(0, "snap", 1, 10, 100)
+    area.begin(plan)
+    (area.chunk_folder(0) / "part").replace("rows")
+    area.finish(manifest)
+    files = [tmp_path / "load" / "plan.json"]
+    files += (tmp_path / "load" / "chunks").glob("*.json")
+    assert len(files) == 2
+    for file in files:
+        file.write_text(json.dumps(with_more(json.loads(file.read_text())) | {"v": 1}))
+    assert area.plan() == plan
+    assert area.finished() == {0: manifest}
+    for file in files:
+        file.write_text(json.dumps(json.loads(file.read_text()) | {"v": 2}))
+    for read in (area.plan, area.finished):
+        with pytest.raises(SluiceError, match="version 2") as caught:
+            read()
+        assert caught.value.code == "staging_too_new"

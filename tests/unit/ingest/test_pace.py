@@ -1,0 +1,48 @@
+"""A pace holds the average over whole reads, by a clock of the test's own."""
+
+from __future__ import annotations
+
+import pytest
+
+from ingest.spark import gate
+from ingest.spark.gate import Pace
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Its only item is the time; sleeping moves it on."""
+    now = [100.0]
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+
+    monkeypatch.setattr(gate.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(gate.time, "sleep", sleep)
+    return now
+
+
+def test_each_read_pays_for_its_rows_before_the_next_begins(clock: list[float]) -> None:
+    pace = Pace(1_000)
+    pace.wait(lambda: None)
+    assert clock == [100.0]
+    for _ in range(3):
+        pace.account(5_000)
+        pace.wait(lambda: None)
+    assert clock[0] == pytest.approx(115.0, abs=0.6)
+
+
+def test_without_a_rate_nothing_waits(clock: list[float]) -> None:
+    pace = Pace()
+    pace.account(10**9)
+    assert pace.is_free
+
+
+def test_who_waits_can_be_stopped(clock: list[float]) -> None:
+    pace = Pace(1)
+    pace.account(3_600)
+
+    def stop() -> None:
+        raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        pace.wait(stop)

@@ -1,0 +1,124 @@
+"""What a sync notices of its source by comparing with the sync before."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from ingest.changes.positions import Replica, SourceClock, plan_bound, wall_clock
+from ingest.changes.signs import (
+    MOST_NOTICES,
+    ServerSigns,
+    Signs,
+    from_data,
+    is_count_due,
+    is_recreated,
+    late_edges,
+    late_rows,
+    sentences_of,
+    settled,
+    to_data,
+    what_changed,
+)
+
+NOW = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
+SERVER = ServerSigns("16384", True, "7001", 1, {"transaction": 900})
+BEFORE = Signs(SERVER, clock=(NOW - timedelta(minutes=1)).isoformat())
+
+
+@pytest.mark.parametrize(
+    ("now", "part"),
+    [
+        (SERVER, ""),
+        (replace(SERVER, log={"transaction": 950}), ""),
+        (replace(SERVER, server="7002"), "another server"),
+        (replace(SERVER, timeline=2), "promoted or restored"),
+        (replace(SERVER, log={"transaction": 899}), "earlier moment"),
+        # what the login may not ask any more, or could not before, says nothing
+        (replace(SERVER, server="", timeline=0, log={}), ""),
+        (replace(SERVER, relation=""), ""),
+        # certain by itself: it stops the sync and needs no notice
+        (replace(SERVER, relation="16999"), ""),
+        (replace(SERVER, relation="x", is_exact=False), "truncated or rebuilt"),
+    ],
+)
+def test_what_happened_to_the_source(now: ServerSigns, part: str) -> None:
+    found = what_changed(BEFORE, now, NOW)
+    assert len(found) == bool(part)
+    assert part in "".join(found)
+
+
+def test_another_server_with_another_table_is_told_as_both() -> None:
+    """A dump that was loaded elsewhere: the positions of that one are not ours."""
+    other = replace(SERVER, server="7002", relation="17000")
+    assert not is_recreated(SERVER, other)
+    assert len(what_changed(BEFORE, other, NOW)) == 2
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "is_so"),
+    [
+        (SERVER, SERVER, False),
+        (SERVER, replace(SERVER, relation="2"), True),
+        (SERVER, replace(SERVER, relation="2", is_exact=False), False),
+        (ServerSigns(), SERVER, False),
+        (SERVER, replace(SERVER, relation=""), False),
+    ],
+)
+def test_a_table_made_anew(was: ServerSigns, now: ServerSigns, is_so: bool) -> None:
+    assert is_recreated(was, now) is is_so
+
+
+@pytest.mark.parametrize(("seconds", "is_told"), [(-90, False), (1, False), (30, True)])
+def test_a_clock_that_went_back(seconds: float, is_told: bool) -> None:
+    before = replace(BEFORE, clock=(NOW + timedelta(seconds=seconds)).isoformat())
+    assert bool(what_changed(before, SERVER, NOW)) is is_told
+
+
+def test_notices_are_kept_once_and_the_newest_few() -> None:
+    many = [f"n{i}" for i in range(MOST_NOTICES + 2)]
+    kept = Signs().noticing(many).noticing(many[-1:])
+    assert kept.notices == tuple(many[-MOST_NOTICES:])
+
+
+def test_an_equal_verification_settles_them() -> None:
+    signs = replace(BEFORE, late=3, notices=("n",), counts=(1,), edges=("a", "b"))
+    assert len(sentences_of(signs)) == 2
+    assert sentences_of(settled(signs)) == []
+    assert settled(signs).server == SERVER
+
+
+def test_they_survive_json_and_a_former_release() -> None:
+    signs = replace(BEFORE, late=3, notices=("n",), counts=(1,), edges=("a", "b"))
+    assert from_data(json.loads(json.dumps(to_data(signs)))) == signs
+    assert from_data({}) == Signs()
+
+
+def test_rows_are_counted_once_an_hour() -> None:
+    assert is_count_due(Signs(), NOW)
+    counted = Signs(counted_at=NOW.isoformat())
+    assert not is_count_due(counted, NOW + timedelta(minutes=59))
+    assert is_count_due(counted, NOW + timedelta(minutes=60))
+
+
+def test_late_rows_are_not_hidden_by_rows_that_left() -> None:
+    """Rows leave a step when they change; those that came are seen step by step."""
+    edges = late_edges(NOW)
+    assert (edges[0], edges[-1]) == (NOW - timedelta(hours=1), NOW)
+    assert late_rows([5, 5, 5], [2, 9, 5]) == 4
+    assert late_rows([5, 5], [0, 0]) == 0
+
+
+def test_a_replica_bounds_the_watermark_by_what_it_has_replayed() -> None:
+    replayed = NOW - timedelta(seconds=100)
+    clock = SourceClock(NOW, (), True, (-3600, 0), Replica(replayed))
+    bound = plan_bound(clock, lag_seconds=10, low=None)
+    assert bound.high == replayed - timedelta(seconds=10)
+    assert bound.reach == replayed
+    earlier = plan_bound(wall_clock(clock), lag_seconds=10, low=None)
+    assert earlier.high == bound.high - timedelta(hours=1)
+    ahead = replace(clock, replica=Replica(NOW + timedelta(seconds=5)))
+    assert ahead.complete_until == NOW
