@@ -31,11 +31,15 @@ stop: ## end what `make demo` started
 
 .PHONY: lint
 lint: setup ## format, lint, types, import contracts, migrations
-	@$(VENV)/python config/parts/checks.py --static
+	@$(VENV)/python -m config.parts.checks --static
 
 .PHONY: test
-test: setup ## lint, types, import contracts and all tests, as CI runs them
-	@$(VENV)/python config/parts/checks.py
+test: setup ## lint, types, import contracts and tests, as CI runs them
+	@$(VENV)/python -m config.parts.checks
+
+.PHONY: test-all
+test-all: setup ## the same with all long tests and a million rows; before a release
+	@$(VENV)/python -m config.parts.checks --all
 
 .PHONY: bench
 bench: setup ## measure ratios inside one run; JSON into .sluice/bench/

@@ -14,4 +14,6 @@ if __name__ == "__main__":
         from config.supervisor.quickstart import main
 
         raise SystemExit(main(sys.argv[2:]))
-    execute_from_command_line(sys.argv)
+    # a command is a module, which has no hyphen
+    name = [w if w[:1] == "-" else w.replace("-", "_") for w in sys.argv[1:2]]
+    execute_from_command_line([sys.argv[0], *name, *sys.argv[2:]])
