@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from catalog.access.enforcement import decision_for
 from catalog.access.policy import Principal, Privilege
@@ -36,6 +37,21 @@ class Feed:
     missing: Mapping[str, str] = field(default_factory=dict)
     change: SchemaProposal | None = None
     may_decide: bool = False
+
+    @property
+    def missed(self) -> list[str]:
+        """What its syncs cannot see, as its plan says it."""
+        steps = self._plan.get("steps", [])
+        return [each for step in steps for each in step.get("missed", [])]
+
+    @property
+    def promises(self) -> list[str]:
+        """What reading it promises; nothing in plans of former releases."""
+        return list(self._plan.get("reading", []))
+
+    @property
+    def _plan(self) -> Mapping[str, Any]:
+        return self.row.plan if self.row else {}
 
 
 def feed_for(principal: Principal, table: Table) -> Feed:

@@ -209,6 +209,18 @@ def test_a_source_s_page_says_what_the_source_sees(world, browse):
     assert "5 s; then the job gives everything back" in text
 
 
+def test_a_table_s_page_says_what_its_syncs_cannot_see(world, browse):
+    table = world.lake_tables["orders"]
+    missed = {"step": "ApplyChanges", "missed": ["deleted rows stay in the lake"]}
+    promised = ["A plain table: a snapshot shows: its rows"]
+    plan = {"steps": [missed], "reading": promised}
+    world.onboarding.tables.filter(lake_table=table).update(plan=plan)
+    page = browse("root").get(f"/tables/{table.pk}").content.decode()
+    assert "What its syncs cannot see" in page
+    assert "Deleted rows stay in the lake" in page
+    assert promised[0] in page
+
+
 def test_the_pipeline_of_a_source_counts_draws_and_names_failures(world, browse):
     from core.models import Job
 
