@@ -1,0 +1,37 @@
+"""Pages of docs name things that are there: files, other pages, and their headings."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
+FILES = re.compile(r"`([a-z_]+(?:/[\w.]+)*/[\w.]+\.(?:py|java|md|yaml|toml))`")
+LINKS = re.compile(r"\]\((?!https?:)([^)\s]*)\)")
+
+
+def anchors(page: Path) -> set[str]:
+    """Of its headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    plain = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in headings)
+    return {heading.replace(" ", "-") for heading in plain}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    dead = []
+    for link in LINKS.findall(page.read_text()):
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            dead.append(link)
+    assert dead == []
+
+
+def test_the_architecture_names_files_that_exist() -> None:
+    named = FILES.findall((ROOT / "docs" / "architecture.md").read_text())
+    assert len(named) > 50
+    assert [path for path in named if not (ROOT / path).exists()] == []
