@@ -28,26 +28,50 @@ def literally(text: str) -> str:
 
 def for_sql(pattern: str) -> str:
     """The pattern for SQL's LIKE with its default escape character."""
-    text = ""
-    for letter, is_literal in _letters(pattern):
-        if is_literal:
-            text += f"\\{letter}" if letter in "\\%_" else letter
-        else:
-            text += "%" if letter == "*" else letter
-    return text
+    return "".join(map(_in_sql, _letters(pattern)))
 
 
 def matcher(pattern: str | None) -> Callable[[str], bool]:
-    """A predicate over whole names, ignoring case."""
+    """A predicate over whole names, ignoring case.
+
+    A name is read once per part between two wildcards, and not at all when it is
+    shorter than the pattern: each part takes the first place that fits, for good.
+    """
     if pattern is None or is_everything(pattern):
         return lambda _: True
-    wild = {"%": ".*", "*": ".*", "_": "."}
-    text = "".join(
-        re.escape(letter) if is_literal or letter not in wild else wild[letter]
-        for letter, is_literal in _letters(pattern)
-    )
+    parts = _between_wildcards(pattern)
+    if len(parts) == 1:
+        text = parts[0]
+    else:
+        first, *middle, last = parts
+        text = first + "".join(f"(?>.*?{part})" for part in middle if part)
+        text += f".*{last}"
+    least = sum(1 for letter in _letters(pattern) if not _is_any(letter))
     found = re.compile(text, re.IGNORECASE | re.DOTALL)
-    return lambda name: found.fullmatch(name) is not None
+    return lambda name: len(name) >= least and found.fullmatch(name) is not None
+
+
+def _in_sql(letter: tuple[str, bool]) -> str:
+    text, is_literal = letter
+    if _is_any(letter):
+        return "%"
+    return f"\\{text}" if is_literal and text in "\\%_" else text
+
+
+def _is_any(letter: tuple[str, bool]) -> bool:
+    """Whether it stands for any text."""
+    return letter in {("%", False), ("*", False)}
+
+
+def _between_wildcards(pattern: str) -> list[str]:
+    """Regular expressions of the parts between `%`, each of a fixed length."""
+    parts = [""]
+    for letter in _letters(pattern):
+        if _is_any(letter):
+            parts.append("")
+        else:
+            parts[-1] += "." if letter == ("_", False) else re.escape(letter[0])
+    return parts
 
 
 def _letters(pattern: str) -> list[tuple[str, bool]]:

@@ -227,7 +227,7 @@ class StatementDesk:
             room = statement.row_limit - statement.result.rows
             count = min(FETCH_ROWS, room + 1)
             batch = await operation.reader.fetch(Orientation.NEXT, count)
-            rows = json_rows(batch.row_set)
+            rows = await asyncio.to_thread(json_rows, batch.row_set)
             operation.rows += len(rows)
             await asyncio.to_thread(statement.result.append, rows[:room])
             too_big = statement.result.size >= MOST_BYTES

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from gateway.engines.scrub import scrub_message
+from gateway.engines.scrub import MAX_RAW, scrub_message
 
 ENGINE_AWAY = "08S01"
 DENIED = "42501"
@@ -39,6 +39,7 @@ def clean(
     text: str, *, sql_state: str = "", error_code: int = 0, lake: str = ""
 ) -> Fault:
     """Return the presentable form of an engine's error. `lake` is the lake's root."""
+    text = text[:MAX_RAW]
     if beyond := _LIMIT.search(text):
         return Fault(_too_large(beyond["size"], beyond["limit"]), TOO_LARGE, error_code)
     found = _STATE.search(text)

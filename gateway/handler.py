@@ -31,6 +31,8 @@ log = logging.getLogger(__name__)
 
 ENGINE_VERSION = "3.5.7"
 DEFAULT_FETCH = 1000
+# rows of the gateway's own results are encoded on the event loop
+LOCAL_FETCH = 1000
 LONGEST_CLIENT = 100
 _LOG_FETCH = 1
 _LOG_TYPES = (values.TypeId.STRING,)
@@ -269,7 +271,7 @@ class Handler:
         if operation.local:
             if orientation is EngineOrientation.FIRST:
                 operation.local.position = 0
-            rows = await operation.local.take(count)
+            rows = await operation.local.take(min(count, LOCAL_FETCH))
             return _rows(encode_row_set(operation.local.type_ids, rows))
         if operation.reader is None or not operation.has_result_set:
             raise InvalidRequest("the statement has no result set")

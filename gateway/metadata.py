@@ -6,10 +6,12 @@ not know sockets or engines.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from catalog.like import matcher
+from core.errors import InvalidRequest
 from gateway.engines.port import EngineColumn
 from gateway.functions import NAMES
 from gateway.hs2 import messages, metadata, typeinfo
@@ -20,6 +22,8 @@ from gateway.store import Store
 CATALOG = "lake"
 DEFAULT_DATABASE = "default"
 MOST_ROWS = 200_000
+# a name of 255 characters with each of them escaped
+LONGEST_PATTERN = 512
 FIRST_TABLES, NEXT_TABLES = 1_000, 10_000
 _TABLE = "TABLE"
 _NOT_NULL, _NULLABLE = 0, 1
@@ -89,7 +93,8 @@ class MetadataDesk:
                 column=_pattern(request.column),
                 most=MOST_ROWS,
             )
-            rows = [_column_row(column) for column in found]
+            # up to 200,000 of them: too long for the event loop
+            rows = await asyncio.to_thread(lambda: [_column_row(one) for one in found])
         return _done(OperationType.GET_COLUMNS, metadata.COLUMNS, rows)
 
     async def _type_info(self, user: str, request: Any) -> Operation:
@@ -105,10 +110,10 @@ class MetadataDesk:
         self, user: str, request: messages.GetPrimaryKeys
     ) -> Operation:
         rows: Rows = []
-        if request.table and _is_lake(request.catalog):
-            found = await self._store.columns_of(
-                user, request.schema or "default", request.table
-            )
+        table = _pattern(request.table)
+        if table and _is_lake(request.catalog):
+            schema = _pattern(request.schema) or DEFAULT_DATABASE
+            found = await self._store.columns_of(user, schema, table)
             keys = sorted((c for c in found if c.key), key=lambda c: c.key)
             rows = [(CATALOG, c.database, c.table, c.name, c.key, None) for c in keys]
         return _done(OperationType.UNKNOWN, metadata.PRIMARY_KEYS, rows)
@@ -163,7 +168,15 @@ def _is_lake(catalog: str | None) -> bool:
 
 
 def _pattern(text: str | None) -> str | None:
-    return None if text is None else text.replace(".*", "%")
+    if text is None:
+        return None
+    if len(text) > LONGEST_PATTERN:
+        raise InvalidRequest(
+            f"a search pattern has {len(text)} characters; "
+            f"at most {LONGEST_PATTERN} are accepted",
+            code="pattern_too_long",
+        )
+    return text.replace(".*", "%")
 
 
 def _column_row(column: Any) -> tuple[Any, ...]:

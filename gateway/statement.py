@@ -10,14 +10,15 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
-_LEADING = re.compile(r"(?:\s|;|--[^\n]*(?:\n|$)|/\*.*?\*/)*", re.DOTALL)
-_NAME = r"(`(?:[^`]|``)+`|[A-Za-z_]\w*)"
+# Possessive and atomic throughout: a client's text is read once, never tried again.
+_LEADING = re.compile(r"(?>\s++|;|--[^\n]*+(?:\n|$)|/\*.*?\*/)*+", re.DOTALL)
+_NAME = r"(`(?:[^`]|``)++`|[A-Za-z_]\w*+)"
 _USE = re.compile(
-    rf"use\s+(?:(?:database|schema)\s+)?(?:{_NAME}\s*\.\s*)?{_NAME}\s*;?\s*",
+    rf"use\s++(?:(?:database|schema)\s++)?(?:{_NAME}\s*+\.\s*+)?{_NAME}\s*+;?+\s*+",
     re.IGNORECASE,
 )
-_SET = re.compile(r"set\s+([\w.:$-]+)\s*=", re.IGNORECASE)
-_RESULTLESS = re.compile(r"(?:use)\b", re.IGNORECASE)
+_SET = re.compile(r"set\s++([\w.:$-]++)\s*+=", re.IGNORECASE)
+_RESULTLESS = re.compile(r"use\b", re.IGNORECASE)
 
 
 class Kind(StrEnum):

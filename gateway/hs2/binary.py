@@ -21,6 +21,8 @@ STOP = 0
 MAX_DEPTH = 24
 MAX_TEXT = 8 * 1024 * 1024
 MAX_ITEMS = 1_000_000
+# of a client's message, read on the event loop at about a microsecond each
+MAX_CLIENT_ITEMS = 10_000
 
 _B = struct.Struct("!b")
 _H = struct.Struct("!h")
@@ -35,9 +37,13 @@ _TEXT, _STRUCT, _MAPCODE, _SET, _LISTCODE = 11, 12, 13, 14, 15
 
 
 class Reader:
-    """A position in received bytes. `text_errors` is how bad UTF-8 is met."""
+    """A position in received bytes. `text_errors` is how bad UTF-8 is met.
 
-    __slots__ = ("data", "depth", "max_items", "max_text", "position", "text_errors")
+    max_items  fields and items that the whole message may have: reading one costs
+               time whatever its size
+    """
+
+    __slots__ = ("data", "depth", "left", "max_text", "position", "text_errors")
 
     def __init__(
         self,
@@ -53,7 +59,7 @@ class Reader:
         self.depth = 0
         self.text_errors = text_errors
         self.max_text = max_text
-        self.max_items = max_items
+        self.left = max_items
 
     def unpack(self, layout: struct.Struct) -> tuple[Any, ...]:
         """Read one fixed layout."""
@@ -84,9 +90,16 @@ class Reader:
 
     def count(self, size: int) -> int:
         """Check an announced number of items against limit and remaining bytes."""
-        if not 0 <= size <= min(self.max_items, len(self.data) - self.position):
+        if not 0 <= size <= min(self.left, len(self.data) - self.position):
             raise MessageError(f"a container of {size} items does not fit the message")
+        self.left -= size
         return size
+
+    def begin_field(self) -> None:
+        """Count one field of a struct."""
+        self.left -= 1
+        if self.left < 0:
+            raise MessageError("the message has too many fields and items")
 
     def enter(self) -> None:
         """Go one level deeper; every level is left by `depth -= 1`."""
@@ -117,6 +130,7 @@ class Reader:
             (code,) = self.unpack(_B)
             if code == STOP:
                 break
+            self.begin_field()
             self.take(2)
             self.skip(code)
         self.depth -= 1
@@ -276,6 +290,7 @@ class StructOf:
             (code,) = reader.unpack(_B)
             if code == STOP:
                 break
+            reader.begin_field()
             (number,) = reader.unpack(_H)
             known = self.by_id.get(number)
             if known is None or known[1].code != code:

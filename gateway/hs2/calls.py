@@ -145,6 +145,7 @@ def decode_request(envelope: Envelope, reader: Reader) -> messages.Request:
         (code,) = reader.unpack(_CODE)
         if code == STOP:
             break
+        reader.begin_field()
         (number,) = reader.unpack(_NUMBER)
         if number == 1 and code == _STRUCT:
             found = decode(cls, reader)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gateway.hs2 import calls, framing, sasl, states
-from gateway.hs2.binary import Reader
+from gateway.hs2.binary import MAX_CLIENT_ITEMS, Reader
 from gateway.hs2.errors import LimitExceeded, MessageError, ProtocolError
 from gateway.hs2.messages import Reply, Request
 
@@ -136,7 +136,7 @@ class ServerConnection:
 
 
 def _call(message: bytes) -> Event:
-    reader = Reader(message)
+    reader = Reader(message, max_items=MAX_CLIENT_ITEMS)
     envelope = calls.read_envelope(reader)
     if envelope.kind != calls.CALL:
         raise ProtocolError(f"a client may only call, not send kind {envelope.kind}")
