@@ -6,12 +6,14 @@ Nothing is asked of an engine before the first statement. Must not know sockets.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 import time
 import uuid
 
 from catalog.like import escaped
 from core.errors import AccessDenied, InvalidRequest, SluiceError
+from gateway.audit_lines import AuditRecord
 from gateway.engine_side import DEFAULT_DATABASE, EngineSide
 from gateway.engines.port import (
     EngineRefused,
@@ -25,10 +27,11 @@ from gateway.operation import Operation, new_handle
 from gateway.services import Services
 from gateway.settable import SessionSettings, require_settable
 from gateway.statement import Kind, StatementRule, rule_of
-from gateway.store import AuditRecord, DatabaseAway
+from gateway.store import DatabaseAway
 
 log = logging.getLogger(__name__)
 
+LONGEST_AUDITED = 4000
 _LAKE_CATALOGS = {"", "lake", "spark_catalog"}
 
 
@@ -177,6 +180,11 @@ class Session:
             self._account(operation)
 
     async def _attempt(self, operation: Operation, rule: StatementRule) -> None:
+        operation.is_cancellable_task = True
+        # what runs has been written down before; how it ended is told afterwards
+        await self._services.store.write(
+            self._line("statement.start", operation, _text_of(operation.statement))
+        )
         if rule.kind is Kind.SET:
             require_settable(rule.target)
         if rule.kind is Kind.USE and rule.catalog.lower() in _LAKE_CATALOGS:
@@ -184,7 +192,6 @@ class Session:
             await self.use(rule.target)
             operation.finish()
             return
-        operation.is_cancellable_task = True
         operation.advance("queue")
         if self._services.slots.locked():
             operation.say(f"waiting behind {self._services.waiting} statements")
@@ -212,8 +219,7 @@ class Session:
         STATEMENTS.labels(operation.state).inc()
         STATEMENT_SECONDS.observe(seconds)
         fault = operation.fault
-        facts: dict[str, object] = {
-            "statement": operation.statement[:4000],
+        facts = _text_of(operation.statement) | {
             "state": operation.state,
             "seconds": round(seconds, 3),
         }
@@ -231,15 +237,34 @@ class Session:
         is_allowed: bool = True,
     ) -> None:
         self._services.store.note(
-            AuditRecord(
-                actor=self.user,
-                action=action,
-                on=operation.id,
-                is_allowed=is_allowed,
-                address=self.address,
-                facts=facts,
-            )
+            self._line(action, operation, facts, is_allowed=is_allowed)
         )
+
+    def _line(
+        self,
+        action: str,
+        operation: Operation,
+        facts: dict[str, object],
+        *,
+        is_allowed: bool = True,
+    ) -> AuditRecord:
+        return AuditRecord(
+            actor=self.user,
+            action=action,
+            on=operation.id,
+            is_allowed=is_allowed,
+            address=self.address,
+            facts=facts,
+        )
+
+
+def _text_of(statement: str) -> dict[str, object]:
+    """Return a statement's text for the audit; of a longer one its sum, too."""
+    facts: dict[str, object] = {"statement": statement[:LONGEST_AUDITED]}
+    if len(statement) > LONGEST_AUDITED:
+        whole = hashlib.sha256(statement.encode("utf-8", "replace")).hexdigest()
+        facts |= {"characters": len(statement), "sha256": whole}
+    return facts
 
 
 def sql_state_of(error: SluiceError) -> str:

@@ -13,27 +13,25 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from functools import partial
 from typing import ClassVar, TypeVar
 
 import psycopg
 from django.db import (
     DEFAULT_DB_ALIAS,
-    DataError,
+    DatabaseError,
     InterfaceError,
     OperationalError,
     connections,
 )
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from catalog.access import audit, policy_feed
+from catalog.access import policy_feed
 from catalog.access.authentication import AuthenticatedUser, authenticate
 from catalog.access.principals import principal_for
-from catalog.models import AuditEntry
 from catalog.selectors import lake
-from core.context import working_for
 from core.errors import TransientError
+from gateway.audit_lines import AuditRecord, write_all, write_those_that_can_be
 from gateway.engines.port import EnginePolicy, LakeTable
 from gateway.version_reader import VersionReader
 
@@ -57,18 +55,6 @@ class DatabaseAway(TransientError):
     """The metadata database did not answer; nothing was decided or changed."""
 
     default_code: ClassVar[str] = "database_away"
-
-
-@dataclass(frozen=True, slots=True)
-class AuditRecord:
-    """One line for the audit trail."""
-
-    actor: str
-    action: str
-    on: str = ""
-    is_allowed: bool = True
-    address: str = ""
-    facts: dict[str, object] = field(default_factory=dict)
 
 
 class Store:
@@ -217,6 +203,18 @@ class Store:
         if self._audit_task is None or self._audit_task.done():
             self._audit_task = asyncio.create_task(self._write_audit())
 
+    async def write(self, record: AuditRecord) -> None:
+        """Write an audit line and return; DatabaseAway when it is not written, and
+        then what it tells of must not happen."""
+        try:
+            await self._run(partial(write_all, [record]))
+        except (DatabaseError, ValueError) as error:
+            log.exception("an audit line could not be stored: %s", record.action)
+            raise DatabaseAway(
+                "the audit trail could not be written; the statement was not started",
+                hint="try again; tell an administrator if that does not help",
+            ) from error
+
     async def close(self) -> None:
         """Write what is queued and end the threads."""
         self._is_closing = True
@@ -235,7 +233,7 @@ class Store:
                 self._audit.popleft() for _ in range(min(len(self._audit), AUDIT_BATCH))
             ]
             try:
-                await self._run(partial(_record, batch))
+                await self._run(partial(write_those_that_can_be, batch))
             except DatabaseAway:
                 self._audit.extendleft(reversed(batch))
                 await asyncio.sleep(FUSE_SECONDS)
@@ -310,28 +308,3 @@ def _away() -> DatabaseAway:
         "the metadata database does not answer; the statement was not started",
         hint="try again in a few seconds",
     )
-
-
-def _record(batch: list[AuditRecord]) -> None:
-    try:
-        audit.append([_entry(line) for line in batch])
-    except (DataError, ValueError):
-        for line in batch:  # one of them cannot be stored; the others can
-            _record_one(line)
-
-
-def _record_one(line: AuditRecord) -> None:
-    try:
-        audit.append([_entry(line)])
-    except (DataError, ValueError):
-        log.exception("an audit line could not be stored: %s", line.action)
-
-
-def _entry(line: AuditRecord) -> AuditEntry:
-    with working_for(actor=line.actor, door="gateway", address=line.address):
-        return audit.entry(
-            line.action,
-            on=line.on,
-            is_allowed=line.is_allowed,
-            **line.facts,  # type: ignore[arg-type]
-        )
