@@ -21,8 +21,7 @@ from ingest.schedule import every_seconds_of, in_words
 class Circumstances:
     """Of one request on `source`."""
 
-    def __init__(self, source: Datasource, capture: Capture) -> None:
-        self._capture = capture
+    def __init__(self, source: Datasource) -> None:
         self._policies = Policies([source.pk])
         self._free_bytes = reading.free_bytes()
 
@@ -30,9 +29,9 @@ class Circumstances:
         """For a table of this database with its own settings."""
         return self._policies.of_database(database, own)
 
-    def under(self, policy: Effective) -> Conditions:
+    def under(self, policy: Effective, capture: Capture) -> Conditions:
         return Conditions(
-            capture=self._capture,
+            capture=capture,
             every_seconds=every_seconds_of(policy.schedule),
             when=in_words(policy.schedule),
             lag_seconds=policy.lag_seconds,

@@ -2,32 +2,28 @@
 
 Thousands of tables in one request cost a fixed number of statements. It stores
 plans exactly as they were shown; what runs later is what was approved. It must not
-know REST or drivers.
+know REST or drivers. `ingest.drafting` makes the plans.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
 
 from django.db import transaction
 from django.db.models.functions import Now
 
+from catalog.discovery.facts import known_rows
 from catalog.lake import lake_database, lake_datasource
 from catalog.models import Column, Database, Datasource, SchemaVersion, Table
 from core.advance import advance_all, record_moves
-from core.errors import InvalidRequest, NotFound
+from core.errors import InvalidRequest
 from core.models import Job
-from ingest import facts as reading
-from ingest.circumstances import Circumstances
+from ingest.drafting import Draft, Planned, plan_onboarding
 from ingest.hudi.identity import identity_for
 from ingest.kinds import SNAPSHOT
 from ingest.models import Onboarding, TableOnboarding
 from ingest.narrowing import source_changed
-from ingest.planning.facts import Capture, Choices, TableFacts, Target
-from ingest.planning.patterns import select
 from ingest.planning.plan import (
     ApplyChanges,
     CreateTable,
@@ -36,173 +32,10 @@ from ingest.planning.plan import (
     plan_from_json,
     plan_to_json,
 )
-from ingest.planning.propose import propose_table
-from ingest.policy import Effective
-from ingest.requests import OnboardingRequest, escape, refuse
+from ingest.requests import OnboardingRequest
 from ingest.runs import new_job, start_jobs
-from ingest.schedule import schedule_to_json
 from ingest.specs import table_spec
-from ingest.states import APPROVED, DISCOVERED, DRAFT, PROPOSED, RETIRED
-
-
-@dataclass(frozen=True, slots=True)
-class Planned:
-    """A table of a request with its plan and policy; nothing is stored yet."""
-
-    table: Table
-    plan: TablePlan
-    policy: Effective
-
-
-@dataclass(frozen=True, slots=True)
-class Draft:
-    """A planned request. `skipped`: tables a pattern meant that are carried already."""
-
-    source: Datasource
-    capture: Capture
-    planned: tuple[Planned, ...]
-    skipped: tuple[str, ...]
-
-
-# -------------------------------------------------------------------------- plan
-
-
-def plan_onboarding(request: OnboardingRequest) -> Draft:
-    """What would happen, without storing anything. InvalidRequest with pointers."""
-    source = Datasource.objects.filter(name=request.datasource).first()
-    if source is None or source.is_lake:
-        raise NotFound(
-            f"there is no datasource '{request.datasource}'",
-            code="datasource_not_found",
-        )
-    tables, skipped = _chosen_tables(source, request)
-    circumstances = Circumstances(source, request.capture)
-    own = own_policy(request)
-    facts = reading.facts_of(tables)
-    targets = _targets(source, facts, request)
-    planned = []
-    for table, fact, target in zip(tables, facts, targets, strict=True):
-        choices = request.tables.get(fact.source_name, Choices())
-        policy = circumstances.policy_of(table.database, own)
-        try:
-            plan = propose_table(fact, choices, target, circumstances.under(policy))
-        except InvalidRequest as error:
-            raise _pointed(error) from error
-        planned.append(Planned(table, plan, policy))
-    return Draft(
-        source=source,
-        capture=request.capture,
-        planned=tuple(planned),
-        skipped=skipped,
-    )
-
-
-def _targets(
-    source: Datasource, facts: list[TableFacts], request: OnboardingRequest
-) -> list[Target]:
-    derived = reading.targets_of(source, facts, target_database=request.target_database)
-    names = [fact.source_name for fact in facts]
-    lakes = [request.tables.get(name, Choices()).lake for name in names]
-    try:
-        return reading.pin_targets(derived, lakes, names)
-    except InvalidRequest as error:
-        raise _pointed(error) from error
-
-
-def _chosen_tables(
-    source: Datasource, request: OnboardingRequest
-) -> tuple[list[Table], tuple[str, ...]]:
-    names = reading.names_of(source)
-    found = select(
-        [(database, table) for _, database, table in names],
-        include=request.include,
-        exclude=request.exclude,
-    )
-    for index in found.unmatched:
-        refuse(
-            f"/include/{index}",
-            f"'{request.include[index]}' matches no table of {source.name}; "
-            "discover the source again if it is new",
-            code="unknown_table",
-        )
-    chosen = {names[i][0]: f"{names[i][1]}.{names[i][2]}" for i in found.matched}
-    for name in request.tables:
-        if name not in chosen.values():
-            refuse(
-                f"/tables/{escape(name)}",
-                f"'{name}' is not among the chosen tables",
-                code="unknown_table",
-            )
-    carried = set(
-        TableOnboarding.objects.exclude(state=RETIRED)
-        .filter(source_table__database__datasource=source)
-        .values_list("source_table_id", flat=True)
-    )
-    skipped = tuple(name for pk, name in chosen.items() if pk in carried)
-    _refuse_other_updates(source, request, skipped)
-    _refuse_named_again(request, skipped)
-    rows = Table.objects.filter(pk__in=[pk for pk in chosen if pk not in carried])
-    ordered = (
-        rows.select_related("database__datasource")
-        .prefetch_related("columns")
-        .order_by("database__name", "name")
-    )
-    return list(ordered), skipped
-
-
-def _refuse_other_updates(
-    source: Datasource, request: OnboardingRequest, skipped: Sequence[str]
-) -> None:
-    """What a NULL means is fixed for a table's life: merging both ways would show
-    neither."""
-    asked = {
-        n: c.updates for n in skipped if (c := request.tables.get(n)) and c.updates
-    }
-    if not asked:
-        return
-    rows = TableOnboarding.objects.exclude(state=RETIRED).filter(
-        source_table__database__datasource=source, plan__source__in=list(asked)
-    )
-    for name, plan in rows.values_list("plan__source", "plan"):
-        create: CreateTable | None = plan_from_json(plan).step(CreateTable)
-        if create is not None and create.updates != asked[name]:
-            refuse(
-                f"/tables/{escape(name)}/updates",
-                f"'{name}' is carried with {create.updates} updates, not with"
-                f" {asked[name]} ones, and that is fixed for its life: remove its"
-                " onboarding and ask again, which loads it into a new lake table",
-                code="updates_fixed",
-            )
-
-
-def _refuse_named_again(request: OnboardingRequest, skipped: Sequence[str]) -> None:
-    for index, pattern in enumerate(request.include):
-        if pattern in skipped:
-            refuse(
-                f"/include/{index}",
-                f"'{pattern}' is onboarded already; change or remove it there",
-                code="already_onboarded",
-            )
-
-
-def _pointed(error: InvalidRequest) -> InvalidRequest:
-    """The same error with a pointer into the request."""
-    table, field = error.facts.get("table", ""), error.facts.get("field", "")
-    pointer = f"/tables/{escape(str(table))}/{field}"
-    return InvalidRequest(
-        error.message,
-        code=error.code,
-        hint=error.hint,
-        facts={"errors": [{"pointer": pointer, "detail": error.message}]},
-    )
-
-
-def own_policy(request: OnboardingRequest) -> dict[str, Any]:
-    """What the request itself gives its tables; the rest is inherited."""
-    if request.schedule is None:
-        return {}
-    return {"schedule": schedule_to_json(request.schedule)}
-
+from ingest.states import APPROVED, DISCOVERED, DRAFT, PROPOSED
 
 # ------------------------------------------------------------------------- store
 
@@ -211,19 +44,19 @@ def start_onboarding(request: OnboardingRequest, *, actor: str) -> Onboarding:
     """Store the request with its plans, and approve them when it says so."""
     draft = plan_onboarding(request)
     if not draft.planned:
-        raise InvalidRequest(
-            "every table of this request is onboarded already",
-            code="already_onboarded",
-            hint="look at /api/v1/onboardings",
-        )
+        raise _nothing_left(draft)
     with transaction.atomic():
         row = Onboarding.objects.create(
             datasource=draft.source,
-            request=request.to_data() | {"skipped": list(draft.skipped)},
+            request=request.to_data()
+            | {
+                "skipped": list(draft.skipped),
+                "uncarried": [dataclasses.asdict(one) for one in draft.uncarried],
+            },
             requested_by=actor,
         )
         feeds = TableOnboarding.objects.bulk_create(
-            [_feed(row, each, request) for each in draft.planned], batch_size=500
+            [_feed(row, each) for each in draft.planned], batch_size=500
         )
         record_moves(feeds, "discover", before=DRAFT, actor=actor)
         record_moves(feeds, "propose", before=DISCOVERED, actor=actor)
@@ -232,14 +65,27 @@ def start_onboarding(request: OnboardingRequest, *, actor: str) -> Onboarding:
     return row
 
 
-def _feed(
-    row: Onboarding, each: Planned, request: OnboardingRequest
-) -> TableOnboarding:
+def _nothing_left(draft: Draft) -> InvalidRequest:
+    if draft.skipped or not draft.uncarried:
+        return InvalidRequest(
+            "every table of this request is onboarded already",
+            code="already_onboarded",
+            hint="look at /api/v1/onboardings",
+        )
+    first = draft.uncarried[0]
+    return InvalidRequest(
+        f"no table of this request can be carried: {first.name}, {first.reason}",
+        code="unknown_table",
+        hint=first.way_out,
+    )
+
+
+def _feed(row: Onboarding, each: Planned) -> TableOnboarding:
     return TableOnboarding(
         onboarding=row,
         source_table=each.table,
-        capture=request.capture,
-        policy=own_policy(request),
+        capture=each.capture,
+        policy=each.own,
         plan=plan_to_json(each.plan),
         state=PROPOSED,
         status_reason=each.plan.blocked,
@@ -359,7 +205,7 @@ def _lake_table(feed: TableOnboarding, plan: TablePlan, database: Database) -> T
         index_type=create.index_type,
         buckets=create.buckets,
         path=create.path,
-        estimated_rows=source.estimated_rows,
+        estimated_rows=known_rows(source) or 0,
         status=APPROVED,
     )
     table.identity = identity_for(table_spec(plan, table, source)).to_data()

@@ -12,26 +12,36 @@ from typing import Any, Literal, NoReturn, cast
 from core.errors import InvalidRequest
 from ingest.contract import Updates
 from ingest.planning.facts import ROW_HASH, Capture, Choices
+from ingest.planning.wishes import NO_WISH, Wish
 from ingest.schedule import Schedule, parse_schedule, schedule_to_json
 
 _FIELDS = frozenset(
     {
         "datasource", "include", "exclude", "capture", "schedule", "target_database",
-        "tables", "dry_run", "approve",
+        "tables", "defaults", "dry_run", "approve",
     }
 )  # fmt: skip
 _TABLE_FIELDS = frozenset(
     {
         "record_key", "cursor", "partition_by", "buckets", "exclude_columns", "lake",
-        "updates",
+        "updates", "capture", "schedule",
+    }
+)  # fmt: skip
+_WISH_FIELDS = frozenset(
+    {
+        "record_key", "cursor", "partition_by", "buckets", "exclude_columns",
+        "otherwise",
     }
 )  # fmt: skip
 _LATER_CAPTURES = frozenset({"log"})
+_CORRECT = "correct what 'errors' points at, and send the request again"
+_NO_ROUNDS = "a table that is loaded once has no rounds, so it takes no schedule"
 
 
 @dataclass(frozen=True, slots=True)
 class OnboardingRequest:
-    """What somebody asks for. `schedule` None = as database or source have it."""
+    """What somebody asks for. `schedule` None = as database or source have it.
+    defaults: for every table that can have them."""
 
     datasource: str
     include: tuple[str, ...]
@@ -40,6 +50,7 @@ class OnboardingRequest:
     schedule: Schedule | None = None
     target_database: str | None = None
     tables: Mapping[str, Choices] = field(default_factory=dict)
+    defaults: Wish = NO_WISH
     dry_run: bool = False
     approve: bool = False
 
@@ -52,6 +63,7 @@ class OnboardingRequest:
             "capture": self.capture,
             "schedule": schedule_to_json(self.schedule),
             "target_database": self.target_database,
+            "defaults": self.defaults.to_data(),
         }
 
 
@@ -61,21 +73,19 @@ def parse_request(data: Any) -> OnboardingRequest:
     _known(body, _FIELDS, "")
     schedule = parse_schedule(body.get("schedule"))
     if schedule is not None and body.get("capture") == "snapshot":
-        refuse(
-            "/schedule",
-            "a table that is loaded once has no rounds, so it takes no schedule",
-        )
+        refuse("/schedule", _NO_ROUNDS)
     return OnboardingRequest(
         datasource=_text(body, "datasource"),
         include=_texts(body.get("include"), "/include", at_least=1),
         exclude=_texts(body.get("exclude") or [], "/exclude"),
-        capture=_capture(body.get("capture", "timestamp")),
+        capture=_capture(body.get("capture", "timestamp"), "/capture"),
         schedule=schedule,
         target_database=_target(body.get("target_database")),
         tables={
             name: parse_choices(value, f"/tables/{escape(name)}")
             for name, value in _mapping(body.get("tables") or {}, "/tables").items()
         },
+        defaults=parse_wish(body.get("defaults") or {}),
         dry_run=flag(body, "dry_run"),
         approve=flag(body, "approve"),
     )
@@ -83,7 +93,10 @@ def parse_request(data: Any) -> OnboardingRequest:
 
 def refuse(pointer: str, detail: str, *, code: str = "invalid_request") -> NoReturn:
     raise InvalidRequest(
-        detail, code=code, facts={"errors": [{"pointer": pointer, "detail": detail}]}
+        detail,
+        code=code,
+        hint=_CORRECT,
+        facts={"errors": [{"pointer": pointer, "detail": detail}]},
     )
 
 
@@ -94,13 +107,13 @@ def not_yet(what: str, *, hint: str = "") -> InvalidRequest:
     )
 
 
-def _capture(value: Any) -> Capture:
+def _capture(value: Any, at: str) -> Capture:
     if not isinstance(value, str):
-        refuse("/capture", "capture must be a text")
+        refuse(at, "capture must be a text")
     if value in _LATER_CAPTURES:
         raise not_yet(f"capture '{value}'", hint="use 'timestamp' or 'snapshot'")
     if value not in {"snapshot", "timestamp"}:
-        refuse("/capture", f"'{value}' is no capture: use 'snapshot' or 'timestamp'")
+        refuse(at, f"'{value}' is no capture: use 'snapshot' or 'timestamp'")
     return cast(Capture, value)
 
 
@@ -125,6 +138,11 @@ def parse_choices(value: Any, at: str) -> Choices:
         refuse(f"{at}/lake", "lake must be a name, database.table")
     if buckets is not None and (not isinstance(buckets, int) or buckets is True):
         refuse(f"{at}/buckets", "buckets must be a whole number")
+    given = data.get("capture")
+    capture = None if given is None else _capture(given, f"{at}/capture")
+    schedule = parse_schedule(data.get("schedule"), f"{at}/schedule")
+    if schedule is not None and capture == "snapshot":
+        refuse(f"{at}/schedule", _NO_ROUNDS)
     return Choices(
         record_key=_key(key, f"{at}/record_key"),
         cursor=cursor,
@@ -135,6 +153,32 @@ def parse_choices(value: Any, at: str) -> Choices:
         ),
         lake=lake,
         updates=_updates(data.get("updates"), f"{at}/updates"),
+        capture=capture,
+        schedule=schedule_to_json(schedule),
+    )
+
+
+def parse_wish(value: Any) -> Wish:
+    """What all tables of the request get that can have it."""
+    at = "/defaults"
+    data = _mapping(value, at)
+    _known(data, _WISH_FIELDS, at)
+    buckets = data.get("buckets")
+    if buckets is not None and (type(buckets) is not int or not 1 <= buckets <= 4096):
+        refuse(f"{at}/buckets", "buckets must be a whole number from 1 to 4096")
+    if data.get("record_key") not in (None, ROW_HASH):
+        refuse(f"{at}/record_key", 'record_key of all tables is "row_hash" or null')
+    if data.get("otherwise") not in (None, "snapshot"):
+        refuse(f"{at}/otherwise", 'otherwise is "snapshot" or null')
+    return Wish(
+        cursors=_texts(data.get("cursor") or [], f"{at}/cursor"),
+        partition_by=_texts(data.get("partition_by") or [], f"{at}/partition_by"),
+        buckets=buckets,
+        exclude_columns=_texts(
+            data.get("exclude_columns") or [], f"{at}/exclude_columns"
+        ),
+        row_hash=data.get("record_key") == ROW_HASH,
+        load_once=data.get("otherwise") == "snapshot",
     )
 
 

@@ -171,7 +171,7 @@ class Table(s.Serializer[Any]):
     onboarding = s.UUIDField(allow_null=True)
     names = Names()
     schema_version = s.IntegerField()
-    estimated_rows = Count()
+    estimated_rows = Count(allow_null=True, help_text="null: the source never counted")
     is_queryable = s.BooleanField()
 
 

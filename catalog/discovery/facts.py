@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from catalog.models import Table
 from catalog.schema.types import Column, TableSchema
 
+NOT_ANALYSED = "not_analysed"
+
 
 @dataclass(frozen=True, slots=True)
 class SourceFacts:
@@ -50,6 +52,14 @@ def source_facts(table: Table) -> SourceFacts:
         key_forms=kept.get("key_forms", {}),
         is_standby=kept.get("is_standby"),
     )
+
+
+def known_rows(table: Table) -> int | None:
+    """The estimate, where the source ever made one; what is guessed from the size of a
+    table that was never analysed serves planning only."""
+    if table.kind == Table.LAKE:
+        return table.estimated_rows or None
+    return None if table.identity.get(NOT_ANALYSED) else table.estimated_rows
 
 
 def schema_of(table: Table) -> TableSchema:

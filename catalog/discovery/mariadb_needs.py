@@ -13,6 +13,12 @@ def account(username: str, host: str = "%") -> str:
     return f"{_text(username)}@{_text(host)}"
 
 
+def quoted(name: str) -> str:
+    """A name of MariaDB and MySQL, always in back quotes."""
+    escaped = name.replace("`", "``")
+    return f"`{escaped}`"
+
+
 def statements_for(who: str, databases: Iterable[str]) -> tuple[str, ...]:
     """The grants for snapshot and timestamp capture of all tables of `databases`."""
     grants = (f"GRANT SELECT ON {_pattern(name)}.* TO {who};" for name in databases)

@@ -228,6 +228,7 @@ def _table(
         comment=found.comment,
         estimated_rows=rows + not_analysed // (32 + 12 * max(len(columns), 1)),
         estimated_bytes=size_bytes,
+        is_analysed=not not_analysed,
         unique_indexes=tuple(
             tuple(columns[number].source_name for number in numbers)
             for numbers in indexes.unique[found.oid]

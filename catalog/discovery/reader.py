@@ -25,6 +25,7 @@ class DiscoveredTable:
     """A table as the source's own catalog describes it.
 
     estimated_bytes   of the rows, without indexes; 0 = unknown
+    is_analysed       whether the source ever counted rows; else their number is a guess
     unique_indexes    column names of each unique index without expressions or
                       conditions, all of its columns not null; the key not repeated
     indexed           columns that lead some index
@@ -42,6 +43,7 @@ class DiscoveredTable:
     comment: str = ""
     estimated_rows: int = 0
     estimated_bytes: int = 0
+    is_analysed: bool = True
     unique_indexes: tuple[tuple[str, ...], ...] = ()
     indexed: tuple[str, ...] = ()
     is_readable: bool = True

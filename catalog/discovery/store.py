@@ -14,6 +14,7 @@ from typing import Any
 
 from django.db import connection, transaction
 
+from catalog.discovery.facts import NOT_ANALYSED
 from catalog.discovery.reader import CARRIED_KINDS, DiscoveredTable
 from catalog.extensions import registered
 from catalog.models import Column, Database, Datasource, SchemaVersion, Table
@@ -247,6 +248,7 @@ def _facts(found: DiscoveredTable) -> dict[str, Any]:
         "traits": sorted(found.traits),
         "key_forms": dict(found.key_forms),
         "digest": _digest(found),
+        **({} if found.is_analysed else {NOT_ANALYSED: True}),
     }
 
 

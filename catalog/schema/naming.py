@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -33,13 +34,15 @@ _TOO_NEW = re.compile(
     "[\u0870-\u0887\u0889-\u088e\u08b5\u08c8\u08c9\u0c5d\u0cdd\u170d\u171f\u1b4c\u2c2f"
     "\u2c5f\u9ffd-\u9fff\ua7c0\ua7c1\ua7d0\ua7d1\ua7d3\ua7d5-\ua7d9\ua7f2-\ua7f4]"
 )
+# One sign may become thirty letters, and a folder's name has 255 bytes.
+_MOST_TRANSLITERATED = 120
 _ASCII_OUTSIDE = re.compile("[^a-z0-9_]")
 _SUFFIX_AT_END = re.compile("_[0-9a-f]{8,64}(_[0-9]+)?$")
 
 
 def plain_name(source: str) -> str:
     """The lake name of a database or table before collisions are looked at."""
-    return _finish(_ASCII_OUTSIDE.sub("_", source.lower()))
+    return _finish(_ASCII_OUTSIDE.sub("_", _in_latin_letters(source).lower()))
 
 
 def plain_column(source: str) -> str:
@@ -194,6 +197,17 @@ def _column_character(character: str) -> str:
     # Avro looks at UTF-16 units, so a letter beyond the first plane is none.
     is_letter = character.isalpha() and ord(character) <= 0xFFFF
     return character if is_letter and not _TOO_NEW.match(character) else "_"
+
+
+def _in_latin_letters(source: str) -> str:
+    """客户 → KeHu, Größe → Grosse; what no table of letters knows becomes `_`."""
+    if source.isascii():
+        return source
+    # Spark processes import this module, name nothing, and have no such library
+    from anyascii import anyascii
+
+    composed = unicodedata.normalize("NFC", source)
+    return "".join(anyascii(c) or "_" for c in composed)[:_MOST_TRANSLITERATED]
 
 
 def _finish(name: str) -> str:

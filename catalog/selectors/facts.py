@@ -10,12 +10,13 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.db.models import F, JSONField, QuerySet
+from django.db.models import BigIntegerField, Case, F, JSONField, QuerySet, When
 from django.db.models.expressions import RawSQL
 from django.db.models.fields.json import KT
 
 from catalog.access.policy import Principal
 from catalog.compiled import CompiledValues
+from catalog.discovery.facts import NOT_ANALYSED
 from catalog.models import Table
 from catalog.selectors.lookups import TableLookup, Where
 
@@ -58,7 +59,7 @@ class TableFacts:
     last_commit_epoch: int | None
     last_commit_at: datetime | None
     schema_version: int
-    estimated_rows: int
+    estimated_rows: int | None
     is_queryable: bool
     onboarding: UUID | None
     carried_as: str | None
@@ -70,6 +71,12 @@ _READ = {
     "database": F("database__name"),
     "columns": RawSQL(_COLUMNS, [], JSONField()),
     "partial_update_mode": KT("identity__partial_update_mode"),
+    # a guess from the size of a table that was never analysed serves planning only
+    "estimated_rows": Case(
+        When(**{f"identity__{NOT_ANALYSED}": True}, then=None),
+        default=F("estimated_rows"),
+        output_field=BigIntegerField(),
+    ),
 }
 
 

@@ -1,51 +1,89 @@
-"""What to carry and how: patterns, picked tables, and the choices of one table."""
+"""What to carry and how: patterns, picked tables, and choices for one table or many."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from django import forms
 
+from frontend.forms.schedules import (
+    INHERIT,
+    WHEN,
+    ScheduleFields,
+    schedule_initial,
+)
+from ingest.choosing import Everywhere, chosen_in
 from ingest.models import TableOnboarding
 from ingest.planning.cursor import CURSOR_TYPES
-from ingest.planning.facts import ROW_HASH, Choices
-from ingest.schedule import (
-    LONGEST_CRON,
-    MAX_SECONDS,
-    Schedule,
-    parse_schedule,
-    schedule_to_json,
-)
+from ingest.planning.facts import ROW_HASH, Capture, Choices
+from ingest.planning.wishes import Wish
 
 CAPTURES = [
     ("timestamp", "Kept fresh by a timestamp column"),
     ("snapshot", "Loaded once"),
 ]
+_NAMES = forms.Textarea(attrs={"rows": 2})
 
 
-class OnboardForm(forms.Form):
-    capture = forms.ChoiceField(choices=CAPTURES, label="Capture")
-    every_seconds = forms.IntegerField(
+class WishFields(forms.Form):
+    """What each of many tables gets that can have it; the others go by proposal."""
+
+    wish_cursor = forms.CharField(
+        required=False,
+        label="Cursor columns",
+        help_text="One a line, in order of preference; the first a table has is taken.",
+        widget=_NAMES,
+    )
+    wish_exclude = forms.CharField(
+        required=False,
+        label="Columns left out",
+        help_text="One a line. Tables that have them go without; keys are kept.",
+        widget=_NAMES,
+    )
+    wish_partition = forms.CharField(
+        required=False,
+        label="Partitioned by",
+        help_text="A column whose value never changes for a row.",
+    )
+    wish_buckets = forms.IntegerField(
         required=False,
         min_value=1,
-        max_value=MAX_SECONDS,
-        initial=30,
-        label="A round every … seconds",
-        help_text="Empty: as the source or its database has it, else by hand.",
+        max_value=4096,
+        label="Buckets",
+        help_text="Empty: by each table's size.",
     )
-    cron = forms.CharField(
-        required=False,
-        max_length=LONGEST_CRON,
-        label="Or by cron",
-        help_text="Five fields, such as 30 2 * * MON-FRI; goes before the seconds.",
+    wish_row_hash = forms.BooleanField(
+        required=False, label="Tables without a key are keyed by a hash of the row"
     )
-    timezone = forms.CharField(
-        required=False,
-        max_length=60,
-        label="Time zone of cron",
-        help_text="Such as Europe/Berlin. Empty: UTC.",
+    wish_once = forms.BooleanField(
+        required=False, label="Tables that cannot be kept fresh are loaded once"
     )
+
+    @property
+    def wish_given(self) -> bool:
+        """Whether any was sent, so that what was filled in is not hidden."""
+        return any(self.data.get(n) for n in self.fields if n.startswith("wish_"))
+
+    @property
+    def wish_boxes(self) -> list[forms.BoundField]:
+        return [self["wish_row_hash"], self["wish_once"]]
+
+    @property
+    def wish(self) -> Wish:
+        data = self.cleaned_data
+        partition = data["wish_partition"].strip()
+        return Wish(
+            cursors=tuple(_lines(data["wish_cursor"])),
+            partition_by=(partition,) if partition else (),
+            buckets=data["wish_buckets"],
+            exclude_columns=tuple(_lines(data["wish_exclude"])),
+            row_hash=data["wish_row_hash"],
+            load_once=data["wish_once"],
+        )
+
+
+class OnboardForm(ScheduleFields, WishFields):
+    capture = forms.ChoiceField(choices=CAPTURES, label="Capture")
     target_database = forms.CharField(
         required=False,
         max_length=200,
@@ -81,29 +119,53 @@ class OnboardForm(forms.Form):
         """The request as `ingest.requests.parse_request` takes it."""
         data = self.cleaned_data
         is_scheduled = data["capture"] == "timestamp"
-        schedule = schedule_of(data) if is_scheduled else None
         include = [*_lines(data["include"]), *_lines(data["selected"]), *more]
         return {
             "datasource": source,
             "include": list(dict.fromkeys(include)),
             "exclude": _lines(data["exclude"]),
             "capture": data["capture"],
-            "schedule": schedule_to_json(schedule),
+            "schedule": self.schedule if is_scheduled else None,
             "target_database": data["target_database"] or None,
+            "defaults": self.wish.to_data(),
         }
 
 
-def schedule_of(data: Mapping[str, Any]) -> Schedule | None:
-    """What the fields say: cron before seconds, None when both are empty."""
-    cron = str(data.get("cron") or "").strip()
-    if cron:
-        zone = str(data.get("timezone") or "").strip() or "UTC"
-        return parse_schedule({"cron": cron, "timezone": zone})
-    seconds = str(data.get("every_seconds") or "")
-    if not seconds:
-        return None
-    number = int(seconds[:12]) if seconds.isascii() and seconds.isdigit() else 0
-    return parse_schedule({"every_seconds": number})
+STAYS = ("", "As it is for each of them")
+
+
+class ManyForm(ScheduleFields, WishFields):
+    """Choices for many tables of a plan; what is empty stays as it is."""
+
+    capture = forms.ChoiceField(
+        choices=[STAYS, *CAPTURES], required=False, label="Capture"
+    )
+    database = forms.CharField(
+        required=False,
+        max_length=200,
+        label="Lake database",
+        help_text="Empty: as it is.",
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.label_suffix = ""
+        when: Any = [STAYS, *WHEN]
+        self.fields["when"].choices = when  # type: ignore[attr-defined]
+
+    def given(self) -> Everywhere:
+        data = self.cleaned_data
+        own: dict[str, Any] | None = None
+        if data["when"] == INHERIT:
+            own = {"schedule": None}
+        elif data["when"]:
+            own = {"schedule": self.schedule}
+        return Everywhere(
+            wish=self.wish,
+            capture=data["capture"] or None,
+            own=own,
+            database=data["database"].strip(),
+        )
 
 
 KEYS = [
@@ -119,9 +181,16 @@ UPDATES = [
 ]
 
 
-class ChoicesForm(forms.Form):
+class ChoicesForm(ScheduleFields):
     """Choices for one table. Column lists come from the source's columns."""
 
+    capture = forms.ChoiceField(choices=CAPTURES, required=False, label="Capture")
+    lake = forms.CharField(
+        required=False,
+        max_length=300,
+        label="Name in the lake",
+        help_text="database.table in lower case letters, digits and _.",
+    )
     key_kind = forms.ChoiceField(choices=KEYS, required=False, label="Record key")
     key_columns = forms.CharField(
         required=False,
@@ -151,7 +220,7 @@ class ChoicesForm(forms.Form):
     )
 
     def __init__(self, *args: Any, feed: TableOnboarding, **kwargs: Any) -> None:
-        kwargs.setdefault("initial", _chosen(feed.plan))
+        kwargs.setdefault("initial", _chosen(feed))
         super().__init__(*args, **kwargs)
         self.label_suffix = ""
         columns = list(feed.source_table.columns.all())
@@ -171,33 +240,43 @@ class ChoicesForm(forms.Form):
             key = ROW_HASH
         elif data["key_kind"] == "columns":
             key = tuple(_lines(data["key_columns"]))
+        capture: Capture | None = data["capture"] or None
         return Choices(
             record_key=key,
             cursor=data["cursor"] or None,
             buckets=data["buckets"],
             partition_by=(data["partition_by"],) if data["partition_by"] else (),
             exclude_columns=tuple(data["exclude_columns"]),
+            lake=data["lake"].strip().removeprefix("lake.") or None,
             updates=data["updates"] or None,
+            capture=capture,
         )
 
+    def own(self, before: dict[str, Any]) -> dict[str, Any]:
+        """The table's own settings: those of before with this schedule."""
+        if "when" not in self.data:
+            return before
+        found = {k: v for k, v in before.items() if k != "schedule"}
+        if self.schedule is not None and self.cleaned_data["capture"] != "snapshot":
+            found["schedule"] = self.schedule
+        return found
 
-def _chosen(plan: dict[str, Any]) -> dict[str, Any]:
+
+def _chosen(feed: TableOnboarding) -> dict[str, Any]:
     """What was chosen before, so that a new choice does not undo it."""
-    proposals = plan.get("proposals", {})
-
-    def value(name: str) -> Any:
-        one = proposals.get(name) or {}
-        return one.get("value") if one.get("is_chosen") else None
-
-    key = value("record_key")
+    was = chosen_in(feed.plan)
+    key = was.record_key
     return {
+        "capture": feed.capture,
+        "lake": f"{feed.plan.get('database', '')}.{feed.plan.get('name', '')}",
         "key_kind": ROW_HASH if key == ROW_HASH else "columns" if key else "",
-        "key_columns": "\n".join(key) if isinstance(key, list) else "",
-        "cursor": value("cursor") or "",
-        "buckets": value("buckets"),
-        "partition_by": next(iter(value("partition_by") or ()), ""),
-        "exclude_columns": plan.get("excluded", []),
-        "updates": "partial" if value("updates") == "partial" else "",
+        "key_columns": "\n".join(key) if isinstance(key, tuple) else "",
+        "cursor": was.cursor or "",
+        "buckets": was.buckets,
+        "partition_by": next(iter(was.partition_by), ""),
+        "exclude_columns": list(was.exclude_columns),
+        "updates": "partial" if was.updates == "partial" else "",
+        **schedule_initial(feed.policy.get("schedule")),
     }
 
 

@@ -10,10 +10,12 @@ from django.core.cache import cache
 from django.db.models import BigIntegerField, Count, Max, Q, QuerySet, Sum
 from django.db.models.fields.json import KT
 from django.db.models.functions import Cast
+from django.http import QueryDict
 
 from catalog.access.policy import Principal
 from core.jobs import ACTIVE, WAITING
 from core.models import Job
+from frontend.templatetags.figures import rows_of
 from ingest import facts as reading
 from ingest.models import Onboarding, TableOnboarding
 from ingest.selectors import feeds_for, jobs_for
@@ -132,7 +134,7 @@ class Item:
     state: str
     status_reason: str
     lake_table_id: int | None
-    rows: int
+    rows: str
     staging_bytes: int | None
     blocked: str
     warnings: list[str]
@@ -163,7 +165,7 @@ def item_of(feed: TableOnboarding, *, is_open: bool = False) -> Item:
         state=feed.state,
         status_reason=feed.status_reason,
         lake_table_id=feed.lake_table_id,
-        rows=source.estimated_rows,
+        rows=rows_of(source),
         staging_bytes=next(
             (s["staging_bytes"] for s in steps if "staging_bytes" in s), None
         ),
@@ -198,6 +200,19 @@ def _decisions(plan: dict[str, Any]) -> list[Decided]:
 def only_blocked(feeds: QuerySet[TableOnboarding]) -> QuerySet[TableOnboarding]:
     """Those that need a choice before they can be approved."""
     return feeds.filter(_BLOCKED, state=PROPOSED)
+
+
+def meant(
+    feeds: QuerySet[TableOnboarding], given: QueryDict
+) -> tuple[QuerySet[TableOnboarding], str]:
+    """The open tables that a form is for, and which: ticked, blocked, or all."""
+    feeds, of = feeds.filter(state=PROPOSED), given.get("of", "")
+    if of == "all":
+        return feeds, of
+    if of == "blocked":
+        return only_blocked(feeds), of
+    ticked = [int(pk) for pk in given.getlist("feed") if pk.isdigit() and len(pk) < 19]
+    return feeds.filter(pk__in=ticked), ""
 
 
 def shown(value: Any) -> str:

@@ -12,14 +12,19 @@ from typing import Any
 from django.db.models import Q, QuerySet
 
 from catalog.access.policy import Principal
+from catalog.discovery.store import NOT_TO_CARRY
+from catalog.discovery.uncarried import Uncarried, uncarried
 from catalog.like import escaped
 from catalog.models import Table
 from catalog.selectors import TableFilter, tables_for
-from frontend.templatetags.figures import figure, size
+from frontend.templatetags.figures import rows_of, size
 
 STRETCH = 200
 MOST_COUNTED = 100_000
 NOT_CARRIED = Q(("carried_as", None))  # an annotation of the selector
+CANNOT = Q(status__in=NOT_TO_CARRY)
+FREE = NOT_CARRIED & ~CANNOT
+MOST_PASSED_OVER = 50
 WILD = "*"
 
 
@@ -47,7 +52,7 @@ class Search:
         if WILD in self.q:
             rows = rows.filter(_pattern(self.q))
         if self.is_free:
-            rows = rows.filter(NOT_CARRIED)
+            rows = rows.filter(FREE)
         return rows.order_by("database__name", "name", "id")
 
 
@@ -57,19 +62,37 @@ def stretch_of(rows: QuerySet[Table], offset: int) -> list[dict[str, Any]]:
 
 
 def counts_of(rows: QuerySet[Table]) -> dict[str, int]:
-    """How many match, and how many of them are not carried yet."""
+    """How many match, how many of these can be chosen, and how many never can."""
     bare = rows.order_by()
     return {
         "total": bare.values("pk")[:MOST_COUNTED].count(),
-        "free": bare.filter(NOT_CARRIED).values("pk")[:MOST_COUNTED].count(),
+        "free": bare.filter(FREE).values("pk")[:MOST_COUNTED].count(),
+        "cannot": bare.filter(CANNOT).values("pk")[:MOST_COUNTED].count(),
     }
 
 
 def names_of(rows: QuerySet[Table], *, without: set[str]) -> list[str]:
     """`database.table` of all that are not carried yet, but for those named."""
-    free = rows.filter(NOT_CARRIED).values_list("database__name", "name")
+    free = rows.filter(FREE).values_list("database__name", "name")
     names = (f"{database}.{table}" for database, table in free[:MOST_COUNTED])
     return [name for name in names if name not in without]
+
+
+def passed_over(rows: QuerySet[Table]) -> list[Uncarried]:
+    """Those of a search that cannot be carried, as "Choose all" passes them over."""
+    return [why_not(table) for table in rows.filter(CANNOT)[:MOST_PASSED_OVER]]
+
+
+def why_not(table: Table) -> Uncarried:
+    """Of a table whose status says that it cannot be carried."""
+    source = table.database.datasource
+    return uncarried(
+        table.database.name,
+        table.name,
+        status=table.status,
+        reason=table.status_reason,
+        login=(source.kind, source.username),
+    )
 
 
 def _pattern(q: str) -> Q:
@@ -88,7 +111,9 @@ def _item(table: Table) -> dict[str, Any]:
         "database": table.database.name,
         "name": table.name,
         "comment": table.comment[:200],
-        "rows": figure(table.estimated_rows),
+        "rows": rows_of(table),
         "size": size(table.estimated_bytes),
         "carried": getattr(table, "carried_as", "") or "",
+        "cannot": table.status_reason if table.status in NOT_TO_CARRY else "",
+        "way_out": why_not(table).way_out if table.status in NOT_TO_CARRY else "",
     }

@@ -11,6 +11,8 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from catalog.discovery.facts import known_rows
+from catalog.models import Table
 from ingest.maintenance.wording import sized
 
 register = template.Library()
@@ -25,6 +27,13 @@ def figure(value: object) -> str:
     if isinstance(value, float):
         return f"{value:,.1f}"
     return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+@register.filter
+def rows_of(table: Table) -> str:
+    """A table's estimated rows; "unknown" for one that its source never counted."""
+    rows = known_rows(table)
+    return "unknown" if rows is None else figure(rows)
 
 
 @register.filter

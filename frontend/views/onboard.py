@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
+from django.db.models import QuerySet
 from django.http import HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
@@ -10,13 +13,23 @@ from django.views.decorators.http import require_http_methods, require_safe
 from catalog.access import audit
 from catalog.access.enforcement import require
 from catalog.access.policy import Privilege, Securable
-from catalog.models import Datasource
+from catalog.discovery.store import NOT_TO_CARRY
+from catalog.models import Datasource, Table
 from catalog.selectors import databases_for
 from core.errors import SluiceError
-from frontend.forms.onboarding import OnboardForm, schedule_of
+from frontend.forms.onboarding import OnboardForm
+from frontend.forms.schedules import schedule_of
 from frontend.pages import PageRequest, cut, page
-from frontend.reading.picking import Search, counts_of, names_of, stretch_of
+from frontend.reading.picking import (
+    Search,
+    counts_of,
+    names_of,
+    passed_over,
+    stretch_of,
+    why_not,
+)
 from frontend.views.sources import source_named
+from ingest.models import Onboarding
 from ingest.onboarding import start_onboarding
 from ingest.requests import parse_request
 from ingest.schedule import in_words, next_runs
@@ -32,25 +45,53 @@ def pick_tables(request: PageRequest, name: str) -> HttpResponse:
         context = _rows(request, source)
         return render(request, "frontend/onboarding/pick_rows.html", context)
     initial = {"include": request.GET.get("include", ""), "capture": "timestamp"}
-    form = OnboardForm(request.POST or None, initial={"every_seconds": 30, **initial})
+    initial |= {"when": "every", "every_seconds": "30"}
+    form = OnboardForm(request.POST or None, initial=initial)
     error: SluiceError | None = None
     if request.method == "POST" and form.is_valid():
         try:
-            asked = form.request_data(name, _all_matching(request, source))
-            row = start_onboarding(parse_request(asked), actor=request.principal.name)
+            row = _start(request, source, form)
         except SluiceError as refused:
             error = refused
         else:
-            audit.record("onboarding.start", on=name, is_approved=False)
             return redirect("frontend:onboarding", row.pk)
     context = {
         "source": source,
         "form": form,
         "error": error,
+        "kept": _kept(request),
         "databases": databases_for(request.principal, name)[:1000],
         **_rows(request, source),
     }
     return render(request, "frontend/onboarding/pick.html", context)
+
+
+def _start(request: PageRequest, source: Datasource, form: OnboardForm) -> Onboarding:
+    asked = form.request_data(source.name, _all_matching(request, source))
+    row = start_onboarding(parse_request(asked), actor=request.principal.name)
+    audit.record("onboarding.start", on=source.name, is_approved=False)
+    if request.POST.get("all_matching"):
+        over = passed_over(_searched(request, source))
+        row.request["uncarried"] = [asdict(one) for one in over]
+        row.save(update_fields=["request"])
+    return row
+
+
+# what the picker's script sends for "all of this search"
+_ALL = (
+    "all_matching",
+    "matching_q",
+    "matching_database",
+    "matching_free",
+    "unselected",
+)
+
+
+def _kept(request: PageRequest) -> dict[str, str]:
+    """What was chosen by a search, so that an error does not undo it."""
+    if not request.POST.get("all_matching"):
+        return {}
+    return {name: request.POST.get(name, "") for name in _ALL}
 
 
 @page
@@ -95,6 +136,8 @@ def _rows(request: PageRequest, source: Datasource) -> dict[str, object]:
     wanted = Search.of(request.GET)
     rows = wanted.rows(request.principal, source.name)
     found = cut(request, rows, size=25)
+    for table in found.items:
+        table.cannot = why_not(table) if table.status in NOT_TO_CARRY else None
     return {
         "wanted": wanted,
         "tables": found,
@@ -107,6 +150,9 @@ def _all_matching(request: PageRequest, source: Datasource) -> list[str]:
     """Names of all tables of the search, when that was chosen."""
     if not request.POST.get("all_matching"):
         return []
-    rows = Search.of(request.POST, "matching_").rows(request.principal, source.name)
     without = set(request.POST.get("unselected", "").splitlines())
-    return names_of(rows, without=without)
+    return names_of(_searched(request, source), without=without)
+
+
+def _searched(request: PageRequest, source: Datasource) -> QuerySet[Table]:
+    return Search.of(request.POST, "matching_").rows(request.principal, source.name)

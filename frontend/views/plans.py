@@ -17,16 +17,23 @@ from catalog.access import audit
 from catalog.access.enforcement import require
 from catalog.access.policy import Privilege, Securable
 from core.errors import NotFound, SluiceError
-from frontend.forms.onboarding import ChoicesForm
+from frontend.forms.onboarding import ChoicesForm, ManyForm
 from frontend.pages import PageRequest, Slice, attempt, page, page_number
-from frontend.reading.onboardings import item_of, only_blocked, page_of, progress_of
+from frontend.reading.onboardings import (
+    item_of,
+    meant,
+    only_blocked,
+    page_of,
+    progress_of,
+)
 from frontend.reading.sources import rights_on
-from ingest.choosing import choose_for
+from ingest.choosing import Chosen, choose_for, choose_for_many
 from ingest.models import Onboarding
 from ingest.onboarding import approve_onboarding
 from ingest.selectors import feeds_for, onboarding_for
 
 SIZE = 25
+NAMED = 20
 
 
 @page
@@ -87,7 +94,8 @@ def choose(request: PageRequest, pk: uuid.UUID, feed_id: int) -> HttpResponse:
     error: SluiceError | None = None
     if request.method == "POST" and form.is_valid():
         try:
-            choose_for(feed, form.choices(), actor=request.principal.name)
+            actor, own = request.principal.name, form.own(feed.policy)
+            choose_for(feed, form.choices(), actor=actor, own=own)
         except SluiceError as refused:
             error = refused
         else:
@@ -100,6 +108,47 @@ def choose(request: PageRequest, pk: uuid.UUID, feed_id: int) -> HttpResponse:
         "error": error,
     }
     return render(request, "frontend/onboarding/choose.html", context)
+
+
+@page
+@require_http_methods(["GET", "POST"])
+def choose_many(request: PageRequest, pk: uuid.UUID) -> HttpResponse:
+    """One form for the tables ticked, for those that need a choice, or for all."""
+    onboarding = onboarding_for(request.principal, pk)
+    require(request.principal, Privilege.MANAGE, _securable(onboarding))
+    given = request.POST if request.method == "POST" else request.GET
+    feeds, of = meant(feeds_for(request.principal, onboarding), given)
+    form = ManyForm(request.POST or None)
+    error: SluiceError | None = None
+    if request.method == "POST" and form.is_valid():
+        actor = request.principal.name
+        try:
+            done = choose_for_many(feeds, form.given(), actor=actor)
+        except SluiceError as refused:
+            error = refused
+        else:
+            _tell(request, done)
+            return redirect("frontend:onboarding", pk)
+    context = {
+        "onboarding": onboarding,
+        "form": form,
+        "error": error,
+        "of": of,
+        "ticked": given.getlist("feed"),
+        "count": feeds.count(),
+        "names": [feed.plan.get("source", "") for feed in feeds[:NAMED]],
+    }
+    return render(request, "frontend/onboarding/many.html", context)
+
+
+def _tell(request: PageRequest, done: Chosen) -> None:
+    if done.planned:
+        many = "table" if done.planned == 1 else "tables"
+        messages.success(
+            request, f"{done.planned} {many} planned anew.", extra_tags="ok"
+        )
+    for name, why in done.refused[:NAMED]:
+        messages.error(request, f"{name} stays as it was: {why}", extra_tags="bad")
 
 
 def _securable(onboarding: Onboarding) -> Securable:

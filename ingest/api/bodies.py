@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from datetime import datetime
 
 from catalog.api.bodies import Body, instant, number
@@ -10,10 +11,10 @@ from catalog.api.bodies import job_body as core_job_body
 from catalog.names import LAKE, join_name
 from core.clock import SystemClock
 from core.models import Job, JobLog
+from ingest.drafting import Draft
 from ingest.hudi.timeline import at_of
 from ingest.lake.commits import Commit
 from ingest.models import Onboarding, TableOnboarding
-from ingest.onboarding import Draft
 from ingest.planning.plan import plan_to_json
 from ingest.policy import Effective
 from ingest.removal import RemovalPreview
@@ -159,14 +160,16 @@ def draft_body(draft: Draft) -> Body:
         "datasource": draft.source.name,
         "dry_run": True,
         "skipped": list(draft.skipped),
+        "uncarried": [asdict(one) for one in draft.uncarried],
         "tables": [
             {
+                "capture": each.capture,
                 "source": each.plan.source,
                 "source_table": each.table.pk,
                 "name": f"{LAKE}.{join_name(each.plan.database, each.plan.name)}",
                 "status": "PROPOSED",
                 "status_reason": each.plan.blocked,
-                **capture_schedule_body(draft.capture, each.policy),
+                **capture_schedule_body(each.capture, each.policy),
                 "plan": plan_to_json(each.plan),
             }
             for each in draft.planned

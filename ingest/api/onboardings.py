@@ -22,6 +22,7 @@ from catalog.selectors.paging import keyset_page
 from ingest import onboarding, selectors
 from ingest.api import replies
 from ingest.api.bodies import draft_body, feed_body, job_body, onboarding_body
+from ingest.drafting import plan_onboarding
 from ingest.models import Onboarding
 from ingest.policyrows import Policies
 from ingest.requests import OnboardingRequest, parse_request
@@ -50,7 +51,7 @@ class OnboardingsView(ApiView):
         require(self.principal, Privilege.MANAGE, _securable(asked))
         catalog_selectors.datasource_for(self.principal, asked.datasource)
         if asked.dry_run:
-            return Response(draft_body(onboarding.plan_onboarding(asked)))
+            return Response(draft_body(plan_onboarding(asked)))
         row = onboarding.start_onboarding(asked, actor=self.principal.name)
         audit.record("onboarding.start", on=asked.datasource, is_approved=asked.approve)
         return _shown(self, row, status=202)

@@ -112,6 +112,14 @@ class OnboardingDetail(Onboarding):
     next_page_token = s.CharField(allow_null=True)
 
 
+class Uncarried(s.Serializer[Any]):
+    """A table that a pattern means and that cannot be carried."""
+
+    name = s.CharField()
+    reason = s.CharField()
+    way_out = s.CharField()
+
+
 class Draft(s.Serializer[Any]):
     """The answer to `"dry_run": true`; nothing of it is stored."""
 
@@ -119,6 +127,7 @@ class Draft(s.Serializer[Any]):
     datasource = s.CharField()
     dry_run = s.BooleanField()
     skipped = s.ListField(child=s.CharField())
+    uncarried = Uncarried(many=True)
     tables = PlannedTable(many=True)
 
 
@@ -213,6 +222,35 @@ class TableChoices(s.Serializer[Any]):
         allow_null=True,
         help_text="partial: NULL in a changed row leaves the lake's value",
     )
+    capture = s.ChoiceField(
+        choices=["snapshot", "timestamp", "log"], required=False, allow_null=True
+    )
+    schedule = s.JSONField(required=False, allow_null=True)
+
+
+class TableDefaults(s.Serializer[Any]):
+    """For every table of the request that can have it; null = as proposed."""
+
+    record_key = s.ChoiceField(
+        choices=["row_hash"],
+        required=False,
+        allow_null=True,
+        help_text="for tables without a key",
+    )
+    cursor = s.ListField(
+        child=s.CharField(),
+        required=False,
+        help_text="names in order of preference; the first a table has is taken",
+    )
+    partition_by = s.ListField(child=s.CharField(), required=False)
+    buckets = s.IntegerField(required=False, allow_null=True)
+    exclude_columns = s.ListField(child=s.CharField(), required=False)
+    otherwise = s.ChoiceField(
+        choices=["snapshot"],
+        required=False,
+        allow_null=True,
+        help_text="snapshot: tables that cannot be kept fresh are loaded once",
+    )
 
 
 class OnboardingNew(s.Serializer[Any]):
@@ -227,6 +265,7 @@ class OnboardingNew(s.Serializer[Any]):
     schedule = s.JSONField(required=False, allow_null=True)
     target_database = s.CharField(required=False, allow_null=True)
     tables = s.DictField(child=TableChoices(), required=False)
+    defaults = TableDefaults(required=False)
     dry_run = s.BooleanField(required=False)
     approve = s.BooleanField(required=False)
 

@@ -15,6 +15,7 @@ from ingest.contract import Updates
 ROW_HASH: Literal["row_hash"] = "row_hash"
 
 Capture = Literal["snapshot", "timestamp"]
+RecordKey = tuple[str, ...] | Literal["row_hash"] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +62,19 @@ class Choices:
     exclude_columns source names that are not carried at all
     lake            "database.table" in the lake, instead of the derived name
     updates         see `TableSpec`
+    capture, schedule  of this table, instead of those of the request; the schedule
+                    as policies store it
     """
 
-    record_key: tuple[str, ...] | Literal["row_hash"] | None = None
+    record_key: RecordKey = None
     cursor: str | None = None
     partition_by: tuple[str, ...] = ()
     buckets: int | None = None
     exclude_columns: tuple[str, ...] = ()
     lake: str | None = None
     updates: Updates | None = None
+    capture: Capture | None = None
+    schedule: object = None
 
 
 @dataclass(frozen=True, slots=True)

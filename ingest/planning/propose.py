@@ -29,6 +29,7 @@ from ingest.planning.sizing import lake_bytes, propose_buckets, staging_bytes
 from ingest.planning.updates import propose_updates, what_partial_means
 
 MAX_BUCKETS = 4096
+MOST_NAMED = 5
 
 
 def propose_table(
@@ -278,9 +279,7 @@ def _warnings(
             "keyed by a hash of the whole row: equal rows become one row with a "
             "duplicate count"
         )
-    for column in carried:
-        if lossy := target.lossy.get(column.source_name, ""):
-            found.append(_lossy_text(column, lossy, facts.source_kind))
+    found += _lossy_texts(carried, target, facts.source_kind)
     renamed = [
         f"{c.source_name} → {target.column_names[c.source_name]}"
         for c in carried
@@ -307,12 +306,29 @@ def _key_forms(facts: TableFacts, proposals: dict[str, Proposal]) -> tuple[str, 
     )
 
 
-def _lossy_text(column: Column, lossy: str, kind: str) -> str:
-    what = f"column '{column.source_name}' ({column.source_type})"
+def _lossy_texts(carried: list[Column], target: Target, kind: str) -> list[str]:
+    """One sentence for all columns of which the same is true."""
+    alike: dict[str, list[Column]] = {}
+    for column in carried:
+        if lossy := target.lossy.get(column.source_name, ""):
+            alike.setdefault(_what_is_lost(column, lossy, kind), []).append(column)
+    return [f"{_named(columns)}{lost}" for lost, columns in alike.items()]
+
+
+def _what_is_lost(column: Column, lossy: str, kind: str) -> str:
     if lossy == "string":
-        return f"{what} is carried as text, because the lake's numbers cannot hold it"
+        return ": carried as text, because the lake's numbers cannot hold it"
     values = cannot_hold(column.source_type, column.type, kind=kind)
-    return f"{what}: values no lake type has ({values}) become NULL"
+    return f": values no lake type has ({values}) become NULL"
+
+
+def _named(columns: list[Column]) -> str:
+    named = [f"'{c.source_name}' ({c.source_type})" for c in columns[:MOST_NAMED]]
+    if len(columns) == 1:
+        return f"column {named[0]}"
+    rest = len(columns) - len(named)
+    more = f" and {rest} more" if rest else ""
+    return f"{len(columns)} columns, {', '.join(named)}{more}"
 
 
 def _mb(size: int) -> str:

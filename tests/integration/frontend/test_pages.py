@@ -32,6 +32,7 @@ PAGES = {
         403,
         404,
     ),
+    "onboarding-many": (lambda w: [w.proposed.pk], 200, 403, 404),
     "health": (lambda w: [], 200, 200, 200),
     "table-health": (lambda w: [w.lake_tables["orders"].pk], 200, 200, 404),
     "tables": (lambda w: [], 200, 200, 200),

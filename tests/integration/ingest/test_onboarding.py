@@ -13,6 +13,7 @@ from catalog.models import Column, Table
 from core.errors import InvalidRequest, NotFound, TerminalError, TransientError
 from core.models import Job
 from ingest import controls, leasing, onboarding, removal
+from ingest.drafting import plan_onboarding
 from ingest.models import TableOnboarding
 from ingest.requests import parse_request
 from tests.integration.ingest.world import COLUMNS, make_tables
@@ -76,7 +77,7 @@ def test_the_lake_table_carries_the_pinned_identity(world) -> None:
 
 def test_a_dry_run_stores_nothing(world) -> None:
     make_tables(world.source, ["orders"])
-    draft = onboarding.plan_onboarding(
+    draft = plan_onboarding(
         parse_request({"datasource": "shop", "include": ["public.*"], "dry_run": True})
     )
     assert draft.planned[0].plan.steps
@@ -119,6 +120,56 @@ def test_mistakes_are_refused_with_a_pointer(world, more, code, pointer) -> None
     assert caught.value.code == code
     assert caught.value.facts["errors"][0]["pointer"] == pointer
     assert not TableOnboarding.objects.exists()
+
+
+def test_all_mistakes_are_told_at_once_each_with_its_pointer(world) -> None:
+    make_tables(world.source, ["orders", "lines"])
+    Table.objects.filter(name="lines").update(
+        status="NO_PRIVILEGE", status_reason="the datasource's user may not SELECT it"
+    )
+    with pytest.raises(InvalidRequest) as caught:
+        ask(
+            world,
+            include=["public.nothing", "public.lines", "public.orders"],
+            tables={"public.orders": {"cursor": "nope"}},
+            target_database="Mart",
+        )
+    pointers = [one["pointer"] for one in caught.value.facts["errors"]]
+    assert pointers == [
+        "/include/0",
+        "/include/1",
+        "/target_database",
+        "/tables/public.orders/cursor",
+    ]
+    assert "GRANT SELECT" in caught.value.hint
+
+
+def test_tables_have_their_own_capture_and_schedule_and_defaults_for_all(world) -> None:
+    keyless = [(n, s, t, nullable, 0) for n, s, t, nullable, _ in COLUMNS]
+    make_tables(world.source, ["orders", "lines", "rates"])
+    make_tables(world.source, ["logs"], columns=keyless)
+    hourly = {"cron": "0 * * * *", "timezone": "UTC"}
+    row = ask(
+        world,
+        tables={
+            "public.rates": {"capture": "snapshot"},
+            "public.lines": {"schedule": hourly, "buckets": 3},
+        },
+        defaults={"buckets": 7, "otherwise": "snapshot"},
+        schedule={"every_seconds": 60},
+    )
+    found = {f.source_table.name: f for f in row.tables.select_related("source_table")}
+    seen = {n: (f.capture, f.policy.get("schedule")) for n, f in found.items()}
+    assert seen == {
+        "orders": ("timestamp", {"every_seconds": 60}),
+        "lines": ("timestamp", hourly),
+        "rates": ("snapshot", None),
+        "logs": ("snapshot", None),
+    }
+    assert not any(f.status_reason for f in found.values())
+    buckets = {n: f.plan["proposals"]["buckets"]["value"] for n, f in found.items()}
+    assert buckets == {"orders": 7, "lines": 3, "rates": 7, "logs": 7}
+    assert found["logs"].plan["steps"][0]["row_hash"]
 
 
 def test_an_unknown_datasource(world) -> None:

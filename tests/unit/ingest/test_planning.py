@@ -263,6 +263,18 @@ def test_lossy_and_renamed_columns_are_named() -> None:
     assert "become NULL" in said
 
 
+def test_warnings_that_are_alike_are_one() -> None:
+    wide = [
+        dataclasses.replace(column(f"n{n}", "string"), source_type="numeric")
+        for n in range(99)
+    ]
+    lossy = {c.source_name: "string" for c in wide}
+    made = plan(facts(ID, UPDATED, *wide), target={"lossy": lossy})
+    (said,) = (w for w in made.warnings if "carried as text" in w)
+    assert said.startswith("99 columns, 'n0' (numeric), ")
+    assert "and 94 more" in said
+
+
 def test_a_plan_survives_its_json() -> None:
     made = plan(facts(ID, UPDATED), every_seconds=5, free_bytes=10**12)
     stored = json.loads(json.dumps(plan_to_json(made)))

@@ -10,6 +10,7 @@ let all = null; // { q, database, show, free, without: Set } once "Choose all" w
 let search = { q: "", database: "", show: "" };
 let total = 0;
 let free = 0;
+let cannot = 0;
 let stretches = new Map();
 let asked = 0;
 let view, sizer, layer;
@@ -61,6 +62,7 @@ function tell() {
     all_matching: "1",
     matching_q: all.q,
     matching_database: all.database,
+    matching_free: all.free,
     unselected: [...all.without].join("\n"),
   };
   for (const [name, value] of Object.entries(sent)) {
@@ -70,6 +72,17 @@ function tell() {
     one.value = value;
     fields.append(one);
   }
+}
+
+// What was chosen before an error of the form, from what the form had sent.
+function restore() {
+  const sent = (name) => form.querySelector(`#pick-all-fields [name=${name}]`)?.value || "";
+  if (!sent("all_matching")) return;
+  const without = new Set(sent("unselected").split("\n").filter(Boolean));
+  const found = { q: sent("matching_q"), database: sent("matching_database"), show: "" };
+  all = { ...found, free: Number(sent("matching_free")), without };
+  document.getElementById("pick-q").value = found.q;
+  document.getElementById("pick-db").value = found.database;
 }
 
 // ---------------------------------------------------------------- the list
@@ -116,6 +129,7 @@ async function load(offset, counts) {
   if (counts) {
     total = found.total;
     free = found.free;
+    cannot = found.cannot;
     sizer.style.height = `${Math.max(total, 1) * ROW}px`;
     describe();
   }
@@ -126,7 +140,8 @@ function describe() {
   const number = (value) => value.toLocaleString("en");
   document.getElementById("pick-found").textContent =
     `${number(total)} table${total === 1 ? "" : "s"}` +
-    (free < total ? `, ${number(free)} not carried` : "");
+    (free < total ? `, ${number(free)} not carried` : "") +
+    (cannot ? `, ${number(cannot)} cannot be` : "");
   const button = document.getElementById("pick-all");
   button.hidden = free < 2;
   button.textContent = `Choose all ${number(free)}`;
@@ -163,6 +178,10 @@ function draw() {
   }
 }
 
+function isFree(one) {
+  return !one.carried && !one.cannot;
+}
+
 function part(tag, name, text) {
   const made = document.createElement(tag);
   made.className = name;
@@ -182,20 +201,22 @@ function row(index) {
   const box = document.createElement("input");
   box.type = "checkbox";
   box.dataset.table = name;
-  box.disabled = Boolean(one.carried);
-  box.checked = !one.carried && isTicked(name);
+  box.disabled = !isFree(one);
+  box.checked = isFree(one) && isTicked(name);
   const label = document.createElement("label");
   const words = part("span", "vrow-name", "");
   words.append(part("span", "muted", `${one.database}.`), part("strong", "", one.name));
   words.title = one.comment ? `${name}: ${one.comment}` : name;
   label.append(box, words);
+  const why = one.cannot ? `cannot be carried: ${one.cannot}` : "";
   made.append(
     label,
     part("span", "vrow-number", `${one.rows} rows`),
     part("span", "vrow-number", one.size),
-    part("span", "vrow-carried muted", one.carried ? `carried as ${one.carried}` : ""),
+    part("span", "vrow-carried muted", one.carried ? `carried as ${one.carried}` : why),
   );
-  made.lastChild.title = one.carried;
+  made.lastChild.title = one.carried || (why && `${why}. To change that, ${one.way_out}`);
+  if (why) box.setAttribute("aria-description", made.lastChild.title);
   return made;
 }
 
@@ -218,7 +239,7 @@ function ticked(event) {
     const [from, to] = [lastTicked, index].sort((a, b) => a - b);
     for (let at = from; at <= to; at += 1) {
       const one = item(at);
-      if (one && !one.carried) tick(`${one.database}.${one.name}`, isOn);
+      if (one && isFree(one)) tick(`${one.database}.${one.name}`, isOn);
     }
   }
   lastTicked = index;
@@ -232,7 +253,9 @@ function moved(event) {
   if (!step || !here) return;
   event.preventDefault();
   let index = Number(here.dataset.index) + step;
-  while (index >= 0 && index < total && item(index)?.carried) index += step;
+  while (index >= 0 && index < total && item(index) && !isFree(item(index))) {
+    index += step;
+  }
   if (index < 0 || index >= total) return;
   const top = index * ROW;
   if (top < view.scrollTop) view.scrollTop = top;
@@ -282,6 +305,7 @@ if (form && list) {
     draw();
   });
   for (const line of field("selected").value.split("\n")) if (line) picked.add(line);
+  restore();
   build();
   searched();
   tell();

@@ -41,13 +41,20 @@ def sha(text: str) -> str:
         ("_a", "_a"),
         ("a_", "a_"),
         ("x" * 63, "x" * 63),
-        ("naïve", "na_ve"),
+        ("naïve", "naive"),
+        ("nai\u0308ve", "naive"),
+        ("Größe", "grosse"),
+        ("客户", "kehu"),
+        ("订单明细表", "dingdanmingxibiao"),
+        ("таблица", "tablitsa"),
+        ("😀", "_grinning_"),
         ("a\nb", "a_b"),
         ("a`b", "a_b"),
         ("a/../b", "a____b"),
-        ("٣x", "_x"),
-        ("订a单", "_a_"),
-        ("𠀀b", "_b"),
+        ("٣x", "_3x"),
+        ("订a单", "dingadan"),
+        ("\ue000b", "_b"),
+        ("É", "e"),
     ],
 )
 def test_plain_table_names(source: str, expected: str) -> None:
@@ -55,7 +62,7 @@ def test_plain_table_names(source: str, expected: str) -> None:
     assert lake_tables([("public", source)]) == {("public", source): expected}
 
 
-@pytest.mark.parametrize("source", ["", "_", "___", "订单", "..", " ", '"', "É"])
+@pytest.mark.parametrize("source", ["", "_", "___", "\ue000", "..", " ", '"'])
 def test_a_table_name_of_which_nothing_is_left(source: str) -> None:
     assert lake_tables([("shop", source)]) == {
         ("shop", source): f"t_{sha(f'shop.{source}')}"
@@ -162,7 +169,7 @@ def test_equal_hash_texts_still_give_two_names() -> None:
         ("shop", "sales", "shop_sales"),
         ("Shop-EU", "sales 2024", "shop_eu_sales_2024"),
         ("1shop", "public", "_1shop"),
-        ("shop", "订单", "shop___"),
+        ("shop", "订单", "shop_dingdan"),
     ],
 )
 def test_lake_database_names(datasource: str, schema: str, expected: str) -> None:

@@ -1,0 +1,38 @@
+"""Tables of a source that cannot be carried: why, and what would change that. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from catalog.discovery import mariadb_needs, needs
+from catalog.discovery.store import NO_PRIVILEGE, UNSUPPORTED, VANISHED
+
+_MARIADB = frozenset({"mariadb", "mysql"})
+
+
+@dataclass(frozen=True, slots=True)
+class Uncarried:
+    """name  `database.table`. way_out  a sentence on what would change it"""
+
+    name: str
+    reason: str
+    way_out: str
+
+
+def uncarried(
+    database: str, table: str, *, status: str, reason: str, login: tuple[str, str]
+) -> Uncarried:
+    """Of a table whose status is one of NOT_TO_CARRY; login: kind and user name."""
+    ways = {
+        NO_PRIVILEGE: f"{_grant(database, table, *login)} and discover again",
+        UNSUPPORTED: "carry the tables behind it, and make it anew in SQL of the lake",
+        VANISHED: "discover the source again, if it is back",
+    }
+    return Uncarried(f"{database}.{table}", reason, ways[status])
+
+
+def _grant(database: str, table: str, kind: str, username: str) -> str:
+    quoted, user = needs.quoted, needs.quoted(username)
+    if kind in _MARIADB:
+        quoted, user = mariadb_needs.quoted, mariadb_needs.account(username)
+    return f"run GRANT SELECT ON {quoted(database)}.{quoted(table)} TO {user};"

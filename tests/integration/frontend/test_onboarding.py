@@ -1,0 +1,160 @@
+"""Choosing tables and how they are carried: nothing chosen is lost, all is choosable."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.urls import reverse
+
+from catalog.models import Table
+from ingest.models import Onboarding, TableOnboarding
+from tests.integration.frontend.world import HOSTILE
+
+PICK = "/sources/shop/onboard"
+
+
+@pytest.fixture
+def fresh(world) -> Any:
+    """A world without plans, and a table nobody may read."""
+    TableOnboarding.objects.filter(onboarding=world.proposed).delete()
+    database = world.source_tables["free"].database
+    Table.objects.create(
+        database=database,
+        name="secret",
+        source_name="secret",
+        status="NO_PRIVILEGE",
+        status_reason="the datasource's user may not SELECT it",
+    )
+    return world
+
+
+def newest() -> Onboarding:
+    return Onboarding.objects.order_by("-created_at")[0]
+
+
+def test_what_cannot_be_carried_is_shown_with_the_way_out(fresh, browse):
+    client = browse("root")
+    (secret,) = client.get(f"{PICK}/rows", {"q": "secret", "count": 1}).json()["items"]
+    assert "may not SELECT" in secret["cannot"]
+    assert 'GRANT SELECT ON "public"."secret" TO "sluice"' in secret["way_out"]
+    assert client.get(f"{PICK}/rows", {"q": "secret", "count": 1}).json()["free"] == 0
+    rows = client.get(PICK, {"q": "secret"}, HTTP_HX_REQUEST="true",
+                      HTTP_HX_TARGET="pick-list").content.decode()  # fmt: skip
+    assert "disabled" in rows
+    assert "cannot be carried" in rows
+
+
+def test_choose_all_passes_over_what_cannot_be_carried(fresh, browse):
+    client = browse("root")
+    data = {"capture": "snapshot", "all_matching": "1", "matching_q": ""}
+    page = client.post(PICK, data, follow=True).content.decode()
+    assert "1 table cannot be carried and" in page
+    assert "GRANT SELECT" in page
+    assert newest().tables.count() == 2
+
+
+def test_an_error_loses_nothing_and_tells_all(fresh, browse):
+    data = {
+        "capture": "timestamp",
+        "when": "cron",
+        "cron": "61 * * * *",
+        "wish_buckets": "9999",
+        "wish_cursor": "changed_on",
+        "selected": "public.free\npublic.secret",
+        "all_matching": "1",
+        "matching_q": "fre*",
+        "matching_free": "1",
+        "unselected": "public.x",
+    }
+    page = browse("root").post(PICK, data).content.decode()
+    assert "the minute" in page
+    assert "less than or equal to 4096" in page
+    for kept in ("public.secret", "changed_on", "fre*", "public.x", "61 * * * *"):
+        assert kept in page
+
+
+def test_all_mistakes_of_a_request_are_told(fresh, browse):
+    data = {
+        "capture": "snapshot",
+        "include": "public.nothing\npublic.secret\npublic.orders",
+        "target_database": "Not Good",
+    }
+    page = browse("root").post(PICK, data).content.decode()
+    for said in ("matches no table", "may not SELECT", "onboarded already"):
+        assert said in page
+    assert "cannot be a lake database" in page
+    assert not Onboarding.objects.filter(request__include=["public.nothing"]).exists()
+
+
+def test_one_table_is_given_everything(fresh, browse):
+    client = browse("root")
+    client.post(PICK, {"capture": "timestamp", "selected": "public.free"})
+    feed = newest().tables.get()
+    at = reverse("frontend:onboarding-choose", args=[feed.onboarding_id, feed.pk])
+    shown = client.get(at).content.decode()
+    assert 'value="shop.free"' in shown
+    given = {
+        "capture": "snapshot",
+        "lake": "mart.free_table",
+        "key_kind": "row_hash",
+        "buckets": "3",
+        "when": "inherit",
+        "exclude_columns": ["amount"],
+    }
+    assert client.post(at, given).status_code == 302
+    feed.refresh_from_db()
+    assert (feed.capture, feed.plan["blocked"]) == ("snapshot", "")
+    assert (feed.plan["database"], feed.plan["name"]) == ("mart", "free_table")
+    assert feed.plan["steps"][0]["row_hash"]
+    back = {"capture": "timestamp", "key_kind": "", "when": "cron", "cron": "5 1 * * *"}
+    client.post(at, back)
+    feed.refresh_from_db()
+    assert feed.capture == "timestamp"
+    assert feed.policy["schedule"] == {"cron": "5 1 * * *", "timezone": "UTC"}
+    wrong = client.post(at, {**back, "cron": "", "lake": "Not.Good"}).content.decode()
+    assert "cron has 0 fields" in wrong
+    assert "Not.Good" in wrong
+
+
+def test_many_tables_are_given_choices_at_once(fresh, browse):
+    client = browse("root")
+    chosen = {"capture": "timestamp", "include": "public.*"}
+    pk = client.post(PICK, chosen)["Location"].rpartition("/")[2]
+    feeds = TableOnboarding.objects.filter(onboarding=pk)
+    assert feeds.count() == 2
+    plan = client.get(reverse("frontend:onboarding", args=[pk])).content.decode()
+    assert 'form="many"' in plan
+    many = reverse("frontend:onboarding-many", args=[pk])
+    assert "Choices for 2 tables" in client.get(many, {"of": "all"}).content.decode()
+    given = {
+        "of": "all",
+        "capture": "",
+        "when": "every",
+        "every_seconds": "60",
+        "database": "mart",
+        "wish_exclude": "name\nnowhere",
+        "wish_buckets": "5",
+    }
+    assert client.post(many, given).status_code == 302
+    for feed in feeds:
+        assert feed.policy["schedule"] == {"every_seconds": 60}
+        assert feed.plan["database"] == "mart"
+        assert feed.plan["excluded"] == ["name"]
+        assert feed.plan["proposals"]["buckets"]["value"] == 5
+    one = feeds.get(source_table__name="free")
+    client.post(many, {"feed": [one.pk], "capture": "snapshot", "when": ""})
+    assert feeds.get(pk=one.pk).capture == "snapshot"
+    other = feeds.get(source_table__name=HOSTILE)
+    assert (other.capture, other.plan["excluded"]) == ("timestamp", ["name"])
+    assert feeds.get(pk=one.pk).plan["excluded"] == ["name"]
+    clash = {"of": "all", "database": "Not Good", "when": ""}
+    told = client.post(many, clash, follow=True).content.decode()
+    assert "public.free stays as it was" in told
+
+
+def test_only_who_may_manage_chooses(fresh, browse):
+    client = browse("root")
+    client.post(PICK, {"capture": "snapshot", "selected": "public.free"})
+    many = reverse("frontend:onboarding-many", args=[newest().pk])
+    assert browse("ann").post(many, {"of": "all"}).status_code == 403
