@@ -25,7 +25,8 @@ class Asked:
     """What the form said beside yes. instant  of a repair; "" = whatever it finds.
     buckets  that a table shall have; 0 = not said yet. driver  own, shared, or "" = as
     the policy says; memory and cores  of an own one; "" and 0 = the most allowed.
-    replan  a new compaction follows the one that is taken off"""
+    replan  a new compaction follows the one that is taken off. accept_empty  a source
+    without rows may empty the table"""
 
     drop_data: bool = False
     instant: str = ""
@@ -34,6 +35,7 @@ class Asked:
     memory: str = ""
     cores: int = 0
     replan: bool = False
+    accept_empty: bool = False
 
     @property
     def wish(self) -> Wish:
@@ -109,6 +111,8 @@ def start(action: Action, table: Table, *, actor: str, asked: Asked) -> Job | No
         more = {"drop_data": asked.drop_data}
     elif action.asks_driver:
         more = {"wish": asked.wish}
+    elif action.asks_empty:
+        more = {"accept_empty": asked.accept_empty}
     result = STARTS[action.name](table, actor=actor, **more)
     is_job = isinstance(result, Job) and result.state != SUCCEEDED
     return result if is_job else None  # type: ignore[return-value]

@@ -44,6 +44,7 @@ class Action:
     asks_buckets: bool = False
     asks_driver: bool = False
     asks_replan: bool = False
+    asks_empty: bool = False
     is_decision: bool = False
     repair: RepairWork | None = None
 
@@ -320,6 +321,7 @@ ACTIONS = {
             ),
             way_back="Make a savepoint before it: Go back then brings the old rows.",
             is_danger=True,
+            asks_empty=True,
         ),
         Action(
             "approve-schema-change",

@@ -123,11 +123,12 @@ class FenceSpec:
 @dataclass(frozen=True, slots=True)
 class SnapshotWork:
     """kinds snapshot and resync: chunks → staged Parquet → one commit. The lag is that
-    of the rounds that go on behind it."""
+    of the rounds behind it. accept_empty: it was said that the source may be empty."""
 
     chunk_rows: int = CHUNK_ROWS
     lag_seconds: float = 0.0
     lag_is_chosen: bool = False
+    accept_empty: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,8 +167,7 @@ class CompactWork:
 class VerifyWork:
     """kind verify: the source against the lake, both read once.
 
-    position  how far the table has been carried, as the services know it; the
-              lake's own may be older, because a round without rows commits nothing
+    position  as the services know it; the lake's own may be older (empty rounds)
     rows_per_second  at most so many rows of the source on average; 0 = no limit
     """
 

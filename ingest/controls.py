@@ -68,23 +68,27 @@ def start_sync(table: Table, *, actor: str) -> Job:
         return job
 
 
-def start_resync(table: Table, *, actor: str) -> Job:
-    """A fresh copy that replaces the table in one commit; readers keep the old one."""
+def start_resync(table: Table, *, actor: str, accept_empty: bool = False) -> Job:
+    """A fresh copy that replaces the table in one commit; readers keep the old one.
+    A source that reads as empty is refused unless `accept_empty`."""
     with transaction.atomic():
         feed = locked_feed(table)
-        job = load_again(feed, table, actor=actor)
-        audit.record("table.resync", on=str(table), actor=actor, job=str(job.pk))
+        job = load_again(feed, table, actor=actor, accept_empty=accept_empty)
+        said: dict[str, Any] = {"job": str(job.pk), "accept_empty": accept_empty}
+        audit.record("table.resync", on=str(table), actor=actor, **said)
         return job
 
 
-def load_again(feed: TableOnboarding, table: Table, *, actor: str) -> Job:
+def load_again(
+    feed: TableOnboarding, table: Table, *, actor: str, accept_empty: bool = False
+) -> Job:
     if goes_on_loading(feed, table):
-        return retry_feed(feed, actor=actor)
+        return retry_feed(feed, actor=actor, accept_empty=accept_empty)
     cancel_waiting(feed, [ROUND], actor=actor)
     told = narrowing.leave_out(feed)
     fresh: dict[str, Any] = {"due_at": None, "load_epoch": None, "bound": ""}
     move(feed, "start_resync", reason=told, actor=actor, **fresh)
-    return runs.start_load(feed, RESYNC, actor=actor)
+    return runs.start_load(feed, RESYNC, actor=actor, accept_empty=accept_empty)
 
 
 def goes_on_loading(feed: TableOnboarding, table: Table) -> bool:
@@ -174,14 +178,14 @@ def share_driver(table: Table, *, actor: str) -> TableOnboarding:
         return feed
 
 
-def retry_feed(feed: TableOnboarding, *, actor: str) -> Job:
+def retry_feed(feed: TableOnboarding, *, actor: str, accept_empty: bool = False) -> Job:
     """The job with which a stopped table goes on. Its loads keep finished chunks."""
     event = feed.resume_event or "resume_approved"
     move(feed, event, actor=actor, resume_event="", failures=0)
     if feed.state in {APPROVED, SNAPSHOTTING}:
-        return runs.start_load(feed, SNAPSHOT, actor=actor)
+        return runs.start_load(feed, SNAPSHOT, actor=actor, accept_empty=accept_empty)
     if feed.state == RESYNCING:
-        return runs.start_load(feed, RESYNC, actor=actor)
+        return runs.start_load(feed, RESYNC, actor=actor, accept_empty=accept_empty)
     if feed.capture == "snapshot":
         move(feed, "catch_up", actor=actor)
         return _last_job(feed)

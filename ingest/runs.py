@@ -48,9 +48,14 @@ from ingest.schema_drift import looked_first
 # ------------------------------------------------------------------------- start
 
 
-def start_load(feed: TableOnboarding, kind: str, *, actor: str) -> Job:
+def start_load(
+    feed: TableOnboarding, kind: str, *, actor: str, accept_empty: bool = False
+) -> Job:
     """Queue the load (snapshot or resync) of an approved table."""
-    return start_jobs([new_job(feed, kind, actor=actor)])[0]
+    job = new_job(feed, kind, actor=actor)
+    if accept_empty:
+        job.payload["accept_empty"] = True
+    return start_jobs([job])[0]
 
 
 def start_round(feed: TableOnboarding, *, actor: str) -> Job:

@@ -85,10 +85,15 @@ def build_spec(
         rate = 0 if is_asked_for else policy.verification.rows_per_second
         work_of = VerifyWork(position=feed.position, rows_per_second=rate)
         return JobSpec(**shared, verify=work_of)
-    load = SnapshotWork(
-        lag_seconds=policy.lag_seconds, lag_is_chosen=policy.is_chosen("lag_seconds")
+    return JobSpec(**shared, epoch=epoch, snapshot=_load(job, policy))
+
+
+def _load(job: Job, policy: Effective) -> SnapshotWork:
+    return SnapshotWork(
+        lag_seconds=policy.lag_seconds,
+        lag_is_chosen=policy.is_chosen("lag_seconds"),
+        accept_empty=bool(job.payload.get("accept_empty")),
     )
-    return JobSpec(**shared, epoch=epoch, snapshot=load)
 
 
 def _compaction(job: Job, feed: TableOnboarding, table: Table) -> dict[str, Any]:

@@ -76,6 +76,7 @@ def _asked(request: PageRequest) -> Asked:
         given.get("memory", "").strip()[:10],
         _number(given.get("cores", "")),
         bool(given.get("replan")),
+        bool(given.get("accept_empty")),
     )
 
 

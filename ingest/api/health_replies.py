@@ -174,6 +174,12 @@ class Previewable(s.Serializer[Any]):
     dry_run = s.BooleanField(required=False, help_text="200 with what it would do")
 
 
+class ResyncNew(Previewable):
+    accept_empty = s.BooleanField(
+        required=False, help_text="replace the table also when the source has no rows"
+    )
+
+
 class DeduplicateNew(s.Serializer[Any]):
     dry_run = s.BooleanField(required=False, help_text="a job that only counts")
 

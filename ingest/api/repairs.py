@@ -118,15 +118,21 @@ class ResizeView(_Repair):
 
 
 class ResyncView(ApiView):
-    """A fresh copy from the source replaces the table by one commit."""
+    """A fresh copy from the source replaces the table by one commit. A source that
+    reads as empty is refused unless the request says `accept_empty`."""
 
-    @extend_schema(request=health_replies.Previewable, responses=PREVIEWED)
+    @extend_schema(request=health_replies.ResyncNew, responses=PREVIEWED)
     @idempotent
     def post(self, request: Request, table_id: int) -> Response:
         table = lake_table_of(self, table_id, Privilege.OPERATE)
-        if flag(members_of(request, ("dry_run",)), "dry_run"):
+        body = members_of(request, ("dry_run", "accept_empty"))
+        accept_empty = flag(body, "accept_empty")
+        if flag(body, "dry_run"):
             return Response(preview_body(preview_resync(table)))
-        return accepted(controls.start_resync(table, actor=self.principal.name))
+        job = controls.start_resync(
+            table, actor=self.principal.name, accept_empty=accept_empty
+        )
+        return accepted(job)
 
 
 class DropMetadataTableView(_Repair):

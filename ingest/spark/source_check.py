@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from core.errors import InvalidRequest, TerminalError, TransientError
 from ingest.changes.select import relation_of
-from ingest.contract import TableSpec
+from ingest.contract import SnapshotWork, TableSpec
 from ingest.lake.commits import read_lake_table
 from ingest.lake.place import place_at
 from ingest.spark.jobrun import JobRun
@@ -52,36 +52,44 @@ def require_columns(
 
 
 def refuse_doubtful_emptiness(spark: SparkSession, run: JobRun, source: Source) -> None:
-    """A load without rows is refused where the source's statistics, or for a view the
-    lake's own rows, speak against it: a policy may hide rows from this login now."""
-    table = run.spec.table
+    """A load without rows is refused where the source's statistics or the lake's own
+    rows speak against it: a policy may hide rows from this login now. Statistics that
+    say 0 are no proof, for an empty table that was analysed and filled since has them.
+    Who asked for the load may have said that it may be empty."""
+    table, work = run.spec.table, run.spec.snapshot or SnapshotWork()
     where = f"{table.source_schema}.{table.source_table}"
     relation = relation_of(source.dialect, table)
     if source.rows(f"SELECT 1 FROM {relation} LIMIT 1"):
         raise TransientError(
             f"{where} read as empty and has rows now", code="source_rewritten"
         )
-    estimate = source.estimated_rows(table)
+    if work.accept_empty:
+        run.warn(f"{where} reads as empty, which was accepted with the request")
+        return
+    if why := _doubt(spark, table, source.estimated_rows(table)):
+        raise TerminalError(
+            f"{where} reads as empty, but {why}. Nothing was written; readers see"
+            " what they saw before",
+            code="source_reads_empty",
+            hint="check row security and grants of this login; if the table really is"
+            " empty, re-sync it with accept_empty, on its page: 'The source table may"
+            " be empty'",
+        )
+
+
+def _doubt(spark: SparkSession, table: TableSpec, estimate: int) -> str:
+    """What speaks against a source without rows; "" = nothing."""
     if estimate >= MANY_ROWS:
-        raise TerminalError(
-            f"{where} reads as empty, but its statistics say about {estimate} rows."
-            " Nothing was written",
-            code="source_reads_empty",
-            hint="check row security and grants of this login; if the table is really"
-            f" empty, run ANALYZE on {where} at the source, then start this again",
-        )
-    if not source.has_statistics(table) and _has_lake_rows(spark, table):
-        raise TerminalError(
-            f"{where} reads as empty, and its lake table has rows. The source keeps no"
-            " statistics that could tell. Nothing was written",
-            code="source_reads_empty",
-            hint="check the view and the grants of this login; if it is really empty,"
-            " remove the lake table and add it again",
-        )
+        return f"its statistics say about {estimate} rows"
+    if rows := _lake_rows(spark, table):
+        more = " or more" if rows == MANY_ROWS else ""
+        return f"its lake table has {rows} row{'s' * (rows > 1)}{more}"
+    return ""
 
 
-def _has_lake_rows(spark: SparkSession, table: TableSpec) -> bool:
+def _lake_rows(spark: SparkSession, table: TableSpec) -> int:
+    """Rows that readers see, up to `MANY_ROWS`."""
     if not read_lake_table(table.path).timeline.completed_writes:
-        return False
+        return 0
     frame = spark.read.format("hudi").load(place_at(table.path).uri)
-    return bool(frame.limit(1).count())
+    return int(frame.limit(MANY_ROWS).count())

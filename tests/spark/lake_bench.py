@@ -185,9 +185,10 @@ class LakeBench:
         kind: str = "snapshot",
         chunk_rows: int = CHUNK_ROWS,
         lag: float = 0,
+        accept_empty: bool = False,
         **k: Any,
     ) -> JobReport:
-        work = SnapshotWork(chunk_rows=chunk_rows, lag_seconds=lag)
+        work = SnapshotWork(chunk_rows, lag, accept_empty=accept_empty)
         epoch = self.next_epoch()
         return self.run(self.spec(kind, table, epoch=epoch, snapshot=work, **k))
 

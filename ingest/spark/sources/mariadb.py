@@ -148,14 +148,6 @@ class MariadbSource:
     def estimated_rows(self, table: TableSpec) -> int:
         return self._statistics(table)[0]
 
-    def has_statistics(self, table: TableSpec) -> bool:
-        found = self.rows(
-            "SELECT table_rows IS NOT NULL FROM information_schema.tables"
-            " WHERE table_schema = %s AND table_name = %s",
-            [table.source_schema, table.source_table],
-        )
-        return bool(found and found[0][0])
-
     def row_bytes(self, table: TableSpec) -> int:
         return self._statistics(table)[1]
 

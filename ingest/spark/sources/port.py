@@ -136,10 +136,6 @@ class Source(Protocol):
         """The planner's estimate, at least 0."""
         ...
 
-    def has_statistics(self, table: TableSpec) -> bool:
-        """Whether the source counts rows of it at all; not so for views."""
-        ...
-
     def row_bytes(self, table: TableSpec) -> int:
         """Average width of a row on disk; 0 = not known."""
         ...

@@ -169,9 +169,6 @@ class PostgresSource:
         )
         return int(row[0])
 
-    def has_statistics(self, table: TableSpec) -> bool:
-        return self._kind_of(relation_of(DIALECT, table)) in {"r", "p", "m"}
-
     def row_bytes(self, table: TableSpec) -> int:
         """Average width of a row on disk, values stored aside included; 0 when
         nobody analysed the table yet."""

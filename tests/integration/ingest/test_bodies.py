@@ -73,3 +73,14 @@ def test_a_resync_is_previewed_like_every_repair(world, admin, table) -> None:
     admin("POST", f"tables/{table}:pause")
     problem(admin("POST", verb, {"dry_run": True}), 400, "not_now")
     problem(admin("POST", verb), 400, "not_now")
+
+
+def test_only_a_person_says_that_a_source_may_be_empty(world, admin, table) -> None:
+    verb = f"tables/{table}:resync"
+    for body, accepts in (({}, False), ({"accept_empty": True}, True)):
+        assert admin("POST", verb, body).status_code == 202
+        world.until(lambda: world.jobs("resync")[-1].state == "SUCCEEDED")
+        *_, asked = (s for s in world.launcher.submitted if s.kind == "resync")
+        assert asked.snapshot.accept_empty is accepts
+        world.until_live("orders")
+    assert admin("POST", verb, {"accept_empty": "yes"}).status_code == 400
