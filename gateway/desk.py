@@ -15,7 +15,12 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from core.errors import InvalidRequest, NotFound, SluiceError
-from gateway.engines.port import EngineColumn, OperationState, Orientation
+from gateway.engines.port import (
+    EngineColumn,
+    EnginePolicy,
+    OperationState,
+    Orientation,
+)
 from gateway.faults import Fault, clean
 from gateway.hs2.values import SERVER_VERSION
 from gateway.operation import Operation
@@ -190,6 +195,14 @@ class StatementDesk:
         named = set(users)
         for statement in list(self._statements.values()):
             if statement.user in named:
+                await self._drop(statement)
+
+    async def end_revoked(self, policy: EnginePolicy) -> None:
+        """Drop what this user's rights, as they are now, would not have given him."""
+        for statement in list(self._statements.values()):
+            began = statement.operation.policy
+            is_his = statement.user == policy.principal
+            if is_his and began and not policy.covers(began):
                 await self._drop(statement)
 
     async def close(self) -> None:

@@ -56,7 +56,28 @@ class EngineSide:
             operation.say("the query engine is starting")
         link = await supply.ready(seconds=self._services.limits.engine_wait_seconds)
         await self._authorise(link)
+        operation.policy = self._services.policies.get(self._user)
         return link
+
+    async def require_rights(self, operation: Operation, *, is_again: bool) -> None:
+        """Raise AccessDenied when a right was revoked since the statement began.
+
+        Reading on trusts the version that somebody read last, within moments; reading
+        from the start again, which makes the engine run it again, asks for it.
+        """
+        store, began = self._services.store, operation.policy
+        version = await store.policy_version() if is_again else store.seen_version
+        if began is None or version <= began.version:
+            return
+        policy = await store.policy_for(self._user)
+        if not policy.covers(began):
+            raise AccessDenied(
+                "rights of yours were revoked since this statement began; its result"
+                " is closed",
+                code="rights_revoked",
+                hint="run the statement again",
+            )
+        operation.policy = policy
 
     async def require_active(self) -> None:
         """Raise AccessDenied when the user was disabled; asks no engine."""
@@ -160,6 +181,7 @@ class EngineSide:
             await link.forget_principal(self._user)
             raise _disabled(self._user)
         await link.push_policy(policy)
+        self._services.policies[self._user] = policy
 
     async def _open(self, link: EngineLink) -> EngineSession:
         most = self._services.limits.engine_sessions

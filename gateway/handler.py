@@ -275,6 +275,8 @@ class Handler:
             return _rows(encode_row_set(operation.local.type_ids, rows))
         if operation.reader is None or not operation.has_result_set:
             raise InvalidRequest("the statement has no result set")
+        is_again = orientation is EngineOrientation.FIRST
+        await session.require_rights(operation, is_again=is_again)
         batch = await operation.reader.fetch(orientation, count)
         operation.rows += max(batch.rows, 0)
         FETCHED_ROWS.inc(max(batch.rows, 0))

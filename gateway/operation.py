@@ -13,7 +13,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 from core.states import Transitions, fan
-from gateway.engines.port import EngineColumn, EngineOperation, OperationState
+from gateway.engines.port import (
+    EngineColumn,
+    EngineOperation,
+    EnginePolicy,
+    OperationState,
+)
 from gateway.faults import CANCELLED, TIMED_OUT, Fault
 from gateway.hs2.values import Handle, OperationType
 from gateway.result_reader import ResultReader
@@ -82,7 +87,8 @@ class LocalRows:
 
 @dataclass(slots=True, eq=False)
 class Operation:
-    """One statement or metadata call. `rows` counts what was handed out."""
+    """One statement or metadata call. `rows` counts what was handed out, `policy` is
+    what the user might when it began."""
 
     kind: OperationType
     statement: str = ""
@@ -94,6 +100,7 @@ class Operation:
     engine: EngineOperation | None = None
     schema: asyncio.Future[tuple[EngineColumn, ...]] | None = None
     reader: ResultReader | None = None
+    policy: EnginePolicy | None = None
     fault: Fault | None = None
     rows: int = 0
     started: float = field(default_factory=time.time)

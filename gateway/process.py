@@ -115,6 +115,9 @@ class Gateway:
         while True:
             with contextlib.suppress(SluiceError):
                 await self._look_at_rights()
+            with contextlib.suppress(SluiceError):
+                lapsed = await self.store.lapsed(self.server.proofs())
+                await self.server.end_lapsed(lapsed)
             age = self.store.db_read_age_ms() / 1000
             DATABASE_AGE.set(age)
             ready = self.supply.facts().state is EngineState.READY
@@ -129,6 +132,7 @@ class Gateway:
         gone = []
         for user in users:
             policy = await self.store.policy_for(user)
+            await self.desk.end_revoked(policy)
             if not policy.is_active:
                 gone.append(user)
                 await self.supply.link.forget_principal(user)

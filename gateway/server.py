@@ -11,8 +11,9 @@ import socket
 import ssl
 import time
 from collections import Counter, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
+from catalog.access.proofs import Proof
 from core.errors import SluiceError, TransientError
 from gateway.handler import Handler
 from gateway.hs2 import sasl
@@ -86,6 +87,17 @@ class GatewayServer:
             if connection.handler and connection.handler.user in named:
                 await connection.end("the user was disabled")
 
+    async def end_lapsed(self, reasons: Mapping[Proof, str]) -> None:
+        """End every connection whose login rested on one of these."""
+        for connection in list(self.connections):
+            reason = reasons.get(connection.proof) if connection.proof else None
+            if reason:
+                await connection.end(reason)
+
+    def proofs(self) -> set[Proof]:
+        """Return what the logins rest on."""
+        return {c.proof for c in self.connections if c.proof}
+
     def users(self) -> set[str]:
         """Return who is logged in."""
         return {c.handler.user for c in self.connections if c.handler}
@@ -103,6 +115,7 @@ class ClientProtocol(asyncio.Protocol):
 
     def __init__(self, server: GatewayServer) -> None:
         self.handler: Handler | None = None
+        self.proof: Proof | None = None
         self._server = server
         self._connection = ServerConnection(
             max_request=server.services.limits.max_request
@@ -246,6 +259,7 @@ class ClientProtocol(asyncio.Protocol):
             server.logins_waiting -= 1
         if server.per_user[proven.name] >= limits.connections_per_user:
             return "", "too many connections of this user"
+        self.proof = proven.proof
         return proven.name, ""
 
     def _write(self, buffers: Iterable[Buffer]) -> None:

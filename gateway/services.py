@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
 from core.errors import InvalidRequest
+from gateway.engines.port import EnginePolicy
 from gateway.engines.supply import EngineSupply
 from gateway.limits import GatewayLimits
 from gateway.result_reader import ReadAheadRoom
@@ -16,7 +17,8 @@ from gateway.store import Store
 
 @dataclass(slots=True)
 class Services:
-    """What sessions share: one each per gateway process."""
+    """What sessions share: one each per gateway process. `policies` holds what was
+    last pushed of each user."""
 
     store: Store
     supply: EngineSupply
@@ -24,6 +26,7 @@ class Services:
     lake_root: str = ""
     slots: asyncio.Semaphore = field(init=False)
     room: ReadAheadRoom = field(init=False)
+    policies: dict[str, EnginePolicy] = field(default_factory=dict)
     waiting: int = 0
 
     def __post_init__(self) -> None:

@@ -129,6 +129,14 @@ class Session:
         elif operation.engine:
             await self._side.cancel(operation.engine)
 
+    async def require_rights(self, operation: Operation, *, is_again: bool) -> None:
+        """Raise AccessDenied, and free the result, after a revoke."""
+        try:
+            await self._side.require_rights(operation, is_again=is_again)
+        except AccessDenied:
+            await self.free(operation)
+            raise
+
     async def free(self, operation: Operation) -> None:
         """Cancel if need be, free the engine's result, forget the operation."""
         if self.operations.pop(operation.handle.guid, None) is None:

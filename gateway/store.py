@@ -11,7 +11,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import ClassVar, TypeVar
@@ -29,6 +29,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from catalog.access import policy_feed
 from catalog.access.authentication import AuthenticatedUser, authenticate
 from catalog.access.principals import principal_for
+from catalog.access.proofs import Proof, lapsed
 from catalog.selectors import lake
 from core.errors import TransientError
 from gateway.audit_lines import AuditRecord, write_all, write_those_that_can_be
@@ -73,6 +74,7 @@ class Store:
         self._versions = VersionReader(seconds=CALL_SECONDS)
         self.audit_lost = 0
         self._is_closing = False
+        self.seen_version = -1
 
     async def authenticate(
         self, username: str, secret: str, *, address: str
@@ -84,9 +86,14 @@ class Store:
 
         return await self._run(work, pool=self._logins, seconds=LOGIN_SECONDS)
 
+    async def lapsed(self, proofs: Collection[Proof]) -> dict[Proof, str]:
+        """Return those proofs that let nobody in any more, with the reason."""
+        return await self._run(partial(lapsed, proofs)) if proofs else {}
+
     async def policy_version(self) -> int:
         """Return the current version of all rights."""
-        return await self._answered(self._versions.read, CALL_SECONDS)
+        self.seen_version = await self._answered(self._versions.read, CALL_SECONDS)
+        return self.seen_version
 
     async def policy_for(self, username: str) -> EnginePolicy:
         """Return one user's rights on the lake as they are now."""

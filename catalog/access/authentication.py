@@ -17,6 +17,7 @@ from django.db.models import Exists, OuterRef
 from catalog.access import audit, ldap_login, throttle
 from catalog.access.policy import Principal
 from catalog.access.principals import group_names_of, principal_of, users_with_groups
+from catalog.access.proofs import Proof, sum_of
 from catalog.access.tokens import PREFIX, find_token
 from catalog.models import ExternalIdentity
 from core.context import current
@@ -29,13 +30,20 @@ _BEARER = "(token)"
 
 @dataclass(frozen=True, slots=True)
 class AuthenticatedUser:
-    """A proven caller. `token_id` is set when a token proved it."""
+    """A proven caller. `token_id` is set when a token proved it, `password_sum` when
+    a password of Sluice's own did."""
 
     id: int
     name: str
     is_admin: bool
     groups: frozenset[str]
     token_id: int | None = None
+    password_sum: str = ""
+
+    @property
+    def proof(self) -> Proof:
+        """What must stay true for him to stay in."""
+        return Proof(self.id, self.token_id, self.password_sum)
 
     @property
     def principal(self) -> Principal:
@@ -120,7 +128,7 @@ def _by_password(
         return None
     if not check_password(password, row.password) or not row.is_active:
         return None
-    return _proven(row, group_names_of(row))
+    return _proven(row, group_names_of(row), password_sum=sum_of(row.password))
 
 
 def _by_directory(
@@ -141,7 +149,13 @@ def _by_directory(
         raise
 
 
-def _proven(row: User, groups: list[str], token_id: int | None = None) -> Proven:
+def _proven(
+    row: User,
+    groups: list[str],
+    *,
+    token_id: int | None = None,
+    password_sum: str = "",
+) -> Proven:
     principal = principal_of(row, groups)
     user = AuthenticatedUser(
         id=row.pk,
@@ -149,6 +163,7 @@ def _proven(row: User, groups: list[str], token_id: int | None = None) -> Proven
         is_admin=principal.is_admin,
         groups=principal.groups,
         token_id=token_id,
+        password_sum=password_sum,
     )
     return Proven(row=row, user=user)
 

@@ -50,6 +50,16 @@ class EnginePolicy:
     select: tuple[str, ...] = ()
     discover: tuple[str, ...] = ()
 
+    def covers(self, other: EnginePolicy) -> bool:
+        """True when whoever has `other` could read nothing more than with this."""
+        if not self.is_active or self.is_admin or other.is_admin:
+            return self.is_active and self.is_admin
+        mine = set(self.select)
+        return all(
+            {"*", pattern, f"{pattern.partition('.')[0]}.*"} & mine
+            for pattern in other.select
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class LakeTable:

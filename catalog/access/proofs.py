@@ -1,0 +1,60 @@
+"""Whether what once proved a caller still does: his token lives, his password is his.
+
+For doors that keep somebody in after his login; they ask every few seconds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from django.contrib.auth.models import User
+from django.db.models import Q
+
+from catalog.models import ApiToken
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What a login rested on.
+
+    token_id  the token; None = a password
+    password  a sum of the stored hash; "" for a token, or when a directory vouched
+    """
+
+    user_id: int
+    token_id: int | None = None
+    password: str = ""
+
+
+def sum_of(stored: str) -> str:
+    """A sum that tells another stored password; it opens nothing."""
+    return hashlib.sha256(stored.encode()).hexdigest()
+
+
+def lapsed(proofs: Collection[Proof]) -> dict[Proof, str]:
+    """Those that would no longer let anybody in, each with the reason."""
+    tokens = {proof.token_id for proof in proofs if proof.token_id is not None}
+    users = {proof.user_id for proof in proofs if proof.password}
+    living = _living(tokens) if tokens else set()
+    stored = _sums(users) if users else {}
+    found = {}
+    for proof in proofs:
+        if proof.token_id is not None and proof.token_id not in living:
+            found[proof] = "its token was revoked or has expired"
+        elif proof.password and stored.get(proof.user_id) != proof.password:
+            found[proof] = "its password was changed"
+    return found
+
+
+def _living(tokens: Collection[int]) -> set[int]:
+    not_over = Q(expires_at=None) | Q(expires_at__gt=datetime.now(UTC))
+    rows = ApiToken.objects.filter(not_over, pk__in=tokens)
+    return set(rows.values_list("pk", flat=True))
+
+
+def _sums(users: Collection[int]) -> dict[int, str]:
+    rows = User.objects.filter(pk__in=users).values_list("pk", "password")
+    return {pk: sum_of(password) for pk, password in rows}

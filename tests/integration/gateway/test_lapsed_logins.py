@@ -1,0 +1,107 @@
+"""Who may no longer come in does not stay in; who may no longer read stops reading."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.contrib.auth.models import User
+from TCLIService import ttypes
+
+from catalog.access.grants import grant, revoke
+from catalog.access.tokens import create_token, delete_token
+from catalog.models import ApiToken
+from gateway.engines.port import EnginePolicy
+from tests.integration.gateway.test_pyhive import connect, eventually
+
+# thrift's client forgets its socket when opening fails or the peer hangs up.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:.*socket.*:pytest.PytestUnraisableExceptionWarning"
+)
+
+
+def revoke_token(user: User, token: ApiToken) -> None:
+    delete_token(token.pk, by=user)
+
+
+def let_expire(user: User, token: ApiToken) -> None:
+    ApiToken.objects.update(expires_at=datetime.now(UTC) - timedelta(seconds=1))
+
+
+def change_password(user: User, token: ApiToken) -> None:
+    user.set_password("a-new-and-better-one")
+    user.save()
+
+
+@pytest.mark.parametrize(
+    ("end", "lasting"),
+    [(revoke_token, "password"), (let_expire, "password"), (change_password, "token")],
+)
+def test_a_session_ends_with_what_proved_its_user(gateway, users, end, lasting):
+    token = create_token(users["ann"], name="bi", expires_in_days=1, by="ann")
+    connections = {
+        "token": connect(gateway, password=token.text),
+        "password": connect(gateway),
+    }
+    for connection in connections.values():
+        connection.cursor().execute("SELECT 1")
+    end(users["ann"], token.row)
+    assert eventually(lambda: len(gateway.gateway.server.connections) == 1)
+    connections.pop(lasting).cursor().execute("SELECT 1")
+    (ended,) = connections.values()
+    with pytest.raises(Exception, match=r"TSocket|[Bb]roken pipe|reset"):
+        ended.cursor().execute("SELECT 1")
+
+
+@pytest.mark.parametrize("orientation", ["FETCH_NEXT", "FETCH_FIRST"])
+def test_a_revoke_ends_an_open_result(gateway, users, orientation):
+    given = grant(principal="user:ann", privilege="select", on="lake.shop", by="root")
+    with connect(gateway) as connection:
+        cursor, fresh = connection.cursor(), connection.cursor()
+        cursor.execute("SELECT * FROM range(5000)")
+        cursor.fetchone()
+        revoke(given.pk, by="root")
+        if orientation == "FETCH_NEXT":  # what the watcher has seen, or a statement
+            fresh.execute("SELECT 1")
+        request = ttypes.TFetchResultsReq(
+            operationHandle=cursor._operationHandle,
+            orientation=getattr(ttypes.TFetchOrientation, orientation),
+            maxRows=10,
+        )
+        status = connection.client.FetchResults(request).status
+        assert (status.sqlState, "revoked" in status.errorMessage) == ("42501", True)
+        gone = connection.client.FetchResults(request).status
+        assert gone.statusCode == ttypes.TStatusCode.INVALID_HANDLE_STATUS
+
+
+def test_what_changes_for_others_or_is_granted_more_ends_nothing(gateway, users):
+    with connect(gateway) as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT * FROM range(5000)")
+        cursor.fetchone()
+        grant(principal="user:ann", privilege="select", on="lake.shop", by="root")
+        given = grant(principal="user:bob", privilege="select", on="lake", by="root")
+        revoke(given.pk, by="root")
+        gateway.call(gateway.gateway.store.policy_version())
+        assert len(cursor.fetchall()) == 4999
+
+
+@pytest.mark.parametrize(
+    ("now", "before", "covers"),
+    [
+        (("*",), ("shop.orders",), True),
+        (("shop.*",), ("shop.orders", "shop.*"), True),
+        (("shop.orders",), ("shop.*",), False),
+        (("shop.*",), ("*",), False),
+        ((), (), True),
+    ],
+)
+def test_rights_cover_those_that_allow_no_more(now, before, covers):
+    def policy(select):
+        return EnginePolicy("ann", 1, is_active=True, is_admin=False, select=select)
+
+    assert policy(now).covers(policy(before)) is covers
+
+
+def test_a_disabled_user_is_covered_by_nothing():
+    before = EnginePolicy("ann", 1, is_active=True, is_admin=False)
+    assert not EnginePolicy("ann", 2, is_active=False, is_admin=False).covers(before)
