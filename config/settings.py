@@ -258,6 +258,7 @@ INSTALLED_APPS = [
     "django_htmx",
     "rest_framework",
     "drf_spectacular",
+    "drf_spectacular_sidecar",
     "core.apps.CoreConfig",
     "catalog.apps.CatalogConfig",
     "ingest.apps.IngestConfig",

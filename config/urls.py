@@ -10,6 +10,7 @@ from django.urls import URLPattern, URLResolver, include, path
 
 from catalog.api import house
 from catalog.api import urls as catalog_urls
+from frontend.views.api_docs import api_docs
 
 API = "api/v1/"
 
@@ -17,6 +18,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("health/live", house.live),
     path("health/ready", house.ready),
     path("metrics", house.metrics),
+    path(f"{API}docs", api_docs, name="api-docs"),
     path(API, include(catalog_urls.urlpatterns)),
     path(API, include("ingest.api.urls")),
     path(API, include("gateway.api.urls")),

@@ -30,6 +30,7 @@ class UsersView(ApiView):
 
     @extend_schema(responses=replies.page_of(replies.User))
     def get(self, request: Request) -> Response:
+        """Users, by name; administrators see all, others themselves."""
         rows = _users()
         if not self.principal.is_admin:
             rows = rows.filter(pk=self.account.pk)
@@ -44,6 +45,8 @@ class UsersView(ApiView):
     @extend_schema(request=UserNew, responses={201: replies.User})
     @idempotent
     def post(self, request: Request) -> Response:
+        """A new user with a password and groups; groups exist by being named. For
+        administrators."""
         require_admin(self.principal)
         given = body_of(UserNew, request)
         row = users.create_user(
@@ -65,6 +68,7 @@ class UserView(ApiView):
 
     @extend_schema(responses=replies.User)
     def get(self, request: Request, name: str) -> Response:
+        """One user. For administrators, and everybody for himself."""
         is_own = name == self.principal.name
         row = _users().filter(username=name).first()
         if row is None or not (is_own or self.principal.is_admin):
@@ -73,6 +77,8 @@ class UserView(ApiView):
 
     @extend_schema(request=UserPatch, responses=replies.User)
     def patch(self, request: Request, name: str) -> Response:
+        """Change a user: password, groups, administrator or not, active or not. Ends
+        what he may no longer do."""
         require_admin(self.principal)
         given = body_of(UserPatch, request)
         if "groups" in given:
@@ -98,6 +104,8 @@ class TokensView(ApiView):
 
     @extend_schema(responses=replies.page_of(replies.Token))
     def get(self, request: Request) -> Response:
+        """The caller's tokens, without their secrets; an administrator sees
+        everybody's."""
         rows = ApiToken.objects.select_related("user")
         if not self.principal.is_admin:
             rows = rows.filter(user=self.account)
@@ -108,6 +116,7 @@ class TokensView(ApiView):
     @extend_schema(request=TokenNew, responses={201: replies.TokenOnce})
     @idempotent
     def post(self, request: Request) -> Response:
+        """A new token of the caller. Its text is in this reply and nowhere else."""
         given = body_of(TokenNew, request)
         made = tokens.create_token(
             self.account,
@@ -125,11 +134,15 @@ class TokensView(ApiView):
 class TokenView(ApiView):
     @extend_schema(responses={204: None})
     def delete(self, request: Request, id: int) -> Response:
+        """End a token at once."""
         tokens.delete_token(id, by=self.account)
         return Response(status=204)
 
 
 class AuditView(ApiView):
+    """Who did what to which object through which interface, the newest first. For
+    administrators."""
+
     queries = PAGING | {"actor", "action", "object", "door", "is_allowed"}
 
     @extend_schema(responses=replies.page_of(replies.AuditEntry))

@@ -32,12 +32,14 @@ class DatasourcesView(ApiView):
 
     @extend_schema(responses=replies.page_of(replies.Datasource))
     def get(self, request: Request) -> Response:
+        """The datasources that the caller may see, by name."""
         rows = selectors.datasources_for(self.principal)
         return paged(request, rows, sorts=BY_NAME, body=datasource_body)
 
     @extend_schema(request=DatasourceNew, responses={201: replies.Datasource})
     @idempotent
     def post(self, request: Request) -> Response:
+        """Register a source. Nothing connects yet: test it, then discover it."""
         if isinstance(request.data, Mapping) and "kind" in request.data:
             kind_named(str(request.data["kind"]))
         new = service.NewDatasource(**body_of(DatasourceNew, request))
@@ -52,6 +54,8 @@ def require_to_register(view: ApiView, name: str) -> None:
 
 
 class KindsView(ApiView):
+    """Kinds of sources, each with the JSON schema of its fields."""
+
     @extend_schema(responses=replies.Kinds)
     def get(self, request: Request) -> Response:
         return Response({"items": [_kind_body(name) for name in KINDS]})
@@ -73,6 +77,7 @@ class DatasourceView(ApiView):
 
     @extend_schema(responses=replies.Datasource)
     def get(self, request: Request, ds: str) -> Response:
+        """One source, with the result of its last connection test."""
         row = selectors.datasource_for(self.principal, ds)
         if request.headers.get("If-None-Match") == etag_of(row):
             return Response(status=304, headers={"ETag": etag_of(row)})
@@ -80,6 +85,7 @@ class DatasourceView(ApiView):
 
     @extend_schema(request=DatasourcePatch, responses=replies.Datasource)
     def patch(self, request: Request, ds: str) -> Response:
+        """Change a source. Secrets go in and never come out."""
         require(self.principal, Privilege.MANAGE, Securable(ds))
         row = service.update_datasource(
             ds,
@@ -91,6 +97,7 @@ class DatasourceView(ApiView):
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, ds: str) -> Response:
+        """Remove a source. Refused while tables of it are onboarded."""
         require(self.principal, Privilege.MANAGE, Securable(ds))
         service.delete_datasource(
             ds, by=self.principal.name, expected_version=expected_version(request)
@@ -116,18 +123,25 @@ class _JobView(ApiView):
 
 
 class DatasourceTestView(_JobView):
+    """Test the connection as a job: each step with its result and what is missing."""
+
     @staticmethod
     def start(datasource: Datasource, by: str) -> Job:
         return start_test(datasource, by=by)
 
 
 class DatasourceDiscoverView(_JobView):
+    """Read what exists at the source as a job: tables, columns, keys, sizes. Reads no
+    rows."""
+
     @staticmethod
     def start(datasource: Datasource, by: str) -> Job:
         return start_discovery(datasource, by=by)
 
 
 class DatabasesView(ApiView):
+    """The databases of a source (of PostgreSQL its schemas), by name."""
+
     queries = PAGING
 
     @extend_schema(responses=replies.page_of(replies.Database))
@@ -138,6 +152,8 @@ class DatabasesView(ApiView):
 
 
 class DatabaseView(ApiView):
+    """One database of a source."""
+
     @extend_schema(responses=replies.Database)
     def get(self, request: Request, ds: str, db: str) -> Response:
         return Response(database_body(selectors.database_for(self.principal, ds, db)))

@@ -28,6 +28,7 @@ class GrantsView(ApiView):
 
     @extend_schema(responses=replies.page_of(replies.Grant))
     def get(self, request: Request) -> Response:
+        """Grants, filtered by principal or object. For administrators."""
         rows = (
             Grant.objects.all()
             if self.principal.is_admin
@@ -53,6 +54,8 @@ class GrantsView(ApiView):
     @extend_schema(request=GrantNew, responses={201: replies.Grant})
     @idempotent
     def post(self, request: Request) -> Response:
+        """Give a privilege or a role on a source, a database or a table. For
+        administrators."""
         require_admin(self.principal)
         given = body_of(GrantNew, request)
         row = grants.grant(
@@ -77,6 +80,7 @@ def _granted(given: dict[str, Any]) -> Privilege | Role:
 class GrantView(ApiView):
     @extend_schema(responses={204: None})
     def delete(self, request: Request, id: int) -> Response:
+        """Take a grant back. It holds from the moment this call returns."""
         require_admin(self.principal)
         grants.revoke(id, by=self.principal.name)
         return Response(status=204)

@@ -45,6 +45,8 @@ REPAIRS = (
 
 
 class ConfigView(ApiView):
+    """Versions, limits, what this installation can do, and who the caller is."""
+
     @extend_schema(responses=replies.Config)
     def get(self, request: Request) -> Response:
         return Response(

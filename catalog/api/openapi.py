@@ -6,18 +6,21 @@ Reads what the views already declare, so that the document cannot drift from the
 from __future__ import annotations
 
 import inspect
+import re
 from typing import Any, Literal
 
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse
 
+from catalog.api.examples import examples_for, place_example
 from catalog.api.idempotency import is_idempotent
 from catalog.api.problems import CONTENT_TYPE
 from catalog.api.replies import Problem
 
 BOOLEANS = frozenset({"is_active", "is_allowed", "is_finished"})
 INTEGERS = frozenset({"page_size"})
+SENTENCE_END = re.compile(r"(?<=\w)[.;:](?= )")
 
 
 class BearerScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
@@ -29,15 +32,32 @@ class BearerScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-c
 
 
 class SluiceSchema(AutoSchema):
-    """`get_TablesView` style ids; queries from the view; problems everywhere."""
+    """`getTables` style ids; words, queries and examples from beside the view; problems
+    everywhere."""
 
     def get_operation_id(self) -> str:
         name = type(self.view).__name__.removesuffix("View")
         return f"{self.method.lower()}{name}"
 
     def get_description(self) -> str:  # type: ignore[override]  # as spectacular does
-        """The view's own words; an inherited docstring is about the code."""
-        return inspect.cleandoc(type(self.view).__dict__.get("__doc__") or "")
+        """The method's own words, else the view's; inherited ones are about code."""
+        own = type(self.view).__dict__
+        method = getattr(own.get(self.method.lower()), "__doc__", None)
+        return inspect.cleandoc(method or own.get("__doc__") or "")
+
+    def get_summary(self) -> str:
+        """The first sentence, without its end."""
+        text = self.get_description().partition("\n\n")[0].replace("\n", " ")
+        return SENTENCE_END.split(text, maxsplit=1)[0].rstrip(".")
+
+    def get_examples(self) -> list[Any]:
+        return examples_for(type(self.view), self.get_operation_id())
+
+    def _resolve_path_parameters(self, variables: list[str]) -> list[Any]:
+        found: list[Any] = super()._resolve_path_parameters(variables)  # type: ignore[no-untyped-call]
+        for each in found:
+            each["example"] = place_example(each["name"], each["schema"])
+        return found
 
     def get_tags(self) -> list[str]:
         return [self.path.removeprefix("/api/v1/").partition("/")[0].partition(":")[0]]

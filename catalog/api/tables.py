@@ -31,7 +31,8 @@ FILTERS = frozenset({"status", "kind"})
 
 
 class TablesView(ApiView):
-    """`?name=` resolves one name; `?q=` searches, best first; the rest filters.
+    """Find tables: `?name=` resolves one name; `?q=` searches, best first; the rest
+    filters.
 
     With `sort`, `q` only filters: names that contain it, in that order.
     """
@@ -52,6 +53,7 @@ class TablesView(ApiView):
 class TableView(TableLookupView):
     @extend_schema(responses=replies.Table)
     def get(self, request: Request, **place: Any) -> Response:
+        """A table with columns, key, state and last commit."""
         return super().get(request, **place)
 
     def where(self, **place: Any) -> selectors.Where:
@@ -105,6 +107,8 @@ class TableHistoryView(ApiView):
 
 
 class DatabaseTablesView(ApiView):
+    """The tables of one database, with their columns."""
+
     queries = PAGING | FILTERS | {"name", "q"}
 
     @extend_schema(responses=replies.page_of(replies.FoundTable))
@@ -119,6 +123,8 @@ class DatabaseTablesView(ApiView):
 
 
 class NamedTableView(TableView):
+    """The same by its names instead of its id."""
+
     def where(self, **place: Any) -> selectors.Where:
         return selectors.place_of(place["ds"], place["db"], place["table"])
 

@@ -70,7 +70,7 @@ class StatementsView(ApiView):
     )
     @idempotent
     def post(self, request: Request) -> Response:
-        """200 when it ended within `wait_seconds`, else 202."""
+        """Run a statement: 200 when it ended within `wait_seconds`, else 202."""
         given = body_of(StatementNew, request)
         statement = client.submit_statement(
             self.principal.name,
@@ -91,8 +91,8 @@ class StatementView(ApiView):
 
 
 class ResultsView(ApiView):
-    """JSON pages of a finished statement's rows; `format=csv` or `parquet` is the whole
-    stored result as a file. `X-Sluice-Truncated` tells that rows were left out by
+    """Rows of a finished statement, page by page; `format=csv` or `parquet` is the
+    whole stored result as a file. `X-Sluice-Truncated` tells that rows were left out by
     `row_limit`."""
 
     queries = frozenset({"page_token", "format"})
@@ -106,7 +106,6 @@ class ResultsView(ApiView):
         }
     )
     def get(self, request: Request, id: str) -> HttpResponseBase:
-        """One page of rows, or all of them as a file."""
         wanted = request.query_params.get("format", "json")
         token = request.query_params.get("page_token", "")
         if wanted == "json":
@@ -136,7 +135,7 @@ def _page_of(user: str, statement_id: str, number: int) -> Response:
 class CancelView(ApiView):
     @extend_schema(request=None, responses=replies.Statement)
     def post(self, request: Request, id: str) -> Response:
-        """Stop it; idempotent."""
+        """Stop a statement; one that ended already stays as it is."""
         members_of(request)
         return Response(client.cancel_statement(self.principal.name, str(id)))
 

@@ -26,7 +26,7 @@ STATES = ("open", "closed")
 
 
 class AlertsView(ApiView):
-    """On tables that the caller may see; the newest first."""
+    """Alerts on tables that the caller may see, the newest first."""
 
     queries = PAGING | {"state", "kind", "table"}
 
@@ -57,6 +57,7 @@ class AlertTargetsView(ApiView):
 
     @extend_schema(responses=page_of(replies.AlertTarget))
     def get(self, request: Request) -> Response:
+        """Who is told of alerts, and how that goes. For administrators."""
         require_admin(self.principal)
         rows = AlertTarget.objects.all()
         return paged(request, rows, sorts={"name": ("name", "id")}, body=target_body)
@@ -64,6 +65,7 @@ class AlertTargetsView(ApiView):
     @extend_schema(request=replies.AlertTargetNew, responses={201: replies.AlertTarget})
     @idempotent
     def post(self, request: Request) -> Response:
+        """A new target: a webhook or a mail address. For administrators."""
         require_admin(self.principal)
         given = body_of(replies.AlertTargetNew, request)
         new = targets.NewTarget(**{**given, "on": given["on"] or ""})
@@ -78,12 +80,13 @@ class AlertTargetsView(ApiView):
 class AlertTargetView(ApiView):
     @extend_schema(responses=replies.AlertTarget)
     def get(self, request: Request, target: str) -> Response:
+        """One target of alerts. For administrators."""
         require_admin(self.principal)
         return Response(target_body(targets.target_named(target)))
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, target: str) -> Response:
-        """With its deliveries: what was not sent yet is not sent any more."""
+        """Remove a target with its deliveries: what was not sent yet never will be."""
         require_admin(self.principal)
         targets.delete_target(target, by=self.principal.name)
         return Response(status=204)

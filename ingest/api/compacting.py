@@ -18,8 +18,8 @@ from ingest.requests import flag
 
 
 class CompactView(ApiView):
-    """`{"driver": "own", "memory": "4g", "cores": 4}`; without a body as the table's
-    policy says."""
+    """Compact the table now, in the driver that its policy says; or with
+    `{"driver": "own", "memory": "4g", "cores": 4}` in one of its own."""
 
     @extend_schema(request=replies.CompactionNew, responses=PREVIEWED)
     @idempotent

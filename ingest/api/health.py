@@ -34,8 +34,8 @@ from ingest.models import TableHealth, TableOnboarding
 
 
 class HealthView(ApiView):
-    """0 to 100 with the reason of every lost point, and what is planned next. As it
-    was seen last; `look=now` looks at the table's files first and wants OPERATE."""
+    """Score of 0 to 100 with the reason of every lost point, and what is planned next.
+    As it was seen last; `look=now` looks at the files first and wants `operate`."""
 
     queries = frozenset({"look"})
 

@@ -29,6 +29,8 @@ NEWEST = {"created_at": ("-created_at", "-id")}
 
 
 class JobsView(ApiView):
+    """Jobs on things that the caller may see, the newest first."""
+
     queries = PAGING | {"state", "kind", "table", "is_finished"}
 
     @extend_schema(responses=page_of(replies.CarryingJob))
@@ -64,6 +66,8 @@ def _known_states(text: str) -> list[str]:
 
 
 class JobView(ApiView):
+    """A job with its state, progress, error and history."""
+
     @extend_schema(responses=replies.JobDetail)
     def get(self, request: Request, job_id: UUID) -> Response:
         job = selectors.job_for(self.principal, job_id)
@@ -72,6 +76,8 @@ class JobView(ApiView):
 
 
 class JobCancelView(ApiView):
+    """Ask a job to stop. The job ends CANCELLED once it left nothing half done."""
+
     @extend_schema(request=Empty, responses={202: replies.CarryingJob})
     @idempotent
     def post(self, request: Request, job_id: UUID) -> Response:
@@ -82,6 +88,8 @@ class JobCancelView(ApiView):
 
 
 class JobRetryView(ApiView):
+    """Another go for a job that failed or was cancelled."""
+
     @extend_schema(request=Empty, responses={202: replies.CarryingJob})
     @idempotent
     def post(self, request: Request, job_id: UUID) -> Response:

@@ -36,6 +36,7 @@ class OnboardingsView(ApiView):
 
     @extend_schema(responses=page_of(replies.Onboarding))
     def get(self, request: Request) -> Response:
+        """Requests that added tables, the newest first."""
         rows = selectors.onboardings_for(self.principal)
         if name := request.query_params.get("datasource"):
             rows = rows.filter(datasource__name=name)
@@ -47,6 +48,8 @@ class OnboardingsView(ApiView):
     )
     @idempotent
     def post(self, request: Request) -> Response:
+        """Add tables: makes a plan to look at, or with `approve` one that starts at
+        once. `dry_run` stores nothing and answers 200."""
         asked = parse_request(request.data)
         require(self.principal, Privilege.MANAGE, _securable(asked))
         catalog_selectors.datasource_for(self.principal, asked.datasource)
@@ -66,6 +69,8 @@ def _securable(asked: OnboardingRequest) -> Securable:
 
 
 class OnboardingView(ApiView):
+    """A request with its tables, how many are in which state, and its open jobs."""
+
     queries = frozenset({"page_size", "page_token"})
 
     @extend_schema(responses=replies.OnboardingDetail)
@@ -74,6 +79,8 @@ class OnboardingView(ApiView):
 
 
 class ApproveView(ApiView):
+    """Approve the plan. Tables that still need a decision are listed and stay."""
+
     @extend_schema(request=Empty, responses={202: replies.OnboardingDetail})
     @idempotent
     def post(self, request: Request, onboarding_id: UUID) -> Response:

@@ -73,10 +73,14 @@ def accepted(job: Job) -> Response:
 
 
 class SyncView(_Verb):
+    """Sync the table now, whatever its schedule says."""
+
     start = staticmethod(controls.start_sync)
 
 
 class VerifyView(_Verb):
+    """Compare the lake table with its source, by key and hash of each row."""
+
     start = staticmethod(controls.start_verify)
 
 
@@ -105,10 +109,14 @@ class _Switch(ApiView):
 
 
 class PauseView(_Switch):
+    """Stop syncing the table; running work is asked to stop. Its rows stay readable."""
+
     move = staticmethod(controls.pause)
 
 
 class ResumeView(_Switch):
+    """Sync a paused or failed table again, from where it stopped."""
+
     move = staticmethod(controls.resume)
 
 
@@ -119,7 +127,8 @@ class ShareDriverView(_Switch):
 
 
 class RemoveView(ApiView):
-    """`{"data": "keep" | "drop", "dry_run": false}`; a dry run answers 200."""
+    """Stop syncing the table for good, and keep or drop its lake data. A dry run
+    answers 200 with what would happen."""
 
     @extend_schema(
         request=replies.RemovalNew,

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from catalog.models import Table
+from catalog.models import ApiToken, Table
 from tests.integration.frontend.world import PASSWORD, build
 
 os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
@@ -193,3 +193,25 @@ def test_the_keyboard_reaches_everything_and_narrow_screens_have_a_menu(page):
     page.click("#nav >> text=Jobs")
     page.wait_for_selector("h1:has-text('Jobs')")
     assert page.is_visible("td:has-text('lake.shop.customers')")
+
+
+def test_the_page_of_rest_shows_examples_and_asks_as_who_looks(page, keep):
+    """What the policy of content refuses is an error on the console, which fails."""
+    page.open("/api/v1/docs")
+    page.click("text=Versions, limits, what this installation can do")
+    page.wait_for_selector("#operations-config-getConfig .example")
+    keep(page, "rest")
+    page.click("#operations-config-getConfig >> text=Try it out")
+    page.click("#operations-config-getConfig >> text=Execute")
+    page.wait_for_selector(
+        "#operations-config-getConfig .live-responses-table .response"
+    )
+    text = page.inner_text("#operations-config-getConfig .live-responses-table")
+    assert '"is_admin": true' in text
+    page.click("#operations-tokens-postTokens .opblock-summary-control")
+    page.click("#operations-tokens-postTokens >> text=Try it out")
+    page.click("#operations-tokens-postTokens >> text=Execute")
+    page.wait_for_selector(
+        "#operations-tokens-postTokens .live-responses-table .response"
+    )
+    assert ApiToken.objects.get().name == "reports"

@@ -63,7 +63,7 @@ HTTP = ["get", "post", "put", "patch", "delete"]
 
 
 def live_routes(prefix: str = "api/v1/") -> Iterator[tuple[str, str, Any]]:
-    """(method, route, view class) of everything below /api/v1."""
+    """(method, route, view class) of everything below /api/v1 but the page of it."""
 
     def walk(patterns, before):
         for pattern in patterns:
@@ -77,7 +77,7 @@ def live_routes(prefix: str = "api/v1/") -> Iterator[tuple[str, str, Any]]:
                     yield method.upper(), at.removeprefix(prefix), view, at
 
     for method, route, view, at in walk(get_resolver().url_patterns, ""):
-        if at.startswith(prefix):
+        if at.startswith(prefix) and at != f"{prefix}docs":
             yield method, route, view
 
 
