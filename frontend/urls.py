@@ -14,6 +14,7 @@ from frontend.views import (
     onboard,
     people,
     plans,
+    policies,
     session,
     sessions,
     source_forms,
@@ -38,6 +39,7 @@ urlpatterns = [
     path("sources/<str:name>", sources.source_page, name="source"),
     path("sources/<str:name>/work", sources.source_work, name="source-work"),
     path("sources/<str:name>/pipeline", sources.pipeline_page, name="source-pipeline"),
+    path("sources/<str:name>/policy", policies.source_policy, name="source-policy"),
     path("sources/<str:name>/edit", source_forms.edit_source, name="source-edit"),
     path("sources/<str:name>/delete", source_forms.delete_source, name="source-delete"),
     path("sources/<str:name>/test", sources.test_source, name="source-test"),
@@ -69,6 +71,7 @@ urlpatterns = [
     path("tables/<int:table_id>/commits", tables.table_commits, name="table-commits"),
     path("tables/<int:table_id>/sample", tables.table_sample, name="table-sample"),
     path("tables/<int:table_id>/health", health.table_health, name="table-health"),
+    path("tables/<int:table_id>/policy", policies.table_policy, name="table-policy"),
     path(
         "tables/<int:table_id>/<slug:name>",
         table_actions.table_action,

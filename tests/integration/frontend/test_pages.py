@@ -40,6 +40,8 @@ PAGES = {
     "table-state": (lambda w: [w.lake_tables["orders"].pk], 200, 200, 404),
     "table-commits": (lambda w: [w.lake_tables["orders"].pk], 200, 200, 404),
     "table-action": (lambda w: [w.lake_tables["orders"].pk, "remove"], 200, 403, 404),
+    "table-policy": (lambda w: [w.lake_tables["orders"].pk], 200, 403, 404),
+    "source-policy": (lambda w: ["shop"], 200, 403, 404),
     "alerts": (lambda w: [], 200, 200, 200),
     "alerts-badge": (lambda w: [], 200, 200, 200),
     "alert-targets": (lambda w: [], 200, 404, 404),

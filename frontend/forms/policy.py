@@ -1,0 +1,212 @@
+"""Settings of a source, a database or a table. Empty = inherited.
+
+Every error stands at its field, all at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django import forms
+
+from core.errors import InvalidRequest
+from frontend.forms.schedules import ScheduleFields, schedule_initial
+from frontend.templatetags.figures import duration, size
+from ingest.planning.drift import SCHEMA_POLICIES
+from ingest.policy import KEYS, Effective
+from ingest.schedule import in_words, parse_schedule
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """unit: of the value, for people: "s", "bytes", or "" """
+
+    key: str
+    label: str
+    help: str
+    unit: str = ""
+    is_whole: bool = True
+
+
+GROUPS: tuple[tuple[str, tuple[Number, ...]], ...] = (
+    (
+        "Reading and lateness",
+        (
+            Number("lag_seconds", "Safety lag, seconds", "How far syncs stay behind "
+                   "the source's clock.", "s", is_whole=False),
+            Number("late_after_seconds", "Late after, seconds", "Behind its schedule; "
+                   "then the table counts as late.", "s"),
+        ),
+    ),
+    (
+        "Verification",
+        (
+            Number("verify_every", "Verify every … seconds", "Compares source and lake "
+                   "by itself; 0 switches off what a level above asks for.", "s"),
+            Number("verify_rows_per_second", "At most … rows a second", "What a "
+                   "verification by itself reads; 0 is as fast as it goes."),
+        ),
+    ),
+    (
+        "Compaction",
+        (
+            Number("max_write_amplification", "Write amplification, at most", "Bytes "
+                   "written per byte changed.", is_whole=False),
+            Number("compact_after", "After … commits", "Since the last compaction."),
+            Number("compact_log_bytes", "From … bytes of log files", "", "bytes"),
+            Number("compact_log_ratio", "From … log bytes per base byte", "",
+                   is_whole=False),
+            Number("compact_log_age_seconds", "Oldest log file, seconds", "", "s"),
+            Number("stuck_after_seconds", "Stuck after, seconds", "Then unfinished "
+                   "work counts as waiting for too long.", "s"),
+        ),
+    ),
+)  # fmt: skip
+NUMBERS = {number.key: number for _, group in GROUPS for number in group}
+_SCHEMA = {
+    "follow": "Appear with the next sync",
+    "ask": "Wait for approval",
+    "ignore": "Are left out",
+}
+INHERITED = ("", "Inherited")
+
+
+class PolicyForm(ScheduleFields):
+    """given: what this level gives now. above: what counts without it."""
+
+    quiet_from = forms.CharField(
+        required=False,
+        max_length=5,
+        label="From",
+        help_text="A time of day, such as 22:00.",
+    )
+    quiet_to = forms.CharField(
+        required=False,
+        max_length=5,
+        label="To",
+        help_text="Over midnight when it is earlier.",
+    )
+    quiet_timezone = forms.CharField(
+        required=False, max_length=60, label="Time zone", help_text="Empty: UTC."
+    )
+    driver_memory = forms.CharField(
+        required=False,
+        max_length=10,
+        label="Own driver's memory",
+        help_text="Such as 4g; empty: no driver of its own.",
+    )
+    driver_cores = forms.IntegerField(
+        required=False, min_value=1, max_value=1000, label="Own driver's cores"
+    )
+    schema_changes = forms.ChoiceField(
+        required=False,
+        label="Columns added at the source",
+        choices=[INHERITED, *((name, _SCHEMA[name]) for name in SCHEMA_POLICIES)],
+    )
+
+    def __init__(
+        self, *args: Any, given: Mapping[str, Any], above: Effective, **kwargs: Any
+    ) -> None:
+        kwargs["initial"] = _initial(given)
+        super().__init__(*args, **kwargs)
+        self.label_suffix = ""
+        self.given, self.above = given, above
+        for number in NUMBERS.values():
+            kind = forms.IntegerField if number.is_whole else forms.FloatField
+            words = f"{number.help} {self.without(number.key)}".strip()
+            self.fields[number.key] = kind(
+                required=False, label=number.label, help_text=words
+            )
+        self.fields["schema_changes"].help_text = self.without("schema_changes")
+
+    def without(self, key: str) -> str:
+        """What counts when this level says nothing, and which level says so."""
+        origin = self.above.origins[key]
+        said = "as delivered" if origin == "default" else f"from {origin}"
+        return f"Empty: {_words(key, self.above.values[key])}, {said}."
+
+    @property
+    def groups(self) -> list[tuple[str, list[forms.BoundField]]]:
+        return [(title, [self[n.key] for n in group]) for title, group in GROUPS]
+
+    @property
+    def overrides(self) -> list[tuple[str, str]]:
+        """What this level gives, and what that takes the place of."""
+        return [
+            (f"{key}: {_words(key, value)}", self.without(key).removeprefix("Empty: "))
+            for key, value in self.given.items()
+        ]
+
+    def clean(self) -> dict[str, Any]:
+        data = super().clean()
+        for key, value in self._values().items():
+            if value is None or self._field_of(key) in self.errors:
+                continue
+            try:
+                KEYS[key](value, f"/{key}")
+            except InvalidRequest as refused:
+                self.add_error(self._field_of(key, refused), refused.message)
+        return data
+
+    def change(self) -> dict[str, Any]:
+        """The merge patch: what is another value than before; None takes one back."""
+        values = self._values()
+        return {k: v for k, v in values.items() if v != self.given.get(k)}
+
+    def _values(self) -> dict[str, Any]:
+        data = self.cleaned_data
+        values: dict[str, Any] = {key: data.get(key) for key in NUMBERS}
+        start, end = data.get("quiet_from", ""), data.get("quiet_to", "")
+        zone = data.get("quiet_timezone", "") or "UTC"
+        quiet = {"from": start, "to": end, "timezone": zone}
+        memory, cores = data.get("driver_memory", ""), data.get("driver_cores")
+        driver = {"memory": memory, "cores": cores or 1}
+        if "when" in self.fields and not self.errors:
+            values["schedule"] = self.schedule
+        return values | {
+            "quiet_hours": quiet if start or end else None,
+            "compact_driver": driver if memory else None,
+            "schema_changes": data.get("schema_changes") or None,
+        }
+
+    def _field_of(self, key: str, refused: InvalidRequest | None = None) -> str:
+        errors: Any = refused.facts.get("errors") if refused else None
+        part = errors[0]["pointer"].rpartition("/")[2] if errors else ""
+        if key == "quiet_hours":
+            return f"quiet_{part}" if part in {"to", "timezone"} else "quiet_from"
+        if key == "compact_driver":
+            return "driver_cores" if part == "cores" else "driver_memory"
+        return "when" if key == "schedule" else key
+
+
+def _initial(given: Mapping[str, Any]) -> dict[str, Any]:
+    quiet = given.get("quiet_hours") or {}
+    driver = given.get("compact_driver") or {}
+    return {
+        **{key: given.get(key) for key in NUMBERS},
+        **{f"quiet_{name}": value for name, value in quiet.items()},
+        **{f"driver_{name}": value for name, value in driver.items()},
+        "schema_changes": given.get("schema_changes", ""),
+        **schedule_initial(given.get("schedule")),
+    }
+
+
+def _words(key: str, value: Any) -> str:
+    if key == "schedule":
+        return in_words(parse_schedule(value))
+    if key == "quiet_hours":
+        if not value:
+            return "at any time"
+        return f"{value['from']} to {value['to']}, {value['timezone']}"
+    if key == "compact_driver":
+        return (
+            f"{value['memory']}, {value['cores']} cores" if value else "no own driver"
+        )
+    if key == "schema_changes":
+        return _SCHEMA[value].lower()
+    unit = NUMBERS[key].unit
+    if unit == "s":
+        return duration(float(value)) if value else "off"
+    return size(value) if unit == "bytes" else f"{value:g}"

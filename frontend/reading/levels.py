@@ -1,0 +1,103 @@
+"""The level whose settings a form changes: a source, one of its databases, a table."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from catalog.access.policy import Securable
+from catalog.models import Database, Datasource, Table
+from catalog.selectors.tables import securable_of
+from core.errors import NotFound
+from ingest.effective_policies import Policies, defaults
+from ingest.feeds import feed_of
+from ingest.models import TableOnboarding
+from ingest.policy import Effective, effective
+from ingest.policyrows import change_policy, change_table_policy, given_at
+from ingest.schedule import in_words, next_runs
+
+RUNS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """given  at this level. counts  here, with it. above  what counts without it"""
+
+    title: str
+    on: Securable
+    source: Datasource
+    database: Database | None
+    feed: TableOnboarding | None
+    given: Mapping[str, Any]
+    counts: Effective
+    above: Effective
+
+    @property
+    def has_rounds(self) -> bool:
+        return self.feed is None or self.feed.capture != "snapshot"
+
+    @property
+    def tag(self) -> str:
+        """Changes when somebody else changes this level."""
+        text = json.dumps(dict(self.given), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    @property
+    def when(self) -> str:
+        return in_words(self.counts.schedule)
+
+    def runs(self, now: datetime) -> list[datetime]:
+        due = self.feed.due_at if self.feed else None
+        found = [due] if due and due > now else []
+        after = found[0] if found else now
+        more = RUNS - len(found)
+        return [*found, *next_runs(self.counts.schedule, after, more)]
+
+    def change(self, patch: Mapping[str, Any]) -> None:
+        if self.feed is not None:
+            change_table_policy(self.feed, patch)
+        else:
+            change_policy(self.source, self.database, patch)
+
+
+def of_table(table: Table) -> Settings:
+    feed = feed_of(table.pk) if table.kind == Table.LAKE else None
+    if feed is None:
+        raise NotFound("nobody carries this table, so it has no settings")
+    database = feed.source_table.database
+    policies = Policies([database.datasource_id])
+    return Settings(
+        title=f"lake.{table.database.name}.{table.name}",
+        on=securable_of(table),
+        source=database.datasource,
+        database=database,
+        feed=feed,
+        given=feed.policy,
+        counts=policies.of_feed(feed),
+        above=policies.of_database(database),
+    )
+
+
+def of_source(source: Datasource, database: Database | None) -> Settings:
+    policies = Policies([source.pk])
+    given = given_at(source, database)
+    if database is None:
+        counts, above = policies.of_datasource(source), effective([], defaults())
+        title = f"all tables of {source.name}"
+    else:
+        counts, above = policies.of_database(database), policies.of_datasource(source)
+        title = f"all tables of {source.name}.{database.name}"
+    return Settings(
+        title=title,
+        on=Securable(source.name, database.name if database else ""),
+        source=source,
+        database=database,
+        feed=None,
+        given=given,
+        counts=counts,
+        above=above,
+    )

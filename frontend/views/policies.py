@@ -1,0 +1,82 @@
+"""Forms of schedules, policies and maintenance windows, at each level."""
+
+from __future__ import annotations
+
+from django.contrib import messages
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.views.decorators.http import require_http_methods
+
+from catalog.access import audit
+from catalog.access.enforcement import require
+from catalog.access.policy import Privilege
+from catalog.selectors import database_for, databases_for, table_for
+from core.errors import SluiceError, StaleState
+from frontend.forms.policy import PolicyForm
+from frontend.pages import PageRequest, page
+from frontend.reading.levels import Settings, of_source, of_table
+from frontend.views.sources import source_named
+
+MOST_DATABASES = 500
+
+
+@page
+@require_http_methods(["GET", "POST"])
+def table_policy(request: PageRequest, table_id: int) -> HttpResponse:
+    table = table_for(request.principal, table_id)
+    return _form_page(request, of_table(table), {"table": table, "here": "policy"})
+
+
+@page
+@require_http_methods(["GET", "POST"])
+def source_policy(request: PageRequest, name: str) -> HttpResponse:
+    source = source_named(request, name)
+    wanted = request.GET.get("database", "")
+    database = database_for(request.principal, name, wanted) if wanted else None
+    context: dict[str, object] = {
+        "databases": databases_for(request.principal, name)[:MOST_DATABASES],
+        "wanted": wanted,
+        "here": "policy",
+    }
+    return _form_page(request, of_source(source, database), context)
+
+
+def _form_page(
+    request: PageRequest, level: Settings, context: dict[str, object]
+) -> HttpResponse:
+    require(request.principal, Privilege.MANAGE, level.on)
+    form = PolicyForm(request.POST or None, given=level.given, above=level.above)
+    error: SluiceError | None = None
+    if request.method == "POST" and form.is_valid():
+        try:
+            _change(request, level, form)
+        except SluiceError as refused:
+            error = refused
+        else:
+            return redirect(request.get_full_path())
+    context |= {
+        "level": level,
+        "source": level.source,
+        "form": form,
+        "error": error,
+        "runs": level.runs(timezone.now()) if level.has_rounds else [],
+    }
+    status = 422 if request.method == "POST" else 200
+    return render(request, "frontend/policy.html", context, status=status)
+
+
+def _change(request: PageRequest, level: Settings, form: PolicyForm) -> None:
+    if request.POST.get("tag") != level.tag:
+        raise StaleState(
+            "somebody else changed these settings since you opened this page",
+            hint="look at what counts now, and save again if it is still right",
+        )
+    patch = form.change()
+    if not level.has_rounds:
+        patch.pop("schedule", None)
+    if patch:
+        level.change(patch)
+        audit.record("policy.change", on=str(level.on), change=patch)
+    said = "These settings count from now on." if patch else "Nothing was changed."
+    messages.success(request, said, extra_tags="ok")

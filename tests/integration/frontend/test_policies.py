@@ -1,0 +1,95 @@
+"""Forms of schedules, windows and policies: what they change and what they override."""
+
+from __future__ import annotations
+
+import pytest
+
+from ingest.feeds import feed_of
+from ingest.models import TableOnboarding
+from ingest.policyrows import change_policy, given_at, policy_of
+
+
+@pytest.fixture
+def at(world):
+    return f"/tables/{world.lake_tables['orders'].pk}/policy"
+
+
+def feed(world) -> TableOnboarding:
+    found = feed_of(world.lake_tables["orders"].pk)
+    assert found is not None
+    return found
+
+
+def sent(client, at: str, **more: str):
+    tag = client.get(at).context["level"].tag
+    return client.post(at, {"tag": tag, **more})
+
+
+def test_a_tables_settings_are_changed_and_taken_back(world, browse, at):
+    client = browse("root")
+    given = {
+        "when": "cron",
+        "cron": "30 2 * * MON-FRI",
+        "timezone": "Europe/Berlin",
+        "quiet_from": "22:00",
+        "quiet_to": "06:00",
+        "verify_every": "86400",
+        "max_write_amplification": "5.5",
+        "schema_changes": "ask",
+    }
+    assert sent(client, at, **given).status_code == 302
+    policy = policy_of(feed(world))
+    assert policy.verification.every_seconds == 86400
+    assert policy.keeping.max_write_amplification == 5.5
+    assert policy.schema_changes == "ask"
+    assert policy.quiet is not None
+    page = client.get(at).content.decode()
+    assert "Europe/Berlin time" in page
+    assert "Next: " in page
+    assert "verify_every: 1 d" in page
+    assert "instead of off, as delivered" in page
+    assert sent(client, at, when="inherit").status_code == 302
+    assert feed(world).policy == {}
+
+
+def test_all_mistakes_stand_at_their_fields_and_nothing_is_lost(world, browse, at):
+    before = feed(world).policy
+    wrong = {
+        "when": "every",
+        "every_seconds": "30",
+        "quiet_from": "25:00",
+        "quiet_to": "06:00",
+        "verify_every": "5",
+        "max_write_amplification": "1",
+        "driver_memory": "much",
+    }
+    response = sent(browse("root"), at, **wrong)
+    page = response.content.decode()
+    assert response.status_code == 422
+    for said in ("like 22:00", "verify_every must be", "from 2 to", "1200m or 4g"):
+        assert said in page
+    assert 'value="25:00"' in page
+    assert feed(world).policy == before
+
+
+def test_levels_above_are_changed_and_named_below(world, browse, at):
+    client = browse("root")
+    sent(client, "/sources/shop/policy", when="every", every_seconds="3600")
+    of_public = "/sources/shop/policy?database=public"
+    sent(client, of_public, when="inherit", compact_after="7")
+    public = world.source.databases.get(name="public")
+    assert given_at(world.source, None)["schedule"] == {"every_seconds": 3600}
+    assert given_at(world.source, public) == {"compact_after": 7}
+    page = client.get(at).content.decode()
+    assert "Empty: 7, from database shop.public." in page
+    assert "instead of Every hour, from datasource shop" in page
+
+
+def test_a_change_of_somebody_else_is_not_overwritten(world, browse, at):
+    client = browse("root")
+    change_policy(world.source, None, {"compact_after": 3})
+    stale = client.post(
+        "/sources/shop/policy", {"tag": "old", "when": "inherit", "compact_after": "9"}
+    )
+    assert "omebody else changed" in stale.content.decode()
+    assert given_at(world.source, None) == {"compact_after": 3}
