@@ -23,7 +23,8 @@ from gateway.engines.port import EngineUnavailable
 from gateway.engines.supply import EngineSupply
 from gateway.metrics import REGISTRY
 from gateway.sessions import SessionDesk
-from gateway.store import DatabaseAway, Store
+from gateway.store import Store
+from gateway.work_queue import DatabaseAway
 
 log = logging.getLogger(__name__)
 

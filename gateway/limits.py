@@ -12,11 +12,12 @@ class GatewayLimits:
     connections: int = 4000
     connections_per_user: int = 1500
     connections_per_address: int = 3000
-    logins_waiting: int = 64
     sessions_per_connection: int = 16
     operations_per_session: int = 100
     statements_running: int = 32
+    statements_running_per_user: int = 24
     statements_queued: int = 500
+    statements_queued_per_user: int = 200
     engine_sessions: int = 200
     warm_sessions: int = 16
     login_seconds: float = 15.0

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 
 from catalog.access.proofs import Proof
 from core.errors import SluiceError, TransientError
+from gateway.fair import TooManyWait
 from gateway.handler import Handler
 from gateway.hs2 import sasl
 from gateway.hs2.connection import (
@@ -50,7 +51,6 @@ class GatewayServer:
         self.connections: set[ClientProtocol] = set()
         self.per_user: Counter[str] = Counter()
         self.per_address: Counter[str] = Counter()
-        self.logins_waiting = 0
         self.is_draining = False
         self._server: asyncio.Server | None = None
         self._sweeper: asyncio.Task[None] | None = None
@@ -244,19 +244,16 @@ class ClientProtocol(asyncio.Protocol):
             return "", "acting as another user is not allowed"
         if server.per_user[user] >= limits.connections_per_user:
             return "", "too many connections of this user"
-        if server.logins_waiting >= limits.logins_waiting:
-            return "", "too many logins at the moment, try again later"
-        server.logins_waiting += 1
         try:
             proven = await server.services.store.authenticate(
                 user, credentials.password, address=self.address
             )
+        except TooManyWait:
+            return "", "too many logins at the moment, try again later"
         except TransientError as error:  # the database, or the users' directory
             return "", f"{error} (08S01)"
         except SluiceError as error:
             return "", str(error)
-        finally:
-            server.logins_waiting -= 1
         if server.per_user[proven.name] >= limits.connections_per_user:
             return "", "too many connections of this user"
         self.proof = proven.proof

@@ -27,7 +27,7 @@ from gateway.operation import Operation, new_handle
 from gateway.services import Services
 from gateway.settable import SessionSettings, require_settable
 from gateway.statement import Kind, StatementRule, rule_of
-from gateway.store import DatabaseAway
+from gateway.work_queue import DatabaseAway
 
 log = logging.getLogger(__name__)
 
@@ -201,9 +201,10 @@ class Session:
             operation.finish()
             return
         operation.advance("queue")
-        if self._services.slots.locked():
-            operation.say(f"waiting behind {self._services.waiting} statements")
-        async with self._services.slot():
+        slots, caller = self._services.slots, self._services.caller(self.user)
+        if slots.must_wait(caller):
+            operation.say(f"waiting, {slots.waiting} statements wait already")
+        async with slots.place(caller):
             link = await self._side.link_for(operation)
             operation.is_cancellable_task = False
             engine = await self._side.session(link, self.database)

@@ -13,7 +13,6 @@ from thrift.Thrift import TApplicationException
 
 from gateway.hs2 import sasl
 from gateway.limits import GatewayLimits
-from gateway.store import DatabaseAway
 from tests.integration.gateway.conftest import PASSWORD
 from tests.integration.gateway.test_pyhive import connect, eventually
 
@@ -181,18 +180,17 @@ def test_while_the_database_is_away_fetches_go_on_and_statements_fail(gateway):
         cursor.execute("SELECT * FROM range(1000)")
         first = cursor.fetchmany(100)
 
-        def away(*_, **__):
-            raise DatabaseAway("the metadata database does not answer")
-
-        store = gateway.gateway.store
-        kept, store._answered = store._answered, away
+        kinds = gateway.gateway.store.kinds
+        for kind in kinds:
+            kind.open_until = float("inf")
         assert len(first) + len(cursor.fetchall()) == 1000
         with pytest.raises(OperationalError) as raised:
             connection.cursor().execute("SELECT 1")
         assert raised.value.args[0].status.sqlState == "08S01"
         with pytest.raises(Exception, match="08S01"):
             connect(gateway)
-        store._answered = kept
+        for kind in kinds:
+            kind.open_until = 0.0
         cursor.execute("SELECT 1")
         assert cursor.fetchall() == [(1,)]
 

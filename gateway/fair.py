@@ -1,0 +1,110 @@
+"""Places for work, handed to those who wait in turn: whoever asks a thousand times gets
+his next place after everybody else has had one. Knows no work and no threads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import Counter, OrderedDict, deque
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from core.errors import TransientError
+
+
+class TooManyWait(TransientError):
+    """There is no place and no room to wait for one; nothing was begun."""
+
+    default_code: ClassVar[str] = "too_many_waiting"
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who takes turns as one. `places` is how many he may hold at a time."""
+
+    name: str
+    places: int
+
+
+class FairPlaces:
+    """`places` of them; `waiting` callers wait at most, `waiting_each` of one name."""
+
+    def __init__(self, places: int, *, waiting: int, waiting_each: int) -> None:
+        self.waiting = 0
+        self._free = places
+        self._most, self._most_each = waiting, waiting_each
+        self._held: Counter[Caller] = Counter()
+        self._queues: OrderedDict[Caller, deque[asyncio.Future[None]]] = OrderedDict()
+
+    def must_wait(self, caller: Caller) -> bool:
+        """True when there is no place for him now."""
+        return self._free == 0 or self._held[caller] >= caller.places
+
+    async def acquire(self, caller: Caller) -> None:
+        """Return with a place; TooManyWait when too many wait already."""
+        if not self.must_wait(caller):
+            self._take(caller)
+            return
+        queue = self._queues.get(caller) or deque()
+        if self.waiting >= self._most or len(queue) >= self._most_each:
+            raise TooManyWait(
+                f"{max(len(queue), 1)} calls wait before this one",
+                hint="try again later",
+            )
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        queue.append(turn)
+        self._queues.setdefault(caller, queue)
+        self.waiting += 1
+        try:
+            await turn
+        except asyncio.CancelledError:
+            self._leave(caller, turn)
+            raise
+
+    def release(self, caller: Caller) -> None:
+        """Give a place back; the next in turn gets it."""
+        self._free += 1
+        self._held[caller] -= 1
+        if not self._held[caller]:
+            del self._held[caller]
+        self._hand_out()
+
+    @contextlib.asynccontextmanager
+    async def place(self, caller: Caller) -> AsyncIterator[None]:
+        """Hold a place."""
+        await self.acquire(caller)
+        try:
+            yield
+        finally:
+            self.release(caller)
+
+    def _take(self, caller: Caller) -> None:
+        self._free -= 1
+        self._held[caller] += 1
+
+    def _leave(self, caller: Caller, turn: asyncio.Future[None]) -> None:
+        queue = self._queues.get(caller)
+        if queue and turn in queue:
+            queue.remove(turn)
+            self.waiting -= 1
+            if not queue:
+                del self._queues[caller]
+        elif turn.done() and not turn.cancelled():
+            self.release(caller)  # it was given in the moment of the cancel
+
+    def _hand_out(self) -> None:
+        while self._free:
+            ready = (c for c in self._queues if self._held[c] < c.places)
+            caller = next(ready, None)
+            if caller is None:
+                return
+            queue = self._queues.pop(caller)
+            turn = queue.popleft()
+            self.waiting -= 1
+            if queue:
+                self._queues[caller] = queue  # behind all others
+            if not turn.done():
+                self._take(caller)
+                turn.set_result(None)

@@ -1,0 +1,49 @@
+"""Whose turn a login is. Who has come in from an address before has a turn of his own
+there; all strangers of an address share one: guessing there holds up nobody he knows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import OrderedDict
+from collections.abc import AsyncIterator
+from weakref import WeakValueDictionary
+
+from catalog.access.tokens import PREFIX
+from gateway.fair import Caller
+
+MOST_REMEMBERED = 10_000
+
+
+class LoginTurns:
+    """Remembers who came in from where, in this process, the latest of them."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[tuple[str, str], None] = OrderedDict()
+        self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = (
+            WeakValueDictionary()
+        )
+
+    @contextlib.asynccontextmanager
+    async def turn(
+        self, username: str, secret: str, *, address: str
+    ) -> AsyncIterator[Caller]:
+        """Tell as whom this login waits; one stranger of a name tries at a time, so
+        that a pool of connections waits for its first and is known then."""
+        pair = (username, address)
+        lock = self._locks.setdefault(pair, asyncio.Lock())
+        async with lock:
+            if pair not in self._known:
+                # a wrong token costs next to nothing, a wrong password half a second
+                kind = "token" if secret.startswith(PREFIX) else "password"
+                yield Caller(f"{kind}@{address}", 1)
+                return
+        yield Caller(f"{username}@{address}", 2)
+
+    def remember(self, username: str, *, address: str) -> None:
+        """He is who he said."""
+        self._known[(username, address)] = None
+        self._known.move_to_end((username, address))
+        if len(self._known) > MOST_REMEMBERED:
+            self._known.popitem(last=False)
