@@ -235,11 +235,11 @@ class StatementDesk:
             statement.fault = operation.fault
         if operation.state is not OperationState.FINISHED or not operation.reader:
             return
-        await operation.shape()
+        await statement.session.shape(operation)
         while operation.has_result_set and not statement.is_cancelled:
             room = statement.row_limit - statement.result.rows
             count = min(FETCH_ROWS, room + 1)
-            batch = await operation.reader.fetch(Orientation.NEXT, count)
+            batch = await statement.session.fetch(operation, Orientation.NEXT, count)
             rows = await asyncio.to_thread(json_rows, batch.row_set)
             operation.rows += len(rows)
             await asyncio.to_thread(statement.result.append, rows[:room])

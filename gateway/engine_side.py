@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Coroutine, Mapping
 
 from core.errors import AccessDenied, SluiceError
 from gateway.engines.lifecycle import EngineState
 from gateway.engines.port import (
+    EngineFull,
     EngineLink,
     EngineOperation,
     EngineRefused,
@@ -25,6 +27,7 @@ from gateway.result_reader import ResultReader
 from gateway.services import Services
 
 DEFAULT_DATABASE = "default"
+SUCCESSOR_SECONDS = 0.25
 CLOSE_SECONDS = 10.0
 
 
@@ -49,15 +52,32 @@ class EngineSide:
         """True while the engine has this session."""
         return self._engine is not None and not self._engine.is_closed
 
-    async def link_for(self, operation: Operation) -> EngineLink:
-        """Wait for a READY engine that knows the user's rights, and return it."""
+    async def engine_for(self, operation: Operation, database: str) -> EngineSession:
+        """Wait for a session in a READY engine that knows the user's rights.
+
+        An engine that ends meanwhile is waited out: nothing of the operation has
+        reached it. EngineUnavailable when none starts, or none keeps running.
+        """
+        limits = self._services.limits
+        until = time.monotonic() + limits.engine_wait_seconds
+        while True:
+            link = await self._ready(operation)
+            try:
+                await self._authorise(link)
+                operation.policy = self._services.policies.get(self._user)
+                return await self.session(link, database)
+            except EngineFull:
+                raise
+            except EngineUnavailable:
+                if time.monotonic() > until or self._is_closed:
+                    raise
+            await asyncio.sleep(SUCCESSOR_SECONDS)
+
+    async def _ready(self, operation: Operation) -> EngineLink:
         supply = self._services.supply
         if supply.facts().state is not EngineState.READY:
             operation.say("the query engine is starting")
-        link = await supply.ready(seconds=self._services.limits.engine_wait_seconds)
-        await self._authorise(link)
-        operation.policy = self._services.policies.get(self._user)
-        return link
+        return await supply.ready(seconds=self._services.limits.engine_wait_seconds)
 
     async def require_rights(self, operation: Operation, *, is_again: bool) -> None:
         """Raise AccessDenied when a right was revoked since the statement began.
@@ -107,13 +127,16 @@ class EngineSide:
         if not operation.is_alive:
             await engine.cancel(handle)
             return
-        operation.advance("run")
+        if operation.state is not OperationState.RUNNING:  # it is when it runs again
+            operation.advance("run")
         status = await engine.status(handle)
         while not status.state.is_terminal and operation.is_alive:
+            self._tell_progress(operation, handle)
             status = await engine.status(handle)
         if status.state is OperationState.FINISHED:
             if operation.has_result_set:
                 self._open_result(engine, operation, handle)
+            operation.say(stage_line(1, 1))
             operation.finish()
         elif status.state in {OperationState.CANCELED, OperationState.CLOSED}:
             operation.stop("cancel")
@@ -125,6 +148,35 @@ class EngineSide:
                 sql_state=status.sql_state,
                 error_code=status.error_code,
             )
+
+    async def read_again(self, engine: EngineSession, operation: Operation) -> None:
+        """Run a finished statement once more, for a result of which no row was handed
+        out; EngineRefused when it ends otherwise now, or with other columns."""
+        handle = operation.engine = await engine.execute(operation.statement)
+        status = await engine.status(handle)
+        while not status.state.is_terminal:
+            status = await engine.status(handle)
+        if status.state is not OperationState.FINISHED:
+            raise EngineRefused(status.message, sql_state=status.sql_state)
+        columns = await engine.result_schema(handle)
+        if operation.columns and operation.columns != columns:
+            raise EngineUnavailable(
+                "the engine that held this result is gone, and the table's columns"
+                " have changed since",
+                hint="run the statement again",
+            )
+        self._open_result(engine, operation, handle)
+
+    def lose(self, engine: EngineSession) -> None:
+        """Use this session no more; the next statement opens another."""
+        if self._engine is engine:
+            self._engine = None
+        self._spawn(engine.close())
+
+    def _tell_progress(self, operation: Operation, handle: EngineOperation) -> None:
+        counts = self._services.supply.link.progress(handle)
+        if counts:
+            operation.say(stage_line(*counts))
 
     def _open_result(
         self, engine: EngineSession, operation: Operation, handle: EngineOperation
@@ -186,7 +238,7 @@ class EngineSide:
     async def _open(self, link: EngineLink) -> EngineSession:
         most = self._services.limits.engine_sessions
         if link.facts().open_sessions >= most:
-            raise EngineUnavailable(
+            raise EngineFull(
                 f"the engine serves {most} sessions already",
                 hint="close sessions that are not needed, or try again later",
             )
@@ -214,6 +266,11 @@ class EngineSide:
         task = asyncio.create_task(work)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
+
+
+def stage_line(done: int, total: int) -> str:
+    """Return progress as Hive's log has it: clients find their bar's state in that."""
+    return f"INFO  : Stage-1 map = {100 * done // total}%,  reduce = 0%"
 
 
 async def _freed(engine: EngineSession, handle: EngineOperation) -> None:

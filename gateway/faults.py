@@ -6,13 +6,14 @@ Spark's error class and SQLSTATE stay; stack traces, plans and storage addresses
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gateway.engines.scrub import MAX_RAW, scrub_message
 
 ENGINE_AWAY = "08S01"
 DENIED = "42501"
 NO_SUCH_SCHEMA = "42704"
+NO_SUCH_TABLE = "42P01"
 CANCELLED = "HY008"
 TIMED_OUT = "HYT00"
 TOO_LARGE = "54000"
@@ -23,6 +24,7 @@ _LIMIT = re.compile(
     r"Total size of serialized results of \d+ tasks? \((?P<size>[^()]+)\) "
     r"is bigger than \S*maxResultSize \((?P<limit>[^()]+)\)"
 )
+_ABSENT = re.compile(r"The table or view ((?:`[^`]{1,255}`\.?){1,4}) cannot be found")
 _STATE = re.compile(r"SQLSTATE:?\s*([0-9A-Z]{5})")
 
 
@@ -48,6 +50,16 @@ def clean(
         shown = shown.replace(lake, "(storage)")
     state = sql_state or (found[1] if found else GENERAL)
     return Fault(shown[:LONGEST] or "the statement failed", state, error_code)
+
+
+def in_hive_words(fault: Fault) -> Fault:
+    """Return an absent table's error with the words that PyHive's dialect looks for."""
+    found = _ABSENT.search(fault.message) if fault.sql_state == NO_SUCH_TABLE else None
+    if found is None:
+        return fault
+    name = found[1].replace("`", "")
+    message = f"{fault.message[:LONGEST]} (SemanticException: Table not found {name})"
+    return replace(fault, message=message)
 
 
 def _too_large(size: str, limit: str) -> str:

@@ -251,10 +251,10 @@ class Handler:
     async def _result_schema(
         self, request: messages.GetResultSetMetadata
     ) -> messages.Reply:
-        _, operation = self._operation(request.operation)
+        session, operation = self._operation(request.operation)
         await operation.wait(self._services.limits.long_poll_seconds)
         return messages.GetResultSetMetadataReply(
-            schema=_schema(await operation.shape())
+            schema=_schema(await session.shape(operation))
         )
 
     async def _fetch(self, request: messages.FetchResults) -> messages.Reply:
@@ -275,13 +275,11 @@ class Handler:
             return _rows(encode_row_set(operation.local.type_ids, rows))
         if operation.reader is None or not operation.has_result_set:
             raise InvalidRequest("the statement has no result set")
-        is_again = orientation is EngineOrientation.FIRST
-        await session.require_rights(operation, is_again=is_again)
-        batch = await operation.reader.fetch(orientation, count)
+        batch = await session.fetch(operation, orientation, count)
         operation.rows += max(batch.rows, 0)
         FETCHED_ROWS.inc(max(batch.rows, 0))
         FETCHED_BYTES.inc(len(batch.row_set))
-        row_set = batch.row_set or _empty(await operation.shape())
+        row_set = batch.row_set or _empty(await session.shape(operation))
         return _rows(row_set, has_more=batch.has_more_rows)
 
     async def _no_delegation(self, request: Any) -> messages.Reply:

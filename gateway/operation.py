@@ -110,6 +110,7 @@ class Operation:
     log: list[str] = field(default_factory=list)
     log_position: int = 0
     is_cancellable_task: bool = False
+    is_second_run: bool = False
     _ended: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
@@ -153,8 +154,8 @@ class Operation:
         return True
 
     def say(self, line: str) -> None:
-        """Append a line to the operation's log."""
-        if len(self.log) < LOG_LINES:
+        """Append a line to the operation's log, unless the last one says the same."""
+        if len(self.log) < LOG_LINES and line not in self.log[-1:]:
             self.log.append(line)
 
     def new_log_lines(self) -> list[str]:

@@ -16,14 +16,26 @@ from core.errors import AccessDenied, InvalidRequest, SluiceError
 from gateway.audit_lines import AuditRecord
 from gateway.engine_side import DEFAULT_DATABASE, EngineSide
 from gateway.engines.port import (
+    EngineColumn,
     EngineRefused,
     EngineUnavailable,
+    FetchedBatch,
     OperationState,
+    Orientation,
 )
-from gateway.faults import DENIED, ENGINE_AWAY, GENERAL, NO_SUCH_SCHEMA, Fault, clean
-from gateway.hs2.values import Handle, OperationType
+from gateway.faults import (
+    DENIED,
+    ENGINE_AWAY,
+    GENERAL,
+    NO_SUCH_SCHEMA,
+    Fault,
+    clean,
+    in_hive_words,
+)
+from gateway.hs2.values import V6, Handle, OperationType
 from gateway.metrics import STATEMENT_SECONDS, STATEMENTS
 from gateway.operation import Operation, new_handle
+from gateway.result_reader import ResultReader
 from gateway.services import Services
 from gateway.settable import SessionSettings, require_settable
 from gateway.statement import Kind, StatementRule, rule_of
@@ -32,6 +44,7 @@ from gateway.work_queue import DatabaseAway
 log = logging.getLogger(__name__)
 
 LONGEST_AUDITED = 4000
+RUNS_AGAIN = "the query engine ended; the statement runs again on the next one"
 _LAKE_CATALOGS = {"", "lake", "spark_catalog"}
 
 
@@ -129,13 +142,49 @@ class Session:
         elif operation.engine:
             await self._side.cancel(operation.engine)
 
-    async def require_rights(self, operation: Operation, *, is_again: bool) -> None:
-        """Raise AccessDenied, and free the result, after a revoke."""
+    async def fetch(
+        self, operation: Operation, orientation: Orientation, count: int
+    ) -> FetchedBatch:
+        """Return the next rows of a finished statement, or the first ones.
+
+        A revoke frees the result (AccessDenied). While no row was handed out, the
+        death of its engine is made good by running the statement again, once.
+        """
+        is_again = orientation is Orientation.FIRST
         try:
             await self._side.require_rights(operation, is_again=is_again)
         except AccessDenied:
             await self.free(operation)
             raise
+        try:
+            return await _reader_of(operation).fetch(orientation, count)
+        except EngineUnavailable:
+            if not await self._could_read_again(operation):
+                raise
+            return await _reader_of(operation).fetch(orientation, count)
+
+    async def shape(self, operation: Operation) -> tuple[EngineColumn, ...]:
+        """Return the result's columns; as `fetch` when the engine is gone."""
+        try:
+            return await operation.shape()
+        except EngineUnavailable:
+            operation.schema = None
+            if not await self._could_read_again(operation):
+                raise
+            return await operation.shape()
+
+    async def _could_read_again(self, operation: Operation) -> bool:
+        """Run it for a second time, as only statements that write nothing get here."""
+        if operation.is_second_run or operation.rows:
+            return False
+        operation.is_second_run = True
+        operation.say(RUNS_AGAIN)
+        if operation.reader:
+            operation.reader.close()
+        async with self._services.slots.place(self._services.caller(self.user)):
+            engine = await self._side.engine_for(operation, self.database)
+            await self._side.read_again(engine, operation)
+        return True
 
     async def free(self, operation: Operation) -> None:
         """Cancel if need be, free the engine's result, forget the operation."""
@@ -205,22 +254,37 @@ class Session:
         if slots.must_wait(caller):
             operation.say(f"waiting, {slots.waiting} statements wait already")
         async with slots.place(caller):
-            link = await self._side.link_for(operation)
-            operation.is_cancellable_task = False
-            engine = await self._side.session(link, self.database)
-            if operation.is_alive:
-                await self._side.run(engine, operation)
+            await self._run_in_engine(operation)
         if rule.kind is Kind.SET and operation.state is OperationState.FINISHED:
             self._side.remember(rule.target, operation.statement)
 
+    async def _run_in_engine(self, operation: Operation) -> None:
+        """Run it; when the engine ends under it, once more on the next one.
+
+        Nothing is written by SQL, so a second run does no harm.
+        """
+        engine = await self._side.engine_for(operation, self.database)
+        operation.is_cancellable_task = False
+        try:
+            if operation.is_alive:
+                await self._side.run(engine, operation)
+        except EngineUnavailable:
+            self._side.lose(engine)
+            if operation.is_second_run or not operation.is_alive:
+                raise
+            operation.is_second_run = operation.is_cancellable_task = True
+            operation.say(RUNS_AGAIN)
+            await self._run_in_engine(operation)
+
     def _fault(self, error: SluiceError) -> Fault:
         if isinstance(error, EngineRefused):
-            return clean(
+            fault = clean(
                 error.message,
                 sql_state=error.sql_state,
                 error_code=error.error_code,
                 lake=self._services.lake_root,
             )
+            return in_hive_words(fault) if self.protocol == V6 else fault
         return Fault(str(error), sql_state_of(error))
 
     def _account(self, operation: Operation) -> None:
@@ -265,6 +329,12 @@ class Session:
             address=self.address,
             facts=facts,
         )
+
+
+def _reader_of(operation: Operation) -> ResultReader:
+    if operation.reader is None:
+        raise InvalidRequest("the statement has no result set")
+    return operation.reader
 
 
 def _text_of(statement: str) -> dict[str, object]:

@@ -24,6 +24,12 @@ class EngineUnavailable(TransientError):
     default_code: ClassVar[str] = "engine_unavailable"
 
 
+class EngineFull(EngineUnavailable):
+    """The engine takes no further session now."""
+
+    default_code: ClassVar[str] = "engine_full"
+
+
 class EngineRefused(TerminalError):
     """The engine answered with an error status; `message` is its raw text."""
 

@@ -220,7 +220,8 @@ def test_statements_are_audited_with_rows_and_outcome(gateway):
 
 def test_the_engine_that_died_is_replaced_for_the_next_statement(gateway):
     with connect(gateway) as connection, connection.cursor() as cursor:
-        cursor.execute("SELECT 1")
+        cursor.execute("SELECT * FROM range(5000)")
+        cursor.fetchone()
         gateway.do(gateway.engine.die)
         with pytest.raises(OperationalError) as raised:
             cursor.fetchall()

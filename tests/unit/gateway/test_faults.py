@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.faults import clean
+from gateway.faults import clean, in_hive_words
 
 MISSING = (
     "org.apache.hive.service.cli.HiveSQLException: Error running query: "
@@ -51,3 +51,13 @@ def test_a_part_beyond_the_limit_is_said_in_our_words():
         assert said in fault.message
     for unsaid in ("spark", "stage failure", "\tat "):
         assert unsaid not in fault.message
+
+
+@pytest.mark.parametrize("name", ["x", "shop.orders", "lake.shop.orders"])
+def test_pyhives_dialect_finds_its_words_in_an_absent_tables_error(name):
+    quoted = ".".join(f"`{part}`" for part in name.split("."))
+    fault = clean(MISSING.replace("`x`", quoted), sql_state="42P01")
+    message = in_hive_words(fault).message
+    assert message.startswith(fault.message)
+    assert message.endswith(f"(SemanticException: Table not found {name})")
+    assert in_hive_words(clean("boom")).message == "boom"

@@ -1,0 +1,92 @@
+"""An engine ends under statements: which of them notice."""
+
+from __future__ import annotations
+
+import pytest
+from pyhive.exc import OperationalError
+from TCLIService import ttypes
+
+from gateway.engines.fake import FakeAnswer, answer_to
+from tests.integration.gateway.test_pyhive import connect, eventually
+
+
+def count(gateway, statement):
+    return [sql for _, sql in gateway.engine.journal].count(statement)
+
+
+def ended(cursor):
+    """The state that the client polls to see."""
+    state = ttypes.TOperationState
+    alive = {state.INITIALIZED_STATE, state.PENDING_STATE, state.RUNNING_STATE}
+    assert eventually(lambda: cursor.poll().operationState not in alive)
+    return cursor.poll()
+
+
+def slow_once(gateway, statement):
+    """The first run of the statement takes a minute, further ones no time."""
+
+    def answer(sql):
+        found = answer_to(sql)
+        if sql == statement and count(gateway, statement) == 1:
+            found.seconds = 60
+        return found
+
+    gateway.engine.answers = answer
+
+
+def test_a_running_statement_runs_again_on_the_next_engine(gateway):
+    slow_once(gateway, "SELECT 7")
+    with connect(gateway) as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT 7", async_=True)
+        assert eventually(lambda: count(gateway, "SELECT 7") == 1)
+        gateway.do(gateway.engine.die)
+        ended(cursor)
+        assert cursor.fetchall() == [(7,)]
+        log = cursor.fetch_logs()
+    assert (gateway.engine.starts, count(gateway, "SELECT 7")) == (2, 2)
+    assert any("runs again" in line for line in log)
+
+
+def test_it_runs_again_only_once(gateway):
+    gateway.engine.answers = lambda sql: FakeAnswer(seconds=0 if "USE" in sql else 60)
+    with connect(gateway) as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT 7", async_=True)
+        for run in (1, 2):
+            assert eventually(lambda run=run: count(gateway, "SELECT 7") == run)
+            gateway.do(gateway.engine.die)
+        assert ended(cursor).sqlState == "08S01"
+
+
+def test_a_result_of_which_no_row_was_read_is_made_again(gateway):
+    with connect(gateway) as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT * FROM range(3)")
+        gateway.do(gateway.engine.die)
+        assert cursor.fetchall() == [(0,), (1,), (2,)]
+    assert count(gateway, "SELECT * FROM range(3)") == 2
+
+
+def test_other_columns_than_the_client_knows_are_no_result_of_its_statement(gateway):
+    with connect(gateway) as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT 7")
+        assert cursor.description[0][0] == "7"
+        gateway.engine.answers = lambda sql: answer_to("SELECT 8")
+        gateway.do(gateway.engine.die)
+        with pytest.raises(OperationalError, match="columns have changed") as raised:
+            cursor.fetchall()
+    assert raised.value.args[0].status.sqlState == "08S01"
+
+
+def test_statements_that_wait_get_the_next_engine(gateway):
+    with connect(gateway) as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT 1")
+        gateway.engine.faults.start_seconds = 1.0
+        gateway.do(gateway.engine.die)
+        cursor.execute("SELECT 2")
+        assert cursor.fetchall() == [(2,)]
+    assert gateway.engine.starts == 2
+
+
+def test_the_log_tells_the_stage_as_hive_does(gateway):
+    with connect(gateway) as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT 1")
+        assert "INFO  : Stage-1 map = 100%,  reduce = 0%" in cursor.fetch_logs()
