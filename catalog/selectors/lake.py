@@ -62,6 +62,8 @@ SLUICE_COLUMNS = (
     ("_sluice_seq", "bigint", False),
     ("_sluice_deleted", "boolean", True),
 )
+KEY_COLUMN = ("_sluice_key", "string", False)
+COUNT_COLUMN = ("_sluice_count", "bigint", True)
 
 
 @CharField.register_lookup
@@ -189,7 +191,8 @@ def as_seen(table: LakeTable, columns: list[Column]) -> list[LakeColumn]:
         (name, "string", True, 0, "") for name in HUDI_COLUMNS
     ]
     seen += [(c.name, c.type, c.nullable, c.key, c.comment) for c in columns if c.type]
-    seen += [(name, kind, nullable, 0, "") for name, kind, nullable in SLUICE_COLUMNS]
+    added = (*_key_columns(columns), *SLUICE_COLUMNS)
+    seen += [(name, kind, nullable, 0, "") for name, kind, nullable in added]
     return [
         LakeColumn(
             database=table.database,
@@ -203,6 +206,17 @@ def as_seen(table: LakeTable, columns: list[Column]) -> list[LakeColumn]:
         )
         for position, (name, kind, nullable, key, comment) in enumerate(seen, start=1)
     ]
+
+
+def _key_columns(columns: list[Column]) -> list[tuple[str, str, bool]]:
+    """What ingest adds for a key that is not one column of a type it takes as it is."""
+    key = [column for column in columns if column.key]
+    if not key:
+        return [KEY_COLUMN, COUNT_COLUMN]
+    own = len(key) == 1 and (
+        key[0].type in {"int", "bigint"} or key[0].source_type == "uuid"
+    )
+    return [] if own else [KEY_COLUMN]
 
 
 def _like(field: str, pattern: str | None) -> Q:

@@ -126,11 +126,18 @@ class Status:
 OK = Status()
 
 
+CLIENT_EXCEPTION = "org.apache.hive.service.cli.HiveSQLException"
+
+
 def failure(message: str, *, sql_state: str = "HY000", code: int = 0) -> Status:
-    """Return an ERROR status; JDBC shows `info` when `message` is cut."""
+    """Return an ERROR status.
+
+    Hive JDBC makes an exception of `info` before it shows `message`, and fails on
+    anything but `*class:message:frames:last frame`.
+    """
     return Status(
         code=StatusCode.ERROR,
-        info=(f"*{message}",),
+        info=(f"*{CLIENT_EXCEPTION}:{message}:0:-1",),
         sql_state=sql_state,
         error_code=code,
         message=message,

@@ -132,6 +132,31 @@ def test_columns_have_jdbc_types_and_positions(ask):
     assert len(ask("GetColumns", tableName="orders", columnName="am%")) == 1
 
 
+@pytest.mark.parametrize(
+    ("keys", "added"),
+    [
+        ({"id": 1}, []),
+        ({"id": 1, "amount": 2}, ["_sluice_key"]),
+        ({"amount": 1}, ["_sluice_key"]),
+        ({}, ["_sluice_key", "_sluice_count"]),
+    ],
+)
+def test_columns_that_sluice_adds_are_told(ask, keys, added):
+    from catalog.models import Column
+
+    columns = Column.objects.filter(table__name="orders")
+    columns.update(key=0)
+    for name, place in keys.items():
+        columns.filter(name=name).update(key=place)
+    rows = ask("GetColumns", tableName="orders")
+    names = [row["COLUMN_NAME"] for row in rows]
+    assert [name for name in names if name.startswith("_sluice")] == [
+        *added,
+        "_sluice_seq",
+        "_sluice_deleted",
+    ]
+
+
 def test_primary_keys_come_from_the_catalog_and_hide_what_is_hidden(ask):
     keys = ask("GetPrimaryKeys", schemaName="shop", tableName="orders")
     assert [(row["COLUMN_NAME"], row["KEQ_SEQ"]) for row in keys] == [("id", 1)]

@@ -74,7 +74,7 @@ PAIRS = [
         ttypes.TExecuteStatementResp(
             status=ttypes.TStatus(
                 statusCode=3,
-                infoMessages=["*no"],
+                infoMessages=[f"*{values.CLIENT_EXCEPTION}:no:0:-1"],
                 sqlState="42P01",
                 errorCode=7,
                 errorMessage="no",
@@ -246,3 +246,14 @@ def test_unknown_fields_and_fields_of_another_type_are_passed_over():
     assert decode(messages.OpenSession, Reader(unknown + known)) == (
         messages.OpenSession(client_protocol=7)
     )
+
+
+@pytest.mark.parametrize("message", ["no", "a: b", ":", "", "two\nlines: of it"])
+def test_hive_jdbc_can_read_the_reason_of_a_failure(message):
+    """As its HiveSQLException.toStackTrace cuts it: class, message, frames, last."""
+    (detail,) = values.failure(message).info
+    first, last = detail.index(":"), detail.rindex(":")
+    middle = detail[:last].rindex(":")
+    assert detail[1:first].endswith(".HiveSQLException")
+    assert detail[first + 1 : middle] == message
+    assert (int(detail[middle + 1 : last]), int(detail[last + 1 :])) == (0, -1)
