@@ -30,6 +30,7 @@ from core.errors import (
 )
 from core.redaction import redact
 
+_DISK_FULL = "53100"
 log = logging.getLogger("sluice.rest")
 CONTENT_TYPE = "application/problem+json"
 
@@ -46,6 +47,7 @@ BY_CODE: dict[str, int] = {
     "precondition_failed": 412,
     "idempotency_key_reused": 422,
     "database_unavailable": 503,
+    "database_full": 503,
 }
 BY_CLASS: tuple[tuple[type[SluiceError], int], ...] = (
     (InvalidRequest, 400),
@@ -127,13 +129,7 @@ def problem_of(error: Exception) -> tuple[dict[str, object], dict[str, str]]:
         return _of_framework(error)
     if isinstance(error, OperationalError | InterfaceError):
         log.error("the metadata database failed: %s", error)
-        body = problem_body(
-            503,
-            code="database_unavailable",
-            detail="the metadata database cannot be reached or is too busy",
-            hint="try again; see /health/ready",
-        )
-        return body, _headers(503, 5)
+        return _of_database(error), _headers(503, 5)
     log.error("unforeseen error", exc_info=error)
     body = problem_body(
         500,
@@ -142,6 +138,23 @@ def problem_of(error: Exception) -> tuple[dict[str, object], dict[str, str]]:
         hint="the log has more under this request_id",
     )
     return body, {}
+
+
+def _of_database(error: Exception) -> dict[str, object]:
+    if getattr(error.__cause__, "sqlstate", None) == _DISK_FULL:
+        return problem_body(
+            503,
+            code="database_full",
+            detail="the disk of the metadata database is full: nothing was changed",
+            hint="free space on its server, then try again; what drivers did meanwhile"
+            " is kept and told then",
+        )
+    return problem_body(
+        503,
+        code="database_unavailable",
+        detail="the metadata database cannot be reached or is too busy",
+        hint="try again; see /health/ready",
+    )
 
 
 def problem_response(error: Exception, context: Mapping[str, Any]) -> Response:
