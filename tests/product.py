@@ -11,7 +11,7 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests import waiting
+from tests.waiting import wait_for
 
 ROOT = Path(__file__).resolve().parent.parent
 MANAGE = ROOT / "manage.py"
@@ -80,7 +80,7 @@ class Api:
             job = self.get(f"/jobs/{job_id}")
             return job if job["state"] in {"SUCCEEDED", "FAILED", "CANCELLED"} else None
 
-        return waiting.wait_for(finished, f"job {job_id}", pause=LOOK_SECONDS)
+        return wait_for(finished, f"job {job_id}", pause=LOOK_SECONDS)
 
     def table(self, name: str) -> Any:
         reply = self.call("GET", f"/tables?name={name}")
@@ -97,12 +97,7 @@ class Api:
                 raise AssertionError(table["status_reason"])
             return table if table and table["status"] == "LIVE" else None
 
-        return waiting.wait_for(is_live, f"{name} to be LIVE", pause=LOOK_SECONDS)
-
-
-def wait_for(check: Callable[[], Any], seconds: float, what: str) -> Any:
-    """`tests.waiting.wait_for` for callers that still name a limit; it does not count."""
-    return waiting.wait_for(check, what, pause=LOOK_SECONDS)
+        return wait_for(is_live, f"{name} to be LIVE", pause=LOOK_SECONDS)
 
 
 @dataclass

@@ -19,8 +19,8 @@ from ingest.contract import SourceSpec
 from ingest.spark.cursor import read_bound
 from ingest.spark.sources import Source, SourceAccess, open_source
 from tests.integration.ingest.bound_runs import LAG, run_of, table_of
-from tests.product import wait_for
 from tests.standby import StandbyPostgres
+from tests.waiting import wait_for
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def test_a_standby_is_followed_behind_what_it_has_replayed(
             writer.execute("INSERT INTO o VALUES (0, now())")
         with psycopg.connect(mirror, autocommit=True) as link:
             is_there = "SELECT pg_last_xact_replay_timestamp() IS NOT NULL"
-            wait_for(lambda: link.execute(is_there).fetchone()[0], 60, "a replay")  # type: ignore[index]
+            wait_for(lambda: link.execute(is_there).fetchone()[0], "a replay")  # type: ignore[index]
         with psycopg.connect(mirror, autocommit=True) as link:
             link.execute("SELECT pg_wal_replay_pause()")
             with psycopg.connect(primary, autocommit=True) as writer:
@@ -88,7 +88,6 @@ def test_a_standby_is_followed_behind_what_it_has_replayed(
             link.execute("SELECT pg_wal_replay_resume()")
         wait_for(
             lambda: (replayed_by(source) or written) > written,
-            60,
             "the row to be replayed",
         )
         # promoted, it is a primary, and the next sync sees that it was
