@@ -66,6 +66,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
     settings.INSTALLED_APPS  # noqa: B018  loads the settings before pytest-django looks
 
+    from django.contrib.auth.hashers import PBKDF2PasswordHasher
+
+    # a quarter of a second each time that somebody is made or logs in
+    PBKDF2PasswordHasher.iterations = 1
+
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_setupnodes() -> None:

@@ -59,7 +59,6 @@ def gateway(monkeypatch):
 def page(live_server, settings, redis_url, open_page):
     """Logged in as the administrator of a small world; `open(path)` goes to a page."""
     settings.STATIC_ROOT.mkdir(exist_ok=True)
-    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     build()
     made = open_page()
     made.open = lambda path: made.goto(live_server.url + path)

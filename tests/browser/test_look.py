@@ -76,7 +76,6 @@ SIDEWAYS = "document.documentElement.scrollWidth - document.documentElement.clie
 )
 def test_pages(live_server, settings, redis_url, open_page, keep, look):
     settings.STATIC_ROOT.mkdir(exist_ok=True)
-    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     world = build()
     page = open_page(width=WIDE, dark=look == "dark")
     page.goto(f"{live_server.url}/login")
@@ -109,7 +108,6 @@ def inspect(page, keep, look, name):
 
 def test_keys_and_theme(live_server, settings, redis_url, open_page):
     settings.STATIC_ROOT.mkdir(exist_ok=True)
-    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     build()
     page = open_page()
     page.goto(f"{live_server.url}/login")

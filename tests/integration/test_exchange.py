@@ -29,7 +29,6 @@ KEYLESS = [c if c[0] != "id" else (*c[:4], 0) for c in COLUMNS]
 
 @pytest.fixture(autouse=True)
 def _small(settings, tmp_path):
-    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     settings.SLUICE_LAKE_URI = str(tmp_path / "lake")
     settings.CELERY_BROKER_URL = "redis://127.0.0.1:1/0"
 

@@ -22,7 +22,6 @@ PASSWORD = "correct horse battery"
 @pytest.fixture(autouse=True)
 def _small_house(settings):
     settings.STATIC_ROOT.mkdir(exist_ok=True)
-    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
 
 @pytest.fixture

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 @pytest.fixture(autouse=True)
 def _small_house(settings):
     settings.STATIC_ROOT.mkdir(exist_ok=True)
-    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
 
 @pytest.fixture

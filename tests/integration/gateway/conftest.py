@@ -15,7 +15,6 @@ PASSWORD = "correct-horse-battery"
 def users(transactional_db: None, settings: Any) -> dict[str, Any]:
     from django.contrib.auth.models import User
 
-    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     names = ("ann", "bob")
     return {name: User.objects.create_user(name, password=PASSWORD) for name in names}
 

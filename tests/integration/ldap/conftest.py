@@ -37,7 +37,6 @@ def directory(slapd: Slapd, settings: Any, monkeypatch: Any) -> Slapd:
 
     slapd.empty()
     # what a password hash costs is not the matter here
-    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     monkeypatch.setattr(ldap_login, "_open_until", 0.0)
     settings.SLUICE_LDAP = spec_of(slapd)
     return slapd
