@@ -11,6 +11,10 @@ import pytest
 from tests.mariadb import MariaDbServer, quoted
 from tests.product import Product
 
+# Each by itself: tests/spark/test_mariadb.py; a schema of PostgreSQL through the whole
+# product: test_hostile_input.py.
+pytestmark = pytest.mark.long(together="odd schema")
+
 DATABASE = "ho`st.ile 库"
 LONG = "x" * 64
 # the server itself tells Order from order, the lake does not
