@@ -198,6 +198,12 @@ SLUICE_DISCOVER_SECONDS = read(
     meaning="how often sources with carried tables are discovered again; 0 = never",
     parse=float,
 )
+SLUICE_STALLED_SECONDS = read(
+    "STALLED_SECONDS",
+    default="300",
+    meaning="a job of which nothing comes for so long is an alert; 0 = never",
+    parse=float,
+)
 SLUICE_BIND = read(
     "BIND", default="127.0.0.1", meaning="address of all listeners", parse=str
 )

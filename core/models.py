@@ -47,6 +47,7 @@ class Job(models.Model):
     handle         where it runs (launcher, boot id, process), written before waiting
     cursor         where a job that is cut into pages goes on
     progress_at    last sign of life
+    moved_at       when something last came of it, over all attempts; None = not begun
     """
 
     transitions: ClassVar[Transitions] = jobs.JOB
@@ -83,6 +84,7 @@ class Job(models.Model):
     not_before = models.DateTimeField(null=True, blank=True)
     started_at = models.DateTimeField(null=True, blank=True)
     progress_at = models.DateTimeField(null=True, blank=True)
+    moved_at = models.DateTimeField(null=True, blank=True)
     finished_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:

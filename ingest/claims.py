@@ -212,6 +212,8 @@ def _claim(job: Job, boot: DriverBoot) -> bool:
         },
         attempts=job.attempts + 1,
         started_at=SystemClock().now(),
+        # an attempt that begins is no progress
+        moved_at=job.moved_at or SystemClock().now(),
         **_FRESH,
     )
     if job.kind == COMPACT:

@@ -9,8 +9,7 @@ Control pipe, one JSON object per line.
   driver → host   ready{pid, versions}, accepted{job_id, attempt},
                   secret_request{ref}, report{report}, log{job_id, level, message},
                   heartbeat{at, jobs: [Progress], jobs_abandoned: [job id]}
-A driver that hears nothing for `silence_seconds` halts itself.
-"""
+A driver that hears nothing for `silence_seconds` halts itself."""
 
 from __future__ import annotations
 
@@ -208,10 +207,9 @@ class DriverSpec:
 
 @dataclass(frozen=True, slots=True)
 class JobSpec:
-    """One job for a driver. `epoch` is the epoch of a load (0 = not a load),
-    `lock_service` where tables with a shared lock find it; cleaning leaves what a
-    query needs that began up to `keep_seconds` ago. `budget` bounds what is compacted
-    without a person's word; None = nothing does."""
+    """One job for a driver. `epoch`: of a load (0 = not a load); `lock_service`: where
+    tables with a shared lock find it; `keep_seconds`: cleaning leaves what queries need
+    that began so long ago; `budget`: of compactions nobody asked for; None = none."""
 
     job_id: str
     attempt: int
@@ -237,7 +235,8 @@ class JobSpec:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Where a job is. total None = not known yet (never shown as 0)."""
+    """Where a job is. total None = not known yet (never shown as 0). still: seconds
+    since something came of it; None = nothing has in this attempt."""
 
     job_id: str
     attempt: int
@@ -246,6 +245,7 @@ class Progress:
     total: int | None = None
     unit: str = "rows"
     reason: str = ""
+    still: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

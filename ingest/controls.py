@@ -259,6 +259,7 @@ def _retry(job_id: UUID, *, by: str) -> Job:
         actor=by,
         queued_at=SystemClock().now(),
         not_before=None,
+        moved_at=None,
         finished_at=None,
         cancel_requested="",
         max_attempts=job.attempts + KINDS[job.kind].max_attempts,

@@ -18,7 +18,7 @@ from catalog.discovery.services import DISCOVER, LOOK
 from core.jobs import FAILED, SUCCEEDED
 from core.models import Job
 from ingest import claims, removal, runs, upkeep, verifications, waiting
-from ingest.alerts import announcing, late
+from ingest.alerts import announcing, late, stalled
 from ingest.alerts.presence import note_presence
 from ingest.kinds import COMPACT, ROUND, VERIFY
 from ingest.maintenance import watching
@@ -44,6 +44,7 @@ def tick_once() -> None:
         start_due_compactions,
         start_due_verifications,
         late.open_late,
+        stalled.look_at_stalled,
         announcing.announce,
         claims.claim_queued,
         removal.advance_removals,

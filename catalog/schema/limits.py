@@ -14,14 +14,21 @@ class SourceLimits:
 
     connect         until a connection is made and logged in
     lock            a statement waits so long for a lock on a table, then gives up
+    glance_lock     the same for discoveries and connection tests, which can wait
     statement       one statement of a job until its next rows
+    reader          one statement of a reader of MariaDB until its last row is taken
     silent          a socket of a job without any byte; more than `statement`, so that
                     a server that is merely slow says so itself
+    quiet           nothing has come of a job for so long: its source is asked what it
+                    does, on a connection made for that
+    unanswered      a source that answers no such connection for so long is silent, and
+                    the reading ends
     beat            between two signs of life of an exported snapshot
     abandoned       the source ends a snapshot's transaction by itself when it has
                     heard nothing of us for so long
     reader_idle     the same for a reader, which pauses while Spark writes its rows
     unused          a snapshot that no reader uses is given back after this time
+    kept            the same where reading could not go on in another snapshot
     give_way        a reader is ended when somebody has waited so long for a lock
                     that it stands in the way of
     keep_*          TCP keepalives: idle time, interval, probes
@@ -31,12 +38,17 @@ class SourceLimits:
 
     connect: int = 10
     lock: int = 5
+    glance_lock: int = 2
     statement: int = 900
+    reader: int = 21_600
     silent: int = 960
+    quiet: int = 30
+    unanswered: int = 60
     beat: float = 2.0
     abandoned: int = 60
     reader_idle: int = 600
-    unused: int = 60
+    unused: int = 10
+    kept: int = 60
     give_way: int = 10
     keep_idle: int = 30
     keep_interval: int = 10

@@ -53,6 +53,7 @@ LOOKS = {
     "TIMEDOUT": Look("bad", "wait", "timed out"),
     # alerts, who is told of them, and how that went
     "late": Look("warn", "wait", "late"),
+    "stalled": Look("bad", "wait", "stands still"),
     "stuck": Look("bad", "warn", "stuck or broken"),
     "schema_change": Look("warn", "warn", "changed at source"),
     "verification_mismatch": Look("bad", "warn", "differs"),

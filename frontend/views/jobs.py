@@ -15,6 +15,7 @@ from catalog.access.enforcement import decision_for, require
 from catalog.access.policy import Privilege
 from catalog.discovery.services import DISCOVER, TEST
 from core import jobs as states
+from core.clock import SystemClock
 from core.models import Job
 from frontend.pages import PageRequest, attempt, cut, page
 from frontend.reading.jobs import (
@@ -28,6 +29,7 @@ from frontend.reading.jobs import (
 from frontend.reading.securables import securable_of_job
 from frontend.reading.sources import steps_of
 from ingest import controls
+from ingest.alerts.stalled import stalled_since
 from ingest.kinds import COMPACT, KINDS, REMOVE, REPAIR, VERIFY
 from ingest.selectors import job_for, jobs_for, of_table
 
@@ -152,6 +154,7 @@ def _live(request: PageRequest, job: Job) -> dict[str, object]:
         else None,
         "events": list(job.events.all()[:200]),
         "rate": speed_of(job),
+        "stalled_since": stalled_since(job, SystemClock().now()),
         "steps": steps_of(job) if job.kind == TEST else [],
         "is_moving": not job.is_finished,
         "can_cancel": may and not job.is_finished and job.state != states.CANCELLING,

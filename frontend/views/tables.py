@@ -34,6 +34,8 @@ from frontend.pages import PageRequest, Slice, Turn, cut, page, turn
 from frontend.reading.commits import commits_of
 from frontend.reading.jobs import jobs_on_table, verified_of
 from frontend.reading.tables import feed_for
+from ingest.alerts.book import open_on
+from ingest.alerts.rules import STALLED
 from ingest.sampling import sample_for
 from ingest.selectors import resting
 from ingest.states import APPROVED, MOVING, REMOVING
@@ -154,6 +156,7 @@ def _moving(request: PageRequest, table: Table) -> dict[str, object]:
     return {
         "feed": feed_for(request.principal, table),
         "jobs": jobs,
+        "stalled": open_on(table.pk, {STALLED}).first(),
         "is_moving": is_moving,
         "poll_seconds": 2 if is_moving else 10,
     }

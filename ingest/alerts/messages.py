@@ -18,6 +18,7 @@ Body = Mapping[str, Any]
 WORDS = {
     "failed": ("failed", "had failed"),
     "late": ("is late", "was late"),
+    "stalled": ("has a job that stands still", "had a job that stood still"),
     "stuck": ("is stuck or broken", "was stuck or broken"),
     "schema_change": ("changed at its source", "had changed at its source"),
     "verification_mismatch": ("differs from its source", "differed from its source"),
@@ -53,6 +54,8 @@ def path_of(alert: Alert) -> str:
     """The page where somebody can do something about it."""
     if alert.table_id is None:
         return "/alerts"
+    if alert.kind == "stalled" and alert.job:
+        return f"/jobs/{alert.job}"
     is_health = alert.kind == "stuck"
     return f"/tables/{alert.table_id}{'/health' if is_health else ''}"
 

@@ -15,12 +15,13 @@ from ingest.schedule import Manual, Schedule, next_runs
 FAILED: Final = "failed"
 LATE: Final = "late"
 STUCK: Final = "stuck"
+STALLED: Final = "stalled"
 SCHEMA_CHANGE: Final = "schema_change"
 MISMATCH: Final = "verification_mismatch"
 # not an alert of its own: the end of one
 RECOVERED: Final = "recovered"
 
-ALERTS: Final = (FAILED, LATE, STUCK, SCHEMA_CHANGE, MISMATCH)
+ALERTS: Final = (FAILED, LATE, STUCK, STALLED, SCHEMA_CHANGE, MISMATCH)
 KINDS: Final = (*ALERTS, RECOVERED)
 
 # When an alert that somebody closed opens again, if what it tells goes on.
@@ -28,6 +29,7 @@ AGAIN: Final = {
     FAILED: "when a job of the table fails again",
     LATE: "if no round catches up within what the table is allowed to be late",
     STUCK: "with the next look that finds it",
+    STALLED: "when a job of the table stands still anew",
     SCHEMA_CHANGE: "when the source table changes once more",
     MISMATCH: "when a verification finds differences again",
 }

@@ -11,6 +11,7 @@ from catalog.api.bodies import job_body as core_job_body
 from catalog.names import LAKE, join_name
 from core.clock import SystemClock
 from core.models import Job, JobLog
+from ingest.alerts.stalled import stalled_since
 from ingest.drafting import Draft
 from ingest.hudi.timeline import at_of
 from ingest.lake.commits import Commit
@@ -43,6 +44,7 @@ def job_body(job: Job) -> Body:
     return core_job_body(job) | {
         "subject_id": job.subject_id,
         "progress_at": instant(job.progress_at),
+        "moved_at": instant(job.moved_at),
         "cancel_requested": job.cancel_requested,
         "links": {
             "self": f"/api/v1/jobs/{job.pk}",
@@ -58,6 +60,7 @@ def job_detail_body(job: Job, *, may_read_rows: bool) -> Body:
     if facts and "keys" in facts and not may_read_rows:
         facts = {**facts, "keys": None}
     return job_body(job) | {
+        "stalled_since": instant(stalled_since(job, SystemClock().now())),
         "lane": job.lane,
         "max_attempts": job.max_attempts,
         "not_before": instant(job.not_before),

@@ -30,7 +30,10 @@ class JobLinks(Links):
 
 class CarryingJob(Job):
     subject_id = s.CharField()
-    progress_at = s.DateTimeField(allow_null=True)
+    progress_at = s.DateTimeField(allow_null=True, help_text="last sign of life")
+    moved_at = s.DateTimeField(
+        allow_null=True, help_text="when something last came of it, over all attempts"
+    )
     cancel_requested = s.CharField(help_text="what a cancellation asked for, or empty")
     links = JobLinks()
 
@@ -45,6 +48,11 @@ class JobMove(s.Serializer[Any]):
 
 
 class JobDetail(CarryingJob):
+    stalled_since = s.DateTimeField(
+        allow_null=True,
+        help_text="set while a running job stands still for longer than"
+        " SLUICE_STALLED_SECONDS; reason says what it waits for",
+    )
     lane = s.CharField()
     max_attempts = s.IntegerField()
     not_before = s.DateTimeField(allow_null=True)

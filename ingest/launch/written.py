@@ -6,6 +6,7 @@ Called by the host with what it has gathered; each call may be repeated.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -14,6 +15,7 @@ from django.db.models.functions import Now
 from core.jobs import CANCELLING, RUNNING
 from core.models import Job, JobLog
 from ingest import leasing
+from ingest.contract import Progress
 from ingest.launch.flights import Boot, Flight
 from ingest.launch.processes import started_at
 from ingest.models import DriverBoot
@@ -66,4 +68,12 @@ def write_progress(flights: Sequence[Flight]) -> None:
             total=progress.total,
             unit=progress.unit[:20],
             reason=progress.reason,
+            **_moved(progress),
         )
+
+
+def _moved(progress: Progress) -> dict[str, Any]:
+    """By how long ago: clocks of drivers may be wrong."""
+    if progress.still is None:
+        return {}
+    return {"moved_at": Now() - timedelta(seconds=progress.still)}

@@ -35,8 +35,8 @@ SOURCES: dict[str, Promise] = {
     "postgresql": Promise(
         "PostgreSQL",
         snapshot="all chunks of one attempt show one moment: they share an exported"
-        " snapshot; chunks of several attempts show several moments, which the table"
-        " says",
+        " snapshot; chunks of several attempts, and of a load that waited for long for"
+        " its turn at the source, show several moments, which the table says",
         sync="the changed rows of one sync show one moment",
     ),
     "mariadb": Promise(

@@ -94,7 +94,7 @@ def _captured_patiently(
         run.enter("planning")
 
         def read(trial: Trial) -> tuple[Window, SealedFile]:
-            with gate.reading(run.check):
+            with gate.reading(run):
                 return _captured(run, spark, source, access, trial)
 
         # what a try before staged goes when the next one begins

@@ -119,6 +119,7 @@ def _by_key(
         )
         if not found or None in found[0]:
             break
+        run.note_answer()
         low = tuple(found[0])
         edges.append(low)
     return Cut("key", plan_walked_chunks(edges, top))

@@ -26,7 +26,7 @@ from ingest.contract import (
     spec_from,
 )
 from ingest.spark.jvm import Jvm
-from ingest.spark.lanes import Lanes
+from ingest.spark.lanes import WORK_SECONDS, Lanes
 from ingest.spark.pipe import Control
 from ingest.spark.secrets import Secrets
 
@@ -60,8 +60,8 @@ class Driver:
 
     def serve(self) -> int:
         """Blocks until `stop`; every other end halts the process."""
-        beat = threading.Thread(target=self._beat, daemon=True)
-        beat.start()
+        for task in (self._beat, self._look_at_work):
+            threading.Thread(target=task, daemon=True).start()
         self._pipe.send("ready", pid=os.getpid(), versions=self._versions())
         for message in self._pipe.messages():
             if not self._handle(message):
@@ -157,6 +157,14 @@ class Driver:
         if self._is_single:
             self._pipe.flush(self._silence)
             os._exit(self._close())
+
+    def _look_at_work(self) -> None:
+        """Apart from the heartbeat: the JVM may take its time to answer."""
+        while not self._ended.wait(WORK_SECONDS):
+            try:
+                self._lanes.look_at_work()
+            except Exception as error:  # noqa: BLE001 - only figures for people
+                log.info("what Spark has done is not known: %s", error)
 
     def _finish(self) -> None:
         """Jobs that still run end as paused: what they staged is kept."""

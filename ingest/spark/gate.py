@@ -8,13 +8,22 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections import Counter, deque
+from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Protocol
 
 from ingest.contract import SourceSpec
 
 _POLL_SECONDS = 0.2
+
+
+class Waiting(Protocol):
+    """A job that waits: `check` may raise to give up, `explain` says for what."""
+
+    def check(self) -> None: ...
+
+    def explain(self, reason: str) -> None: ...
 
 
 class Pace:
@@ -36,11 +45,20 @@ class Pace:
                 start = max(time.monotonic(), self._free_at)
                 self._free_at = start + rows / self.rate
 
-    def wait(self, check: Callable[[], None]) -> None:
-        """Until the next read may begin; `check` may raise to give up waiting."""
+    def wait(self, job: Waiting) -> None:
+        """Until the next read may begin."""
+        is_explained = False
         while not self.is_free:
+            is_explained = True
+            job.explain(self.reason)
             time.sleep(_POLL_SECONDS)
-            check()
+            job.check()
+        if is_explained:
+            job.explain("")
+
+    @property
+    def reason(self) -> str:
+        return f"waits for its rate of {self.rate:,} rows per second"
 
 
 class SourceGate:
@@ -49,7 +67,7 @@ class SourceGate:
     def __init__(self) -> None:
         self._condition = threading.Condition()
         self._queue: deque[object] = deque()
-        self._reading = 0
+        self._reading: Counter[int] = Counter()
         self._limit = 1
         self._pace = Pace()
 
@@ -60,27 +78,42 @@ class SourceGate:
             self._condition.notify_all()
 
     @contextmanager
-    def reading(self, check: Callable[[], None]) -> Iterator[None]:
-        """Waits for a place; `check` may raise to give up waiting."""
+    def reading(self, job: Waiting) -> Iterator[None]:
+        """Waits for a place."""
         ticket = object()
         with self._condition:
             self._queue.append(ticket)
             try:
-                while not self._may_enter(ticket):
-                    self._condition.wait(_POLL_SECONDS)
-                    check()
+                self._wait(ticket, job)
             except BaseException:
                 self._queue.remove(ticket)
                 self._condition.notify_all()
                 raise
             self._queue.popleft()
-            self._reading += 1
+            self._reading[id(job)] += 1
         try:
             yield
         finally:
             with self._condition:
-                self._reading -= 1
+                self._reading -= Counter([id(job)])  # keeps those above 0
                 self._condition.notify_all()
+
+    def _wait(self, ticket: object, job: Waiting) -> None:
+        is_explained = False
+        while not self._may_enter(ticket):
+            # while another of its readers is at work, the job does not wait
+            if not self._reading[id(job)]:
+                job.explain(self._reason())
+                is_explained = True
+            self._condition.wait(_POLL_SECONDS)
+            job.check()
+        if is_explained:
+            job.explain("")
+
+    def _reason(self) -> str:
+        if not self._pace.is_free:
+            return self._pace.reason
+        return f"waits for one of the source's {self._limit} readers"
 
     def account(self, rows: int) -> None:
         """After a read: the next one waits until the average is below the rate."""
@@ -89,7 +122,7 @@ class SourceGate:
     def _may_enter(self, ticket: object) -> bool:
         return (
             self._queue[0] is ticket
-            and self._reading < self._limit
+            and self._reading.total() < self._limit
             and self._pace.is_free
         )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Literal
@@ -15,6 +16,8 @@ from typing import Any, Literal
 from ingest.contract import JobSpec, Progress, SecretAnswer
 
 StopMode = Literal["cancel", "pause"]
+# Each attempt begins with these: that one of them begins is no progress.
+_BEGINNINGS = frozenset({"waiting", "checking", "planning", "reading"})
 
 
 class Interrupted(Exception):
@@ -33,6 +36,8 @@ class JobRun:
         spec: JobSpec,
         secrets: Callable[[str], SecretAnswer],
         say: Callable[[str, str], None] = lambda level, message: None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.spec = spec
         self.tag = f"sluice-{spec.job_id}"
@@ -46,6 +51,11 @@ class JobRun:
         self._say = say
         self._lock = threading.Lock()
         self._progress = Progress(spec.job_id, spec.attempt, "waiting")
+        self._clock = clock
+        self._began = clock()
+        self._moved: float | None = None
+        self._phases = set(_BEGINNINGS)
+        self._work = 0
         self._warnings: list[str] = []
         self._stop: StopMode | None = None
         self._stoppers: list[Callable[[], None]] = []
@@ -53,7 +63,14 @@ class JobRun:
     @property
     def progress(self) -> Progress:
         with self._lock:
-            return self._progress
+            still = None if self._moved is None else self._clock() - self._moved
+            return dataclasses.replace(self._progress, still=still)
+
+    @property
+    def still_seconds(self) -> float:
+        """How long nothing has come of this attempt."""
+        with self._lock:
+            return self._clock() - (self._began if self._moved is None else self._moved)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -81,20 +98,45 @@ class JobRun:
         self.say("warning", message)
 
     def enter(
-        self, phase: str, *, total: int | None = None, unit: str = "rows"
+        self,
+        phase: str,
+        *,
+        total: int | None = None,
+        unit: str = "rows",
+        done: int = 0,
     ) -> None:
-        """A new phase begins; raises Interrupted when the job shall stop."""
+        """A new phase begins; raises Interrupted when the job shall stop.
+
+        done: by earlier attempts
+        """
         self.check()
         self.say("info", phase)
         with self._lock:
             self._progress = Progress(
-                self.spec.job_id, self.spec.attempt, phase, 0, total, unit
+                self.spec.job_id, self.spec.attempt, phase, done, total, unit
             )
+            # one that is entered again is a step back
+            if phase not in self._phases:
+                self._phases.add(phase)
+                self._moved = self._clock()
 
     def add_done(self, count: int) -> None:
         with self._lock:
             done = self._progress.done + count
             self._progress = dataclasses.replace(self._progress, done=done)
+            if count > 0:
+                self._moved = self._clock()
+
+    def note_answer(self) -> None:
+        """The source has given a part of what is asked of it."""
+        with self._lock:
+            self._moved = self._clock()
+
+    def note_work(self, work: int) -> None:
+        """All that Spark has done under the job's tag so far, in any unit."""
+        with self._lock:
+            if work > self._work:
+                self._work, self._moved = work, self._clock()
 
     def explain(self, reason: str) -> None:
         with self._lock:

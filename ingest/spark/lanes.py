@@ -31,10 +31,13 @@ from ingest.spark.jobrun import Interrupted, JobRun, StopMode
 from ingest.spark.jobs import run_job
 from ingest.spark.jvm import Jvm
 from ingest.spark.parallel import enter_lane
+from ingest.spark.work import SparkWork
 
 log = logging.getLogger(__name__)
 
 LIMITS = {"apply": 4, "snapshot": 4, "maintenance": 1, "verify": 2, "interactive": 2}
+# Tasks send their figures every ten seconds.
+WORK_SECONDS = 10.0
 _POLL_SECONDS = 0.2
 
 
@@ -61,6 +64,7 @@ class Lanes:
         self._abandoned: list[JobRun] = []
         self._placed: dict[JobRun, threading.Semaphore] = {}
         self._last_at_work: set[JobRun] | None = None
+        self._work: dict[JobRun, SparkWork] = {}
 
     def submit(self, spec: JobSpec) -> bool:
         """False when this attempt is here already (a repeated message)."""
@@ -118,6 +122,14 @@ class Lanes:
         with self._lock:
             return [run.progress for run in self._runs]
 
+    def look_at_work(self) -> None:
+        """Tells each job of which nothing came lately what Spark has done for it."""
+        with self._lock:
+            work = list(self._work.items())
+        for run, done in work:
+            if run.still_seconds >= WORK_SECONDS:
+                run.note_work(done.total())
+
     def _serve(self, run: JobRun) -> None:
         try:
             report = self._run(run)
@@ -135,6 +147,7 @@ class Lanes:
         with self._lock:
             is_over = run in self._abandoned
             (self._abandoned if is_over else self._runs).remove(run)
+            self._work.pop(run, None)
         self._give_back(run)
         if not is_over:
             self._report(report)
@@ -167,6 +180,8 @@ class Lanes:
         context = self._spark.sparkContext
         try:
             enter_lane(run)
+            with self._lock:
+                self._work[run] = SparkWork(self._spark, run.tag)
             with run.stopped_by(lambda: context.cancelJobsWithTag(run.tag)):
                 return run_job(run, self._spark, self._gates)
         except Interrupted as stopped:

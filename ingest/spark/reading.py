@@ -8,7 +8,9 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
+from pyspark import SparkContext
 from pyspark.sql import Observation, SparkSession
 
 from ingest.changes.select import Selection
@@ -17,12 +19,14 @@ from ingest.lake.port import Place
 from ingest.spark.jdbc import read_statement
 from ingest.spark.jobrun import JobRun
 from ingest.spark.rows import observed_counts
+from ingest.spark.silence import SourceWatch
 from ingest.spark.sources import (
     SOURCE_ERRORS,
     Snapshot,
     Source,
     SourceAccess,
     cancel_statements,
+    describe_sessions,
     open_source,
 )
 
@@ -55,21 +59,38 @@ def open_stoppable(
 ) -> Iterator[tuple[Source, SourceAccess]]:
     """The source for a job, and the access with which Spark reads at the same server.
     While inside, a stop request cancels whatever the job runs there, on this
-    connection or through Spark."""
+    connection or through Spark; a source that has fallen silent ends all of it."""
 
     opened: list[Source] = []
+
+    def hang_up() -> None:
+        for source in opened:
+            source.hang_up()
+        _end_readers(run, access)
 
     def cancel_at_source() -> None:
         try:
             cancel_statements(access)
         except SOURCE_ERRORS:
             # silent or gone: nothing will answer on the connections we have either
-            for source in opened:
-                source.hang_up()
+            hang_up()
 
+    watch = SourceWatch(run, ask=lambda: describe_sessions(access), hang_up=hang_up)
     with run.stopped_by(cancel_at_source), open_source(access) as source:
         opened.append(source)
-        yield source, access.at(source.address)
+        with watch.watching():
+            yield source, access.at(source.address)
+
+
+def _end_readers(run: JobRun, access: SourceAccess) -> None:
+    """Those in this JVM wake by the end of their sockets: a task that waits for a byte
+    hears nothing else, and would keep its core. On a cluster they time out."""
+    context = SparkContext._active_spark_context
+    if context is None:
+        return
+    context.cancelJobsWithTag(run.tag)
+    jvm: Any = context._jvm
+    jvm.io.sluice.lake.PinnedSocketFactory.hangUp(access.application)
 
 
 def read_to_parquet(

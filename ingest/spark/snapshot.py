@@ -226,8 +226,7 @@ def _read_chunks(
     parts = key_parts(table, facts)
     finished = load.staging.finished()
     total = max(table.estimated_rows, sum(m.rows for m in finished.values())) or None
-    run.enter("reading", total=total)
-    run.add_done(sum(m.rows for m in finished.values()))
+    run.enter("reading", total=total, done=sum(m.rows for m in finished.values()))
 
     def read(chunk: Chunk) -> None:
         where = predicate_for(dialect, plan.by, parts, chunk)
@@ -235,7 +234,7 @@ def _read_chunks(
         folder = load.staging.chunk_folder(chunk.number)
         folder.delete_all()
         with (
-            load.gate.reading(run.check),
+            load.gate.reading(run),
             source.reading(table, can_renew=plan.by == "key") as snapshot,
         ):
             reading = Reading(table, load.access, load.selection, sql, snapshot, width)

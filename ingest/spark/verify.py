@@ -193,9 +193,9 @@ def _read_source(check: _Check, source: Source, trial: Trial) -> Sums:
     def read(chunk: Chunk) -> None:
         parts = key_parts(table, facts)
         where = predicate_for(source.dialect, cut.by, parts, chunk)
-        check.pace.wait(run.check)
+        check.pace.wait(run)
         with (
-            check.gate.reading(run.check),
+            check.gate.reading(run),
             source.reading(table, can_renew=cut.by == "key") as snapshot,
         ):
             found = _read_chunk(check, chunk, where, (snapshot, width))

@@ -29,6 +29,7 @@ __all__ = [
     "Source",
     "SourceAccess",
     "cancel_statements",
+    "describe_sessions",
     "jdbc_options",
     "open_source",
 ]
@@ -40,18 +41,21 @@ SOURCE_ERRORS = (psycopg.Error, pymysql.MySQLError, OSError)
 class _Kind:
     open: Callable[[SourceAccess], AbstractContextManager[Source]]
     cancel: Callable[[SourceAccess], None]
+    describe: Callable[[SourceAccess], str]
     jdbc: Callable[[SourceAccess, str, Snapshot], dict[str, str]]
 
 
 _MARIADB = _Kind(
     mariadb.open_source,
     mariadb_connection.cancel_statements,
+    mariadb_connection.describe_sessions,
     mariadb_connection.jdbc_options,
 )
 _KINDS = {
     "postgresql": _Kind(
         postgresql.open_source,
         postgresql_connection.cancel_statements,
+        postgresql_connection.describe_sessions,
         postgresql_connection.jdbc_options,
     ),
     "mariadb": _MARIADB,
@@ -70,6 +74,12 @@ def cancel_statements(access: SourceAccess) -> None:
     """Cancels what this application runs at the source now. Spark cannot: a task
     that waits for its first row ignores its kill."""
     _kind(access).cancel(access)
+
+
+def describe_sessions(access: SourceAccess) -> str:
+    """What the source does for this application now, in words, by a new connection.
+    TimeoutError when it does not answer; SOURCE_ERRORS are answers, too."""
+    return _kind(access).describe(access)
 
 
 def jdbc_options(access: SourceAccess, sql: str, snapshot: Snapshot) -> dict[str, str]:

@@ -24,18 +24,25 @@ DIALECT = dialect_of("mariadb")
 # Values must not depend on what the server or its administrator chose; the empty
 # mode neither refuses zero dates in comparisons nor pads CHAR.
 _SETTINGS = (
-    "time_zone = '+00:00', sql_mode = '',"
+    "SET time_zone = '+00:00', sql_mode = '',"
     # Spark may be slow to take rows while it writes others
     f" net_write_timeout = {LIMITS.reader_idle}, wait_timeout = {_IDLE_SECONDS},"
     f" lock_wait_timeout = {LIMITS.lock}, innodb_lock_wait_timeout = {LIMITS.lock}"
 )
-SESSION = f"SET {_SETTINGS}"
-# A reader's statement lasts as long as its rows are taken, these do not. The first is
-# executed by MariaDB only, the second by MySQL only.
-_CONTROL_SESSION = (
-    f"SET /*M! max_statement_time = {LIMITS.statement}, */"
-    f" /*!50799 max_execution_time = {LIMITS.statement * 1_000}, */ {_SETTINGS}"
-)
+
+
+def _session(seconds: int) -> str:
+    """With a limit for each statement. The first is for MariaDB only, the second for
+    MySQL only."""
+    return (
+        f"{_SETTINGS} /*M! , max_statement_time = {seconds} */"
+        f" /*!50799 , max_execution_time = {seconds * 1_000} */"
+    )
+
+
+_CONTROL_SESSION = _session(LIMITS.statement)
+# A reader's statement lasts as long as its rows are taken.
+SESSION = _session(LIMITS.reader)
 
 
 def mark(application: str) -> str:
@@ -46,9 +53,34 @@ def mark(application: str) -> str:
 def cancel_statements(access: SourceAccess) -> None:
     """Every server address that the job may read from is asked."""
     for address in access.addresses or ("",):
-        connection, _ = connect(access.at(address))
+        connection, _ = connect(access.at(address), read_timeout=LIMITS.connect)
         with contextlib.closing(connection):
             _kill(connection, access.application)
+
+
+def describe_sessions(access: SourceAccess) -> str:
+    """See `ingest.spark.sources.describe_sessions`."""
+    try:
+        connection, _ = connect(access, read_timeout=LIMITS.connect)
+        with contextlib.closing(connection), connection.cursor() as cursor:
+            cursor.execute(_SESSIONS, [f"%{mark(access.application)}%"])
+            found = cursor.fetchone()
+    except pymysql.MySQLError as error:
+        if "timed out" not in str(error):
+            raise
+        raise TimeoutError(str(error)) from error
+    if found is None:
+        return "its server has no statement of this job at work"
+    number, seconds, state = found
+    what = f", which is '{state}'" if state else ""
+    return f"its server is at work on pid {number}{what}, for {int(seconds)} s by now"
+
+
+_SESSIONS = """
+SELECT id, time, state FROM information_schema.processlist
+WHERE info LIKE %s AND id <> CONNECTION_ID() AND command IN ('Query', 'Execute')
+ORDER BY time DESC LIMIT 1
+"""
 
 
 def _kill(connection: Connection, application: str) -> None:
@@ -87,7 +119,7 @@ def jdbc_options(access: SourceAccess, sql: str, snapshot: Snapshot) -> dict[str
         "tcpKeepAlive": "true",
         "allowLocalInfile": "false",
         **_trust(access),
-        **pinned_to(access.addresses, "io.sluice.lake.PinnedMariadbSocketFactory"),
+        **pinned_to(access, "io.sluice.lake.PinnedMariadbSocketFactory"),
     }
 
 
@@ -97,7 +129,9 @@ def _trust(access: SourceAccess) -> dict[str, str]:
     return {}
 
 
-def connect(access: SourceAccess) -> tuple[Connection, str]:
+def connect(
+    access: SourceAccess, *, read_timeout: int = LIMITS.silent
+) -> tuple[Connection, str]:
     """The connection and the address it went to."""
     spec = access.spec
     connection = pymysql.connect(
@@ -113,7 +147,7 @@ def connect(access: SourceAccess) -> tuple[Connection, str]:
         ssl_disabled=spec.tls == "off",
         local_infile=False,
         init_command=_CONTROL_SESSION,
-        read_timeout=LIMITS.silent,
+        read_timeout=LIMITS.connect,
         write_timeout=LIMITS.unacknowledged,
         program_name=access.application,
         defer_connect=True,
@@ -126,6 +160,8 @@ def connect(access: SourceAccess) -> tuple[Connection, str]:
         with contextlib.suppress(pymysql.MySQLError):
             connection.close()
         raise
+    # PyMySQL has one limit for the greeting of the server and for all that follows
+    connection._read_timeout = read_timeout  # type: ignore[attr-defined]
     return connection, address
 
 

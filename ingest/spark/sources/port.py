@@ -155,9 +155,11 @@ class Source(Protocol):
         ...
 
 
-def pinned_to(addresses: Sequence[str], factory: str) -> dict[str, str]:
-    """JDBC options that send the connections there and nowhere else; the name in the
-    URL stays for TLS, which by it picks the server and checks the certificate."""
-    if not addresses:
+def pinned_to(access: SourceAccess, factory: str) -> dict[str, str]:
+    """JDBC options that send the connections to its addresses and nowhere else, and by
+    which all sockets of its application are found. The name in the URL stays for TLS,
+    which by it picks the server and checks the certificate."""
+    if not access.addresses:
         return {}
-    return {"socketFactory": factory, "socketFactoryArg": ",".join(addresses)}
+    argument = f"{','.join(access.addresses)};{access.application}"
+    return {"socketFactory": factory, "socketFactoryArg": argument}

@@ -81,7 +81,7 @@ class PostgresSource:
         with contextlib.ExitStack() as stack:
             with self._lock:
                 holder = self._alive_holder(can_renew=can_renew)
-                stack.enter_context(holder.reader())
+                stack.enter_context(holder.reader(is_last_hope=not can_renew))
             yield Snapshot(holder.id, self._guard(table))
 
     @contextmanager

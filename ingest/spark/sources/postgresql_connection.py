@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 from urllib.parse import quote
 
 import psycopg
@@ -10,7 +12,7 @@ from psycopg.rows import tuple_row
 from catalog.schema.limits import LIMITS
 from ingest.changes.dialects import dialect_of
 from ingest.spark.sources.port import Row, Snapshot, SourceAccess, pinned_to
-from ingest.spark.sources.postgresql_snapshot import IMPORT
+from ingest.spark.sources.postgresql_snapshot import IMPORT, hang_up
 
 DIALECT = dialect_of("postgresql")
 _SSL = {"off": "disable", "require": "require", "verify": "verify-full"}
@@ -47,6 +49,38 @@ def cancel_statements(access: SourceAccess) -> None:
             " AND state <> 'idle'",
             [access.application],
         )
+
+
+def describe_sessions(access: SourceAccess) -> str:
+    """See `ingest.spark.sources.describe_sessions`."""
+    try:
+        connection = connect(access, application="sluice:probe")
+    except psycopg.errors.ConnectionTimeout as error:
+        raise TimeoutError(str(error)) from error
+    late = threading.Timer(LIMITS.connect, hang_up, [connection])
+    with contextlib.closing(connection):
+        late.start()
+        try:
+            found = connection.execute(_SESSIONS, [access.application]).fetchone()
+        except psycopg.OperationalError as error:
+            raise TimeoutError(str(error)) from error
+        finally:
+            late.cancel()
+    if found is None:
+        return "its server has no statement of this job at work"
+    pid, seconds, waits = found
+    what = f", which waits for {waits}" if waits else ""
+    return f"its server is at work on pid {pid}{what}, for {int(seconds)} s by now"
+
+
+_SESSIONS = """
+SELECT pid, extract(epoch FROM clock_timestamp() - query_start),
+  nullif(concat_ws(' ', wait_event_type, wait_event), '')
+FROM pg_stat_activity
+WHERE application_name = %s AND pid <> pg_backend_pid() AND state = 'active'
+  AND query !~ 'pg_stat_clear_snapshot|pg_locks'
+ORDER BY query_start LIMIT 1
+"""
 
 
 def connect(access: SourceAccess, *, application: str = "") -> psycopg.Connection[Row]:
@@ -107,7 +141,7 @@ def jdbc_options(access: SourceAccess, sql: str, snapshot: Snapshot) -> dict[str
         # where they would else be the end of the driver of all tables
         "adaptiveFetch": "true",
         "maxResultBuffer": str(LIMITS.result_bytes),
-        **pinned_to(access.addresses, "io.sluice.lake.PinnedSocketFactory"),
+        **pinned_to(access, "io.sluice.lake.PinnedSocketFactory"),
         **_trust(access),
     }
 

@@ -140,6 +140,7 @@ class SnapshotHolder:
         self._application = application
         self._control = control
         self._lock = threading.Lock()
+        self._unused = LIMITS.unused
         self._readers = 0
         self._idle_since = time.monotonic()
         self._ended = threading.Event()
@@ -161,9 +162,12 @@ class SnapshotHolder:
         return not self._ended.is_set() and not self._connection.closed
 
     @contextlib.contextmanager
-    def reader(self) -> Iterator[None]:
+    def reader(self, *, is_last_hope: bool = False) -> Iterator[None]:
+        """is_last_hope: reading cannot go on in another snapshot, so it stays longer
+        while no reader is at work."""
         with self._lock:
             self._readers += 1
+            self._unused = LIMITS.kept if is_last_hope else LIMITS.unused
         try:
             yield
         finally:
@@ -196,7 +200,7 @@ class SnapshotHolder:
     def _is_unused(self) -> bool:
         with self._lock:
             idle = time.monotonic() - self._idle_since
-            return not self._readers and idle > LIMITS.unused
+            return not self._readers and idle > self._unused
 
     def _give_way(self) -> None:
         """Ends our readers for whose lock somebody has waited too long. It is also the

@@ -49,6 +49,7 @@ EXAMPLES = {
     "SluiceTableFailed": steady('sluice_alerts_open{kind="failed"}', 0, 2, kind="failed"),
     "SluiceTableDiffers": steady('sluice_alerts_open{kind="verification_mismatch"}', 0, 1),
     "SluiceTableStuck": steady('sluice_alerts_open{kind="stuck"}', 0, 3),
+    "SluiceJobStalled": steady('sluice_alerts_open{kind="stalled"}', 0, 1),
     "SluiceTableLate": steady('sluice_alerts_open{kind="late"}', 0, 4),
     "SluiceSchemaChanged": steady('sluice_alerts_open{kind="schema_change"}', 0, 5),
     "SluiceJobsWait": steady("sluice_jobs_oldest_queued_seconds", 1800, 1801),

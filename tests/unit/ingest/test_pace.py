@@ -2,10 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
 import pytest
 
 from ingest.spark import gate
 from ingest.spark.gate import Pace
+
+
+@dataclass
+class Job:
+    """One that waits; what it said, in order."""
+
+    check: Callable[[], None] = lambda: None
+    said: list[str] = field(default_factory=list)
+
+    def explain(self, reason: str) -> None:
+        self.said.append(reason)
+
+
+WAITING = Job()
 
 
 @pytest.fixture
@@ -23,11 +40,11 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 def test_each_read_pays_for_its_rows_before_the_next_begins(clock: list[float]) -> None:
     pace = Pace(1_000)
-    pace.wait(lambda: None)
+    pace.wait(WAITING)
     assert clock == [100.0]
     for _ in range(3):
         pace.account(5_000)
-        pace.wait(lambda: None)
+        pace.wait(WAITING)
     assert clock[0] == pytest.approx(115.0, abs=0.6)
 
 
@@ -45,4 +62,4 @@ def test_who_waits_can_be_stopped(clock: list[float]) -> None:
         raise InterruptedError
 
     with pytest.raises(InterruptedError):
-        pace.wait(stop)
+        pace.wait(Job(stop))

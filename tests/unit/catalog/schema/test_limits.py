@@ -35,13 +35,17 @@ def test_what_a_source_sees(
 @pytest.mark.parametrize(
     "text",
     [
-        f"{LIMITS.lock} s |",
+        f"{LIMITS.lock} s; discoveries and connection tests {LIMITS.glance_lock} s |",
         f"{LIMITS.statement} s |",
         f"{LIMITS.silent} s |",
+        f"{LIMITS.reader} s |",
         f"{LIMITS.abandoned} s, then the source ends it",
         f"{LIMITS.unused} s more",
         f"{LIMITS.reader_idle} s |",
         f"{LIMITS.result_bytes >> 20} MiB",
+        f"({LIMITS.kept} s where",
+        f"no row for {LIMITS.quiet} s",
+        f"for {LIMITS.unanswered} s | {LIMITS.quiet + LIMITS.unanswered} s |",
         f"After {LIMITS.give_way} s",
     ],
 )

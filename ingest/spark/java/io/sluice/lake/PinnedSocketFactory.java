@@ -7,7 +7,10 @@ import java.net.Socket;
 import java.net.SocketAddress;
 import java.net.UnknownHostException;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
+import java.util.Map;
+import java.util.WeakHashMap;
 import javax.net.SocketFactory;
 
 /**
@@ -16,15 +19,43 @@ import javax.net.SocketFactory;
  * for TLS (which server is meant, and whose certificate it has to be).
  *
  * <p>Made by PostgreSQL's JDBC driver from its options {@code socketFactory} and {@code
- * socketFactoryArg}; the argument holds addresses, divided by commas, never names.
+ * socketFactoryArg}; the argument holds addresses, divided by commas, never names, and behind a
+ * semicolon to whom the sockets belong.
  */
 public final class PinnedSocketFactory extends SocketFactory {
   private static final int SCOUT_MILLIS = 3_000;
 
+  /** Open sockets and their owners; what nobody holds any more is forgotten. */
+  private static final Map<PinnedSocket, String> OPEN =
+      Collections.synchronizedMap(new WeakHashMap<>());
+
   private final List<InetAddress> addresses = new ArrayList<>();
+  private final String owner;
+
+  /** Closes the owner's sockets: who waits for a byte on one of them fails at once. */
+  public static int hangUp(String owner) {
+    List<PinnedSocket> found = new ArrayList<>();
+    synchronized (OPEN) {
+      OPEN.forEach((socket, whose) -> {
+        if (whose.equals(owner)) {
+          found.add(socket);
+        }
+      });
+    }
+    for (PinnedSocket socket : found) {
+      try {
+        socket.close();
+      } catch (IOException gone) {
+        // it is closed all the same
+      }
+    }
+    return found.size();
+  }
 
   public PinnedSocketFactory(String argument) throws UnknownHostException {
-    for (String address : argument.split(",")) {
+    String[] parts = argument.split(";", 2);
+    owner = parts.length > 1 ? parts[1] : "";
+    for (String address : parts[0].split(",")) {
       if (!address.matches("[0-9.]+|[0-9a-fA-F:.]+(%.+)?")) {
         throw new UnknownHostException("not an address: " + address);
       }
@@ -34,7 +65,9 @@ public final class PinnedSocketFactory extends SocketFactory {
 
   @Override
   public Socket createSocket() {
-    return new PinnedSocket(addresses);
+    PinnedSocket made = new PinnedSocket(addresses);
+    OPEN.put(made, owner);
+    return made;
   }
 
   @Override

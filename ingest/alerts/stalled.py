@@ -1,0 +1,128 @@
+"""Jobs of which nothing comes: the alert that their rows open, and close again.
+
+One statement opens and one closes, however many jobs there are. A job's row says when
+something last came of it (`moved_at`) and what it waits for (`reason`).
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import connection, transaction
+
+from core.clock import SystemClock
+from core.jobs import ACTIVE, QUEUED
+from core.models import Job
+from ingest.alerts.book import DISMISSED
+from ingest.alerts.presence import last_absence
+from ingest.alerts.rules import RECOVERED, STALLED
+from ingest.kinds import KINDS
+
+# One that waits in the queue stands still when nothing moves where it waits: behind a
+# lane or another job of its table it waits its turn, which may take hours. Of several
+# of a table, the one that has stood still for longest.
+_STALLED = """
+WITH moving AS (
+  SELECT lane, subject_id FROM core_job
+  WHERE state = ANY(%(active)s) AND kind = ANY(%(kinds)s) AND moved_at >= %(limit)s
+), stalled AS (
+  SELECT DISTINCT ON (j.subject_id) j.id, j.kind, j.reason, j.phase, j.error_code,
+    j.subject_id::bigint AS table_id, coalesce(j.moved_at, j.queued_at) AS since
+  FROM core_job j
+  WHERE j.kind = ANY(%(kinds)s)
+    AND coalesce(j.moved_at, j.queued_at) < %(limit)s
+    AND (j.state = ANY(%(active)s)
+      OR (j.state = %(queued)s AND (j.not_before IS NULL OR j.not_before < %(limit)s)
+        AND NOT EXISTS (SELECT 1 FROM moving m
+          WHERE m.lane = j.lane OR m.subject_id = j.subject_id)))
+  ORDER BY j.subject_id, coalesce(j.moved_at, j.queued_at)
+)
+"""
+_OPEN = (
+    _STALLED
+    + """
+INSERT INTO ingest_alert AS a (
+  table_id, database, name, kind, cause, sources, code, message, hint, repair,
+  instant, job, count, first_seen_at, last_seen_at, closed_because, closed_reason,
+  is_announced, is_end_announced)
+SELECT t.id, d.name, t.name, %(kind)s, s.id || ':' || s.since, ARRAY[s.kind]::varchar[],
+  %(kind)s,
+  format('nothing has come of its %%s since %%s UTC: %%s', s.kind,
+    to_char(s.since AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS'),
+    coalesce(nullif(s.reason, ''), nullif(s.phase, ''), 'it does not say why')),
+  %(hint)s, '', '', s.id, 1, %(now)s, %(now)s, '', '', false, false
+FROM stalled s JOIN catalog_table t ON t.id = s.table_id
+JOIN catalog_database d ON d.id = t.database_id
+WHERE NOT EXISTS (
+  SELECT 1 FROM ingest_alert closed WHERE closed.table_id = t.id
+    AND closed.kind = %(kind)s AND closed.cause = s.id || ':' || s.since
+    AND closed.closed_because = %(dismissed)s)
+ON CONFLICT (table_id, kind) WHERE closed_at IS NULL DO UPDATE SET
+  count = a.count + (a.cause <> EXCLUDED.cause)::int, cause = EXCLUDED.cause,
+  sources = EXCLUDED.sources, message = EXCLUDED.message, job = EXCLUDED.job,
+  last_seen_at = EXCLUDED.last_seen_at
+WHERE (a.cause, a.message) IS DISTINCT FROM (EXCLUDED.cause, EXCLUDED.message)
+"""
+)
+_CLOSE = (
+    _STALLED
+    + """
+UPDATE ingest_alert SET closed_at = %(now)s, closed_because = %(recovered)s,
+  closed_reason = 'its job goes on, or has ended'
+WHERE kind = %(kind)s AND closed_at IS NULL
+  AND NOT EXISTS (SELECT 1 FROM stalled s WHERE s.table_id = ingest_alert.table_id)
+"""
+)
+_HINT = (
+    "the job's page says what it waits for; end what is in its way, or cancel it: what"
+    " it has done is kept, and it can be tried again"
+)
+
+
+def look_at_stalled() -> None:
+    """Open and close alerts; several at once do no harm."""
+    compare_stalled(SystemClock().now())
+
+
+def compare_stalled(now: datetime) -> None:
+    """What stands still at `now` has an open alert afterwards, and nothing else."""
+    limit = stalled_before(now)
+    if limit is None:
+        return
+    given: dict[str, Any] = {
+        "kind": STALLED,
+        "hint": _HINT,
+        "now": now,
+        "limit": limit,
+        "active": sorted(ACTIVE),
+        "queued": QUEUED,
+        "kinds": list(KINDS),
+        "dismissed": DISMISSED,
+        "recovered": RECOVERED,
+    }
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(_OPEN, given)
+        cursor.execute(_CLOSE, given)
+
+
+def stalled_before(now: datetime) -> datetime | None:
+    """What has moved since is no alert; None: nothing is one. While nobody was there,
+    nothing could move."""
+    allowed = timedelta(seconds=settings.SLUICE_STALLED_SECONDS)
+    if not allowed:
+        return None
+    absence = last_absence()
+    if absence is not None and absence.until > now - allowed:
+        return None
+    return now - allowed
+
+
+def stalled_since(job: Job, now: datetime) -> datetime | None:
+    """When something last came of a job that stands still; None while it goes on, has
+    ended, or waits its turn."""
+    limit = stalled_before(now)
+    if limit is None or job.state not in ACTIVE or job.moved_at is None:
+        return None
+    return job.moved_at if job.moved_at < limit else None

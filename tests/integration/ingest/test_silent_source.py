@@ -1,0 +1,100 @@
+"""A source that falls silent, on real servers behind a proxy, without Spark."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+from urllib.parse import urlparse
+
+import pytest
+
+from catalog.schema.limits import LIMITS
+from core.errors import TransientError
+from ingest.contract import FenceSpec, JobSpec, SourceSpec, TableSpec
+from ingest.spark import silence
+from ingest.spark.jobrun import JobRun
+from ingest.spark.reading import open_stoppable
+from ingest.spark.sources import (
+    SourceAccess,
+    describe_sessions,
+    mariadb_connection,
+    postgresql_connection,
+)
+from tests.hostile.proxy import WireProxy, proxy_of
+from tests.waiting import wait_for
+
+SLEEP = {"postgresql": "SELECT pg_sleep(60)", "mariadb": "SELECT sleep(60)"}
+
+
+def direct(request: Any, kind: str) -> SourceAccess:
+    if kind == "mariadb":
+        server = request.getfixturevalue("mariadb_server")
+        place = (server.host, server.port, "", server.username)
+        password = server.password
+    else:
+        parts = urlparse(request.getfixturevalue("source_pg").create_database("silent"))
+        place = (parts.hostname, parts.port, parts.path[1:], parts.username)
+        password = parts.password or ""
+    return SourceAccess(SourceSpec(1, kind, *place, "ref"), password, "sluice:silent")
+
+
+@pytest.fixture(params=["postgresql", "mariadb"])
+def there(request: Any) -> SourceAccess:
+    return direct(request, request.param)
+
+
+@pytest.fixture
+def proxy(there: SourceAccess, monkeypatch: pytest.MonkeyPatch) -> Iterator[WireProxy]:
+    """A look each moment, and little patience."""
+    hasty = replace(LIMITS, quiet=0, unanswered=0)
+    monkeypatch.setattr(silence, "LIMITS", hasty)
+    monkeypatch.setattr(silence, "LOOK_SECONDS", 0.1)
+    made = proxy_of(there.spec.kind, there.spec.host, there.spec.port)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def run() -> JobRun:
+    table = TableSpec(1, "s", "t", "s", "t", "/p", "/s", (), ("id",))
+    spec = JobSpec("j", 1, "round", "apply", "/lake", table, FenceSpec("/f", 1))
+    return JobRun(spec, lambda ref: pytest.fail(f"asked for {ref}"))
+
+
+def test_it_ends_a_statement_that_nobody_answers(
+    there: SourceAccess,
+    proxy: WireProxy,
+    run: JobRun,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    access = replace(there, spec=replace(there.spec, port=proxy.port))
+
+    def read() -> None:
+        with open_stoppable(run, access) as (source, _):
+            # whoever asks from now on is soon without an answer
+            for module in (mariadb_connection, postgresql_connection):
+                monkeypatch.setattr(module, "LIMITS", replace(LIMITS, connect=2))
+            proxy.freeze()
+            source.rows("SELECT 1")
+
+    with pytest.raises(TransientError) as failed:
+        read()
+    assert failed.value.code == "source_silent"
+    assert "new connections get no answer" in run.progress.reason
+
+
+def test_a_server_at_work_says_so(there: SourceAccess, run: JobRun) -> None:
+    with open_stoppable(run, there) as (source, access):
+        assert "no statement of this job" in describe_sessions(access)
+
+        def wait() -> None:
+            with pytest.raises(Exception, match=r"terminat|interrupt|cancel|Lost"):
+                source.rows(SLEEP[there.spec.kind])
+
+        waiting = threading.Thread(target=wait)
+        waiting.start()
+        wait_for(lambda: "at work on pid" in describe_sessions(access), "it to work")
+        run.request_stop("cancel")
+        waiting.join()

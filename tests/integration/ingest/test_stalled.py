@@ -1,0 +1,140 @@
+"""A job of which nothing comes is an alert that says why, and ends with it."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from core.models import Job
+from ingest import runs
+from ingest.alerts import stalled
+from ingest.alerts.models import Alert, Presence
+from tests.integration.catalog.conftest import *  # noqa: F403  the same people
+
+LONG = timedelta(seconds=301)
+LOCKED = "waits for a lock at the source, held by pid 7"
+
+
+@pytest.fixture
+def now() -> datetime:
+    return timezone.now()
+
+
+@pytest.fixture
+def running(world: Any, now: datetime) -> Job:
+    """A sync at work, of which something came just now."""
+    world.onboard("orders")
+    world.until_live("orders")
+    job = runs.start_round(world.feed("orders"), actor="x")
+    return kept(job, state="RUNNING", moved_at=now, reason=LOCKED)
+
+
+def kept(job: Job, **changes: Any) -> Job:
+    Job.objects.filter(pk=job.pk).update(**changes)
+    job.refresh_from_db()
+    return job
+
+
+def opened(now: datetime) -> list[str]:
+    """What the alerts say once all has been looked at, at that time."""
+    stalled.compare_stalled(now)
+    rows = Alert.objects.filter(kind="stalled", closed_at=None)
+    return list(rows.values_list("message", flat=True))
+
+
+@pytest.mark.django_db
+def test_it_opens_once_says_why_and_ends_when_the_job_moves(
+    running: Job, now: datetime, admin: Any, django_assert_num_queries: Any
+) -> None:
+    assert opened(now + timedelta(seconds=299)) == []
+    (said,) = opened(now + LONG)
+    assert LOCKED in said
+    assert f"since {running.moved_at:%Y-%m-%d %H:%M:%S} UTC" in said
+    assert opened(now + 2 * LONG) == [said]
+    kept(running, reason="waits for its rate of 5 rows per second")
+    (said,) = opened(now + 2 * LONG)
+    assert "its rate of 5 rows" in said
+    (one,) = admin("GET", "alerts?kind=stalled").json()["items"]
+    assert (one["job"], one["count"]) == (str(running.pk), 1)
+    assert one["url"].endswith(f"/jobs/{running.pk}")
+    with django_assert_num_queries(6):
+        # the look, a savepoint, this list; as many for any number of jobs
+        opened(now + 2 * LONG)
+    kept(running, moved_at=now + 2 * LONG)
+    assert opened(now + 2 * LONG) == []
+    assert Alert.objects.get().closed_because == "recovered"
+
+
+@pytest.mark.django_db
+def test_an_end_of_the_job_ends_it(running: Job, now: datetime) -> None:
+    assert opened(now + LONG)
+    kept(running, state="CANCELLED")
+    assert opened(now + LONG) == []
+
+
+@pytest.mark.django_db
+def test_one_that_was_dismissed_opens_again_when_the_job_stops_anew(
+    running: Job, now: datetime, admin: Any
+) -> None:
+    opened(now + LONG)
+    admin("POST", f"alerts/{Alert.objects.get().pk}:dismiss")
+    assert opened(now + 2 * LONG) == []
+    kept(running, moved_at=now + LONG)
+    assert opened(now + 3 * LONG)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("other", "is_told"),
+    [({}, True), ({"lane": "apply"}, False), ({"subject": True}, False)],
+    ids=["nothing-moves", "its-lane-moves", "its-table-moves"],
+)
+def test_who_waits_in_a_queue_that_moves_waits_its_turn(
+    running: Job, now: datetime, other: dict[str, Any], is_told: bool
+) -> None:
+    waiting = kept(running, state="QUEUED", moved_at=None, queued_at=now)
+    if other:
+        Job.objects.create(
+            kind="resync",
+            state="RUNNING",
+            moved_at=now + LONG,
+            lane=other.get("lane", "snapshot"),
+            subject_id=waiting.subject_id if "subject" in other else "0",
+        )
+    assert bool(opened(now + LONG)) is is_told
+    kept(waiting, not_before=now + LONG)
+    assert opened(now + LONG) == [], "it was told to wait"
+
+
+@pytest.mark.django_db
+def test_nothing_moves_while_nobody_is_there(running: Job, now: datetime) -> None:
+    seen = now + LONG
+    Presence.objects.update_or_create(
+        pk=1, defaults={"seen_at": seen, "away_since": now, "back_at": seen}
+    )
+    assert opened(seen) == []
+    assert opened(seen + LONG)
+
+
+@pytest.mark.django_db
+def test_an_attempt_that_begins_is_no_progress(world: Any, admin: Any) -> None:
+    world.onboard("orders")
+    world.until_live("orders")
+    job = runs.start_round(world.feed("orders"), actor="x")
+    old = timezone.now() - LONG
+    kept(job, moved_at=old, attempts=1)
+    world.until(lambda: kept(job).is_finished)
+    assert kept(job).attempts == 2
+    assert kept(job).moved_at == old, "the fake driver tells of no rows"
+
+
+@pytest.mark.django_db
+def test_rest_says_since_when(running: Job, now: datetime, admin: Any) -> None:
+    body = admin("GET", f"jobs/{running.pk}").json()
+    assert body["stalled_since"] is None
+    kept(running, moved_at=now - LONG)
+    body = admin("GET", f"jobs/{running.pk}").json()
+    assert body["stalled_since"] == body["moved_at"] is not None

@@ -1,0 +1,214 @@
+"""When something has come of a job, and what it says while nothing does."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from core.errors import TransientError
+from ingest.contract import SourceSpec
+from ingest.spark.gate import SourceGate
+from ingest.spark.jobrun import JobRun
+from ingest.spark.silence import SourceWatch
+from tests.waiting import wait_for
+
+
+class Spec:
+    job_id, attempt = "1", 1
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def run(clock: Clock) -> JobRun:
+    spec: Any = Spec()
+    return JobRun(spec, lambda ref: NotImplemented, clock=clock)
+
+
+def test_what_every_attempt_begins_with_is_no_progress(
+    run: JobRun, clock: Clock
+) -> None:
+    for phase in ("checking", "planning", "reading", "planning", "reading"):
+        run.enter(phase, done=5)
+    run.explain("waits for a lock")
+    run.note_work(0)
+    clock.now += 60
+    assert run.progress.still is None
+    assert run.still_seconds == 60
+
+
+@pytest.mark.parametrize(
+    "move",
+    [
+        lambda run: run.add_done(1),
+        lambda run: run.note_work(1),
+        lambda run: run.note_answer(),
+        lambda run: run.enter("committing"),
+    ],
+)
+def test_rows_work_answers_and_later_phases_are(
+    run: JobRun, clock: Clock, move: Any
+) -> None:
+    clock.now += 60
+    move(run)
+    clock.now += 7
+    assert run.progress.still == run.still_seconds == 7
+
+
+def test_the_same_again_is_not(run: JobRun, clock: Clock) -> None:
+    run.enter("committing")
+    run.note_work(10)
+    clock.now += 7
+    run.enter("committing")
+    run.note_work(10)
+    assert run.progress.still == 7
+
+
+SOURCE = SourceSpec(1, "postgresql", "db", 5432, "shop", "reader", "ref")
+
+
+def test_who_waits_at_the_gate_says_for_what(run: JobRun) -> None:
+    gate = SourceGate()
+    gate.configure(
+        SourceSpec(*[getattr(SOURCE, n) for n in _NAMES], max_parallel_reads=1)
+    )
+    other: Any = JobRun(Spec(), lambda ref: NotImplemented)  # type: ignore[arg-type]
+
+    def read() -> None:
+        with gate.reading(run):
+            pass
+
+    with gate.reading(other):
+        thread = threading.Thread(target=read)
+        thread.start()
+        wait_for(lambda: run.progress.reason, "a reason")
+        assert run.progress.reason == "waits for one of the source's 1 readers"
+        assert other.progress.reason == ""
+    thread.join()
+    assert run.progress.reason == ""
+
+
+def test_a_second_reader_of_a_job_at_work_says_nothing(run: JobRun) -> None:
+    gate = SourceGate()
+    gate.configure(SOURCE)
+    stopped = threading.Event()
+    run.check = stopped_by(stopped)  # type: ignore[method-assign]
+    with gate.reading(run), gate.reading(run):
+        thread = threading.Thread(target=enter, args=(gate, run, stopped))
+        thread.start()
+        thread.join()
+    assert run.progress.reason == ""
+
+
+_NAMES = ("datasource_id", "kind", "host", "port", "database", "username", "secret_ref")
+
+
+def stopped_by(asked: threading.Event) -> Any:
+    """The first look after a wait ends it."""
+
+    def check() -> None:
+        asked.set()
+        raise InterruptedError
+
+    return check
+
+
+def enter(gate: SourceGate, run: JobRun, asked: threading.Event) -> None:
+    with pytest.raises(InterruptedError), gate.reading(run):
+        raise AssertionError("there was no place")
+    assert asked.is_set()
+
+
+class Server:
+    """answer: what it says; None = nothing at all."""
+
+    def __init__(self) -> None:
+        self.answer: str | None = "its server is at work on pid 7, for 40 s by now"
+        self.hung_up = 0
+
+    def ask(self) -> str:
+        if self.answer is None:
+            raise TimeoutError
+        return self.answer
+
+    def hang_up(self) -> None:
+        self.hung_up += 1
+
+
+@pytest.fixture
+def server() -> Server:
+    return Server()
+
+
+@pytest.fixture
+def watch(run: JobRun, clock: Clock, server: Server) -> SourceWatch:
+    return SourceWatch(run, ask=server.ask, hang_up=server.hang_up, clock=clock)
+
+
+def test_a_server_at_work_is_let_be_and_named(
+    run: JobRun, clock: Clock, server: Server, watch: SourceWatch
+) -> None:
+    clock.now += 29
+    watch.look()
+    assert run.progress.reason == ""
+    for _ in range(100):
+        clock.now += 10
+        watch.look()
+    assert "sent nothing since" in run.progress.reason
+    assert "at work on pid 7" in run.progress.reason
+    assert server.hung_up == 0
+    run.add_done(1)
+    watch.look()
+    assert run.progress.reason == ""
+
+
+def test_a_server_that_answers_nobody_ends_the_reading(
+    run: JobRun, clock: Clock, server: Server, watch: SourceWatch
+) -> None:
+    server.answer = None
+    clock.now += 30
+    watch.look()
+    assert "new connections get no answer" in run.progress.reason
+    clock.now += 59
+    watch.look()
+    assert server.hung_up == 0
+    clock.now += 1
+    watch.look()
+    assert server.hung_up == 1
+    with pytest.raises(TransientError) as failed, watch.watching():
+        raise OSError("end of file")
+    assert failed.value.code == "source_silent"
+
+
+def test_one_answer_begins_the_count_anew(
+    run: JobRun, clock: Clock, server: Server, watch: SourceWatch
+) -> None:
+    for answer in (None, "it is there", None):
+        server.answer = answer
+        clock.now += 40
+        watch.look()
+    assert (server.hung_up, watch.silence) == (0, None)
+
+
+def test_who_waits_for_something_else_is_not_asked_about(
+    run: JobRun, clock: Clock, server: Server, watch: SourceWatch
+) -> None:
+    server.answer = None
+    run.explain("waits for a lock at the source")
+    for _ in range(100):
+        clock.now += 10
+        watch.look()
+    assert run.progress.reason == "waits for a lock at the source"
+    assert server.hung_up == 0
