@@ -27,6 +27,7 @@ class SourceAccess:
 
     include / exclude  schemas to discover; empty include = all
     denied             networks it may not point to, CIDR
+    application        what the source sees as the name of the session
     """
 
     host: str
@@ -41,6 +42,7 @@ class SourceAccess:
     exclude: tuple[str, ...] = ()
     denied: tuple[str, ...] = ()
     kind: str = "postgresql"
+    application: str = "sluice:discovery"
 
     @property
     def place(self) -> dict[str, object]:
@@ -53,8 +55,9 @@ class SourceAccess:
         }
 
 
-def access_for(datasource: Datasource) -> SourceAccess:
-    """The access of a stored datasource, its password decrypted."""
+def access_for(datasource: Datasource, *, job: object = "discovery") -> SourceAccess:
+    """The access of a stored datasource, its password decrypted. `job`: by whose id the
+    source sees the session."""
     options = datasource.options
     return SourceAccess(
         host=datasource.host,
@@ -70,6 +73,7 @@ def access_for(datasource: Datasource) -> SourceAccess:
         exclude=tuple(options.get("exclude_databases", ())),
         denied=tuple(settings.SLUICE_SOURCE_NETWORKS_DENIED),
         kind=datasource.kind,
+        application=f"sluice:{job}",
     )
 
 

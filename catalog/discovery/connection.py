@@ -45,7 +45,7 @@ def connect(access: SourceAccess, addresses: Sequence[str]) -> Link:
             password=access.password,
             dbname=access.database,
             connect_timeout=access.connect_timeout,
-            application_name="sluice discovery",
+            application_name=access.application,
             keepalives=1,
             keepalives_idle=LIMITS.keep_idle,
             keepalives_interval=LIMITS.keep_interval,
@@ -79,9 +79,12 @@ def transaction(link: Link, access: SourceAccess) -> Iterator[Link]:
     guard.start()
     try:
         with link.transaction():
-            link.execute(
-                postgresql_sql.SETTINGS, {"statement_ms": str(int(seconds * 1_000))}
-            )
+            limits = {
+                "statement_ms": str(int(seconds * 1_000)),
+                "lock_ms": str(LIMITS.glance_lock * 1_000),
+                "idle_ms": str(LIMITS.abandoned * 1_000),
+            }
+            link.execute(postgresql_sql.SETTINGS, limits)
             yield link
     except (psycopg.Error, OSError) as error:
         raise source_error(error, access) from error

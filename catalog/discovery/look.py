@@ -12,16 +12,16 @@ from catalog.models import Datasource, Table
 from core.clock import SystemClock
 
 
-def reader_for(datasource: Datasource) -> SourceReader:
+def reader_for(datasource: Datasource, *, job: object = "discovery") -> SourceReader:
     """A reader of this datasource, to be used in a `with` block."""
-    return source_of(datasource.kind).reader(access_for(datasource))
+    return source_of(datasource.kind).reader(access_for(datasource, job=job))
 
 
 def table_at_source(
-    datasource: Datasource, database: str, name: str
+    datasource: Datasource, database: str, name: str, *, job: object = "discovery"
 ) -> DiscoveredTable | None:
     """One table as the source has it now: for the look right before a run."""
-    with reader_for(datasource) as reader:
+    with reader_for(datasource, job=job) as reader:
         return reader.table(database, name)
 
 

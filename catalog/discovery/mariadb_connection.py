@@ -25,7 +25,7 @@ from catalog.discovery.connection import (
     tls_context,
 )
 from catalog.discovery.mariadb_errors import source_error
-from catalog.schema.limits import KEEPALIVE
+from catalog.schema.limits import KEEPALIVE, LIMITS
 from core.sockets import keep_alive
 
 if TYPE_CHECKING:
@@ -39,7 +39,8 @@ _READABLE_LOGINS = (b"mysql_clear_password", b"dialog")
 # What pymysql trips over when other bytes come than the protocol's.
 _NOT_THE_PROTOCOL = (ValueError, LookupError, AssertionError, struct.error)
 _COMMON_SETTINGS = (
-    "time_zone = '+00:00', sql_mode = '', lock_wait_timeout = 2,"
+    "time_zone = '+00:00', sql_mode = '',"
+    f" lock_wait_timeout = {LIMITS.glance_lock},"
     " net_read_timeout = 30, net_write_timeout = 30"
 )
 
@@ -123,7 +124,7 @@ def new_link(access: SourceAccess) -> Link:
         ssl_disabled=access.tls == "off",
         read_timeout=access.connect_timeout,
         write_timeout=access.connect_timeout,
-        program_name="sluice discovery",
+        program_name=access.application,
         defer_connect=True,
     )
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 SETTINGS = """
 SELECT set_config('search_path', '', true),
        set_config('statement_timeout', %(statement_ms)s, true),
-       set_config('lock_timeout', '2000', true),
-       set_config('idle_in_transaction_session_timeout', '60000', true),
+       set_config('lock_timeout', %(lock_ms)s, true),
+       set_config('idle_in_transaction_session_timeout', %(idle_ms)s, true),
        set_config('TimeZone', 'UTC', true)
 """
 

@@ -215,7 +215,7 @@ def _advance_test(job: Job, datasource: Datasource) -> None:
             phase=step.name, done=len(done), report={"steps": done}, progress_at=Now()
         )
 
-    report = run_probe(access_for(datasource), on_step=keep)
+    report = run_probe(access_for(datasource, job=job.pk), on_step=keep)
     _finish_test(job, datasource, report)
 
 
@@ -239,7 +239,7 @@ def _advance_page(job: Job, datasource: Datasource) -> None:
     before = dict(job.cursor)
     seen_at = before.get("seen_at")
     after = tuple(before["after"]) if before.get("after") else None
-    with reader_for(datasource) as reader:
+    with reader_for(datasource, job=job.pk) as reader:
         overview = reader.overview() if seen_at is None else None
         # A page that timed out is tried again with fewer tables.
         limit = max(PAGE_TABLES >> (2 * job.attempts), FEWEST_TABLES)
@@ -260,7 +260,7 @@ def _advance_page(job: Job, datasource: Datasource) -> None:
 def _advance_look(job: Job, datasource: Datasource) -> None:
     """One table, in one statement; what a whole discovery would write of it."""
     names = str(job.payload["database"]), str(job.payload["table"])
-    found = table_at_source(datasource, *names)
+    found = table_at_source(datasource, *names, job=job.pk)
     if found is None:
         what = f"table {'.'.join(names)} is not at the source any more"
         _move(job, "fail", **_ended("table_gone", what))

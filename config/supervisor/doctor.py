@@ -203,7 +203,7 @@ def sources() -> list[Finding]:
 
 def _source(row: Datasource) -> Finding:
     what = f"source {row.name}"
-    report = run_probe(access_for(row))
+    report = run_probe(access_for(row, job="doctor"))
     if (step := report.failed) is not None:
         advice = step.hint or f"run the connection test of '{row.name}'"
         return Finding(what, step.message, advice)

@@ -40,7 +40,7 @@ def test_the_session_writes_nothing_and_leaves_nothing_behind(source) -> None:
                 " AND usename = 'sluice_reader'",
                 [source.name],
             ).fetchone()
-    assert name == "sluice discovery"
+    assert name == "sluice:discovery"
     with source.link() as link:
         rows = link.execute(
             "SELECT 1 FROM pg_stat_activity WHERE usename = 'sluice_reader'"
@@ -89,6 +89,32 @@ def test_statements_per_page_do_not_grow_with_tables(
     assert job.state == jobs.SUCCEEDED
     assert job.done == 61
     assert len(sent) <= 9, sent
+
+
+@pytest.mark.parametrize("start", [services.start_discovery, services.start_test])
+def test_every_statement_of_a_job_has_limits_and_the_job_s_name(
+    source, monkeypatch, start
+) -> None:
+    source.run("CREATE TABLE t (id int PRIMARY KEY)")
+    source.grant_all()
+    real = psycopg.Connection.execute
+    seen: list[tuple[str, ...]] = []
+
+    def watched(self, query, *args, **kwargs):
+        done = real(self, query, *args, **kwargs)
+        names = ("lock_timeout", "statement_timeout", "application_name")
+        names += ("idle_in_transaction_session_timeout",)
+        shown = ", ".join(f"current_setting('{name}')" for name in names)
+        seen.append(real(self, f"SELECT {shown}").fetchone())
+        return done
+
+    job = start(source.datasource, by="ann")
+    monkeypatch.setattr(psycopg.Connection, "execute", watched)
+    services.advance_discovery(job.pk)
+    monkeypatch.undo()
+    job.refresh_from_db()
+    assert job.state == jobs.SUCCEEDED
+    assert set(seen) == {("2s", "20s", f"sluice:{job.pk}", "1min")}
 
 
 def test_a_refused_login_comes_without_its_state(source_pg) -> None:

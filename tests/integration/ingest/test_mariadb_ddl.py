@@ -148,3 +148,7 @@ def test_a_reader_ends_for_who_waits_for_its_table(
 def test_statements_of_a_job_have_limits(server: MariaDbServer, source: Source) -> None:
     found = source.one("SELECT @@max_statement_time, @@lock_wait_timeout")
     assert (float(found[0]), int(found[1])) == (900, 5)
+    with server.connect("altered") as reader, reader.cursor() as cursor:
+        cursor.execute(SESSION)
+        cursor.execute("SELECT @@max_statement_time, @@net_write_timeout")
+        assert [float(each) for each in cursor.fetchone() or ()] == [21_600, 600]
