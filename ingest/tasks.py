@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from celery import shared_task
 
-from ingest.tick import tick_once
+from ingest.tick import tick_asked
 
 
 @shared_task(name="ingest.tick", ignore_result=True)  # type: ignore[untyped-decorator]
 def tick() -> None:
-    tick_once()
+    tick_asked()

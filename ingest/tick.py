@@ -1,12 +1,14 @@
-"""`tick_once()`: everything that time brings about, found in the database.
+"""Everything that time brings about, found in the database.
 
-Called every second or so by the tick loop and by Celery's doorbell; two at once do
-no harm. A part that fails is logged and does not stop the others.
+The tick loop does each part as often as somebody could notice, Celery's doorbell those
+that somebody may be waiting for; two at once do no harm. A part that fails is logged
+and does not stop the others.
 """
 
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from datetime import timedelta
 
@@ -36,23 +38,58 @@ PRUNE_PAGE = 2000
 
 def tick_once() -> None:
     """One pass over what is due. Database errors go up: the caller tries again."""
+    for part in _parts():
+        _run(part)
+
+
+def tick_asked() -> None:
+    """What a doorbell may be about: a job that was queued or has ended, a removal, a
+    discovery for which onboardings wait."""
     for part in (
-        note_presence,
-        reconcile_jobs,
-        start_due_rounds,
-        watching.look_at_due,
-        start_due_compactions,
-        start_due_verifications,
-        late.open_late,
-        stalled.look_at_stalled,
-        announcing.announce,
         claims.claim_queued,
         removal.advance_removals,
         waiting.plan_waiting,
-        prune,
-        announcing.forget_old,
     ):
         _run(part)
+
+
+class Ticking:
+    """A process that ticks: each part as often as it is worth its statements."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._due: dict[str, float] = {}
+
+    def tick(self) -> None:
+        """What is due by now; database errors as in `tick_once`."""
+        now = self._clock()
+        for part, seconds in _parts().items():
+            if now < self._due.get(part.__name__, now):
+                continue
+            _run(part)
+            # not before: after a database that was away it is due at once
+            self._due[part.__name__] = now + seconds
+
+
+def _parts() -> dict[Callable[[], object], float]:
+    """Parts in their order → seconds from one time to the next."""
+    return {
+        note_presence: 5,
+        reconcile_jobs: 2,
+        start_due_rounds: 0,
+        watching.look_at_due: 2,
+        start_due_compactions: 5,
+        start_due_verifications: 10,
+        late.open_late: 10,
+        stalled.look_at_stalled: 10,
+        announcing.announce: 2,
+        # whoever queues a job rings
+        claims.claim_queued: 2,
+        removal.advance_removals: 2,
+        waiting.plan_waiting: 5,
+        prune: 60,
+        announcing.forget_old: 300,
+    }
 
 
 def _run(part: Callable[[], object]) -> None:

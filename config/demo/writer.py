@@ -1,6 +1,7 @@
 """`python -m config.demo.writer HOME`: makes the shop, then keeps it selling.
 
-A few changes per second, each with its `updated_at`, so that numbers move.
+A few changes per second at first, so that numbers move while somebody looks on; later
+on a sale now and then, for a demo that is left alone shall cost next to nothing.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import secrets
 import signal
 import sys
 import threading
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -23,7 +25,9 @@ from config.embedded import EmbeddedPostgres
 from config.supervisor.process import write_private
 
 DATABASE, USER = "shop", "shop"
-PERIOD_SECONDS = 0.4
+# from one sale to the next, and how long the shop is busy
+PERIOD_SECONDS, BUSY_SECONDS = 0.4, 120.0
+QUIET_PERIOD_SECONDS = 15.0
 AWAY_SECONDS = 2.0
 SHOP = Path(__file__).with_name("shop.sql")
 
@@ -134,6 +138,10 @@ def sell(link: psycopg.Connection[Any], chance: random.Random) -> None:
         )
 
 
+def _pause(open_for: float) -> float:
+    return PERIOD_SECONDS if open_for < BUSY_SECONDS else QUIET_PERIOD_SECONDS
+
+
 def main(home: Path) -> int:
     stop = threading.Event()
 
@@ -142,12 +150,12 @@ def main(home: Path) -> int:
 
     signal.signal(signal.SIGTERM, told)
     signal.signal(signal.SIGINT, told)
-    shop, chance = Shop.of(home), random.Random()
+    shop, chance, began = Shop.of(home), random.Random(), time.monotonic()
     while not stop.is_set():
         try:
             shop.open()
             with shop.connect() as link:
-                while not stop.wait(PERIOD_SECONDS):
+                while not stop.wait(_pause(time.monotonic() - began)):
                     sell(link, chance)
         except psycopg.OperationalError:
             stop.wait(AWAY_SECONDS)

@@ -16,7 +16,7 @@ from ingest.alerts.post import deliver_due
 log = logging.getLogger(__name__)
 
 THREADS = 2
-PERIOD_SECONDS = 1.0
+PERIOD_SECONDS = 2.0
 AWAY_SECONDS = 3.0
 
 

@@ -34,6 +34,8 @@ log = logging.getLogger(__name__)
 
 FLUSH_SECONDS = 1.0
 LOOK_SECONDS = 0.5
+# Whoever queues a job rings for a claim; this finds what nobody rang for.
+CLAIM_SECONDS = 2.0
 PING_SECONDS = 2.0
 REFUSED_SECONDS = 5.0
 MAX_LOGS = 10_000
@@ -60,6 +62,7 @@ class DriverHost:
         self.deaths = 0
         self._next_start = 0.0
         self._flushed = self._looked = self._pinged = 0.0
+        self._claimed = -CLAIM_SECONDS
         self._logs: list[tuple[str, str, str]] = []
         self._accepted: Backlog[tuple[str, int]] = Backlog()
         self._reports: Backlog[JobReport] = Backlog()
@@ -383,7 +386,8 @@ class DriverHost:
         """Claim and hand over what may run; pass on what people asked meanwhile."""
         if self.boot is None:
             return
-        if self.boot.is_ready:
+        if self.boot.is_ready and self.clock() - self._claimed >= CLAIM_SECONDS:
+            self._claimed = self.clock()
             claims.claim_queued()
         held = runs.held_by(self.boot.id)
         if self.boot.is_ready:

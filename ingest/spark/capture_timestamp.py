@@ -118,7 +118,13 @@ def _captured(
     clock, bound = read_bound(run, source, lag_seconds=work.lag_seconds, low=work.low)
     with source.within(table):
         window = _window(run, source, clock, bound)
-    window = replace(window, earlier=earlier, unknown=unknown)
+        window = replace(window, earlier=earlier, unknown=unknown)
+        is_empty = _is_empty(source, table, window)
+    if is_empty and has_unique_keys(source, table):
+        # most tables are quiet most of the time, and Spark is dear
+        source.give_back()
+        epoch_folder(spec.lake, access.spec.datasource_id, work.epoch).delete_all()
+        return window, SealedFile(table.table_id, str(table.table_id), 0, 0)
     run.enter("reading")
     width = fetch_width(source.row_bytes(table), trial.was_wide)
     with source.reading(table, can_renew=False) as snapshot:
@@ -201,6 +207,14 @@ def _read(
     _refuse(table, counts)
     size = bytes_below(target)
     return SealedFile(table.table_id, path, counts.rows, size, unfit=counts.unfit)
+
+
+def _is_empty(source: Source, table: TableSpec, window: Window) -> bool:
+    """Whether there is nothing to read. What appears later than this look lies behind
+    the high watermark."""
+    relation = relation_of(source.dialect, table)
+    where = _condition(source.dialect, table, window)
+    return not source.rows(f"SELECT 1 FROM {relation} WHERE {where} LIMIT 1")
 
 
 def _condition(dialect: Dialect, table: TableSpec, window: Window) -> str:

@@ -17,6 +17,7 @@ from ingest.hudi.options import WriterFence, write_options
 from ingest.hudi.position import CommitPosition, encode_position
 from ingest.lake.epochs import epoch_folder, read_ledger_entry, seals_of
 from ingest.spark import apply
+from ingest.spark.work import SparkWork
 from tests.spark.lake_bench import LakeBench, assert_done, with_attempt
 
 CREATE = "CREATE TABLE o (id int PRIMARY KEY, v text, at timestamptz DEFAULT now())"
@@ -37,13 +38,19 @@ def values(bench: LakeBench, table: Any) -> dict[int, str]:
     return {r[0]: r[1] for r in bench.rows(table, "id", "v")}
 
 
+def work_of(bench: LakeBench, spec: Any) -> int:
+    return SparkWork(bench.spark, f"sluice-{spec.job_id}").total()
+
+
 def test_rounds_carry_changes_and_leave_a_ledger(loaded: Any) -> None:
     bench, table, low = loaded
     bench.sql(
         "UPDATE o SET v = 'new', at = now() WHERE id = 2; INSERT INTO o VALUES (9, 'nine')"
     )
-    first = assert_done(bench.round(table, low))
+    spec = bench.round_spec(table, low)
+    first = assert_done(bench.run(spec))
     assert first.facts["rows"] == 2
+    assert work_of(bench, spec) > 0
     assert values(bench, table)[2] == "new"
     assert values(bench, table)[9] == "nine"
     epoch = first.facts["epoch"]
@@ -57,7 +64,9 @@ def test_rounds_carry_changes_and_leave_a_ledger(loaded: Any) -> None:
     assert state.position is not None
     assert (state.position.end, state.position.epoch_to) == (seal.end, epoch)
     # nothing changed: no commit, but the epoch is accounted for
-    quiet = assert_done(bench.round(table, seal.end))
+    spec = bench.round_spec(table, seal.end)
+    quiet = assert_done(bench.run(spec))
+    assert work_of(bench, spec) == 0, "Spark is dear, and most tables are quiet"
     assert (quiet.facts["rows"], quiet.facts["instant"]) == (0, None)
     entry = read_ledger_entry(bench.lake, 1, quiet.facts["epoch"])
     assert entry is not None

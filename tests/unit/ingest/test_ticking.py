@@ -1,0 +1,62 @@
+"""A process that ticks does each part as often as it is worth it, by its own clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from django.db import DatabaseError
+
+from ingest import tick
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def done(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    found: list[str] = []
+
+    def quick() -> None:
+        found.append("quick")
+
+    def slow() -> None:
+        found.append("slow")
+        raise ValueError("a defect of ours")
+
+    parts: dict[Callable[[], object], float] = {quick: 0, slow: 5}
+    monkeypatch.setattr(tick, "_parts", lambda: parts)
+    return found
+
+
+def test_parts_have_periods_and_one_that_fails_stops_no_other(done: list[str]) -> None:
+    clock = Clock()
+    ticking = tick.Ticking(clock)
+    for _ in range(11):
+        ticking.tick()
+        clock.now += 1
+    assert done.count("quick") == 11
+    assert done.count("slow") == 3
+
+
+def test_one_pass_over_everything_waits_for_no_period(done: list[str]) -> None:
+    for _ in range(3):
+        tick.tick_once()
+    assert done == ["quick", "slow"] * 3
+
+
+def test_a_database_that_is_away_is_told_and_the_part_is_due_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def away() -> None:
+        raise DatabaseError
+
+    monkeypatch.setattr(tick, "_parts", lambda: {away: 60.0})
+    ticking = tick.Ticking(Clock())
+    for _ in range(2):
+        with pytest.raises(DatabaseError):
+            ticking.tick()
