@@ -212,7 +212,6 @@ def _claim(job: Job, boot: DriverBoot) -> bool:
         },
         attempts=job.attempts + 1,
         started_at=SystemClock().now(),
-        # an attempt that begins is no progress
         moved_at=job.moved_at or SystemClock().now(),
         **_FRESH,
     )

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from datetime import timedelta
 
 import pytest
+from django.utils import timezone
 
 from core.models import Job
+from ingest.alerts.stalled import compare_stalled
 from ingest.contract import RepairWork
 
 pytestmark = pytest.mark.django_db
@@ -74,3 +77,19 @@ def test_a_repair_is_asked_for_again_by_its_preview(world, browse, repair, place
     assert reply.headers["location"] == f"/tables/{table.pk}/{place}"
     job.refresh_from_db()
     assert job.state == "FAILED"
+
+
+def test_a_job_that_stands_still_says_so_on_its_page_and_on_its_tables(world, browse):
+    job, table = world.jobs["running"], world.lake_tables["customers"]
+    now, client = timezone.now(), browse("root")
+    Job.objects.filter(pk=job.pk).update(moved_at=now, reason="waits for a lock")
+    compare_stalled(now)
+    pages = f"/jobs/{job.pk}", f"/tables/{table.pk}"
+    for page in pages:
+        assert 'id="stalled"' not in client.get(page).content.decode()
+    Job.objects.filter(pk=job.pk).update(moved_at=now - timedelta(hours=1))
+    compare_stalled(now)
+    for page in pages:
+        text = client.get(page).content.decode().partition('id="stalled"')[2]
+        assert "aits for a lock" in text, page
+    assert f'href="/jobs/{job.pk}">Open the job' in text
