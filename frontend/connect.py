@@ -31,7 +31,7 @@ password = quote_plus("<password or slt_ token>")
 engine = sqlalchemy.create_engine(
     f"hive://{user}:{{password}}@{host}:{port}/{database}?auth=CUSTOM"
 )
-print(pandas.read_sql("{statement}", engine))
+print(pandas.read_sql_query("{statement}", engine))
 """
 _PAST_GRANTS = (
     "Reads files past the gateway, so no grant is asked: administrators only."

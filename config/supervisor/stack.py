@@ -27,6 +27,7 @@ class Options:
     web_port: int | None = None
     gateway_port: int | None = None
     gateway_http_port: int | None = None
+    web_bind: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +159,7 @@ class Stack:
         return self._child(name, ["manage.py", name], grace)
 
     def _web(self) -> ChildSpec:
-        bind = os.environ.get("SLUICE_BIND", "127.0.0.1")
+        bind = self.options.web_bind or os.environ.get("SLUICE_BIND", "127.0.0.1")
         arguments = [
             *("-m", "gunicorn", "config.wsgi:application", "--name", "sluice-web"),
             *("--bind", f"{bind}:{self.ports.web}", "--worker-class", "gthread"),
