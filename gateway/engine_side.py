@@ -11,7 +11,7 @@ import contextlib
 import time
 from collections.abc import Coroutine, Mapping
 
-from core.errors import AccessDenied, SluiceError
+from core.errors import AccessDenied, InvalidRequest, SluiceError
 from gateway.engines.lifecycle import EngineState
 from gateway.engines.port import (
     EngineFull,
@@ -29,6 +29,7 @@ from gateway.services import Services
 DEFAULT_DATABASE = "default"
 SUCCESSOR_SECONDS = 0.25
 CLOSE_SECONDS = 10.0
+MOST_CHANGES, LONGEST_CHANGE = 64, 1000
 
 
 class EngineSide:
@@ -186,6 +187,16 @@ class EngineSide:
         operation.schema.add_done_callback(lambda f: f.cancelled() or f.exception())
         operation.reader = ResultReader(engine, handle, self._services.room)
         operation.reader.begin()
+
+    def require_room_for(self, key: str, statement: str) -> None:
+        """Raise InvalidRequest for a SET that could not be remembered."""
+        changes = len(self._changes.keys() - {key})
+        if changes >= MOST_CHANGES or len(statement) > LONGEST_CHANGE:
+            raise InvalidRequest(
+                f"a session remembers {MOST_CHANGES} settings, each changed by a SET"
+                f" of at most {LONGEST_CHANGE} characters",
+                code="too_many_settings",
+            )
 
     def remember(self, key: str, statement: str) -> None:
         """Keep a SET, to be repeated should the engine be replaced."""

@@ -151,7 +151,9 @@ class Handler:
         if len(self.sessions) >= self._services.limits.sessions_per_connection:
             raise InvalidRequest("this connection has too many open sessions")
         settings = settable.session_settings(
-            request.configuration or {}, username=self.user
+            request.configuration or {},
+            username=self.user,
+            compat="pyhive" if protocol == values.V6 else "spark",
         )
         session = Session(
             self._services,
@@ -184,8 +186,8 @@ class Handler:
 
     async def _execute(self, request: messages.ExecuteStatement) -> messages.Reply:
         session = self._session(request.session)
-        for key in request.overlay or {}:
-            settable.require_settable(key)
+        for key, value in (request.overlay or {}).items():
+            settable.require_settable(key, value)
         operation = session.start(
             request.statement, timeout_seconds=request.timeout_seconds
         )

@@ -244,6 +244,7 @@ class Session:
         )
         if rule.kind is Kind.SET:
             require_settable(rule.target)
+            self._side.require_room_for(rule.target, operation.statement)
         if rule.kind is Kind.USE and rule.catalog.lower() in _LAKE_CATALOGS:
             await self._side.require_active()
             await self.use(rule.target)

@@ -10,21 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from core.errors import AccessDenied, InvalidRequest
+from gateway.engines.settable import LONGEST_VALUE, names, rule_for
 
-SETTABLE = frozenset(
-    {
-        "spark.sql.session.timeZone",
-        "spark.sql.shuffle.partitions",
-        "spark.sql.ansi.enabled",
-        "spark.sql.adaptive.enabled",
-        "spark.sql.thriftServer.incrementalCollect",
-        "spark.sql.thriftServer.queryTimeout",
-        "spark.sql.crossJoin.enabled",
-    }
-)
 OWN_PREFIX = "sluice."
 _HABITS = ("mapred.", "mapreduce.", "tez.", "hive.", "silent", "autocommit")
-_PREFIXES = ("set:hiveconf:", "set:hivevar:")
+_VARIABLE = "set:hivevar:"
+_PREFIXES = ("set:hiveconf:", _VARIABLE)
+_SPARKS = ("spark.", "hoodie.", "fs.")
 _PROXY = "hive.server2.proxy.user"
 _REFUSED_PREFIXES = ("set:system:", "set:env:", "set:metaconf:")
 
@@ -34,31 +26,33 @@ class SessionSettings:
     """What is left of OpenSession's configuration after filtering."""
 
     engine: Mapping[str, str] = field(default_factory=dict)
-    own: Mapping[str, str] = field(default_factory=dict)
     database: str = ""
 
 
-def is_settable(key: str) -> bool:
-    """True when a user may change this key by SET."""
-    return key in SETTABLE or key.startswith(OWN_PREFIX)
-
-
-def require_settable(key: str) -> None:
-    """Raise AccessDenied for a key that may not be set."""
-    if not is_settable(key):
+def require_settable(key: str, value: str | None = None) -> None:
+    """Raise AccessDenied for a key that may not be set, or not to that value."""
+    rule = rule_for(key)
+    if rule is None:
         raise AccessDenied(
-            f"The setting {key} may not be changed here.",
+            f"The setting {key[:LONGEST_VALUE]} may not be changed here.",
             code="setting_not_allowed",
-            hint=f"settable are {', '.join(sorted(SETTABLE))} and {OWN_PREFIX}*",
+            hint=f"settable are {', '.join(names())}",
+        )
+    if value is not None and not rule.takes(value):
+        raise AccessDenied(
+            f"The setting {key} must be {rule.words}.", code="setting_out_of_range"
         )
 
 
 def session_settings(
-    configuration: Mapping[str, str], *, username: str
+    configuration: Mapping[str, str], *, username: str, compat: str = "spark"
 ) -> SessionSettings:
-    """Filter OpenSession's configuration; raise for a key that is refused."""
-    engine: dict[str, str] = {}
-    own: dict[str, str] = {}
+    """Filter OpenSession's configuration; raise for a key or value that is refused.
+
+    Hive variables are taken and mean nothing: statements are not substituted.
+    `compat` is what the client needs unless it says so itself.
+    """
+    engine = {"set:hiveconf:sluice.compat": compat} if compat != "spark" else {}
     database = ""
     for name, value in configuration.items():
         if name == "use:database":
@@ -67,12 +61,18 @@ def session_settings(
         key = _bare(name)
         if key == _PROXY:
             _require_oneself(value, username)
-        elif key.startswith(OWN_PREFIX):
-            own[key] = value
-        elif key != name and not key.startswith(_HABITS):
-            require_settable(key)
+        elif _is_setting(name, key):
+            require_settable(key, value)
             engine[f"set:hiveconf:{key}"] = value
-    return SessionSettings(engine, own, database)
+    return SessionSettings(engine, database)
+
+
+def _is_setting(name: str, key: str) -> bool:
+    """False for what clients send by habit, and for variables of Hive."""
+    if key.startswith(OWN_PREFIX):
+        return True
+    is_variable = name.startswith(_VARIABLE) and not key.startswith(_SPARKS)
+    return key != name and not key.startswith(_HABITS) and not is_variable
 
 
 def _bare(name: str) -> str:

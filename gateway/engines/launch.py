@@ -23,6 +23,7 @@ from typing import Any
 import psutil
 
 from gateway.engines.port import EngineUnavailable
+from gateway.engines.settable import RULES
 
 MODULE = "gateway.engines.spark.main"
 LOG_TAIL = 2000
@@ -184,6 +185,7 @@ class EngineProcess:
             "max_result": self._spec.max_result,
             "java_options": self._spec.java_options,
             "store": dict(self._spec.store),
+            "settable": [[rule.keys, rule.values, rule.words] for rule in RULES],
         }
         handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
         with os.fdopen(handle, "w", encoding="utf-8") as out:

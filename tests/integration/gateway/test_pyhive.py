@@ -183,6 +183,10 @@ def test_settings_outside_the_list_are_refused(gateway):
     key = "spark.sql.catalog.evil"
     with pytest.raises(OperationalError, match=key):
         connect(gateway, configuration={f"set:hiveconf:{key}": "x"})
+    far_too_many = {"set:hiveconf:spark.sql.shuffle.partitions": "20000000"}
+    with pytest.raises(OperationalError, match="between 1 and 999"):
+        connect(gateway, configuration=far_too_many)
+    connect(gateway, configuration={"set:hivevar:day": "1"}).close()
     with pytest.raises(OperationalError, match="another user"):
         connect(gateway, configuration={"hive.server2.proxy.user": "bob"})
     with connect(gateway, configuration={"mapred.job.tracker": "local"}) as connection:
@@ -195,6 +199,16 @@ def test_use_of_an_unknown_database_is_refused_without_the_engine(gateway):
     with pytest.raises(OperationalError, match="SCHEMA_NOT_FOUND"):
         connect(gateway, database="nowhere")
     assert all("nowhere" not in sql for _, sql in gateway.engine.journal)
+
+
+def test_a_session_remembers_a_bounded_number_of_settings(gateway):
+    with connect(gateway) as connection, connection.cursor() as cursor:
+        for number in range(64):
+            cursor.execute(f"SET sluice.label.x{number}=1")
+        cursor.execute("SET sluice.label.x63=2")
+        for beyond in ("SET sluice.label.y=1", "SET sluice.label.x1=" + "x" * 1000):
+            with pytest.raises(OperationalError, match="remembers 64 settings"):
+                cursor.execute(beyond)
 
 
 def test_statements_are_audited_with_rows_and_outcome(gateway):

@@ -9,32 +9,35 @@ from gateway.settable import require_settable, session_settings
 
 
 @pytest.mark.parametrize(
-    ("configuration", "engine", "own", "database"),
+    ("configuration", "engine", "database"),
     [
-        ({}, {}, {}, ""),
-        ({"use:database": "shop"}, {}, {}, "shop"),
+        ({}, {}, ""),
+        ({"use:database": "shop"}, {}, "shop"),
         (
             {"set:hiveconf:spark.sql.ansi.enabled": "true"},
             {"set:hiveconf:spark.sql.ansi.enabled": "true"},
-            {},
             "",
         ),
         (
             {"set:hivevar:spark.sql.ansi.enabled": "true"},
             {"set:hiveconf:spark.sql.ansi.enabled": "true"},
-            {},
             "",
         ),
-        ({"mapred.job.tracker": "local"}, {}, {}, ""),
-        ({"set:hiveconf:mapreduce.job.name": "x"}, {}, {}, ""),
-        ({"spark.sql.catalog.evil": "x"}, {}, {}, ""),
-        ({"set:hiveconf:sluice.compat": "hive"}, {}, {"sluice.compat": "hive"}, ""),
-        ({"hive.server2.proxy.user": "ann"}, {}, {}, ""),
+        ({"mapred.job.tracker": "local"}, {}, ""),
+        ({"set:hiveconf:mapreduce.job.name": "x"}, {}, ""),
+        ({"spark.sql.catalog.evil": "x"}, {}, ""),
+        ({"set:hivevar:y": "1", "set:hivevar:day": "x" * 500}, {}, ""),
+        (
+            {"set:hiveconf:sluice.compat": "hive"},
+            {"set:hiveconf:sluice.compat": "hive"},
+            "",
+        ),
+        ({"hive.server2.proxy.user": "ann"}, {}, ""),
     ],
 )
-def test_what_is_left(configuration, engine, own, database):
+def test_what_is_left(configuration, engine, database):
     left = session_settings(configuration, username="ann")
-    assert (left.engine, left.own, left.database) == (engine, own, database)
+    assert (left.engine, left.database) == (engine, database)
 
 
 @pytest.mark.parametrize(
@@ -44,7 +47,6 @@ def test_what_is_left(configuration, engine, own, database):
         "set:hiveconf:spark.sql.catalog.evil",
         "set:hivevar:spark.sql.runSQLOnFiles",
         "set:hiveconf:fs.s3a.secret.key",
-        "set:hivevar:y",
         "set:system:user.home",
         "set:env:PATH",
         "hive.server2.proxy.user",
@@ -66,3 +68,33 @@ def test_the_refusal_names_key_and_way_out():
         require_settable("spark.jars")
     assert "spark.jars" in raised.value.message
     assert "spark.sql.session.timeZone" in raised.value.hint
+
+
+@pytest.mark.parametrize("prefix", ["set:hiveconf:", "set:hivevar:"])
+@pytest.mark.parametrize(
+    ("key", "right", "wrong"),
+    [
+        ("spark.sql.shuffle.partitions", "999", "20000000"),
+        ("spark.sql.shuffle.partitions", "1", "0"),
+        ("spark.sql.session.timeZone", "Europe/Berlin", "x" * 65),
+        ("spark.sql.ansi.enabled", "TRUE", "maybe"),
+        ("spark.sql.thriftServer.incrementalCollect", "true", "false"),
+        ("spark.sql.thriftServer.queryTimeout", "60s", "-1"),
+        ("sluice.compat", "pyhive", "impala"),
+        ("sluice.hide_meta_columns", "true", ""),
+        ("sluice.label", "x" * 200, "x" * 201),
+    ],
+)
+def test_a_value_out_of_range_is_refused_with_the_range(prefix, key, right, wrong):
+    session_settings({prefix + key: right}, username="ann")
+    with pytest.raises(AccessDenied, match="must be"):
+        session_settings({prefix + key: wrong}, username="ann")
+
+
+def test_what_a_client_needs_is_the_default_it_can_change():
+    def compat(configuration):
+        left = session_settings(configuration, username="ann", compat="pyhive")
+        return left.engine["set:hiveconf:sluice.compat"]
+
+    assert compat({}) == "pyhive"
+    assert compat({"set:hiveconf:sluice.compat": "spark"}) == "spark"

@@ -13,7 +13,7 @@ import pytest
 
 from catalog import like, names, networks
 from core import redaction
-from core.errors import InvalidRequest
+from core.errors import AccessDenied, InvalidRequest
 from gateway import faults, functions
 from gateway.engines.scrub import MAX_RAW, scrub_message
 from gateway.hs2 import binary, calls, framing, sasl
@@ -91,7 +91,7 @@ def log_in(text: str) -> None:
 
 def open_with(text: str) -> None:
     given = {f"set:hiveconf:sluice.{one}": one for one in text.split(",")}
-    with contextlib.suppress(InvalidRequest):
+    with contextlib.suppress(AccessDenied):
         session_settings(given, username="ann")
 
 
