@@ -32,7 +32,7 @@ from ingest.spark.added_columns import (
 )
 from ingest.spark.cursor import has_zone, range_of, read_bound
 from ingest.spark.gate import SourceGate
-from ingest.spark.jdbc import fetch_width
+from ingest.spark.jdbc import Fetch, fetch_rows
 from ingest.spark.jobrun import JobRun
 from ingest.spark.keys import has_unique_keys, refuse_repeated_keys
 from ingest.spark.patience import Trial, read_patiently
@@ -126,9 +126,9 @@ def _captured(
         epoch_folder(spec.lake, access.spec.datasource_id, work.epoch).delete_all()
         return window, SealedFile(table.table_id, str(table.table_id), 0, 0)
     run.enter("reading")
-    width = fetch_width(source.row_bytes(table), trial.was_wide)
+    fetch = fetch_rows(source.widths(table), trial.was_wide)
     with source.reading(table, can_renew=False) as snapshot:
-        file = _read(run, spark, access, view=(snapshot, width), window=window)
+        file = _read(run, spark, access, view=(snapshot, fetch), window=window)
     source.give_back()
     if has_unique_keys(source, table):
         return window, replace(file, unique_keys=True)
@@ -187,7 +187,7 @@ def _read(
     spark: SparkSession,
     access: SourceAccess,
     *,
-    view: tuple[Snapshot, int],
+    view: tuple[Snapshot, Fetch],
     window: Window,
 ) -> SealedFile:
     spec, work = run.spec, round_work(run)

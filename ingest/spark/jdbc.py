@@ -5,21 +5,24 @@ The statement is complete when it comes here. It must not know chunks or plans.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from catalog.schema.limits import LIMITS
 from ingest.changes.select import SelectedColumn, Selection
 from ingest.spark.rows import spark_type
-from ingest.spark.sources import Snapshot, SourceAccess, jdbc_options
+from ingest.spark.sources import Snapshot, SourceAccess, Widths, jdbc_options
 
 _MOST_ROWS = 10_000
-# Of a table that nobody analysed the width is not known.
-_LEAST_BYTES = 64
-_WIDER = 16
+_FEWER = 16
 _FETCH_BYTES = 16 << 20
 # The first rows of a reader tell how wide they are before many are asked for.
 FIRST_ROWS = 500
+# Tries with fewer rows each after which one row is asked for at a time.
+NARROWINGS = 2
 
 
 def read_statement(
@@ -29,33 +32,47 @@ def read_statement(
     *,
     sql: str,
     snapshot: Snapshot,
-    row_bytes: int = 0,
+    fetch: Fetch,
 ) -> DataFrame:
     """One partition with the rows of `sql`, as of the exported `snapshot`.
 
-    row_bytes  average width, so that wide rows are fetched a few at a time
     Columns c0…, m0… of the selection, each of its lake type.
     """
     options = jdbc_options(access, sql, snapshot)
-    rows = fetch_rows(row_bytes)
-    options["fetchsize"] = str(min(rows, FIRST_ROWS))
+    options["fetchsize"] = str(fetch.first)
     # of PostgreSQL's driver; others fetch so few each time
-    options["adaptiveFetchMaximum"] = str(rows)
+    options["adaptiveFetchMaximum"] = str(fetch.most)
     options["pushDownPredicate"] = "false"
     reader = spark.read.format("jdbc").options(**options)
     return cast_to_lake(reader.load(), selection)
 
 
-def fetch_rows(row_bytes: int) -> int:
-    """Rows per round trip that stay within a few megabytes of heap."""
-    fit = _FETCH_BYTES // max(row_bytes, 1)
-    return max(1, min(_MOST_ROWS, fit))
+@dataclass(frozen=True, slots=True)
+class Fetch:
+    """Rows per round trip: at first, and at most once their width is known."""
+
+    first: int
+    most: int
+
+    @property
+    def is_of_wide_rows(self) -> bool:
+        """So few fit that what they are written to must not wait for many, either."""
+        return self.most < FIRST_ROWS
 
 
-def fetch_width(row_bytes: int, was_wide: int) -> int:
-    """The width of a row to count on: much more after each try that found wider ones
-    than the statistics, which are an average of compressed values."""
-    return max(row_bytes, _LEAST_BYTES) * int(_WIDER**was_wide)
+def fetch_rows(widths: Widths, was_wide: int = 0) -> Fetch:
+    """So many rows that a few megabytes of heap hold them on average, and the buffer
+    holds them if all were as wide as the widest that is known.
+
+    was_wide  tries before that found wider ones: each asks for a sixteenth
+    """
+    on_average = _FETCH_BYTES // max(widths.average, 1)
+    at_worst = LIMITS.result_bytes // max(widths.widest, 1)
+    most = max(1, min(_MOST_ROWS, on_average, at_worst))
+    if not was_wide:
+        return Fetch(min(most, FIRST_ROWS), most)
+    fewer = max(1, min(most, FIRST_ROWS) // _FEWER**was_wide)
+    return Fetch(fewer, fewer)
 
 
 def cast_to_lake(rows: DataFrame, selection: Selection) -> DataFrame:

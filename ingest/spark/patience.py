@@ -16,8 +16,9 @@ from typing import TypeVar
 from core.errors import TransientError
 from ingest.contract import TableSpec
 from ingest.spark.failures import failure_of
+from ingest.spark.jdbc import NARROWINGS
 from ingest.spark.jobrun import JobRun
-from ingest.spark.sources import SOURCE_ERRORS, Source
+from ingest.spark.sources import SOURCE_ERRORS, Source, row_too_wide
 
 T = TypeVar("T")
 
@@ -27,11 +28,12 @@ PAUSES: tuple[float, ...] = (1, 2, 4, 8, 15, 30)
 _POLL_SECONDS = 0.2
 REWRITTEN = "source_rewritten"
 LOCKED = "source_locked"
+_WIDE = "source_rows_wide"
 _REASONS = {
     LOCKED: "waits for a lock at the source",
     REWRITTEN: "the source table was rewritten while it was read",
     "source_snapshot_lost": "the snapshot of the source is gone",
-    "source_rows_wide": "rows are too wide for so many at a time",
+    _WIDE: "rows are too wide for so many at a time",
 }
 
 
@@ -69,11 +71,13 @@ def read_patiently(
             if code not in _REASONS or run.stop_mode is not None:
                 raise
             reason = _explained(source, table, code)
+            if code == _WIDE and was_wide >= NARROWINGS:
+                raise row_too_wide(_name(table)) from error
             if pause is None:
                 raise _given_up(table, code, reason) from error
             if code == REWRITTEN:
                 drop()
-            was_wide += code == "source_rows_wide"
+            was_wide += code == _WIDE
         run.explain(reason)
         run.say("warning", f"{reason}: tried again in {pause:g} s")
         _pause(run, pause)
@@ -92,8 +96,7 @@ def _unchanged(
         source.give_back()
     if source.definition(table) != before:
         raise TransientError(
-            f"source table {table.source_schema}.{table.source_table} was changed while"
-            " it was read",
+            f"source table {_name(table)} was changed while it was read",
             code=REWRITTEN,
         )
     return found
@@ -109,12 +112,16 @@ def _explained(source: Source, table: TableSpec, code: str) -> str:
 
 def _given_up(table: TableSpec, code: str, reason: str) -> TransientError:
     return TransientError(
-        f"{table.source_schema}.{table.source_table} could not be read: {reason}."
+        f"{_name(table)} could not be read: {reason}."
         f" Given up after {len(PAUSES) + 1} tries; nothing of this job is visible",
         code=code,
         hint="it is tried again by itself; end what changes or locks the table at the"
         " source, if it should not run",
     )
+
+
+def _name(table: TableSpec) -> str:
+    return f"{table.source_schema}.{table.source_table}"
 
 
 def _pause(run: JobRun, seconds: float) -> None:

@@ -16,7 +16,7 @@ from pyspark.sql import Observation, SparkSession
 from ingest.changes.select import Selection
 from ingest.contract import TableSpec
 from ingest.lake.port import Place
-from ingest.spark.jdbc import read_statement
+from ingest.spark.jdbc import Fetch, read_statement
 from ingest.spark.jobrun import JobRun
 from ingest.spark.rows import observed_counts
 from ingest.spark.silence import SourceWatch
@@ -30,6 +30,14 @@ from ingest.spark.sources import (
     open_source,
 )
 
+# Left to itself, a writer first looks after 100 rows how large they are, and a reader
+# takes 1,024 rows of a group at once.
+_SMALL_GROUPS = {
+    "parquet.block.size": str(16 << 20),
+    "parquet.page.size.row.check.min": "1",
+    "parquet.page.size.row.check.max": "16",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Reading:
@@ -40,7 +48,7 @@ class Reading:
     selection: Selection
     sql: str
     snapshot: Snapshot
-    row_bytes: int = 0
+    fetch: Fetch
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +113,11 @@ def read_to_parquet(
         reading.selection,
         sql=reading.sql,
         snapshot=reading.snapshot,
-        row_bytes=reading.row_bytes,
+        fetch=reading.fetch,
     ).observe(observed, *observed_counts(reading.table, reading.selection))
-    rows.write.option("compression", "lz4_raw").mode("overwrite").parquet(folder.uri)
+    options = {"compression": "lz4_raw"}
+    if reading.fetch.is_of_wide_rows:
+        options |= _SMALL_GROUPS
+    rows.write.options(**options).mode("overwrite").parquet(folder.uri)
     found = observed.get
     return Counts(*(int(found[name] or 0) for name in ("rows", "null_keys", "unfit")))

@@ -35,7 +35,7 @@ from ingest.spark.chunking import cut_table, fit_throttle, key_parts, predicate_
 from ingest.spark.cursor import has_zone, read_bound
 from ingest.spark.future import remove_future
 from ingest.spark.gate import SourceGate
-from ingest.spark.jdbc import fetch_width
+from ingest.spark.jdbc import Fetch, fetch_rows
 from ingest.spark.jobrun import JobRun
 from ingest.spark.parallel import run_parallel
 from ingest.spark.patience import Trial, read_patiently
@@ -176,8 +176,8 @@ def _staged(
     facts = None if table.row_hash else source.key_facts(table, table.key)
     bound = _bound(load.run, source)
     plan = _plan(load, source, facts, definition=trial.definition, bound=bound)
-    width = fetch_width(source.row_bytes(table), trial.was_wide)
-    _read_chunks(load, source, plan, facts, width=width)
+    fetch = fetch_rows(source.widths(table), trial.was_wide)
+    _read_chunks(load, source, plan, facts, fetch=fetch)
     if not _rows_of(load.staging):
         refuse_doubtful_emptiness(load.spark, load.run, source)
     return plan, facts
@@ -218,7 +218,7 @@ def _why_anew(old: LoadPlan) -> str:
 
 
 def _read_chunks(
-    load: _Load, source: Source, plan: LoadPlan, facts: KeyFacts | None, *, width: int
+    load: _Load, source: Source, plan: LoadPlan, facts: KeyFacts | None, *, fetch: Fetch
 ) -> None:
     run, table = load.run, load.run.spec.table
     dialect = dialect_of(load.access.spec.kind)
@@ -237,7 +237,7 @@ def _read_chunks(
             load.gate.reading(run),
             source.reading(table, can_renew=plan.by == "key") as snapshot,
         ):
-            reading = Reading(table, load.access, load.selection, sql, snapshot, width)
+            reading = Reading(table, load.access, load.selection, sql, snapshot, fetch)
             counts = read_to_parquet(run, load.spark, reading, folder)
         load.gate.account(counts.rows)
         manifest = ChunkManifest(

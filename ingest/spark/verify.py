@@ -32,7 +32,7 @@ from ingest.spark.chunking import cut_table, fit_throttle, key_parts, predicate_
 from ingest.spark.cursor import has_zone
 from ingest.spark.differences import Sides, differing_keys, rows_and_hash
 from ingest.spark.gate import Pace, SourceGate
-from ingest.spark.jdbc import fetch_width, read_statement
+from ingest.spark.jdbc import Fetch, fetch_rows, read_statement
 from ingest.spark.jobrun import JobRun
 from ingest.spark.parallel import run_parallel
 from ingest.spark.patience import Trial, read_patiently
@@ -186,7 +186,7 @@ def _read_source(check: _Check, source: Source, trial: Trial) -> Sums:
             chunk_rows=fit_throttle(work.chunk_rows, _slower(limits, work)),
             readers=limits.max_parallel_reads,
         )
-    width = fetch_width(source.row_bytes(table), trial.was_wide)
+    fetch = fetch_rows(source.widths(table), trial.was_wide)
     run.enter("reading", total=table.estimated_rows or None)
     sums: list[Sums] = []
 
@@ -198,7 +198,7 @@ def _read_source(check: _Check, source: Source, trial: Trial) -> Sums:
             check.gate.reading(run),
             source.reading(table, can_renew=cut.by == "key") as snapshot,
         ):
-            found = _read_chunk(check, chunk, where, (snapshot, width))
+            found = _read_chunk(check, chunk, where, (snapshot, fetch))
         check.gate.account(found.rows)
         check.pace.account(found.rows)
         run.add_done(found.rows)
@@ -215,7 +215,7 @@ def _slower(limits: SourceSpec, work: VerifyWork) -> SourceSpec:
 
 
 def _read_chunk(
-    check: _Check, chunk: Chunk, where: str, view: tuple[Snapshot, int]
+    check: _Check, chunk: Chunk, where: str, view: tuple[Snapshot, Fetch]
 ) -> Sums:
     run, table = check.run, check.run.spec.table
     run.check()
@@ -228,7 +228,7 @@ def _read_chunk(
         check.selection,
         sql=check.selection.sql(relation, where),
         snapshot=view[0],
-        row_bytes=view[1],
+        fetch=view[1],
     )
     hashed = rows.select(
         record_key(table, check.selection).alias("k"),

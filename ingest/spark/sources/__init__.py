@@ -20,7 +20,14 @@ from ingest.spark.sources import (
     postgresql,
     postgresql_connection,
 )
-from ingest.spark.sources.port import KeyFacts, Snapshot, Source, SourceAccess
+from ingest.spark.sources.port import (
+    KeyFacts,
+    Snapshot,
+    Source,
+    SourceAccess,
+    Widths,
+    row_too_wide,
+)
 
 __all__ = [
     "SOURCE_ERRORS",
@@ -28,10 +35,12 @@ __all__ = [
     "Snapshot",
     "Source",
     "SourceAccess",
+    "Widths",
     "cancel_statements",
     "describe_sessions",
     "jdbc_options",
     "open_source",
+    "row_too_wide",
 ]
 
 SOURCE_ERRORS = (psycopg.Error, pymysql.MySQLError, OSError)

@@ -32,7 +32,13 @@ from ingest.spark.sources.mariadb_connection import (
 )
 from ingest.spark.sources.mariadb_signs import read_replica, read_signs
 from ingest.spark.sources.mariadb_watch import Watch
-from ingest.spark.sources.port import KeyFacts, Row, Snapshot, SourceAccess
+from ingest.spark.sources.port import (
+    KeyFacts,
+    Row,
+    Snapshot,
+    SourceAccess,
+    Widths,
+)
 
 
 class MariadbSource:
@@ -148,8 +154,17 @@ class MariadbSource:
     def estimated_rows(self, table: TableSpec) -> int:
         return self._statistics(table)[0]
 
-    def row_bytes(self, table: TableSpec) -> int:
-        return self._statistics(table)[1]
+    def widths(self, table: TableSpec) -> Widths:
+        """The widest that the types allow: looking at values would read them whole.
+        Few rows at a time cost nothing here, for the server sends them all anyway."""
+        found = self.one(
+            "SELECT least(sum(CASE WHEN data_type IN ('json', 'geometry')"
+            " THEN 4294967296 ELSE coalesce(character_octet_length, 64) END),"
+            " @@global.max_allowed_packet) FROM information_schema.columns"
+            " WHERE table_schema = %s AND table_name = %s",
+            [table.source_schema, table.source_table],
+        )
+        return Widths(self._statistics(table)[1], int(found[0] or 0))
 
     def pages(self, table: TableSpec) -> int:
         return -1

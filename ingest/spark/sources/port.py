@@ -10,6 +10,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from catalog.schema.limits import LIMITS
+from core.errors import TerminalError
 from ingest.changes.dialects import Dialect
 from ingest.changes.positions import SourceClock
 from ingest.changes.signs import ServerSigns
@@ -56,6 +58,15 @@ class KeyFacts:
     is_unique: bool
     is_walkable: bool
     is_not_null: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Widths:
+    """Bytes of a row: on disk on average, and of the widest that was seen or, where
+    looking is dear, that can be; 0 = not known."""
+
+    average: int = 0
+    widest: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +147,9 @@ class Source(Protocol):
         """The planner's estimate, at least 0."""
         ...
 
-    def row_bytes(self, table: TableSpec) -> int:
-        """Average width of a row on disk; 0 = not known."""
+    def widths(self, table: TableSpec) -> Widths:
+        """How wide its rows are, cheaply. TerminalError `source_row_too_wide` when
+        one cannot be read."""
         ...
 
     def pages(self, table: TableSpec) -> int:
@@ -153,6 +165,19 @@ class Source(Protocol):
     def signs(self, table: TableSpec) -> ServerSigns:
         """Who the server is, how far its log is, and which table this is."""
         ...
+
+
+def row_too_wide(where: str, width: int = 0) -> TerminalError:
+    """width  of its widest row, when it was looked for; 0 = more than fits"""
+    most = LIMITS.result_bytes >> 20
+    known = f"about {width >> 20:,} MiB" if width else f"more than {most} MiB"
+    return TerminalError(
+        f"{where} has a row of {known}, and a row of more than {most} MiB is not read:"
+        " trying again would not help. Nothing of this job is visible",
+        code="source_row_too_wide",
+        hint="shorten the value at the source, or add a view of the table that leaves"
+        " the wide column out",
+    )
 
 
 def pinned_to(access: SourceAccess, factory: str) -> dict[str, str]:

@@ -21,7 +21,14 @@ from ingest.changes.positions import OpenTransaction, Replica, SourceClock
 from ingest.changes.select import relation_of
 from ingest.changes.signs import ServerSigns
 from ingest.contract import TableSpec
-from ingest.spark.sources.port import KeyFacts, Row, Snapshot, SourceAccess
+from ingest.spark.sources.port import (
+    KeyFacts,
+    Row,
+    Snapshot,
+    SourceAccess,
+    Widths,
+    row_too_wide,
+)
 from ingest.spark.sources.postgresql_connection import (
     CONTROL_SETTINGS,
     DIALECT,
@@ -169,16 +176,29 @@ class PostgresSource:
         )
         return int(row[0])
 
-    def row_bytes(self, table: TableSpec) -> int:
-        """Average width of a row on disk, values stored aside included; 0 when
-        nobody analysed the table yet."""
-        row = self.one(
+    def widths(self, table: TableSpec) -> Widths:
+        """The average needs statistics, and holds values as they are compressed. The
+        widest is that of some pages of the heap: how long a value is stands there,
+        wherever it is stored."""
+        relation = relation_of(DIALECT, table)
+        average, pages, aside = self.one(
             f"{_PARTS} SELECT coalesce(sum(pg_table_size(c.oid))"
-            " / nullif(sum(greatest(c.reltuples, 0)), 0), 0)::bigint"
+            " / nullif(sum(greatest(c.reltuples, 0)), 0), 0)::bigint,"
+            " coalesce(sum(pg_relation_size(c.oid)), 0)::bigint"
+            " / current_setting('block_size')::bigint,"
+            " coalesce(sum(pg_relation_size(c.reltoastrelid)), 0)::bigint"
             f" {_PARTS_WITH_ROWS}",
-            [relation_of(DIALECT, table)],
+            [relation],
         )
-        return int(row[0])
+        if not aside or self._kind_of(relation) not in _SAMPLED:
+            return Widths(int(average))
+        share = min(100.0, 100.0 * _PAGES_LOOKED_AT / max(int(pages), 1))
+        sample = f" TABLESAMPLE SYSTEM ({share:.6f})" if share < 100.0 else ""
+        widest = self.one(f"SELECT max({_width(table)}) FROM {relation}{sample}")[0]
+        if (widest or 0) > LIMITS.result_bytes:
+            name = f"{table.source_schema}.{table.source_table}"
+            raise row_too_wide(name, int(widest))
+        return Widths(int(average), int(widest or 0))
 
     def pages(self, table: TableSpec) -> int:
         """Heap pages of the table, of its largest partition or child, or -1 when it
@@ -257,6 +277,27 @@ class PostgresSource:
 
     def signs(self, table: TableSpec) -> ServerSigns:
         return read_signs(self.one, relation_of(DIALECT, table))
+
+
+# Kinds of relations that TABLESAMPLE takes.
+_SAMPLED = frozenset({"r", "p", "m"})
+_PAGES_LOOKED_AT = 250
+# Types whose length is known without fetching what is stored aside, and how much of
+# it travels for each byte.
+_LENGTHS = {"text": 1, "character varying": 1, "character": 1, "bytea": 2}
+
+
+def _width(table: TableSpec) -> str:
+    """SQL of a row's bytes; as they are stored for types that have to be rendered."""
+    terms = []
+    for column in table.columns:
+        name = DIALECT.name(column.source_name)
+        times = _LENGTHS.get(column.source_type.partition("(")[0])
+        length = (
+            f"{times} * octet_length({name})" if times else f"pg_column_size({name})"
+        )
+        terms.append(f"coalesce({length}, 0)::bigint")
+    return " + ".join(terms)
 
 
 # A table with its partitions, or with the children that inherit from it: a SELECT

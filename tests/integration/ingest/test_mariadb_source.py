@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from catalog.schema.limits import LIMITS
 from ingest.changes.chunks import KeyPart
 from ingest.contract import FenceSpec, JobSpec, SourceSpec, TableSpec
 from ingest.spark.chunking import cut_table, key_parts, predicate_for
+from ingest.spark.jdbc import Fetch, fetch_rows
 from ingest.spark.jobrun import JobRun
 from ingest.spark.sources import Source, SourceAccess, open_source
 from tests.mariadb import MariaDbServer
@@ -241,3 +243,17 @@ def test_a_prepared_xa_transaction_holds_the_bound(
         assert held.is_prepared
         server.run("XA ROLLBACK 'a'")
         assert source.clock().transactions == ()
+
+
+def test_few_rows_of_types_without_a_bound_are_fetched_at_a_time(
+    mariadb_server: MariaDbServer, source: Source
+) -> None:
+    mariadb_server.run(
+        "CREATE TABLE keys.plain (id int PRIMARY KEY, v varchar(200), at datetime)",
+        "CREATE TABLE keys.wide (id int PRIMARY KEY, v longtext, j json)",
+    )
+    (packet,) = source.one("SELECT @@global.max_allowed_packet")
+    assert fetch_rows(source.widths(spec_of("plain", ("id",)))) == Fetch(500, 10_000)
+    found = source.widths(spec_of("wide", ("id",)))
+    assert found.widest == packet
+    assert fetch_rows(found).first * packet <= LIMITS.result_bytes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from urllib.parse import urlparse
 
 import psycopg
@@ -10,7 +11,9 @@ import pytest
 
 from catalog.discovery.access import SourceAccess as DiscoveryAccess
 from catalog.discovery.postgresql import PostgresReader
-from ingest.contract import SourceSpec, TableSpec
+from core.errors import TerminalError
+from ingest.contract import ColumnSpec, SourceSpec, TableSpec
+from ingest.spark.jdbc import Fetch, fetch_rows
 from ingest.spark.sources import SourceAccess, open_source
 from ingest.spark.sources.postgresql import PostgresSource
 
@@ -125,3 +128,33 @@ def test_the_clock_is_read_before_the_list_of_transactions(
     lists = [i for i, sql in enumerate(asked) if "pg_stat_activity" in sql]
     assert len(clocks) == len(lists) == 1
     assert clocks < lists
+
+
+def test_the_widest_row_is_known_before_any_is_read(
+    link: psycopg.Connection, source: PostgresSource
+) -> None:
+    """The average on disk hides it: values are compressed, and most rows are small."""
+    link.execute("CREATE TABLE w (id int PRIMARY KEY, v text, b bytea)")
+    columns = tuple(
+        ColumnSpec(name, name, type, "string")
+        for name, type in (("id", "integer"), ("v", "text"), ("b", "bytea"))
+    )
+    table = replace(spec_of("w"), columns=columns)
+    link.execute("INSERT INTO w SELECT g, 'small' FROM generate_series(1, 5000) g")
+    link.execute("ANALYZE w")
+    assert fetch_rows(source.widths(table)) == Fetch(500, 10_000)
+    link.execute(
+        "INSERT INTO w VALUES (0, repeat('x', 4194304), repeat('y', 99)::bytea)"
+    )
+    found = source.widths(table)
+    assert found.average < 100
+    assert 4_194_304 < found.widest < 4_200_000
+    assert fetch_rows(found) == Fetch(15, 15)
+    link.execute(
+        "INSERT INTO w VALUES (-1, NULL, decode(repeat('00', 40000000), 'hex'))"
+    )
+    with pytest.raises(
+        TerminalError, match=r"public\.w has a row of about 76 MiB"
+    ) as told:
+        source.widths(table)
+    assert told.value.code == "source_row_too_wide"

@@ -15,7 +15,8 @@ from core.errors import (
     TransientError,
 )
 from ingest.spark.failures import failure_of
-from ingest.spark.jdbc import fetch_rows, fetch_width
+from ingest.spark.jdbc import NARROWINGS, Fetch, fetch_rows
+from ingest.spark.sources import Widths
 
 
 @pytest.mark.parametrize(
@@ -83,11 +84,22 @@ def test_words_and_hint_of_our_own_errors_are_kept() -> None:
 
 
 @pytest.mark.parametrize(
-    ("row_bytes", "rows"),
-    [(0, 10_000), (100, 10_000), (1 << 20, 16), (1 << 30, 1), (16_384, 1024)],
+    ("widths", "first", "most"),
+    [
+        (Widths(), 500, 10_000),
+        (Widths(100), 500, 10_000),
+        (Widths(1 << 20), 16, 16),
+        (Widths(1 << 30), 1, 1),
+        (Widths(16_384), 500, 1_024),
+        # 4 MiB among small ones: no batch is more than the buffer
+        (Widths(100, 4 << 20), 16, 16),
+        (Widths(0, 1 << 30), 1, 1),
+    ],
 )
-def test_wide_rows_are_fetched_a_few_at_a_time(row_bytes: int, rows: int) -> None:
-    assert fetch_rows(row_bytes) == rows
+def test_wide_rows_are_fetched_a_few_at_a_time(
+    widths: Widths, first: int, most: int
+) -> None:
+    assert fetch_rows(widths) == Fetch(first, most)
 
 
 @pytest.mark.parametrize(
@@ -108,6 +120,5 @@ def test_what_is_worth_another_try_has_a_code(words: str, code: str) -> None:
 
 
 def test_rows_that_were_too_wide_are_asked_for_by_ever_fewer() -> None:
-    rows = [fetch_rows(fetch_width(1_000, was_wide)) for was_wide in range(6)]
-    assert rows == sorted(rows, reverse=True)
-    assert (rows[0], rows[-1]) == (10_000, 1)
+    tries = [fetch_rows(Widths(1_000), n).first for n in range(NARROWINGS + 1)]
+    assert tries == [500, 31, 1]

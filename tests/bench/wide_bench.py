@@ -1,0 +1,110 @@
+"""What a load of 4 MB rows takes of a driver with its default memory: outcome, seconds
+and the heap's peak. Run alone: `python -m tests.bench.wide_bench FILE`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from tests.bench.ingest_bench import started
+from tests.mariadb import MariaDbServer
+from tests.spark.lake_bench import LakeBench
+from tests.spark.mariadb_bench import MariadbBench
+
+ROWS = int(os.environ.get("SLUICE_BENCH_WIDE_ROWS", "300"))
+BUCKETS = int(os.environ.get("SLUICE_BENCH_WIDE_BUCKETS", "5"))
+# 32 letters so many times: 4 MiB
+_TIMES = 131_072
+_POSTGRESQL = (
+    "CREATE TABLE wide (id int PRIMARY KEY, v text, at timestamptz DEFAULT now())",
+    "ALTER TABLE wide ALTER v SET STORAGE EXTERNAL",
+    f"INSERT INTO wide SELECT g, repeat(md5(g::text), {_TIMES})"
+    f" FROM generate_series(1, {ROWS}) g",
+)
+_MARIADB = (
+    "CREATE TABLE wide (id int PRIMARY KEY, v longtext, at datetime(6) DEFAULT now(6))",
+    f"INSERT INTO wide (id, v) SELECT seq, repeat(md5(seq), {_TIMES})"
+    f" FROM seq_1_to_{ROWS}",
+)
+_CHANGE = "UPDATE wide SET v = lower(v), at = now() WHERE id <= 20"
+
+
+class Heap:
+    """The JVM's pools, whose peaks begin anew with each."""
+
+    def __init__(self, spark: Any) -> None:
+        factory = spark._jvm.java.lang.management.ManagementFactory
+        self._pools = [
+            pool
+            for pool in factory.getMemoryPoolMXBeans()
+            if str(pool.getType().name()) == "HEAP"
+        ]
+        for pool in self._pools:
+            pool.resetPeakUsage()
+
+    def peak(self) -> int:
+        return sum(int(pool.getPeakUsage().getUsed()) for pool in self._pools)
+
+
+def measure(bench: LakeBench) -> dict[str, Any]:
+    for statement in _POSTGRESQL if bench.SCHEMA == "public" else _MARIADB:
+        bench.sql(statement)
+    table = bench.table("wide", cursor="at", estimated_rows=ROWS, buckets=BUCKETS)
+    load = _measured(bench, lambda: bench.load(table))
+    found = {"load": load}
+    if load["outcome"] == "succeeded":
+        bench.sql(_CHANGE)
+        low = load["bound"]
+        found["sync"] = _measured(bench, lambda: bench.round(table, low))
+        found["verify"] = _measured(bench, lambda: bench.verify(table))
+    return found
+
+
+def _measured(bench: LakeBench, work: Callable[[], Any]) -> dict[str, Any]:
+    heap, began = Heap(bench.spark), time.monotonic()
+    report = work()
+    return {
+        "outcome": report.outcome,
+        "error": report.error.message if report.error else "",
+        "rows": report.facts.get("rows") or report.facts.get("lake_rows"),
+        "bound": report.facts.get("bound", ""),
+        "verdict": report.facts.get("verdict", ""),
+        "seconds": round(time.monotonic() - began, 1),
+        "heap_peak_mb": heap.peak() >> 20,
+        "rss_mb": _rss() >> 20,
+    }
+
+
+def _rss() -> int:
+    children = psutil.Process().children(recursive=True)
+    return max((c.memory_info().rss for c in children if c.name() == "java"), default=0)
+
+
+def run() -> dict[str, Any]:
+    with started() as (bench, root), contextlib.ExitStack() as stack:
+        found = {"rows": ROWS, "buckets": BUCKETS, "postgresql": measure(bench)}
+        server = MariaDbServer()
+        stack.callback(server.destroy)
+        server.start()
+        other = MariadbBench(bench.spark, server, root / "mariadb")
+        stack.callback(other.close)
+        return {**found, "mariadb": measure(other)}
+
+
+def main(target: str) -> int:
+    """Write the figures as JSON; stdout belongs to the JVM."""
+    Path(target).write_text(json.dumps(run(), indent=2) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

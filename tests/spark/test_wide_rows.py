@@ -1,0 +1,47 @@
+"""Rows of megabytes: they are read a few at a time, and one that cannot be read says so.
+
+How much memory 300 rows of 4 MB take is measured by `tests.bench.wide_bench`.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from ingest.spark import patience
+from tests.spark.lake_bench import LakeBench, assert_done
+
+CREATE = """
+CREATE TABLE o (id int PRIMARY KEY, v text);
+ALTER TABLE o ALTER v SET STORAGE EXTERNAL;
+INSERT INTO o SELECT g, 'small' FROM generate_series(1, 2000) g;
+INSERT INTO o SELECT -g, repeat(md5(g::text), 131072) FROM generate_series(1, 24) g;
+ANALYZE o
+"""
+
+
+def test_rows_of_megabytes_among_small_ones_are_loaded_at_once(
+    lake_bench: LakeBench,
+) -> None:
+    """24 rows of 4 MB are more than the buffer of a reader holds."""
+    lake_bench.sql(CREATE)
+    table = lake_bench.table("o", estimated_rows=2_024)
+    report = assert_done(lake_bench.load(table))
+    assert report.facts["rows"] == 2_024
+    assert not report.warnings
+    assert assert_done(lake_bench.verify(table)).facts["verdict"] == "equal"
+
+
+def test_a_row_beyond_the_buffer_ends_the_job_and_is_not_tried_again(
+    lake_bench: LakeBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(patience, "PAUSES", (0.01,) * 6)
+    lake_bench.sql("CREATE TABLE o (id int PRIMARY KEY, v text)")
+    lake_bench.sql("INSERT INTO o VALUES (1, repeat('x', 70000000))")
+    lake_bench.sql("CREATE VIEW w AS SELECT * FROM o")
+    # of a table it is seen before anything is read, of a view once one row is asked for
+    for name, width in (("o", "about 66 MiB"), ("w", "more than 64 MiB")):
+        report = lake_bench.load(lake_bench.table(name))
+        assert report.error is not None
+        found = report.outcome, report.error.code
+        assert found == ("terminal", "source_row_too_wide"), report
+        assert width in report.error.message
