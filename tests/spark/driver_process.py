@@ -102,6 +102,11 @@ class DriverProcess:
         )
         return report_from(found["report"])
 
+    def has_ended(self, spec: JobSpec) -> bool:
+        """Whether a report of the job was heard, of whatever attempt."""
+        heard = (m["report"]["job_id"] for m in list(self.heard) if "report" in m)
+        return spec.job_id in heard
+
     def progress(self, spec: JobSpec, phase: str) -> None:
         self.wait_for(
             lambda m: (

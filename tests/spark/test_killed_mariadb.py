@@ -16,6 +16,7 @@ from ingest.contract import JobReport, JobSpec, SnapshotWork
 from ingest.lake.staging import StagingArea
 from tests.processes import wait_until_gone
 from tests.spark.driver_process import DriverProcess
+from tests.spark.held_fence import HeldFence
 from tests.spark.lake_bench import assert_done, with_attempt
 from tests.spark.mariadb_bench import MariadbBench
 from tests.waiting import wait_for
@@ -123,9 +124,11 @@ def test_kills_in_a_load_and_in_a_round_cost_nothing(
     turn = bench.round_spec(table, facts["bound"], token=2)
     severed(bench, second, turn)
     known = {p.name for p in (Path(table.path) / ".hoodie" / "timeline").iterdir()}
+    fence = HeldFence(turn.fence.path, turn.fence.token)
     second.run(with_attempt(turn, 2))
-    wait_for(lambda: is_writing(table, known), "a commit to begin")
+    fence.hold_at(lambda: is_writing(table, known), "a commit to begin")
     kill(second)
+    fence.put_back()
 
     third = start()
     bench.take_over(table, 3)

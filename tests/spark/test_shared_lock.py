@@ -12,7 +12,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from config.parts.paths import pyspark_home, spark_jars
@@ -22,9 +21,10 @@ from ingest.lake.commits import read_timeline
 from ingest.lake.fence import fence_path, raise_fence
 from ingest.lake.place import place_at
 from tests.spark.driver_process import DriverProcess
+from tests.spark.held_fence import HeldFence
 from tests.spark.lake_bench import LakeBench, assert_done
 from tests.spark.standalone import free_port
-from tests.waiting import wait_for
+from tests.waiting import LIMIT_SECONDS, wait_for
 
 SERVER = "org.apache.zookeeper.server.ZooKeeperServerMain"
 
@@ -35,7 +35,7 @@ def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     port = free_port()
     (folder / "conf").write_text(
         f"dataDir={folder}/data\nclientPort={port}\nclientPortAddress=127.0.0.1\n"
-        "admin.enableServer=false\ntickTime=500\n"
+        "admin.enableServer=false\ntickTime=500\n4lw.commands.whitelist=dump\n"
     )
     java = shutil.which("java") or "java"
     jars = str(pyspark_home() / "jars" / "*")
@@ -60,6 +60,15 @@ def _wait_for(port: int, server: subprocess.Popen[bytes], log: Path) -> None:
         return False
 
     wait_for(answers, log.read_text)
+
+
+def contenders(hosts: str) -> int:
+    """How many hold or want the lock: each has a node that goes with its session."""
+    host, port = hosts.split(":")
+    with socket.create_connection((host, int(port))) as link:
+        link.sendall(b"dump")
+        answer = b"".join(iter(lambda: link.recv(65_536), b"")).decode()
+    return answer.count("/sluice/table-")
 
 
 def provider(bench: LakeBench, table: Any, hosts: str, *, token: int) -> Any:
@@ -113,11 +122,11 @@ def test_writers_of_several_drivers_wait_for_each_other(
         assert other.tryLock(20, seconds)
         writer = threading.Thread(target=write)
         writer.start()
-        writer.join(6)
-        assert writer.is_alive(), "it did not wait for the other driver's lock"
+        wait_for(lambda: contenders(zookeeper) == 2 or reports, "the writer to queue")
+        assert reports == [], "it did not wait for the other driver's lock"
         assert len(bench.state(table).timeline.completed_writes) == 1
         other.unlock()
-        writer.join(90)
+        writer.join(LIMIT_SECONDS)
         assert_done(reports[0])
         assert_done(bench.compact(table, lock_service=service))
         assert bench.rows(table, "id", "v")[0] == (1, "new")
@@ -163,7 +172,8 @@ class Writers:
 def test_a_compactor_in_another_driver_is_killed_and_ingest_goes_on(
     lake_bench: LakeBench, zookeeper: str, tmp_path: Path
 ) -> None:
-    """It compacts once beside rounds of this driver, then dies within a plan."""
+    """It compacts once beside rounds of this driver, then dies within a plan, with the
+    lock in its hand: ZooKeeper gives that to the next one."""
     bench = lake_bench
     bench.sql(
         "CREATE TABLE o (id int PRIMARY KEY, v int, at timestamptz DEFAULT now());"
@@ -185,14 +195,13 @@ def test_a_compactor_in_another_driver_is_killed_and_ingest_goes_on(
         assert_done(other.report(first))
         assert writers.rounds > 1
         writers.round()
-        family = other.family()  # before the moment: looking takes a while
-        other.run(writers.compaction())
-        _await_inflight(bench, table)
-        for process in family:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                process.kill()
+        second = writers.compaction()
+        fence = HeldFence(second.fence.path, second.fence.token)
+        other.run(second)
+        fence.hold_at(lambda: _is_inflight(table), "the compaction to be inflight")
     finally:
         other.end()
+    fence.put_back()
     writers.round()
     assert bench.state(table).timeline.pending_compactions
 
@@ -209,11 +218,6 @@ def test_a_compactor_in_another_driver_is_killed_and_ingest_goes_on(
     assert bench.rows(table, "id", "v") == bench.sql("SELECT id, v FROM o ORDER BY id")
 
 
-def _await_inflight(bench: LakeBench, table: Any) -> None:
-    base = place_at(table.path)
-
-    def is_inflight() -> bool:
-        found = read_timeline(base).pending_compactions
-        return any(one.state == "INFLIGHT" for one in found)
-
-    wait_for(is_inflight, "the compaction to be inflight", pause=0.01)
+def _is_inflight(table: Any) -> bool:
+    found = read_timeline(place_at(table.path)).pending_compactions
+    return any(one.state == "INFLIGHT" for one in found)

@@ -13,6 +13,7 @@ import pytest
 from ingest.contract import CompactWork, JobReport
 from ingest.lake.layout import read_layout
 from tests.spark.driver_process import DriverProcess
+from tests.spark.held_fence import HeldFence
 from tests.spark.test_maintenance import assert_done, change, loaded, seen, wanted
 from tests.waiting import wait_for
 
@@ -23,7 +24,7 @@ __all__ = ["loaded"]
 def test_a_stalled_compactor_that_comes_back_is_fenced(
     loaded: Any, tmp_path: Path
 ) -> None:
-    """A process of its own, stopped by SIGSTOP while its plan is inflight."""
+    """A process of its own, stopped by SIGSTOP before it completes its plan."""
     from config.parts.paths import spark_classpath
 
     bench, table, low = loaded
@@ -33,7 +34,7 @@ def test_a_stalled_compactor_that_comes_back_is_fenced(
     stalled = DriverProcess(spark_classpath(), tmp_path / "stalled", "", silence=600.0)
     try:
         spec = bench.spec("compact", table, compact=CompactWork((asked,)))
-        family = stop_while_inflight(stalled, spec, timeline)
+        family, fence = stop_while_inflight(stalled, spec, timeline)
         bench.take_over(table, 2, "service")
         # Hudi's own guard: the stopped one's heartbeat has to grow old first
         done = assert_done(
@@ -44,18 +45,19 @@ def test_a_stalled_compactor_that_comes_back_is_fenced(
         change(bench, table, first.facts["position"]["to"], "two", compact_after=1)
         before = completed(timeline, asked)
         resume(family)
+        fence.answer(2)
         report = stalled.report(spec)
         assert report.outcome == "transient"
         assert report.error is not None
         assert report.error.code == "fenced"
         assert completed(timeline, asked) == before
         assert len(before) == 1
-        # its tasks went on, though: their files are strays that no commit lists
-        if len(bases(table, asked)) == 2:  # they had been quicker than the signal
-            one = bases(table, asked)[0]
-            file_id, _, rest = one.name.partition("_")
-            shutil.copy(one, one.with_name(f"{file_id}_9-{rest}"))
-        assert strays(bench, table) == len(bases(table, asked)) - 2
+        # what a task of its would have written now is a stray that no commit lists
+        assert len(bases(table, asked)) == 2
+        one = bases(table, asked)[0]
+        file_id, _, rest = one.name.partition("_")
+        shutil.copy(one, one.with_name(f"{file_id}_9-{rest}"))
+        assert strays(bench, table) == 1
         assert seen(bench, table) == wanted(bench)
     finally:
         resume(stalled.family())
@@ -77,17 +79,20 @@ def compacted(bench: Any, table: Any, asked: str) -> JobReport | None:
 
 def stop_while_inflight(
     driver: DriverProcess, spec: Any, timeline: Path
-) -> list[psutil.Process]:
+) -> tuple[list[psutil.Process], HeldFence]:
+    """Its processes, and its fence, at which it looks."""
     (asked,) = spec.compact.instants
     driver.wait_for(lambda m: m["type"] == "ready")
-    family = driver.family()  # before the moment: looking takes a while
+    fence = HeldFence(spec.fence.path, spec.fence.token)
     driver.run(spec)
     inflight = timeline / f"{asked}.compaction.inflight"
-    wait_for(inflight.exists, lambda: driver.log.read_text()[-2000:], pause=0.002)
+    fence.hold_at(inflight.exists, "the compactor to look at its fence")
+    family = driver.family()
     for process in family:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.suspend()
-    return family
+    fence.put_back()
+    return family, fence
 
 
 def resume(processes: list[psutil.Process]) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.spark.driver_process import DriverProcess
-from tests.spark.file_watch import watching
+from tests.spark.held_fence import HeldFence
 from tests.spark.lake_bench import LakeBench, assert_done
 from tests.spark.test_rounds import loaded, values
 from tests.waiting import wait_for
@@ -46,47 +46,47 @@ def source_values(bench: LakeBench) -> dict[int, str]:
     return {row[0]: row[1] for row in bench.sql("SELECT id, v FROM o")}
 
 
-def has_ended(driver: DriverProcess, spec: Any) -> bool:
-    ended = (m["report"]["job_id"] for m in list(driver.heard) if "report" in m)
-    return spec.job_id in ended
+def is_looked_at(fence: HeldFence, driver: DriverProcess, spec: Any) -> bool:
+    """Whether the sync looks at its fence once more before it ends."""
+    wait_for(lambda: fence.is_looked_at() or driver.has_ended(spec), "it", pause=0.001)
+    return fence.is_looked_at()
 
 
-def locks_of(driver: DriverProcess, table: Any, spec: Any) -> int:
+def looks_of(driver: DriverProcess, table: Any, spec: Any) -> int:
     """How often an undisturbed sync looks at its fence while it is unfinished: each
     time that Hudi has taken the lock."""
     looks = 0
-    with watching(Path(spec.fence.path)) as fence:
-        driver.run(spec)
-        wait_for(
-            lambda: unfinished(table) or has_ended(driver, spec), "it", pause=0.001
-        )
-        while unfinished(table):
-            looks += fence.wait(0.001)
+    fence = HeldFence(spec.fence.path, spec.fence.token)
+    driver.run(spec)
+    while is_looked_at(fence, driver, spec):
+        looks += bool(unfinished(table))
+        fence.answer()
+    fence.put_back()
     assert driver.report(spec).outcome == "succeeded"
     return looks
 
 
-def stop_at(driver: DriverProcess, table: Any, spec: Any, look: int) -> list[int]:
-    """Stopped when it has looked at its fence so often; its processes."""
-    family = [process.pid for process in driver.family()]
-    with watching(Path(spec.fence.path)) as fence:
-        driver.run(spec)
-        wait_for(
-            lambda: unfinished(table) or has_ended(driver, spec), "it", pause=0.001
-        )
-        looks = 0
-        while looks < look and unfinished(table):
-            looks += fence.wait(0.001)
-        signal_all(family, signal.SIGSTOP)
-    return family
+def stop_at(driver: DriverProcess, table: Any, spec: Any, look: int) -> HeldFence:
+    """Stopped while it looks at its fence for that time."""
+    looks = 0
+    fence = HeldFence(spec.fence.path, spec.fence.token)
+    driver.run(spec)
+    while is_looked_at(fence, driver, spec):
+        looks += bool(unfinished(table))
+        if looks == look:
+            break
+        fence.answer()
+    signal_all([process.pid for process in driver.family()], signal.SIGSTOP)
+    fence.put_back()
+    return fence
 
 
 @pytest.mark.long
 def test_a_stopped_sync_that_comes_back_changes_nothing(
     loaded: Any, tmp_path: Path
 ) -> None:
-    """At its first write, and at each lock from then on, the last one included, behind
-    which the commit completes."""
+    """At each of the last locks of its commit, behind the last of which it would be
+    completed."""
     from config.parts.paths import spark_classpath
 
     bench, table, low = loaded
@@ -98,15 +98,16 @@ def test_a_stopped_sync_that_comes_back_changes_nothing(
         driver.wait_for(lambda m: m["type"] == "ready")
         change(bench, "undisturbed")
         spec = bench.round_spec(table, low)
-        locks = locks_of(driver, table, spec)
+        looks = looks_of(driver, table, spec)
+        assert looks
         low = driver.report(spec).facts["position"]["to"]
-        token, were_unfinished = 1, 0
-        for look in range(max(0, locks - 2), locks + 1):
+        token = 1
+        for look in range(max(1, looks - 2), looks + 1):
             change(bench, f"stopped at {look}")
             spec = bench.round_spec(table, low, token=token)
-            family = stop_at(driver, table, spec, look)
-            asked = unfinished(table)
-            were_unfinished += bool(asked)
+            family = [process.pid for process in driver.family()]
+            fence = stop_at(driver, table, spec, look)
+            (asked,) = unfinished(table)
             token += 1
             bench.take_over(table, token)
             for value in (f"successor of {look}", f"and once more {look}"):
@@ -114,19 +115,16 @@ def test_a_stopped_sync_that_comes_back_changes_nothing(
                 done = assert_done(bench.round(table, low, token=token))
                 low = done.facts["position"]["to"]
             signal_all(family, signal.SIGCONT)
+            fence.answer(token)
             report = driver.report(spec)
-            if asked:
-                assert report.outcome == "transient", report
-                assert not [
-                    n for n in timeline_of(table) if n.startswith(f"{asked[0]}_")
-                ]
+            assert report.outcome == "transient", report
+            assert not [n for n in timeline_of(table) if n.startswith(f"{asked}_")]
             assert values(bench, table) == source_values(bench)
             equal = assert_done(bench.verify(table, position=low))
             assert equal.facts["verdict"] == "equal"
             # the next one begins with the lock of now
             token += 1
             bench.take_over(table, token)
-        assert were_unfinished
         assert_done(bench.compact(table))
         assert values(bench, table) == source_values(bench)
     finally:
