@@ -102,12 +102,13 @@ class SourceServer:
     def connect(self, database: str = "postgres") -> psycopg.Connection[Any]:
         return psycopg.connect(self.dsn(database), autocommit=True)
 
-    def create_database(self, name: str) -> str:
-        """A new, empty database; its DSN."""
+    def create_database(self, name: str, *, like: str = "template1") -> str:
+        """A new database, empty or a copy of `like`; its DSN."""
         with self.connect() as link:
             drop = sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)")
             link.execute(drop.format(sql.Identifier(name)))
-            link.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+            create = sql.SQL("CREATE DATABASE {} TEMPLATE {}")
+            link.execute(create.format(sql.Identifier(name), sql.Identifier(like)))
         return self.dsn(name)
 
     def drop_database(self, name: str) -> None:

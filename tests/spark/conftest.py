@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.spark.beginnings import Beginnings
 from tests.spark.engine_bench import EngineBench, write_table
 from tests.spark.lake_bench import LakeBench
 
@@ -100,3 +101,10 @@ def lake_bench(spark: Any, source_pg: Any, tmp_path: Path) -> Iterator[LakeBench
     bench = LakeBench(spark, source_pg.create_database("shop"), tmp_path)
     yield bench
     bench.close()
+
+
+@pytest.fixture(scope="session")
+def beginnings(
+    spark: Any, source_pg: Any, tmp_path_factory: pytest.TempPathFactory
+) -> Beginnings:
+    return Beginnings(spark, source_pg, tmp_path_factory.mktemp("beginnings"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import uuid
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -90,6 +91,14 @@ class LakeBench:
 
     def close(self) -> None:
         self.link.close()
+
+    def become(self, server: Any, database: str, lake: str) -> None:
+        """Source and lake are copies of these; the next epoch is above theirs."""
+        self.link.close()
+        server.create_database(self.source.database, like=database)
+        self.link = psycopg.connect(self.dsn, autocommit=True)
+        shutil.copytree(lake, self.lake)
+        self._tables, self._epoch = 1, 200
 
     def sql(self, statement: str) -> list[tuple[Any, ...]]:
         cursor = self.link.execute(statement)

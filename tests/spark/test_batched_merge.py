@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from ingest.contract import TableSpec
+from tests.spark.beginnings import Beginnings
 from tests.spark.lake_bench import LakeBench, assert_done
 
 CREATE = """CREATE TABLE w (id int PRIMARY KEY, small smallint, big bigint, yes boolean,
@@ -25,10 +27,7 @@ EMPTY = """UPDATE w SET small = NULL, big = NULL, yes = NULL, f = NULL, d = NULL
   WHERE id % 50 = 0"""
 
 
-@pytest.fixture
-def merged(lake_bench: LakeBench) -> tuple[LakeBench, Any]:
-    """300 rows in base files, many with NULLs; changed, new and emptied rows in log files over them."""
-    bench = lake_bench
+def merge(bench: LakeBench) -> tuple[TableSpec, None]:
     bench.sql(CREATE)
     bench.sql(FILL)
     bench.sql(HALF)
@@ -41,7 +40,16 @@ def merged(lake_bench: LakeBench) -> tuple[LakeBench, Any]:
         "INSERT INTO w (id, t, at) VALUES (900, 'new', now())"
     )
     assert_done(bench.round(table, low))
-    return bench, table
+    return table, None
+
+
+@pytest.fixture
+def merged(
+    lake_bench: LakeBench, beginnings: Beginnings
+) -> tuple[LakeBench, TableSpec]:
+    """300 rows in base files, many with NULLs; changed, new and emptied rows in log
+    files over them."""
+    return lake_bench, beginnings.copy(lake_bench, merge)[0]
 
 
 def test_rows_are_those_of_the_reader_of_single_rows(merged: Any) -> None:

@@ -8,20 +8,25 @@ from typing import Any
 
 import pytest
 
+from ingest.contract import TableSpec
 from ingest.spark import clocks, future
+from tests.spark.beginnings import Beginnings
 from tests.spark.fast_clock import fast_clock
 from tests.spark.lake_bench import LakeBench, assert_done
 from tests.spark.test_repair import deaths_around, mend
-from tests.spark.test_rounds import loaded, values
+from tests.spark.test_rounds import load, loaded, values
 
 __all__ = ["loaded"]
 
 AHEAD = timedelta(days=1500)
 
 
-def written_ahead(bench: LakeBench, table: Any, low: str, built: Path) -> str:
+def write_ahead(bench: LakeBench) -> tuple[TableSpec, str]:
     """Syncs, a compaction, a plan and a savepoint of four years from now; the low bound
     of the next sync. Rows 2, 3 and 9 have values of then."""
+    table, report = load(bench)
+    low, built = report.facts["bound"], Path(bench.lake).with_name("clock")
+    built.mkdir()
     with (
         fast_clock(bench.spark, table.path, AHEAD, built),
         pytest.MonkeyPatch.context() as patch,
@@ -40,7 +45,14 @@ def written_ahead(bench: LakeBench, table: Any, low: str, built: Path) -> str:
     state = bench.state(table)
     assert state.timeline.completed_writes[-1].asked[:4] >= "2030"
     assert state.pending_compactions
-    return str(low)
+    return table, str(low)
+
+
+@pytest.fixture
+def ahead(
+    lake_bench: LakeBench, beginnings: Beginnings
+) -> tuple[LakeBench, TableSpec, str]:
+    return lake_bench, *beginnings.copy(lake_bench, write_ahead)
 
 
 def of_the_future(table: Any) -> list[str]:
@@ -63,10 +75,9 @@ def require_goes_on(bench: LakeBench, table: Any, low: str) -> None:
 
 
 def test_a_rollback_keeps_the_rows_of_commits_of_the_future(
-    loaded: Any, tmp_path: Path, monkeypatch: Any
+    ahead: Any, monkeypatch: Any
 ) -> None:
-    bench, table, low = loaded
-    low = written_ahead(bench, table, low, tmp_path)
+    bench, table, low = ahead
     then = values(bench, table)
     refused = bench.round(table, low)
     assert refused.error is not None
@@ -88,9 +99,8 @@ def test_a_rollback_keeps_the_rows_of_commits_of_the_future(
     require_goes_on(bench, table, low)
 
 
-def test_a_resync_takes_commits_of_the_future_away(loaded: Any, tmp_path: Path) -> None:
-    bench, table, low = loaded
-    written_ahead(bench, table, low, tmp_path)
+def test_a_resync_takes_commits_of_the_future_away(ahead: Any) -> None:
+    bench, table, _ = ahead
     done = assert_done(bench.load(table, kind="resync"))
     require_goes_on(bench, table, done.facts["bound"])
 

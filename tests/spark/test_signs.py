@@ -9,20 +9,17 @@ from typing import Any
 import pytest
 
 from ingest.changes.positions import from_text, to_text
+from tests.spark.beginnings import Beginnings
 from tests.spark.lake_bench import LakeBench, assert_done
-from tests.spark.test_rounds import CREATE, values
+from tests.spark.test_rounds import CREATE, load, values
 
 
 @pytest.fixture
-def loaded(lake_bench: LakeBench) -> tuple[LakeBench, Any, str, dict[str, Any]]:
+def loaded(
+    lake_bench: LakeBench, beginnings: Beginnings
+) -> tuple[LakeBench, Any, str, dict[str, Any]]:
     """(bench, table spec, bound, signs of the load): rows 1 to 5, a day old."""
-    lake_bench.sql(CREATE)
-    lake_bench.sql(
-        "INSERT INTO o SELECT g, 'load', now() - interval '1 day'"
-        " FROM generate_series(1, 5) g"
-    )
-    table = lake_bench.table("o", cursor="at")
-    report = assert_done(lake_bench.load(table))
+    table, report = beginnings.copy(lake_bench, load)
     return lake_bench, table, report.facts["bound"], report.facts["signs"]
 
 

@@ -1,0 +1,59 @@
+"""Tables that many tests begin with: made by jobs once, then copied for each test.
+
+A copy is a database from PostgreSQL's template and the lake's files, so that a test has
+a source and a lake of its own without waiting for another load.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ingest.contract import TableSpec
+from tests.conftest import SourceServer
+from tests.spark.lake_bench import LakeBench
+
+T = TypeVar("T")
+Make = Callable[[LakeBench], tuple[TableSpec, T]]
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What was made: a database without connections and a lake that nobody writes."""
+
+    database: str
+    lake: str
+    table: TableSpec
+    more: Any
+
+
+class Beginnings:
+    """Those of one session, each told by the function that makes it."""
+
+    def __init__(self, spark: Any, server: SourceServer, folder: Path) -> None:
+        self._spark, self._server, self._folder = spark, server, folder
+        self._kept: dict[Make[Any], Kept] = {}
+
+    def copy(self, bench: LakeBench, make: Make[T]) -> tuple[TableSpec, T]:
+        """What `make` answers, of an empty bench that is then as if it had run there."""
+        if make not in self._kept:
+            self._kept[make] = self._made(make, f"beginning{len(self._kept)}")
+        kept = self._kept[make]
+        bench.become(self._server, kept.database, kept.lake)
+        table = replace(
+            kept.table,
+            path=kept.table.path.replace(kept.lake, bench.lake),
+            staging=kept.table.staging.replace(kept.lake, bench.lake),
+        )
+        return table, kept.more
+
+    def _made(self, make: Make[Any], name: str) -> Kept:
+        dsn = self._server.create_database(name)
+        bench = LakeBench(self._spark, dsn, self._folder / name)
+        try:
+            table, more = make(bench)
+        finally:
+            bench.close()
+        return Kept(name, bench.lake, table, more)
