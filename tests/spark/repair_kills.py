@@ -9,8 +9,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import shutil
-import threading
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,6 +21,7 @@ from ingest.contract import CompactWork, JobReport, JobSpec, RepairWork, TableSp
 from ingest.hudi.timeline import Timeline
 from ingest.lake.layout import metadata_partitions
 from ingest.lake.place import place_at
+from tests.spark.cut_off import cut_off
 from tests.spark.lake_bench import LakeBench, assert_done
 from tests.spark.test_resize import write_from_outside
 from tests.waiting import wait_for
@@ -121,25 +120,6 @@ def _break_attempt(
         "replan": RepairWork("unschedule", asked, replan=True),
     }[kind]
     return _mend(bench, table, work), None
-
-
-def cut_off(bench: LakeBench, spec: JobSpec, pattern: str) -> None:
-    """The fence rises as soon as that file is there: the job leaves its rubble."""
-    timeline = Path(spec.table.path) / ".hoodie" / "timeline"
-    before, ended = set(timeline.glob(pattern)), threading.Event()
-    scope = "service" if spec.kind == "compact" else "write"
-
-    def supersede() -> None:
-        while set(timeline.glob(pattern)) == before and not ended.is_set():
-            time.sleep(0.001)
-        bench.take_over(spec.table, 2, scope)
-
-    rival = threading.Thread(target=supersede)
-    rival.start()
-    report = bench.run(spec)
-    ended.set()
-    rival.join()
-    assert report.outcome == "transient", report
 
 
 def _break_buckets(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +10,14 @@ import pytest
 from hudi import HudiTableBuilder
 from pyspark.sql import functions as F
 
+from ingest.contract import CompactWork, TableSpec
 from ingest.hudi.identity import identity_for
 from ingest.hudi.options import WriterFence, write_options
 from ingest.hudi.position import CommitPosition, encode_position
 from ingest.spark import compaction, writer
 from ingest.spark.writer import Batch, Span
+from tests.spark.beginnings import Beginnings
+from tests.spark.cut_off import cut_off
 from tests.spark.lake_bench import LakeBench, assert_done
 
 CREATE = """CREATE TABLE o (id int PRIMARY KEY, v text, plain timestamp, day date,
@@ -25,12 +26,18 @@ ROWS = """INSERT INTO o SELECT g, 'load', '1500-01-02 03:04:05.000006', '1582-10
   '2024-03-31 01:30:00.000001+00', now() - interval '1 day' FROM generate_series(1, 20) g"""
 
 
+def load(bench: LakeBench) -> tuple[TableSpec, str]:
+    bench.sql(CREATE)
+    bench.sql(ROWS)
+    table = bench.table("o", cursor="at")
+    return table, assert_done(bench.load(table)).facts["bound"]
+
+
 @pytest.fixture
-def loaded(lake_bench: LakeBench) -> tuple[LakeBench, Any, str]:
-    lake_bench.sql(CREATE)
-    lake_bench.sql(ROWS)
-    table = lake_bench.table("o", cursor="at")
-    return lake_bench, table, assert_done(lake_bench.load(table)).facts["bound"]
+def loaded(
+    lake_bench: LakeBench, beginnings: Beginnings
+) -> tuple[LakeBench, TableSpec, str]:
+    return lake_bench, *beginnings.copy(lake_bench, load)
 
 
 def change(bench: LakeBench, table: Any, low: str, value: str, **k: Any) -> Any:
@@ -212,18 +219,8 @@ def test_a_compaction_cut_off_while_it_rewrites_is_done_by_the_next(
     inflight = (
         Path(table.path) / ".hoodie" / "timeline" / f"{asked}.compaction.inflight"
     )
-    ended = threading.Event()
-
-    def supersede() -> None:
-        while not inflight.exists() and not ended.is_set():
-            time.sleep(0.001)
-        bench.take_over(table, 2, "service")
-
-    rival = threading.Thread(target=supersede)
-    rival.start()
-    report = bench.compact(table, asked)
-    ended.set()
-    rival.join()
+    spec = bench.spec("compact", table, compact=CompactWork((asked,)))
+    report = cut_off(bench, spec, inflight.name)
     assert report.error is not None
     assert report.error.code == "fenced"
     assert inflight.exists()

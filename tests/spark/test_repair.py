@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import shutil
-import threading
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ingest.contract import RepairWork
+from ingest.contract import CompactWork, RepairWork
 from ingest.hudi.identity import identity_for
 from ingest.hudi.options import WriterFence, write_options
 from ingest.hudi.position import CommitPosition, encode_position
 from ingest.spark import repair, replacement
+from tests.spark.cut_off import cut_off
 from tests.spark.lake_bench import LakeBench, assert_done
 from tests.spark.test_maintenance import change, loaded, seen, wanted
 
@@ -36,23 +35,12 @@ def timeline_of(table: Any) -> Path:
     return Path(table.path) / ".hoodie" / "timeline"
 
 
-def cut_off(bench: LakeBench, table: Any, asked: str) -> None:
+def half_compact(bench: LakeBench, table: Any, asked: str) -> None:
     """A compactor that is fenced when its files are there and its commit is not."""
-    inflight = timeline_of(table) / f"{asked}.compaction.inflight"
-    ended = threading.Event()
-
-    def supersede() -> None:
-        while not inflight.exists() and not ended.is_set():
-            time.sleep(0.001)
-        bench.take_over(table, 2, "service")
-
-    rival = threading.Thread(target=supersede)
-    rival.start()
-    report = bench.compact(table, asked)
-    ended.set()
-    rival.join()
-    assert report.outcome == "transient"
-    assert inflight.exists()
+    inflight = f"{asked}.compaction.inflight"
+    work = CompactWork((asked,))
+    cut_off(bench, bench.spec("compact", table, compact=work), inflight)
+    assert (timeline_of(table) / inflight).exists()
     written = next(Path(table.path).glob(f"*_{asked}.parquet"))
     # and one whose marker got lost
     group = written.name.partition("_")[0]
@@ -66,7 +54,7 @@ def test_a_half_written_compaction_is_rolled_back_unscheduled_and_planned_anew(
     bench, table, low = loaded
     first = change(bench, table, low, "one", compact_after=1)
     asked = asked_of(first)
-    cut_off(bench, table, asked)
+    half_compact(bench, table, asked)
     rows = seen(bench, table)
     assert rows == wanted(bench)
     before = state_of(table)
@@ -132,7 +120,7 @@ def test_a_plan_whose_request_is_gone_is_taken_away_even_after_a_kill(
     bench, table, low = loaded
     first = change(bench, table, low, "one", compact_after=1)
     asked = asked_of(first)
-    cut_off(bench, table, asked)
+    half_compact(bench, table, asked)
     rows = seen(bench, table)
     (timeline_of(table) / f"{asked}.compaction.requested").unlink()
     with pytest.raises(Exception, match="Could not read commit details"):
