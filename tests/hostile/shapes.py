@@ -19,6 +19,7 @@ class Shape:
 
     ends    how the syncs behind the changes end
     warns   words that a warning of theirs has
+    is_long a shorter test shows the same
     """
 
     kind: str
@@ -28,6 +29,7 @@ class Shape:
     key: tuple[str, ...] = ("id",)
     ends: str = "succeeded"
     warns: str = ""
+    is_long: bool = False
 
     def statements(self, texts: tuple[str, ...], table: str) -> tuple[str, ...]:
         cursor = _CURSOR[self.kind]
@@ -49,6 +51,7 @@ SHAPES = (
             "INSERT INTO {t}_child VALUES (3, 'child')",
         ),
         warns="no unique index",
+        is_long=True,
     ),
     Shape(
         "postgresql",
@@ -60,6 +63,7 @@ SHAPES = (
         ),
         ("INSERT INTO {t}_child VALUES (1, 'twin')",),
         ends="repeated_keys",
+        is_long=True,
     ),
     Shape(
         "postgresql",
@@ -111,6 +115,7 @@ SHAPES = (
             " THEN repeat('x', 1000000) ELSE 'n' END FROM seq_1_to_1000",
         ),
         ("UPDATE {t} SET v = concat(v, 'y'), at = now(6) WHERE id % 50 = 0",),
+        is_long=True,
     ),
     Shape(
         "mariadb",

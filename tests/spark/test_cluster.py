@@ -185,6 +185,7 @@ def test_a_submitted_job_outlives_its_host_and_dies_when_the_master_says_so(
     second.stop()
 
 
+@pytest.mark.long(together="cluster")
 def test_a_warm_driver_works_on_the_cluster(
     home: Path, cluster: StandaloneCluster, bench: LakeBench
 ) -> None:

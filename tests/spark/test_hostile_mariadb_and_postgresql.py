@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from ingest.spark import patience
 from tests.hostile.play import Stage
 from tests.hostile.schedules import FOUND, plan_of
 from tests.hostile.shapes import SHAPES, Shape
@@ -18,9 +19,10 @@ from tests.spark.lake_bench import LakeBench
 from tests.spark.mariadb_bench import MariadbBench
 
 pytestmark = pytest.mark.timeout(900)
-# The schedules that every run takes: of each job and kind some, and two that failed.
-SLICE = (1, 5, 8, 11, 12, 13, 16, 23, 26, 33, 35, 47, 6, 95)
-LONG = [pytest.param(s, marks=pytest.mark.long) for s in FOUND if s not in SLICE]
+# The schedules that every run takes: of each job and kind one, and two that failed.
+SLICE = (1, 8, 11, 13, 16, 26, 35, 47, 6, 95)
+OTHERS = (5, 12, 23, 33, *(seed for seed in FOUND if seed not in SLICE))
+LONG = [pytest.param(seed, marks=pytest.mark.long) for seed in OTHERS]
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +32,9 @@ def stage_of(
     mariadb_server: Any,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Callable[[str], Stage]]:
+    # an actor goes on when a job waits, so that no pause has to be long
+    patch = pytest.MonkeyPatch()
+    patch.setattr(patience, "PAUSES", (0.1, 0.2, 0.5, 1, 1, 1))
     made = {
         "postgresql": Stage(
             LakeBench(
@@ -45,6 +50,7 @@ def stage_of(
     yield made.__getitem__
     for stage in made.values():
         stage.close()
+    patch.undo()
 
 
 @pytest.mark.parametrize("seed", [*SLICE, *LONG])
@@ -54,7 +60,12 @@ def test_a_schedule_by_seed(stage_of: Callable[[str], Stage], seed: int) -> None
     assert result.violations == [], result.facts
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=lambda s: f"{s.kind} {s.name}")
+def shape_param(shape: Shape) -> Any:
+    marks = [pytest.mark.long] if shape.is_long else []
+    return pytest.param(shape, marks=marks, id=f"{shape.kind} {shape.name}")
+
+
+@pytest.mark.parametrize("shape", [shape_param(shape) for shape in SHAPES])
 def test_a_table_of_an_odd_shape(
     stage_of: Callable[[str], Stage], shape: Shape
 ) -> None:

@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from catalog.schema.limits import LIMITS
 from ingest.changes.dialects import dialect_of
 from ingest.changes.positions import from_text
 from ingest.contract import SnapshotWork
 from ingest.lake.epochs import read_ledger_entry
 from ingest.lake.staging import StagingArea
+from ingest.spark import patience
 from tests.spark.lake_bench import LakeBench, assert_done, with_attempt
 
 EDGES = """
@@ -230,6 +232,19 @@ def test_a_table_without_key_keeps_how_often_a_row_occurs(
         for r in lake_bench.frame(table).select("a", "b", "_sluice_count").collect()
     }
     assert found == {("x", 1): 2, ("x", None): 1, (None, 1): 1, ("", 1): 1}
+
+
+def test_rows_that_no_heap_holds_are_named_as_the_reason(
+    lake_bench: LakeBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A limit on what a reader buffers ends the read before the heap is full."""
+    monkeypatch.setattr(patience, "PAUSES", (0.0,))
+    vast = LIMITS.result_bytes + 1
+    lake_bench.sql(f"CREATE VIEW vast AS SELECT 1 AS id, repeat('x', {vast}) AS v")
+    report = lake_bench.load(lake_bench.table("vast"))
+    assert report.error is not None, report
+    assert report.error.code == "source_rows_wide", report
+    assert "rows are too wide" in report.error.message
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,10 @@ from typing import Any
 import psycopg
 import pytest
 
+from catalog.schema.limits import SourceLimits
 from ingest.contract import JobReport, JobSpec
 from ingest.spark import patience, snapshot
+from ingest.spark.sources import postgresql_snapshot
 from tests.spark.lake_bench import LakeBench, assert_done, with_attempt
 from tests.waiting import wait_for
 
@@ -206,7 +208,7 @@ def test_a_job_and_an_alter_cannot_jam_each_other(
 def test_a_lock_that_is_never_released_ends_the_job_and_names_its_holder(
     bench: LakeBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(patience, "PAUSES", (0.1,))
+    monkeypatch.setattr(patience, "PAUSES", ())
     table = bench.table("o", estimated_rows=500)
     with psycopg.connect(bench.dsn) as other:
         other.execute("LOCK TABLE o IN ACCESS EXCLUSIVE MODE")
@@ -227,6 +229,8 @@ def test_a_reader_gives_way_to_who_waits_for_its_lock(
     table = bench.table("w")
     reports: list[JobReport] = []
     monkeypatch.setattr(patience, "PAUSES", ())
+    soon = SourceLimits(give_way=1, beat=0.1)
+    monkeypatch.setattr(postgresql_snapshot, "LIMITS", soon)
     job = threading.Thread(target=lambda: reports.append(bench.load(table)))
     job.start()
     asleep = (
