@@ -92,6 +92,7 @@ class PlannedTable(Scheduled):
     source: Any = s.CharField()
     source_table = s.IntegerField()
     name = s.CharField()
+    capture = s.CharField()
     status = s.CharField()
     status_reason = s.CharField()
     schedule_from = s.CharField(allow_null=True)
@@ -101,7 +102,6 @@ class PlannedTable(Scheduled):
 class OnboardedTable(PlannedTable):
     id = s.IntegerField()
     table = s.IntegerField(allow_null=True)
-    capture = s.CharField()
     every_seconds = s.IntegerField(allow_null=True)
     position = s.CharField(allow_null=True)
     consistency = s.CharField(allow_null=True)
