@@ -8,7 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from django.db.models import CharField, Expression, Model, QuerySet, UUIDField, Value
+from django.db.models import (
+    CharField,
+    Expression,
+    JSONField,
+    Model,
+    QuerySet,
+    UUIDField,
+    Value,
+)
 from prometheus_client.core import Metric
 
 from catalog.models import Datasource, Table
@@ -17,8 +25,9 @@ from catalog.models import Datasource, Table
 @dataclass(slots=True)
 class Extensions:
     """annotations  name -> SQL expression on Table, so that facts cost no statement:
-                 `onboarding` (id of the request that carries it) and
-                 `carried_as` ("database.table" of the lake table it feeds)
+                 `onboarding` (id of the request that carries it),
+                 `carried_as` ("database.table" of the lake table it feeds) and
+                 `sync` (JSON of the sync that a source's table feeds)
     blockers     what still needs a datasource, as texts; empty = it may be deleted
     releases     deletes finished rows that only keep a datasource from being deleted
     storage      why the lake's object store cannot be used now, "" = it can
@@ -42,6 +51,7 @@ def _nothing() -> Extensions:
         annotations={
             "onboarding": lambda: Value(None, output_field=UUIDField(null=True)),
             "carried_as": lambda: Value(None, output_field=CharField(null=True)),
+            "sync": lambda: Value(None, output_field=JSONField(null=True)),
         }
     )
 

@@ -211,7 +211,7 @@ ACTIONS = {
                 "written once; readers keep the old rows until it is done."
             ),
             way_back=(
-                "A savepoint is made first: for 7 days, Go back brings the "
+                "A savepoint is made first: for 7 days, Restore brings the "
                 "table of before."
             ),
             is_danger=True,
@@ -246,7 +246,7 @@ ACTIONS = {
                 "written once; readers go on."
             ),
             way_back=(
-                "A savepoint is made first: for 7 days, Go back brings the old "
+                "A savepoint is made first: for 7 days, Restore brings the old "
                 "number of buckets."
             ),
             asks_buckets=True,
@@ -286,8 +286,8 @@ ACTIONS = {
         ),
         Action(
             "restore",
-            "Go back",
-            "back",
+            "Restore",
+            "warn",
             Privilege.OPERATE,
             QUERYABLE,
             does=(
@@ -319,7 +319,7 @@ ACTIONS = {
                 "The source is read completely. Readers keep the old rows "
                 "until it is done."
             ),
-            way_back="Make a savepoint before it: Go back then brings the old rows.",
+            way_back="Make a savepoint before it: Restore then brings the old rows.",
             is_danger=True,
             asks_empty=True,
         ),

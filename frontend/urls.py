@@ -97,6 +97,7 @@ urlpatterns = [
     path("users/<str:name>", people.user_page, name="users-user"),
     path("groups", people.group_list, name="groups"),
     path("grants", grants.grant_list, name="grants"),
+    path("grants/names", grants.securable_names, name="grants-names"),
     path("grants/effective", grants.effective_rights, name="grants-effective"),
     path("grants/<int:grant_id>/revoke", grants.revoke_grant, name="grants-revoke"),
     path("audit", grants.audit_list, name="audit"),

@@ -21,6 +21,7 @@ class IngestConfig(AppConfig):
         use_object_store(settings.SLUICE_OBJECT_STORE)
         registered.annotations["onboarding"] = carrying.onboarding_id
         registered.annotations["carried_as"] = carrying.carried_as
+        registered.annotations["sync"] = carrying.sync
         registered.blockers.append(carrying.what_needs)
         registered.releases.append(carrying.forget_retired)
         registered.storage = lakecheck.store_problem

@@ -6,13 +6,14 @@ from django.db.models import (
     CharField,
     Expression,
     ExpressionWrapper,
+    JSONField,
     OuterRef,
     Q,
     Subquery,
     UUIDField,
     Value,
 )
-from django.db.models.functions import Concat
+from django.db.models.functions import Concat, JSONObject
 
 from catalog.models import Datasource
 from ingest.models import Onboarding, TableOnboarding
@@ -42,6 +43,18 @@ def carried_as() -> Expression:
     )
     newest = feeds.order_by("-id").values(name=name)[:1]
     field = CharField(null=True)
+    return ExpressionWrapper(Subquery(newest), output_field=field)
+
+
+def sync() -> Expression:
+    """On Table rows of a source: state and reason of the sync it feeds, and its table
+    in the lake, once there is one."""
+    feeds = TableOnboarding.objects.exclude(state=RETIRED).filter(
+        source_table=OuterRef("pk")
+    )
+    said = JSONObject(state="state", reason="status_reason", lake_table="lake_table_id")
+    newest = feeds.order_by("-id").values(said=said)[:1]
+    field = JSONField(null=True)
     return ExpressionWrapper(Subquery(newest), output_field=field)
 
 

@@ -15,6 +15,8 @@ from core.errors import InvalidRequest, SluiceError
 from core.models import Job
 from ingest.alerts import late, noticing
 from ingest.kinds import LOADS, RESYNC, ROUND, SNAPSHOT
+from ingest.maintenance.due import note_change
+from ingest.maintenance.score import STOPPED
 from ingest.models import TableOnboarding
 from ingest.narrowing import source_changed
 from ingest.planning.plan import plan_from_json
@@ -110,11 +112,15 @@ def move(
     **changes: object,
 ) -> None:
     """Advance the row and show its new state on the lake table, together."""
+    before = feed.state
     with transaction.atomic():
         advance(
             feed, event, actor=actor, reason=reason, status_reason=reason, **changes
         )
         show(feed)
+        if feed.lake_table_id and {before, feed.state} & set(STOPPED):
+            # its score says so
+            note_change(feed.lake_table_id)
         _note_for_alerts(feed, event)
 
 

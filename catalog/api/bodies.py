@@ -97,7 +97,8 @@ def table_body(table: TableFacts, now: datetime | None = None) -> Body:
         else None,
         "updates": _updates(table),
         "status": table.status,
-        "status_reason": table.status_reason,
+        "status_reason": table.status_reason or _carried_how(table),
+        "sync": table.sync,
         "lag_seconds": lag_seconds(table.caught_up_at, now),
         "last_commit": last_commit_body(table),
         "onboarding": str(table.onboarding) if table.onboarding else None,
@@ -133,6 +134,18 @@ def last_commit_body(table: TableFacts) -> Body | None:
         "epoch": number(table.last_commit_epoch),
         "at": instant(table.last_commit_at),
     }
+
+
+def _carried_how(table: TableFacts) -> str:
+    """Of a source's table, whose own status says nothing of its sync."""
+    if not table.sync:
+        return ""
+    state, reason = table.sync["state"], table.sync["reason"]
+    if table.carried_as:
+        said = f"carried as lake.{table.carried_as}, which is {state}"
+    else:
+        said = f"its plan is {state}: see /api/v1/onboardings/{table.onboarding}"
+    return f"{said}: {reason}" if reason else said
 
 
 def names_body(table: TableFacts) -> Body:

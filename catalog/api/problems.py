@@ -77,6 +77,15 @@ _HINTS = {
 }
 
 
+# For errors that say what is wrong by their pointers alone.
+_HINT_OF = {
+    "invalid_request": "correct what 'detail' and 'errors' name, and send it again",
+    "unknown_field": "leave the field out; /api/v1/schema lists those of each request",
+    "unknown_table": "see GET /api/v1/tables?q= for tables and their names",
+    "already_onboarded": "see GET /api/v1/onboardings for what carries it",
+}
+
+
 def status_of(error: SluiceError) -> int:
     if error.code in BY_CODE:
         return BY_CODE[error.code]
@@ -115,7 +124,7 @@ def problem_of(error: Exception) -> tuple[dict[str, object], dict[str, str]]:
             status,
             code=error.code,
             detail=error.message,
-            hint=error.hint,
+            hint=error.hint or _HINT_OF.get(error.code, ""),
             more=error.facts,
         )
         return body, _headers(status, error.facts.get("retry_after_seconds"))

@@ -148,6 +148,14 @@ class Names(s.Serializer[Any]):
     jdbc = s.CharField(allow_null=True)
 
 
+class Sync(s.Serializer[Any]):
+    """What a source's table feeds. lake_table: its id, once it is approved."""
+
+    state = s.CharField()
+    reason = s.CharField(allow_blank=True)
+    lake_table = s.IntegerField(allow_null=True)
+
+
 class Table(s.Serializer[Any]):
     id = s.IntegerField()
     datasource = s.CharField()
@@ -166,6 +174,7 @@ class Table(s.Serializer[Any]):
     updates = s.CharField(allow_null=True, help_text="full or partial; of lake tables")
     status = s.CharField()
     status_reason = s.CharField()
+    sync = Sync(allow_null=True)
     lag_seconds = s.FloatField(allow_null=True)
     last_commit = LastCommit(allow_null=True)
     onboarding = s.UUIDField(allow_null=True)

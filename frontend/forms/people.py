@@ -7,8 +7,12 @@ from typing import Any
 from django import forms
 from django.contrib.auth.models import User
 
+from catalog.access.existence import what_is_missing
+from catalog.access.grants import parse_securable
 from catalog.access.policy import Privilege, Role
+from core.errors import SluiceError
 
+IS_TO_COME = "It does not exist yet"
 PASSWORD = forms.PasswordInput(
     render_value=False, attrs={"autocomplete": "new-password"}
 )
@@ -91,8 +95,36 @@ class GrantForm(_Form):
     on = forms.CharField(
         max_length=600,
         label="On",
+        widget=forms.TextInput(
+            attrs={
+                "list": "securables",
+                "autocomplete": "off",
+                "hx-get": "/grants/names",
+                "hx-trigger": "input changed delay:150ms, focus once",
+                "hx-target": "#securables",
+            }
+        ),
         help_text="lake, lake.shop, lake.shop.orders, or a source",
     )
+    is_to_come = forms.BooleanField(
+        required=False,
+        label=IS_TO_COME,
+        help_text="The grant holds as soon as there is a thing of that name.",
+    )
+
+    def clean(self) -> dict[str, Any]:
+        data = super().clean() or {}
+        if data.get("on") and not data.get("is_to_come"):
+            try:
+                missing = what_is_missing(parse_securable(data["on"]))
+            except SluiceError as refused:
+                self.add_error("on", str(refused))
+            else:
+                if missing:
+                    self.add_error(
+                        "on", f"{missing}. Tick “{IS_TO_COME}” if it will be."
+                    )
+        return data
 
 
 class TokenForm(_Form):

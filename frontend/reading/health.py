@@ -37,6 +37,9 @@ STEPS = {
 }
 # what is wrong, for somebody who never heard of Hudi; the reason follows
 TITLES = {
+    "table_failed": "The table failed",
+    "needs_resync": "The table needs a re-sync",
+    "table_paused": "The table is paused",
     "plan_unreadable": "Nobody can read or write this table",
     "bucket_conflict": "Rows may be here twice",
     "bucket_drift": "Another program wrote rows into buckets that are not theirs",

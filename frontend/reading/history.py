@@ -59,12 +59,17 @@ def _is_same(one: Asked, row: AuditEntry) -> bool:
     return one.sql == statement and abs(began - one.at) < _SLACK
 
 
+def _how(state: str) -> str:
+    """Who closes a statement that still runs has cancelled it."""
+    return "CANCELED" if state == "CLOSED" else state
+
+
 def _ended(row: AuditEntry, statement_id: str) -> Asked:
     facts = row.facts
     return Asked(
         sql=str(facts.get("statement", "")),
         at=row.at,
-        state=str(facts.get("state", "")),
+        state=_how(str(facts.get("state", ""))),
         seconds=facts.get("seconds"),
         error=str(facts.get("error", "")),
         id=statement_id,

@@ -18,7 +18,7 @@ from core.jobs import SUCCEEDED
 from core.models import Job, JobLog
 from frontend.actions import action_of
 from ingest.contract import RepairWork
-from ingest.kinds import REPAIR, VERIFY
+from ingest.kinds import LOADS, REPAIR, ROUND, VERIFY
 from ingest.selectors import jobs_for, of_table
 
 LOG_PAGE = 200
@@ -159,6 +159,15 @@ def verified_of(principal: Principal, table_id: int) -> tuple[Job, Findings] | N
     job = rows.filter(state=SUCCEEDED).order_by("-created_at").first()
     findings = findings_of(job, may_read_rows=False) if job else None
     return (job, findings) if job and findings else None
+
+
+def carried_by(job: Job) -> Mapping[str, Any] | None:
+    """Rows, bytes and chunks of a finished load or sync; None for other jobs."""
+    facts = (job.report or {}).get("facts") or {}
+    if job.state != SUCCEEDED or job.kind not in {*LOADS, ROUND}:
+        return None
+    known = {name: facts.get(name) for name in ("rows", "bytes", "chunks")}
+    return known if known["rows"] is not None else None
 
 
 def speed_of(job: Job) -> float | None:

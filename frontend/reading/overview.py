@@ -22,12 +22,12 @@ from ingest.alerts.rules import ALERTS
 from ingest.alerts.selectors import alerts_for
 from ingest.models import Onboarding, TableHealth, TableOnboarding
 from ingest.selectors import feeds_on_schedule, jobs_for, onboardings_for
-from ingest.states import FAILED, LIVE, NEEDS_RESYNC, PROPOSED
+from ingest.states import FAILED, LIVE, NEEDS_RESYNC, PAUSED, PROPOSED
 
 SHOWN = 8
 COUNTED = 10_000
 MOST_PROBLEMS = 50
-PROBLEMS = (FAILED, NEEDS_RESYNC)
+PROBLEMS = (FAILED, NEEDS_RESYNC, PAUSED)
 IN_USE = Q(onboarding__isnull=False)
 
 
@@ -111,7 +111,8 @@ def _problems(principal: Principal, lake: QuerySet[Table]) -> list[Problem]:
     stopped, those with an open alert, the newest first, those nobody could look at and
     those in a bad way."""
     most = MOST_PROBLEMS + 1
-    stopped = lake.filter(status__in=PROBLEMS)[:most]
+    # F, N, P: what failed before what somebody paused
+    stopped = lake.filter(status__in=PROBLEMS).order_by("status", "name", "id")[:most]
     found: dict[int | None, Problem] = {t.pk: _stopped(t) for t in stopped}
     told = alerts_for(principal).filter(closed_at=None, table__isnull=False)
     others = told.exclude(table__in=list(found)).order_by("-id")

@@ -13,6 +13,7 @@ from django.views.decorators.http import (
 )
 
 from catalog.access.effective import principal_named, rights_on
+from catalog.access.existence import names_like
 from catalog.access.grants import grant, parse_securable, revoke
 from catalog.models import AuditEntry, Grant
 from core.errors import SluiceError
@@ -29,7 +30,8 @@ def grant_list(request: PageRequest) -> HttpResponse:
     error: SluiceError | None = None
     if request.method == "POST" and form.is_valid():
         try:
-            row = grant(**form.cleaned_data, by=request.principal.name)
+            given = {k: form.cleaned_data[k] for k in ("principal", "privilege", "on")}
+            row = grant(**given, by=request.principal.name)
         except SluiceError as refused:
             error = refused
         else:
@@ -48,6 +50,15 @@ def grant_list(request: PageRequest) -> HttpResponse:
         "groups": Group.objects.order_by("name")[:500],
     }
     return render(request, "frontend/admin/grants.html", context)
+
+
+@admin_page
+@require_safe
+def securable_names(request: PageRequest) -> HttpResponse:
+    """Options that complete what is typed into "On"."""
+    typed = request.GET.get("on", "").strip()[:600]
+    context = {"names": names_like(typed)}
+    return render(request, "frontend/admin/securables.html", context)
 
 
 @admin_page

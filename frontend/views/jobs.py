@@ -20,6 +20,7 @@ from core.models import Job
 from frontend.pages import PageRequest, attempt, cut, page
 from frontend.reading.jobs import (
     asked_again,
+    carried_by,
     findings_of,
     log_of,
     repaired_of,
@@ -148,6 +149,7 @@ def _live(request: PageRequest, job: Job) -> dict[str, object]:
     is_verified = job.kind == VERIFY
     return {
         "job": job,
+        "carried": carried_by(job),
         "findings": findings_of(job, may_read_rows=reads) if is_verified else None,
         "repaired": repaired_of(job, may_read_rows=reads)
         if job.kind == REPAIR

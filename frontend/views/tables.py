@@ -32,6 +32,7 @@ from core.jobs import ACTIVE
 from frontend.connect import snippets_for
 from frontend.pages import PageRequest, Slice, Turn, cut, page, turn
 from frontend.reading.commits import commits_of
+from frontend.reading.health import open_alerts
 from frontend.reading.jobs import jobs_on_table, verified_of
 from frontend.reading.tables import feed_for
 from ingest.alerts.book import open_on
@@ -157,6 +158,7 @@ def _moving(request: PageRequest, table: Table) -> dict[str, object]:
         "feed": feed_for(request.principal, table),
         "jobs": jobs,
         "stalled": open_on(table.pk, {STALLED}).first(),
+        "alerts": open_alerts(request.principal, table),
         "is_moving": is_moving,
         "poll_seconds": 2 if is_moving else 10,
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,11 +71,44 @@ class Health:
     losses: tuple[Loss, ...]
 
 
-def score(facts: LakeFacts, policy: KeepingPolicy, *, differs: bool = False) -> Health:
-    """`differs`: its newest verification found the lake unlike the source."""
-    losses = [*_broken(facts, differs), *_stuck(facts, policy), *_slow(facts, policy)]
+# By the state of what carries the table: what its files are like does not matter to
+# somebody who waits for its rows.
+STOPPED: Mapping[str, tuple[int, str, str, Repair]] = {
+    "FAILED": (60, "table_failed", "the table failed: nothing new is carried", ""),
+    "NEEDS_RESYNC": (
+        50,
+        "needs_resync",
+        "its position is lost: nothing new is carried until a re-sync",
+        "resync",
+    ),
+    "PAUSED": (25, "table_paused", "it is paused: nothing new is carried", ""),
+}
+
+
+def score(
+    facts: LakeFacts,
+    policy: KeepingPolicy,
+    *,
+    differs: bool = False,
+    standing: str = "",
+    why: str = "",
+) -> Health:
+    """`differs`: its newest verification found the lake unlike the source. standing,
+    why: state of what carries it, and the reason of that."""
+    losses = [
+        *_stopped(standing, why),
+        *_broken(facts, differs),
+        *_stuck(facts, policy),
+        *_slow(facts, policy),
+    ]
     losses.sort(key=lambda loss: -loss.points)
     return Health(max(0, 100 - sum(loss.points for loss in losses)), tuple(losses))
+
+
+def _stopped(standing: str, why: str) -> Iterator[Loss]:
+    if standing in STOPPED:
+        points, code, reason, repair = STOPPED[standing]
+        yield Loss(code, points, f"{reason}. {why}" if why else reason, repair)
 
 
 def _broken(facts: LakeFacts, differs: bool) -> Iterator[Loss]:  # noqa: FBT001

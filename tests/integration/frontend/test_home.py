@@ -41,7 +41,7 @@ def test_tables_that_stopped_have_an_alert_or_a_low_score(world, browse):
         "legacy": "FAILED",
         CHINESE: "NEEDS_RESYNC",
         "customers": "schema_change",
-        "events": "late",
+        "events": "PAUSED",
         "orders": "stuck",
     }
     assert found["orders"][1] == f"/tables/{orders}/health"

@@ -60,6 +60,7 @@ PAGES = {
     "users-user": (lambda w: ["ann"], 200, 404, 404),
     "groups": (lambda w: [], 200, 404, 404),
     "grants": (lambda w: [], 200, 404, 404),
+    "grants-names": (lambda w: [], 200, 404, 404),
     "grants-effective": (lambda w: [], 200, 404, 404),
     "audit": (lambda w: [], 200, 404, 404),
     "sessions": (lambda w: [], 200, 404, 404),

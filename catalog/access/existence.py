@@ -1,0 +1,64 @@
+"""Whether the thing that a grant names is there, and names that complete what is typed.
+
+Grants by name may come before their tables; somebody who mistypes a name shall know.
+"""
+
+from __future__ import annotations
+
+from catalog.access.policy import Securable
+from catalog.like import escaped
+from catalog.models import Database, Datasource, Table
+from catalog.names import LAKE, join_name
+
+MOST = 40
+
+
+def what_is_missing(on: Securable) -> str:
+    """A sentence on the first part that is not there; "" when all are."""
+    if not Datasource.objects.filter(name=on.datasource).exists():
+        return f"there is no datasource '{on.datasource}'{_meant(on)}"
+    of_source = Database.objects.filter(datasource__name=on.datasource)
+    if on.database and not of_source.filter(name=on.database).exists():
+        return f"{on.datasource} has no database '{on.database}'{_meant(on)}"
+    tables = Table.objects.filter(
+        database__datasource__name=on.datasource, database__name=on.database
+    )
+    if on.table and not tables.filter(name=on.table).exists():
+        return f"{on.datasource}.{on.database} has no table '{on.table}'"
+    return ""
+
+
+def names_like(typed: str) -> list[str]:
+    """Full names that begin like `typed`, part by part."""
+    parts = typed.split(".")
+    if len(parts) == 1:
+        rows = Datasource.objects.filter(name__like=_prefix(typed))
+        return list(rows.order_by("name").values_list("name", flat=True)[:MOST])
+    source, *rest = parts
+    if len(rest) == 1:
+        found = Database.objects.filter(
+            datasource__name=source, name__like=_prefix(rest[0])
+        )
+        names = found.order_by("name").values_list("name", flat=True)[:MOST]
+        return [join_name(source, name) for name in names]
+    table = ".".join(rest[1:])
+    tables = Table.objects.filter(
+        database__datasource__name=source,
+        database__name=rest[0],
+        name__like=_prefix(table),
+    )
+    last = tables.order_by("name").values_list("name", flat=True)[:MOST]
+    return [join_name(source, rest[0], name) for name in last]
+
+
+def _meant(on: Securable) -> str:
+    """Names without `lake.` are read as those of a source."""
+    lake = Database.objects.filter(datasource__name=LAKE, name=on.datasource)
+    if on.table or not lake.exists():
+        return ""
+    meant = [name for name in (LAKE, on.datasource, on.database) if name]
+    return f"; did you mean {join_name(*meant)}?"
+
+
+def _prefix(text: str) -> str:
+    return f"{escaped(text)}%"

@@ -1,0 +1,96 @@
+"""Table page, Home and health say the same of a table; nothing stopped is "all well"."""
+
+from __future__ import annotations
+
+import pytest
+
+from catalog.models import Grant, Table
+from core.models import Job
+from ingest import outcomes
+from ingest.feeds import feed_of
+from ingest.maintenance.facts import LakeFacts
+from ingest.maintenance.score import KeepingPolicy, score
+from ingest.models import TableOnboarding
+
+
+@pytest.mark.parametrize("state", ["FAILED", "NEEDS_RESYNC", "PAUSED"])
+def test_what_stands_still_is_not_well(state):
+    facts = LakeFacts(at="2026-03-02T12:00:00Z")
+    well = score(facts, KeepingPolicy(), standing="LIVE")
+    ill = score(facts, KeepingPolicy(), standing=state, why="the disk is full")
+    assert well.score == 100
+    assert ill.score <= 75
+    assert "the disk is full" in ill.losses[0].reason
+
+
+def test_home_lists_what_is_paused(world, browse):
+    TableOnboarding.objects.exclude(state__in=["PAUSED", "PROPOSED"]).delete()
+    Table.objects.filter(kind="lake").exclude(status="PAUSED").delete()
+    page = browse("root").get("/").content.decode()
+    assert "paused by root" in page
+    assert "Every table is where it should be" not in page
+
+
+def test_the_table_page_shows_its_open_alerts(world, browse):
+    from ingest.alerts.models import Alert
+
+    alert = Alert.objects.filter(closed_at=None, table__isnull=False)[0]
+    page = browse("root").get(f"/tables/{alert.table_id}").content.decode()
+    assert "Open alerts" in page
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [("resync", "readers keep the rows"), ("snapshot", "no rows can be read yet")],
+)
+def test_a_cancelled_load_says_what_the_table_is_now(world, browse, kind, said):
+    table = world.lake_tables["customers"]
+    state = "RESYNCING" if kind == "resync" else "SNAPSHOTTING"
+    TableOnboarding.objects.filter(lake_table=table).update(state=state)
+    job = world.jobs["running"]
+    Job.objects.filter(pk=job.pk).update(kind=kind)
+    job.refresh_from_db()
+    outcomes.note_cancelled(job, feed_of(table.pk), actor="root")
+    page = browse("root").get(f"/tables/{table.pk}").content.decode()
+    assert "so it is paused" in page
+    assert said in page
+    assert "so it is paused" in browse("root").get("/").content.decode()
+
+
+def test_a_finished_load_keeps_what_it_carried(world, browse):
+    job = world.jobs["running"]
+    job.payload = {"table": world.lake_tables["customers"].pk}
+    job.save()
+    facts = {"rows": 120_000, "bytes": 7_000_000, "chunks": 3}
+    outcomes.apply_success(job, None, facts)
+    Job.objects.filter(pk=job.pk).update(
+        state="SUCCEEDED", phase="loaded", report={"facts": facts}
+    )
+    page = browse("root").get(f"/jobs/{job.pk}").content.decode()
+    assert "120,000 of 120,000 rows" in page
+    assert "120,000 rows,\n" in page
+    assert "3\n            chunks" in page
+
+
+def test_a_table_that_was_never_counted_says_so(world, browse):
+    free = world.source_tables["free"]
+    free.identity = {"not_analysed": True}
+    free.save()
+    rows = browse("root").get("/sources/shop/onboard/rows", {"q": "free"}).json()
+    assert rows["items"][0]["rows"] == "unknown"
+
+
+def test_a_grant_on_what_is_not_there_asks_first(world, browse):
+    client = browse("root")
+    given = {"principal": "user:ann", "privilege": "select", "on": "lake.shop.oders"}
+    page = client.post("/grants", given).content.decode()
+    assert "lake.shop has no table" in page
+    assert not Grant.objects.filter(table="oders").exists()
+    assert client.post("/grants", {**given, "is_to_come": "1"}).status_code == 302
+    assert Grant.objects.filter(table="oders").exists()
+    names = client.get("/grants/names", {"on": "lake.shop.or"}).content.decode()
+    assert "lake.shop.orders" in names
+    world.source.name = "crm"
+    world.source.save()
+    meant = client.post("/grants", {**given, "on": "shop.orders"}).content.decode()
+    assert "did you mean lake.shop.orders?" in meant
