@@ -8,7 +8,15 @@ from django.urls import URLPattern, path
 from drf_spectacular.views import SpectacularJSONAPIView
 from rest_framework.permissions import IsAuthenticated
 
-from catalog.api import access, converters, datasources, grants, house, tables
+from catalog.api import (
+    access,
+    converters,
+    datasources,
+    grants,
+    house,
+    saved_queries,
+    tables,
+)
 
 converters.register()
 
@@ -42,6 +50,8 @@ urlpatterns: list[URLPattern] = [
     path("grants/<id:id>", grants.GrantView.as_view()),
     path("tokens", access.TokensView.as_view()),
     path("tokens/<id:id>", access.TokenView.as_view()),
+    path("saved-queries", saved_queries.SavedQueriesView.as_view()),
+    path("saved-queries/<id:id>", saved_queries.SavedQueryView.as_view()),
     path("audit", access.AuditView.as_view()),
 ]
 

@@ -11,6 +11,7 @@ from catalog.models.access import (
 )
 from catalog.models.identity import DirectoryGroup, ExternalIdentity
 from catalog.models.request import IdempotencyKey
+from catalog.models.saved_query import SavedQuery
 from catalog.models.search import SearchTerm
 from catalog.models.source import Datasource
 from catalog.models.table import Column, Database, SchemaVersion, Table
@@ -27,6 +28,7 @@ __all__ = [
     "IdempotencyKey",
     "LoginFailure",
     "PolicyVersion",
+    "SavedQuery",
     "SchemaVersion",
     "SearchTerm",
     "Table",

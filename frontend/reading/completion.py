@@ -42,7 +42,7 @@ def proposals_for(
     *path, prefix = _parts(typed)
     if len(path) > 1:
         found = _columns(principal, [f"{path[-2]}.{path[-1]}"], prefix)
-        return [Proposal(".".join(_quoted([*path, one.text])), one.kind, one.detail)
+        return [Proposal(".".join(quoted([*path, one.text])), one.kind, one.detail)
                 for one in found][:MOST]  # fmt: skip
     if path:
         return _tables(principal, path[0], prefix)
@@ -64,7 +64,7 @@ def _parts(typed: str) -> list[str]:
 def _databases(principal: Principal, prefix: str) -> list[Proposal]:
     pattern = f"{escaped(prefix)}%"
     names = lake_databases_matching(principal, pattern, limit=MOST)
-    return [Proposal(_quoted([name])[0], "database") for name in names]
+    return [Proposal(quoted([name])[0], "database") for name in names]
 
 
 def _tables(principal: Principal, database: str, prefix: str) -> list[Proposal]:
@@ -73,7 +73,7 @@ def _tables(principal: Principal, database: str, prefix: str) -> list[Proposal]:
     place = escaped(database) if database else None
     found = lake_tables_matching(principal, place, f"{escaped(prefix)}%", MOST)
     return [
-        Proposal(".".join(_quoted([one.database, one.name])), "table", one.comment[:80])
+        Proposal(".".join(quoted([one.database, one.name])), "table", one.comment[:80])
         for one in found
     ]
 
@@ -89,12 +89,12 @@ def _columns(
         for column in lake_columns_of(principal, database, name):
             is_hidden = column.name.startswith(_HIDDEN) and not prefix.startswith("_")
             if column.name.lower().startswith(prefix) and not is_hidden:
-                text = _quoted([column.name])[0]
+                text = quoted([column.name])[0]
                 found.setdefault(text, Proposal(text, "column", column.type))
     return list(found.values())
 
 
-def _quoted(names: Sequence[str]) -> list[str]:
+def quoted(names: Sequence[str]) -> list[str]:
     """Names as Spark takes them: backticks around what is not a plain word."""
     return [
         name if _PLAIN.fullmatch(name) else "`" + name.replace("`", "``") + "`"

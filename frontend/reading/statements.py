@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import MutableMapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
 from django.utils import timezone
 
+from catalog.schema.naming import is_system_column
 from core.errors import SluiceError
 from gateway import client
 from gateway.desk import PAGE_ROWS
@@ -76,12 +77,14 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class ResultPage:
-    """Rows of one page; pages count from 0."""
+    """Rows of one page; pages count from 0. hidden: columns of Hudi and Sluice that are
+    left out."""
 
     columns: list[dict[str, Any]]
     rows: list[list[Any]]
     number: int
     following: int | None
+    hidden: int = 0
 
     @property
     def first(self) -> int:
@@ -122,6 +125,29 @@ def cancel(user: str, statement_id: str, memory: Memory) -> Shown:
 def result_page(user: str, statement_id: str, number: int) -> ResultPage:
     answer = client.results_of(user, statement_id, page=number)
     return ResultPage(answer["columns"], answer["rows"], number, answer["next_page"])
+
+
+def without_meta(result: ResultPage, sql: str) -> ResultPage:
+    """Without columns of Hudi and Sluice, but for those that the statement names."""
+    kept = [
+        at
+        for at, column in enumerate(result.columns)
+        if not is_system_column(column["name"]) or column["name"] in sql
+    ]
+    if len(kept) in {0, len(result.columns)}:
+        return result
+    return replace(
+        result,
+        columns=[result.columns[at] for at in kept],
+        rows=[[row[at] for at in kept] for row in result.rows],
+        hidden=len(result.columns) - len(kept),
+    )
+
+
+def sql_of(statement_id: str, memory: Memory) -> str:
+    """The text asked for here under that id; "" when it is not remembered."""
+    found = (one["sql"] for one in history_of(memory) if one["id"] == statement_id)
+    return next(found, "")
 
 
 def history_of(memory: Memory) -> list[dict[str, Any]]:

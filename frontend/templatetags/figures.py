@@ -37,6 +37,16 @@ def rows_of(table: Table) -> str:
 
 
 @register.filter
+def sql_value(value: object) -> str:
+    """A value of a result as SQL writes it; NULL is the template's to show."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list | dict):
+        return json.dumps(value, ensure_ascii=False)
+    return str(value)
+
+
+@register.filter
 def size(value: object) -> str:
     """Bytes as 12.3 GB."""
     return sized(value) if isinstance(value, int | float) else DASH

@@ -7,17 +7,24 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from django.http import HttpResponse, JsonResponse
-from django.shortcuts import render
-from django.views.decorators.http import require_POST, require_safe
+from django.shortcuts import redirect, render
+from django.views.decorators.http import (
+    require_http_methods,
+    require_POST,
+    require_safe,
+)
 
+from catalog import saved_queries
 from catalog.selectors import table_for
 from core.errors import InvalidRequest, SluiceError
 from frontend.connect import select_some
 from frontend.pages import PageRequest, page
 from frontend.reading import completion, statements
 from frontend.reading.history import asked_by
-from frontend.reading.statements import Shown
+from frontend.reading.statements import ResultPage, Shown
+from frontend.reading.tree import level_of
 
+MOST_SAVED = 200
 LIMITS = (100, 1_000, 10_000)
 EDITOR = "frontend/vendor/codemirror-5.65.21"
 EDITOR_FILES = [
@@ -105,9 +112,80 @@ def cancel(request: PageRequest, statement_id: str) -> HttpResponse:
     return _render(request, shown)
 
 
+def _as_asked(request: PageRequest, statement_id: str, found: ResultPage) -> ResultPage:
+    if request.GET.get("meta") or request.POST.get("meta"):
+        return found
+    sql = statements.sql_of(statement_id, request.session)
+    return statements.without_meta(found, sql)
+
+
+@page
+@require_safe
+def tree(request: PageRequest) -> HttpResponse:
+    """One level of the schema tree, read when it is opened."""
+    given = request.GET.get
+    database, table = given("database", "")[:300], given("table", "")[:300]
+    level = level_of(request.principal, database, table)
+    context = {"level": level, "is_leaf": bool(table)}
+    return render(request, "frontend/sql/tree.html", context)
+
+
+@page
+@require_http_methods(["GET", "POST"])
+def saved(request: PageRequest) -> HttpResponse:
+    """Saved queries: the list; a POST keeps what is in the editor."""
+    error: SluiceError | None = None
+    if request.method == "POST":
+        try:
+            saved_queries.save_query(
+                request.principal,
+                name=request.POST.get("name", "").strip(),
+                sql=request.POST.get("sql", "").strip(),
+                is_shared=bool(request.POST.get("is_shared")),
+            )
+        except SluiceError as refused:
+            error = refused
+    context = _saved(request) | {"saved_error": error}
+    if request.htmx:
+        return render(request, "frontend/sql/saved.html", context)
+    context |= {"sql": request.POST.get("sql", ""), **_around(request)}
+    return render(request, "frontend/sql/page.html", context)
+
+
+@page
+@require_POST
+def change_saved(request: PageRequest, query_id: int) -> HttpResponse:
+    """Share it, keep it to oneself, or throw it away."""
+    who, what = request.principal, request.POST.get("do", "")
+    error: SluiceError | None = None
+    try:
+        if what == "delete":
+            saved_queries.delete_query(who, query_id)
+        elif what in {"share", "unshare"}:
+            change = {"is_shared": what == "share"}
+            saved_queries.change_query(who, query_id, change)
+    except SluiceError as refused:
+        error = refused
+    if not request.htmx:
+        return redirect("frontend:sql")
+    context = _saved(request) | {"saved_error": error}
+    return render(request, "frontend/sql/saved.html", context)
+
+
+def _saved(request: PageRequest) -> dict[str, object]:
+    rows = saved_queries.queries_for(request.principal)
+    return {"saved": list(rows[:MOST_SAVED])}
+
+
 def _around(request: PageRequest) -> dict[str, object]:
     """What the whole page needs besides a statement."""
-    return {"limits": LIMITS, "editor_files": EDITOR_FILES, **_history(request)}
+    return {
+        "limits": LIMITS,
+        "editor_files": EDITOR_FILES,
+        "level": level_of(request.principal, "", ""),
+        **_saved(request),
+        **_history(request),
+    }
 
 
 def _history(request: PageRequest) -> dict[str, object]:
@@ -134,11 +212,10 @@ def _render(
     number = request.GET.get("number", "0")
     if shown is not None and shown.has_rows:
         try:
-            context["result"] = statements.result_page(
-                request.principal.name,
-                shown.id,
-                int(number) if number.isascii() and number.isdigit() else 0,
-            )
+            page_of = int(number) if number.isascii() and number.isdigit() else 0
+            user = request.principal.name
+            found = statements.result_page(user, shown.id, page_of)
+            context["result"] = _as_asked(request, shown.id, found)
         except SluiceError as lost:
             context |= {"statement": None, "statement_error": lost}
     if request.htmx:

@@ -63,6 +63,11 @@ LEAST = {
     ("POST", "tokens"): None,
     ("DELETE", "tokens/<id:id>"): None,
     ("GET", "audit"): "admin",
+    ("GET", "saved-queries"): None,
+    ("POST", "saved-queries"): None,
+    ("GET", "saved-queries/<id:id>"): None,
+    ("PATCH", "saved-queries/<id:id>"): None,
+    ("DELETE", "saved-queries/<id:id>"): None,
 }
 VALID = {
     ("POST", "datasources"): new_source(),
@@ -71,6 +76,8 @@ VALID = {
     ("PATCH", "users/<name:name>"): {"groups": ["x"]},
     ("POST", "grants"): {"principal": "group:x", "privilege": "select", "on": "lake"},
     ("POST", "tokens"): {"name": "t"},
+    ("POST", "saved-queries"): {"name": "q", "sql": "SELECT 1"},
+    ("PATCH", "saved-queries/<id:id>"): {"name": "q"},
 }
 GIVES = {
     "discover": ["discover", "select", "operate", "manage"],

@@ -54,6 +54,8 @@ PAGES = {
     "schedule": (lambda w: [], 200, 200, 200),
     "sql": (lambda w: [], 200, 200, 200),
     "sql-names": (lambda w: [], 200, 200, 200),
+    "sql-tree": (lambda w: [], 200, 200, 200),
+    "sql-saved": (lambda w: [], 200, 200, 200),
     "sql-history": (lambda w: [], 200, 200, 200),
     "tokens": (lambda w: [], 200, 200, 200),
     "users": (lambda w: [], 200, 404, 404),
@@ -69,7 +71,7 @@ PAGES = {
 # Pages that only take POST, and those that need a running gateway.
 ELSEWHERE = {
     "login", "logout", "source-test", "source-discover", "onboarding-approve",
-    "job-cancel", "job-retry", "sql-run", "sql-statement", "sql-cancel",
+    "job-cancel", "job-retry", "sql-run", "sql-statement", "sql-cancel", "sql-saved-change",
     "tokens-delete", "sessions-close", "grants-revoke", "table-sample", "onboard-rows", "oidc", "oidc-back", "oidc-leave",
     "alerts-dismiss", "alert-target-test", "alert-target-resume",
 }  # fmt: skip

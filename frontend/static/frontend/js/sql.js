@@ -224,6 +224,18 @@ document.addEventListener("click", (event) => {
   write(document.getElementById(again.dataset.sql).textContent);
 });
 
+document.addEventListener("click", (event) => {
+  const text = event.target.closest("[data-insert]")?.dataset.insert;
+  if (!text || !area) return;
+  if (editor) {
+    editor.replaceSelection(text);
+    editor.focus();
+  } else {
+    area.setRangeText(text, area.selectionStart, area.selectionEnd, "end");
+    area.focus();
+  }
+});
+
 function write(sql) {
   area.value = sql;
   if (editor) {

@@ -1,0 +1,91 @@
+"""REST of saved queries: one's own, and those that others share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers as s
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from catalog import saved_queries
+from catalog.api.bodies import Body, instant
+from catalog.api.idempotency import idempotent
+from catalog.api.replies import page_of
+from catalog.api.views import PAGING, ApiView, body_of, paged
+from catalog.models import SavedQuery
+
+
+class SavedQueryReply(s.Serializer[Any]):
+    id = s.IntegerField()
+    name = s.CharField()
+    sql = s.CharField()
+    is_shared = s.BooleanField()
+    owner = s.CharField()
+    created_at = s.DateTimeField()
+    updated_at = s.DateTimeField()
+
+
+class SavedQueryNew(s.Serializer[Any]):
+    name = s.CharField(max_length=saved_queries.LONGEST_NAME)
+    sql = s.CharField(max_length=saved_queries.LONGEST_SQL, trim_whitespace=False)
+    is_shared = s.BooleanField(required=False)
+
+
+class SavedQueryChange(s.Serializer[Any]):
+    name = s.CharField(max_length=saved_queries.LONGEST_NAME, required=False)
+    sql = s.CharField(
+        max_length=saved_queries.LONGEST_SQL, trim_whitespace=False, required=False
+    )
+    is_shared = s.BooleanField(required=False)
+
+
+class SavedQueriesView(ApiView):
+    queries = PAGING
+
+    @extend_schema(responses=page_of(SavedQueryReply))
+    def get(self, request: Request) -> Response:
+        """Your saved queries, and those that others share."""
+        rows = saved_queries.queries_for(self.principal)
+        return paged(request, rows, sorts={"name": ("name", "id")}, body=_body)
+
+    @extend_schema(request=SavedQueryNew, responses={201: SavedQueryReply})
+    @idempotent
+    def post(self, request: Request) -> Response:
+        """Save a statement under a name, for yourself or for everybody."""
+        given = body_of(SavedQueryNew, request)
+        row = saved_queries.save_query(self.principal, **given)
+        at = {"Location": f"/api/v1/saved-queries/{row.pk}"}
+        return Response(_body(row), status=201, headers=at)
+
+
+class SavedQueryView(ApiView):
+    @extend_schema(responses=SavedQueryReply)
+    def get(self, request: Request, id: int) -> Response:
+        """One saved query."""
+        return Response(_body(saved_queries.query_for(self.principal, id)))
+
+    @extend_schema(request=SavedQueryChange, responses=SavedQueryReply)
+    def patch(self, request: Request, id: int) -> Response:
+        """Change its name, its statement, or whether it is shared. For its owner."""
+        given = body_of(SavedQueryChange, request)
+        return Response(_body(saved_queries.change_query(self.principal, id, given)))
+
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, id: int) -> Response:
+        """Throw it away. For its owner."""
+        saved_queries.delete_query(self.principal, id)
+        return Response(status=204)
+
+
+def _body(row: SavedQuery) -> Body:
+    return {
+        "id": row.pk,
+        "name": row.name,
+        "sql": row.sql,
+        "is_shared": row.is_shared,
+        "owner": row.owner.username,
+        "created_at": instant(row.created_at),
+        "updated_at": instant(row.updated_at),
+    }

@@ -1,0 +1,107 @@
+"""Saved queries: whose may be seen, kept, changed and thrown away. Runs nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.db import IntegrityError, transaction
+from django.db.models import Q, QuerySet
+
+from catalog.access import audit
+from catalog.access.policy import Principal
+from catalog.models import SavedQuery
+from core.errors import AccessDenied, InvalidRequest, NotFound
+
+LONGEST_NAME, LONGEST_SQL = 200, 100_000
+MOST_OF_ONE = 1_000
+
+
+def queries_for(principal: Principal) -> QuerySet[SavedQuery]:
+    """His own and those shared by others."""
+    rows = SavedQuery.objects.select_related("owner")
+    return rows.filter(Q(owner__username=principal.name) | Q(is_shared=True))
+
+
+def query_for(principal: Principal, query_id: int) -> SavedQuery:
+    row = queries_for(principal).filter(pk=query_id).first()
+    if row is None:
+        raise NotFound(
+            f"there is no saved query {query_id}",
+            code="query_not_found",
+            hint="see GET /api/v1/saved-queries",
+        )
+    return row
+
+
+def save_query(
+    principal: Principal, *, name: str, sql: str, is_shared: bool = False
+) -> SavedQuery:
+    """A new one. InvalidRequest for a name that he has already."""
+    _check(name, sql)
+    owner = User.objects.get(username=principal.name)
+    if SavedQuery.objects.filter(owner=owner).count() >= MOST_OF_ONE:
+        raise InvalidRequest(
+            f"you have {MOST_OF_ONE:,} saved queries, which is the most",
+            code="too_many",
+            hint="delete some first",
+        )
+    row = SavedQuery(owner=owner, name=name, sql=sql, is_shared=is_shared)
+    return _stored(row, "query.save", principal)
+
+
+def change_query(
+    principal: Principal, query_id: int, changes: dict[str, Any]
+) -> SavedQuery:
+    """changes: some of name, sql, is_shared. AccessDenied unless it is his."""
+    row = _his(principal, query_id)
+    for name, value in changes.items():
+        setattr(row, name, value)
+    _check(row.name, row.sql)
+    return _stored(row, "query.change", principal)
+
+
+def delete_query(principal: Principal, query_id: int) -> None:
+    row = _his(principal, query_id)
+    with transaction.atomic():
+        audit.record("query.delete", on=row.name, actor=principal.name)
+        row.delete()
+
+
+def _his(principal: Principal, query_id: int) -> SavedQuery:
+    is_admin = principal.is_admin
+    row = query_for(principal, query_id)
+    if row.owner.username != principal.name and not is_admin:
+        raise AccessDenied(
+            f"'{row.name}' belongs to {row.owner.username}",
+            hint="save it under a name of your own",
+        )
+    return row
+
+
+def _stored(row: SavedQuery, action: str, principal: Principal) -> SavedQuery:
+    try:
+        with transaction.atomic():
+            row.save()
+            audit.record(action, on=row.name, actor=principal.name)
+    except IntegrityError:
+        raise _wrong("/name", f"there is a saved query '{row.name}' already") from None
+    return row
+
+
+def _check(name: str, sql: str) -> None:
+    if not name.strip() or len(name) > LONGEST_NAME or not name.isprintable():
+        raise _wrong("/name", f"a name of 1 to {LONGEST_NAME} characters is needed")
+    if not sql.strip() or len(sql) > LONGEST_SQL or "\0" in sql:
+        raise _wrong(
+            "/sql", f"a statement of 1 to {LONGEST_SQL:,} characters is needed"
+        )
+
+
+def _wrong(pointer: str, detail: str) -> InvalidRequest:
+    return InvalidRequest(
+        detail,
+        code="invalid_query",
+        hint="correct it, and save again",
+        facts={"errors": [{"pointer": pointer, "detail": detail}]},
+    )

@@ -1,0 +1,76 @@
+"""Beside the editor: the schema tree, saved queries, and results as SQL writes them."""
+
+from __future__ import annotations
+
+import pytest
+
+from catalog.models import SavedQuery
+from frontend.reading.statements import ResultPage, without_meta
+from frontend.templatetags.figures import sql_value
+
+
+def test_the_tree_opens_level_by_level_for_what_may_be_seen(world, browse):
+    client = browse("root")
+    assert "database=shop" in client.get("/sql").content.decode()
+    tables = client.get("/sql/tree", {"database": "shop"}).content.decode()
+    assert "database=shop&amp;table=orders" in tables
+    given = {"database": "shop", "table": "orders"}
+    columns = client.get("/sql/tree", given).content.decode()
+    assert 'data-insert="updated_at"' in columns
+    assert 'data-insert="`订单号`"' in columns
+    seen = browse("ann").get("/sql/tree", {"database": "shop"}).content.decode()
+    assert "orders" in seen
+    assert "customers" not in seen
+    assert "Nothing that you may see" in browse("eve").get("/sql").content.decode()
+
+
+def test_queries_are_saved_shared_and_thrown_away(world, browse):
+    root, ann = browse("root"), browse("ann")
+    given = {"name": "late orders", "sql": "SELECT 1"}
+    assert "late orders" in root.post("/sql/saved", given).content.decode()
+    again = root.post("/sql/saved", given).content.decode()
+    assert "already" in again
+    query = SavedQuery.objects.get()
+    assert "late orders" not in ann.get("/sql").content.decode()
+    root.post(f"/sql/saved/{query.pk}", {"do": "share"})
+    assert "late orders" in ann.get("/sql").content.decode()
+    refused = ann.post(
+        f"/sql/saved/{query.pk}", {"do": "delete"}, HTTP_HX_REQUEST="true"
+    )
+    assert "belongs to root" in refused.content.decode()
+    root.post(f"/sql/saved/{query.pk}", {"do": "delete"})
+    assert not SavedQuery.objects.exists()
+
+
+PAGE = ResultPage(
+    columns=[
+        {"name": "_hoodie_commit_time", "type": "string"},
+        {"name": "id", "type": "bigint"},
+        {"name": "_sluice_seq", "type": "bigint"},
+    ],
+    rows=[["2026", 1, 7]],
+    number=0,
+    following=None,
+)
+
+
+@pytest.mark.parametrize(
+    ("sql", "names"),
+    [
+        ("SELECT * FROM shop.orders", ["id"]),
+        ("SELECT *, _sluice_seq FROM shop.orders", ["id", "_sluice_seq"]),
+    ],
+)
+def test_columns_of_hudi_and_sluice_are_hidden_unless_named(sql, names):
+    shown = without_meta(PAGE, sql)
+    assert [column["name"] for column in shown.columns] == names
+    assert shown.hidden == 3 - len(names)
+    assert len(shown.rows[0]) == len(names)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(True, "true"), (False, "false"), (1.5, "1.5"), (["a", None], '["a", null]')],
+)
+def test_values_are_written_as_sql_writes_them(value, text):
+    assert sql_value(value) == text
