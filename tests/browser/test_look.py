@@ -40,6 +40,10 @@ def paths(world):
         "onboarding": f"/onboardings/{world.onboarding.pk}",
         "choose": f"/onboardings/{world.proposed.pk}/tables/"
         f"{world.proposed.tables.first().pk}",
+        "many": f"/onboardings/{world.proposed.pk}/many?of=all",
+        "source-policy": "/sources/shop/policy",
+        "table-policy": f"/tables/{orders}/policy",
+        "table-failed": f"/tables/{world.lake_tables['legacy'].pk}",
         "tables": "/tables",
         "table": f"/tables/{orders}",
         "table-source": f"/tables/{world.source_tables['orders'].pk}",
