@@ -41,6 +41,10 @@ class Home:
         return self.path / "connection.json"
 
     @property
+    def ports_file(self) -> Path:
+        return self.path / "ports.json"
+
+    @property
     def supervisor_file(self) -> Path:
         return self.run / "supervisor.pid.json"
 

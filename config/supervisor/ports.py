@@ -37,8 +37,11 @@ class Claim:
     mark: socket.socket
 
 
-def choose(*, explicit: int | None, default: int, what: str) -> Claim:
-    """The explicit port or TerminalError; else the next free one from the default."""
+def choose(
+    *, explicit: int | None, default: int, what: str, before: int | None = None
+) -> Claim:
+    """The explicit port or TerminalError; else the one of `before`, if it is free; else
+    the next free one from the default."""
     if explicit is not None:
         if claim := _claimed(explicit):
             return claim
@@ -48,6 +51,8 @@ def choose(*, explicit: int | None, default: int, what: str) -> Claim:
             hint="choose another port or end the program that listens there",
             facts={"port": explicit, "what": what},
         )
+    if before is not None and (claim := _claimed(before)):
+        return claim
     for port in range(default, default + TRIES):
         if claim := _claimed(port):
             return claim

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
@@ -81,18 +82,38 @@ class Ports:
 
 
 def choose_ports(options: Options) -> Ports:
-    """TerminalError when a port that was asked for is taken."""
+    """TerminalError when a port that was asked for is taken. A home keeps its ports
+    over stop and start: clients, tokens and bookmarks name them."""
+    home = Home(options.home)
+    before = _ports_of(home)
     web = choose(
         explicit=options.web_port,
         default=WEB_PORT,
         what="the web interface",
+        before=before.get("web"),
     )
     gateway = choose(
         explicit=options.gateway_port,
         default=GATEWAY_PORT,
         what="the gateway",
+        before=before.get("gateway"),
     )
+    chosen = {"web": web.port, "gateway": gateway.port}
+    home.ports_file.write_text(json.dumps(chosen))
     return Ports(web.port, gateway.port, claims=(web, gateway))
+
+
+def _ports_of(home: Home) -> dict[str, int]:
+    """Of the run before; {} at the first one, and when the file is damaged."""
+    try:
+        found = json.loads(home.ports_file.read_text())
+        return {
+            name: port
+            for name, port in found.items()
+            if isinstance(port, int) and 0 < port < 65_536
+        }
+    except (OSError, ValueError, AttributeError):
+        return {}
 
 
 class Stack:

@@ -7,6 +7,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from frontend.pages import PageRequest, page
+from frontend.reading.first_steps import first_steps
 from frontend.reading.overview import overview_for
 from frontend.reading.sources import may_register
 
@@ -14,10 +15,12 @@ from frontend.reading.sources import may_register
 @page
 @require_safe
 def home(request: PageRequest) -> HttpResponse:
-    context = {
+    context: dict[str, object] = {
         "home": overview_for(request.principal),
         "can_register": may_register(request.principal),
     }
     part = request.htmx and request.htmx.target == "home-live"
+    if not part:
+        context["steps"] = first_steps(request.principal)
     template = "home_live.html" if part else "home.html"
     return render(request, f"frontend/{template}", context)

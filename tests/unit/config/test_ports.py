@@ -12,7 +12,7 @@ from threading import Barrier
 import pytest
 
 from config.supervisor.ports import Claim, choose
-from config.supervisor.stack import ROOT
+from config.supervisor.stack import ROOT, Options, choose_ports
 from core.errors import TerminalError
 
 # below the ports that the system gives to clients
@@ -66,3 +66,23 @@ def test_an_explicit_port_that_is_taken_is_an_error() -> None:
         taken = server.getsockname()[1]
         with pytest.raises(TerminalError, match=f"port {taken} for web is taken"):
             choose(explicit=taken, default=1, what="web")
+
+
+def test_a_home_keeps_its_ports_over_stop_and_start(tmp_path) -> None:
+    options = Options(home=tmp_path)
+    first = choose_ports(options)
+    for claim in first.claims:
+        claim.mark.close()
+    with socket.create_server(("127.0.0.1", first.web)):
+        moved = choose_ports(options)
+    for claim in moved.claims:
+        claim.mark.close()
+    assert moved.web != first.web, "somebody else has it now"
+    assert moved.gateway == first.gateway
+    again = choose_ports(options)
+    for claim in again.claims:
+        claim.mark.close()
+    assert (again.web, again.gateway) == (moved.web, moved.gateway)
+    (tmp_path / "ports.json").write_text("damaged")
+    for claim in choose_ports(options).claims:
+        claim.mark.close()

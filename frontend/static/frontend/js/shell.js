@@ -75,7 +75,9 @@ function dressTables() {
     }
   }
   for (const part of document.querySelectorAll(".scroll")) {
-    if (part.scrollWidth > part.clientWidth) part.tabIndex = 0;
+    const isCut =
+      part.scrollWidth > part.clientWidth || part.scrollHeight > part.clientHeight + 1;
+    if (isCut) part.tabIndex = 0;
     else part.removeAttribute("tabindex");
   }
 }
