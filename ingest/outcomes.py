@@ -29,6 +29,7 @@ from ingest.backoff import wait_after
 from ingest.changes.signs import from_data, sentences_of, settled, to_data
 from ingest.jobrows import move_job
 from ingest.kinds import COMPACT, LOADS, REPAIR, RESYNC, ROUND, UPKEEP, VERIFY
+from ingest.loads import left_by, note_done
 from ingest.maintenance.due import note_change
 from ingest.models import TableOnboarding
 from ingest.pinned import set_buckets
@@ -59,18 +60,10 @@ def apply_success(
         has_caught_up = _round_done(job, feed, facts)
     elif feed is not None and job.kind == VERIFY:
         _verified(job, feed, str(facts.get("verdict") or ""))
-    _note_done(job, facts)
+    note_done(job, facts)
     note_plans(job, facts)
     noticing.job_succeeded(job, facts, has_caught_up=has_caught_up)
     note_change(table_id)
-
-
-def _note_done(job: Job, facts: Mapping[str, Any]) -> None:
-    """What a load carried stays on its row; its last phase counted nothing."""
-    if job.kind in LOADS and facts.get("rows") is not None:
-        rows = int(facts["rows"])
-        done = {"phase": "loaded", "done": rows, "total": rows, "unit": "rows"}
-        Job.objects.filter(pk=job.pk).update(**done)
 
 
 def _verified(job: Job, feed: TableOnboarding, verdict: str) -> None:
@@ -356,21 +349,11 @@ def note_cancelled(
         return
     by = f" by {actor}" if actor else ""
     was_resync = job.kind == RESYNC
-    reason = f"its {job.kind} was cancelled{by}, so it is paused: {_left_by(job)}"
+    reason = f"its {job.kind} was cancelled{by}, so it is paused: {left_by(job)}"
     feeds.stop(feed, "pause", reason=reason, actor=actor)
     if was_resync and feed.state == PAUSED:
         # the old copy and its position are untouched, so that is where it goes on
         _set(feed, resume_event="resume_catch_up")
-
-
-def _left_by(job: Job) -> str:
-    """What a cancelled load leaves, and what may be done next."""
-    if job.kind == RESYNC:
-        return (
-            "readers keep the rows of before. Resume carries on from there without the"
-            " re-sync; Re-sync begins a fresh copy"
-        )
-    return "no rows can be read yet. Resume goes on with the chunks that are finished"
 
 
 def _put_off(job: Job, actor: str) -> None:

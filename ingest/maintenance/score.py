@@ -90,13 +90,12 @@ def score(
     policy: KeepingPolicy,
     *,
     differs: bool = False,
-    standing: str = "",
-    why: str = "",
+    standing: tuple[str, str] = ("", ""),
 ) -> Health:
-    """`differs`: its newest verification found the lake unlike the source. standing,
-    why: state of what carries it, and the reason of that."""
+    """`differs`: its newest verification found the lake unlike the source. standing:
+    state of what carries it, and why."""
     losses = [
-        *_stopped(standing, why),
+        *_stopped(*standing),
         *_broken(facts, differs),
         *_stuck(facts, policy),
         *_slow(facts, policy),

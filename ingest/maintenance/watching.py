@@ -128,13 +128,9 @@ def look_at(row: TableHealth) -> None:
             problem=text, due_at=now + AFTER_TROUBLE
         )
         return
-    health = score(
-        facts,
-        policy.keeping,
-        differs=_differs(table.pk),
-        standing=feed.state if feed else "",
-        why=feed.status_reason if feed else "",
-    )
+    standing = (feed.state, feed.status_reason) if feed else ("", "")
+    differs = _differs(table.pk)
+    health = score(facts, policy.keeping, differs=differs, standing=standing)
     steps = plan_maintenance(facts, policy.keeping, now, quiet=policy.quiet)
     steps = tuple(_put_off(step, table.pk, now) for step in steps)
     losses = [loss.to_json() for loss in health.losses]

@@ -16,8 +16,8 @@ from ingest.models import TableOnboarding
 @pytest.mark.parametrize("state", ["FAILED", "NEEDS_RESYNC", "PAUSED"])
 def test_what_stands_still_is_not_well(state):
     facts = LakeFacts(at="2026-03-02T12:00:00Z")
-    well = score(facts, KeepingPolicy(), standing="LIVE")
-    ill = score(facts, KeepingPolicy(), standing=state, why="the disk is full")
+    well = score(facts, KeepingPolicy(), standing=("LIVE", ""))
+    ill = score(facts, KeepingPolicy(), standing=(state, "the disk is full"))
     assert well.score == 100
     assert ill.score <= 75
     assert "the disk is full" in ill.losses[0].reason
