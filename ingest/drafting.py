@@ -182,7 +182,7 @@ def _targets(
 def _uncarried_of(
     source: Datasource, request: OnboardingRequest
 ) -> dict[str, Uncarried]:
-    """By name, the tables that the request means and that cannot be carried."""
+    """By name, the tables that the request means and that cannot be synced."""
     rows = Table.objects.filter(database__datasource=source, status__in=NOT_TO_CARRY)
     given = list(rows.values_list("database__name", "name", "status", "status_reason"))
     meant = select(
@@ -250,7 +250,7 @@ def _unmatched(
     carried is told by the draft instead."""
     pattern, at = request.include[index], f"/include/{index}"
     if one := others.get(pattern):
-        detail = f"'{pattern}' cannot be carried: {one.reason}"
+        detail = f"'{pattern}' cannot be synced: {one.reason}"
         mistakes.add(at, detail, code="unknown_table", hint=one.way_out)
         return
     if "*" in pattern and any(matches(pattern, *n.split(".", 1)) for n in others):

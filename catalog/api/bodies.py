@@ -142,7 +142,7 @@ def _carried_how(table: TableFacts) -> str:
         return ""
     state, reason = table.sync["state"], table.sync["reason"]
     if table.carried_as:
-        said = f"carried as lake.{table.carried_as}, which is {state}"
+        said = f"synced as lake.{table.carried_as}, which is {state}"
     else:
         said = f"its plan is {state}: see /api/v1/onboardings/{table.onboarding}"
     return f"{said}: {reason}" if reason else said

@@ -1,4 +1,4 @@
-"""Tables of a source that cannot be carried: why, and what would change that. Pure."""
+"""Tables of a source that cannot be synced: why, and what would change that. Pure."""
 
 from __future__ import annotations
 

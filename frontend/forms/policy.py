@@ -124,7 +124,7 @@ class PolicyForm(ScheduleFields):
     def without(self, key: str) -> str:
         """What counts when this level says nothing, and which level says so."""
         origin = self.above.origins[key]
-        said = "as delivered" if origin == "default" else f"from {origin}"
+        said = "default" if origin == "default" else f"from {origin}"
         return f"Empty: {_words(key, self.above.values[key])}, {said}."
 
     @property

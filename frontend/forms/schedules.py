@@ -29,12 +29,12 @@ WHEN = [
 class ScheduleFields(forms.Form):
     """`when` says which of the other fields counts."""
 
-    when = forms.ChoiceField(choices=WHEN, required=False, label="Rounds run")
+    when = forms.ChoiceField(choices=WHEN, required=False, label="Syncs run")
     every_seconds = forms.IntegerField(
         required=False,
         min_value=1,
         max_value=MAX_SECONDS,
-        label="A round every … seconds",
+        label="A sync every … seconds",
     )
     cron = forms.CharField(
         required=False,

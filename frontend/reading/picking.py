@@ -72,19 +72,19 @@ def counts_of(rows: QuerySet[Table]) -> dict[str, int]:
 
 
 def names_of(rows: QuerySet[Table], *, without: set[str]) -> list[str]:
-    """`database.table` of all that are not carried yet, but for those named."""
+    """`database.table` of all that are not synced yet, but for those named."""
     free = rows.filter(FREE).values_list("database__name", "name")
     names = (f"{database}.{table}" for database, table in free[:MOST_COUNTED])
     return [name for name in names if name not in without]
 
 
 def passed_over(rows: QuerySet[Table]) -> list[Uncarried]:
-    """Those of a search that cannot be carried, as "Choose all" passes them over."""
+    """Those of a search that cannot be synced, as "Choose all" passes them over."""
     return [why_not(table) for table in rows.filter(CANNOT)[:MOST_PASSED_OVER]]
 
 
 def why_not(table: Table) -> Uncarried:
-    """Of a table whose status says that it cannot be carried."""
+    """Of a table whose status says that it cannot be synced."""
     source = table.database.datasource
     return uncarried(
         table.database.name,

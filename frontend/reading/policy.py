@@ -37,7 +37,7 @@ def policy_rows(table: Table) -> list[PolicyRow]:
     if feed is None:
         return []
     policy = policy_of(feed)
-    said = {DEFAULT: "as delivered", OWN: "this table"}
+    said = {DEFAULT: "default", OWN: "this table"}
     return [
         PolicyRow(key, title, words, said.get(origin, origin))
         for key, title, words in _words(policy, table)

@@ -31,7 +31,7 @@ LOOKS = {
     "UNKNOWN": Look("warn", "unknown", "unknown"),
     # tables
     "DRAFT": Look("idle", "wait", "draft"),
-    "DISCOVERED": Look("idle", "dash", "not carried"),
+    "DISCOVERED": Look("idle", "dash", "not synced"),
     "PROPOSED": Look("warn", "wait", "waits for approval"),
     "APPROVED": Look("info", "wait", "approved"),
     "SNAPSHOTTING": Look("info", "move", "loading", moves=True),

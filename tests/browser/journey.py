@@ -80,7 +80,7 @@ def discover(page: Page, keep: Keep) -> None:
 
 
 def onboard(page: Page, keep: Keep) -> None:
-    page.click("text=Carry tables")
+    page.click("text=Add tables")
     page.fill("#id_every_seconds", "5")
     page.fill("#pick-q", "peo")
     page.wait_for_selector("#pick-list:not(:has-text('notes'))")

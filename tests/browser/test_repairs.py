@@ -138,7 +138,7 @@ def test_a_lost_plan_is_found_and_taken_off(
     ask(page, keep, "repairs-2-preview")
     keep(page, "repairs-3-done")
     page.goto(f"{product.connection['web_url']}/tables/{beds['id']}/health")
-    await_words(page, "Nothing costs a point")
+    await_words(page, "No issues found")
     keep(page, "repairs-4-well")
     assert instant not in str(health(product, beds)["pending"])
     product.api.wait_live("lake.ward.beds")

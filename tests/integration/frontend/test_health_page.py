@@ -67,7 +67,7 @@ def test_unfinished_work_is_called_by_what_it_is_whatever_the_reason_says(
 
 def test_what_is_always_offered_says_what_waits_and_the_way_back(world, browse):
     text = page_of(browse("root"), world.lake_tables["events"])
-    assert "Nothing costs a point" in text
+    assert "No issues found" in text
     for name in CARE:
         action = ACTIONS[name]
         assert f'id="action-{name}"' in text
@@ -139,8 +139,8 @@ def test_the_policy_is_told_in_words_with_where_each_value_is_from(world, browse
     for key, words, origin in (
         ("compact_after", "1 commit after the last one", "database shop.public"),
         ("stuck_after_seconds", "after 2 min", "datasource shop"),
-        ("compact_log_bytes", "at 256 MB of log files", "as delivered"),
+        ("compact_log_bytes", "at 256 MB of log files", "default"),
         ("quiet_hours", "from 22:00 to 06:00 only, Europe/Berlin time", "this table"),
-        ("compact_driver", "in the driver of all jobs", "as delivered"),
+        ("compact_driver", "in the driver of all jobs", "default"),
     ):
         assert told[f"<code>{key}</code>"] == [words, origin], key

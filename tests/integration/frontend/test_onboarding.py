@@ -42,14 +42,14 @@ def test_what_cannot_be_carried_is_shown_with_the_way_out(fresh, browse):
     rows = client.get(PICK, {"q": "secret"}, HTTP_HX_REQUEST="true",
                       HTTP_HX_TARGET="pick-list").content.decode()  # fmt: skip
     assert "disabled" in rows
-    assert "cannot be carried" in rows
+    assert "cannot be synced" in rows
 
 
 def test_choose_all_passes_over_what_cannot_be_carried(fresh, browse):
     client = browse("root")
     data = {"capture": "snapshot", "all_matching": "1", "matching_q": ""}
     page = client.post(PICK, data, follow=True).content.decode()
-    assert "1 table cannot be carried and" in page
+    assert "1 table cannot be synced and" in page
     assert "GRANT SELECT" in page
     assert newest().tables.count() == 2
 

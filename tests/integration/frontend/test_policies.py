@@ -47,7 +47,7 @@ def test_a_tables_settings_are_changed_and_taken_back(world, browse, at):
     assert "Europe/Berlin time" in page
     assert "Next: " in page
     assert "verify_every: 1 d" in page
-    assert "instead of off, as delivered" in page
+    assert "instead of off, default" in page
     assert sent(client, at, when="inherit").status_code == 302
     assert feed(world).policy == {}
 

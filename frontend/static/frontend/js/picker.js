@@ -51,7 +51,7 @@ function tell() {
   document.getElementById("picked-count").textContent = number(picked.size + more);
   const what = all && [all.q && `“${all.q}”`, all.database].filter(Boolean).join(" in ");
   document.getElementById("picked-how").textContent = all
-    ? `: all ${number(all.free)} ${what ? `of ${what}` : "not carried yet"}` +
+    ? `: all ${number(all.free)} ${what ? `of ${what}` : "not synced yet"}` +
       (all.without.size ? ` but ${number(all.without.size)}` : "") +
       (picked.size ? `, and ${number(picked.size)} more` : "")
     : "";
@@ -140,7 +140,7 @@ function describe() {
   const number = (value) => value.toLocaleString("en");
   document.getElementById("pick-found").textContent =
     `${number(total)} table${total === 1 ? "" : "s"}` +
-    (free < total ? `, ${number(free)} not carried` : "") +
+    (free < total ? `, ${number(free)} not synced` : "") +
     (cannot ? `, ${number(cannot)} cannot be` : "");
   const button = document.getElementById("pick-all");
   button.hidden = free < 2;
@@ -208,12 +208,12 @@ function row(index) {
   words.append(part("span", "muted", `${one.database}.`), part("strong", "", one.name));
   words.title = one.comment ? `${name}: ${one.comment}` : name;
   label.append(box, words);
-  const why = one.cannot ? `cannot be carried: ${one.cannot}` : "";
+  const why = one.cannot ? `cannot be synced: ${one.cannot}` : "";
   made.append(
     label,
     part("span", "vrow-number", `${one.rows} rows`),
     part("span", "vrow-number", one.size),
-    part("span", "vrow-carried muted", one.carried ? `carried as ${one.carried}` : why),
+    part("span", "vrow-carried muted", one.carried ? `synced as ${one.carried}` : why),
   );
   made.lastChild.title = one.carried || (why && `${why}. To change that, ${one.way_out}`);
   if (why) box.setAttribute("aria-description", made.lastChild.title);
