@@ -103,6 +103,14 @@ def from_data(data: Mapping[str, Any]) -> Signs:
     )
 
 
+def is_maybe_recreated(before: ServerSigns, now: ServerSigns) -> bool:
+    """Whether it may be another one on the same server, and only its rows can tell."""
+    is_other = bool(before.relation and now.relation) and (
+        before.relation != now.relation
+    )
+    return is_other and not now.is_exact and before.server == now.server
+
+
 def is_recreated(before: ServerSigns, now: ServerSigns) -> bool:
     """Whether the table is certainly another one than it was, on the same server."""
     is_other = bool(before.relation and now.relation) and (

@@ -146,7 +146,7 @@ TRAPS: dict[str, Promise] = {
         unseen="rows that a TRUNCATE removed stay in the lake until a re-sync; so do"
         " those of a table that was dropped and created again",
         does="a sync that finds another table under the name stops, and asks for a"
-        " re-sync (PostgreSQL), or warns (MariaDB, MySQL)",
+        " re-sync",
     ),
     "key_forms": Promise(
         "Keys that are equal at the source and different in the lake",

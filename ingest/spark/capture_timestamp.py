@@ -37,6 +37,7 @@ from ingest.spark.jobrun import JobRun
 from ingest.spark.keys import has_unique_keys, refuse_repeated_keys
 from ingest.spark.patience import Trial, read_patiently
 from ingest.spark.reading import Counts, Reading, open_stoppable, read_to_parquet
+from ingest.spark.recreated import refuse_made_anew
 from ingest.spark.source_check import require_columns
 from ingest.spark.sources import Snapshot, Source, SourceAccess
 
@@ -116,6 +117,7 @@ def _captured(
     unknown = new_columns(table, work, columns)
     earlier = find_earlier_values(run, source, work)
     clock, bound = read_bound(run, source, lag_seconds=work.lag_seconds, low=work.low)
+    refuse_made_anew(run, spark, source, access)
     with source.within(table):
         window = _window(run, source, clock, bound)
         window = replace(window, earlier=earlier, unknown=unknown)

@@ -19,6 +19,8 @@ from ingest.spark import capture_timestamp, jdbc, patience, snapshot, verify
 from tests.mariadb import MariaDbServer
 from tests.spark.lake_bench import assert_done
 from tests.spark.mariadb_bench import MariadbBench
+from tests.spark.test_signs import sync
+from tests.waiting import wait_for
 
 MODULES = (snapshot, capture_timestamp, verify)
 
@@ -122,6 +124,45 @@ def test_a_value_that_does_not_fit_ends_the_read(spark: Any) -> None:
     ):
         with pytest.raises(Exception, match=r"sluice\.unfit"):
             cast(value, to)
+
+
+FILL = "INSERT INTO o SELECT seq, 9, now() - INTERVAL 2 DAY FROM seq_1_to_20"
+# statements → whether the table is still the one whose rows the lake has
+MADE_ANEW = {
+    "rebuilt": (("ALTER TABLE o FORCE",), True),
+    "copied and renamed": (
+        ("CREATE TABLE n LIKE o", "INSERT INTO n SELECT * FROM o",
+         "RENAME TABLE o TO former, n TO o"), True),
+    "created again": (("CREATE TABLE n LIKE o", "DROP TABLE o", "RENAME TABLE n TO o", FILL), False),
+    "created again, and empty below the position": (
+        ("CREATE TABLE n LIKE o", "DROP TABLE o", "RENAME TABLE n TO o",
+         "INSERT INTO o VALUES (500, 1, now())"), False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", MADE_ANEW)
+def test_rows_tell_a_table_made_anew_from_a_rebuilt_one(
+    bench: MariadbBench, how: str
+) -> None:
+    statements, is_same = MADE_ANEW[how]
+    table = bench.table("o", cursor="at", estimated_rows=200)
+    load = assert_done(bench.load(table)).facts
+    before = bench.rows(table, "id", "v")
+    # the time of creation counts seconds
+    made = "SELECT now() > create_time FROM information_schema.tables WHERE table_name = 'o'"
+    wait_for(lambda: bench.sql(made)[0][0], "the next second")
+    for statement in statements:
+        bench.sql(statement)
+    report = sync(bench, table, load["bound"], load["signs"])
+    assert bench.rows(table, "id", "v") == before
+    if is_same:
+        assert any("rebuilt" in w for w in assert_done(report).warnings)
+        return
+    assert report.error is not None
+    assert (report.outcome, report.error.code) == ("caller", "source_recreated")
+    again = assert_done(bench.load(table, kind="resync")).facts
+    assert_done(sync(bench, table, again["bound"], again["signs"]))
+    assert bench.rows(table, "id", "v") == sorted(bench.sql("SELECT id, v FROM o"))
 
 
 def test_the_server_never_sees_more_than_is_promised(

@@ -32,7 +32,7 @@ _VARIABLES = """
 SHOW GLOBAL VARIABLES WHERE Variable_name IN
   ('server_id', 'server_uid', 'server_uuid', 'gtid_binlog_pos')
 """
-# An ALTER that rebuilds the table and a TRUNCATE change it as well.
+# An ALTER that rebuilds the table changes it as well, a TRUNCATE does not.
 _CREATED = """
 SELECT create_time FROM information_schema.tables
 WHERE table_schema = %s AND table_name = %s

@@ -15,6 +15,7 @@ from ingest.changes.signs import (
     Signs,
     from_data,
     is_count_due,
+    is_maybe_recreated,
     is_recreated,
     late_edges,
     late_rows,
@@ -70,6 +71,19 @@ def test_another_server_with_another_table_is_told_as_both() -> None:
 )
 def test_a_table_made_anew(was: ServerSigns, now: ServerSigns, is_so: bool) -> None:
     assert is_recreated(was, now) is is_so
+
+
+@pytest.mark.parametrize(
+    ("now", "is_so"),
+    [
+        (replace(SERVER, relation="2", is_exact=False), True),
+        (replace(SERVER, relation="2"), False),
+        (replace(SERVER, is_exact=False), False),
+        (replace(SERVER, relation="2", server="7002", is_exact=False), False),
+    ],
+)
+def test_only_rows_tell_whether_it_was_made_anew(now: ServerSigns, is_so: bool) -> None:
+    assert is_maybe_recreated(SERVER, now) is is_so
 
 
 @pytest.mark.parametrize(("seconds", "is_told"), [(-90, False), (1, False), (30, True)])
