@@ -17,9 +17,16 @@ NO_SUCH_TABLE = "42P01"
 CANCELLED = "HY008"
 TIMED_OUT = "HYT00"
 TOO_LARGE = "54000"
+TOO_COMPLEX = "54001"
 GENERAL = "HY000"
 LONGEST = 4000
 
+# the engine's stack ended in analysis or planning, behind the parser's own limits
+_STACK, _BEGINNING = "java.lang.StackOverflowError", 300
+_TOO_DEEP = (
+    "[STATEMENT_TOO_COMPLEX] the statement is nested too deeply to be planned, or "
+    "chains too many operators; split it, or move parts into WITH"
+)
 _LIMIT = re.compile(
     r"Total size of serialized results of \d+ tasks? \((?P<size>[^()]+)\) "
     r"is bigger than \S*maxResultSize \((?P<limit>[^()]+)\)"
@@ -44,6 +51,8 @@ def clean(
     text = text[:MAX_RAW]
     if beyond := _LIMIT.search(text):
         return Fault(_too_large(beyond["size"], beyond["limit"]), TOO_LARGE, error_code)
+    if _STACK in text[:_BEGINNING]:
+        return Fault(_TOO_DEEP, TOO_COMPLEX, error_code)
     found = _STATE.search(text)
     shown = scrub_message(text)
     if lake:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+LONGEST_NAME = 255
+# settings that a client may open a session with
+MOST_SETTINGS = 200
+
 
 @dataclass(frozen=True, slots=True)
 class GatewayLimits:
@@ -27,8 +31,16 @@ class GatewayLimits:
     # from its start to its last row; the lake keeps replaced files as long
     statement_seconds: float = 1800.0
     engine_wait_seconds: float = 240.0
-    max_request: int = 16 * 1024 * 1024
+    # one statement in UTF-8, and what belongs to it
+    max_request: int = 5 * 1024 * 1024
     max_statement: int = 1024 * 1024
+    # characters of the statements that wait or run
+    statement_texts: int = 64 * 1024 * 1024
+    # received of messages that are not there as a whole, of all clients
+    unfinished_bytes: int = 64 * 1024 * 1024
+    message_seconds: float = 60.0
+    # of calls sent ahead while one is served; then the socket is not read
+    pipelined_bytes: int = 256 * 1024
     max_fetch_rows: int = 100_000
     write_high_water: int = 4 * 1024 * 1024
     read_ahead_bytes: int = 64 * 1024 * 1024

@@ -10,7 +10,7 @@ import logging
 import socket
 import ssl
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from catalog.access.proofs import Proof
@@ -29,10 +29,10 @@ from gateway.hs2.connection import (
 from gateway.hs2.errors import ProtocolError
 from gateway.metrics import CONNECTIONS, LOGINS
 from gateway.services import Services
+from gateway.unfinished import Deadline, Unfinished
 
 log = logging.getLogger(__name__)
 
-EVENTS_HELD = 32
 SWEEP_SECONDS = 30.0
 _KEEPALIVE = (
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
@@ -51,6 +51,7 @@ class GatewayServer:
         self.connections: set[ClientProtocol] = set()
         self.per_user: Counter[str] = Counter()
         self.per_address: Counter[str] = Counter()
+        self.unfinished = Unfinished(services.limits.unfinished_bytes)
         self.is_draining = False
         self._server: asyncio.Server | None = None
         self._sweeper: asyncio.Task[None] | None = None
@@ -121,13 +122,22 @@ class ClientProtocol(asyncio.Protocol):
             max_request=server.services.limits.max_request
         )
         self._transport: asyncio.Transport | None = None
-        self._events: deque[Event] = deque()
+        self._is_paused = False
+        self._unfinished = Deadline(
+            server.services.limits.message_seconds,
+            lambda: self.drop_unfinished("a message was begun and not ended"),
+        )
         self._worker: asyncio.Task[None] | None = None
         self._login_timer: asyncio.TimerHandle | None = None
         self._writable = asyncio.Event()
         self._writable.set()
         self._is_counted = False
         self.address = ""
+
+    @property
+    def who(self) -> str:
+        """The user, before the login the address."""
+        return self.handler.user if self.handler else self.address
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Count the connection and give it a moment to log in."""
@@ -153,17 +163,19 @@ class ClientProtocol(asyncio.Protocol):
         self._login_timer = loop.call_later(limits.login_seconds, self._too_slow)
 
     def data_received(self, data: bytes) -> None:
-        """Turn bytes into events and see that somebody serves them."""
+        """Keep the bytes and see that somebody serves what they complete."""
         try:
-            self._events.extend(self._connection.receive(data))
+            self._connection.feed(data)
         except ProtocolError as error:
-            log.info("%s broke the protocol: %s", self.address, error.message)
-            self._hang_up(str(error))
+            self._fall(error)
             return
-        if self._events and self._worker is None:
+        limits = self._server.services.limits
+        if self._worker is None:
             self._worker = asyncio.create_task(self._serve())
-        if len(self._events) > EVENTS_HELD and self._transport:
+        elif self._connection.held > limits.pipelined_bytes and self._transport:
+            self._is_paused = True
             self._transport.pause_reading()
+        self._watch_unfinished()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection and end what it had open."""
@@ -190,15 +202,30 @@ class ClientProtocol(asyncio.Protocol):
 
     async def _serve(self) -> None:
         try:
-            while self._events:
-                await self._serve_one(self._events.popleft())
-                if len(self._events) < EVENTS_HELD and self._transport:
-                    self._transport.resume_reading()
+            while (event := self._connection.next_event()) is not None:
+                self._unfinished.stop()
+                await self._serve_one(event)
+                if self._connection.held:
+                    await asyncio.sleep(0)  # calls sent ahead let others between
+        except ProtocolError as error:
+            self._fall(error)
         except Exception:
             log.exception("a connection failed inside the gateway")
             self._hang_up("the gateway failed")
         finally:
             self._worker = None
+            if self._is_paused and self._transport and not self._transport.is_closing():
+                self._is_paused = False
+                self._transport.resume_reading()
+            self._watch_unfinished()
+
+    def _watch_unfinished(self) -> None:
+        """A message that has begun ends in time, unless nobody reads it now."""
+        self._server.unfinished.note(self, self._connection.held)
+        if self._connection.is_begun and not self._is_paused:
+            self._unfinished.start()
+        else:
+            self._unfinished.stop()
 
     async def _serve_one(self, event: Event) -> None:
         if isinstance(event, LoginRequested):
@@ -233,7 +260,6 @@ class ClientProtocol(asyncio.Protocol):
         self._server.per_user[user] += 1
         self.handler = Handler(self._server.services, user, self.address)
         self._write([self._connection.accept_login()])
-        self._events.extend(self._connection.receive(b""))
 
     async def _judge(self, credentials: sasl.Credentials) -> tuple[str, str]:
         """Return the user's name as Sluice has it, and why the login is refused."""
@@ -263,6 +289,15 @@ class ClientProtocol(asyncio.Protocol):
         if self._transport and not self._transport.is_closing():
             self._transport.writelines(buffers)
 
+    def _fall(self, error: ProtocolError) -> None:
+        log.info("%s broke the protocol: %s", self.address, error.message)
+        self._hang_up(str(error))
+
+    def drop_unfinished(self, why: str) -> None:
+        """Hang up on a client that does not end what he began."""
+        log.warning("%s of %s is hung up on: %s", self.who, self.address, why)
+        self._hang_up(why)
+
     def _too_slow(self) -> None:
         self._hang_up("the login took too long")
 
@@ -281,7 +316,9 @@ class ClientProtocol(asyncio.Protocol):
         CONNECTIONS.dec()
         if self._login_timer:
             self._login_timer.cancel()
+        self._unfinished.stop()
         server = self._server
+        server.unfinished.note(self, 0)
         server.connections.discard(self)
         _drop(server.per_address, self.address)
         if self.handler:

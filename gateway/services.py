@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from core.errors import InvalidRequest
 from gateway.engines.port import EnginePolicy
 from gateway.engines.supply import EngineSupply
 from gateway.fair import Caller, FairPlaces
@@ -23,6 +25,7 @@ class Services:
     lake_root: str = ""
     slots: FairPlaces = field(init=False)
     room: ReadAheadRoom = field(init=False)
+    texts: int = 0
     policies: dict[str, EnginePolicy] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -38,3 +41,18 @@ class Services:
     def caller(self, user: str) -> Caller:
         """Return as whom this user's statements wait for a place to run in."""
         return Caller(user, self.limits.statements_running_per_user)
+
+    def hold_text(self, size: int) -> Callable[[], None]:
+        """Take room for a statement's text; call what is returned to give it back."""
+        if self.texts + size > self.limits.statement_texts:
+            raise InvalidRequest(
+                f"the statements that wait or run have {self.texts} characters",
+                code="too_many_statements",
+                hint="try again later, or send shorter statements",
+            )
+        self.texts += size
+
+        def release() -> None:
+            self.texts -= size
+
+        return release

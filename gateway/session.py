@@ -33,6 +33,7 @@ from gateway.faults import (
     in_hive_words,
 )
 from gateway.hs2.values import V6, Handle, OperationType
+from gateway.limits import LONGEST_NAME
 from gateway.metrics import STATEMENT_SECONDS, STATEMENTS
 from gateway.operation import Operation, new_handle
 from gateway.result_reader import ResultReader
@@ -85,6 +86,12 @@ class Session:
 
     async def use(self, database: str) -> None:
         """Make `database` current; InvalidRequest when the user cannot see it."""
+        if len(database) > LONGEST_NAME:
+            raise InvalidRequest(
+                f"a name has {len(database)} characters; at most {LONGEST_NAME} "
+                "are accepted",
+                code="name_too_long",
+            )
         if database.lower() != DEFAULT_DATABASE:
             pattern = escaped(database)
             names = await self._services.store.databases(self.user, pattern, limit=1)
@@ -111,12 +118,14 @@ class Session:
                 f"at most {limits.max_statement} are accepted",
                 code="statement_too_long",
             )
+        release = self._services.hold_text(len(statement))
         rule = rule_of(statement)
         operation = Operation(
             OperationType.EXECUTE_STATEMENT, statement, rule.has_result_set
         )
         self.add(operation)
         operation.runner = asyncio.create_task(self._run(operation, rule))
+        operation.runner.add_done_callback(lambda _: release())
         if timeout_seconds > 0:
             timer = asyncio.create_task(self._time_out(operation, timeout_seconds))
             self._timers.add(timer)
@@ -235,6 +244,8 @@ class Session:
             operation.fail(Fault("the gateway failed; see its log"))
         finally:
             self._account(operation)
+            # whoever keeps the operation open keeps no long text with it
+            operation.statement = operation.statement[:LONGEST_AUDITED]
 
     async def _attempt(self, operation: Operation, rule: StatementRule) -> None:
         operation.is_cancellable_task = True

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from core.errors import AccessDenied, InvalidRequest
 from gateway.engines.settable import LONGEST_VALUE, names, rule_for
+from gateway.limits import MOST_SETTINGS
 
 OWN_PREFIX = "sluice."
 _HABITS = ("mapred.", "mapreduce.", "tez.", "hive.", "silent", "autocommit")
@@ -53,6 +54,7 @@ def session_settings(
     `compat` is what the client needs unless it says so itself.
     """
     engine = {"set:hiveconf:sluice.compat": compat} if compat != "spark" else {}
+    _require_few(len(configuration))
     database = ""
     for name, value in configuration.items():
         if name == "use:database":
@@ -73,6 +75,15 @@ def _is_setting(name: str, key: str) -> bool:
         return True
     is_variable = name.startswith(_VARIABLE) and not key.startswith(_SPARKS)
     return key != name and not key.startswith(_HABITS) and not is_variable
+
+
+def _require_few(count: int) -> None:
+    if count > MOST_SETTINGS:
+        raise InvalidRequest(
+            f"the session would have {count} settings; "
+            f"at most {MOST_SETTINGS} are accepted",
+            code="too_many_settings",
+        )
 
 
 def _bare(name: str) -> str:

@@ -52,22 +52,42 @@ class ServerConnection:
         self._fell_from = ""
         self._frames = framing.FrameBuffer(limit=max_request)
 
+    @property
+    def held(self) -> int:
+        """Bytes received and not yet made an event."""
+        return len(self._frames)
+
+    @property
+    def is_begun(self) -> bool:
+        """True while a logged-in peer owes the rest of a message."""
+        return self.state == states.OPEN and self._frames.is_begun
+
     def receive(self, data: bytes) -> Iterator[Event]:
-        """Yield what `data` completes. Walk it to the end before receiving more.
+        """Feed `data` and yield all that it completes. Walk it to the end."""
+        self.feed(data)
+        while (event := self.next_event()) is not None:
+            yield event
+
+    def feed(self, data: bytes) -> None:
+        """Take received bytes; LimitExceeded when too many come before the login."""
+        self._frames.feed(data)
+        early = self.state in states.NEGOTIATING
+        if early and len(self._frames) > 4 * framing.MAX_SASL_PAYLOAD:
+            self._fall()
+            raise LimitExceeded("too many bytes were sent before the login")
+
+    def next_event(self) -> Event | None:
+        """Make the next event out of what was fed; None while it is incomplete.
 
         Raises ProtocolError once; the connection is then CLOSED, and its `answer`
         (if any) was returned by `farewell`.
         """
-        self._frames.feed(data)
+        if self.state == states.CLOSED:
+            return None
         try:
-            self._bound_before_login()
-            while self.state != states.CLOSED:
-                event = self._next()
-                if event is None:
-                    return
-                yield event
+            return self._next()
         except ProtocolError:
-            self._fell_from, self.state = self.state, states.CLOSED
+            self._fall()
             raise
 
     def accept_login(self) -> bytes:
@@ -100,10 +120,8 @@ class ServerConnection:
         )
         return [framing.length_prefix(len(body)), body]
 
-    def _bound_before_login(self) -> None:
-        early = self.state in states.NEGOTIATING
-        if early and len(self._frames) > 4 * framing.MAX_SASL_PAYLOAD:
-            raise LimitExceeded("too many bytes were sent before the login")
+    def _fall(self) -> None:
+        self._fell_from, self.state = self.state, states.CLOSED
 
     def _move(self, event: str) -> None:
         self.state = states.NEGOTIATION.after(self.state, event)

@@ -87,6 +87,11 @@ class FrameBuffer:
             )
         return self._cut(_LENGTH.size, size)
 
+    @property
+    def is_begun(self) -> bool:
+        """True while a message has begun and is not there as a whole."""
+        return 0 < len(self._buffer) < _LENGTH.size or self.missing() > 0
+
     def missing(self) -> int:
         """Return how many bytes the begun message lacks; 0 when none was begun."""
         if len(self._buffer) < _LENGTH.size:

@@ -6,12 +6,20 @@ import asyncio
 import threading
 from pathlib import Path
 
+import pytest
 import uvloop
 
 from gateway.engines.fake import FakeEngine
 from gateway.limits import GatewayLimits
 from gateway.process import Gateway, GatewaySpec
+from gateway.server import ClientProtocol
+from tests.integration.gateway.loop_watch import LoopWatch
 
+CALLBACKS = (
+    (ClientProtocol, "data_received"),
+    (ClientProtocol, "connection_made"),
+    (ClientProtocol, "connection_lost"),
+)
 PASSWORD = "correct-horse-battery"
 SECRET = "service-secret-of-the-test"
 
@@ -33,11 +41,16 @@ class RunningGateway:
         self._loop = uvloop.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
+        self.watch = LoopWatch()
+        self._patches = pytest.MonkeyPatch()
         self.call(self._begin())
 
     async def _begin(self) -> None:
         self.gateway = Gateway(self._spec, lambda questions: self.engine)
         await self.gateway.start()
+        self.watch.begin(self._loop)
+        for owner, method in CALLBACKS:
+            self.watch.watch(owner, method, self._patches.setattr)
 
     @property
     def port(self) -> int:
@@ -57,7 +70,13 @@ class RunningGateway:
         return self.call(run())
 
     def close(self) -> None:
-        self.call(self.gateway.close())
+        try:
+            self.call(self.gateway.close())
+        finally:
+            self._patches.undo()
+            self.watch.end()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(10)
         self._loop.close()
+        assert self.watch.steps
+        assert self.watch.slow == [], "steps that stop all clients of the gateway"

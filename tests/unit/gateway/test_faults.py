@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.faults import clean, in_hive_words
+from gateway.faults import TOO_COMPLEX, clean, in_hive_words
 
 MISSING = (
     "org.apache.hive.service.cli.HiveSQLException: Error running query: "
@@ -61,3 +61,13 @@ def test_pyhives_dialect_finds_its_words_in_an_absent_tables_error(name):
     assert message.startswith(fault.message)
     assert message.endswith(f"(SemanticException: Table not found {name})")
     assert in_hive_words(clean("boom")).message == "boom"
+
+
+def test_the_end_of_the_engines_stack_is_a_sentence() -> None:
+    raw = (
+        "org.apache.hive.service.cli.HiveSQLException: Error running query: "
+        "java.lang.StackOverflowError\n\tat org.apache.X.y(X.scala:1)"
+    )
+    fault = clean(raw)
+    assert fault.sql_state == TOO_COMPLEX
+    assert "nested too deeply" in fault.message

@@ -1,0 +1,69 @@
+"""Messages that clients begin and do not end: bounded in time and in bytes in all.
+
+Must not know sockets: whoever holds bytes is told to drop them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from typing import Protocol
+
+
+class Holder(Protocol):
+    """A connection that may hold bytes of a message; `who` it is for fairness."""
+
+    @property
+    def who(self) -> str: ...
+
+    def drop_unfinished(self, why: str) -> None: ...
+
+
+class Unfinished:
+    """Bytes held for all clients. Beyond `most` of them he who holds most loses the
+    connection that holds most."""
+
+    def __init__(self, most: int) -> None:
+        self.total = 0
+        self._most = most
+        self._held: dict[Holder, int] = {}
+
+    def note(self, holder: Holder, size: int) -> None:
+        """Tell how many bytes are held for a connection now."""
+        self.total += size - self._held.pop(holder, 0)
+        if size:
+            self._held[holder] = size
+        if self.total > self._most:
+            victim = self._greatest()
+            self.total -= self._held.pop(victim)
+            victim.drop_unfinished("too many bytes of unfinished messages are held")
+
+    def _greatest(self) -> Holder:
+        shares: Counter[str] = Counter()
+        for holder, size in self._held.items():
+            shares[holder.who] += size
+        ((who, _),) = shares.most_common(1)
+        of_his = (holder for holder in self._held if holder.who == who)
+        return max(of_his, key=self._held.__getitem__)
+
+
+class Deadline:
+    """Calls `passed` once it was started and not stopped for `seconds`."""
+
+    def __init__(self, seconds: float, passed: Callable[[], None]) -> None:
+        self._seconds = seconds
+        self._passed = passed
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        """Begin to count, unless it counts already."""
+        if self._timer is None:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(self._seconds, self._passed)
+
+    def stop(self) -> None:
+        """Count no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

@@ -1,0 +1,66 @@
+"""`docs/limits.md` names limits, defaults and tests that exist, and leaves none out."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+
+from gateway.limits import GatewayLimits
+
+ROOT = Path(__file__).resolve().parents[3]
+UNTESTED = "none yet"
+MOST_UNTESTED = 8
+
+
+@dataclass(frozen=True)
+class Row:
+    limit: str
+    default: str
+    setting: str
+    test: str
+
+
+def rows() -> list[Row]:
+    cells = [
+        [cell.strip().strip("`") for cell in line.strip("|").split("|")]
+        for line in (ROOT / "docs/limits.md").read_text().splitlines()
+        if line.startswith("| ") and not line.startswith("| Limit")
+    ]
+    return [Row(*line) for line in cells]
+
+
+def value_of(setting: str) -> object:
+    """What the named setting is in the code."""
+    if setting.startswith("limits."):
+        return getattr(GatewayLimits(), setting.removeprefix("limits."))
+    if setting.startswith("SLUICE_"):
+        return getattr(settings, setting)
+    owner, _, name = setting.rpartition(".")
+    return getattr(importlib.import_module(owner), name)
+
+
+def shown(value: object) -> str:
+    return value if isinstance(value, str) else f"{value:,.0f}"
+
+
+@pytest.mark.parametrize("row", rows(), ids=lambda row: row.setting)
+def test_a_row_says_what_the_code_has(row: Row) -> None:
+    assert shown(value_of(row.setting)) == row.default
+    if row.test == UNTESTED:
+        return
+    path, _, name = row.test.partition("::")
+    tree = ast.parse((ROOT / path).read_text())
+    assert name in {node.name for node in tree.body if hasattr(node, "name")}
+
+
+def test_no_limit_is_left_out_and_few_have_no_test() -> None:
+    named = {row.setting for row in rows()}
+    # the process takes this one from the settings
+    ours = {f"limits.{item.name}" for item in fields(GatewayLimits)}
+    assert ours - named == {"limits.statement_seconds"}
+    assert sum(row.test == UNTESTED for row in rows()) <= MOST_UNTESTED
