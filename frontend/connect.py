@@ -57,10 +57,23 @@ def snippets_for(request: HttpRequest, table: Table) -> list[Snippet]:
     """Ready-to-paste connections for a lake table; none for a source table."""
     if table.kind != Table.LAKE:
         return []
+    statement = select_some(table)
+    clients = client_snippets(request, table.database.name, statement)
+    found = [Snippet("sql", "SQL", statement), *clients]
+    if request.user.is_superuser and table.path:
+        text = _SPARK.format(path=table.path)
+        found.append(Snippet("spark", "Spark", text, note=_PAST_GRANTS))
+    return found
+
+
+def client_snippets(
+    request: HttpRequest, database: str, statement: str
+) -> list[Snippet]:
+    """How each client connects to a database and asks a first statement."""
     host = request.get_host().rsplit(":", 1)[0]
     port, user = settings.SLUICE_GATEWAY_PORT, request.user.get_username()
-    database = table.database.name
-    statement = select_some(table)
+    tls = ";ssl=true" if settings.SLUICE_TLS_CERTIFICATE else ""
+    url = f"jdbc:hive2://{host}:{port}/{database}{tls}"
     facts = {
         "host": host,
         "port": port,
@@ -68,18 +81,12 @@ def snippets_for(request: HttpRequest, table: Table) -> list[Snippet]:
         "database": database,
         "statement": statement,
     }
-    url = f"jdbc:hive2://{host}:{port}/{database}"
-    found = [
-        Snippet("sql", "SQL", statement),
+    return [
         Snippet("jdbc", "JDBC", url),
         Snippet("beeline", "beeline", f'beeline -u "{url}" -n {user} -e "{statement}"'),
         Snippet("pyhive", "PyHive", _PYHIVE.format(**facts)),
         Snippet("sqlalchemy", "SQLAlchemy", _SQLALCHEMY.format(**facts)),
     ]
-    if request.user.is_superuser and table.path:
-        text = _SPARK.format(path=table.path)
-        found.append(Snippet("spark", "Spark", text, note=_PAST_GRANTS))
-    return found
 
 
 def select_some(table: Table) -> str:

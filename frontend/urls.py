@@ -6,6 +6,7 @@ from django.urls import path
 
 from frontend.views import (
     alerts,
+    connect,
     grants,
     health,
     home,
@@ -29,6 +30,7 @@ from frontend.views import (
 app_name = "frontend"
 urlpatterns = [
     path("", home.home, name="home"),
+    path("connect", connect.connect, name="connect"),
     path("login", session.log_in, name="login"),
     path("login/provider", oidc.leave, name="oidc"),
     path("login/provider/back", oidc.come_back, name="oidc-back"),

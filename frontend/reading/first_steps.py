@@ -82,7 +82,7 @@ def _client() -> FirstStep:
     return FirstStep(
         "Connect a client",
         "Make a token, and use it as the password in beeline, DBeaver or Python.",
-        reverse("frontend:tokens"),
+        reverse("frontend:connect"),
         is_done=ApiToken.objects.filter(last_used_at__isnull=False).exists(),
     )
 

@@ -57,6 +57,7 @@ def paths(world):
         "job": f"/jobs/{world.jobs['running'].pk}",
         "job-failed": f"/jobs/{world.jobs['failed'].pk}",
         "sql": "/sql",
+        "connect": "/connect",
         "tokens": "/tokens",
         "users": "/users",
         "user": "/users/ann",

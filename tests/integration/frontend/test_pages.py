@@ -52,6 +52,7 @@ PAGES = {
     "job-live": (lambda w: [w.jobs["queued"].pk], 200, 200, 404),
     "job-log": (lambda w: [w.jobs["queued"].pk], 200, 200, 404),
     "schedule": (lambda w: [], 200, 200, 200),
+    "connect": (lambda w: [], 200, 200, 200),
     "sql": (lambda w: [], 200, 200, 200),
     "sql-names": (lambda w: [], 200, 200, 200),
     "sql-tree": (lambda w: [], 200, 200, 200),
