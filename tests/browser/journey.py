@@ -58,14 +58,12 @@ def add_source(page: Page, product: Product, name: str, keep: Keep) -> None:
     page.fill("#id_database", name)
     page.fill("#id_username", demo["username"])
     page.fill("#id_password", "wrong")
-    page.click("text=Save and test")
-    page.wait_for_selector(f"h1:has-text('{name}')")
+    page.click("text=Test and save")
     page.wait_for_selector("text=refused the login", timeout=SLOW)
     keep(page, "journey-1-test-failed")
-    page.click("text=Edit")
     page.fill("#id_password", demo["password"])
-    page.click("main >> text=Save")
-    page.click("main >> button:has-text('Test')")
+    page.click("text=Test and save")
+    page.wait_for_selector(f"h1:has-text('{name}')", timeout=SLOW)
     page.wait_for_selector(
         ".steps li.is-ok:has-text('Read a row'), .steps li.is-ok:has-text('Privileges')",
         timeout=SLOW,
