@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlencode
 
 from catalog.access.policy import Principal
 from catalog.like import escaped
@@ -49,12 +50,12 @@ def level_of(principal: Principal, database: str, table: str) -> Level:
 
 
 def _database(name: str) -> Branch:
-    return Branch(name, ".".join(quoted([name])), at=f"database={name}")
+    return Branch(name, ".".join(quoted([name])), at=urlencode({"database": name}))
 
 
 def _table(one: Any) -> Branch:
     text = ".".join(quoted([one.database, one.name]))
-    at = f"database={one.database}&table={one.name}"
+    at = urlencode({"database": one.database, "table": one.name})
     return Branch(one.name, text, one.comment[:80], at)
 
 
