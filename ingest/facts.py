@@ -68,11 +68,31 @@ def targets_of(
     names: dict[SourceName, str] = {}
     used = taken.tables(databases.values())
     for database, wanted in _grouped(facts, databases).items():
-        names |= lake_tables(wanted, taken=used[database])
+        kept_free = _kept_free(source, wanted)
+        names |= lake_tables(wanted, taken=used[database] | kept_free)
     return [
         _target(f, databases[f.database], names[(f.database, f.name)], kind=source.kind)
         for f in facts
     ]
+
+
+def _kept_free(source: Datasource, wanted: Sequence[SourceName]) -> set[str]:
+    """Lake names that tables of the same schemas have already at the source: they are
+    theirs, whichever is onboarded first."""
+    odd = {
+        (schema, plain_name(name))
+        for schema, name in wanted
+        if plain_name(name) != name
+    } - set(wanted)
+    if not odd:
+        return set()
+    rows = Table.objects.filter(
+        database__datasource=source,
+        database__name__in={schema for schema, _ in odd},
+        name__in={name for _, name in odd},
+    )
+    pairs = rows.values_list("database__name", "name")
+    return {name for schema, name in pairs if (schema, name) in odd}
 
 
 class _Taken:

@@ -63,6 +63,15 @@ def test_names_are_derived_pinned_and_never_merged(world) -> None:
     assert not any(c.startswith("_hoodie_") and len(c) < 15 for c in columns)
 
 
+def test_lake_names_do_not_depend_on_what_is_onboarded_first(world) -> None:
+    make_tables(world.source, ["Twin", "twin"])
+    ask(world, include=["public.Twin"], approve=True)
+    ask(world, include=["public.twin"], approve=True)
+    lake = {t.source_name: t.name for t in Table.objects.filter(kind="lake")}
+    assert lake["public.twin"] == "twin"
+    assert lake["public.Twin"].startswith("twin_")
+
+
 def test_the_lake_table_carries_the_pinned_identity(world) -> None:
     make_tables(world.source, ["orders"])
     ask(world, approve=True)
