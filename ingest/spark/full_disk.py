@@ -22,11 +22,14 @@ FULL = "storage_full"
 _NEARLY_FULL = 16 * 2**20
 
 
-def named(error: ErrorFact, spec: JobSpec) -> ErrorFact:
-    """The error with the full disk in its words; as it is for every other error."""
+def named(error: ErrorFact, spec: JobSpec, *, scratch: str = "") -> ErrorFact:
+    """The error with the full disk in its words; as it is for every other error.
+
+    scratch  where Spark keeps what it shuffles and spills
+    """
     if error.code != FULL:
         return error
-    free = dict(_free(spec))
+    free = dict(_free(spec, scratch))
     full = {path: left for path, left in free.items() if left < _NEARLY_FULL}
     if not full:
         # what failed was removed since; the one with the least room is meant
@@ -39,7 +42,7 @@ def named(error: ErrorFact, spec: JobSpec) -> ErrorFact:
     )
 
 
-def _free(spec: JobSpec) -> Iterator[tuple[str, int]]:
+def _free(spec: JobSpec, scratch: str) -> Iterator[tuple[str, int]]:
     """Where a job writes, and how much is free there: lake, staging and scratch."""
     for path in (spec.table.path, spec.table.staging, spec.lake):
         try:
@@ -48,6 +51,7 @@ def _free(spec: JobSpec) -> Iterator[tuple[str, int]]:
             continue
         if left is not None:
             yield path, left
-    for scratch in {os.environ.get("SPARK_LOCAL_DIRS", ""), tempfile.gettempdir()}:
-        if scratch and Path(scratch).exists():
-            yield scratch, shutil.disk_usage(scratch).free
+    local = os.environ.get("SPARK_LOCAL_DIRS", "")
+    for folder in dict.fromkeys((scratch, local, tempfile.gettempdir())):
+        if folder and Path(folder).exists():
+            yield folder, shutil.disk_usage(folder).free

@@ -68,7 +68,9 @@ def run_job(run: JobRun, spark: SparkSession, gates: SourceGates) -> JobReport:
             failure.outcome,
             facts=_pending(spec),
             warnings=run.warnings,
-            error=named(failure.error, spec),
+            error=named(
+                failure.error, spec, scratch=spark.conf.get("spark.local.dir", "") or ""
+            ),
         )
     return _report(run, "succeeded", facts)
 

@@ -9,9 +9,12 @@ from typing import Any
 
 import pytest
 
+from tests.small_disk import may_mount
 from tests.spark.beginnings import Beginnings
 from tests.spark.engine_bench import EngineBench, write_table
 from tests.spark.lake_bench import LakeBench
+
+collect_ignore = [] if may_mount() else ["test_full_disks.py"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -33,7 +33,7 @@ def spec(lake: Path, staging: Path) -> JobSpec:
 def test_the_full_disk_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: dict[str, int], expected: str
 ) -> None:
-    def of(found: JobSpec) -> Any:
+    def of(found: JobSpec, _: str) -> Any:
         yield found.table.path, free["lake"]
         yield found.table.staging, free["staging"]
 

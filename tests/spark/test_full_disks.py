@@ -1,0 +1,107 @@
+"""Disks that are full while a job writes: the lake's, that of staged files, Spark's.
+
+Nothing is committed by half, the job names the disk, and once there is space again its
+next attempt succeeds. Left out where nobody may mount a small file system.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ingest.contract import JobReport, JobSpec, SnapshotWork
+from tests.small_disk import SmallDisk, small_disk
+from tests.spark.lake_bench import LakeBench, assert_done, with_attempt
+
+ROWS = 5_000
+CREATE = f"""
+CREATE TABLE {{name}} (id int PRIMARY KEY, v text, at timestamptz DEFAULT now());
+INSERT INTO {{name}} SELECT g, md5(g::text) || md5((-g)::text), now() - interval '1 day'
+ FROM generate_series(1, {ROWS}) g
+"""
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[SmallDisk]:
+    with small_disk(tmp_path / "small", "64m") as made:
+        yield made
+
+
+@pytest.fixture
+def bench(spark: Any, source_pg: Any, disk: SmallDisk) -> Iterator[LakeBench]:
+    """All of the lake is on the disk."""
+    made = LakeBench(spark, source_pg.create_database("shop"), disk.path)
+    yield made
+    made.close()
+
+
+def made(bench: LakeBench, name: str) -> Any:
+    bench.sql(CREATE.format(name=name))
+    return bench.table(name, cursor="at")
+
+
+def in_source(bench: LakeBench, name: str) -> list[tuple[Any, ...]]:
+    return sorted(bench.sql(f"SELECT id, v FROM {name}"))
+
+
+def load_spec(bench: LakeBench, table: Any) -> JobSpec:
+    work = SnapshotWork(chunk_rows=1_000)
+    return bench.spec("snapshot", table, epoch=bench.next_epoch(), snapshot=work)
+
+
+def assert_named(report: JobReport, disk: SmallDisk) -> None:
+    assert report.error is not None, report
+    found = report.outcome, report.error.code
+    assert found == ("transient", "storage_full"), report
+    assert f"{disk.path}" in report.error.message, report
+    assert "bytes free" in report.error.message
+    assert "free space on the file system of" in report.error.hint
+
+
+def again(bench: LakeBench, spec: JobSpec) -> JobReport:
+    return assert_done(bench.run(with_attempt(spec, 2)))
+
+
+def test_a_full_lake_is_named_and_nothing_is_lost(
+    bench: LakeBench, disk: SmallDisk
+) -> None:
+    table = made(bench, "o")
+    load = load_spec(bench, table)
+    with disk.full(but=128 << 10):
+        assert_named(bench.run(load), disk)
+        assert not bench.state(table).timeline.completed_writes
+    low = again(bench, load).facts["bound"]
+    assert bench.rows(table, "id", "v") == (before := in_source(bench, "o"))
+    bench.sql("UPDATE o SET v = reverse(v), at = now()")
+    sync = bench.round_spec(table, low)
+    with disk.full(but=128 << 10):
+        assert_named(bench.run(sync), disk)
+        assert bench.rows(table, "id", "v") == before
+    again(bench, sync)
+    assert bench.rows(table, "id", "v") == in_source(bench, "o")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("which", ["staging", "scratch"])
+def test_another_full_disk_is_named_and_the_load_goes_on(
+    lake_bench: LakeBench, tmp_path: Path, which: str
+) -> None:
+    bench = lake_bench
+    scratch = Path(bench.spark.conf.get("spark.local.dir"))
+    place = scratch if which == "scratch" else tmp_path / "staged"
+    table = made(bench, "o")
+    if which == "staging":
+        table = replace(table, staging=str(place / "1"))
+    load = load_spec(bench, table)
+    with contextlib.ExitStack() as stack:
+        disk = stack.enter_context(small_disk(place, "8m"))
+        with disk.full(but=64 << 10):
+            assert_named(bench.run(load), disk)
+            assert not bench.state(table).timeline.completed_writes
+        again(bench, load)
+    assert bench.rows(table, "id", "v") == in_source(bench, "o")
