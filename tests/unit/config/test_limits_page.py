@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import re
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from django.conf import settings
 from gateway.limits import GatewayLimits
 
 ROOT = Path(__file__).resolve().parents[3]
+JAVA = ROOT / "gateway/engines/spark/java/src/io/sluice/engine/StatementBounds.java"
 UNTESTED = "none yet"
 MOST_UNTESTED = 8
 
@@ -41,6 +43,10 @@ def value_of(setting: str) -> object:
     if setting.startswith("SLUICE_"):
         return getattr(settings, setting)
     owner, _, name = setting.rpartition(".")
+    if owner == JAVA.stem:
+        found = re.search(rf"static final int {name} = ([^;]+);", JAVA.read_text())
+        assert found, f"{JAVA.name} has no {name}"
+        return {"1 << 20": 1 << 20}.get(found[1]) or int(found[1].replace("_", ""))
     return getattr(importlib.import_module(owner), name)
 
 
@@ -63,4 +69,6 @@ def test_no_limit_is_left_out_and_few_have_no_test() -> None:
     # the process takes this one from the settings
     ours = {f"limits.{item.name}" for item in fields(GatewayLimits)}
     assert ours - named == {"limits.statement_seconds"}
+    java = set(re.findall(r"^  static final int (\w+)", JAVA.read_text(), re.MULTILINE))
+    assert {f"{JAVA.stem}.{name}" for name in java} <= named
     assert sum(row.test == UNTESTED for row in rows()) <= MOST_UNTESTED

@@ -82,6 +82,7 @@ final class ControlChannel implements Runnable {
   JsonNode ask(String type, Map<String, String> arguments) {
     String id = Long.toString(requests.incrementAndGet());
     ObjectNode request = json.createObjectNode().put("type", type).put("request_id", id);
+    arguments.values().forEach(StatementBounds::requireName);
     arguments.forEach(request::put);
     CompletableFuture<JsonNode> answer = new CompletableFuture<>();
     waiting.put(id, answer);

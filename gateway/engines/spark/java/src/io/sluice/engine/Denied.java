@@ -29,6 +29,29 @@ final class Denied extends RuntimeException implements SparkThrowable {
     return new Denied("STATEMENT_NOT_ALLOWED", NO_PRIVILEGE, what);
   }
 
+  /** A limit that protects the engine: which one, and what was found. */
+  static Denied tooComplex(String limit) {
+    return new Denied(
+        "STATEMENT_TOO_COMPLEX", "54001", limit + " are accepted. Nothing was run.");
+  }
+
+  /** The engine's stack ended while it read or planned the statement. */
+  static Denied tooDeep() {
+    return new Denied(
+        "STATEMENT_TOO_COMPLEX",
+        "54001",
+        "The statement is nested too deeply to be planned, or chains too many operators."
+            + " Nothing was run; split it, or move parts into WITH.");
+  }
+
+  /** Something begins and does not end. */
+  static Denied malformed(String what, int begin) {
+    return new Denied(
+        "PARSE_SYNTAX_ERROR",
+        "42601",
+        "The " + what + " that begins at character " + (begin + 1) + " is not closed.");
+  }
+
   /** The engine cannot know the user's rights now. */
   static Denied noPolicy(String why) {
     return new Denied("POLICY_UNAVAILABLE", "08S01", why + " Nothing was run; try again.");

@@ -27,7 +27,12 @@ final class GuardedParser implements ParserInterface {
       return parser.parsePlan(text);
     }
     Policy policy = policyAfterChecks();
-    return new StatementGate(session, policy).admit(parser.parsePlan(text));
+    StatementBounds.require(text);
+    try {
+      return new StatementGate(session, policy).admit(parser.parsePlan(text));
+    } catch (StackOverflowError e) {
+      throw Denied.tooDeep();
+    }
   }
 
   @Override
@@ -36,7 +41,12 @@ final class GuardedParser implements ParserInterface {
       return parser.parseQuery(text);
     }
     Policy policy = policyAfterChecks();
-    return new StatementGate(session, policy).admit(parser.parseQuery(text));
+    StatementBounds.require(text);
+    try {
+      return new StatementGate(session, policy).admit(parser.parseQuery(text));
+    } catch (StackOverflowError e) {
+      throw Denied.tooDeep();
+    }
   }
 
   /** Refuses before the text is read: parsing already substitutes variables. */

@@ -1,10 +1,13 @@
 package io.sluice.engine;
 
+import java.util.Locale;
+import java.util.Set;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedFunction;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedGenerator;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedTableValuedFunction;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.PlanExpression;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import scala.collection.Seq;
@@ -15,6 +18,9 @@ import scala.collection.Seq;
  * paths given to table functions.
  */
 final class ParsedCheck extends PlanWalk {
+  private static final Set<String> WITH_SCHEMA = Set.of("from_json", "from_csv");
+  private static final Set<String> INFERS_SCHEMA = Set.of("schema_of_json", "schema_of_csv");
+
   @Override
   boolean enter(LogicalPlan node) {
     if (!AllowedPlans.isParsedQuery(node.getClass())) {
@@ -48,6 +54,7 @@ final class ParsedCheck extends PlanWalk {
     }
     if (expression instanceof UnresolvedFunction call) {
       requireFunction(call.nameParts());
+      requireBoundedSchema(call);
     } else if (expression instanceof UnresolvedGenerator call) {
       if (call.name().database().isDefined()) {
         throw Denied.forbidden("Only built-in functions can be called.");
@@ -69,6 +76,21 @@ final class ParsedCheck extends PlanWalk {
   private static void requireFunction(Seq<String> name) {
     if (name.size() != 1 || !AllowedExpressions.isAllowedFunction(name.apply(0))) {
       throw Denied.forbidden("Function " + name.mkString(".") + " is not open to SQL users.");
+    }
+  }
+
+  /** The schema of these is parsed during analysis, by a parser that is not ours. */
+  private static void requireBoundedSchema(UnresolvedFunction call) {
+    String name = call.nameParts().last().toLowerCase(Locale.ROOT);
+    if (!WITH_SCHEMA.contains(name) || call.arguments().size() < 2) {
+      return;
+    }
+    Expression schema = call.arguments().apply(1);
+    if (schema instanceof Literal literal) {
+      StatementBounds.require(String.valueOf(literal.value()));
+    } else if (!(schema instanceof UnresolvedFunction inner
+        && INFERS_SCHEMA.contains(inner.nameParts().last().toLowerCase(Locale.ROOT)))) {
+      throw Denied.forbidden("The schema of " + name + " must be written as a string.");
     }
   }
 

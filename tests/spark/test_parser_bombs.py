@@ -1,0 +1,100 @@
+"""Texts that kept Spark's parser busy for minutes, or ended its stack: each is refused
+with the limit and what was found, and the engine goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from gateway import faults
+from tests.spark.engine_bench import Client, EngineBench
+
+COMPLEX, SYNTAX = "54001", "42601"
+
+
+@pytest.fixture(scope="module")
+def ann(bench: EngineBench) -> Iterator[Client]:
+    bench.policy("ann", select=("shop.orders",))
+    client = bench.connect("ann")
+    yield client
+    client.close()
+
+
+def nested(opening: str, closing: str, *, times: int, before: str = "select ") -> str:
+    return before + opening * times + "1" + closing * times
+
+
+BOMBS = [
+    (nested("/* ", " */ ", times=5_000, before="select 1 "), "comments 33 deep"),
+    ("select 1 " + "/*" * 100_000, "comments 33 deep"),
+    ("/*" + "/**/" * 1_001 + "*/ select 1", "1001 comments in others"),
+    (nested("(", ")", times=20_000), "brackets and CASE 201 deep"),
+    (nested("case when 1 then ", " end", times=3_000), "201 deep"),
+    (nested("array(", ")", times=190) + (", " + nested("(", ")", times=190, before="")),
+     "levels in all"),
+    (nested("not ", "", times=20_000), "201 NOT in a row"),
+    (nested("- ", "", times=20_000), "201 prefix operators"),
+    (f"select transform(array(1), {'x -> ' * 501} 1)", "501 lambda arrows"),
+    ("select 1e100000000BD", "9 digits"),
+    ("select 1.5E+10000", "5 digits"),
+    ("select " + "1" * 100_000, "100000 characters; at most 255"),
+    (f"select 1 as `{'a' * 1_000_000}`", "1000000 characters; at most 255"),
+    (f"select 1 as {'a' * 256}", "256 characters; at most 255"),
+    (f"select '{chr(92)}'{chr(92)}'" + f"{chr(92)}'" * 400_000 + "'", "Escapes times"),
+    ("select '" + f"{chr(92)}'" * 1_000, "string that begins at character 8"),
+    ("select `a", "name in back-quotes that begins at character 8"),
+    ("select 1 /* never", "comment that begins at character 10"),
+    (f"select from_json('1', 'a int {'/* ' * 5_000}')", "comments 33 deep"),
+    ("select from_json('1', repeat('/*', 5000))", "must be written as a string"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("statement", "said"), BOMBS, ids=[one[1] for one in BOMBS])
+def test_a_bomb_is_refused_with_its_limit(
+    statement: str, said: str, ann: Client
+) -> None:
+    outcome = ann.run(statement)
+    fault = faults.clean(outcome.error, sql_state=outcome.sql_state)
+    assert said in fault.message, fault.message[:300]
+    assert fault.sql_state in {COMPLEX, SYNTAX, "42501"}
+    assert ann.rows("select 1") == [(1,)]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["select 1" + " + 1" * 50_000, "select 1" + " union all select 1" * 5_000],
+    ids=["operators", "unions"],
+)
+def test_the_end_of_the_stack_is_a_sentence(statement: str, ann: Client) -> None:
+    outcome = ann.run(statement)
+    fault = faults.clean(outcome.error, sql_state=outcome.sql_state)
+    assert fault.sql_state == COMPLEX
+    assert "nested too deeply" in fault.message
+    assert "StackOverflow" not in fault.message
+    assert ann.rows("select 1") == [(1,)]
+
+
+def test_long_texts_of_users_are_scrubbed_in_linear_time(ann: Client) -> None:
+    plan = ann.rows(f"explain select '{'a.' * 200_000}' as x")
+    assert "Project" in plan[0][0]
+    outcome = ann.run("select raise_error(repeat('a.', 300000))")
+    assert outcome.is_refused
+    assert len(faults.clean(outcome.error).message) <= faults.LONGEST
+
+
+def test_what_people_write_is_let_through(ann: Client) -> None:
+    written = (
+        "select /* a /* b */ */ 'it\\'s', r'\\', \"`\", `x y`, 1.5e-3 -- c\n"
+        " from (select 'y' as `x y`) where not not true /* end */"
+    )
+    assert len(ann.rows(written)) == 1
+    deep = nested("(", ")", times=60) + nested(" + (", ")", times=60, before="")
+    assert ann.rows(deep) == [(2,)]
+    wide = "select count(*) from values " + ", ".join(f"({n})" for n in range(5_000))
+    assert ann.rows(wide) == [(5_000,)]
+    assert ann.rows("select from_json('{\"a\":1}', 'a int').a") == [(1,)]
+    assert ann.rows("select from_json('{\"a\":1}', schema_of_json('{\"a\":1}')).a") == [
+        (1,)
+    ]
