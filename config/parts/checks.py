@@ -131,6 +131,8 @@ def missing_packages() -> list[Missing]:
         found.append(Missing("chromium", ("tests/browser",)))
     if not shutil.which("mariadbd", path=SERVERS):
         found.append(Missing(MARIADB, tests_of("mariadb")))
+    if not shutil.which("curl"):
+        found.append(Missing("curl", ("tests/acceptance/test_documented.py",)))
     if not shutil.which("slapd", path=SERVERS):
         found.append(Missing("slapd", ("tests/integration/ldap",)))
     if not (shutil.which("prometheus") and shutil.which("promtool")):
