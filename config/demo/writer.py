@@ -27,7 +27,7 @@ from config.supervisor.process import write_private
 DATABASE, USER = "shop", "shop"
 # from one sale to the next, and how long the shop is busy
 PERIOD_SECONDS, BUSY_SECONDS = 0.4, 120.0
-QUIET_PERIOD_SECONDS = 15.0
+QUIET_PERIOD_SECONDS = 30.0
 AWAY_SECONDS = 2.0
 SHOP = Path(__file__).with_name("shop.sql")
 
