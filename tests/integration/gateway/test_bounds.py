@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from pyhive.exc import OperationalError
 from TCLIService import ttypes
@@ -41,3 +43,39 @@ def test_a_connection_has_so_many_sessions_and_a_session_so_many_operations(
         with pytest.raises(OperationalError, match="1 open operations"):
             second.execute("SELECT 7")
         first.close()
+
+
+def test_what_nobody_touches_for_long_is_freed(gateway):
+    limits = gateway.gateway.services.limits
+
+    def after(seconds):
+        (held,) = gateway.gateway.server.connections
+        gateway.call(held.handler.end_idle(time.monotonic() + seconds))
+        return list(held.handler.sessions.values())
+
+    connection = connect(gateway)
+    connection.cursor().execute("SELECT 7")
+    assert len(after(limits.operation_idle_seconds - 60)[0].operations) > 0
+    assert len(after(limits.operation_idle_seconds + 1)[0].operations) == 0
+    assert after(limits.session_idle_seconds + 1) == []
+    with pytest.raises(OperationalError, match="Invalid SessionHandle"):
+        connection.cursor().execute("SELECT 7")
+    connection._transport.close()
+
+
+def test_a_fetch_has_so_many_rows_and_all_of_them_come(users, tmp_path):
+    with limited(tmp_path, max_fetch_rows=10) as gateway, connect(gateway) as ann:
+        cursor = ann.cursor()
+        cursor.execute("SELECT * FROM range(25)")
+        request = ttypes.TFetchResultsReq(cursor._operationHandle, 0, 1_000_000)
+        first = ann.client.FetchResults(request).results.columns[0].i64Val.values
+        assert len(first) == 10
+        assert len(first) + len(cursor.fetchall()) == 25
+
+
+def test_an_engine_has_so_many_sessions(users, tmp_path):
+    bounded = limited(tmp_path, engine_sessions=1, warm_sessions=0)
+    with bounded as gateway, connect(gateway) as ann, connect(gateway, "bob") as bob:
+        ann.cursor().execute("SELECT 7")
+        with pytest.raises(OperationalError, match="serves 1 sessions already"):
+            bob.cursor().execute("SELECT 7")

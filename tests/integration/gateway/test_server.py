@@ -11,6 +11,7 @@ from pyhive.exc import OperationalError
 from TCLIService import ttypes
 from thrift.Thrift import TApplicationException
 
+from gateway.engine_side import stage_line
 from gateway.hs2 import sasl
 from gateway.limits import GatewayLimits
 from tests.integration.gateway.conftest import PASSWORD
@@ -105,7 +106,7 @@ def test_old_clients_ask_for_logs_and_learn_that_the_method_is_unknown(gateway):
         with pytest.raises(TApplicationException) as raised:
             connection.client.GetLog(request)
         assert raised.value.type == TApplicationException.UNKNOWN_METHOD
-        assert cursor.fetch_logs() == []
+        assert cursor.fetch_logs() == [stage_line(1, 1)]
         assert cursor.fetchall() == [(1,)]
 
 
