@@ -112,7 +112,7 @@ def pick_stretch(request: PageRequest, name: str) -> HttpResponse:
 @require_safe
 def schedule_words(request: PageRequest) -> HttpResponse:
     """What a schedule means, in words, and when it runs next."""
-    context: dict[str, object] = {}
+    context: dict[str, object] = {"stays": request.GET.get("when") == ""}
     try:
         schedule = schedule_of(request.GET)
     except SluiceError as refused:
