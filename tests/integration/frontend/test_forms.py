@@ -215,7 +215,7 @@ def test_all_tables_of_a_search_but_some(world, browse, redis_url):
 def test_a_schedule_is_told_in_words(world, browse):
     ann = browse("ann")
     for asked, said in (
-        ({"every_seconds": "60"}, "Every minute. Next: "),
+        ({"every_seconds": "60"}, "Every minute. Next:"),
         ({"cron": "30 2 * * *", "timezone": "Europe/Berlin"}, "02:30"),
         ({"every_seconds": "5", "cron": "61 * * * *"}, "not possible"),
         ({"cron": "0 0 * * *", "timezone": "Mars/Base"}, "no IANA time zone"),

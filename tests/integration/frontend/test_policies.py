@@ -45,7 +45,7 @@ def test_a_tables_settings_are_changed_and_taken_back(world, browse, at):
     assert policy.quiet is not None
     page = client.get(at).content.decode()
     assert "Europe/Berlin time" in page
-    assert "Next: " in page
+    assert "Next:" in page
     assert "verify_every: 1 d" in page
     assert "instead of off, default" in page
     assert sent(client, at, when="inherit").status_code == 302
