@@ -25,6 +25,7 @@ from tests.object_store import ObjectStore
 from tests.spark.driver_process import DriverProcess
 from tests.spark.engine_bench import EngineBench
 from tests.spark.lake_bench import LakeBench, assert_done
+from tests.waiting import LIMIT_SECONDS, wait_for
 
 COMPLETING = r"PUT /.*/\.hoodie/timeline/\d+_\d+\.deltacommit$"
 WRITING = r"PUT /.*/\.[0-9a-f-]+_\d+\.log\."
@@ -137,15 +138,18 @@ def survives_a_kill(
 
     def hold() -> bool:
         reached.set()
-        ended.wait(60)
+        ended.wait(LIMIT_SECONDS)
         return False
 
+    bench.take_over(table, 2)
     store = json.dumps(asdict(object_store.access))
     driver = DriverProcess(jars, scratch / "driver", bench.password, store=store)
     try:
         with object_store.watched(COMPLETING, hold):
-            driver.run(bench.round_spec(table, low, token=2))
-            assert reached.wait(90), driver.log.read_text()[-3000:]
+            spec = bench.round_spec(table, low, token=2)
+            driver.run(spec)
+            wait_for(lambda: reached.is_set() or driver.has_ended(spec), "its commit")
+            assert reached.is_set(), driver.log.read_text()[-3000:]
             driver.end()
             ended.set()
     finally:
