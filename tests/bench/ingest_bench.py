@@ -177,7 +177,7 @@ def seconds_of(work: Callable[[], object]) -> float:
 
 
 @contextlib.contextmanager
-def started() -> Iterator[tuple[LakeBench, Path]]:
+def started(master: str = "local[4]") -> Iterator[tuple[LakeBench, Path]]:
     """Spark, a PostgreSQL source and a lake; all of it goes at the end."""
     from config.embedded import EmbeddedPostgres
     from config.parts.javac import ensure_sluice_jar
@@ -190,7 +190,7 @@ def started() -> Iterator[tuple[LakeBench, Path]]:
     try:
         address = server.start()
         jars = [str(path) for path in spark_jars()]
-        spark = start_session(SessionSpec(jars, str(root / "spark")))
+        spark = start_session(SessionSpec(jars, str(root / "spark"), master))
         bench = LakeBench(spark, address.url("postgres"), root)
         try:
             yield bench, root
