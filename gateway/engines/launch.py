@@ -32,7 +32,7 @@ LOG_TAIL = 2000
 # one Hudi starts two more JVMs at its first merge, which attach to ours and stop it.
 JAVA_OPTIONS = (
     "-XX:+UseSerialGC -Xss4m -XX:MaxMetaspaceSize=320m -XX:ReservedCodeCacheSize=128m "
-    "-XX:+ExitOnOutOfMemoryError -Xshare:auto "
+    "-Xshare:auto "
     "-Dfile.encoding=UTF-8 -Duser.timezone=UTC -Djol.skipHotspotSAAttach=true"
 )
 _KEPT = (

@@ -68,3 +68,56 @@ def test_closing_a_result_stops_the_job_that_reads_ahead(client: Client) -> None
 
     client._bench.wait(scenario())
     assert client.rows("select 1") == [(1,)]
+
+
+WIDE = "select id, repeat('x', 1000000) from range(40)"
+HOARD = (
+    "select length(concat_ws('', collect_list(repeat(cast(id as string), 20000))))"
+    " from range(100000, 120000, 1, 2)"
+)
+
+
+def test_a_batch_is_bounded_in_bytes_whatever_number_of_rows_is_asked_for(
+    client: Client,
+) -> None:
+    async def scenario() -> list[tuple[int, int]]:
+        session = client.session
+        operation = await session.execute(WIDE)
+        while not (await session.status(operation)).state.is_terminal:
+            pass
+        batches = []
+        while not batches or batches[-1][0]:
+            batch = await session.fetch(operation, Orientation.NEXT, 10_000)
+            batches.append((batch.rows, len(batch.row_set)))
+        first = await session.fetch(operation, Orientation.FIRST, 10_000)
+        assert 0 < first.rows < 40
+        await session.close_operation(operation)
+        return batches
+
+    batches = client._bench.wait(scenario())
+    assert sum(rows for rows, _ in batches) == 40
+    assert max(size for _, size in batches) < 10 * 1024 * 1024
+
+
+def test_a_row_beyond_the_limit_ends_its_statement_with_the_limit_named(
+    client: Client,
+) -> None:
+    outcome = client.run("select repeat('x', 20000000)")
+    assert outcome.sql_state == "54000"
+    assert "[ROW_TOO_LARGE]" in outcome.error
+    assert "at most 16.0 MiB" in outcome.error
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["select length(repeat('x', 1900000000))", HOARD],
+    ids=["one value", "many values"],
+)
+def test_a_statement_beyond_the_memory_ends_before_the_engine_does(
+    bench: EngineBench, client: Client, statement: str
+) -> None:
+    outcome = client.run(statement)
+    assert "[STATEMENT_TOO_LARGE]" in outcome.error
+    assert outcome.sql_state == "54000"
+    assert client.rows("select 1") == [(1,)]
+    assert bench.tell("start")["java_pid"] == bench.java_pid

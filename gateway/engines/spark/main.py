@@ -83,7 +83,11 @@ def spark_settings(start: EngineStart) -> Mapping[str, str]:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.eventLog.enabled": "false",
+        # a local master makes a secret of its own, which no setting shows
+        "spark.authenticate": "true",
         "spark.speculation": "false",
+        # out of memory ends the statement; where that is not enough, `Engine.lost` us
+        "spark.executor.killOnFatalError.depth": "0",
         "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
         "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
         **_sql_settings(start),

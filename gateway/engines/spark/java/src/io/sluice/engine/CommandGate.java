@@ -7,7 +7,7 @@ import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.analysis.NoSuchDatabaseException;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedNamespace;
-import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedTable;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedTableOrView;
 import org.apache.spark.sql.catalyst.plans.logical.DescribeColumn;
 import org.apache.spark.sql.catalyst.plans.logical.DescribeNamespace;
@@ -25,7 +25,6 @@ import org.apache.spark.sql.execution.command.SetCommand;
 import org.apache.spark.sql.execution.command.SetNamespaceCommand;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
-import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import scala.Option;
 import scala.collection.Seq;
 
@@ -61,7 +60,8 @@ final class CommandGate {
     } else if (plan instanceof SetCatalogAndNamespace use) {
       return use(use);
     }
-    return admitUnchanged(plan);
+    LogicalPlan described = new TableDescriptions(session).admit(plan);
+    return described == null ? admitUnchanged(plan) : described;
   }
 
   private LogicalPlan admitUnchanged(LogicalPlan plan) {
@@ -83,7 +83,7 @@ final class CommandGate {
     Option<String> key = set.kv().isDefined() ? Option.apply(set.kv().get()._1()) : Option.empty();
     requireSettable(key);
     if (set.kv().get()._2().isDefined()) {
-      Settings.requireBounded(key.get(), set.kv().get()._2().get());
+      Settings.requireInRange(key.get(), set.kv().get()._2().get());
     }
   }
 
@@ -95,11 +95,23 @@ final class CommandGate {
 
   private LogicalPlan showTables(ShowTables show) {
     String database = visibleDatabase(show.namespace());
+    boolean isHive = isInHivesShape(show);
     List<Object[]> rows = new ArrayList<>();
     for (String table : matching(tablesOf(database), show.pattern())) {
-      rows.add(new Object[] {database, table, false});
+      rows.add(isHive ? new Object[] {table} : new Object[] {database, table, false});
     }
-    return Answer.of(show.output(), rows);
+    return isHive
+        ? Answer.of(Functions.seq(List.of(show.output().apply(1))), rows)
+        : Answer.of(show.output(), rows);
+  }
+
+  /**
+   * Hive has one column, Spark three. PyHive's dialect reads the first one; dbt, which uses PyHive
+   * too, reads Spark's three, but always names a pattern.
+   */
+  private boolean isInHivesShape(ShowTables show) {
+    String compat = session.sessionState().conf().getConfString("sluice.compat", "spark");
+    return compat.equals("hive") || compat.equals("pyhive") && show.pattern().isEmpty();
   }
 
   private LogicalPlan showDatabases(ShowNamespaces show) {
@@ -204,10 +216,7 @@ final class CommandGate {
   }
 
   private StructType schemaOf(List<String> name) {
-    UnresolvedRelation relation =
-        new UnresolvedRelation(Functions.seq(name), CaseInsensitiveStringMap.empty(), false);
-    return PlanCheck.describing(
-        () -> StatementGate.analyse(session, relation).analyzed().schema());
+    return TableDescriptions.analysed(session, name).schema();
   }
 
   private String currentDatabase() {
@@ -221,8 +230,11 @@ final class CommandGate {
     throw ParsedCheck.refused(namespace);
   }
 
-  private static List<String> namesOfTable(LogicalPlan relation) {
+  static List<String> namesOfTable(LogicalPlan relation) {
     if (relation instanceof UnresolvedTableOrView named) {
+      return Functions.list(named.multipartIdentifier());
+    }
+    if (relation instanceof UnresolvedTable named) {
       return Functions.list(named.multipartIdentifier());
     }
     throw ParsedCheck.refused(relation);

@@ -23,6 +23,7 @@ public final class Engine {
   /** Before the Thrift Server listens: from here on every client session is refused. */
   public static void prepare(String startFile, SparkSession root) throws Exception {
     current = new Engine(StartFile.read(Path.of(startFile)), root);
+    Thread.setDefaultUncaughtExceptionHandler(Engine::lost);
   }
 
   /** The Thrift Server listens: sessions get users, the gateway is called. Returns the port. */
@@ -36,6 +37,9 @@ public final class Engine {
         new Progress(
             engine.identity::operations, root.sparkContext().statusTracker(), control),
         "sluice-progress");
+    daemon(
+        new MemoryGuard(engine.identity.statements(), root.sparkContext().statusTracker()),
+        "sluice-memory");
     return port;
   }
 
@@ -62,6 +66,14 @@ public final class Engine {
   static void end(String why) {
     System.err.println("engine ends: " + why);
     Runtime.getRuntime().halt(3);
+  }
+
+  /** A statement that runs out of memory fails; a thread of everybody must not go missing. */
+  private static void lost(Thread thread, Throwable error) {
+    error.printStackTrace();
+    if (error instanceof OutOfMemoryError) {
+      end("thread " + thread.getName() + " ran out of memory");
+    }
   }
 
   StartFile start() {

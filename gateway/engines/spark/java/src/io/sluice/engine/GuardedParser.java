@@ -53,6 +53,7 @@ final class GuardedParser implements ParserInterface {
   private Policy policyAfterChecks() {
     Policy policy = Engine.get().policyOf(session);
     Settings.requireLocked(session);
+    Settings.requireRanges(session);
     return policy;
   }
 

@@ -23,7 +23,7 @@ final class Identity {
   private final Map<SparkSession, String> known =
       Collections.synchronizedMap(new WeakHashMap<>());
   private volatile SessionManager sessions;
-  private volatile Object operations;
+  private volatile Statements operations;
 
   Identity(SparkSession root) {
     this.root = root;
@@ -38,7 +38,7 @@ final class Identity {
   int bind(Object thriftServer) throws ReflectiveOperationException {
     Object cli = field(thriftServer, "cliService");
     SessionManager manager = (SessionManager) call(cli, "getSessionManager");
-    operations = field(manager, "sparkSqlOperationManager");
+    operations = Statements.installIn(manager);
     // A closing session looks for a metastore only to tidy it up, and would found one in memory
     // for that: seconds at the first close of every engine. No such address can be dialled.
     manager.getHiveConf().set("hive.metastore.uris", "none");
@@ -47,16 +47,15 @@ final class Identity {
   }
 
   /** A copy of the Thrift Server's table of operations, which its manager guards. */
-  @SuppressWarnings("unchecked")
   Map<OperationHandle, Operation> operations() {
     synchronized (operations) {
-      try {
-        return new HashMap<>(
-            (Map<OperationHandle, Operation>) field(operations, "handleToOperation"));
-      } catch (ReflectiveOperationException e) {
-        return Map.of();
-      }
+      return new HashMap<>(operations.handleToOperation());
     }
+  }
+
+  /** The clients' statements, once {@link #bind} has been called. */
+  Statements statements() {
+    return operations;
   }
 
   /** The principal of a client's session, or null for nobody. */
@@ -76,10 +75,8 @@ final class Identity {
     }
   }
 
-  @SuppressWarnings("unchecked")
   private String search(SparkSession session) throws Exception {
-    Map<SessionHandle, SQLContext> contexts =
-        (Map<SessionHandle, SQLContext>) call(operations, "sessionToContexts");
+    Map<SessionHandle, SQLContext> contexts = operations.sessionToContexts();
     for (Map.Entry<SessionHandle, SQLContext> entry : contexts.entrySet()) {
       if (entry.getValue().sparkSession() == session) {
         return sessions.getSession(entry.getKey()).getUserName();

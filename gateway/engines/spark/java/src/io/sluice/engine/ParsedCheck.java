@@ -68,6 +68,10 @@ final class ParsedCheck extends PlanWalk {
   }
 
   private static String describe(LogicalPlan node) {
+    if (node.getClass().getSimpleName().contains("UnresolvedIdentifier")) {
+      return "IDENTIFIER() is not open to SQL users, as it can hide what is read."
+          + " Write the name itself.";
+    }
     return node.getClass().getSimpleName()
         + " is not open to SQL users. Lake tables are read-only;"
         + " allowed are SELECT, SHOW, DESCRIBE, EXPLAIN, USE and listed SETs.";

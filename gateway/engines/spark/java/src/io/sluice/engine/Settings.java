@@ -1,18 +1,18 @@
 package io.sluice.engine;
 
+import java.util.List;
 import java.util.Map;
-import java.util.Set;
+import java.util.regex.Pattern;
 import org.apache.spark.sql.SparkSession;
 
 /** Which session settings a user may change, and which must hold whatever opened the session. */
 final class Settings {
-  private static final Set<String> SETTABLE =
-      Words.of(
-          """
-          spark.sql.session.timeZone spark.sql.shuffle.partitions spark.sql.ansi.enabled
-          spark.sql.adaptive.enabled spark.sql.thriftServer.incrementalCollect
-          spark.sql.thriftServer.queryTimeout spark.sql.crossJoin.enabled
-          """);
+  private static final int LONGEST = 200;
+  private static final String PARTITIONS = "spark.sql.shuffle.partitions";
+  private static final String INCREMENTAL = "spark.sql.thriftServer.incrementalCollect";
+
+  /** One or more keys and the values that they may have, in the gateway's own words. */
+  record Rule(Pattern keys, Pattern values, String words) {}
 
   private static final Map<String, String> LOCKED =
       Map.of(
@@ -28,13 +28,40 @@ final class Settings {
   private Settings() {}
 
   static boolean isSettable(String key) {
-    return SETTABLE.contains(key) || key.startsWith("sluice.");
+    return ruleFor(key) != null;
   }
 
-  /** Refuses a value that would exhaust an engine others use too. */
-  static void requireBounded(String key, String value) {
-    if (key.equals("spark.sql.shuffle.partitions") && !value.matches("[1-9][0-9]{0,2}")) {
-      throw Denied.forbidden(key + " must be between 1 and 999.");
+  private static Rule ruleFor(String key) {
+    if (key.length() > LONGEST) {
+      return null;
+    }
+    for (Rule rule : Engine.get().start().settable()) {
+      if (rule.keys().matcher(key).matches()) {
+        return rule;
+      }
+    }
+    return null;
+  }
+
+  /** Refuses a value that would harm an engine others use too. */
+  static void requireInRange(String key, String value) {
+    Rule rule = ruleFor(key);
+    boolean fits = value.length() <= LONGEST && rule != null;
+    if (!fits || !rule.values().matcher(value).matches()) {
+      String words = rule == null ? "left as it is" : rule.words();
+      throw Denied.forbidden(key + " must be " + words + ".");
+    }
+  }
+
+  /** True when the session's user set that switch. */
+  static boolean isOn(SparkSession session, String key) {
+    return session.sessionState().conf().getConfString(key, "false").equalsIgnoreCase("true");
+  }
+
+  /** Refuses a session that was opened with a value out of range; SET is not the only way in. */
+  static void requireRanges(SparkSession session) {
+    for (String key : List.of(PARTITIONS, INCREMENTAL)) {
+      requireInRange(key, session.sessionState().conf().getConfString(key));
     }
   }
 

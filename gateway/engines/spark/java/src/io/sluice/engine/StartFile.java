@@ -5,10 +5,18 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.regex.Pattern;
 
 /** What the launcher tells an engine, in a file that only its user can read. */
 record StartFile(
-    String engineId, String secret, Path controlSocket, long staleMillis, long orphanMillis) {
+    String engineId,
+    String secret,
+    Path controlSocket,
+    long staleMillis,
+    long orphanMillis,
+    List<Settings.Rule> settable) {
 
   static StartFile read(Path path) throws IOException {
     JsonNode node = new ObjectMapper().readTree(Files.readString(path));
@@ -17,7 +25,20 @@ record StartFile(
         node.required("secret").asText(),
         Path.of(node.required("control_socket").asText()),
         millis(node.required("stale_seconds")),
-        millis(node.required("orphan_seconds")));
+        millis(node.required("orphan_seconds")),
+        rules(node.required("settable")));
+  }
+
+  private static List<Settings.Rule> rules(JsonNode array) {
+    List<Settings.Rule> rules = new ArrayList<>();
+    for (JsonNode rule : array) {
+      rules.add(
+          new Settings.Rule(
+              Pattern.compile(rule.required(0).asText()),
+              Pattern.compile(rule.required(1).asText()),
+              rule.required(2).asText()));
+    }
+    return List.copyOf(rules);
   }
 
   private static long millis(JsonNode seconds) {

@@ -35,9 +35,11 @@ final class StatementGate {
     return admitQuery(plan);
   }
 
-  private static LogicalPlan admitQuery(LogicalPlan plan) {
+  private LogicalPlan admitQuery(LogicalPlan plan) {
     new ParsedCheck().walk(plan);
-    return plan;
+    return Settings.isOn(session, "sluice.hide_meta_columns")
+        ? MetaColumns.hiddenIn(session, plan)
+        : plan;
   }
 
   /** The text is made here, so that storage addresses can be taken out of it. */

@@ -1,0 +1,111 @@
+package io.sluice.engine;
+
+import java.lang.reflect.Field;
+import java.util.Map;
+import org.apache.hive.service.cli.FetchOrientation;
+import org.apache.hive.service.cli.HiveSQLException;
+import org.apache.hive.service.cli.OperationState;
+import org.apache.hive.service.cli.OperationStatus;
+import org.apache.hive.service.cli.session.HiveSession;
+import org.apache.hive.service.rpc.thrift.TRowSet;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.SQLContext;
+import org.apache.spark.sql.hive.thriftserver.FetchIterator;
+import org.apache.spark.sql.hive.thriftserver.SparkExecuteStatementOperation;
+
+/**
+ * A client's statement, whose batches are bounded in bytes and which can be ended with a reason
+ * that its user gets to read.
+ */
+final class Statement extends SparkExecuteStatementOperation {
+  private static final Field ROWS = rowsField();
+  private volatile HiveSQLException ended;
+  private volatile Thread ender;
+
+  Statement(
+      SQLContext context,
+      HiveSession session,
+      String text,
+      Map<String, String> overlay,
+      boolean isAsync) {
+    super(context, session, text, overlay, isAsync, 0L);
+  }
+
+  /** Stops it, whatever it does now; status and fetches tell the reason. */
+  void end(HiveSQLException reason) {
+    ender = Thread.currentThread(); // Spark stops only what its own status calls alive
+    ended = reason;
+    cancel();
+    cleanup();
+    forgetRows();
+    ender = null;
+  }
+
+  boolean isEnded() {
+    return ended != null;
+  }
+
+  @Override
+  public OperationStatus getStatus() {
+    OperationStatus status = super.getStatus();
+    if (Thread.currentThread() == ender) {
+      return status;
+    }
+    HiveSQLException reason = ended;
+    if (reason == null && TooLarge.isMemory(status.getOperationException())) {
+      reason = TooLarge.memory(Runtime.getRuntime().maxMemory());
+    }
+    return reason == null ? status : new OperationStatus(OperationState.ERROR, reason);
+  }
+
+  @Override
+  public TRowSet getNextRowSet(FetchOrientation order, long maxRows) {
+    try {
+      requireNotEnded();
+      bound();
+      return super.getNextRowSet(order, maxRows);
+    } catch (Throwable error) {
+      if (TooLarge.isMemory(error)) {
+        end(TooLarge.memory(Runtime.getRuntime().maxMemory()));
+      }
+      requireNotEnded();
+      throw error;
+    }
+  }
+
+  private void requireNotEnded() {
+    if (ended != null) {
+      throw Functions.<RuntimeException>raise(ended);
+    }
+  }
+
+  @SuppressWarnings("unchecked")
+  private void bound() {
+    try {
+      Object rows = ROWS.get(this);
+      if (rows != null && !(rows instanceof BoundedRows)) {
+        ROWS.set(this, new BoundedRows((FetchIterator<Row>) rows));
+      }
+    } catch (IllegalAccessException e) {
+      throw new IllegalStateException(e);
+    }
+  }
+
+  private void forgetRows() {
+    try {
+      ROWS.set(this, null);
+    } catch (IllegalAccessException e) {
+      throw new IllegalStateException(e);
+    }
+  }
+
+  private static Field rowsField() {
+    try {
+      Field rows = SparkExecuteStatementOperation.class.getDeclaredField("iter");
+      rows.setAccessible(true);
+      return rows;
+    } catch (NoSuchFieldException e) {
+      throw new ExceptionInInitializerError(e);
+    }
+  }
+}

@@ -1,0 +1,66 @@
+package io.sluice.engine;
+
+import java.lang.reflect.Field;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import org.apache.hive.service.cli.operation.ExecuteStatementOperation;
+import org.apache.hive.service.cli.operation.Operation;
+import org.apache.hive.service.cli.operation.OperationManager;
+import org.apache.hive.service.cli.session.HiveSession;
+import org.apache.hive.service.cli.session.SessionManager;
+import org.apache.spark.sql.SQLContext;
+import org.apache.spark.sql.hive.thriftserver.server.SparkSQLOperationManager;
+
+/** Spark's table of operations, whose statements are {@link Statement}s. */
+final class Statements extends SparkSQLOperationManager {
+  @Override
+  public synchronized ExecuteStatementOperation newExecuteStatementOperation(
+      HiveSession session,
+      String text,
+      Map<String, String> overlay,
+      boolean isAsync,
+      long queryTimeout) {
+    SQLContext context = sessionToContexts().get(session.getSessionHandle());
+    if (context == null) {
+      throw new IllegalArgumentException("the session is closed");
+    }
+    Statement statement = new Statement(context, session, text, overlay, isAsync);
+    handleToOperation().put(statement.getHandle(), statement);
+    return statement;
+  }
+
+  /** The statements that hold memory: running ones, and those whose result is still read. */
+  synchronized List<Statement> open() {
+    List<Statement> found = new ArrayList<>();
+    for (Operation operation : handleToOperation().values()) {
+      if (operation instanceof Statement statement && !statement.isEnded()) {
+        found.add(statement);
+      }
+    }
+    return found;
+  }
+
+  /** Takes the place of Spark's own table, before any client is let in. */
+  static Statements installIn(SessionManager sessions) throws ReflectiveOperationException {
+    Statements own = new Statements();
+    // Spark looks for the table one class above its own: here that is itself
+    replace(own, SparkSQLOperationManager.class, "handleToOperation", tableOf(own));
+    replace(sessions, SessionManager.class, "operationManager", own);
+    replace(sessions, sessions.getClass(), "sparkSqlOperationManager", own);
+    return own;
+  }
+
+  private static Object tableOf(OperationManager manager) throws ReflectiveOperationException {
+    Field field = OperationManager.class.getDeclaredField("handleToOperation");
+    field.setAccessible(true);
+    return field.get(manager);
+  }
+
+  private static void replace(Object owner, Class<?> of, String name, Object value)
+      throws ReflectiveOperationException {
+    Field field = of.getDeclaredField(name);
+    field.setAccessible(true);
+    field.set(owner, value);
+  }
+}

@@ -1,0 +1,49 @@
+package io.sluice.engine;
+
+import java.util.Locale;
+import org.apache.hive.service.cli.HiveSQLException;
+
+/** The sentences for statements that ask for more memory than one of them may have. */
+final class TooLarge {
+  private static final String STATE = "54000";
+
+  private TooLarge() {}
+
+  /** Thrown although Spark's callers declare nothing. */
+  static RuntimeException row(long size, long limit) {
+    return Functions.<RuntimeException>raise(
+        new HiveSQLException(
+            String.format(
+                Locale.ROOT,
+                "[ROW_TOO_LARGE] one row of the result has %s, and at most %s of a row can be"
+                    + " handed out. Select fewer columns, or cut long values with substring().",
+                mebibytes(size),
+                mebibytes(limit)),
+            STATE));
+  }
+
+  static HiveSQLException memory(long heap) {
+    return new HiveSQLException(
+        String.format(
+            Locale.ROOT,
+            "[STATEMENT_TOO_LARGE] the statement was ended, because the query engine ran out of"
+                + " memory (it has %s for all statements) and this one took most of it. Let it"
+                + " build smaller values, aggregate fewer rows at once, or select less.",
+            mebibytes(heap)),
+        STATE);
+  }
+
+  static boolean isMemory(Throwable error) {
+    for (Throwable at = error; at != null; at = at.getCause()) {
+      if (at instanceof OutOfMemoryError
+          || String.valueOf(at.getMessage()).contains("java.lang.OutOfMemoryError")) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  private static String mebibytes(long bytes) {
+    return String.format(Locale.ROOT, "%.1f MiB", bytes / 1048576.0);
+  }
+}

@@ -1,0 +1,121 @@
+"""What clients of Hive's kind need of an engine, and the settings they may change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.spark.engine_bench import Client, EngineBench
+
+Opener = Callable[..., Client]
+NO_PRIVILEGE, ABSENT_TABLE = "42501", "42P01"
+
+
+@pytest.fixture
+def opened(bench: EngineBench) -> Iterator[Opener]:
+    """Opens sessions of a reader of two tables, with settings."""
+    bench.policy(
+        "una", select=["shop.orders", "shop.customers"], discover=["shop.discoverable"]
+    )
+    clients: list[Client] = []
+
+    def client(**settings: str) -> Client:
+        named = {f"set:hiveconf:{k.replace('__', '.')}": v for k, v in settings.items()}
+        clients.append(bench.connect("una", configuration=named))
+        return clients[-1]
+
+    yield client
+    for one in clients:
+        one.close()
+
+
+def names(client: Client, statement: str) -> list[str]:
+    outcome = client.run(statement)
+    assert not outcome.is_refused, outcome.error
+    return [column.name for column in outcome.columns]
+
+
+@pytest.mark.parametrize(
+    ("compat", "statement", "is_hives"),
+    [
+        ("spark", "show tables in shop", False),
+        ("hive", "show tables in shop like '*'", True),
+        ("pyhive", "show tables in shop", True),
+        ("pyhive", "show tables in shop like '*'", False),
+    ],
+)
+def test_show_tables_has_the_shape_that_the_client_reads(
+    opened: Opener, compat: str, statement: str, is_hives: bool
+) -> None:
+    rows = opened(sluice__compat=compat).rows(statement)
+    tables = ("customers", "discoverable", "orders")
+    assert rows == [(t,) if is_hives else ("shop", t, False) for t in tables]
+
+
+def test_meta_columns_are_left_out_of_every_star_when_asked(opened: Opener) -> None:
+    client = opened(sluice__hide_meta_columns="true")
+    plain = ["id", "name"]
+    star = "select * from shop.customers"
+    assert names(client, star) == plain
+    assert names(client, f"{star} order by id limit 2") == plain
+    assert names(client, f"with c as ({star}) select * from c") == plain
+    assert names(client, f"{star} union all {star}") == plain
+    assert names(client, f"select c.*, 1 as one from ({star}) c") == [*plain, "one"]
+    both = "select * from shop.customers a join shop.customers b on a.id = b.id"
+    assert names(client, both) == plain * 2
+    asked = "select _sluice_seq, * from shop.customers"
+    assert set(names(client, asked)) == {"_sluice_seq", *plain}
+    assert names(client, "select _hoodie_file_name from shop.customers") == [
+        "_hoodie_file_name"
+    ]
+    assert client.rows("select count(*) from shop.customers") == [(5,)]
+    assert client.rows(f"{star} order by id limit 1") == [(1, "name1")]
+    assert "_sluice_seq" in names(opened(), star)
+
+
+def test_tables_are_described_without_their_place(opened: Opener) -> None:
+    client = opened()
+    ((text,),) = client.rows("show create table shop.customers")
+    assert text.startswith("CREATE TABLE shop.customers (\n")
+    assert "  id BIGINT,\n  name STRING,\n" in text
+    assert text.endswith(")\nUSING hudi\n")
+    properties = dict(client.rows("show tblproperties shop.customers"))
+    assert properties["provider"] == "hudi"
+    assert client.rows("show tblproperties shop.customers ('provider')") == [
+        ("provider", "hudi")
+    ]
+    assert client.rows("show partitions shop.customers") == [("",)]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["show create table {}", "show tblproperties {}", "show partitions {}"],
+)
+def test_descriptions_of_hidden_tables_are_those_of_absent_ones(
+    opened: Opener, statement: str
+) -> None:
+    client = opened()
+    assert client.run(statement.format("vault.secrets")).sql_state == ABSENT_TABLE
+    seen = client.run(statement.format("shop.discoverable"))
+    is_query = "partitions" in statement
+    assert seen.sql_state == (NO_PRIVILEGE if is_query else ""), seen.error
+
+
+def test_one_range_for_set_and_for_sessions(opened: Opener) -> None:
+    refused = opened().run("set spark.sql.shuffle.partitions=20000000")
+    assert (refused.sql_state, "between 1 and 999" in refused.error) == (
+        NO_PRIVILEGE,
+        True,
+    )
+    client = opened(spark__sql__shuffle__partitions="20000000")
+    assert "between 1 and 999" in client.run("select 1").error
+    whole = "set spark.sql.thriftServer.incrementalCollect=false"
+    assert "must be true" in opened().run(whole).error
+    assert "must be" in opened().run("set sluice.compat=impala").error
+
+
+def test_names_made_by_expressions_are_refused_with_the_reason(opened: Opener) -> None:
+    refused = opened().run("select * from identifier('shop.orders')")
+    assert refused.sql_state == NO_PRIVILEGE
+    assert "IDENTIFIER() is not open" in refused.error
