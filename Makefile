@@ -45,6 +45,10 @@ test-all: setup ## the same with all long tests and a million rows; before a rel
 bench: setup ## measure ratios inside one run; JSON into .sluice/bench/
 	@$(VENV)/python -m tests.bench
 
+.PHONY: compat
+compat: setup ## PyHive, SQLAlchemy, pandas, impyla and dbt against a running demo, each with what it does not do
+	@$(VENV)/python -m tests.compat $(HOME_DIR)
+
 .PHONY: fault
 fault: setup ## long fault campaigns, seeded, with a report
 	@$(VENV)/python -m tests.fault.campaign

@@ -16,13 +16,18 @@ JARS = Path(pyspark.__file__).parent / "jars"
 
 @pytest.fixture
 def beeline(gateway, tmp_path):
-    def run(*statements: str, password: str = PASSWORD, database: str = "default"):
+    def run(
+        *statements: str,
+        password: str = PASSWORD,
+        database: str = "default",
+        more: tuple[str, ...] = (),
+    ):
         arguments = [
             "java", "-Xmx256m", "-XX:TieredStopAtLevel=1", f"-Duser.home={tmp_path}",
             "-cp", f"{JARS}/*", "org.apache.hive.beeline.BeeLine",
             "-u", f"jdbc:hive2://127.0.0.1:{gateway.port}/{database}",
             "-n", "ann", "-p", password, "--outputformat=csv2", "--silent=false",
-            "--showHeader=true",
+            "--showHeader=true", *more,
         ]  # fmt: skip
         script = tmp_path / "script.sql"
         script.write_text("".join(f"{one}\n" for one in statements))
@@ -62,3 +67,12 @@ def test_a_wrong_password_is_said_so(beeline, gateway):
     out, err = beeline("SELECT 1", password="wrong")
     assert "Error validating the login" in out + err
     assert gateway.engine.journal == []
+
+
+def test_why_a_session_is_refused_is_said_and_variables_are_taken(beeline, gateway):
+    out, err = beeline("SELECT 41;", more=("--hivevar", "day=2024-01-01"))
+    assert "41\n41\n" in out
+    far_too_many = "default?spark.sql.shuffle.partitions=20000000"
+    out, err = beeline("SELECT 41;", database=far_too_many)
+    assert "spark.sql.shuffle.partitions must be between 1 and 999" in out + err
+    assert "begin 0, end -1" not in out + err

@@ -1,0 +1,111 @@
+"""Clients of other people against a running product: `make compat` after `make demo`.
+
+Each client is a program of its own in an environment of its own. It prints one JSON
+line per check; what may fail is listed with its reason, and nothing else may.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+CLIENT_SECONDS = 300
+
+
+@dataclass(frozen=True)
+class Check:
+    """`error` is empty when it worked."""
+
+    client: str
+    name: str
+    error: str = ""
+
+    @property
+    def id(self) -> str:
+        return f"{self.client}.{self.name}"
+
+
+def environment_of(home: Path) -> Path:
+    """The clients' own Python; made when it is missing."""
+    folder = home / "compat"
+    python = folder / "bin" / "python"
+    uv = ROOT / ".venv" / "bin" / "uv"
+    if not python.exists():
+        subprocess.run([uv, "venv", "--quiet", "--python", "3.11", folder], check=True)
+    wanted = ["-r", HERE / "requirements.txt"]
+    subprocess.run(
+        [uv, "pip", "install", "--quiet", "--python", python, *wanted], check=True
+    )
+    return python
+
+
+def run_client(
+    python: Path, program: Path, connection: dict[str, object]
+) -> list[Check]:
+    client = program.stem
+    done = subprocess.run(
+        [python, program.name],
+        cwd=program.parent,
+        env={**os.environ, "SLUICE_COMPAT": json.dumps(connection)},
+        capture_output=True,
+        text=True,
+        timeout=CLIENT_SECONDS,
+        check=False,
+    )
+    found = list(checks_in(client, done.stdout))
+    if done.returncode or not found:
+        found.append(Check(client, "program", done.stderr[-2000:] or "it said nothing"))
+    return found
+
+
+def checks_in(client: str, output: str) -> Iterator[Check]:
+    for line in output.splitlines():
+        if line.startswith('{"check": '):
+            told = json.loads(line)
+            yield Check(client, told["check"], told["error"])
+
+
+def judge(checks: list[Check], known: dict[str, str]) -> list[str]:
+    """What is wrong: failures without a reason, and reasons without a failure."""
+    failed = {check.id: check.error for check in checks if check.error}
+    ran = {check.id for check in checks}
+    new = [
+        f"{name} fails: {failed[name][:500]}" for name in failed if name not in known
+    ]
+    over = [f"{name} works now" for name in known if name in ran and name not in failed]
+    return new + over
+
+
+def main(home: Path) -> int:
+    facts = json.loads((home / "connection.json").read_text())
+    connection = {
+        "host": facts["gateway"]["host"],
+        "port": facts["gateway"]["port"],
+        "username": facts["username"],
+        "password": facts["password"],
+    }
+    known = json.loads((HERE / "known.json").read_text())
+    python = environment_of(home)
+    checks = []
+    for program in sorted((HERE / "clients").glob("[a-z]*.py")):
+        found = run_client(python, program, connection)
+        worked = sum(not check.error for check in found)
+        sys.stdout.write(f"{program.stem}: {worked} of {len(found)}\n")
+        checks += found
+    for check in checks:
+        if check.error and check.id in known:
+            sys.stdout.write(f"known: {check.id}: {known[check.id]}\n")
+    wrong = judge(checks, known)
+    sys.stdout.write("".join(f"WRONG: {line}\n" for line in wrong))
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]).absolute()))

@@ -1,0 +1,18 @@
+"""`make compat` lets nothing fail without a reason, and no reason outlive its failure."""
+
+from __future__ import annotations
+
+from tests.compat.__main__ import Check, checks_in, judge
+
+
+def test_only_failures_with_a_reason_pass_and_only_while_they_fail() -> None:
+    checks = [Check("dbt", "models", "no"), Check("pyhive", "reads")]
+    assert judge(checks, {"dbt.models": "read-only"}) == []
+    assert judge(checks, {}) == ["dbt.models fails: no"]
+    known = {"dbt.models": "read-only", "pyhive.reads": "once", "other.x": "not run"}
+    assert judge(checks, known) == ["pyhive.reads works now"]
+
+
+def test_checks_are_read_between_a_clients_other_words() -> None:
+    said = 'hello\n{"check": "reads", "error": ""}\n{"other": 1}\n'
+    assert list(checks_in("pyhive", said)) == [Check("pyhive", "reads")]
