@@ -8,11 +8,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-TRIES = 3
+TRIES = 5
 # Twice the input costs twice as much when linear, four times when quadratic.
 MOST_RATIO = 3.0
-# What a clock's tick, a cache or a collection of garbage may add.
-SLACK = 0.004
+# What fresh pages of memory, a cache or a collection of garbage may add.
+SLACK = 0.015
 
 
 def cpu_of(work: Callable[[], object]) -> float:
