@@ -6,8 +6,9 @@ nobody may touch the lake's own row here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any, cast
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
@@ -20,6 +21,7 @@ from catalog.models import Datasource
 from catalog.names import check_datasource_name
 from catalog.networks import check_host
 from catalog.secrets import encrypt
+from core.clock import SystemClock
 from core.errors import InvalidRequest, NotFound, StaleState
 
 
@@ -54,9 +56,8 @@ class DatasourceChange:
     options: Mapping[str, object] | None = None
 
 
-def create_datasource(new: NewDatasource, *, by: str) -> Datasource:
-    """The stored row. InvalidRequest names every wrong field; name_taken is one."""
-    check_datasource_name(new.name)
+def drafted(new: NewDatasource) -> Datasource:
+    """The row as it would be stored. InvalidRequest names every wrong field."""
     kind = kind_named(new.kind)
     row = Datasource(
         name=new.name,
@@ -69,7 +70,19 @@ def create_datasource(new: NewDatasource, *, by: str) -> Datasource:
         tls=new.tls,
         options=new.options,
     )
-    _check(row, kind)
+    _gathered(
+        lambda: _require_free(check_datasource_name(new.name)),
+        *_checks(row, kind),
+    )
+    return row
+
+
+def create_datasource(
+    new: NewDatasource, *, by: str, test: Mapping[str, object] | None = None
+) -> Datasource:
+    """The stored row, with the result of a test that was made of it before."""
+    row = drafted(new)
+    _tested(row, test)
     try:
         with transaction.atomic():
             row.save()
@@ -77,38 +90,29 @@ def create_datasource(new: NewDatasource, *, by: str) -> Datasource:
                 "datasource.create", on=row.name, actor=by, kind=row.kind, host=row.host
             )
     except IntegrityError:
-        raise InvalidRequest(
-            f"there is already a datasource '{new.name}'",
-            code="name_taken",
-            hint="names differ by more than upper and lower case",
-        ) from None
+        raise _taken(new.name) from None
     return row
 
 
 def update_datasource(
-    name: str, change: DatasourceChange, *, by: str, expected_version: int | None = None
+    name: str,
+    change: DatasourceChange,
+    *,
+    by: str,
+    expected_version: int | None = None,
+    test: Mapping[str, object] | None = None,
 ) -> Datasource:
-    """Apply a change. StaleState `precondition_failed` when somebody was faster.
+    """Apply a change; `test` as for `create_datasource`. StaleState
+    `precondition_failed` when somebody was faster.
 
     A new host, port or database without the password again is refused: a stored
     password must not be sent to a server that its giver did not name.
     """
     with transaction.atomic():
         row = _locked(name, expected_version)
-        kind = kind_named(row.kind)
-        changed = _apply(row, change)
-        if changed & {"host", "port", "database"} and change.password is None:
-            raise InvalidRequest(
-                "a datasource that points elsewhere needs its password again",
-                code="password_required",
-                hint="send `password` together with the new address",
-                facts={"errors": [{"pointer": "/password", "detail": "required"}]},
-            )
-        if change.password is not None:
-            row.secret = encrypt(change.password)
-        _check(row, kind)
+        changed = _change(row, change)
         row.version += 1
-        row.tested_at, row.test_result = None, None
+        _tested(row, test)
         row.save()
         audit.record(
             "datasource.update",
@@ -118,6 +122,36 @@ def update_datasource(
             changed_credentials=change.password is not None,
         )
     return row
+
+
+def drafted_change(row: Datasource, change: DatasourceChange) -> Datasource:
+    """`row` as it would be after the change; nothing is stored."""
+    _change(row, change)
+    return row
+
+
+def _change(row: Datasource, change: DatasourceChange) -> set[str]:
+    """Names of the fields that really changed. InvalidRequest as for a new one."""
+    changed = _apply(row, change)
+
+    def has_password() -> None:
+        if changed & {"host", "port", "database"} and change.password is None:
+            raise InvalidRequest(
+                "a datasource that points elsewhere needs its password again",
+                code="password_required",
+                hint="send `password` together with the new address",
+                facts={"errors": [{"pointer": "/password", "detail": "required"}]},
+            )
+
+    if change.password is not None:
+        row.secret = encrypt(change.password)
+    _gathered(has_password, *_checks(row, kind_named(row.kind)))
+    return changed
+
+
+def _tested(row: Datasource, test: Mapping[str, object] | None) -> None:
+    row.tested_at = SystemClock().now() if test else None
+    row.test_result = dict(test) if test else None
 
 
 def delete_datasource(
@@ -179,8 +213,55 @@ def _apply(row: Datasource, change: DatasourceChange) -> set[str]:
     return changed
 
 
-def _check(row: Datasource, kind: Kind) -> None:
-    """Typed fields and the network policy; all faults of plain fields at once."""
+def _gathered(*checks: Callable[[], object]) -> None:
+    """Make all checks, then raise one error for all that is wrong."""
+    found: list[InvalidRequest] = []
+    for check in checks:
+        try:
+            check()
+        except InvalidRequest as error:
+            found.append(error)
+    if not found:
+        return
+    if len(found) == 1:
+        raise found[0]
+    pointed = [e for error in found for e in cast(Any, error.facts.get("errors", []))]
+    raise InvalidRequest(
+        "the datasource is not complete or not right",
+        code="invalid_datasource",
+        hint="; ".join(dict.fromkeys(e.hint for e in found if e.hint)),
+        facts={"errors": pointed},
+    )
+
+
+def _require_free(name: str) -> None:
+    if Datasource.objects.filter(name__iexact=name).exists():
+        raise _taken(name)
+
+
+def _taken(name: str) -> InvalidRequest:
+    return InvalidRequest(
+        f"there is already a datasource '{name}'",
+        code="name_taken",
+        hint="names differ by more than upper and lower case",
+        facts={"errors": [{"pointer": "/name", "detail": "there is one already"}]},
+    )
+
+
+def _checks(row: Datasource, kind: Kind) -> tuple[Callable[[], object], ...]:
+    """Typed fields, options, and the network policy once there is a host."""
+
+    def host() -> None:
+        if row.host:
+            row.host = check_host(row.host, settings.SLUICE_SOURCE_NETWORKS_DENIED)
+
+    def options() -> None:
+        row.options = checked_options(kind, row.options)
+
+    return lambda: _check_fields(row, kind), host, options
+
+
+def _check_fields(row: Datasource, kind: Kind) -> None:
     faults = [
         {"pointer": f"/{name}", "detail": "required"}
         for name in ("host", "database", "username")
@@ -202,8 +283,6 @@ def _check(row: Datasource, kind: Kind) -> None:
             hint="see GET /api/v1/datasources/kinds",
             facts={"errors": faults},
         )
-    row.host = check_host(row.host, settings.SLUICE_SOURCE_NETWORKS_DENIED)
-    row.options = checked_options(kind, row.options)
 
 
 def _in_use(name: str, blockers: list[str]) -> InvalidRequest:

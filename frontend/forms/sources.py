@@ -20,7 +20,8 @@ TLS = [
 
 
 class SourceForm(forms.Form):
-    """Fields of every kind; the options of the chosen one are added per instance."""
+    """Fields of every kind; the options of the chosen one are added per instance.
+    secret: the password typed now, or kept from the try before."""
 
     required_css_class = "is-required"
     name = forms.CharField(
@@ -44,9 +45,15 @@ class SourceForm(forms.Form):
     tls = forms.ChoiceField(choices=TLS, label="TLS")
 
     def __init__(
-        self, *args: Any, kind: Kind, stored: Datasource | None = None, **kwargs: Any
+        self,
+        *args: Any,
+        kind: Kind,
+        stored: Datasource | None = None,
+        kept: str = "",
+        **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
+        self.secret = kept
         self.label_suffix = ""
         self.kind = kind
         database = self.fields["database"]
@@ -61,6 +68,11 @@ class SourceForm(forms.Form):
             ].help_text = "Stored. Leave it empty to keep it; it is never shown."
         else:
             self.fields["password"].help_text = "Stored encrypted; never shown again."
+        if kept:
+            self.fields["password"].help_text = (
+                "What you typed is kept, sealed, until this goes through; it is never "
+                "shown. Type another one to replace it."
+            )
 
     @property
     def main_fields(self) -> list[BoundField]:
@@ -79,6 +91,7 @@ class SourceForm(forms.Form):
         return {
             option.name: _value_of(option, self.cleaned_data[OPTION + option.name])
             for option in self.kind.options
+            if OPTION + option.name in self.cleaned_data
         }
 
     def point_at(self, errors: object) -> bool:
@@ -88,8 +101,9 @@ class SourceForm(forms.Form):
             name = str(error.get("pointer", "")).removeprefix("/")
             name = name.replace("options/", OPTION)
             if name in self.fields:
-                self.add_error(name, str(error.get("detail", "")))
                 found = True
+                if name not in self.errors:
+                    self.add_error(name, str(error.get("detail", "")))
         return found
 
 

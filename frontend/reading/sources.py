@@ -8,7 +8,7 @@ from typing import Any
 from catalog.access.enforcement import decision_for
 from catalog.access.grants import rows_for
 from catalog.access.policy import Principal, Privilege, Securable, granting
-from catalog.discovery.probe import STEPS
+from catalog.discovery.probe import STEPS, Report
 from catalog.models import Datasource
 from catalog.names import LAKE
 from core.models import Job
@@ -70,6 +70,11 @@ def stored_steps(source: Datasource) -> list[StepLine]:
     """The steps of the last finished test."""
     result = source.test_result or {}
     return _lines(result.get("steps", []), is_moving=False)
+
+
+def report_steps(report: Report) -> list[StepLine]:
+    """The steps of a test that was made just now."""
+    return _lines(report.as_json()["steps"], is_moving=False)
 
 
 def _lines(done: list[dict[str, Any]], *, is_moving: bool) -> list[StepLine]:

@@ -64,7 +64,7 @@ def test_the_form_follows_the_kind(world, browse):
     first = client.get("/sources/new").content.decode()
     assert 'value="5432"' in first
     assert "GRANT CONNECT ON DATABASE" in first
-    data = {**SOURCE, "kind": "mysql", "port": "3306", "database": ""}
+    data = {**SOURCE, "kind": "mysql", "port": "3306", "database": "", "then": "save"}
     assert client.post("/sources/new", data).status_code == 302
     assert Datasource.objects.get(name="crm").kind == "mysql"
     refused = client.post("/sources/new", {**SOURCE, "name": "b", "database": ""})
@@ -73,7 +73,7 @@ def test_the_form_follows_the_kind(world, browse):
 
 def test_a_source_is_added_and_tested(world, browse, redis_url):
     client = browse("root")
-    response = client.post("/sources/new", SOURCE, follow=True)
+    response = client.post("/sources/new", {**SOURCE, "then": "save"}, follow=True)
     assert response.redirect_chain[-1][0] == "/sources/crm"
     assert "PASSWORD-CANARY" not in response.content.decode()
     assert Datasource.objects.get(name="crm").username == "reader"

@@ -1,0 +1,46 @@
+"""A password that was typed into a form with mistakes: kept sealed at the server.
+
+Until the form goes through; it is never sent back. Who logs out or waits half an hour
+types it anew.
+"""
+
+from __future__ import annotations
+
+import time
+
+from django.http import HttpRequest
+
+from catalog.secrets import decrypt, encrypt
+from core.errors import TerminalError
+
+KEPT_SECONDS = 1800
+_SLOT = "sealed-passwords"
+_MOST = 5
+
+
+def keep(request: HttpRequest, form: str, password: str) -> None:
+    kept = dict(request.session.get(_SLOT, {}))
+    kept.pop(form, None)
+    newest = list(kept.items())[1 - _MOST :]
+    entry = {"sealed": encrypt(password), "at": time.time()}
+    request.session[_SLOT] = dict([*newest, (form, entry)])
+
+
+def kept(request: HttpRequest, form: str) -> str:
+    """What was typed there last; "" when nothing is kept or its key is gone."""
+    entry = request.session.get(_SLOT, {}).get(form)
+    if not entry or time.time() - entry["at"] > KEPT_SECONDS:
+        return ""
+    try:
+        return decrypt(entry["sealed"])
+    except TerminalError:
+        return ""
+
+
+def forget(request: HttpRequest, form: str) -> None:
+    if form in request.session.get(_SLOT, {}):
+        request.session[_SLOT] = {
+            name: entry
+            for name, entry in request.session[_SLOT].items()
+            if name != form
+        }

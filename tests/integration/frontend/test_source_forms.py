@@ -1,0 +1,77 @@
+"""A source is tried before it is stored; what was typed is kept, the password sealed."""
+
+from __future__ import annotations
+
+import pytest
+from django.contrib.sessions.models import Session
+
+from catalog.models import Datasource
+from catalog.secrets import decrypt
+from tests.integration.frontend.test_forms import SOURCE
+
+
+@pytest.fixture
+def server(source_pg):
+    return SOURCE | {
+        "host": source_pg.host,
+        "port": str(source_pg.port),
+        "database": "postgres",
+        "username": source_pg.username,
+        "password": source_pg.password,
+    }
+
+
+def test_a_test_that_fails_stores_nothing_and_says_which_step(world, browse):
+    response = browse("root").post("/sources/new", {**SOURCE, "port": "1"})
+    page = response.content.decode()
+    assert response.status_code == 422
+    assert "nothing was stored" in page
+    assert "What to do:" in page
+    assert not Datasource.objects.filter(name="crm").exists()
+    assert "PASSWORD-CANARY" not in page
+
+
+def test_a_source_is_tested_and_saved_with_the_password_kept(world, browse, server):
+    client = browse("root")
+    wrong = {**server, "database": "nowhere", "then": "test"}
+    page = client.post("/sources/new", wrong).content.decode()
+    assert "nothing was stored" in page
+    assert "is kept, sealed" in page
+    assert 'value="nowhere"' in page
+    assert server["password"] not in page
+    session = Session.objects.get(pk=client.session.session_key)
+    assert server["password"] not in str(session.get_decoded())
+    again = {**server, "password": "", "then": "test"}
+    assert client.post("/sources/new", again)["Location"] == "/sources/crm"
+    made = Datasource.objects.get(name="crm")
+    assert made.test_result["ok"]
+    assert decrypt(made.secret) == server["password"]
+    assert "sealed-passwords" not in str(client.session.get("sealed-passwords", ""))
+    assert client.session["sealed-passwords"] == {}
+
+
+def test_a_change_is_tested_with_the_stored_password(world, browse, server):
+    client = browse("root")
+    client.post("/sources/new", {**server, "then": "test"})
+    change = {**server, "password": "", "then": "test"}
+    moved = client.post("/sources/crm/edit", {**change, "database": "elsewhere"})
+    assert "Password</a>: required" in moved.content.decode()
+    change["option_max_parallel_reads"] = "4"
+    assert client.post("/sources/crm/edit", change).status_code == 302
+    made = Datasource.objects.get(name="crm")
+    assert made.options["max_parallel_reads"] == 4
+    assert made.test_result["ok"]
+
+
+def test_all_mistakes_are_told_at_once(world, browse):
+    wrong = {
+        **SOURCE,
+        "name": "lake",
+        "host": "169.254.169.254",
+        "port": "70000",
+        "database": "",
+        "option_max_parallel_reads": "99",
+    }
+    page = browse("root").post("/sources/new", wrong).content.decode()
+    for said in ("reserved", "65535", "32", "Database</a>", "Host</a>"):
+        assert said in page
