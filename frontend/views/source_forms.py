@@ -124,6 +124,6 @@ def _render(
         "later": ", ".join(k.title for k in KINDS.values() if not k.is_available),
         "needs": needs_script(kind.name, str(user), str(database)),
     }
-    has_faults = bool(form.errors or error or report)
+    has_faults = bool(form.errors or error)
     status = 422 if has_faults and request.method == "POST" else 200
     return render(request, "frontend/sources/form.html", context, status=status)

@@ -24,7 +24,7 @@ def server(source_pg):
 def test_a_test_that_fails_stores_nothing_and_says_which_step(world, browse):
     response = browse("root").post("/sources/new", {**SOURCE, "port": "1"})
     page = response.content.decode()
-    assert response.status_code == 422
+    assert response.status_code == 200, "the form itself is right"
     assert "nothing was stored" in page
     assert "What to do:" in page
     assert not Datasource.objects.filter(name="crm").exists()
