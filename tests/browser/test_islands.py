@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from catalog.models import ApiToken, Table
+from catalog.models import ApiToken, Column, Table
 from tests.integration.frontend.world import PASSWORD, build
 
 os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
@@ -150,6 +150,30 @@ def test_the_picker_shows_a_few_of_many(page, keep):
     assert sent["selected"] == "public.free"
     assert sent["matching_q"] == "t0*9"
     assert sent["unselected"] == "public.t0019"
+    page.fill("#id_target_database", "Not Good")
+    page.click("text=Show the plan")
+    page.wait_for_selector("text=cannot be a lake database")
+    assert page.inner_text("#picked-count") == "90", "an error undoes nothing"
+    kept = page.evaluate("Object.fromEntries(new FormData(picker))")
+    assert {k: kept[k] for k in sent if "matching" in k or "selected" in k} == {
+        k: v for k, v in sent.items() if "matching" in k or "selected" in k
+    }
+
+
+def test_the_tree_inserts_names_and_wide_tables_stay_small(page):
+    page.open("/sql")
+    page.click(".sql-tree summary:has-text('shop')")
+    page.click("[aria-label='Insert shop.orders']")
+    assert "shop.orders" in page.input_value("#sql")
+    orders = Table.objects.get(name="orders", kind="lake")
+    Column.objects.bulk_create(
+        Column(table=orders, position=n, name=f"c{n}", source_name=f"c{n}")
+        for n in range(10, 310)
+    )
+    page.set_viewport_size({"width": 390, "height": 860})
+    page.open(f"/tables/{orders.pk}")
+    page.wait_for_selector("[data-dressed]")
+    assert page.evaluate("document.documentElement.scrollHeight") < 8_000
 
 
 FOCUSED = """() => {
