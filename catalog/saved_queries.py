@@ -54,11 +54,19 @@ def change_query(
     principal: Principal, query_id: int, changes: dict[str, Any]
 ) -> SavedQuery:
     """changes: some of name, sql, is_shared. AccessDenied unless it is his."""
-    row = _his(principal, query_id)
-    for name, value in changes.items():
-        setattr(row, name, value)
-    _check(row.name, row.sql)
-    return _stored(row, "query.change", principal)
+    with transaction.atomic():
+        row = locked_query(principal, query_id)
+        for name, value in changes.items():
+            setattr(row, name, value)
+        _check(row.name, row.sql)
+        return _stored(row, "query.change", principal)
+
+
+def locked_query(principal: Principal, query_id: int) -> SavedQuery:
+    """As it is now, until the caller's transaction ends. AccessDenied unless it is
+    his."""
+    SavedQuery.objects.select_for_update().filter(pk=query_id).first()
+    return _his(principal, query_id)
 
 
 def delete_query(principal: Principal, query_id: int) -> None:

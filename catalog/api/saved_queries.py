@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.db import transaction
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers as s
 from rest_framework.request import Request
@@ -11,6 +12,7 @@ from rest_framework.response import Response
 
 from catalog import saved_queries
 from catalog.api.bodies import Body, instant
+from catalog.api.etag import content_tag, require_match, tagged
 from catalog.api.idempotency import idempotent
 from catalog.api.replies import page_of
 from catalog.api.views import PAGING, ApiView, body_of, paged
@@ -61,22 +63,32 @@ class SavedQueriesView(ApiView):
 
 
 class SavedQueryView(ApiView):
+    is_versioned = True
+
     @extend_schema(responses=SavedQueryReply)
     def get(self, request: Request, id: int) -> Response:
         """One saved query."""
-        return Response(_body(saved_queries.query_for(self.principal, id)))
+        row = saved_queries.query_for(self.principal, id)
+        return tagged(request, _body(row), _tag(row))
 
     @extend_schema(request=SavedQueryChange, responses=SavedQueryReply)
     def patch(self, request: Request, id: int) -> Response:
         """Change its name, its statement, or whether it is shared. For its owner."""
         given = body_of(SavedQueryChange, request)
-        return Response(_body(saved_queries.change_query(self.principal, id, given)))
+        with transaction.atomic():
+            require_match(request, _tag(saved_queries.locked_query(self.principal, id)))
+            row = saved_queries.change_query(self.principal, id, given)
+        return tagged(request, _body(row), _tag(row))
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, id: int) -> Response:
         """Throw it away. For its owner."""
         saved_queries.delete_query(self.principal, id)
         return Response(status=204)
+
+
+def _tag(row: SavedQuery) -> str:
+    return content_tag({"name": row.name, "sql": row.sql, "is_shared": row.is_shared})
 
 
 def _body(row: SavedQuery) -> Body:

@@ -25,6 +25,7 @@ LISTS = {
     "users": ("name", "name"),
     "grants": ("id", "id"),
     "tokens": ("id", "id"),
+    "saved-queries": ("name", "name"),
     "audit": ("id", "id"),
     "jobs": ("id", "created_at"),
     "onboardings": ("id", "created_at"),
@@ -52,6 +53,7 @@ def full(admin, ann, shop, lake_orders):
         users.create_user(name, None, by="x")
         grants.grant(principal=f"user:{name}", privilege="select", on="lake", by="x")
         admin("POST", "tokens", {"name": name})
+        admin("POST", "saved-queries", {"name": name, "sql": "SELECT 1"})
         Job.objects.create(kind="round", subject="x", subject_id=str(number))
         Onboarding.objects.create(datasource=shop, request={}, requested_by="x")
 

@@ -19,6 +19,17 @@ VERSIONED = {
 }
 
 
+def test_of_two_changes_of_a_saved_query_the_second_reads_again(admin):
+    made = admin("POST", "saved-queries", {"name": "counts", "sql": "SELECT 1"})
+    path = made["Location"].removeprefix("/api/v1/")
+    tag = admin("GET", path)["ETag"]
+    done = admin("PATCH", path, {"sql": "SELECT 2"}, If_Match=tag)
+    assert done["ETag"] != tag
+    late = admin("PATCH", path, {"sql": "SELECT 3"}, If_Match=tag)
+    problem(late, 412, "precondition_failed")
+    assert admin("GET", path).json()["sql"] == "SELECT 2"
+
+
 @pytest.mark.parametrize("path", list(VERSIONED))
 def test_of_two_changes_the_second_reads_again(admin, ann, shop, path):
     first, second = VERSIONED[path]

@@ -140,8 +140,10 @@ def test_lists_cost_few_statements(world, admin) -> None:
         admin("GET", path)
         with CaptureQueriesContext(connection) as seen:
             assert admin("GET", path).status_code == 200
-        # the token and its user's groups cost two of them
-        assert len(seen) <= 4, [q["sql"][:90] for q in seen]
+        # the token and its user's groups cost two of them; a single job tells its
+        # events, and since when its driver is away
+        most = 5 if "/" in path else 4
+        assert len(seen) <= most, [str(q["sql"])[:90] for q in seen]
 
 
 def test_log_pages_walk_back_and_forward(world, admin) -> None:
