@@ -11,6 +11,11 @@ from ingest.planning.facts import Choices, TableFacts
 from ingest.planning.plan import Proposal
 
 TARGET_BYTES = 128 * 1024 * 1024
+# Hudi's writer looks after 100 rows first how much of a file it holds in memory. Of
+# rows as wide as these that is all of the file, so it has to be a small one.
+WIDE_ROW_BYTES = 256 * 1024
+TARGET_BYTES_OF_WIDE_ROWS = 32 * 1024 * 1024
+MOST_SMALL_BUCKETS = 200
 HUDI_DEFAULT_BUCKETS = 256
 PARQUET_RATIO = 0.5
 META_BYTES = 24
@@ -46,11 +51,15 @@ def staging_bytes(facts: TableFacts) -> int:
 
 
 def propose_buckets(facts: TableFacts, choices: Choices) -> Proposal:
-    """So many buckets that a file group holds about 64 to 128 MB. At least one."""
+    """So many buckets that a file group holds about 64 to 128 MB, or 32 MB of wide
+    rows. At least one."""
     size = lake_bytes(facts)
     if choices.buckets is not None:
         return Proposal(choices.buckets, "chosen", is_chosen=True)
     count = max(1, -(-size // TARGET_BYTES))
+    if size > facts.estimated_rows * WIDE_ROW_BYTES > 0:
+        small = -(-size // TARGET_BYTES_OF_WIDE_ROWS)
+        count = max(count, min(small, MOST_SMALL_BUCKETS))
     if count == HUDI_DEFAULT_BUCKETS:
         count -= 1
     if not facts.estimated_rows and not facts.estimated_bytes:

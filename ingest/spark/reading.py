@@ -117,7 +117,9 @@ def read_to_parquet(
     ).observe(observed, *observed_counts(reading.table, reading.selection))
     options = {"compression": "lz4_raw"}
     if reading.fetch.is_of_wide_rows:
-        options |= _SMALL_GROUPS
+        # A writer keeps the least and the greatest value of each group until its file
+        # ends, and a group is small as it is compressed, not as a reader has it
+        options |= _SMALL_GROUPS | {"maxRecordsPerFile": str(reading.fetch.most)}
     rows.write.options(**options).mode("overwrite").parquet(folder.uri)
     found = observed.get
     return Counts(*(int(found[name] or 0) for name in ("rows", "null_keys", "unfit")))

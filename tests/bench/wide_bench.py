@@ -22,7 +22,7 @@ from tests.spark.lake_bench import LakeBench
 from tests.spark.mariadb_bench import MariadbBench
 
 ROWS = int(os.environ.get("SLUICE_BENCH_WIDE_ROWS", "300"))
-BUCKETS = int(os.environ.get("SLUICE_BENCH_WIDE_BUCKETS", "5"))
+BUCKETS = int(os.environ.get("SLUICE_BENCH_WIDE_BUCKETS", "19"))
 # 32 letters so many times: 4 MiB
 _TIMES = 131_072
 _POSTGRESQL = (
