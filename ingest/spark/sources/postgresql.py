@@ -85,16 +85,26 @@ class PostgresSource:
     def reading(
         self, table: TableSpec, *, can_renew: bool = True
     ) -> Iterator[Snapshot]:
+        with self._sharing(
+            table, can_renew=can_renew, is_last_hope=not can_renew
+        ) as snapshot:
+            yield snapshot
+
+    @contextmanager
+    def _sharing(
+        self, table: TableSpec, *, can_renew: bool, is_last_hope: bool
+    ) -> Iterator[Snapshot]:
         with contextlib.ExitStack() as stack:
             with self._lock:
                 holder = self._alive_holder(can_renew=can_renew)
-                stack.enter_context(holder.reader(is_last_hope=not can_renew))
+                stack.enter_context(holder.reader(is_last_hope=is_last_hope))
             yield Snapshot(holder.id, self._guard(table))
 
     @contextmanager
     def within(self, table: TableSpec) -> Iterator[None]:
-        """Its locks end with it."""
-        with self.reading(table) as snapshot:
+        """Its locks end with it. What is found inside may hold in this snapshot only,
+        and its first reader waits for the gate: until one came it is kept longer."""
+        with self._sharing(table, can_renew=True, is_last_hope=True) as snapshot:
             run = self._connection.execute
             run("BEGIN")
             try:
