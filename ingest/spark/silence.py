@@ -44,14 +44,14 @@ class SourceWatch:
         self._since: datetime | None = None
         self._unanswered: float | None = None
         self._said = ""
+        self._over = threading.Event()
+        self._ending = threading.Lock()
         self.silence: TransientError | None = None
 
     @contextlib.contextmanager
     def watching(self) -> Iterator[None]:
         """Whatever fails inside once the source was found silent fails for that."""
-        ended = threading.Event()
-        thread = threading.Thread(target=self._look_until, args=(ended,), daemon=True)
-        thread.start()
+        threading.Thread(target=self._look_until_over, daemon=True).start()
         try:
             yield
         except Exception as error:
@@ -59,7 +59,8 @@ class SourceWatch:
                 raise
             raise self.silence from error
         finally:
-            ended.set()
+            with self._ending:
+                self._over.set()
 
     def look(self) -> None:
         """Ends the reading, says what it waits for, or sees that it goes on."""
@@ -96,14 +97,20 @@ class SourceWatch:
         )
         if now - self._unanswered < LIMITS.unanswered:
             return
-        self.silence = TransientError(
+        with self._ending:
+            # an answer may take long: meanwhile the job commits what it has read
+            if not self._over.is_set():
+                self.silence = self._silent()
+                self._hang_up()
+
+    def _silent(self) -> TransientError:
+        return TransientError(
             f"the source has sent nothing since {self._at}, and answered no new"
             f" connection for {LIMITS.unanswered} s; nothing of this job is visible",
             code="source_silent",
             hint="it is tried again by itself; look at the server and at what lies"
             " between it and Sluice",
         )
-        self._hang_up()
 
     def _say(self, reason: str) -> None:
         if reason != self._said:
@@ -117,6 +124,6 @@ class SourceWatch:
         self._since = self._unanswered = None
         self._said = ""
 
-    def _look_until(self, ended: threading.Event) -> None:
-        while not ended.wait(LOOK_SECONDS) and self.silence is None:
+    def _look_until_over(self) -> None:
+        while not self._over.wait(LOOK_SECONDS) and self.silence is None:
             self.look()

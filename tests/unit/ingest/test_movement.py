@@ -202,6 +202,19 @@ def test_one_answer_begins_the_count_anew(
     assert (server.hung_up, watch.silence) == (0, None)
 
 
+def test_silence_that_is_noticed_behind_the_reading_ends_nothing(
+    run: JobRun, clock: Clock, server: Server, watch: SourceWatch
+) -> None:
+    """The connection made for the question fails while the job commits by now."""
+    server.answer = None
+    clock.now += 30
+    with watch.watching():
+        watch.look()
+    clock.now += 60
+    watch.look()
+    assert (server.hung_up, watch.silence) == (0, None)
+
+
 def test_who_waits_for_something_else_is_not_asked_about(
     run: JobRun, clock: Clock, server: Server, watch: SourceWatch
 ) -> None:
