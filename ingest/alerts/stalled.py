@@ -66,6 +66,7 @@ ON CONFLICT (table_id, kind) WHERE closed_at IS NULL DO UPDATE SET
 WHERE (a.cause, a.message) IS DISTINCT FROM (EXCLUDED.cause, EXCLUDED.message)
 """
 )
+# An attempt that failed and waits for the next one has not recovered.
 _CLOSE = (
     _STALLED
     + """
@@ -73,6 +74,8 @@ UPDATE ingest_alert SET closed_at = %(now)s, closed_because = %(recovered)s,
   closed_reason = 'its job goes on, or has ended'
 WHERE kind = %(kind)s AND closed_at IS NULL
   AND NOT EXISTS (SELECT 1 FROM stalled s WHERE s.table_id = ingest_alert.table_id)
+  AND NOT EXISTS (SELECT 1 FROM core_job j WHERE j.state = %(queued)s
+    AND ingest_alert.cause = j.id || ':' || j.moved_at)
 """
 )
 _HINT = (

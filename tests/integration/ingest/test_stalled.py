@@ -76,6 +76,17 @@ def test_an_end_of_the_job_ends_it(running: Job, now: datetime) -> None:
 
 
 @pytest.mark.django_db
+def test_the_pause_before_the_next_attempt_is_no_recovery(
+    running: Job, now: datetime
+) -> None:
+    (said,) = opened(now + LONG)
+    kept(running, state="QUEUED", not_before=now + 2 * LONG)
+    assert opened(now + LONG) == [said]
+    kept(running, state="FAILED")
+    assert opened(now + LONG) == []
+
+
+@pytest.mark.django_db
 def test_one_that_was_dismissed_opens_again_when_the_job_stops_anew(
     running: Job, now: datetime, admin: Any
 ) -> None:
