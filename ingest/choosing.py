@@ -91,15 +91,22 @@ def choose_for_many(
                 f"more than {MOST_AT_ONCE:,} tables at once",
                 hint="choose for some of them first",
             )
+        if not rows:
+            # somebody approved them meanwhile
+            return Chosen(0, ())
         done, refused = [], []
         new = _Anew.of(rows)
+        given_out: dict[str, str] = {}
         for row in rows:
             name = str(row.plan.get("source", ""))
             try:
-                plan = new.plan(row, *_changed(row, given), own=_own(row, given))
+                choices, wish = _changed(row, given)
+                _refuse_given_out(choices.lake, given_out)
+                plan = new.plan(row, choices, wish, own=_own(row, given))
             except InvalidRequest as error:
                 refused.append((name, error.message))
                 continue
+            given_out[f"{plan.database}.{plan.name}"] = name
             row.plan, row.status_reason = plan_to_json(plan), plan.blocked
             done.append(row)
         fields = ["plan", "capture", "policy", "status_reason"]
@@ -107,6 +114,12 @@ def choose_for_many(
         if done:
             record_moves(done, "propose", before=PROPOSED, actor=actor)
     return Chosen(len(done), tuple(refused))
+
+
+def _refuse_given_out(lake: str | None, given_out: Mapping[str, str]) -> None:
+    """Tables of several schemas may be called the same, and none is stored yet."""
+    if lake is not None and lake in given_out:
+        raise InvalidRequest(f"{given_out[lake]} becomes lake.{lake}")
 
 
 def chosen_in(plan: Mapping[str, Any]) -> Choices:

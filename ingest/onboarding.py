@@ -141,6 +141,7 @@ def _ready(row: Onboarding) -> list[tuple[TableOnboarding, TablePlan]]:
             waiting.append(feed)
         else:
             ready.append((feed, plan))
+            taken.add(f"{plan.database}.{plan.name}")
     TableOnboarding.objects.bulk_update(waiting, ["status_reason"], batch_size=500)
     return ready
 

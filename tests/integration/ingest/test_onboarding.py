@@ -13,6 +13,7 @@ from catalog.models import Column, Table
 from core.errors import InvalidRequest, NotFound, TerminalError, TransientError
 from core.models import Job
 from ingest import controls, leasing, onboarding, removal
+from ingest.choosing import Everywhere, choose_for_many
 from ingest.drafting import plan_onboarding
 from ingest.models import TableOnboarding
 from ingest.requests import parse_request
@@ -206,6 +207,32 @@ def test_two_plans_never_promise_one_name(world) -> None:
     ask(world)
     names = {f.plan["name"] for f in TableOnboarding.objects.all()}
     assert len(names) == 2
+
+
+def test_tables_called_alike_never_move_to_one_name_at_once(world) -> None:
+    make_tables(world.source, ["a", "b"])
+    row = ask(world)
+    feeds = TableOnboarding.objects.order_by("pk")
+    for feed in feeds:
+        # as tables of two schemas are
+        plan = {"database": f"shop_{feed.pk}", "name": "orders"}
+        TableOnboarding.objects.filter(pk=feed.pk).update(plan={**feed.plan, **plan})
+    done = choose_for_many(feeds.all(), Everywhere(database="mart"), actor="ann")
+    assert (done.planned, [name for name, _ in done.refused]) == (1, ["public.b"])
+    assert "public.a becomes lake.mart.orders" in done.refused[0][1]
+    assert len(onboarding.approve_onboarding(row, actor="ann")) == 2
+    late = choose_for_many(feeds.all(), Everywhere(database="mart"), actor="ann")
+    assert late.planned == 0
+
+
+def test_of_two_plans_with_one_name_the_second_waits(world) -> None:
+    make_tables(world.source, ["a", "b"])
+    row = ask(world)
+    for feed in TableOnboarding.objects.all():
+        plan = {**feed.plan, "database": "mart", "name": "orders"}
+        TableOnboarding.objects.filter(pk=feed.pk).update(plan=plan)
+    assert len(onboarding.approve_onboarding(row, actor="ann")) == 1
+    assert "exists already" in world.feed("b").status_reason
 
 
 def test_removal_keeps_the_data(world) -> None:
