@@ -54,6 +54,20 @@ def spec_of(table: str, key: tuple[str, ...] = ("id",)) -> TableSpec:
     return TableSpec(1, "public", table, "port", "t", "/p", "/s", (), key)
 
 
+def test_row_security_that_begins_to_hide_rows_is_a_sign(
+    link: psycopg.Connection, source: PostgresSource
+) -> None:
+    link.execute("CREATE TABLE secured (id bigint PRIMARY KEY); CREATE ROLE few")
+    try:
+        link.execute("GRANT SELECT ON secured TO few")
+        source.rows("SELECT set_config('role', 'few', false)")
+        assert not source.signs(spec_of("secured")).hides_rows
+        link.execute("ALTER TABLE secured ENABLE ROW LEVEL SECURITY")
+        assert source.signs(spec_of("secured")).hides_rows
+    finally:
+        link.execute("DROP OWNED BY few; DROP ROLE few")
+
+
 DOMAINS = """
 CREATE DOMAIN positive AS integer CHECK (VALUE > 0);
 CREATE DOMAIN money2 AS numeric(12,2);
