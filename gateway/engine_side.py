@@ -53,6 +53,11 @@ class EngineSide:
         """True while the engine has this session."""
         return self._engine is not None and not self._engine.is_closed
 
+    @property
+    def is_held(self) -> bool:
+        """As `is_open`; also while it is being opened."""
+        return self.is_open or (self._opening.locked() and not self._is_closed)
+
     async def engine_for(self, operation: Operation, database: str) -> EngineSession:
         """Wait for a session in a READY engine that knows the user's rights.
 
@@ -247,7 +252,14 @@ class EngineSide:
         self._services.policies[self._user] = policy
 
     async def _open(self, link: EngineLink) -> EngineSession:
-        most = self._services.limits.engine_sessions
+        limits = self._services.limits
+        his = self._services.count_in_engine(self._user, self)
+        if his >= limits.engine_sessions_per_user:
+            raise EngineFull(
+                f"the engine serves {his} sessions of yours already",
+                hint="close sessions that are not needed",
+            )
+        most = limits.engine_sessions
         if link.facts().open_sessions >= most:
             raise EngineFull(
                 f"the engine serves {most} sessions already",

@@ -200,6 +200,7 @@ class Handler:
 
     async def _answer_metadata(self, request: Any) -> messages.Reply:
         session = self._session(request.session)
+        await session.make_room()
         operation = await self._metadata.answer(self.user, request)
         session.add(operation)
         return messages.OperationReply(operation=_handle(operation))

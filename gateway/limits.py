@@ -18,11 +18,15 @@ class GatewayLimits:
     connections_per_address: int = 3000
     sessions_per_connection: int = 16
     operations_per_session: int = 100
+    # of answers to metadata calls that are not closed; the oldest go first
+    answered_rows_per_session: int = 200_000
     statements_running: int = 32
     statements_running_per_user: int = 24
     statements_queued: int = 500
     statements_queued_per_user: int = 200
     engine_sessions: int = 200
+    # the rest is for others, whatever one user opens
+    engine_sessions_per_user: int = 150
     warm_sessions: int = 16
     login_seconds: float = 15.0
     long_poll_seconds: float = 5.0
@@ -36,9 +40,12 @@ class GatewayLimits:
     max_statement: int = 1024 * 1024
     # characters of the statements that wait or run
     statement_texts: int = 64 * 1024 * 1024
+    statement_texts_per_user: int = 16 * 1024 * 1024
     # received of messages that are not there as a whole, of all clients
     unfinished_bytes: int = 64 * 1024 * 1024
     message_seconds: float = 60.0
+    # for a client to read what is written to it already
+    unread_seconds: float = 300.0
     # of calls sent ahead while one is served; then the socket is not read
     pipelined_bytes: int = 256 * 1024
     max_fetch_rows: int = 100_000

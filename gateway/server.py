@@ -127,6 +127,7 @@ class ClientProtocol(asyncio.Protocol):
             server.services.limits.message_seconds,
             lambda: self.drop_unfinished("a message was begun and not ended"),
         )
+        self._unread = Deadline(server.services.limits.unread_seconds, self._abort)
         self._worker: asyncio.Task[None] | None = None
         self._login_timer: asyncio.TimerHandle | None = None
         self._writable = asyncio.Event()
@@ -186,12 +187,15 @@ class ClientProtocol(asyncio.Protocol):
             self._ending = asyncio.create_task(self.handler.close())
 
     def pause_writing(self) -> None:
-        """The client reads slowly: stop producing."""
+        """The client reads slowly: stop producing, and wait for him only so long."""
         self._writable.clear()
+        self._unread.start()
 
     def resume_writing(self) -> None:
         """The client caught up."""
         self._writable.set()
+        if self._transport and not self._transport.is_closing():
+            self._unread.stop()
 
     async def end(self, reason: str) -> None:
         """Close the sessions and the socket."""
@@ -221,6 +225,8 @@ class ClientProtocol(asyncio.Protocol):
 
     def _watch_unfinished(self) -> None:
         """A message that has begun ends in time, unless nobody reads it now."""
+        if not self._is_counted:
+            return  # it is gone; nobody would take back what were noted now
         self._server.unfinished.note(self, self._connection.held)
         if self._connection.is_begun and not self._is_paused:
             self._unfinished.start()
@@ -306,8 +312,16 @@ class ClientProtocol(asyncio.Protocol):
         self._close()
 
     def _close(self) -> None:
+        """Close once what was written is read, or was not in time."""
         if self._transport:
             self._transport.close()
+            if self._is_counted:
+                self._unread.start()
+
+    def _abort(self) -> None:
+        log.warning("%s of %s does not read what he asked for", self.who, self.address)
+        if self._transport:
+            self._transport.abort()
 
     def _forget(self) -> None:
         if not self._is_counted:
@@ -317,6 +331,7 @@ class ClientProtocol(asyncio.Protocol):
         if self._login_timer:
             self._login_timer.cancel()
         self._unfinished.stop()
+        self._unread.stop()
         server = self._server
         server.unfinished.note(self, 0)
         server.connections.discard(self)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Protocol
+from weakref import WeakSet
 
 from core.errors import InvalidRequest
 from gateway.engines.port import EnginePolicy
@@ -12,6 +15,13 @@ from gateway.fair import Caller, FairPlaces
 from gateway.limits import GatewayLimits
 from gateway.result_reader import ReadAheadRoom
 from gateway.store import Store
+
+
+class HasEngine(Protocol):
+    """A session's half inside the engine, or on its way there."""
+
+    @property
+    def is_held(self) -> bool: ...
 
 
 @dataclass(slots=True)
@@ -25,8 +35,9 @@ class Services:
     lake_root: str = ""
     slots: FairPlaces = field(init=False)
     room: ReadAheadRoom = field(init=False)
-    texts: int = 0
+    texts: Counter[str] = field(default_factory=Counter)
     policies: dict[str, EnginePolicy] = field(default_factory=dict)
+    in_engine: dict[str, WeakSet[HasEngine]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.slots = FairPlaces(
@@ -42,17 +53,33 @@ class Services:
         """Return as whom this user's statements wait for a place to run in."""
         return Caller(user, self.limits.statements_running_per_user)
 
-    def hold_text(self, size: int) -> Callable[[], None]:
+    def count_in_engine(self, user: str, asking: HasEngine) -> int:
+        """Return how many sessions of a user the engine has without `asking`, which is
+        counted from now on."""
+        his = self.in_engine.setdefault(user, WeakSet())
+        his.add(asking)
+        return sum(side.is_held for side in his if side is not asking)
+
+    def hold_text(self, user: str, size: int) -> Callable[[], None]:
         """Take room for a statement's text; call what is returned to give it back."""
-        if self.texts + size > self.limits.statement_texts:
-            raise InvalidRequest(
-                f"the statements that wait or run have {self.texts} characters",
-                code="too_many_statements",
-                hint="try again later, or send shorter statements",
-            )
-        self.texts += size
+        all_of_them, his = self.texts.total(), self.texts[user]
+        if all_of_them + size > self.limits.statement_texts:
+            raise _too_much_text(f"the statements that wait or run have {all_of_them}")
+        if his + size > self.limits.statement_texts_per_user:
+            raise _too_much_text(f"your statements that wait or run have {his}")
+        self.texts[user] += size
 
         def release() -> None:
-            self.texts -= size
+            self.texts[user] -= size
+            if not self.texts[user]:
+                del self.texts[user]
 
         return release
+
+
+def _too_much_text(what: str) -> InvalidRequest:
+    return InvalidRequest(
+        f"{what} characters",
+        code="too_many_statements",
+        hint="try again later, or send shorter statements",
+    )

@@ -107,18 +107,14 @@ class Session:
         """Begin a statement and return its operation."""
         limits = self._services.limits
         if len(self.operations) >= limits.operations_per_session:
-            raise InvalidRequest(
-                f"this session has {len(self.operations)} open operations",
-                code="too_many_operations",
-                hint="close statements that are done with",
-            )
+            raise self._too_many()
         if len(statement) > limits.max_statement:
             raise InvalidRequest(
                 f"the statement has {len(statement)} characters; "
                 f"at most {limits.max_statement} are accepted",
                 code="statement_too_long",
             )
-        release = self._services.hold_text(len(statement))
+        release = self._services.hold_text(self.user, len(statement))
         rule = rule_of(statement)
         operation = Operation(
             OperationType.EXECUTE_STATEMENT, statement, rule.has_result_set
@@ -131,6 +127,29 @@ class Session:
             self._timers.add(timer)
             timer.add_done_callback(self._timers.discard)
         return operation
+
+    async def make_room(self) -> None:
+        """Before a metadata call: let the oldest answers go when there are too many,
+        or too many rows in them. InvalidRequest when all are statements."""
+        limits = self._services.limits
+        answers = [o for o in self.operations.values() if o.local]
+        rows = sum(len(o.local.rows) for o in answers if o.local)
+        while (
+            len(self.operations) >= limits.operations_per_session
+            or rows > limits.answered_rows_per_session
+        ):
+            if not answers:
+                raise self._too_many()
+            oldest = answers.pop(0)
+            rows -= len(oldest.local.rows) if oldest.local else 0
+            await self.free(oldest)
+
+    def _too_many(self) -> InvalidRequest:
+        return InvalidRequest(
+            f"this session has {len(self.operations)} open operations",
+            code="too_many_operations",
+            hint="close statements that are done with",
+        )
 
     def add(self, operation: Operation) -> None:
         """Make an operation reachable by its handle."""

@@ -79,3 +79,13 @@ def test_an_engine_has_so_many_sessions(users, tmp_path):
         ann.cursor().execute("SELECT 7")
         with pytest.raises(OperationalError, match="serves 1 sessions already"):
             bob.cursor().execute("SELECT 7")
+
+
+def test_one_user_leaves_sessions_of_an_engine_to_others(users, tmp_path):
+    bounded = limited(tmp_path, engine_sessions_per_user=1, warm_sessions=0)
+    with bounded as gateway, connect(gateway) as ann, connect(gateway, "bob") as bob:
+        with connect(gateway) as again:
+            ann.cursor().execute("SELECT 7")
+            with pytest.raises(OperationalError, match="serves 1 sessions of yours"):
+                again.cursor().execute("SELECT 7")
+        bob.cursor().execute("SELECT 7")

@@ -1,0 +1,170 @@
+"""What a gateway keeps for clients that begin and do not end, or never close."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from core.errors import InvalidRequest
+from gateway.hs2.values import SERVER_VERSION, OperationType
+from gateway.limits import GatewayLimits
+from gateway.operation import LocalRows, Operation
+from gateway.server import ClientProtocol, GatewayServer
+from gateway.services import Services
+from gateway.session import Session
+
+KEPT, ROWS = 3, 10
+
+
+def session() -> Session:
+    limits = GatewayLimits(operations_per_session=KEPT, answered_rows_per_session=ROWS)
+    services = Services(cast(Any, None), cast(Any, None), limits)
+    return Session(services, "ann", protocol=SERVER_VERSION)
+
+
+def answer(rows: int) -> Operation:
+    made = Operation(OperationType.GET_COLUMNS)
+    made.local = LocalRows((), [()] * rows)
+    made.finish()
+    return made
+
+
+def kept_after(sizes: list[int]) -> list[int]:
+    async def ask() -> list[int]:
+        held = session()
+        for size in sizes:
+            await held.make_room()
+            held.add(answer(size))
+        return [len(o.local.rows) for o in held.operations.values() if o.local]
+
+    return asyncio.run(ask())
+
+
+@pytest.mark.parametrize(
+    ("sizes", "kept"),
+    [
+        ([1, 2, 3], [1, 2, 3]),
+        ([1, 2, 3, 4], [2, 3, 4]),
+        ([11, 1], [1]),
+        ([6, 4, 1], [6, 4, 1]),
+        ([1, 9, 9, 1], [9, 1]),
+    ],
+)
+def test_the_oldest_answers_to_metadata_calls_go_first(sizes, kept):
+    assert kept_after(sizes) == kept
+
+
+def test_statements_are_not_closed_for_a_metadata_call():
+    async def ask() -> None:
+        held = session()
+        for _ in range(KEPT):
+            held.add(Operation(OperationType.EXECUTE_STATEMENT, "select 1"))
+        with pytest.raises(InvalidRequest, match="3 open operations"):
+            await held.make_room()
+
+    asyncio.run(ask())
+
+
+def test_bytes_of_a_connection_that_went_during_a_call_are_not_held():
+    async def leave_amid_a_call() -> int:
+        services = SimpleNamespace(limits=GatewayLimits())
+        server = GatewayServer(cast(Any, services))
+        client = ClientProtocol(server)
+        client.connection_made(cast(Any, Transport()))
+        client._worker = asyncio.create_task(client._serve())
+        client._connection.state = "OPEN"
+        client.data_received(b"\x00\x00\x10\x00" + b"x" * 100)
+        assert server.unfinished.total == 104
+        worker = client._worker
+        client.connection_lost(None)
+        await asyncio.wait([worker])
+        client._watch_unfinished()  # as the call's end does
+        return server.unfinished.total
+
+    assert asyncio.run(leave_amid_a_call()) == 0
+
+
+def test_long_statements_of_one_user_leave_room_for_those_of_others():
+    limits = GatewayLimits(statement_texts=10, statement_texts_per_user=6)
+    services = Services(cast(Any, None), cast(Any, None), limits)
+    release = services.hold_text("ann", 6)
+    with pytest.raises(InvalidRequest, match="your statements"):
+        services.hold_text("ann", 1)
+    services.hold_text("bob", 4)
+    with pytest.raises(InvalidRequest, match="the statements"):
+        services.hold_text("eve", 1)
+    release()
+    services.hold_text("ann", 6)
+    assert services.texts == {"ann": 6, "bob": 4}
+
+
+@dataclass(eq=False)
+class Side:
+    is_held: bool
+
+
+def test_sessions_in_the_engine_are_counted_per_user():
+    services = Services(cast(Any, None), cast(Any, None), GatewayLimits())
+    held, ended, asking = Side(True), Side(False), Side(True)
+    for one in (held, ended):
+        services.count_in_engine("ann", one)
+    assert services.count_in_engine("ann", asking) == 1
+    assert services.count_in_engine("bob", Side(True)) == 0
+    del held
+    assert services.count_in_engine("ann", asking) == 0
+
+
+@pytest.mark.parametrize("is_hung_up_on", [True, False])
+def test_a_client_that_does_not_read_loses_its_connection(is_hung_up_on):
+    async def read_nothing() -> None:
+        services = SimpleNamespace(limits=GatewayLimits(unread_seconds=0))
+        client = ClientProtocol(GatewayServer(cast(Any, services)))
+        socket = Transport()
+        client.connection_made(cast(Any, socket))
+        if is_hung_up_on:
+            await client.end("he was disabled")
+        else:
+            client.pause_writing()
+        await socket.aborted.wait()
+
+    asyncio.run(read_nothing())
+
+
+def test_a_client_that_reads_in_time_keeps_its_connection():
+    client = ClientProtocol(
+        GatewayServer(cast(Any, SimpleNamespace(limits=GatewayLimits())))
+    )
+
+    async def read_late() -> bool:
+        client.connection_made(cast(Any, Transport()))
+        client.pause_writing()
+        client.resume_writing()
+        return client._unread.is_counting
+
+    assert not asyncio.run(read_late())
+
+
+class Transport:
+    """A socket that takes everything, and of which nobody reads."""
+
+    def __init__(self) -> None:
+        self.aborted = asyncio.Event()
+
+    def abort(self) -> None:
+        self.aborted.set()
+
+    def get_extra_info(self, name: str) -> object:
+        return ("192.0.2.1", 4711) if name == "peername" else None
+
+    def set_write_buffer_limits(self, high: int) -> None: ...
+
+    def writelines(self, buffers: object) -> None: ...
+
+    def is_closing(self) -> bool:
+        return False
+
+    def close(self) -> None: ...
