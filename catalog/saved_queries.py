@@ -7,6 +7,8 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 from django.db.models import Q, QuerySet
+from django.db.models.functions import Left, Length
+from django.db.models.lookups import GreaterThan
 
 from catalog.access import audit
 from catalog.access.policy import Principal
@@ -15,12 +17,25 @@ from core.errors import AccessDenied, InvalidRequest, NotFound
 
 LONGEST_NAME, LONGEST_SQL = 200, 100_000
 MOST_OF_ONE = 1_000
+SHOWN_SQL = 1_000
 
 
 def queries_for(principal: Principal) -> QuerySet[SavedQuery]:
     """His own and those shared by others."""
     rows = SavedQuery.objects.select_related("owner")
     return rows.filter(Q(owner__username=principal.name) | Q(is_shared=True))
+
+
+def begun_for(principal: Principal) -> tuple[QuerySet[SavedQuery], ...]:
+    """His own, and those of others, each with no more than the beginning of its text:
+    `begin`, and `is_long` when there is more."""
+    shown: dict[str, Any] = {
+        "begin": Left("sql", SHOWN_SQL),
+        "is_long": GreaterThan(Length("sql"), SHOWN_SQL),
+    }
+    rows = queries_for(principal).defer("sql").annotate(**shown)
+    his = Q(owner__username=principal.name)
+    return rows.filter(his), rows.exclude(his)
 
 
 def query_for(principal: Principal, query_id: int) -> SavedQuery:

@@ -24,7 +24,7 @@ from frontend.reading.history import asked_by
 from frontend.reading.statements import ResultPage, Shown
 from frontend.reading.tree import level_of
 
-MOST_SAVED = 200
+MOST_SAVED, MOST_SHARED = 200, 100
 LIMITS = (100, 1_000, 10_000)
 EDITOR = "frontend/vendor/codemirror-5.65.21"
 EDITOR_FILES = [
@@ -43,6 +43,8 @@ def sql_page(request: PageRequest) -> HttpResponse:
     sql = ""
     if wanted.isascii() and wanted.isdigit():
         sql = select_some(table_for(request.principal, int(wanted)))
+    elif (saved := request.GET.get("saved", "")[:18]).isascii() and saved.isdigit():
+        sql = saved_queries.query_for(request.principal, int(saved)).sql
     context = {"sql": sql, **_around(request)}
     return render(request, "frontend/sql/page.html", context)
 
@@ -173,8 +175,9 @@ def change_saved(request: PageRequest, query_id: int) -> HttpResponse:
 
 
 def _saved(request: PageRequest) -> dict[str, object]:
-    rows = saved_queries.queries_for(request.principal)
-    return {"saved": list(rows[:MOST_SAVED])}
+    """His own come first: what others share never takes their place."""
+    his, shared = saved_queries.begun_for(request.principal)
+    return {"saved": [*his[:MOST_SAVED], *shared[:MOST_SHARED]]}
 
 
 def _around(request: PageRequest) -> dict[str, object]:

@@ -42,6 +42,27 @@ def test_queries_are_saved_shared_and_thrown_away(world, browse):
     assert not SavedQuery.objects.exists()
 
 
+def test_shared_queries_neither_hide_ones_own_nor_swell_the_page(
+    world, browse, monkeypatch
+):
+    monkeypatch.setattr("frontend.views.sql.MOST_SHARED", 2)
+    root, ann = browse("root"), browse("ann")
+    ann.post("/sql/saved", {"name": "mine", "sql": "SELECT 1"})
+    long = f"SELECT 2 -- {'x' * 50_000} the end"
+    for name in ("a", "b", "c"):
+        root.post("/sql/saved", {"name": name, "sql": long, "is_shared": "1"})
+    seen = ann.get("/sql").content.decode()
+    assert "Open mine" in seen
+    assert seen.index("Open mine") < seen.index("Open a") < seen.index("Open b")
+    assert "Open c" not in seen
+    assert len(seen) < 50_000
+    query = SavedQuery.objects.get(name="a")
+    assert f"/sql?saved={query.pk}" in seen
+    assert "the end" in ann.get("/sql", {"saved": query.pk}).content.decode()
+    root.post(f"/sql/saved/{query.pk}", {"do": "unshare"})
+    assert ann.get("/sql", {"saved": query.pk}).status_code == 404
+
+
 PAGE = ResultPage(
     columns=[
         {"name": "_hoodie_commit_time", "type": "string"},
