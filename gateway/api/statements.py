@@ -15,6 +15,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from catalog.api.idempotency import idempotent
+from catalog.api.places import Places
 from catalog.api.serializers import Text, Whole
 from catalog.api.views import ApiView, body_of, members_of
 from core.errors import InvalidRequest
@@ -25,6 +26,8 @@ from gateway.desk import MOST_ROWS
 
 LONGEST_STATEMENT = 1_000_000
 LONGEST_WAIT = 30
+# Who waits holds a thread of the web process, of which there are 12.
+WAITS = Places(most=5, most_each=3)
 
 
 class StatementNew(s.Serializer[Any]):
@@ -70,17 +73,35 @@ class StatementsView(ApiView):
     )
     @idempotent
     def post(self, request: Request) -> Response:
-        """Run a statement: 200 when it ended within `wait_seconds`, else 202."""
+        """Run a statement: 200 when it ended within `wait_seconds`, else 202.
+
+        It is answered at once while many wait already, and with an `Idempotency-Key`.
+        """
         given = body_of(StatementNew, request)
-        statement = client.submit_statement(
-            self.principal.name,
+        is_repeatable = "Idempotency-Key" in request.headers
+        statement = submitted(self.principal.name, given, is_repeatable=is_repeatable)
+        is_over = statement["state"] not in {"INITIALIZED", "PENDING", "RUNNING"}
+        return Response(statement, status=200 if is_over else 202)
+
+
+def submitted(
+    user: str, given: dict[str, Any], *, is_repeatable: bool = False
+) -> dict[str, Any]:
+    """Run it; answered at once, whatever was asked, when too many wait already, or when
+    repetitions of the call, each in a thread, would wait for the first one's end."""
+    may_wait = given["wait_seconds"] and not is_repeatable
+    place = WAITS.take(user) if may_wait else None
+    try:
+        return client.submit_statement(
+            user,
             given["sql"],
-            wait_seconds=given["wait_seconds"],
+            wait_seconds=given["wait_seconds"] if place else 0.0,
             row_limit=given["row_limit"],
             database=given["database"],
         )
-        is_over = statement["state"] not in {"INITIALIZED", "PENDING", "RUNNING"}
-        return Response(statement, status=200 if is_over else 202)
+    finally:
+        if place:
+            place.give_back()
 
 
 class StatementView(ApiView):
