@@ -12,7 +12,7 @@ import logging
 import os
 import resource
 import ssl
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -113,16 +113,16 @@ class Gateway:
     async def _watch(self) -> None:
         """Keep the database's age honest and act on changed rights."""
         while True:
-            with contextlib.suppress(SluiceError):
-                await self._look_at_rights()
-            with contextlib.suppress(SluiceError):
-                lapsed = await self.store.lapsed(self.server.proofs())
-                await self.server.end_lapsed(lapsed)
+            await _survived(self._look_at_rights())
+            await _survived(self._look_at_logins())
             age = self.store.db_read_age_ms() / 1000
             DATABASE_AGE.set(age)
             ready = self.supply.facts().state is EngineState.READY
             ENGINE_READY.set(1 if ready else 0)
             await asyncio.sleep(self.spec.limits.close_disabled_within)
+
+    async def _look_at_logins(self) -> None:
+        await self.server.end_lapsed(await self.store.lapsed(self.server.proofs()))
 
     async def _look_at_rights(self) -> None:
         version = await self.store.policy_version()
@@ -135,12 +135,25 @@ class Gateway:
             await self.desk.end_revoked(policy)
             if not policy.is_active:
                 gone.append(user)
-                await self.supply.link.forget_principal(user)
+                # his sessions end whether or not an engine answers
+                with contextlib.suppress(SluiceError, OSError):
+                    await self.supply.link.forget_principal(user)
         if gone:
             log.warning("sessions of disabled users end: %s", ", ".join(gone))
             await self.server.end_sessions_of(gone)
             await self.desk.end_statements_of(gone)
         self._version = version
+
+
+async def _survived(look: Awaitable[None]) -> None:
+    """Await it; the next look comes whatever became of this one: nobody else ends the
+    sessions of those who may no longer be in."""
+    try:
+        await look
+    except SluiceError:
+        return  # the database or the engine is away, and says so elsewhere
+    except Exception:
+        log.exception("looking at rights and logins failed; it is tried again")
 
 
 def _raise_file_limit() -> None:
