@@ -45,6 +45,10 @@ test-all: setup ## the same with all long tests and a million rows; before a rel
 bench: setup ## measure ratios inside one run; JSON into .sluice/bench/
 	@$(VENV)/python -m tests.bench
 
+.PHONY: siege
+siege: setup ## attack the gateway of a running demo for SLUICE_SIEGE_MINUTES (60) beside eight good clients
+	@$(VENV)/python -m tests.siege $(HOME_DIR)
+
 .PHONY: compat
 compat: setup ## PyHive, SQLAlchemy, pandas, impyla and dbt against a running demo, each with what it does not do
 	@$(VENV)/python -m tests.compat $(HOME_DIR)
