@@ -214,9 +214,9 @@ def _status_of(error: SluiceError) -> int:
 def _title_of(error: SluiceError) -> str:
     match error:
         case NotFound():
-            return "Not here"
+            return "Page not found"
         case AccessDenied():
             return "Not allowed"
         case TransientError():
             return "Not reachable just now"
-    return "That did not work"
+    return "Something went wrong"

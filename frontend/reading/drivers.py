@@ -13,7 +13,7 @@ from ingest.drivers import shares_lock
 @dataclass(frozen=True, slots=True)
 class DriverChoice:
     """is_shared: the table's lock allows a second driver. by_policy: where it runs when
-    nobody says anything; None = in the driver of all jobs. most: what may be given."""
+    nobody says anything; None = in the shared driver. most: what may be given."""
 
     is_shared: bool
     by_policy: DriverSpec | None

@@ -41,7 +41,7 @@ BANDS = (
     Band("bad", f"below {FAIR}", "bad", 0, FAIR - 1),
     Band("fair", f"{FAIR} to {GOOD - 1}", "warn", FAIR, GOOD - 1),
     Band("good", f"{GOOD} to 100", "ok", GOOD, 100),
-    Band("unseen", "not looked at yet", "idle", UNSEEN, UNSEEN),
+    Band("unseen", "not checked yet", "idle", UNSEEN, UNSEEN),
 )
 
 

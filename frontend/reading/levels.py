@@ -67,7 +67,7 @@ class Settings:
 def of_table(table: Table) -> Settings:
     feed = feed_of(table.pk) if table.kind == Table.LAKE else None
     if feed is None:
-        raise NotFound("nobody carries this table, so it has no settings")
+        raise NotFound("this table is not synced, so it has no settings")
     database = feed.source_table.database
     policies = Policies([database.datasource_id])
     return Settings(

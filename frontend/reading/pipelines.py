@@ -132,7 +132,7 @@ def _throughput(jobs: QuerySet[Job], source: Datasource, now: datetime) -> Chart
         return None
     minutes = [start + timedelta(minutes=number) for number in range(MINUTES)]
     points = [Point(f"{at:%H:%M}", float(by_minute.get(at) or 0)) for at in minutes]
-    return chart_of("Rows carried per minute", points, shown=_rows)
+    return chart_of("Rows synced per minute", points, shown=_rows)
 
 
 def _lags(tables: QuerySet[Table], now: datetime) -> Chart | None:

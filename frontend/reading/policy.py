@@ -67,7 +67,7 @@ def _words(policy: Effective, table: Table) -> Iterator[tuple[str, str, str]]:
     where = (
         f"in a driver of its own, {own.memory} and {counted(own.cores, 'core')}"
         if own
-        else "in the driver of all jobs"
+        else "in the shared driver"
     )
     yield "compact_driver", "It runs", where
     stuck = duration(keeping.stuck_after_seconds)

@@ -92,7 +92,7 @@ def _missing(action: Action, *, is_held: bool, state: str) -> str:
     if not is_held:
         return f"It needs the privilege {action.privilege}."
     if not state:
-        return "Nobody carries this table any more."
+        return "This table is not synced any more."
     later = {
         PAUSED: "resume it first",
         REMOVING: "nothing is repaired any more",

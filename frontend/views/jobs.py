@@ -121,7 +121,9 @@ def job_log(request: PageRequest, pk: uuid.UUID) -> HttpResponse:
 def cancel(request: PageRequest, pk: uuid.UUID) -> HttpResponse:
     _require_to_operate(request, pk)
     actor = request.principal.name
-    attempt(request, "Cancel: asked for.", lambda: controls.cancel_job(pk, actor=actor))
+    attempt(
+        request, "Cancellation requested.", lambda: controls.cancel_job(pk, actor=actor)
+    )
     return redirect("frontend:job", pk)
 
 

@@ -39,7 +39,7 @@ def table_action(request: PageRequest, table_id: int, name: str) -> HttpResponse
         except SluiceError as refused:
             error = refused
         else:
-            messages.success(request, f"{action.word}: asked for.", extra_tags="ok")
+            messages.success(request, f"{action.word} requested.", extra_tags="ok")
             if job is not None:
                 return redirect("frontend:job", job.pk)
             return redirect("frontend:table", table.pk)

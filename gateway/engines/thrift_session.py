@@ -221,7 +221,9 @@ def _understood() -> Any:
     try:
         yield
     except (ProtocolError, MessageError) as error:
-        raise EngineUnavailable(f"the engine babbles: {error.message}") from error
+        raise EngineUnavailable(
+            f"the engine sent an invalid reply: {error.message}"
+        ) from error
     except RemoteFault as error:
         raise EngineRefused(error.message) from error
 

@@ -221,7 +221,7 @@ def test_a_compaction_that_stands_still_is_rolled_back(
     assert half == instant
     page = open_page()
     open_health(page, product, beds)
-    await_words(page, "A compaction was begun, and nobody goes on with it")
+    await_words(page, "A compaction started and never finished")
     keep(page, "repairs-12-stuck")
     page.click("main a:has-text('Roll back')")
     ask(page, keep, "repairs-13-preview")

@@ -141,6 +141,6 @@ def test_the_policy_is_told_in_words_with_where_each_value_is_from(world, browse
         ("stuck_after_seconds", "after 2 min", "datasource shop"),
         ("compact_log_bytes", "at 256 MB of log files", "default"),
         ("quiet_hours", "from 22:00 to 06:00 only, Europe/Berlin time", "this table"),
-        ("compact_driver", "in the driver of all jobs", "default"),
+        ("compact_driver", "in the shared driver", "default"),
     ):
         assert told[f"<code>{key}</code>"] == [words, origin], key

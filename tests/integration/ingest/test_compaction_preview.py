@@ -142,7 +142,7 @@ def test_a_driver_of_its_own_is_asked_for_on_the_page(
     table = live(world)
     client = signed_in(django_user_model)
     page = client.get(f"/tables/{table}/compact").content.decode()
-    assert "policy says: the driver of all jobs" in page
+    assert "policy says: the shared driver" in page
     assert 'name="memory"' in page
     own = {"driver": "own", "memory": "1g", "cores": "2"}
     page = client.get(f"/tables/{table}/compact", own).content.decode()
