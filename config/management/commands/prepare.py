@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
+import string
 from typing import Any
 
 from django.conf import settings
@@ -17,6 +18,11 @@ from config.supervisor.home import Home
 from config.supervisor.process import write_private
 
 
+def first_password() -> str:
+    """It begins with a letter: clients on a command line take `-x` for an option."""
+    return secrets.choice(string.ascii_letters) + secrets.token_urlsafe(15)
+
+
 class Command(BaseCommand):
     help = "Migrate the database; make administrator and token at the first run."
 
@@ -27,7 +33,7 @@ class Command(BaseCommand):
         if path.exists():
             login = json.loads(path.read_text())
         else:
-            login = {"username": "admin", "password": secrets.token_urlsafe(15)}
+            login = {"username": "admin", "password": first_password()}
         user = User.objects.filter(username=login["username"]).first()
         if user is None:
             user = ensure_admin(login["username"], login["password"])
