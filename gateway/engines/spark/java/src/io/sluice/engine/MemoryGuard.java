@@ -82,7 +82,7 @@ final class MemoryGuard implements Runnable {
 
   /**
    * Ends who took much. Memory that nobody's tasks took is the driver's own, for some statement:
-   * if it stays taken, one that runs is ended.
+   * if it stays taken, the one that runs and took most is ended.
    */
   private void end(List<Statement> open) {
     rounds++;
@@ -90,7 +90,7 @@ final class MemoryGuard implements Runnable {
     Comparator<Statement> byTaken = Comparator.comparingLong(this::allocatedBy);
     Optional<Statement> worst = open.stream().filter(s -> allocatedBy(s) > much).max(byTaken);
     if (worst.isEmpty() && rounds > PATIENCE) {
-      worst = open.stream().filter(Statement::isRunning).findFirst();
+      worst = open.stream().filter(Statement::isRunning).max(byTaken);
     }
     worst.ifPresent(
         statement -> {
