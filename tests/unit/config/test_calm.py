@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[3]
 CLOCKS = {"monotonic", "perf_counter", "time", "process_time"}
 # what measures, the one place that waits, and what finds out that actors wait for
 # each other: there nobody moving for long is the event
-FREE = ("bench", "waiting.py", "hostile")
+FREE = ("bench", "siege", "waiting.py", "hostile")
 LIMIT = "LIMIT_SECONDS"
 
 
