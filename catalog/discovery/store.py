@@ -24,10 +24,7 @@ DISCOVERED, UNSUPPORTED = "DISCOVERED", "UNSUPPORTED"
 NO_PRIVILEGE, VANISHED = "NO_PRIVILEGE", "VANISHED"
 # A pattern of an onboarding passes over these.
 NOT_TO_CARRY = (UNSUPPORTED, NO_PRIVILEGE, VANISHED)
-_HIDES_ROWS = (
-    "row security at the source may hide rows from the datasource's user; "
-    "BYPASSRLS would show them all"
-)
+HIDES_ROWS = "row security at the source hides rows from the datasource's user"
 # What a discovery fills.
 _FILLED = (Database, Table, Column, SchemaVersion)
 # What a discovery knows of the server, kept with each table.
@@ -237,7 +234,9 @@ def _status(found: DiscoveredTable, old: Table | None) -> tuple[str, str]:
         return UNSUPPORTED, f"a {found.kind} is not carried in this release"
     if not found.is_readable:
         return NO_PRIVILEGE, "the datasource's user may not SELECT it"
-    return DISCOVERED, _HIDES_ROWS if found.hides_rows else ""
+    if found.hides_rows:
+        return NO_PRIVILEGE, HIDES_ROWS
+    return DISCOVERED, ""
 
 
 def _facts(found: DiscoveredTable) -> dict[str, Any]:

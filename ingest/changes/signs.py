@@ -32,7 +32,6 @@ class ServerSigns:
     server    which server answers; "" = not known
     timeline  counts the promotions of this server's history; 0 = not known
     log       positions that only grow, by name
-    hides_rows  row security shows this login some rows only
     """
 
     relation: str = ""
@@ -40,7 +39,6 @@ class ServerSigns:
     server: str = ""
     timeline: int = 0
     log: Mapping[str, int] = field(default_factory=dict)
-    hides_rows: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +74,6 @@ def to_data(signs: Signs) -> dict[str, Any]:
         "server": server.server,
         "timeline": server.timeline,
         "log": dict(server.log),
-        "hides_rows": server.hides_rows,
         "clock": signs.clock,
         "counted_at": signs.counted_at,
         "edges": list(signs.edges),
@@ -94,7 +91,6 @@ def from_data(data: Mapping[str, Any]) -> Signs:
         server=str(data.get("server") or ""),
         timeline=int(data.get("timeline") or 0),
         log={str(k): int(v) for k, v in (data.get("log") or {}).items()},
-        hides_rows=bool(data.get("hides_rows")),
     )
     return Signs(
         server=server,
@@ -165,12 +161,6 @@ def sentences_of(signs: Signs) -> list[str]:
     """What the table's page says until a re-sync, or a verification without a
     difference."""
     found = [f"{notice}; verify the table" for notice in signs.notices]
-    if signs.server.hides_rows:
-        # a verification by the same login sees no more
-        found.append(
-            "row security at the source hides rows from the datasource's user: they"
-            " are not carried"
-        )
     if signs.late:
         found.append(
             f"at least {signs.late} rows were committed with a cursor value below the"

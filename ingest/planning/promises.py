@@ -148,6 +148,13 @@ TRAPS: dict[str, Promise] = {
         does="a sync that finds another table under the name stops, and asks for a"
         " re-sync",
     ),
+    "row_security": Promise(
+        "Row security of PostgreSQL that hides rows from the datasource's user",
+        unseen="the hidden rows; a :verify does not see them, either",
+        does="does not sync such a table; a job that finds it enabled later stops and"
+        " writes nothing, and every connection asks for an error instead of fewer rows"
+        " (row_security = off)",
+    ),
     "key_forms": Promise(
         "Keys that are equal at the source and different in the lake",
         unseen="a key that is written in another form is another row in the lake, and"

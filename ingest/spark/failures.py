@@ -16,6 +16,7 @@ from pyspark.errors import PySparkException
 
 from core.errors import SluiceError
 from ingest.contract import ErrorFact, Outcome, outcome_of
+from ingest.spark.sources.port import ROWS_HIDDEN, SEE_ALL_ROWS
 
 _FIRST_LINES = 600
 
@@ -102,6 +103,8 @@ def _source_failure(state: str, message: str) -> Failure:
     state = _STANDARD.get(state, state) or _state_of_refused_login(message)
     if state == "42000" and "denied" in message:
         state = "42501"
+    if state == "42501" and "row-level security" in message:
+        return _of("terminal", ROWS_HIDDEN, f"the source says: {text}", SEE_ALL_ROWS)
     for prefix, outcome, code, hint in _SOURCE:
         if state.startswith(prefix) and prefix:
             return _of(outcome, code, f"the source says: {text} ({state})", hint)

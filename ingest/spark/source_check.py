@@ -53,7 +53,7 @@ def require_columns(
 
 def refuse_doubtful_emptiness(spark: SparkSession, run: JobRun, source: Source) -> None:
     """A load without rows is refused where the source's statistics or the lake's own
-    rows speak against it: a policy may hide rows from this login now. Statistics that
+    rows speak against it: a view may hide rows from this login now. Statistics that
     say 0 are no proof, for an empty table that was analysed and filled since has them.
     Who asked for the load may have said that it may be empty."""
     table, work = run.spec.table, run.spec.snapshot or SnapshotWork()
@@ -71,7 +71,7 @@ def refuse_doubtful_emptiness(spark: SparkSession, run: JobRun, source: Source) 
             f"{where} reads as empty, but {why}. Nothing was written; readers see"
             " what they saw before",
             code="source_reads_empty",
-            hint="check row security and grants of this login; if the table really is"
+            hint="check the grants of this login; if the table really is"
             " empty, re-sync it with accept_empty, on its page: 'The source table may"
             " be empty'",
         )

@@ -248,7 +248,7 @@ def test_a_reader_gives_way_to_who_waits_for_its_lock(
     assert "asked for by pid" in report.error.message
 
 
-def test_rows_that_a_policy_hides_do_not_empty_the_lake(bench: LakeBench) -> None:
+def test_rows_that_are_suddenly_gone_do_not_empty_the_lake(bench: LakeBench) -> None:
     bench.sql(
         "INSERT INTO o SELECT g, 'more', now() FROM generate_series(1001, 3000) g"
     )

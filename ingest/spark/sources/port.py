@@ -19,6 +19,12 @@ from ingest.contract import SourceSpec, TableSpec
 
 Row = tuple[Any, ...]
 
+ROWS_HIDDEN = "source_rows_hidden"
+SEE_ALL_ROWS = (
+    "at the source: ALTER ROLE … BYPASSRLS for the datasource's user, or sync a copy of"
+    " the table that holds the wanted rows; then resume"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class SourceAccess:
@@ -140,7 +146,8 @@ class Source(Protocol):
         ...
 
     def columns(self, table: TableSpec) -> dict[str, tuple[str, bool]]:
-        """Column → (type text, NOT NULL) as the table is now."""
+        """Column → (type text, NOT NULL) as the table is now. TerminalError
+        `source_rows_hidden` when the login is shown some rows only."""
         ...
 
     def estimated_rows(self, table: TableSpec) -> int:
@@ -177,6 +184,17 @@ def row_too_wide(where: str, width: int = 0) -> TerminalError:
         code="source_row_too_wide",
         hint="shorten the value at the source, or add a view of the table that leaves"
         " the wide column out",
+    )
+
+
+def rows_hidden(where: str) -> TerminalError:
+    """A sync would go on without them for ever, and a verification by the same login
+    would find both sides equal."""
+    return TerminalError(
+        f"row security at the source hides rows of {where} from the datasource's user,"
+        " so nothing of it is read. Nothing of this job is visible",
+        code=ROWS_HIDDEN,
+        hint=SEE_ALL_ROWS,
     )
 
 

@@ -28,6 +28,7 @@ from ingest.spark.sources.port import (
     SourceAccess,
     Widths,
     row_too_wide,
+    rows_hidden,
 )
 from ingest.spark.sources.postgresql_connection import (
     CONTROL_SETTINGS,
@@ -170,7 +171,13 @@ class PostgresSource:
 
     def columns(self, table: TableSpec) -> dict[str, tuple[str, bool]]:
         """Column → (type text, NOT NULL) as the table is now."""
-        (oid,) = self.one("SELECT %s::regclass::oid", [relation_of(DIALECT, table)])
+        oid, hides_rows = self.one(
+            "SELECT t.oid, row_security_active(t.oid)"
+            " FROM (SELECT %s::regclass::oid) AS t(oid)",
+            [relation_of(DIALECT, table)],
+        )
+        if hides_rows:
+            raise rows_hidden(f"{table.source_schema}.{table.source_table}")
         found = self._connection.execute(COLUMNS, {"oids": [oid]}).fetchall()
         return {
             name: (f"{text}[]" if in_array else text, not_null)

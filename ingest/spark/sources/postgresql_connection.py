@@ -25,6 +25,8 @@ SESSION_SETTINGS = {
     "extra_float_digits": "3",
     "bytea_output": "hex",
 }
+# With row security a statement fails instead of reading some rows only.
+_WHOLE = {"row_security": "off"}
 _LIMITING = {
     "lock_timeout": f"{LIMITS.lock}s",
     "statement_timeout": f"{LIMITS.statement}s",
@@ -32,6 +34,7 @@ _LIMITING = {
 CONTROL_SETTINGS = {
     **SESSION_SETTINGS,
     **_LIMITING,
+    **_WHOLE,
     "idle_in_transaction_session_timeout": f"{LIMITS.abandoned}s",
     # discovery names user types the same way: always with their schema
     "search_path": "",
@@ -120,7 +123,8 @@ def jdbc_options(access: SourceAccess, sql: str, snapshot: Snapshot) -> dict[str
         *(f"SET LOCAL {k} = {DIALECT.literal(v)}" for k, v in SESSION_SETTINGS.items()),
         *snapshot.guard,
     ]
-    limiting = (f"SET {k} = {DIALECT.literal(v)}" for k, v in _LIMITING.items())
+    always = {**_LIMITING, **_WHOLE}
+    session = (f"SET {k} = {DIALECT.literal(v)}" for k, v in always.items())
     return {
         "url": f"jdbc:postgresql://{host}:{source.port}/{quote(source.database, '')}",
         "driver": "org.postgresql.Driver",
@@ -131,7 +135,7 @@ def jdbc_options(access: SourceAccess, sql: str, snapshot: Snapshot) -> dict[str
         "dbtable": f"({sql}) AS source_rows",
         "connectionProvider": "sluice",
         # also for the connection that only asks for the columns of the statement
-        "sluiceSession": "; ".join(limiting),
+        "sluiceSession": "; ".join(session),
         "sessionInitStatement": "; ".join(first),
         "loginTimeout": str(LIMITS.connect),
         "connectTimeout": str(LIMITS.connect),

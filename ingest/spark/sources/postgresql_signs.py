@@ -14,7 +14,7 @@ One = Callable[[str, Sequence[object] | None], tuple[Any, ...]]
 
 def read_signs(one: One, relation: str) -> ServerSigns:
     """`relation` as it is quoted in SQL. What the login may not ask is not known."""
-    oid, xid, is_standby, hides_rows = one(_COMMON, [relation] * 2)
+    oid, xid, is_standby = one(_COMMON, [relation])
     timeline = 0
     if not is_standby:
         # a checkpoint tells of a promotion later than the name of the log does
@@ -29,13 +29,12 @@ def read_signs(one: One, relation: str) -> ServerSigns:
         server=str(server),
         timeline=timeline or int(of_checkpoint),
         log={"transaction": int(xid)},
-        hides_rows=bool(hides_rows),
     )
 
 
 _COMMON = """
 SELECT %s::regclass::oid, txid_snapshot_xmax(txid_current_snapshot()),
-       pg_is_in_recovery(), row_security_active(%s::regclass::oid)
+       pg_is_in_recovery()
 """
 _LOG_FILE = "SELECT pg_walfile_name(pg_current_wal_lsn())"
 _CONTROL = """

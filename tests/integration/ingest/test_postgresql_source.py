@@ -13,8 +13,9 @@ from catalog.discovery.access import SourceAccess as DiscoveryAccess
 from catalog.discovery.postgresql import PostgresReader
 from core.errors import TerminalError
 from ingest.contract import ColumnSpec, SourceSpec, TableSpec
+from ingest.spark.failures import failure_of
 from ingest.spark.jdbc import Fetch, fetch_rows
-from ingest.spark.sources import SourceAccess, open_source
+from ingest.spark.sources import Snapshot, SourceAccess, jdbc_options, open_source
 from ingest.spark.sources.postgresql import PostgresSource
 
 
@@ -54,16 +55,28 @@ def spec_of(table: str, key: tuple[str, ...] = ("id",)) -> TableSpec:
     return TableSpec(1, "public", table, "port", "t", "/p", "/s", (), key)
 
 
-def test_row_security_that_begins_to_hide_rows_is_a_sign(
-    link: psycopg.Connection, source: PostgresSource
+def test_rows_that_row_security_hides_are_an_error(
+    link: psycopg.Connection, source: PostgresSource, dsn: str
 ) -> None:
+    """Even where a policy lets this login see all rows of now."""
     link.execute("CREATE TABLE secured (id bigint PRIMARY KEY); CREATE ROLE few")
+    link.execute("CREATE POLICY all_of_now ON secured TO few USING (true)")
     try:
         link.execute("GRANT SELECT ON secured TO few")
         source.rows("SELECT set_config('role', 'few', false)")
-        assert not source.signs(spec_of("secured")).hides_rows
+        assert list(source.columns(spec_of("secured"))) == ["id"]
         link.execute("ALTER TABLE secured ENABLE ROW LEVEL SECURITY")
-        assert source.signs(spec_of("secured")).hides_rows
+        with pytest.raises(TerminalError, match=r"rows of public\.secured") as told:
+            source.columns(spec_of("secured"))
+        assert told.value.code == "source_rows_hidden"
+        # a statement that runs all the same, of a job that is past that look
+        with pytest.raises(psycopg.Error) as raised:
+            source.rows("SELECT count(*) FROM public.secured")
+        found = failure_of(raised.value)
+        assert (found.outcome, found.error.code) == ("terminal", "source_rows_hidden")
+        assert "secured" in found.error.message
+        session = jdbc_options(access_to(dsn), "SELECT 1", Snapshot())["sluiceSession"]
+        assert "SET row_security = 'off'" in session
     finally:
         link.execute("DROP OWNED BY few; DROP ROLE few")
 

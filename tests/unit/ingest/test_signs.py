@@ -52,13 +52,6 @@ def test_what_happened_to_the_source(now: ServerSigns, part: str) -> None:
     assert part in "".join(found)
 
 
-def test_hidden_rows_are_told_as_long_as_they_are_hidden() -> None:
-    hiding = Signs(replace(SERVER, hides_rows=True))
-    (said,) = sentences_of(settled(from_data(to_data(hiding))))
-    assert "row security" in said
-    assert sentences_of(Signs(SERVER)) == []
-
-
 def test_another_server_with_another_table_is_told_as_both() -> None:
     """A dump that was loaded elsewhere: the positions of that one are not ours."""
     other = replace(SERVER, server="7002", relation="17000")
