@@ -1,19 +1,28 @@
-"""What was entered for a source: checked as a whole, tried, and only then stored."""
+"""What was entered for a source: checked as a whole, tried, and only then stored.
+
+A try takes a thread of the web server, so it is short and few run at a time.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from catalog import datasources
 from catalog.access.enforcement import require
 from catalog.access.policy import Principal, Privilege, Securable
+from catalog.api.places import Places
 from catalog.datasources import DatasourceChange, NewDatasource
-from catalog.discovery.probe import Report
+from catalog.discovery.access import access_for
+from catalog.discovery.probe import Report, run_probe
 from catalog.discovery.services import start_test
-from catalog.discovery.trying import try_source
 from catalog.models import Datasource
+from core.errors import TransientError
 from frontend.forms.sources import SourceForm
+
+MOST_TRIED = 3
+CONNECT_SECONDS, STATEMENT_SECONDS = 5, 10
+_tried = Places(most=MOST_TRIED, most_each=MOST_TRIED)
 
 
 @dataclass(slots=True)
@@ -33,7 +42,7 @@ class Entry:
         if not is_whole:
             return None
         if is_tested:
-            self.report = try_source(draft)
+            self.report = self._try(draft)
             if not self.report.is_ok:
                 return None
         test = self.report.as_json() if self.report else None
@@ -61,6 +70,27 @@ class Entry:
             return datasources.drafted(new)
         row = Datasource.objects.get(pk=self.stored.pk)
         return datasources.drafted_change(row, self._change())
+
+    def _try(self, draft: Datasource) -> Report:
+        """A connection test, right now. TransientError while others try."""
+        place = _tried.take(self.principal.name)
+        if place is None:
+            raise TransientError(
+                f"{MOST_TRIED} connection tests run already",
+                code="busy",
+                hint="try again in some seconds",
+            )
+        try:
+            access = access_for(draft)
+            return run_probe(
+                replace(
+                    access,
+                    connect_timeout=min(access.connect_timeout, CONNECT_SECONDS),
+                    statement_timeout=min(access.statement_timeout, STATEMENT_SECONDS),
+                )
+            )
+        finally:
+            place.give_back()
 
     def _create(self, test: dict[str, Any] | None) -> Datasource:
         by = self.principal.name

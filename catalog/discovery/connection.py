@@ -21,7 +21,7 @@ from psycopg import IsolationLevel
 from catalog.discovery import postgresql_sql
 from catalog.discovery.access import SourceAccess
 from catalog.discovery.errors import source_error
-from catalog.schema.limits import LIMITS
+from catalog.schema.limits import LIBPQ_KEEPALIVE, LIMITS
 
 Link = psycopg.Connection[tuple[Any, ...]]
 
@@ -38,6 +38,7 @@ def connect(access: SourceAccess, addresses: Sequence[str]) -> Link:
     many = len(addresses)
     try:
         link = psycopg.connect(
+            LIBPQ_KEEPALIVE,
             host=",".join([access.host] * many),
             hostaddr=",".join(addresses),
             port=access.port,
@@ -46,11 +47,6 @@ def connect(access: SourceAccess, addresses: Sequence[str]) -> Link:
             dbname=access.database,
             connect_timeout=access.connect_timeout,
             application_name=access.application,
-            keepalives=1,
-            keepalives_idle=LIMITS.keep_idle,
-            keepalives_interval=LIMITS.keep_interval,
-            keepalives_count=LIMITS.keep_probes,
-            tcp_user_timeout=LIMITS.unacknowledged * 1_000,
             client_encoding="UTF8",
             sslmode=SSL_MODES[access.tls],
             sslrootcert=(ca_file() or "system") if access.tls == "verify" else None,

@@ -65,6 +65,13 @@ KEEPALIVE = {
     "probes": LIMITS.keep_probes,
     "unacknowledged": LIMITS.unacknowledged,
 }
+# The same in libpq's words, which sets them on its sockets itself.
+LIBPQ_KEEPALIVE = (
+    f"keepalives=1 keepalives_idle={LIMITS.keep_idle}"
+    f" keepalives_interval={LIMITS.keep_interval}"
+    f" keepalives_count={LIMITS.keep_probes}"
+    f" tcp_user_timeout={LIMITS.unacknowledged * 1_000}"
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from urllib.parse import quote
 import psycopg
 from psycopg.rows import tuple_row
 
-from catalog.schema.limits import LIMITS
+from catalog.schema.limits import LIBPQ_KEEPALIVE, LIMITS
 from ingest.changes.dialects import dialect_of
 from ingest.spark.sources.port import Row, Snapshot, SourceAccess, pinned_to
 from ingest.spark.sources.postgresql_snapshot import IMPORT, hang_up
@@ -89,6 +89,7 @@ ORDER BY query_start LIMIT 1
 def connect(access: SourceAccess, *, application: str = "") -> psycopg.Connection[Row]:
     many = max(1, len(access.addresses))
     return psycopg.connect(
+        LIBPQ_KEEPALIVE,
         # the name is for the certificate, the address is where it goes
         host=",".join([access.spec.host] * many),
         hostaddr=",".join(access.addresses) or None,
@@ -102,11 +103,6 @@ def connect(access: SourceAccess, *, application: str = "") -> psycopg.Connectio
         else None,
         application_name=application or access.application,
         connect_timeout=LIMITS.connect,
-        keepalives=1,
-        keepalives_idle=LIMITS.keep_idle,
-        keepalives_interval=LIMITS.keep_interval,
-        keepalives_count=LIMITS.keep_probes,
-        tcp_user_timeout=LIMITS.unacknowledged * 1_000,
         autocommit=True,
         client_encoding="utf8",
         row_factory=tuple_row,
