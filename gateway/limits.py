@@ -14,6 +14,8 @@ class GatewayLimits:
     """Counts, and times in seconds."""
 
     connections: int = 4000
+    # of those not logged in: addresses share them, the oldest of whoever has most goes
+    connections_before_login: int = 1000
     connections_per_user: int = 1500
     connections_per_address: int = 3000
     sessions_per_connection: int = 16

@@ -29,6 +29,7 @@ from gateway.hs2.connection import (
 from gateway.hs2.errors import ProtocolError
 from gateway.metrics import CONNECTIONS, LOGINS
 from gateway.services import Services
+from gateway.strangers import Strangers, place_of
 from gateway.unfinished import Deadline, Unfinished
 
 log = logging.getLogger(__name__)
@@ -51,6 +52,7 @@ class GatewayServer:
         self.connections: set[ClientProtocol] = set()
         self.per_user: Counter[str] = Counter()
         self.per_address: Counter[str] = Counter()
+        self.strangers = Strangers(services.limits.connections_before_login)
         self.unfinished = Unfinished(services.limits.unfinished_bytes)
         self.is_draining = False
         self._server: asyncio.Server | None = None
@@ -62,7 +64,12 @@ class GatewayServer:
         """Listen; return the port (the one chosen when `port` is 0)."""
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(
-            lambda: ClientProtocol(self), host, port, ssl=tls, backlog=1024
+            lambda: ClientProtocol(self),
+            host,
+            port,
+            ssl=tls,
+            backlog=1024,
+            ssl_handshake_timeout=self.services.limits.login_seconds if tls else None,
         )
         self._sweeper = asyncio.create_task(self._sweep())
         chosen: int = self._server.sockets[0].getsockname()[1]
@@ -80,6 +87,19 @@ class GatewayServer:
         ]
         if ending:
             await asyncio.wait([asyncio.ensure_future(e) for e in ending], timeout=15)
+
+    def has_place_for(self, place: str) -> bool:
+        """True when one more may come from there, for whom another may have to go that
+        has not logged in; False when all that are here have."""
+        limits = self.services.limits
+        if self.is_draining:
+            return False
+        if self.per_address[place] >= limits.connections_per_address:
+            return self.strangers.turn_one_away(place)
+        is_full = len(self.connections) >= limits.connections
+        if is_full or self.strangers.is_full:
+            return self.strangers.turn_one_away()
+        return True
 
     async def end_sessions_of(self, users: Iterable[str]) -> None:
         """End every connection of these users at once."""
@@ -134,6 +154,7 @@ class ClientProtocol(asyncio.Protocol):
         self._writable.set()
         self._is_counted = False
         self.address = ""
+        self.place = ""
 
     @property
     def who(self) -> str:
@@ -145,21 +166,19 @@ class ClientProtocol(asyncio.Protocol):
         self._transport = transport  # type: ignore[assignment]
         peer = transport.get_extra_info("peername")
         self.address = str(peer[0]) if isinstance(peer, tuple) else ""
+        self.place = place_of(self.address)
         _keep_alive(transport)
-        limits = self._server.services.limits
+        server, limits = self._server, self._server.services.limits
         self._transport.set_write_buffer_limits(high=limits.write_high_water)  # type: ignore[union-attr]
-        full = (
-            self._server.is_draining
-            or len(self._server.connections) >= limits.connections
-            or self._server.per_address[self.address] >= limits.connections_per_address
-        )
-        self._server.connections.add(self)
-        self._server.per_address[self.address] += 1
+        has_place = server.has_place_for(self.place)
+        server.connections.add(self)
+        server.per_address[self.place] += 1
         self._is_counted = True
         CONNECTIONS.inc()
-        if full:
-            self._hang_up("too many connections; try again later")
+        if not has_place:
+            self.turn_away()
             return
+        server.strangers.add(self)
         loop = asyncio.get_running_loop()
         self._login_timer = loop.call_later(limits.login_seconds, self._too_slow)
 
@@ -263,6 +282,7 @@ class ClientProtocol(asyncio.Protocol):
         LOGINS.labels("accepted").inc()
         if self._login_timer:
             self._login_timer.cancel()
+        self._server.strangers.discard(self)
         self._server.per_user[user] += 1
         self.handler = Handler(self._server.services, user, self.address)
         self._write([self._connection.accept_login()])
@@ -304,6 +324,10 @@ class ClientProtocol(asyncio.Protocol):
         log.warning("%s of %s is hung up on: %s", self.who, self.address, why)
         self._hang_up(why)
 
+    def turn_away(self) -> None:
+        """Hang up on a stranger: the place is needed."""
+        self._hang_up("too many connections; try again later")
+
     def _too_slow(self) -> None:
         self._hang_up("the login took too long")
 
@@ -334,8 +358,9 @@ class ClientProtocol(asyncio.Protocol):
         self._unread.stop()
         server = self._server
         server.unfinished.note(self, 0)
+        server.strangers.discard(self)
         server.connections.discard(self)
-        _drop(server.per_address, self.address)
+        _drop(server.per_address, self.place)
         if self.handler:
             _drop(server.per_user, self.handler.user)
 

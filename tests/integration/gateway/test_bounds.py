@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import socket
 import time
 
 import pytest
 from pyhive.exc import OperationalError
 from TCLIService import ttypes
 
-from tests.integration.gateway.test_crowds import knock
+from tests.integration.gateway.test_crowds import ACCEPTED, knock
 from tests.integration.gateway.test_pyhive import connect
 from tests.integration.gateway.test_server import limited, read_all
 
@@ -26,6 +27,22 @@ def test_an_address_has_so_many_connections(users, tmp_path):
         assert elsewhere.recv(5) == b"\x05\0\0\0\0"
         elsewhere.close()
         held.close()
+
+
+def test_whoever_fills_the_places_before_the_login_keeps_nobody_out(users, tmp_path):
+    with limited(tmp_path, connections_before_login=6) as gateway:
+        crowd = [
+            socket.create_connection(
+                ("127.0.0.1", gateway.port), 30, source_address=(address, 0)
+            )
+            for address in ("127.0.0.2", "127.0.0.3")
+            for _ in range(40)
+        ]
+        guests = [knock(gateway, "ann", address=f"127.0.0.{n}") for n in range(4, 8)]
+        assert [guest.recv(5) for guest in guests] == [ACCEPTED] * 4
+        assert gateway.gateway.server.strangers.total <= 6
+        for raw in (*crowd, *guests):
+            raw.close()
 
 
 def test_a_connection_has_so_many_sessions_and_a_session_so_many_operations(
