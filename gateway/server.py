@@ -30,7 +30,7 @@ from gateway.hs2.errors import ProtocolError
 from gateway.metrics import CONNECTIONS, LOGINS
 from gateway.services import Services
 from gateway.strangers import Strangers, place_of
-from gateway.unfinished import Deadline, Unfinished
+from gateway.unfinished import Deadline, HeldBytes
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +53,12 @@ class GatewayServer:
         self.per_user: Counter[str] = Counter()
         self.per_address: Counter[str] = Counter()
         self.strangers = Strangers(services.limits.connections_before_login)
-        self.unfinished = Unfinished(services.limits.unfinished_bytes)
+        self.unfinished: HeldBytes[ClientProtocol] = HeldBytes(
+            services.limits.unfinished_bytes,
+            lambda one: one.drop_unfinished(
+                "too many bytes of unfinished messages are held"
+            ),
+        )
         self.is_draining = False
         self._server: asyncio.Server | None = None
         self._sweeper: asyncio.Task[None] | None = None

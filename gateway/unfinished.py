@@ -1,4 +1,4 @@
-"""Messages that clients begin and do not end: bounded in time and in bytes in all.
+"""What is held for clients that begin and do not end: bounded in time and in bytes in all.
 
 Must not know sockets: whoever holds bytes is told to drop them.
 """
@@ -8,28 +8,30 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 
 class Holder(Protocol):
-    """A connection that may hold bytes of a message; `who` it is for fairness."""
+    """A connection for which bytes are held; `who` it is for fairness."""
 
     @property
     def who(self) -> str: ...
 
-    def drop_unfinished(self, why: str) -> None: ...
+
+H = TypeVar("H", bound=Holder)
 
 
-class Unfinished:
+class HeldBytes(Generic[H]):
     """Bytes held for all clients. Beyond `most` of them he who holds most loses the
-    connection that holds most."""
+    connection that holds most, by `drop`."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, drop: Callable[[H], None]) -> None:
         self.total = 0
         self._most = most
-        self._held: dict[Holder, int] = {}
+        self._drop = drop
+        self._held: dict[H, int] = {}
 
-    def note(self, holder: Holder, size: int) -> None:
+    def note(self, holder: H, size: int) -> None:
         """Tell how many bytes are held for a connection now."""
         self.total += size - self._held.pop(holder, 0)
         if size:
@@ -37,9 +39,9 @@ class Unfinished:
         if self.total > self._most:
             victim = self._greatest()
             self.total -= self._held.pop(victim)
-            victim.drop_unfinished("too many bytes of unfinished messages are held")
+            self._drop(victim)
 
-    def _greatest(self) -> Holder:
+    def _greatest(self) -> H:
         shares: Counter[str] = Counter()
         for holder, size in self._held.items():
             shares[holder.who] += size
