@@ -51,7 +51,10 @@ class GatewayLimits:
     # of calls sent ahead while one is served; then the socket is not read
     pipelined_bytes: int = 256 * 1024
     max_fetch_rows: int = 100_000
-    write_high_water: int = 4 * 1024 * 1024
+    # of replies that a client may leave; then no further call of his is served
+    write_high_water: int = 256 * 1024
+    # of all replies that are left, beyond that of each connection
+    unread_bytes: int = 256 * 1024 * 1024
     read_ahead_bytes: int = 64 * 1024 * 1024
     read_ahead_batch_bytes: int = 8 * 1024 * 1024
     close_disabled_within: float = 2.0

@@ -59,6 +59,9 @@ class GatewayServer:
                 "too many bytes of unfinished messages are held"
             ),
         )
+        self.unread: HeldBytes[ClientProtocol] = HeldBytes(
+            services.limits.unread_bytes, lambda one: one.drop_unread()
+        )
         self.is_draining = False
         self._server: asyncio.Server | None = None
         self._sweeper: asyncio.Task[None] | None = None
@@ -152,7 +155,7 @@ class ClientProtocol(asyncio.Protocol):
             server.services.limits.message_seconds,
             lambda: self.drop_unfinished("a message was begun and not ended"),
         )
-        self._unread = Deadline(server.services.limits.unread_seconds, self._abort)
+        self._unread = Deadline(server.services.limits.unread_seconds, self.drop_unread)
         self._worker: asyncio.Task[None] | None = None
         self._login_timer: asyncio.TimerHandle | None = None
         self._writable = asyncio.Event()
@@ -214,10 +217,14 @@ class ClientProtocol(asyncio.Protocol):
         """The client reads slowly: stop producing, and wait for him only so long."""
         self._writable.clear()
         self._unread.start()
+        if self._transport and self._is_counted:
+            size = self._transport.get_write_buffer_size()
+            self._server.unread.note(self, size)
 
     def resume_writing(self) -> None:
         """The client caught up."""
         self._writable.set()
+        self._server.unread.note(self, 0)
         if self._transport and not self._transport.is_closing():
             self._unread.stop()
 
@@ -266,8 +273,8 @@ class ClientProtocol(asyncio.Protocol):
             await self._call(event, self.handler)
 
     async def _call(self, call: CallReceived, handler: Handler) -> None:
+        await self._writable.wait()  # one reply at most is held for him
         reply = await handler.handle(call.request)
-        await self._writable.wait()
         try:
             buffers = self._connection.reply(call, reply)
         except Exception:
@@ -347,7 +354,8 @@ class ClientProtocol(asyncio.Protocol):
             if self._is_counted:
                 self._unread.start()
 
-    def _abort(self) -> None:
+    def drop_unread(self) -> None:
+        """Let go of a client, and of what he asked for and does not read."""
         log.warning("%s of %s does not read what he asked for", self.who, self.address)
         if self._transport:
             self._transport.abort()
@@ -363,6 +371,7 @@ class ClientProtocol(asyncio.Protocol):
         self._unread.stop()
         server = self._server
         server.unfinished.note(self, 0)
+        server.unread.note(self, 0)
         server.strangers.discard(self)
         server.connections.discard(self)
         _drop(server.per_address, self.place)

@@ -1,4 +1,4 @@
-"""What is held for clients that begin and do not end: bounded in time and in bytes in all.
+"""What is held for clients that do not go on: bounded in time and in bytes in all.
 
 Must not know sockets: whoever holds bytes is told to drop them.
 """
@@ -36,7 +36,7 @@ class HeldBytes(Generic[H]):
         self.total += size - self._held.pop(holder, 0)
         if size:
             self._held[holder] = size
-        if self.total > self._most:
+        while self.total > self._most:
             victim = self._greatest()
             self.total -= self._held.pop(victim)
             self._drop(victim)

@@ -148,11 +148,67 @@ def test_a_client_that_reads_in_time_keeps_its_connection():
     assert not asyncio.run(read_late())
 
 
+def lazy_clients(server: GatewayServer, left: dict[str, int]) -> dict[str, Transport]:
+    """Connections whose peers read nothing, by name; the user is its first letter."""
+    sockets = {}
+    for name, size in left.items():
+        client = ClientProtocol(server)
+        sockets[name] = Transport(size)
+        client.connection_made(cast(Any, sockets[name]))
+        client.handler = cast(Any, SimpleNamespace(user=name[0]))
+        client.pause_writing()
+    return sockets
+
+
+def test_he_who_leaves_most_unread_loses_his_largest():
+    async def read_nothing() -> tuple[list[str], int]:
+        limits = GatewayLimits(unread_bytes=100)
+        server = GatewayServer(cast(Any, SimpleNamespace(limits=limits)))
+        left = {"a1": 20, "a2": 25, "b": 40, "c": 30, "d": 5}
+        sockets = lazy_clients(server, left)
+        return [
+            n for n, s in sockets.items() if s.aborted.is_set()
+        ], server.unread.total
+
+    assert asyncio.run(read_nothing()) == (["a2"], 95)
+
+
+def test_a_client_that_left_a_reply_gets_no_other_made():
+    async def read_late() -> list[str]:
+        limits = GatewayLimits()
+        server = GatewayServer(cast(Any, SimpleNamespace(limits=limits)))
+        client, asked = ClientProtocol(server), []
+        client.connection_made(cast(Any, Transport(limits.write_high_water)))
+
+        async def handle(request: str) -> None:
+            asked.append(request)
+
+        call = cast(Any, SimpleNamespace(request="fetch", name="FetchResults"))
+        client._connection.reply = cast(Any, lambda call, reply: [])  # type: ignore[method-assign]
+        client.pause_writing()
+        serving = asyncio.create_task(
+            client._call(call, cast(Any, SimpleNamespace(handle=handle)))
+        )
+        await asyncio.sleep(0)
+        assert asked == []
+        assert server.unread.total == limits.write_high_water
+        client.resume_writing()
+        await serving
+        assert server.unread.total == 0
+        return asked
+
+    assert asyncio.run(read_late()) == ["fetch"]
+
+
 class Transport:
     """A socket that takes everything, and of which nobody reads."""
 
-    def __init__(self) -> None:
+    def __init__(self, unread: int = 0) -> None:
         self.aborted = asyncio.Event()
+        self._unread = unread
+
+    def get_write_buffer_size(self) -> int:
+        return self._unread
 
     def abort(self) -> None:
         self.aborted.set()
