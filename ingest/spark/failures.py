@@ -6,6 +6,7 @@ request was wrong (caller). It must not know jobs.
 
 from __future__ import annotations
 
+import errno
 import re
 from dataclasses import dataclass
 
@@ -33,7 +34,10 @@ def failure_of(error: BaseException) -> Failure:
             outcome_of(error), ErrorFact(error.code, error.message, error.hint)
         )
     if isinstance(error, psycopg.Error):
-        return _known(str(error)) or _source_failure(error.sqlstate or "", str(error))
+        state = error.sqlstate or ""
+        return _known(f"[SQLSTATE {state}] {error}") or _source_failure(
+            state, str(error)
+        )
     if isinstance(error, pymysql.MySQLError):
         number = error.args[0] if error.args else 0
         words = str(error.args[1]) if len(error.args) > 1 else str(error)
@@ -45,7 +49,10 @@ def failure_of(error: BaseException) -> Failure:
     if isinstance(error, Py4JNetworkError):
         return _of("transient", "driver_died", "the JVM of the driver ended")
     if isinstance(error, OSError):
-        return _of("transient", "storage_failed", f"a file operation failed: {error}")
+        is_full = error.errno in {errno.ENOSPC, errno.EDQUOT}
+        return (_known(str(error)) if is_full else None) or _of(
+            "transient", "storage_failed", f"a file operation failed: {error}"
+        )
     return _of("terminal", "unexpected", f"{type(error).__name__}: {error}")
 
 
@@ -92,6 +99,13 @@ def _java_failure(error: BaseException, text: str) -> Failure:
 
 
 def _known(text: str) -> Failure | None:
+    if _FULL_AT_SOURCE.search(text):
+        return _of(
+            "transient",
+            "source_full",
+            "a disk of the source's host is full; nothing of this job is visible",
+            "free space there: what the source sorts may go to its temporary files",
+        )
     for words, outcome, code, message, hint in _SIGNS:
         if any(word in text for word in words):
             return _of(outcome, code, message, hint)
@@ -153,6 +167,12 @@ _STATES_OF_NUMBERS = {
     1969: "57014",
     3024: "57014",
 }
+
+# The words are those of a full disk of ours, too; whose it is, is told by who says it.
+_FULL_AT_SOURCE = re.compile(
+    r"(?:PSQLException: \w+: |\[SQLSTATE 53100\] )[^\n]*No space left on device"
+    r"|Errcode: 28\b"
+)
 
 _SIGNS: tuple[tuple[tuple[str, ...], Outcome, str, str, str], ...] = (
     (

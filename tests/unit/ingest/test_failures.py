@@ -14,6 +14,7 @@ from core.errors import (
     TerminalError,
     TransientError,
 )
+from ingest.spark import failures
 from ingest.spark.failures import failure_of
 from ingest.spark.jdbc import NARROWINGS, Fetch, fetch_rows
 from ingest.spark.sources import Widths
@@ -117,6 +118,38 @@ def test_what_is_worth_another_try_has_a_code(words: str, code: str) -> None:
     for error in (psycopg.OperationalError(words), pymysql.OperationalError(0, words)):
         failure = failure_of(error)
         assert (failure.outcome, failure.error.code) == ("transient", code)
+
+
+FULL_PG = 'could not write to file "base/pgsql_tmp/t1.0": No space left on device'
+FULL_MARIADB = (
+    """Error writing file '/tmp/MYfd=1' (Errcode: 28 "No space left on device")"""
+)
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (psycopg.errors.DiskFull(FULL_PG), "source_full"),
+        (pymysql.OperationalError(3, FULL_MARIADB), "source_full"),
+        (OSError(28, "No space left on device", "/lake/x"), "storage_full"),
+    ],
+)
+def test_a_full_disk_is_told_by_whose_it_is(error: Exception, code: str) -> None:
+    failure = failure_of(error)
+    assert (failure.outcome, failure.error.code) == ("transient", code)
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (f"Lost task 0.0: org.postgresql.util.PSQLException: ERROR: {FULL_PG}", "source_full"),
+        (f"[SQLSTATE 53100] ERROR: {FULL_PG}", "source_full"),
+        (f"[SQLSTATE HY000] (conn=3) {FULL_MARIADB}", "source_full"),
+        ("Lost task 0.0: java.io.IOException: No space left on device", "storage_full"),
+    ],
+)  # fmt: skip
+def test_a_full_disk_is_told_by_who_says_it_in_spark(words: str, code: str) -> None:
+    assert failures._java_failure(RuntimeError(), words).error.code == code
 
 
 def test_rows_that_were_too_wide_are_asked_for_by_ever_fewer() -> None:
