@@ -6,6 +6,7 @@ Each belongs to a principal and can be reached by nobody else. Must not know HTT
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import time
 import uuid
@@ -21,7 +22,7 @@ from gateway.engines.port import (
     OperationState,
     Orientation,
 )
-from gateway.faults import Fault, clean
+from gateway.faults import Fault, clean, results_full
 from gateway.hs2.values import SERVER_VERSION
 from gateway.operation import Operation
 from gateway.rows import ResultFile, json_rows, type_name
@@ -39,6 +40,8 @@ KEPT_SECONDS = 1_800.0
 PER_USER = 50
 SWEEP_SECONDS = 20.0
 LONGEST_WAIT = 30.0
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+_FAILED = "the gateway failed; see its log"
 
 
 class NoSuchStatement(NotFound):
@@ -221,9 +224,12 @@ class StatementDesk:
                 sql_state=getattr(error, "sql_state", "") or sql_state_of(error),
                 lake=self._services.lake_root,
             )
-        except Exception:
-            log.exception("collecting the rows of a statement failed")
-            statement.fault = Fault("the gateway failed; see its log")
+        except Exception as error:
+            log.exception("collecting rows into %s failed", statement.result.path)
+            is_full = isinstance(error, OSError) and error.errno in _FULL
+            if is_full:
+                statement.result.remove()  # others need the room at once
+            statement.fault = results_full() if is_full else Fault(_FAILED)
         finally:
             statement.done.set()
             await statement.session.close()

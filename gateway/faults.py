@@ -18,6 +18,7 @@ CANCELLED = "HY008"
 TIMED_OUT = "HYT00"
 TOO_LARGE = "54000"
 TOO_COMPLEX = "54001"
+DISK_FULL = "53100"
 GENERAL = "HY000"
 LONGEST = 4000
 
@@ -26,6 +27,13 @@ _STACK, _BEGINNING = "java.lang.StackOverflowError", 300
 _TOO_DEEP = (
     "[STATEMENT_TOO_COMPLEX] the statement is nested too deeply to be planned, or "
     "chains too many operators; split it, or move parts into WITH"
+)
+# what the kernel says of a disk of the engine's host or of its workers
+_FULL = re.compile(r"\b(?:IOException|FSError)\b[^\n]{0,500}No space left on device")
+_SCRATCH_FULL = (
+    "[SCRATCH_FULL] the query engine's disk is full: what a statement sorts, joins or"
+    " groups beyond its memory goes there. An administrator has to free space; then run"
+    " it again, or let it touch fewer rows and columns"
 )
 _LIMIT = re.compile(
     r"Total size of serialized results of \d+ tasks? \((?P<size>[^()]+)\) "
@@ -53,12 +61,24 @@ def clean(
         return Fault(_too_large(beyond["size"], beyond["limit"]), TOO_LARGE, error_code)
     if _STACK in text[:_BEGINNING]:
         return Fault(_TOO_DEEP, TOO_COMPLEX, error_code)
+    if _FULL.search(text):
+        return Fault(_SCRATCH_FULL, DISK_FULL, error_code)
     found = _STATE.search(text)
     shown = scrub_message(text)
     if lake:
         shown = shown.replace(lake, "(storage)")
     state = sql_state or (found[1] if found else GENERAL)
     return Fault(shown[:LONGEST] or "the statement failed", state, error_code)
+
+
+def results_full() -> Fault:
+    """What is said when rows that were kept for pages find no room."""
+    message = (
+        "[RESULTS_FULL] the disk where the gateway keeps results is full. An"
+        " administrator has to free space there; then run the statement again. Clients"
+        " of the gateway itself need no such room"
+    )
+    return Fault(message, DISK_FULL)
 
 
 def in_hive_words(fault: Fault) -> Fault:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.faults import TOO_COMPLEX, clean, in_hive_words
+from gateway.faults import DISK_FULL, TOO_COMPLEX, clean, in_hive_words
 
 MISSING = (
     "org.apache.hive.service.cli.HiveSQLException: Error running query: "
@@ -71,3 +71,17 @@ def test_the_end_of_the_engines_stack_is_a_sentence() -> None:
     fault = clean(raw)
     assert fault.sql_state == TOO_COMPLEX
     assert "nested too deeply" in fault.message
+
+
+def test_a_full_disk_of_the_engine_is_said_in_our_words() -> None:
+    raw = (
+        "org.apache.hive.service.cli.HiveSQLException: Error running query: "
+        "org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in "
+        "stage 1.0 failed 1 times, most recent failure: Lost task 0.0 in stage 1.0 "
+        "(TID 1) (host executor driver): java.io.IOException: No space left on device\n"
+        "\tat java.base/java.io.FileOutputStream.writeBytes(Native Method)"
+    )
+    fault = clean(raw)
+    assert fault.sql_state == DISK_FULL
+    assert "[SCRATCH_FULL]" in fault.message
+    assert "stage" not in fault.message
