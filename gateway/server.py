@@ -5,9 +5,7 @@ towards clients; what a call means is `handler`'s business.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-import socket
 import ssl
 import time
 from collections import Counter
@@ -27,6 +25,7 @@ from gateway.hs2.connection import (
     ServerConnection,
 )
 from gateway.hs2.errors import ProtocolError
+from gateway.keepalive import keep_alive
 from gateway.metrics import CONNECTIONS, LOGINS
 from gateway.services import Services
 from gateway.strangers import Strangers, place_of
@@ -35,13 +34,6 @@ from gateway.unfinished import Deadline, HeldBytes
 log = logging.getLogger(__name__)
 
 SWEEP_SECONDS = 30.0
-_KEEPALIVE = (
-    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 60),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 20),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 4),
-    (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
-)
 
 
 class GatewayServer:
@@ -175,7 +167,7 @@ class ClientProtocol(asyncio.Protocol):
         peer = transport.get_extra_info("peername")
         self.address = str(peer[0]) if isinstance(peer, tuple) else ""
         self.place = place_of(self.address)
-        _keep_alive(transport)
+        keep_alive(transport)
         server, limits = self._server, self._server.services.limits
         self._transport.set_write_buffer_limits(high=limits.write_high_water)  # type: ignore[union-attr]
         has_place = server.has_place_for(self.place)
@@ -383,12 +375,3 @@ def _drop(counts: Counter[str], key: str) -> None:
     counts[key] -= 1
     if counts[key] <= 0:
         del counts[key]
-
-
-def _keep_alive(transport: asyncio.BaseTransport) -> None:
-    raw = transport.get_extra_info("socket")
-    if raw is None:
-        return
-    for level, option, value in _KEEPALIVE:
-        with contextlib.suppress(OSError):
-            raw.setsockopt(level, option, value)
