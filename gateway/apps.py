@@ -6,3 +6,9 @@ from django.apps import AppConfig
 class GatewayConfig(AppConfig):
     name = "gateway"
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        from catalog.extensions import registered
+        from gateway.gauges import gauges
+
+        registered.gauges.append(gauges)

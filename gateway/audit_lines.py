@@ -36,13 +36,13 @@ def write_all(lines: Sequence[AuditRecord]) -> None:
     audit.append([_entry(line) for line in lines])
 
 
-def write_those_that_can_be(lines: Sequence[AuditRecord]) -> None:
-    """Append what can be stored; the rest goes to the log."""
+def write_those_that_can_be(lines: Sequence[AuditRecord]) -> int:
+    """Append what can be stored; the rest goes to the log. How many that were."""
     try:
         write_all(lines)
     except (DataError, ValueError):
-        for line in lines:
-            _write_one(line)
+        return sum(not _is_written(line) for line in lines)
+    return 0
 
 
 def storable(text: str) -> str:
@@ -52,11 +52,13 @@ def storable(text: str) -> str:
     return shown.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def _write_one(line: AuditRecord) -> None:
+def _is_written(line: AuditRecord) -> bool:
     try:
         write_all([line])
     except (DataError, ValueError):
         log.exception("an audit line could not be stored: %s", line.action)
+        return False
+    return True
 
 
 def _entry(line: AuditRecord) -> AuditEntry:

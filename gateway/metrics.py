@@ -30,6 +30,11 @@ FETCHED_BYTES = Counter(
 FETCHED_ROWS = Counter(
     "sluice_gateway_fetched_rows_total", "Result rows relayed", registry=REGISTRY
 )
+AUDIT_LOST = Counter(
+    "sluice_gateway_audit_lines_lost_total",
+    "Lines of the audit that could not be written",
+    registry=REGISTRY,
+)
 DATABASE_AGE = Gauge(
     "sluice_gateway_database_read_age_seconds",
     "Seconds since the metadata database last answered",

@@ -25,6 +25,7 @@ from gateway.audit_lines import AuditRecord, write_all, write_those_that_can_be
 from gateway.engines.port import EnginePolicy, LakeTable
 from gateway.fair import Caller
 from gateway.logins import LoginTurns
+from gateway.metrics import AUDIT_LOST
 from gateway.version_reader import VersionReader
 from gateway.work_queue import FUSE_SECONDS, DatabaseAway, WorkQueue
 
@@ -217,7 +218,7 @@ class Store:
         Lines of the same moment share one statement, and nobody waits for it.
         """
         if len(self._audit) == AUDIT_KEPT:
-            self.audit_lost += 1
+            self._lose(1)  # the oldest goes
         self._audit.append(record)
         if self._audit_task is None or self._audit_task.done():
             self._audit_task = asyncio.create_task(self._write_audit())
@@ -239,6 +240,8 @@ class Store:
         self._is_closing = True
         if self._audit_task:
             await asyncio.wait([self._audit_task], timeout=3)
+        self._lose(len(self._audit))
+        self._audit.clear()
         for kind in self.kinds:
             await kind.close()
         await self._versions.close()
@@ -251,12 +254,30 @@ class Store:
                 self._audit.popleft() for _ in range(min(len(self._audit), AUDIT_BATCH))
             ]
             try:
-                await self.auditing.run(
-                    _WRITER, partial(write_those_that_can_be, batch)
+                self._lose(
+                    await self.auditing.run(
+                        _WRITER, partial(write_those_that_can_be, batch)
+                    )
                 )
             except TransientError:
-                self._audit.extendleft(reversed(batch))
+                self._put_back(batch)
                 await asyncio.sleep(FUSE_SECONDS)
+            except Exception:
+                log.exception("lines of the audit could not be stored")
+                self._lose(len(batch))
+
+    def _put_back(self, batch: list[AuditRecord]) -> None:
+        """Keep what has not been written, the oldest first, as far as there is room
+        beside what came meanwhile."""
+        room = min(AUDIT_KEPT - len(self._audit), len(batch))
+        self._lose(len(batch) - room)
+        self._audit.extendleft(reversed(batch[len(batch) - room :]))
+
+    def _lose(self, lines: int) -> None:
+        if lines and not self.audit_lost:
+            log.error("lines of the audit are lost; /metrics tells how many")
+        self.audit_lost += lines
+        AUDIT_LOST.inc(lines)
 
 
 def _user(name: str) -> Caller:

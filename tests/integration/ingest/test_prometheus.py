@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from gateway import client
 from ingest import runs
 from ingest.alerts.models import AlertTarget
 from ingest.launch.fake import Fault
@@ -57,6 +58,7 @@ EXAMPLES = {
     "SluiceLakeUnreadable": steady("sluice_tables_unreadable", 0, 7),
     "SluiceMessagesWait": steady("sluice_alert_delivery_oldest_seconds", 3600, 3601),
     "SluiceTargetPaused": steady('sluice_alert_targets{state="paused"}', 0, 2),
+    "SluiceAuditLinesLost": steady("sluice_gateway_audit_lines_lost", 0, 8),
     "SluiceRequestsFail": Example(
         {
             'sluice_http_requests_total{status="200"}': (
@@ -71,8 +73,9 @@ EXAMPLES = {
 
 
 @pytest.fixture
-def said(world: Any) -> bytes:
+def said(world: Any, monkeypatch: pytest.MonkeyPatch) -> bytes:
     """/metrics of a house that has had trouble, and been asked."""
+    monkeypatch.setattr(client, "gateway_state", lambda: {"audit_lost": 3})
     world.onboard("orders")
     world.until_live("orders")
     world.fail_with("round", Fault.TERMINAL)
