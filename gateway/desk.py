@@ -10,12 +10,14 @@ import errno
 import logging
 import time
 import uuid
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
 from core.errors import InvalidRequest, NotFound, SluiceError
+from gateway.ending import end_all
 from gateway.engines.port import (
     EngineColumn,
     EnginePolicy,
@@ -63,6 +65,11 @@ class Statement:
     is_cancelled: bool = False
     touched: float = field(default_factory=time.monotonic)
     done: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def is_kept(self) -> bool:
+        """True for a result that is there to be read."""
+        return self.done.is_set() and self.result.size > 0
 
     @property
     def state(self) -> OperationState:
@@ -149,7 +156,8 @@ class StatementDesk:
         if found is None or found.user != user:
             raise NoSuchStatement(
                 "there is no such statement",
-                hint="results are kept for half an hour; run it again",
+                hint="results are kept for half an hour, less when there are many; run"
+                " it again",
             )
         found.touched = time.monotonic()
         return found
@@ -196,24 +204,23 @@ class StatementDesk:
     async def end_statements_of(self, users: Iterable[str]) -> None:
         """Drop everything of these users."""
         named = set(users)
-        for statement in list(self._statements.values()):
-            if statement.user in named:
-                await self._drop(statement)
+        await self._drop_all(s for s in self._statements.values() if s.user in named)
 
     async def end_revoked(self, policy: EnginePolicy) -> None:
         """Drop what this user's rights, as they are now, would not have given him."""
-        for statement in list(self._statements.values()):
-            began = statement.operation.policy
-            is_his = statement.user == policy.principal
-            if is_his and began and not policy.covers(began):
-                await self._drop(statement)
+        await self._drop_all(
+            statement
+            for statement in self._statements.values()
+            if statement.user == policy.principal
+            and (began := statement.operation.policy)
+            and not policy.covers(began)
+        )
 
     async def close(self) -> None:
         """Drop everything."""
         if self._sweeper:
             self._sweeper.cancel()
-        for statement in list(self._statements.values()):
-            await self._drop(statement)
+        await self._drop_all(self._statements.values())
 
     async def _collect(self, statement: Statement) -> None:
         try:
@@ -231,6 +238,8 @@ class StatementDesk:
                 statement.result.remove()  # others need the room at once
             statement.fault = results_full() if is_full else Fault(_FAILED)
         finally:
+            if statement.fault:
+                statement.result.remove()
             statement.done.set()
             await statement.session.close()
 
@@ -249,12 +258,38 @@ class StatementDesk:
             rows = await asyncio.to_thread(json_rows, batch.row_set)
             operation.rows += len(rows)
             await asyncio.to_thread(statement.result.append, rows[:room])
+            await self._make_room()
             too_big = statement.result.size >= MOST_BYTES
             if len(rows) > room or too_big:
                 statement.is_truncated = True
             if not rows or statement.is_truncated:
                 break
         await asyncio.to_thread(statement.result.finish)
+
+    async def _make_room(self) -> None:
+        """Let old results of whoever keeps most go while all results take too much."""
+        most = self._services.limits.result_bytes
+        while sum(s.result.size for s in self._statements.values()) > most:
+            victim = self._spare_result()
+            if victim is None:
+                raise InvalidRequest(
+                    f"the results of all statements over REST take {most} bytes, as"
+                    " many as are kept",
+                    code="results_full",
+                    hint="ask for fewer rows or columns, or try again in a few minutes",
+                )
+            await self._drop(victim)
+
+    def _spare_result(self) -> Statement | None:
+        spare = [s for s in self._statements.values() if s.is_kept]
+        shares: Counter[str] = Counter()
+        for one in spare:
+            shares[one.user] += one.result.size
+        his = (s for s in spare if s.user == shares.most_common(1)[0][0])
+        return min(his, key=lambda s: s.touched, default=None)
+
+    async def _drop_all(self, statements: Iterable[Statement]) -> None:
+        await end_all(self._drop(one) for one in [*statements])
 
     async def _drop(self, statement: Statement) -> None:
         self._statements.pop(statement.id, None)

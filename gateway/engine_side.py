@@ -22,6 +22,7 @@ from gateway.engines.port import (
     EngineUnavailable,
     OperationState,
 )
+from gateway.faults import TIMED_OUT
 from gateway.operation import Operation
 from gateway.result_reader import ResultReader
 from gateway.services import Services
@@ -155,12 +156,18 @@ class EngineSide:
                 error_code=status.error_code,
             )
 
-    async def read_again(self, engine: EngineSession, operation: Operation) -> None:
+    async def read_again(
+        self, engine: EngineSession, operation: Operation, *, until: float
+    ) -> None:
         """Run a finished statement once more, for a result of which no row was handed
-        out; EngineRefused when it ends otherwise now, or with other columns."""
+        out; EngineRefused when it ends otherwise now, with other columns, or has not
+        ended by `until`."""
         handle = operation.engine = await engine.execute(operation.statement)
         status = await engine.status(handle)
         while not status.state.is_terminal:
+            if time.time() > until:
+                await self.cancel(handle)
+                raise overdue()
             status = await engine.status(handle)
         if status.state is not OperationState.FINISHED:
             raise EngineRefused(status.message, sql_state=status.sql_state)
@@ -289,6 +296,15 @@ class EngineSide:
         task = asyncio.create_task(work)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
+
+
+def overdue() -> EngineRefused:
+    """The error of a second run that does not end in the time of its statement."""
+    return EngineRefused(
+        "the engine that held this result ended, and the statement has no time left to"
+        " run again",
+        sql_state=TIMED_OUT,
+    )
 
 
 def stage_line(done: int, total: int) -> str:

@@ -6,6 +6,7 @@ nobody else's handle means anything here. Must not know sockets or engines.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
@@ -105,8 +106,7 @@ class Handler:
 
     async def close(self) -> None:
         """End all sessions of the connection."""
-        for session in list(self.sessions.values()):
-            await self.end(session)
+        await asyncio.gather(*(self.end(one) for one in [*self.sessions.values()]))
 
     async def end_idle(self, now: float) -> None:
         """End sessions and free operations that nobody touched for long."""
@@ -203,6 +203,7 @@ class Handler:
         await session.make_room()
         operation = await self._metadata.answer(self.user, request)
         session.add(operation)
+        await session.keep(operation)
         return messages.OperationReply(operation=_handle(operation))
 
     async def _status(self, request: messages.GetOperationStatus) -> messages.Reply:
@@ -275,6 +276,7 @@ class Handler:
             if orientation is EngineOrientation.FIRST:
                 operation.local.position = 0
             rows = await operation.local.take(min(count, LOCAL_FETCH))
+            await session.keep(operation)
             return _rows(encode_row_set(operation.local.type_ids, rows))
         if operation.reader is None or not operation.has_result_set:
             raise InvalidRequest("the statement has no result set")

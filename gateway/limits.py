@@ -22,6 +22,7 @@ class GatewayLimits:
     operations_per_session: int = 100
     # of answers to metadata calls that are not closed; the oldest go first
     answered_rows_per_session: int = 200_000
+    answered_rows_per_user: int = 400_000
     statements_running: int = 32
     statements_running_per_user: int = 24
     statements_queued: int = 500
@@ -58,3 +59,5 @@ class GatewayLimits:
     read_ahead_bytes: int = 64 * 1024 * 1024
     read_ahead_batch_bytes: int = 8 * 1024 * 1024
     close_disabled_within: float = 2.0
+    # of results over REST, of all users
+    result_bytes: int = 4 * 1024 * 1024 * 1024

@@ -12,7 +12,7 @@ import logging
 import os
 import resource
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,7 +21,7 @@ import psutil
 from core.errors import SluiceError
 from gateway.desk import StatementDesk
 from gateway.engines.lifecycle import EngineState, Limits
-from gateway.engines.port import EngineLink, EngineQuestions
+from gateway.engines.port import EngineLink, EnginePolicy, EngineQuestions
 from gateway.engines.supply import EngineSupply
 from gateway.internal import InternalApi
 from gateway.limits import GatewayLimits
@@ -32,6 +32,8 @@ from gateway.sessions import SessionDesk
 from gateway.store import Store
 
 log = logging.getLogger(__name__)
+
+POLICIES_AT_ONCE = 4
 
 LinkMaker = Callable[[EngineQuestions], EngineLink]
 
@@ -128,21 +130,32 @@ class Gateway:
         version = await self.store.policy_version()
         if version == self._version:
             return
-        users = self.server.users() | self.desk.users()
-        gone = []
-        for user in users:
-            policy = await self.store.policy_for(user)
-            await self.desk.end_revoked(policy)
-            if not policy.is_active:
-                gone.append(user)
-                # his sessions end whether or not an engine answers
-                with contextlib.suppress(SluiceError, OSError):
-                    await self.supply.link.forget_principal(user)
+        users = sorted(self.server.users() | self.desk.users())
+        policies = await self._policies_of(users)
+        gone = [
+            u for u, policy in zip(users, policies, strict=True) if not policy.is_active
+        ]
         if gone:
             log.warning("sessions of disabled users end: %s", ", ".join(gone))
             await self.server.end_sessions_of(gone)
             await self.desk.end_statements_of(gone)
+        for policy in policies:
+            await self.desk.end_revoked(policy)
+        for user in gone:
+            # his sessions have ended, whether or not an engine answers
+            with contextlib.suppress(SluiceError, OSError):
+                await self.supply.link.forget_principal(user)
         self._version = version
+
+    async def _policies_of(self, users: Sequence[str]) -> list[EnginePolicy]:
+        """As they are now; as many are read at once as the store has threads."""
+        turns = asyncio.Semaphore(POLICIES_AT_ONCE)
+
+        async def one(user: str) -> EnginePolicy:
+            async with turns:
+                return await self.store.policy_for(user)
+
+        return await asyncio.gather(*(one(user) for user in users))
 
 
 async def _survived(look: Awaitable[None]) -> None:

@@ -87,8 +87,10 @@ class ResultFile:
         return rows
 
     def remove(self) -> None:
-        """Delete the file."""
+        """Delete the file; it has no page any more."""
         self.path.unlink(missing_ok=True)
+        self.size = 0
+        self.offsets.clear()
 
     def _write(self, rows: list[list[object]]) -> None:
         line = json.dumps(rows, ensure_ascii=False).encode() + b"\n"

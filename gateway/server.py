@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 
 from catalog.access.proofs import Proof
 from core.errors import SluiceError, TransientError
+from gateway.ending import end_all
 from gateway.fair import TooManyWait
 from gateway.handler import Handler
 from gateway.hs2 import sasl
@@ -82,11 +83,9 @@ class GatewayServer:
             self._sweeper.cancel()
         if self._server:
             self._server.close()
-        ending = [
-            connection.end("the gateway stops") for connection in self.connections
-        ]
-        if ending:
-            await asyncio.wait([asyncio.ensure_future(e) for e in ending], timeout=15)
+        await end_all(
+            (one.end("the gateway stops") for one in list(self.connections)), seconds=15
+        )
 
     def has_place_for(self, place: str) -> bool:
         """True when one more may come from there, for whom another may have to go that
@@ -104,16 +103,19 @@ class GatewayServer:
     async def end_sessions_of(self, users: Iterable[str]) -> None:
         """End every connection of these users at once."""
         named = set(users)
-        for connection in list(self.connections):
-            if connection.handler and connection.handler.user in named:
-                await connection.end("the user was disabled")
+        await end_all(
+            connection.end("the user was disabled")
+            for connection in list(self.connections)
+            if connection.handler and connection.handler.user in named
+        )
 
     async def end_lapsed(self, reasons: Mapping[Proof, str]) -> None:
         """End every connection whose login rested on one of these."""
-        for connection in list(self.connections):
-            reason = reasons.get(connection.proof) if connection.proof else None
-            if reason:
-                await connection.end(reason)
+        await end_all(
+            connection.end(reasons[connection.proof])
+            for connection in list(self.connections)
+            if connection.proof and connection.proof in reasons
+        )
 
     def proofs(self) -> set[Proof]:
         """Return what the logins rest on."""
@@ -221,7 +223,7 @@ class ClientProtocol(asyncio.Protocol):
             self._unread.stop()
 
     async def end(self, reason: str) -> None:
-        """Close the sessions and the socket."""
+        """Close the sessions and the socket, this at the first step."""
         log.info("connection of %s ends: %s", self.address, reason)
         self._hang_up(reason)
         if self.handler:

@@ -9,6 +9,7 @@ from typing import Protocol
 from weakref import WeakSet
 
 from core.errors import InvalidRequest
+from gateway.answers import KeptAnswers
 from gateway.engines.port import EnginePolicy
 from gateway.engines.supply import EngineSupply
 from gateway.fair import Caller, FairPlaces
@@ -35,6 +36,7 @@ class Services:
     lake_root: str = ""
     slots: FairPlaces = field(init=False)
     room: ReadAheadRoom = field(init=False)
+    answers: KeptAnswers = field(init=False)
     texts: Counter[str] = field(default_factory=Counter)
     policies: dict[str, EnginePolicy] = field(default_factory=dict)
     in_engine: dict[str, WeakSet[HasEngine]] = field(default_factory=dict)
@@ -45,6 +47,7 @@ class Services:
             waiting=self.limits.statements_queued,
             waiting_each=self.limits.statements_queued_per_user,
         )
+        self.answers = KeptAnswers(self.limits.answered_rows_per_user)
         self.room = ReadAheadRoom(
             self.limits.read_ahead_bytes, self.limits.read_ahead_batch_bytes
         )

@@ -14,7 +14,7 @@ import uuid
 from catalog.like import escaped
 from core.errors import AccessDenied, InvalidRequest, SluiceError
 from gateway.audit_lines import AuditRecord
-from gateway.engine_side import DEFAULT_DATABASE, EngineSide
+from gateway.engine_side import DEFAULT_DATABASE, EngineSide, overdue
 from gateway.engines.port import (
     EngineColumn,
     EngineRefused,
@@ -144,6 +144,10 @@ class Session:
             rows -= len(oldest.local.rows) if oldest.local else 0
             await self.free(oldest)
 
+    async def keep(self, answer: Operation) -> None:
+        """Count the rows of an answer, which may cost the user older ones."""
+        await self._services.answers.keep(self.user, self, answer)
+
     def _too_many(self) -> InvalidRequest:
         return InvalidRequest(
             f"this session has {len(self.operations)} open operations",
@@ -209,15 +213,22 @@ class Session:
         operation.say(RUNS_AGAIN)
         if operation.reader:
             operation.reader.close()
-        async with self._services.slots.place(self._services.caller(self.user)):
-            engine = await self._side.engine_for(operation, self.database)
-            await self._side.read_again(engine, operation)
+        until = operation.started + self._services.limits.statement_seconds
+        place = self._services.slots.place(self._services.caller(self.user))
+        try:
+            async with asyncio.timeout(max(until - time.time(), 0)) as turn, place:
+                turn.reschedule(None)  # from here on the engine's calls are not cut
+                engine = await self._side.engine_for(operation, self.database)
+                await self._side.read_again(engine, operation, until=until)
+        except TimeoutError:
+            raise overdue() from None
         return True
 
     async def free(self, operation: Operation) -> None:
         """Cancel if need be, free the engine's result, forget the operation."""
         if self.operations.pop(operation.handle.guid, None) is None:
             return
+        self._services.answers.forget(self.user, operation)
         await self.cancel(operation)
         if operation.kind is OperationType.EXECUTE_STATEMENT and operation.rows:
             self._note("statement.fetch", operation, {"rows": operation.rows})
@@ -231,8 +242,8 @@ class Session:
         """End everything of the session. Idempotent, never raises."""
         for timer in self._timers:
             timer.cancel()
-        for operation in list(self.operations.values()):
-            await self.free(operation)
+        # an engine that does not answer is waited for once, not for each of them
+        await asyncio.gather(*(self.free(one) for one in [*self.operations.values()]))
         await self._side.close()
 
     async def end_overdue(self) -> None:

@@ -6,6 +6,7 @@ import pytest
 from pyhive.exc import OperationalError
 from TCLIService import ttypes
 
+from gateway.engines import fake
 from gateway.engines.fake import FakeAnswer, answer_to
 from tests.integration.gateway.test_pyhive import connect, eventually
 
@@ -74,6 +75,23 @@ def test_other_columns_than_the_client_knows_are_no_result_of_its_statement(gate
         with pytest.raises(OperationalError, match="columns have changed") as raised:
             cursor.fetchall()
     assert raised.value.args[0].status.sqlState == "08S01"
+
+
+def test_a_second_run_has_the_time_that_its_statement_has_left(gateway, monkeypatch):
+    monkeypatch.setattr(fake, "LONG_POLL_SECONDS", 0.05)
+    with connect(gateway) as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT 7")
+        gateway.engine.answers = lambda sql: FakeAnswer(
+            seconds=0 if "USE" in sql else 60
+        )
+        (held,) = gateway.gateway.server.connections
+        for session in held.handler.sessions.values():
+            for operation in session.operations.values():
+                operation.started -= 3600
+        gateway.do(gateway.engine.die)
+        with pytest.raises(OperationalError, match="no time left") as raised:
+            cursor.fetchall()
+    assert raised.value.args[0].status.sqlState == "HYT00"
 
 
 def test_statements_that_wait_get_the_next_engine(gateway):

@@ -58,6 +58,37 @@ def test_the_oldest_answers_to_metadata_calls_go_first(sizes, kept):
     assert kept_after(sizes) == kept
 
 
+def test_the_oldest_answers_of_a_user_go_whatever_session_they_are_of():
+    async def ask() -> None:
+        limits = GatewayLimits(answered_rows_per_user=10)
+        services = Services(cast(Any, None), cast(Any, None), limits)
+        first, second, other = (
+            Session(services, user, protocol=SERVER_VERSION)
+            for user in ("ann", "ann", "bob")
+        )
+        for held, size in (
+            (first, 4),
+            (other, 9),
+            (second, 5),
+            (first, 3),
+            (second, 1),
+        ):
+            made = answer(size)
+            held.add(made)
+            await held.keep(made)
+        assert [len(one.operations) for one in (first, second, other)] == [1, 2, 1]
+        grown = next(iter(second.operations.values()))
+        assert grown.local
+        grown.local.rows += [()] * 20
+        await second.keep(grown)
+        assert services.answers.rows == {"ann": 25, "bob": 9}
+        await first.close()
+        await second.close()
+        assert services.answers.rows == {"bob": 9}
+
+    asyncio.run(ask())
+
+
 def test_statements_are_not_closed_for_a_metadata_call():
     async def ask() -> None:
         held = session()

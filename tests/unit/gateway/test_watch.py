@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from catalog.access.proofs import Proof
 from core.errors import TransientError
+from gateway import ending
+from gateway.limits import GatewayLimits
 from gateway.process import _survived
+from gateway.server import ClientProtocol, GatewayServer
+from tests.unit.gateway.test_kept_by_clients import Transport
 
 
 @pytest.mark.parametrize("error", [TransientError("away"), ValueError("unforeseen")])
@@ -25,3 +32,24 @@ def test_the_end_of_the_gateway_is_no_failure():
 
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(_survived(end()))
+
+
+def test_a_thousand_connections_end_though_no_engine_answers(monkeypatch):
+    monkeypatch.setattr(ending, "ENDING_SECONDS", 0.01)
+
+    async def end_them() -> int:
+        services = SimpleNamespace(limits=GatewayLimits())
+        server, never = GatewayServer(cast(Any, services)), asyncio.Event()
+        proof = Proof(1, 1)
+        for number in range(1_000):
+            client = ClientProtocol(server)
+            client.connection_made(cast(Any, Transport()))
+            client.proof = proof if number % 2 else None
+            client.handler = cast(Any, SimpleNamespace(user="ann", close=never.wait))
+        await server.end_lapsed({proof: "its token was revoked"})
+        ended = sum(c._connection.state == "CLOSED" for c in server.connections)
+        await server.end_sessions_of(["ann"])
+        assert all(c._connection.state == "CLOSED" for c in server.connections)
+        return ended
+
+    assert asyncio.run(end_them()) == 500
