@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from catalog.schema.families import family_of
+
 
 @dataclass(frozen=True, slots=True)
 class SourceLimits:
@@ -95,5 +97,5 @@ class Footprint:
 def footprint_of(kind: str, max_parallel_reads: int) -> Footprint:
     """PostgreSQL: one more transaction holds the snapshot, without a lock."""
     readers = max(1, max_parallel_reads)
-    snapshots = 1 if kind == "postgresql" else 0
+    snapshots = 1 if family_of(kind) == "postgresql" else 0
     return Footprint(readers, 2, readers + snapshots)

@@ -6,24 +6,30 @@ carried has a reason, and nothing is ever carried approximately in silence.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from catalog.schema import mariadb, postgresql
+from catalog.schema.families import Family, family_of
 from catalog.schema.mapped import Lossy
 
-_MARIADB = frozenset({"mariadb", "mysql"})
+_CANNOT_HOLD: dict[Family, Callable[[str, str], str]] = {
+    "postgresql": postgresql.cannot_hold,
+    "mariadb": mariadb.cannot_hold,
+}
+_UNSUPPORTED: dict[Family, Callable[[str], str]] = {
+    "postgresql": postgresql.unsupported_reason,
+    "mariadb": mariadb.unsupported_reason,
+}
 
 
 def cannot_hold(source_type: str, lake: str, *, kind: str) -> str:
     """Which values of a column's type have no place in its lake type; "" = none."""
-    if kind in _MARIADB:
-        return mariadb.cannot_hold(source_type, lake)
-    return postgresql.cannot_hold(source_type, lake)
+    return _CANNOT_HOLD[family_of(kind)](source_type, lake)
 
 
 def unsupported_reason(source_type: str, *, kind: str) -> str:
     """Why a column of this type is not carried, from the type's text alone."""
-    if kind in _MARIADB:
-        return mariadb.unsupported_reason(source_type)
-    return postgresql.unsupported_reason(source_type)
+    return _UNSUPPORTED[family_of(kind)](source_type)
 
 
 def proposed_choice(source_type: str, lake: str, *, kind: str) -> Lossy:

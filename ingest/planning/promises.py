@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from catalog.schema.families import family_of
 from ingest.planning.facts import Conditions, TableFacts
-
-_MARIADB = frozenset({"mariadb", "mysql"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,19 +224,18 @@ def reading_of(facts: TableFacts, conditions: Conditions) -> tuple[str, ...]:
 def cautions_of(facts: TableFacts, conditions: Conditions) -> tuple[str, ...]:
     """What deserves a warning before anybody approves."""
     is_sync = conditions.capture == "timestamp"
+    family = family_of(facts.source_kind)
     names = ["children", "foreign", "unlogged", "versioned"]
     found = [TABLES[name] for name in names if name in facts.traits]
     if is_sync and facts.is_standby:
         found.append(SOURCES["standby"])
-    if is_sync and facts.is_standby is None and facts.source_kind in _MARIADB:
+    if is_sync and facts.is_standby is None and family == "mariadb":
         found.append(SOURCES["unknown_role"])
     return tuple(f"{p.title}. Not seen: {p.unseen}. Sluice {p.does}" for p in found)
 
 
 def _cases(facts: TableFacts) -> Iterator[Promise]:
-    family = "mariadb" if facts.source_kind in _MARIADB else facts.source_kind
-    if family in SOURCES:
-        yield SOURCES[family]
+    yield SOURCES[family_of(facts.source_kind)]
     yield SOURCES["standby" if facts.is_standby else "primary"]
     yield TABLES.get(facts.relation, TABLES["table"])
     for trait in sorted(facts.traits):

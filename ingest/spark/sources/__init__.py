@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import psycopg
 import pymysql
 
-from core.errors import InvalidRequest
+from catalog.schema.families import Family, family_of
 from ingest.spark.sources import (
     mariadb,
     mariadb_connection,
@@ -54,21 +54,19 @@ class _Kind:
     jdbc: Callable[[SourceAccess, str, Snapshot], dict[str, str]]
 
 
-_MARIADB = _Kind(
-    mariadb.open_source,
-    mariadb_connection.cancel_statements,
-    mariadb_connection.describe_sessions,
-    mariadb_connection.jdbc_options,
-)
-_KINDS = {
+_KINDS: dict[Family, _Kind] = {
     "postgresql": _Kind(
         postgresql.open_source,
         postgresql_connection.cancel_statements,
         postgresql_connection.describe_sessions,
         postgresql_connection.jdbc_options,
     ),
-    "mariadb": _MARIADB,
-    "mysql": _MARIADB,
+    "mariadb": _Kind(
+        mariadb.open_source,
+        mariadb_connection.cancel_statements,
+        mariadb_connection.describe_sessions,
+        mariadb_connection.jdbc_options,
+    ),
 }
 
 
@@ -97,10 +95,4 @@ def jdbc_options(access: SourceAccess, sql: str, snapshot: Snapshot) -> dict[str
 
 
 def _kind(access: SourceAccess) -> _Kind:
-    found = _KINDS.get(access.spec.kind)
-    if found is None:
-        raise InvalidRequest(
-            f"sources of kind '{access.spec.kind}' cannot be read yet",
-            code="not_yet",
-        )
-    return found
+    return _KINDS[family_of(access.spec.kind)]

@@ -108,7 +108,7 @@ def jdbc_options(access: SourceAccess, sql: str, snapshot: Snapshot) -> dict[str
         "driver": "org.mariadb.jdbc.Driver",
         "user": source.username,
         "password": access.password,
-        "sslMode": _SSL.get(source.tls, "verify-full"),
+        "sslMode": _SSL[source.tls],
         "dbtable": f"({mark(access.application)} {sql}) AS source_rows",
         "sessionInitStatement": SESSION,
         # also for the connection that only asks for the columns of the statement

@@ -156,4 +156,4 @@ def _trust(access: SourceAccess) -> dict[str, str]:
 
 
 def _ssl_mode(access: SourceAccess) -> str:
-    return _SSL.get(access.spec.tls, "require")
+    return _SSL[access.spec.tls]

@@ -79,7 +79,7 @@ def test_mariadbs_driver_does_so_too(kind) -> None:
 def test_psycopg_goes_there_too(addresses, host, hostaddr, monkeypatch) -> None:
     asked: dict[str, Any] = {}
 
-    def connect(**given: Any) -> None:
+    def connect(_: str, **given: Any) -> None:
         asked.update(given)
         raise psycopg.OperationalError("no")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from catalog.schema.mapped import Mapped
-from catalog.schema.mapping import chosen_type
+from catalog.schema.mapping import chosen_type, proposed_choice
 from catalog.schema.postgresql import (
     SourceType,
     cannot_hold,
@@ -13,6 +13,7 @@ from catalog.schema.postgresql import (
     unsupported_reason,
 )
 from catalog.schema.types import DataType
+from core.errors import InvalidRequest
 
 INFINITE = "infinity, -infinity and years outside 0001-9999"
 
@@ -150,3 +151,10 @@ def test_the_choice_for_values_the_lake_cannot_hold(
 ) -> None:
     assert cannot_hold(source, lake)
     assert chosen_type(lake, lossy) == expected
+
+
+@pytest.mark.parametrize("kind", ["", "kafka", "Postgresql"])
+def test_no_kind_is_taken_for_another(kind: str) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        proposed_choice("date", "date", kind=kind)
+    assert caught.value.code == "not_yet"
