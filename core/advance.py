@@ -7,7 +7,7 @@ so the history can neither miss a move nor invent one.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from django.db import models, transaction
@@ -36,6 +36,19 @@ def advance(
     somebody else moved the row since it was read. On success the object in
     memory carries the new values.
     """
+    _advance(row, event, actor, reason, changes)
+
+
+def advance_and_say(
+    row: Any, event: str, *, actor: str = "", reason: str = "", **changes: object
+) -> None:
+    """The same for a row that shows the reason itself, too."""
+    _advance(row, event, actor, reason, {"reason": reason, **changes})
+
+
+def _advance(
+    row: Any, event: str, actor: str, reason: str, changes: Mapping[str, object]
+) -> None:
     before = row.state
     after = row.transitions.after(before, event)
     with transaction.atomic():
