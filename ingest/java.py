@@ -12,9 +12,12 @@ from typing import Final
 EXECUTOR: Final = (
     "-Duser.timezone=UTC -Dfile.encoding=UTF-8 -Djol.skipHotspotSAAttach=true"
 )
-# Buffers of some 500 kB are half a region of a small heap, and each one that is larger
-# begins a collection of the whole heap.
-_HEAP: Final = "-XX:G1HeapRegionSize=8m"
+# What is larger than half a region may begin a collection of the whole heap: buffers of
+# some 500 kB in the regions of a small heap, and each page that a Spark task sorts in,
+# 16 MB by default.
+REGION_MB: Final = 8
+PAGE_MB: Final = 2
+_HEAP: Final = f"-XX:G1HeapRegionSize={REGION_MB}m"
 
 
 def driver_options(scratch: str) -> str:
