@@ -194,7 +194,13 @@ class Stack:
         arguments = [
             *("-m", "celery", "-A", "config.celery", "worker", "--pool", "prefork"),
             *("--concurrency", "1", "--without-gossip", "--without-mingle"),
-            *("--loglevel", "INFO", "--hostname", "sluice@localhost"),
+            *(
+                "--without-heartbeat",
+                "--loglevel",
+                "INFO",
+                "--hostname",
+                "sluice@localhost",
+            ),
         ]
         return self._child("worker", arguments)
 
