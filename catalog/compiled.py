@@ -92,6 +92,21 @@ class CompiledValues(Generic[R]):
         return values
 
 
+class AnyRow:
+    """`rows().exists()`, for what is asked again and again. Times in its filters are
+    the database's."""
+
+    def __init__(self, rows: Callable[[], QuerySet[Any, Any]]) -> None:
+        self._rows = rows
+        self._made: CompiledValues[bool] | None = None
+
+    def __call__(self) -> bool:
+        if self._made is None:
+            rows = self._rows().order_by().values_list("pk")[:1]
+            self._made = CompiledValues(rows, (), lambda pk: True)
+        return bool(self._made.all())
+
+
 class CompiledQuery(CompiledValues[M]):
     """The same for rows of a model, with what is selected and annotated beside them."""
 

@@ -6,23 +6,29 @@ Reads only; `ingest.policyrows` changes them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Any
 
 from django.conf import settings
 
+from catalog.compiled import CompiledValues
 from catalog.models import Database, Datasource
 from ingest.models import Policy, TableOnboarding
 from ingest.policy import OWN, Effective, Level, effective
 from ingest.schedule import MANUAL
+
+# stands for the id of any datasource
+_ANY = -1
 
 
 class Policies:
     """Policies of some datasources and their databases, read in one statement."""
 
     def __init__(self, datasource_ids: Iterable[int]) -> None:
-        rows = Policy.objects.filter(datasource__in=set(datasource_ids))
+        ids = set(datasource_ids)
+        rows = _of_one().all(*ids) if len(ids) == 1 else _rows(ids)
         self._given: dict[tuple[int, int | None], Mapping[str, Any]] = {
-            (row.datasource_id, row.database_id): row.given for row in rows
+            (datasource, database): given for datasource, database, given in rows
         }
 
     def of_feed(self, feed: TableOnboarding) -> Effective:
@@ -48,6 +54,17 @@ class Policies:
     def _of_source(self, source: Datasource) -> Level:
         given = self._given.get((source.pk, None), {})
         return Level(f"datasource {source.name}", given)
+
+
+def _rows(ids: Iterable[int]) -> Any:
+    rows = Policy.objects.filter(datasource__in=ids)
+    return rows.values_list("datasource_id", "database_id", "given")
+
+
+@cache
+def _of_one() -> CompiledValues[tuple[Any, ...]]:
+    """Each sync asks for those of its source."""
+    return CompiledValues(_rows([_ANY]), [_ANY], lambda *row: row)
 
 
 def defaults() -> dict[str, Any]:

@@ -6,8 +6,11 @@ the state of the row. It must not know reports or drivers.
 
 from __future__ import annotations
 
+from functools import cache
+
 from django.db import transaction
 
+from catalog.compiled import CompiledQuery
 from catalog.models import Table
 from core.advance import advance
 from core.clock import SystemClock
@@ -44,6 +47,8 @@ RESUME = {
     NEEDS_RESYNC: "resume_catch_up",
     RESYNCING: "resume_resync",
 }
+# stands for the id of any table
+_ANY = -1
 _RUNS_IN = {
     SNAPSHOT: frozenset({APPROVED, SNAPSHOTTING}),
     RESYNC: frozenset({RESYNCING}),
@@ -53,15 +58,15 @@ _RUNS_IN = {
 
 def feed_of(table_id: int) -> TableOnboarding | None:
     """The onboarding that carries this lake table now, if one does."""
-    return (
-        TableOnboarding.objects.filter(lake_table_id=table_id)
-        .exclude(state=RETIRED)
-        .select_related(
-            "lake_table__database__datasource", "source_table__database__datasource"
-        )
-        .order_by("-id")
-        .first()
-    )
+    return _carrying().first(table_id)
+
+
+@cache
+def _carrying() -> CompiledQuery[TableOnboarding]:
+    """By lake table; each claim and each end of a job reads it."""
+    rows = TableOnboarding.objects.filter(lake_table_id=_ANY).exclude(state=RETIRED)
+    related = ("lake_table__database__datasource", "source_table__database__datasource")
+    return CompiledQuery(rows.select_related(*related).order_by("-id")[:1], [_ANY])
 
 
 def require_feed(table: Table) -> TableOnboarding:

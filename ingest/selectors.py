@@ -23,6 +23,7 @@ from django.db.models.functions import Cast, Coalesce, Now
 from catalog.access.policy import Principal
 from catalog.access.scope import in_scope, scope_of
 from catalog.access.visibility import visible_datasources, visible_tables
+from catalog.compiled import AnyRow
 from catalog.discovery.services import KINDS as SOURCE_KINDS
 from catalog.models import Datasource, Table
 from core.errors import NotFound
@@ -33,16 +34,23 @@ from ingest.schedule import MANUAL, ON_REQUEST, ONCE
 from ingest.states import LOADED, RETIRED
 
 
+def _due() -> QuerySet[TableOnboarding]:
+    return TableOnboarding.objects.filter(
+        due_at__lte=Now(),
+        state__in=sorted(LOADED),
+        capture="timestamp",
+        lake_table__isnull=False,
+    )
+
+
+is_any_due = AnyRow(_due)
+
+
 def onboardings_due(*, limit: int = 200) -> QuerySet[TableOnboarding]:
     """Tables whose next round is due, locked; rows that somebody has are skipped."""
     return (
-        TableOnboarding.objects.select_for_update(skip_locked=True, of=("self",))
-        .filter(
-            due_at__lte=Now(),
-            state__in=sorted(LOADED),
-            capture="timestamp",
-            lake_table__isnull=False,
-        )
+        _due()
+        .select_for_update(skip_locked=True, of=("self",))
         .select_related("lake_table__database__datasource")
         .order_by("due_at")[:limit]
     )

@@ -14,6 +14,7 @@ from typing import Any
 from django.db.models import CharField, Exists, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Cast, Now
 
+from catalog.compiled import AnyRow
 from catalog.models import Table
 from core.advance import advance, advance_all, record_moves
 from core.clock import SystemClock
@@ -159,6 +160,8 @@ def waiting(table_id: int, instants: Sequence[str]) -> tuple[datetime, str] | No
 def compactions_due() -> dict[Table, list[str]]:
     """Open instants of tables that are carried, whose quiet hours have begun, and that
     no unfinished job is about to execute; at most PAGE."""
+    if not _is_any_due():
+        return {}
     again = MaintenancePlan.objects.filter(state=PLAN_FAILED, due_at__lte=Now())
     advance_all(list(again), "reschedule")
     for _ in range(MOST_PAGES):
@@ -168,6 +171,16 @@ def compactions_due() -> dict[Table, list[str]]:
         if len(closed) < len(page) or len(page) < PAGE:
             return _by_table(set(page) - set(closed))
     return {}
+
+
+def _due() -> QuerySet[MaintenancePlan]:
+    """Whoever may execute them: next to nothing most of the time."""
+    planned = Q(state=SCHEDULED) & (Q(due_at=None) | Q(due_at__lte=Now()))
+    failed = Q(state=PLAN_FAILED, due_at__lte=Now())
+    return MaintenancePlan.objects.filter(planned | failed)
+
+
+_is_any_due = AnyRow(_due)
 
 
 def _candidates() -> QuerySet[Any]:

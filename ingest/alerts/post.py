@@ -26,7 +26,9 @@ from django.db.models import (
     Q,
     QuerySet,
 )
+from django.db.models.functions import Now
 
+from catalog.compiled import AnyRow
 from catalog.secrets import decrypt
 from core.clock import SystemClock
 from core.errors import SluiceError
@@ -70,8 +72,13 @@ def deliver_due(*, limit: int = 50) -> int:
     return sent
 
 
+_is_any_due = AnyRow(lambda: AlertDelivery.objects.filter(next_try_at__lte=Now()))
+
+
 def take() -> Claim | None:
     """The oldest messages of a target that nobody sends to; None = none."""
+    if not _is_any_due():
+        return None
     now = SystemClock().now()
     waiting = AlertDelivery.objects.filter(target=OuterRef("pk"), next_try_at__lte=now)
     with transaction.atomic():

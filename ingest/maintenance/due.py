@@ -4,11 +4,23 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from django.db.models import QuerySet
+from django.db.models.functions import Now
+
+from catalog.compiled import AnyRow
 from core.clock import SystemClock
 from ingest.models import TableHealth
 
 # a table that commits all the time is not looked at all the time
 AT_MOST_EVERY = timedelta(seconds=15)
+
+
+def rows_due() -> QuerySet[TableHealth]:
+    """Of the tables to look at now."""
+    return TableHealth.objects.filter(due_at__lte=Now())
+
+
+is_any_due = AnyRow(rows_due)
 
 
 def note_change(table_id: int) -> None:

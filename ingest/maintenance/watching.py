@@ -44,7 +44,7 @@ from ingest.lake.layout import (
 )
 from ingest.lake.place import place_at
 from ingest.leasing import SERVICE, WRITE, lease_name
-from ingest.maintenance.due import note_change
+from ingest.maintenance.due import is_any_due, note_change, rows_due
 from ingest.maintenance.facts import (
     LakeFacts,
     PlanFacts,
@@ -90,13 +90,15 @@ class Sight:
 
 def look_at_due() -> int:
     """Look at what is due, for a short while at most; how many tables."""
+    if not is_any_due():
+        return 0
     until = time.monotonic() + PASS_SECONDS
     looked = 0
     while looked < PAGE and time.monotonic() < until:
         with transaction.atomic():
-            due = TableHealth.objects.select_for_update(skip_locked=True, of=("self",))
             row = (
-                due.filter(due_at__lte=Now())
+                rows_due()
+                .select_for_update(skip_locked=True, of=("self",))
                 .select_related("table__database__datasource")
                 .order_by("due_at")
                 .first()
