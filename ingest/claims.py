@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from datetime import timedelta
+from functools import cache
 from typing import Any
 from uuid import UUID
 
@@ -25,6 +26,7 @@ from django.db.models import (
 from django.db.models.expressions import Combinable
 from django.db.models.functions import Least, Now
 
+from catalog.compiled import AnyRow, CompiledValues
 from core.clock import SystemClock
 from core.errors import SluiceError, StaleState, TerminalError, TransientError
 from core.jobs import ACTIVE, QUEUED
@@ -52,17 +54,24 @@ BOOT_SILENT_SECONDS = 10
 DEATHS_BEFORE_ISOLATION = 2
 
 
+def _queued() -> QuerySet[Job]:
+    return Job.objects.filter(state=QUEUED, kind__in=list(KINDS)).filter(
+        Q(not_before=None) | Q(not_before__lte=Now())
+    )
+
+
+is_any_queued = AnyRow(_queued)
+
+
 def claim_queued() -> list[UUID]:
     """Move what may run now to LAUNCHING, with leases, fences and spec in place.
 
     Safe to call from anywhere at any time; rows that somebody else looks at are
     skipped. What cannot run yet says why.
     """
-    due = Job.objects.filter(state=QUEUED, kind__in=list(KINDS)).filter(
-        Q(not_before=None) | Q(not_before__lte=Now())
-    )
-    if not due.exists():
+    if not is_any_queued():
         return []
+    due = _queued()
     boot = live_boot()
     if boot is None:
         _say(due, _why_no_driver())
@@ -103,9 +112,14 @@ def _claim_in(lane: str, waiting: QuerySet[Job], boot: DriverBoot) -> list[UUID]
 
 
 def _use_of(lane: str) -> LaneUse:
-    rows = Job.objects.filter(lane=lane, state__in=ACTIVE, kind__in=list(KINDS))
-    places = [Place(*row) for row in rows.values_list("share_key", "weight")]
-    return LaneUse(lane, LANE_LIMITS[lane], tuple(places))
+    return LaneUse(lane, LANE_LIMITS[lane], tuple(_taken().all(lane)))
+
+
+@cache
+def _taken() -> CompiledValues[Place]:
+    """By lane."""
+    rows = Job.objects.filter(lane="\x01", state__in=ACTIVE, kind__in=list(KINDS))
+    return CompiledValues(rows.values_list("share_key", "weight"), ["\x01"], Place)
 
 
 def _matching(rule: FullFor) -> Q:

@@ -12,12 +12,14 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import cache
 from typing import Any
 from uuid import UUID
 
 from django.db import transaction
 from django.db.models import Case, When
 
+from catalog.compiled import CompiledValues
 from catalog.models import Table
 from core.advance import record_moves
 from core.clock import SystemClock
@@ -27,7 +29,16 @@ from core.errors import (
     StaleState,
     TransientError,
 )
-from core.jobs import ACTIVE, CANCELLING, LAUNCHING, PLANNED, QUEUED, UNKNOWN, WAITING
+from core.jobs import (
+    ACTIVE,
+    CANCELLING,
+    LAUNCHING,
+    PLANNED,
+    QUEUED,
+    SUCCEEDED,
+    UNKNOWN,
+    WAITING,
+)
 from core.models import Job
 from ingest import compactions, feeds, healing, leasing, outcomes
 from ingest.backoff import wait_after
@@ -44,6 +55,7 @@ from ingest.jobrows import move_job
 from ingest.kinds import COMPACT, KINDS, LOADS, OWN_LANE, REPAIR, ROUND
 from ingest.models import TableOnboarding
 from ingest.schema_drift import looked_first
+from ingest.states import LOADED
 
 # ------------------------------------------------------------------------- start
 
@@ -113,8 +125,12 @@ def _job(table: Table, kind_name: str, payload: dict[str, Any], *, actor: str) -
     )
 
 
-def start_jobs(jobs: list[Job]) -> list[Job]:
-    """Queue many at once; where an equal one waits already, that one is returned."""
+def start_jobs(jobs: list[Job], *, rings: bool = True) -> list[Job]:
+    """Queue many at once; where an equal one waits already, that one is returned.
+
+    rings: somebody waits for them. The driver host finds others by itself when it
+    could hand them over.
+    """
     with transaction.atomic():
         Job.objects.bulk_create(jobs, ignore_conflicts=True, batch_size=500)
         stored = set(
@@ -122,7 +138,8 @@ def start_jobs(jobs: list[Job]) -> list[Job]:
         )
         if fresh := [job for job in jobs if job.pk in stored]:
             record_moves(fresh, "enqueue", before=PLANNED, actor=jobs[0].requested_by)
-        ring()
+        if rings:
+            ring()
     return [job if job.pk in stored else _waiting_twin(job) for job in jobs]
 
 
@@ -160,14 +177,24 @@ class HeldJob:
 
 def held_by(boot_id: UUID) -> list[HeldJob]:
     """What this driver was given and has not ended, in the order of the queue."""
+    return [job for boot, job in _active().all() if boot == str(boot_id)]
+
+
+@cache
+def _active() -> CompiledValues[tuple[str, HeldJob]]:
+    """Of all drivers: asked twice a second, and there are few."""
     spec = Case(When(state=LAUNCHING, then="spec"), default=None)
-    rows = Job.objects.filter(state__in=ACTIVE, handle__boot=str(boot_id))
-    return [
-        HeldJob(str(pk), state, attempts, wish, bool(handle.get("isolated")), spec)
-        for pk, state, attempts, wish, handle, spec in rows.order_by(
-            "queued_at"
-        ).values_list("pk", "state", "attempts", "cancel_requested", "handle", spec)
-    ]
+    rows = Job.objects.filter(state__in=ACTIVE).order_by("queued_at")
+    names = ("pk", "state", "attempts", "cancel_requested", "handle")
+
+    def held(
+        pk: UUID, state: str, attempts: int, wish: str, handle: Any, spec: Any
+    ) -> tuple[str, HeldJob]:
+        is_isolated = bool(handle.get("isolated"))
+        job = HeldJob(str(pk), state, attempts, wish, is_isolated, spec)
+        return handle.get("boot", ""), job
+
+    return CompiledValues(rows.values_list(*names, spec), (), held)
 
 
 def note_accepted(job_id: UUID, attempt: int) -> None:
@@ -206,8 +233,16 @@ def finish(report: JobReport) -> bool:
             # it may have ended behind its commit
             healing.follow_lake(feed)
         leasing.release(owner_of(job.pk, report.attempt))
-        ring()
+        if not _is_usual(job, feed):
+            ring()
     return True
+
+
+def _is_usual(job: Job, feed: TableOnboarding | None) -> bool:
+    """A sync that went well and that nobody waits for: what waits for its place is
+    claimed by the host that reports it."""
+    is_carried = feed is not None and feed.state in LOADED
+    return job.kind == ROUND and job.state == SUCCEEDED and is_carried
 
 
 def _why_not(report: JobReport, job: Job, feed: TableOnboarding | None) -> SluiceError:

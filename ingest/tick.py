@@ -27,7 +27,7 @@ from ingest.maintenance import watching
 from ingest.models import DriverBoot, TableOnboarding
 from ingest.reconcile import reconcile_jobs
 from ingest.rediscovery import ACTOR
-from ingest.selectors import onboardings_due
+from ingest.selectors import is_any_due, onboardings_due
 
 log = logging.getLogger(__name__)
 
@@ -103,10 +103,13 @@ def _run(part: Callable[[], object]) -> None:
 
 def start_due_rounds() -> int:
     """Queue a round for every table whose time has come; how many."""
+    if not is_any_due():
+        return 0
     with transaction.atomic():
         due = list(onboardings_due(limit=DUE_PAGE))
         if due:
-            runs.start_jobs([runs.new_job(feed, ROUND, actor=ACTOR) for feed in due])
+            jobs = [runs.new_job(feed, ROUND, actor=ACTOR) for feed in due]
+            runs.start_jobs(jobs, rings=False)
             TableOnboarding.objects.filter(pk__in=[f.pk for f in due]).update(
                 due_at=None
             )

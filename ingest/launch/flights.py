@@ -5,6 +5,7 @@ All of it may be lost at any moment; the rows and the lake suffice to go on.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,6 +23,8 @@ UNANSWERED_SECONDS = 45.0
 # cores, connections and perhaps a lock of their table.
 ABANDONED_SECONDS = 60.0
 JUDGE_AGAIN_SECONDS = 5.0
+# That the driver lives is written so often when there is nothing new to say of it.
+ALIVE_SECONDS = 3.0
 
 
 @dataclass(slots=True)
@@ -67,6 +70,7 @@ class Boot:
 
     facts  what it said of itself, None once that is written
     away   why it cannot take work though it has not ended
+    written   when it was last written that it lives
     abandoned, abandoned_since   jobs that it was told to abandon and whose threads
            still live, and since when there are such
     is_told_to_end   its end is our doing: not held against its jobs
@@ -79,9 +83,15 @@ class Boot:
     facts: dict[str, Any] | None = None
     away: str = ""
     heard: float = 0.0
+    written: float = -math.inf
     abandoned: tuple[str, ...] = ()
     abandoned_since: float = 0.0
     is_told_to_end: bool = False
+
+    def is_worth_writing(self, now: float) -> bool:
+        """Whether there is news of it, or it was last written a while ago."""
+        is_news = self.facts is not None or bool(self.away)
+        return is_news or now - self.written >= ALIVE_SECONDS
 
     def note_abandoned(self, jobs: Sequence[str], *, now: float) -> None:
         if not self.abandoned:

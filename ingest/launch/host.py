@@ -24,6 +24,7 @@ from core.redaction import redact
 from ingest import claims, reconcile, runs
 from ingest.contract import DRIVER_DIED, JobReport, progress_from, report_from
 from ingest.launch.backlog import Backlog
+from ingest.launch.claiming import Claiming
 from ingest.launch.flights import START_SECONDS, Boot, Flight
 from ingest.launch.handing import SecretDesk
 from ingest.launch.inflight import InFlight
@@ -34,8 +35,6 @@ log = logging.getLogger(__name__)
 
 FLUSH_SECONDS = 1.0
 LOOK_SECONDS = 0.5
-# Whoever queues a job rings for a claim; this finds what nobody rang for.
-CLAIM_SECONDS = 2.0
 PING_SECONDS = 2.0
 REFUSED_SECONDS = 5.0
 MAX_LOGS = 10_000
@@ -62,7 +61,7 @@ class DriverHost:
         self.deaths = 0
         self._next_start = 0.0
         self._flushed = self._looked = self._pinged = 0.0
-        self._claimed = -CLAIM_SECONDS
+        self._claiming = Claiming(clock)
         self._logs: list[tuple[str, str, str]] = []
         self._accepted: Backlog[tuple[str, int]] = Backlog()
         self._reports: Backlog[JobReport] = Backlog()
@@ -343,6 +342,7 @@ class DriverHost:
 
     def _finish(self, report: JobReport) -> None:
         runs.finish(report)
+        self._claiming.note_place()
         self.flights.pop(report.job_id, None)
 
     def _give_up_report(self, report: JobReport, error: Exception) -> None:
@@ -369,11 +369,14 @@ class DriverHost:
             return
         if self.clock() - boot.heard > claims.BOOT_SILENT_SECONDS and boot.is_ready:
             return
+        if not boot.is_worth_writing(self.clock()):
+            return
         if not write_boot(boot, pid=self.launcher.pid, place=self.place):
             log.error("another driver host has taken over: ending all drivers here")
             boot.is_told_to_end = True
             for origin in ("", *self.flights):
                 self.launcher.kill(origin)
+        boot.written = self.clock()
 
     def _write_progress(self) -> None:
         fresh = [f for f in self.flights.values() if self.clock() - f.seen < 10]
@@ -386,9 +389,8 @@ class DriverHost:
         """Claim and hand over what may run; pass on what people asked meanwhile."""
         if self.boot is None:
             return
-        if self.boot.is_ready and self.clock() - self._claimed >= CLAIM_SECONDS:
-            self._claimed = self.clock()
-            claims.claim_queued()
+        if self.boot.is_ready:
+            self._claiming.claim()
         held = runs.held_by(self.boot.id)
         if self.boot.is_ready:
             self._jobs.hand_over(held)

@@ -62,6 +62,26 @@ def test_syncs_of_one_source_leave_a_place_to_others(world) -> None:
     assert len(running("round")) == 3
 
 
+def test_syncs_of_a_schedule_need_no_message(world, monkeypatch) -> None:
+    """The host finds them; the sync that somebody asks for is rung for."""
+    from ingest import runs, tick
+    from ingest.models import TableOnboarding
+
+    onboard(world.source, "orders", schedule={"every_seconds": 60})
+    world.until_live("orders")
+    rung: list[bool] = []
+    monkeypatch.setattr(runs, "ring", lambda: rung.append(True))
+    TableOnboarding.objects.update(due_at="2026-01-01T00:00:00Z")
+    tick.start_due_rounds()
+    (job,) = Job.objects.filter(kind="round").exclude(state="SUCCEEDED")
+    for _ in range(20):
+        world.host.step(0)
+    job.refresh_from_db()
+    assert (job.state, rung) == ("SUCCEEDED", [])
+    runs.start_round(world.feed("orders"), actor="ann")
+    assert rung == [True]
+
+
 def test_a_small_table_does_not_wait_behind_large_ones(world) -> None:
     world.fail_with("snapshot", *[Fault.HANG] * 2)
     onboard(world.source, "huge", "vast", "wide", rows=6_000_000)

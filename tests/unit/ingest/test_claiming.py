@@ -1,0 +1,68 @@
+"""A host claims as soon as something waits, and no more often than that is worth."""
+
+from __future__ import annotations
+
+import pytest
+
+from ingest import claims
+from ingest.java import PAGE_MB, REGION_MB
+from ingest.launch.claiming import AGAIN_SECONDS, Claiming
+from ingest.launch.flights import ALIVE_SECONDS, Boot
+
+
+class Queue:
+    """is_free: whether what waits may run."""
+
+    waits, is_free, asked = True, False, 0
+
+    def claim(self) -> list[int]:
+        self.asked += 1
+        return [1] if self.is_free else []
+
+
+@pytest.fixture
+def queue(monkeypatch: pytest.MonkeyPatch) -> Queue:
+    found = Queue()
+    monkeypatch.setattr(claims, "is_any_queued", lambda: found.waits)
+    monkeypatch.setattr(claims, "claim_queued", found.claim)
+    return found
+
+
+def test_what_cannot_run_is_tried_later_or_when_a_place_came_free(queue: Queue) -> None:
+    now = 100.0
+    claiming = Claiming(lambda: now)
+    for _ in range(5):
+        claiming.claim()
+    assert queue.asked == 1
+    claiming.note_place()
+    claiming.claim()
+    assert queue.asked == 2
+    now += AGAIN_SECONDS
+    claiming.claim()
+    assert queue.asked == 3
+
+
+def test_what_can_run_never_waits(queue: Queue) -> None:
+    claiming = Claiming(lambda: 100.0)
+    queue.waits = False
+    claiming.claim()
+    assert queue.asked == 0
+    queue.waits = queue.is_free = True
+    for _ in range(3):
+        claiming.claim()
+    assert queue.asked == 3
+
+
+def test_a_driver_without_news_is_written_now_and_then() -> None:
+    boot = Boot()
+    assert boot.is_worth_writing(100.0), "never written yet"
+    boot.written = 100.0
+    assert not boot.is_worth_writing(100.0 + ALIVE_SECONDS / 2)
+    assert boot.is_worth_writing(100.0 + ALIVE_SECONDS)
+    assert ALIVE_SECONDS * 3 < claims.BOOT_SILENT_SECONDS
+    boot.facts = {"spark": "3"}
+    assert boot.is_worth_writing(100.0)
+
+
+def test_a_page_of_a_sort_is_no_large_object_of_the_collector() -> None:
+    assert PAGE_MB * 2 < REGION_MB
