@@ -59,13 +59,13 @@ ACTIONS = {
             Privilege.OPERATE,
             frozenset({CATCHING_UP, LIVE}),
             does=(
-                "Reads what changed at the source since the last round, now "
+                "Reads what changed at the source since the last sync, now "
                 "instead of later."
             ),
             meanwhile="Nothing.",
-            way_back="None is needed: the schedule would carry the same rows.",
+            way_back="None is needed: the schedule would bring the same rows.",
             effects=(
-                "One round runs now: rows changed since the last position are read "
+                "One sync runs now: rows changed since the last position are read "
                 "from the source and committed.",
                 "The schedule goes on from there.",
             ),
@@ -76,7 +76,7 @@ ACTIONS = {
             "pause",
             Privilege.OPERATE,
             ON_ITS_WAY | {NEEDS_RESYNC},
-            does="Stops carrying this table until somebody resumes it.",
+            does="Stops syncing this table until somebody resumes it.",
             meanwhile="Readers keep the last commit; the source's changes wait there.",
             way_back="Resume goes on from there.",
             effects=(
@@ -120,7 +120,7 @@ ACTIONS = {
                 "Merges the log files into the base files, so that readers "
                 "merge less. No row changes."
             ),
-            meanwhile="Nothing: reading and carrying go on.",
+            meanwhile="Nothing: reading and syncing go on.",
             way_back="None is needed: readers see the same rows before and after.",
             asks_driver=True,
         ),
@@ -138,7 +138,7 @@ ACTIONS = {
             way_back="None is needed.",
             effects=(
                 "Every row of the source is read once and compared with the lake.",
-                "Nothing is changed, and carrying goes on; compaction waits meanwhile.",
+                "Nothing is changed, and syncing goes on; compaction waits meanwhile.",
             ),
         ),
         Action(
@@ -152,10 +152,10 @@ ACTIONS = {
                 "nobody could ever see. Takes back a lock or settings that another "
                 "program changed."
             ),
-            meanwhile="No round of this table runs; readers go on.",
+            meanwhile="No sync of this table runs; readers go on.",
             way_back=(
                 "None is needed: rows of a write come again with the next "
-                "round, a planned compaction is executed again."
+                "sync, a planned compaction is executed again."
             ),
             repair=RepairWork("rollback"),
         ),
@@ -169,7 +169,7 @@ ACTIONS = {
                 "Takes a planned compaction off the table's timeline. Its log "
                 "files stay and go into the next plan."
             ),
-            meanwhile="No round of this table runs; readers go on.",
+            meanwhile="No sync of this table runs; readers go on.",
             way_back="Compact plans a new one whenever you like.",
             asks_replan=True,
             repair=RepairWork("unschedule"),
@@ -185,14 +185,14 @@ ACTIONS = {
                 "Changes nothing."
             ),
             meanwhile=(
-                "No round of this table runs while every row is read once; "
+                "No sync of this table runs while every row is read once; "
                 "readers go on."
             ),
             way_back="None is needed.",
             effects=(
                 "Every row is read once and counted by its key; the job says how many "
                 "occur twice, which copies would stay, and the likely cause.",
-                "Nothing is changed. No round runs meanwhile.",
+                "Nothing is changed. No sync runs meanwhile.",
             ),
             repair=RepairWork("deduplicate", dry_run=True),
         ),
@@ -207,7 +207,7 @@ ACTIONS = {
                 "newest stays."
             ),
             meanwhile=(
-                "No round of this table runs while every row is read and "
+                "No sync of this table runs while every row is read and "
                 "written once; readers keep the old rows until it is done."
             ),
             way_back=(
@@ -227,7 +227,7 @@ ACTIONS = {
                 "Deletes files that no reader needs any more: old versions, and "
                 "what writers left that were cut off."
             ),
-            meanwhile="No round of this table runs; readers go on.",
+            meanwhile="No sync of this table runs; readers go on.",
             way_back=(
                 "None: no row of now is lost, but older states of the table "
                 "can no longer be queried."
@@ -242,7 +242,7 @@ ACTIONS = {
             QUERYABLE,
             does=("Puts the same rows into another number of buckets, by one commit."),
             meanwhile=(
-                "No round of this table runs while every row is read and "
+                "No sync of this table runs while every row is read and "
                 "written once; readers go on."
             ),
             way_back=(
@@ -262,7 +262,7 @@ ACTIONS = {
                 "Removes an index that another program made and Sluice does "
                 "not keep. No row changes."
             ),
-            meanwhile="No round of this table runs; readers go on.",
+            meanwhile="No sync of this table runs; readers go on.",
             way_back="None is needed: readers list the table's folders instead.",
             repair=RepairWork("drop-metadata-table"),
         ),
@@ -277,8 +277,8 @@ ACTIONS = {
                 "back to it."
             ),
             meanwhile=(
-                "No round of this table runs for some seconds. Planned "
-                "compactions are taken off the timeline, and the next round "
+                "No sync of this table runs for some seconds. Planned "
+                "compactions are taken off the timeline, and the next sync "
                 "plans anew. Files of now take up space for 7 days."
             ),
             way_back="None is needed: it ends by itself.",
@@ -295,11 +295,11 @@ ACTIONS = {
                 "it are deleted."
             ),
             meanwhile=(
-                "No round of this table runs; readers see the rows of the "
+                "No sync of this table runs; readers see the rows of the "
                 "savepoint afterwards."
             ),
             way_back=(
-                "None: the commits are gone. The next round reads from the "
+                "None: the commits are gone. The next sync reads from the "
                 "source what changed since, a re-sync everything."
             ),
             is_danger=True,
@@ -344,8 +344,7 @@ ACTIONS = {
             Privilege.MANAGE,
             ON_ITS_WAY | QUERYABLE,
             does=(
-                "Stops carrying this table for good, and deletes its data if "
-                "you say so."
+                "Stops syncing this table for good, and deletes its data if you say so."
             ),
             meanwhile="Nothing.",
             way_back="None when the data is deleted; else it can be onboarded again.",

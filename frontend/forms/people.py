@@ -20,7 +20,7 @@ MEANINGS = {
     Privilege.DISCOVER: "discover: see that it exists",
     Privilege.SELECT: "select: read rows",
     Privilege.OPERATE: "operate: test, sync, pause, cancel",
-    Privilege.MANAGE: "manage: carry, approve, remove",
+    Privilege.MANAGE: "manage: sync, approve, remove",
 }
 ROLE_MEANINGS = {
     Role.VIEWER: "Viewer: discover",

@@ -34,7 +34,8 @@ class ScheduleFields(forms.Form):
         required=False,
         min_value=1,
         max_value=MAX_SECONDS,
-        label="A sync every … seconds",
+        label="Seconds",
+        help_text="From one sync to the next.",
     )
     cron = forms.CharField(
         required=False,
@@ -45,7 +46,7 @@ class ScheduleFields(forms.Form):
     timezone = forms.CharField(
         required=False,
         max_length=60,
-        label="Time zone of cron",
+        label="Time zone",
         help_text="Such as Europe/Berlin. Empty: UTC.",
     )
 

@@ -92,5 +92,11 @@ def state(name: object) -> dict[str, object]:
 
 
 @register.filter
+def as_work(kind: str) -> str:
+    """What people call a job of this kind (docs/glossary.md)."""
+    return "sync" if kind == "round" else kind
+
+
+@register.filter
 def look(name: object) -> Look:
     return look_of(str(name))

@@ -43,6 +43,16 @@ def test_jobs_of_a_table_are_no_jobs_of_a_source(world, browse):
         assert "Of one table only." in text, subject
 
 
+def test_a_round_is_called_a_sync(world, browse):
+    """People's word (docs/glossary.md); the filter still takes the kind's own."""
+    client = browse("root")
+    job = client.get(f"/jobs/{world.jobs['queued'].pk}").content.decode()
+    assert "<h1>Sync of lake.shop.orders" in job
+    rounds = client.get("/jobs?kind=round").content.decode()
+    assert '<option value="round" selected>sync</option>' in rounds
+    assert f'href="/jobs/{world.jobs["queued"].pk}">sync</a>' in rounds
+
+
 @pytest.mark.parametrize("kind", ["repair", "compact", "round"])
 def test_a_repair_leads_to_the_tables_health(world, browse, kind):
     table = world.lake_tables["orders"]

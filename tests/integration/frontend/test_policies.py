@@ -46,10 +46,18 @@ def test_a_tables_settings_are_changed_and_taken_back(world, browse, at):
     page = client.get(at).content.decode()
     assert "Europe/Berlin time" in page
     assert "Next:" in page
+    assert optional(page, "id_every_seconds")
+    assert not optional(page, "id_when"), "a list always has a choice"
     assert "verify_every: 1 d" in page
     assert "instead of off, default" in page
     assert sent(client, at, when="inherit").status_code == 302
     assert feed(world).policy == {}
+
+
+def optional(page: str, field: str) -> bool:
+    label = page.partition(f'<label for="{field}">')[2].partition("</label>")[0]
+    assert label, field
+    return "(optional)" in label
 
 
 def test_all_mistakes_stand_at_their_fields_and_nothing_is_lost(world, browse, at):

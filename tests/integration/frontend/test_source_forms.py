@@ -27,6 +27,8 @@ def test_a_test_that_fails_stores_nothing_and_says_which_step(world, browse):
     assert response.status_code == 200, "the form itself is right"
     assert "nothing was stored" in page
     assert "What to do:" in page
+    skipped = page.partition("not tried, because")[2].partition("</li>")[0]
+    assert " ms" not in skipped, "what was not tried took no time"
     assert not Datasource.objects.filter(name="crm").exists()
     assert "PASSWORD-CANARY" not in page
 
