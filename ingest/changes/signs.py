@@ -21,6 +21,8 @@ MOST_LATE_COUNTED = 1_000_000
 # Clocks are corrected by less than this all the time.
 CLOCK_TOLERANCE = timedelta(seconds=2)
 MOST_NOTICES = 5
+# Of a table with many partitions: all of them have new numbers after a TRUNCATE.
+MOST_FILES = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,10 @@ class ServerSigns:
 
     relation  of the table: differs when it was created again; "" = not known
     is_exact  it differs for no other reason
+    files     numbers of those that hold its rows, the lowest few: all are new after a
+              TRUNCATE, and after much that rewrites the table; () = not known
+    counter   the next number of its AUTO_INCREMENT, which a TRUNCATE sets back;
+              0 = not known
     server    which server answers; "" = not known
     timeline  counts the promotions of this server's history; 0 = not known
     log       positions that only grow, by name
@@ -36,6 +42,8 @@ class ServerSigns:
 
     relation: str = ""
     is_exact: bool = False
+    files: tuple[int, ...] = ()
+    counter: int = 0
     server: str = ""
     timeline: int = 0
     log: Mapping[str, int] = field(default_factory=dict)
@@ -71,6 +79,8 @@ def to_data(signs: Signs) -> dict[str, Any]:
     return {
         "relation": server.relation,
         "is_exact": server.is_exact,
+        "files": list(server.files),
+        "counter": server.counter,
         "server": server.server,
         "timeline": server.timeline,
         "log": dict(server.log),
@@ -88,6 +98,8 @@ def from_data(data: Mapping[str, Any]) -> Signs:
     server = ServerSigns(
         relation=str(data.get("relation") or ""),
         is_exact=bool(data.get("is_exact")),
+        files=tuple(int(n) for n in data.get("files") or ()),
+        counter=int(data.get("counter") or 0),
         server=str(data.get("server") or ""),
         timeline=int(data.get("timeline") or 0),
         log={str(k): int(v) for k, v in (data.get("log") or {}).items()},
@@ -103,20 +115,27 @@ def from_data(data: Mapping[str, Any]) -> Signs:
     )
 
 
-def is_maybe_recreated(before: ServerSigns, now: ServerSigns) -> bool:
-    """Whether it may be another one on the same server, and only its rows can tell."""
-    is_other = bool(before.relation and now.relation) and (
-        before.relation != now.relation
-    )
-    return is_other and not now.is_exact and before.server == now.server
+def is_maybe_emptied(before: ServerSigns, now: ServerSigns) -> bool:
+    """Whether it may be another one on the same server, or was truncated: only its
+    rows can tell."""
+    is_other = _is_other(before, now) and not now.is_exact
+    return before.server == now.server and (is_other or _is_rewritten(before, now))
 
 
 def is_recreated(before: ServerSigns, now: ServerSigns) -> bool:
     """Whether the table is certainly another one than it was, on the same server."""
-    is_other = bool(before.relation and now.relation) and (
-        before.relation != now.relation
-    )
-    return is_other and now.is_exact and before.server == now.server
+    return before.server == now.server and _is_other(before, now) and now.is_exact
+
+
+def _is_other(before: ServerSigns, now: ServerSigns) -> bool:
+    is_known = before.relation and now.relation
+    return bool(is_known) and before.relation != now.relation
+
+
+def _is_rewritten(before: ServerSigns, now: ServerSigns) -> bool:
+    is_known = before.files and now.files
+    is_new = bool(is_known) and not {*before.files} & {*now.files}
+    return is_new or 0 < now.counter < before.counter
 
 
 def what_changed(before: Signs, now: ServerSigns, clock: datetime) -> tuple[str, ...]:
@@ -138,8 +157,8 @@ def what_changed(before: Signs, now: ServerSigns, clock: datetime) -> tuple[str,
             f"the source went back to an earlier moment before {at} ({back[0]}"
             f" {was.log[back[0]]}, now {now.log[back[0]]}): it was restored"
         )
-    is_other_table = was.relation and now.relation and was.relation != now.relation
-    if is_other_table and not is_recreated(was, now):
+    # a rewrite alone is not told: VACUUM FULL is one, and rows tell a TRUNCATE
+    if _is_other(was, now) and not is_recreated(was, now):
         found.append(
             "the table was created again, truncated or rebuilt at the source before"
             f" {at}"

@@ -144,8 +144,9 @@ TRAPS: dict[str, Promise] = {
         "TRUNCATE, DROP and CREATE",
         unseen="rows that a TRUNCATE removed stay in the lake until a re-sync; so do"
         " those of a table that was dropped and created again",
-        does="a sync that finds another table under the name stops, and asks for a"
-        " re-sync",
+        does="a sync that finds another table under the name, or new files of its rows"
+        " and former rows gone, stops and asks for a re-sync; on MariaDB a TRUNCATE"
+        " shows with PROCESS, or by an AUTO_INCREMENT that went back",
     ),
     "row_security": Promise(
         "Row security of PostgreSQL that hides rows from the datasource's user",

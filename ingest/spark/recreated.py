@@ -1,8 +1,9 @@
-"""Whether a table whose time of creation changed is still the one that was synced.
+"""Whether a table that was made anew or rewritten still has the rows that were synced.
 
-MariaDB's time changes with DROP and CREATE and with an ALTER that rebuilds the table;
-only rows tell which it was. Those at or below the position are in
-the lake with their cursor values, so a rebuilt table still has them as they are there.
+MariaDB's time of creation changes with DROP and CREATE and with an ALTER that rebuilds
+the table, the file of its rows with a TRUNCATE, too; only rows tell which it was. Those
+at or below the position are in the lake with their cursor values, so a rebuilt table
+still has them as they are there.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pyspark.sql import functions as F
 from core.errors import InvalidRequest
 from ingest.changes.dialects import dialect_of
 from ingest.changes.select import relation_of, select_columns
-from ingest.changes.signs import from_data, is_maybe_recreated
+from ingest.changes.signs import from_data, is_maybe_emptied
 from ingest.contract import TableSpec
 from ingest.hudi.identity import DELETED, key_column
 from ingest.lake.place import place_at
@@ -39,7 +40,7 @@ def refuse_made_anew(
     if work is None or not work.low or table.row_hash:
         return
     now = from_data(run.signs.get("signs", {})).server
-    if not is_maybe_recreated(from_data(work.signs).server, now):
+    if not is_maybe_emptied(from_data(work.signs).server, now):
         return
     rows = _of_source(spark, source, access, table, work.low)
     known = rows & _of_lake(spark, table, {key for key, _ in rows})
@@ -52,9 +53,9 @@ def refuse_made_anew(
         else "it has no row that is in the lake"
     )
     raise InvalidRequest(
-        f"{table.source_schema}.{table.source_table} was created again or replaced"
-        f" at the source since the last sync: {found}. Its rows may be older than the"
-        " position, and the former table's are in the lake. Nothing was written",
+        f"{table.source_schema}.{table.source_table} was truncated, created again or"
+        f" replaced at the source since the last sync: {found}. Its rows may be older"
+        " than the position, and former ones are in the lake. Nothing was written",
         code="source_recreated",
         hint="re-sync the table: readers keep the present copy until then",
     )

@@ -44,6 +44,19 @@ def test_a_table_created_again_stops_the_sync_before_it_reads(loaded: Any) -> No
     assert values(bench, table) == {9: "new"}
 
 
+def test_rows_tell_a_truncated_table_from_a_rewritten_one(loaded: Any) -> None:
+    bench, table, low, signs = loaded
+    bench.sql("VACUUM FULL o")
+    report = assert_done(sync(bench, table, low, signs))
+    assert not report.warnings
+    assert report.facts["signs"]["files"] != signs["files"]
+    bench.sql("TRUNCATE o")
+    bench.sql("INSERT INTO o VALUES (9, 'new', now())")
+    refused = sync(bench, table, low, report.facts["signs"])
+    assert (refused.outcome, refused.error.code) == ("caller", "source_recreated")
+    assert values(bench, table) == dict.fromkeys(range(1, 6), "load")
+
+
 def test_cursor_values_ahead_of_the_clock_are_told_and_never_equal(loaded: Any) -> None:
     bench, table, low, signs = loaded
     bench.sql(

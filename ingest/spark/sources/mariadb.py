@@ -104,7 +104,7 @@ class MariadbSource:
 
     def definition(self, table: TableSpec) -> str:
         """Columns, unique indexes, when the table was made, and InnoDB's numbers of it
-        and its partitions: a TRUNCATE shows in these only, and only with PROCESS."""
+        and its partitions: a TRUNCATE shows in these, and they only with PROCESS."""
         names = [table.source_schema, table.source_table]
         facts = [self.rows(sql, names) for sql in _DEFINITION]
         facts.append(self._innodb_numbers(*names))
@@ -222,7 +222,8 @@ class MariadbSource:
         return SourceClock(_utc(now), tuple(found), sees, offsets, replica)
 
     def signs(self, table: TableSpec) -> ServerSigns:
-        return read_signs(self.rows, table)
+        numbers = self._innodb_numbers(table.source_schema, table.source_table)
+        return read_signs(self.rows, table, [int(number) for (number,) in numbers])
 
     def _sees_others(self) -> bool:
         try:

@@ -18,7 +18,7 @@ from catalog.schema.replicas import (
     replica_of,
 )
 from ingest.changes.positions import Replica
-from ingest.changes.signs import ServerSigns
+from ingest.changes.signs import MOST_FILES, ServerSigns
 from ingest.contract import TableSpec
 
 if TYPE_CHECKING:
@@ -32,20 +32,24 @@ _VARIABLES = """
 SHOW GLOBAL VARIABLES WHERE Variable_name IN
   ('server_id', 'server_uid', 'server_uuid', 'gtid_binlog_pos')
 """
-# An ALTER that rebuilds the table changes it as well, a TRUNCATE does not.
+# An ALTER that rebuilds the table changes its time as well, a TRUNCATE does not.
 _CREATED = """
-SELECT create_time FROM information_schema.tables
+SELECT create_time, coalesce(auto_increment, 0) FROM information_schema.tables
 WHERE table_schema = %s AND table_name = %s
 """
 
 
-def read_signs(rows: Rows, table: TableSpec) -> ServerSigns:
+def read_signs(rows: Rows, table: TableSpec, files: Sequence[int]) -> ServerSigns:
+    """files  InnoDB's numbers of it and of its partitions"""
     found = {str(n).lower(): str(v) for n, v in rows(_VARIABLES, None)}
     created = rows(_CREATED, [table.source_schema, table.source_table])
+    made, counter = created[0] if created else (None, 0)
     log = _GTID.findall(found.get("gtid_binlog_pos", ""))
     names = ("server_id", "server_uid", "server_uuid")
     return ServerSigns(
-        relation=str(created[0][0] or "") if created else "",
+        relation=str(made or ""),
+        files=tuple(sorted(files)[:MOST_FILES]),
+        counter=int(counter),
         server=" ".join(found[name] for name in names if name in found),
         log={f"log of domain {domain}": int(number) for domain, number in log},
     )

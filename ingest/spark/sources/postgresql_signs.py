@@ -7,14 +7,14 @@ from typing import Any
 
 import psycopg
 
-from ingest.changes.signs import ServerSigns
+from ingest.changes.signs import MOST_FILES, ServerSigns
 
 One = Callable[[str, Sequence[object] | None], tuple[Any, ...]]
 
 
 def read_signs(one: One, relation: str) -> ServerSigns:
     """`relation` as it is quoted in SQL. What the login may not ask is not known."""
-    oid, xid, is_standby = one(_COMMON, [relation])
+    oid, xid, is_standby, files = one(_COMMON, [relation])
     timeline = 0
     if not is_standby:
         # a checkpoint tells of a promotion later than the name of the log does
@@ -26,15 +26,19 @@ def read_signs(one: One, relation: str) -> ServerSigns:
     return ServerSigns(
         relation=str(oid),
         is_exact=True,
+        files=tuple(int(number) for number in files),
         server=str(server),
         timeline=timeline or int(of_checkpoint),
         log={"transaction": int(xid)},
     )
 
 
-_COMMON = """
-SELECT %s::regclass::oid, txid_snapshot_xmax(txid_current_snapshot()),
-       pg_is_in_recovery()
+_COMMON = f"""
+SELECT t.oid, txid_snapshot_xmax(txid_current_snapshot()), pg_is_in_recovery(),
+  ARRAY(SELECT pg_relation_filenode(part.oid)::bigint
+        FROM (SELECT t.oid UNION SELECT relid FROM pg_partition_tree(t.oid)) part(oid)
+        WHERE pg_relation_filenode(part.oid) IS NOT NULL ORDER BY 1 LIMIT {MOST_FILES})
+FROM (SELECT %s::regclass::oid) t(oid)
 """
 _LOG_FILE = "SELECT pg_walfile_name(pg_current_wal_lsn())"
 _CONTROL = """

@@ -6,12 +6,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pymysql
 import pytest
 
 from catalog.schema import limits
+from ingest.changes.signs import Signs, is_maybe_emptied, what_changed
 from ingest.contract import SourceSpec, TableSpec
 from ingest.spark.failures import failure_of
 from ingest.spark.sources import Source, SourceAccess, open_source
@@ -98,6 +100,36 @@ def test_partitioned_or_not_a_truncated_table_has_a_new_number(
     before = source.definition(table)
     run(server, "TRUNCATE `a-b c`")
     assert source.definition(table) != before
+
+
+EMPTIED = {
+    # statements and whether it may be another table than before
+    "truncated": (("TRUNCATE c",), True),
+    "truncated and filled": (("TRUNCATE c", "INSERT INTO c (v) SELECT seq FROM seq_1_to_20"), True),
+    "rows deleted": (("DELETE FROM c",), False),
+    "more rows": (("INSERT INTO c (v) SELECT seq FROM seq_1_to_90",), False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", EMPTIED)
+@pytest.mark.parametrize("login", ["sees InnoDB's numbers", "sees its tables only"])
+def test_a_truncated_table_is_looked_at(
+    server: MariaDbServer, how: str, login: str
+) -> None:
+    statements, is_maybe = EMPTIED[how]
+    run(server, "CREATE TABLE c (id int AUTO_INCREMENT PRIMARY KEY, v int)")
+    run(server, "INSERT INTO c (v) SELECT seq FROM seq_1_to_100")
+    access, table = access_to(server), replace(TABLE, source_table="c")
+    if login == "sees its tables only":
+        server.create_user("few", "p", ["SELECT ON `altered`.*"])
+        access = replace(access, spec=replace(access.spec, username="few"), password="p")  # fmt: skip
+    with open_source(access) as source:
+        before = source.signs(table)
+        assert bool(before.files) is (login != "sees its tables only")
+        run(server, *statements)
+        now = source.signs(table)
+    assert is_maybe_emptied(before, now) is is_maybe
+    assert not what_changed(Signs(before), now, datetime.now(UTC))
 
 
 def test_a_reader_waits_for_a_lock_only_so_long(server: MariaDbServer) -> None:

@@ -12,6 +12,7 @@ import pytest
 from catalog.discovery.access import SourceAccess as DiscoveryAccess
 from catalog.discovery.postgresql import PostgresReader
 from core.errors import TerminalError
+from ingest.changes.signs import Signs, is_maybe_emptied, what_changed
 from ingest.contract import ColumnSpec, SourceSpec, TableSpec
 from ingest.spark.failures import failure_of
 from ingest.spark.jdbc import Fetch, fetch_rows
@@ -79,6 +80,32 @@ def test_rows_that_row_security_hides_are_an_error(
         assert "SET row_security = 'off'" in session
     finally:
         link.execute("DROP OWNED BY few; DROP ROLE few")
+
+
+@pytest.mark.parametrize(
+    ("change", "is_maybe"),
+    [("TRUNCATE {}", True), ("DELETE FROM {}", False), ("VACUUM {}", False)],
+)
+@pytest.mark.parametrize("table", ["whole", "parted"])
+def test_a_truncated_table_is_looked_at(
+    link: psycopg.Connection,
+    source: PostgresSource,
+    table: str,
+    change: str,
+    is_maybe: bool,
+) -> None:
+    link.execute("CREATE TABLE whole (id bigint PRIMARY KEY)")
+    link.execute("CREATE TABLE parted (id bigint PRIMARY KEY) PARTITION BY LIST (id)")
+    link.execute("CREATE TABLE p1 PARTITION OF parted FOR VALUES IN (1)")
+    link.execute("CREATE TABLE p2 PARTITION OF parted FOR VALUES IN (2)")
+    before = source.signs(spec_of(table))
+    assert len(before.files) == (2 if table == "parted" else 1)
+    link.execute("CREATE TABLE p3 PARTITION OF parted FOR VALUES IN (3)")
+    link.execute("DROP TABLE p1")
+    link.execute(change.format(table))
+    now = source.signs(spec_of(table))
+    assert is_maybe_emptied(before, now) is is_maybe
+    assert not what_changed(Signs(before), now, source.clock().now)
 
 
 DOMAINS = """

@@ -17,7 +17,9 @@ pytestmark = pytest.mark.django_db
 
 NOTICED = to_data(
     Signs(
-        ServerSigns("16384", True, "7001"), late=2, notices=("another server answers",)
+        ServerSigns("16384", True, server="7001"),
+        late=2,
+        notices=("another server answers",),
     )
 )
 

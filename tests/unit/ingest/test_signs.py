@@ -15,7 +15,7 @@ from ingest.changes.signs import (
     Signs,
     from_data,
     is_count_due,
-    is_maybe_recreated,
+    is_maybe_emptied,
     is_recreated,
     late_edges,
     late_rows,
@@ -26,7 +26,7 @@ from ingest.changes.signs import (
 )
 
 NOW = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
-SERVER = ServerSigns("16384", True, "7001", 1, {"transaction": 900})
+SERVER = ServerSigns("16384", True, (41, 42), 7, "7001", 1, {"transaction": 900})
 BEFORE = Signs(SERVER, clock=(NOW - timedelta(minutes=1)).isoformat())
 
 
@@ -80,10 +80,20 @@ def test_a_table_made_anew(was: ServerSigns, now: ServerSigns, is_so: bool) -> N
         (replace(SERVER, relation="2"), False),
         (replace(SERVER, is_exact=False), False),
         (replace(SERVER, relation="2", server="7002", is_exact=False), False),
+        (replace(SERVER, files=(51, 52)), True),
+        (replace(SERVER, files=(51, 52), server="7002"), False),
+        # a partition that was dropped, another one that came
+        (replace(SERVER, files=(42, 43)), False),
+        (replace(SERVER, files=()), False),
+        (replace(SERVER, counter=6), True),
+        (replace(SERVER, counter=8), False),
+        (replace(SERVER, counter=0), False),
     ],
 )
-def test_only_rows_tell_whether_it_was_made_anew(now: ServerSigns, is_so: bool) -> None:
-    assert is_maybe_recreated(SERVER, now) is is_so
+def test_only_rows_tell_whether_it_was_made_anew_or_emptied(
+    now: ServerSigns, is_so: bool
+) -> None:
+    assert is_maybe_emptied(SERVER, now) is is_so
 
 
 @pytest.mark.parametrize(("seconds", "is_told"), [(-90, False), (1, False), (30, True)])
