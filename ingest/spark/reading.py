@@ -13,6 +13,7 @@ from typing import Any
 from pyspark import SparkContext
 from pyspark.sql import Observation, SparkSession
 
+from catalog.schema.limits import LIMITS
 from ingest.changes.select import Selection
 from ingest.contract import TableSpec
 from ingest.lake.port import Place
@@ -27,6 +28,7 @@ from ingest.spark.sources import (
     SourceAccess,
     cancel_statements,
     describe_sessions,
+    idle_sessions,
     open_source,
 )
 
@@ -83,7 +85,13 @@ def open_stoppable(
             # silent or gone: nothing will answer on the connections we have either
             hang_up()
 
-    watch = SourceWatch(run, ask=lambda: describe_sessions(access), hang_up=hang_up)
+    watch = SourceWatch(
+        run,
+        ask=lambda: describe_sessions(access),
+        waiting=lambda: _waiting_readers(access),
+        idle=lambda sessions: idle_sessions(access, sessions),
+        hang_up=hang_up,
+    )
     with run.stopped_by(cancel_at_source), open_source(access) as source:
         opened.append(source)
         with watch.watching():
@@ -97,8 +105,23 @@ def _end_readers(run: JobRun, access: SourceAccess) -> None:
     if context is None:
         return
     context.cancelJobsWithTag(run.tag)
+    _sockets(context).hangUp(access.application)
+
+
+def _waiting_readers(access: SourceAccess) -> dict[str, int]:
+    """Those in this JVM that have waited for a byte for long, each wait by a name →
+    their sessions."""
+    context = SparkContext._active_spark_context
+    if context is None:
+        return {}
+    found = str(_sockets(context).waiting(access.application, LIMITS.quiet))
+    pairs = (each.split(":") for each in found.split(",") if each)
+    return {wait: int(session) for wait, session in pairs}
+
+
+def _sockets(context: SparkContext) -> Any:
     jvm: Any = context._jvm
-    jvm.io.sluice.lake.PinnedSocketFactory.hangUp(access.application)
+    return jvm.io.sluice.lake.PinnedSocketFactory
 
 
 def read_to_parquet(

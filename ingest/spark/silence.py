@@ -3,6 +3,7 @@
 Asked on a connection made for the question, because no byte on the others says whether
 a server sorts for an hour or is gone. One that answers is let be, and the job says what
 it waits for; one that does not answer for `LIMITS.unanswered` seconds ends the reading.
+So does a reader for which the server has long nothing to do, whatever others get.
 It must not know what is read.
 """
 
@@ -11,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 
 from catalog.schema.limits import LIMITS
@@ -26,6 +27,10 @@ class SourceWatch:
     """Of one job at its source.
 
     ask      what the source does for the job, in words; TimeoutError = no answer
+    waiting  its readers that have waited for a byte for `LIMITS.quiet` seconds: a name
+             of that wait → the reader's session at the source
+    idle     those of some sessions for which the source has nothing to do, or only
+             waits that somebody takes their rows; TimeoutError = no answer
     hang_up  ends all that the job waits for there
     """
 
@@ -34,16 +39,22 @@ class SourceWatch:
         run: JobRun,
         *,
         ask: Callable[[], str],
+        waiting: Callable[[], Mapping[str, int]],
+        idle: Callable[[Collection[int]], Collection[int]],
         hang_up: Callable[[], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._run = run
         self._ask = ask
+        self._waiting = waiting
+        self._idle = idle
         self._hang_up = hang_up
         self._clock = clock
         self._since: datetime | None = None
         self._unanswered: float | None = None
         self._said = ""
+        # waits with an idle session → since when
+        self._stuck: dict[str, float] = {}
         self._over = threading.Event()
         self._ending = threading.Lock()
         self.silence: TransientError | None = None
@@ -84,6 +95,25 @@ class SourceWatch:
         self._unanswered = None
         self._say(f"the source has sent nothing since {self._at}: {doing}")
 
+    def look_at_readers(self) -> None:
+        """Ends the reading when one waits for a byte that got lost: its session has
+        nothing to do, at this look and at those before."""
+        before, self._stuck = self._stuck, {}
+        waiting = self._waiting()
+        if not waiting:
+            return
+        try:
+            idle = self._idle(waiting.values())
+        except SOURCE_ERRORS:
+            # silent as a whole, or without an answer to this: nothing is known
+            return
+        now = self._clock()
+        stuck = [wait for wait, session in waiting.items() if session in idle]
+        self._stuck = {wait: before.get(wait, now) for wait in stuck}
+        longest = max((now - before[w] for w in stuck if w in before), default=-1)
+        if longest >= LIMITS.unanswered:
+            self._end(_frozen(len(stuck)))
+
     @property
     def _at(self) -> str:
         return f"{self._since:%H:%M:%S} UTC"
@@ -97,10 +127,13 @@ class SourceWatch:
         )
         if now - self._unanswered < LIMITS.unanswered:
             return
+        self._end(self._silent())
+
+    def _end(self, silence: TransientError) -> None:
         with self._ending:
             # an answer may take long: meanwhile the job commits what it has read
             if not self._over.is_set():
-                self.silence = self._silent()
+                self.silence = silence
                 self._hang_up()
 
     def _silent(self) -> TransientError:
@@ -127,3 +160,16 @@ class SourceWatch:
     def _look_until_over(self) -> None:
         while not self._over.wait(LOOK_SECONDS) and self.silence is None:
             self.look()
+            if self.silence is None:
+                self.look_at_readers()
+
+
+def _frozen(readers: int) -> TransientError:
+    return TransientError(
+        f"{readers} of the job's connections to the source had no byte for"
+        f" {LIMITS.quiet + LIMITS.unanswered} s, while its server answers others and"
+        " has nothing to do for them; nothing of this job is visible",
+        code="source_silent",
+        hint="it is tried again by itself; look at what lies between the server and"
+        " Sluice",
+    )

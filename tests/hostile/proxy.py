@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from tests.hostile.wire import Answer, MysqlWire, PostgresWire, Request, WireReader
 
 _BYTES = 65_536
+_LOOK_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,7 @@ class WireProxy:
         self._turn = threading.RLock()
         self._flows = threading.Event()
         self._flows.set()
+        self._frozen: set[int] = set()
         self._links: list[_Link] = []
         self._threads: list[threading.Thread] = []
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -63,11 +65,16 @@ class WireProxy:
             self.sent = []
             self.before, self.after = before, after
 
-    def freeze(self) -> None:
-        """Nothing goes through any more; connections stay, new ones are accepted."""
-        self._flows.clear()
+    def freeze(self, connection: int = 0) -> None:
+        """Nothing goes through any more, of all connections or of that one; they stay,
+        and new ones are accepted."""
+        if connection:
+            self._frozen.add(connection)
+        else:
+            self._flows.clear()
 
     def thaw(self) -> None:
+        self._frozen.clear()
         self._flows.set()
 
     @property
@@ -114,9 +121,11 @@ class WireProxy:
         self._threads.append(thread)
         thread.start()
 
-    def flow(self) -> None:
-        """Returns when bytes may go on."""
+    def flow(self, connection: int) -> None:
+        """Returns when its bytes may go on."""
         self._flows.wait()
+        while connection in self._frozen:
+            time.sleep(_LOOK_SECONDS)
 
     def note(self, connection: int, text: str) -> Statement:
         with self._lock:
@@ -211,7 +220,7 @@ class _Link:
             statement = self._proxy.note(self._number, request.text)
             self._proxy.call(self._proxy.before, statement)
             self._waiting.append(statement)
-        self._proxy.flow()
+        self._proxy.flow(self._number)
         self._server.sendall(request.data)
 
     def _finish(self, answer: Answer) -> None:
@@ -221,7 +230,7 @@ class _Link:
     def _send_down(self, data: bytes) -> None:
         size = self._proxy.piece or len(data)
         while data:
-            self._proxy.flow()
+            self._proxy.flow(self._number)
             if self._proxy.delay:
                 time.sleep(self._proxy.delay)
             self._client.sendall(data[:size])

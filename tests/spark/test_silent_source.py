@@ -65,3 +65,25 @@ def test_a_silent_source_ends_the_read_and_leaves_no_task_behind(
     proxy.calm()
     assert_done(bench.load(table))
     assert bench.rows(table, "id") == [(1,), (2,)]
+
+
+def test_a_frozen_reader_ends_the_read_while_its_server_answers(
+    lake_bench: LakeBench, proxy: WireProxy
+) -> None:
+    bench = lake_bench
+    bench.sql("CREATE TABLE s (id int PRIMARY KEY, v varchar(20))")
+    bench.sql("INSERT INTO s VALUES (1, 'one'), (2, 'two')")
+    frozen: list[Statement] = []
+
+    def freeze(statement: Statement) -> None:
+        if "source_rows" in statement.text and "WHERE 1=0" not in statement.text:
+            frozen.append(statement)
+            proxy.freeze(statement.connection)
+
+    proxy.count_anew(freeze)
+    report = bench.load(bench.table("s"))
+    assert frozen
+    assert report.error is not None
+    assert (report.outcome, report.error.code) == ("transient", "source_silent")
+    assert "answers others" in report.error.message
+    wait_for(lambda: not tasks_at_work(bench), "the readers to end")

@@ -6,7 +6,7 @@ The way in for jobs: `open_source` for facts and clocks, `jdbc_options` for rows
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
@@ -38,6 +38,7 @@ __all__ = [
     "Widths",
     "cancel_statements",
     "describe_sessions",
+    "idle_sessions",
     "jdbc_options",
     "open_source",
     "row_too_wide",
@@ -51,6 +52,7 @@ class _Kind:
     open: Callable[[SourceAccess], AbstractContextManager[Source]]
     cancel: Callable[[SourceAccess], None]
     describe: Callable[[SourceAccess], str]
+    idle: Callable[[SourceAccess, Collection[int]], frozenset[int]]
     jdbc: Callable[[SourceAccess, str, Snapshot], dict[str, str]]
 
 
@@ -59,12 +61,14 @@ _KINDS: dict[Family, _Kind] = {
         postgresql.open_source,
         postgresql_connection.cancel_statements,
         postgresql_connection.describe_sessions,
+        postgresql_connection.idle_sessions,
         postgresql_connection.jdbc_options,
     ),
     "mariadb": _Kind(
         mariadb.open_source,
         mariadb_connection.cancel_statements,
         mariadb_connection.describe_sessions,
+        mariadb_connection.idle_sessions,
         mariadb_connection.jdbc_options,
     ),
 }
@@ -87,6 +91,12 @@ def describe_sessions(access: SourceAccess) -> str:
     """What the source does for this application now, in words, by a new connection.
     TimeoutError when it does not answer; SOURCE_ERRORS are answers, too."""
     return _kind(access).describe(access)
+
+
+def idle_sessions(access: SourceAccess, sessions: Collection[int]) -> frozenset[int]:
+    """Those of this application's sessions for which the source has nothing to do, or
+    only waits that somebody takes their rows. Fails like `describe_sessions`."""
+    return _kind(access).idle(access, sessions)
 
 
 def jdbc_options(access: SourceAccess, sql: str, snapshot: Snapshot) -> dict[str, str]:

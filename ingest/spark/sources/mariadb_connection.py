@@ -6,13 +6,14 @@ from __future__ import annotations
 import contextlib
 import socket
 import ssl
+from collections.abc import Collection, Sequence
 
 import pymysql
 
 from catalog.schema.limits import KEEPALIVE, LIMITS
 from core.sockets import keep_alive
 from ingest.changes.dialects import dialect_of
-from ingest.spark.sources.port import Snapshot, SourceAccess, pinned_to
+from ingest.spark.sources.port import Row, Snapshot, SourceAccess, pinned_to
 
 Connection = pymysql.Connection
 
@@ -60,26 +61,42 @@ def cancel_statements(access: SourceAccess) -> None:
 
 def describe_sessions(access: SourceAccess) -> str:
     """See `ingest.spark.sources.describe_sessions`."""
+    found = _asked(access, _SESSIONS, [f"%{mark(access.application)}%"])
+    if not found:
+        return "its server has no statement of this job at work"
+    number, seconds, state = found[0]
+    what = f", which is '{state}'" if state else ""
+    return f"its server is at work on pid {number}{what}, for {int(seconds)} s by now"
+
+
+def idle_sessions(access: SourceAccess, sessions: Collection[int]) -> frozenset[int]:
+    """See `ingest.spark.sources.idle_sessions`."""
+    return frozenset(int(n) for (n,) in _asked(access, _IDLE, [tuple(sessions)]))
+
+
+def _asked(access: SourceAccess, sql: str, parameters: Sequence[object]) -> list[Row]:
+    """By a new connection."""
     try:
         connection, _ = connect(access, read_timeout=LIMITS.connect)
         with contextlib.closing(connection), connection.cursor() as cursor:
-            cursor.execute(_SESSIONS, [f"%{mark(access.application)}%"])
-            found = cursor.fetchone()
+            cursor.execute(sql, parameters)
+            return list(cursor.fetchall())
     except pymysql.MySQLError as error:
         if "timed out" not in str(error):
             raise
         raise TimeoutError(str(error)) from error
-    if found is None:
-        return "its server has no statement of this job at work"
-    number, seconds, state = found
-    what = f", which is '{state}'" if state else ""
-    return f"its server is at work on pid {number}{what}, for {int(seconds)} s by now"
 
 
 _SESSIONS = """
 SELECT id, time, state FROM information_schema.processlist
 WHERE info LIKE %s AND id <> CONNECTION_ID() AND command IN ('Query', 'Execute')
 ORDER BY time DESC LIMIT 1
+"""
+# The second is MySQL's word for the first.
+_IDLE = """
+SELECT id FROM information_schema.processlist
+WHERE id IN %s
+  AND (command = 'Sleep' OR state IN ('Writing to net', 'Sending to client'))
 """
 
 
@@ -111,8 +128,9 @@ def jdbc_options(access: SourceAccess, sql: str, snapshot: Snapshot) -> dict[str
         "sslMode": _SSL[source.tls],
         "dbtable": f"({mark(access.application)} {sql}) AS source_rows",
         "sessionInitStatement": SESSION,
+        "connectionProvider": "sluice",
         # also for the connection that only asks for the columns of the statement
-        "sessionVariables": f"lock_wait_timeout={LIMITS.lock}",
+        "sluiceSession": f"SET lock_wait_timeout = {LIMITS.lock}",
         "connectTimeout": str(LIMITS.connect * 1_000),
         "socketTimeout": str(LIMITS.silent * 1_000),
         "connectionAttributes": f"program_name:{access.application}",

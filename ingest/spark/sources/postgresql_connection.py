@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from collections.abc import Collection, Sequence
 from urllib.parse import quote
 
 import psycopg
@@ -56,6 +57,22 @@ def cancel_statements(access: SourceAccess) -> None:
 
 def describe_sessions(access: SourceAccess) -> str:
     """See `ingest.spark.sources.describe_sessions`."""
+    found = _asked(access, _SESSIONS, [access.application])
+    if not found:
+        return "its server has no statement of this job at work"
+    pid, seconds, waits = found[0]
+    what = f", which waits for {waits}" if waits else ""
+    return f"its server is at work on pid {pid}{what}, for {int(seconds)} s by now"
+
+
+def idle_sessions(access: SourceAccess, sessions: Collection[int]) -> frozenset[int]:
+    """See `ingest.spark.sources.idle_sessions`."""
+    found = _asked(access, _IDLE, [access.application, list(sessions)])
+    return frozenset(int(pid) for (pid,) in found)
+
+
+def _asked(access: SourceAccess, sql: str, parameters: Sequence[object]) -> list[Row]:
+    """By a new connection."""
     try:
         connection = connect(access, application="sluice:probe")
     except psycopg.errors.ConnectionTimeout as error:
@@ -64,16 +81,11 @@ def describe_sessions(access: SourceAccess) -> str:
     with contextlib.closing(connection):
         late.start()
         try:
-            found = connection.execute(_SESSIONS, [access.application]).fetchone()
+            return connection.execute(sql, parameters).fetchall()
         except psycopg.OperationalError as error:
             raise TimeoutError(str(error)) from error
         finally:
             late.cancel()
-    if found is None:
-        return "its server has no statement of this job at work"
-    pid, seconds, waits = found
-    what = f", which waits for {waits}" if waits else ""
-    return f"its server is at work on pid {pid}{what}, for {int(seconds)} s by now"
 
 
 _SESSIONS = """
@@ -83,6 +95,11 @@ FROM pg_stat_activity
 WHERE application_name = %s AND pid <> pg_backend_pid() AND state = 'active'
   AND query !~ 'pg_stat_clear_snapshot|pg_locks'
 ORDER BY query_start LIMIT 1
+"""
+_IDLE = """
+SELECT pid FROM pg_stat_activity
+WHERE application_name = %s AND pid = ANY(%s)
+  AND (state ~ '^idle' OR wait_event_type = 'Client')
 """
 
 

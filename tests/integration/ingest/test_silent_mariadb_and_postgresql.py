@@ -19,12 +19,18 @@ from ingest.spark.reading import open_stoppable
 from ingest.spark.sources import (
     SourceAccess,
     describe_sessions,
+    idle_sessions,
     mariadb_connection,
     postgresql_connection,
 )
 from tests.hostile.proxy import WireProxy, proxy_of
 from tests.waiting import wait_for
 
+MUCH = {
+    "postgresql": "SELECT repeat('x', 1000) FROM generate_series(1, 100000)",
+    "mariadb": "SELECT repeat('x', 1000) FROM mysql.seq_1_to_100000",
+}
+OWN = {"postgresql": "SELECT pg_backend_pid()", "mariadb": "SELECT connection_id()"}
 SLEEP = {"postgresql": "SELECT pg_sleep(60)", "mariadb": "SELECT sleep(60)"}
 
 
@@ -88,6 +94,8 @@ def test_it_ends_a_statement_that_nobody_answers(
 def test_a_server_at_work_says_so(there: SourceAccess, run: JobRun) -> None:
     with open_stoppable(run, there) as (source, access):
         assert "no statement of this job" in describe_sessions(access)
+        (own,) = source.one(OWN[there.spec.kind])
+        assert idle_sessions(access, [own, own + 100_000]) == {own}
 
         def wait() -> None:
             with pytest.raises(Exception, match=r"terminat|interrupt|cancel|Lost"):
@@ -96,5 +104,32 @@ def test_a_server_at_work_says_so(there: SourceAccess, run: JobRun) -> None:
         waiting = threading.Thread(target=wait)
         waiting.start()
         wait_for(lambda: "at work on pid" in describe_sessions(access), "it to work")
+        assert not idle_sessions(access, [own])
         run.request_stop("cancel")
         waiting.join()
+
+
+def test_a_session_whose_rows_nobody_takes_has_nothing_to_do(
+    there: SourceAccess, proxy: WireProxy, run: JobRun
+) -> None:
+    """As behind a frozen connection, while the server answers others."""
+    access = replace(there, spec=replace(there.spec, port=proxy.port))
+    sessions: list[int] = []
+
+    def take() -> None:
+        with open_stoppable(run, access) as (source, _):
+            sessions.extend(source.one(OWN[there.spec.kind]))
+            proxy.trickle()
+            source.rows(MUCH[there.spec.kind])
+
+    def read() -> None:
+        with pytest.raises(Exception, match=r"terminat|interrupt|cancel|Lost|closed"):
+            take()
+
+    reading = threading.Thread(target=read)
+    reading.start()
+    wait_for(lambda: "at work on pid" in describe_sessions(there), "its statement")
+    wait_for(lambda: idle_sessions(there, sessions), "it to wait for the reader")
+    assert "at work on pid" in describe_sessions(there)
+    proxy.cut()
+    reading.join()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Collection
 from typing import Any
 
 import pytest
@@ -132,11 +133,19 @@ def enter(gate: SourceGate, run: JobRun, asked: threading.Event) -> None:
 
 
 class Server:
-    """answer: what it says; None = nothing at all."""
+    """answer: what it says; None = nothing at all. waiting: wait of a reader → its
+    session, idle: those for which it has nothing to do"""
 
     def __init__(self) -> None:
         self.answer: str | None = "its server is at work on pid 7, for 40 s by now"
+        self.waiting: dict[str, int] = {}
+        self.idle: set[int] = set()
         self.hung_up = 0
+
+    def idle_of(self, sessions: Collection[int]) -> set[int]:
+        if self.answer is None:
+            raise TimeoutError
+        return {*sessions} & self.idle
 
     def ask(self) -> str:
         if self.answer is None:
@@ -154,7 +163,14 @@ def server() -> Server:
 
 @pytest.fixture
 def watch(run: JobRun, clock: Clock, server: Server) -> SourceWatch:
-    return SourceWatch(run, ask=server.ask, hang_up=server.hang_up, clock=clock)
+    return SourceWatch(
+        run,
+        ask=server.ask,
+        waiting=lambda: server.waiting,
+        idle=server.idle_of,
+        hang_up=server.hang_up,
+        clock=clock,
+    )
 
 
 def test_a_server_at_work_is_let_be_and_named(
@@ -199,6 +215,47 @@ def test_one_answer_begins_the_count_anew(
         server.answer = answer
         clock.now += 40
         watch.look()
+    assert (server.hung_up, watch.silence) == (0, None)
+
+
+def test_one_frozen_reader_of_several_ends_the_reading(
+    run: JobRun, clock: Clock, server: Server, watch: SourceWatch
+) -> None:
+    """Others move all the time, and the server sorts for the second one."""
+    server.waiting, server.idle = {"1": 71, "2": 72}, {71, 73}
+    for look in range(7):
+        assert server.hung_up == 0
+        server.waiting[f"passing {look}"] = 73
+        watch.look_at_readers()
+        del server.waiting[f"passing {look}"]
+        run.add_done(1)
+        clock.now += 10
+        watch.look()
+    assert server.hung_up == 1
+    assert watch.silence is not None
+    assert "answers others" in watch.silence.message
+
+
+def test_readers_for_which_the_server_works_may_wait(
+    run: JobRun, clock: Clock, server: Server, watch: SourceWatch
+) -> None:
+    looks: list[tuple[dict[str, int], set[int] | None]] = [
+        ({"1": 71, "2": 72}, set()),
+        # its rows come just now
+        ({"1": 71, "2": 72}, {72}),
+        ({"1": 71, "3": 72}, {72}),
+        ({"1": 71, "3": 72}, set()),
+        ({}, {71, 72}),
+        ({"4": 71}, {71}),
+        # no answer is no proof
+        ({"4": 71}, None),
+        ({"4": 71}, {71}),
+    ]
+    for server.waiting, idle in looks:
+        server.answer = None if idle is None else ""
+        server.idle = idle or set()
+        watch.look_at_readers()
+        clock.now += 100
     assert (server.hung_up, watch.silence) == (0, None)
 
 

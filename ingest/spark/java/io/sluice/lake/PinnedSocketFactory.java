@@ -1,6 +1,8 @@
 package io.sluice.lake;
 
+import java.io.FilterInputStream;
 import java.io.IOException;
+import java.io.InputStream;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.net.Socket;
@@ -11,6 +13,8 @@ import java.util.Collections;
 import java.util.List;
 import java.util.Map;
 import java.util.WeakHashMap;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicLong;
 import javax.net.SocketFactory;
 
 /**
@@ -29,19 +33,44 @@ public final class PinnedSocketFactory extends SocketFactory {
   private static final Map<PinnedSocket, String> OPEN =
       Collections.synchronizedMap(new WeakHashMap<>());
 
+  private static final AtomicLong WAITS = new AtomicLong();
+
   private final List<InetAddress> addresses = new ArrayList<>();
   private final String owner;
 
+  /** The socket from which a thread has read last. */
+  private static final ThreadLocal<PinnedSocket> LAST = new ThreadLocal<>();
+
+  /**
+   * The owner's waits for a byte that have lasted so long, as number:session, divided by commas. No
+   * other wait ever has the same number; of sockets without a session nothing is told.
+   */
+  public static String waiting(String owner, long seconds) {
+    List<String> found = new ArrayList<>();
+    for (PinnedSocket socket : of(owner)) {
+      Wait open = socket.open;
+      if (open != null && socket.session != 0 && open.seconds() >= seconds) {
+        found.add(open.number + ":" + socket.session);
+      }
+    }
+    return String.join(",", found);
+  }
+
+  static void forgetLast() {
+    LAST.remove();
+  }
+
+  /** Whose session the server has at the other end of the socket that this thread read last. */
+  static void nameLast(long session) {
+    PinnedSocket last = LAST.get();
+    if (last != null) {
+      last.session = session;
+    }
+  }
+
   /** Closes the owner's sockets: who waits for a byte on one of them fails at once. */
   public static int hangUp(String owner) {
-    List<PinnedSocket> found = new ArrayList<>();
-    synchronized (OPEN) {
-      OPEN.forEach((socket, whose) -> {
-        if (whose.equals(owner)) {
-          found.add(socket);
-        }
-      });
-    }
+    List<PinnedSocket> found = of(owner);
     for (PinnedSocket socket : found) {
       try {
         socket.close();
@@ -50,6 +79,18 @@ public final class PinnedSocketFactory extends SocketFactory {
       }
     }
     return found.size();
+  }
+
+  private static List<PinnedSocket> of(String owner) {
+    List<PinnedSocket> found = new ArrayList<>();
+    synchronized (OPEN) {
+      OPEN.forEach((socket, whose) -> {
+        if (whose.equals(owner)) {
+          found.add(socket);
+        }
+      });
+    }
+    return found;
   }
 
   public PinnedSocketFactory(String argument) throws UnknownHostException {
@@ -99,6 +140,9 @@ public final class PinnedSocketFactory extends SocketFactory {
 
   private static final class PinnedSocket extends Socket {
     private final List<InetAddress> addresses;
+    /** null = nobody waits */
+    private volatile Wait open;
+    private volatile long session;
 
     PinnedSocket(List<InetAddress> addresses) {
       this.addresses = addresses;
@@ -115,6 +159,36 @@ public final class PinnedSocketFactory extends SocketFactory {
       super.connect(new InetSocketAddress(reachable(port), port), timeout);
     }
 
+    @Override
+    public InputStream getInputStream() throws IOException {
+      return new FilterInputStream(super.getInputStream()) {
+        @Override
+        public int read() throws IOException {
+          begin();
+          try {
+            return in.read();
+          } finally {
+            open = null;
+          }
+        }
+
+        @Override
+        public int read(byte[] bytes, int from, int most) throws IOException {
+          begin();
+          try {
+            return in.read(bytes, from, most);
+          } finally {
+            open = null;
+          }
+        }
+      };
+    }
+
+    private void begin() {
+      LAST.set(this);
+      open = new Wait();
+    }
+
     /** A socket whose connect failed is closed for good: others look before this one goes. */
     private InetAddress reachable(int port) {
       int last = addresses.size() - 1;
@@ -127,6 +201,16 @@ public final class PinnedSocketFactory extends SocketFactory {
         }
       }
       return addresses.get(last);
+    }
+  }
+
+  /** For the next byte. */
+  private static final class Wait {
+    private final long number = WAITS.incrementAndGet();
+    private final long since = System.nanoTime();
+
+    long seconds() {
+      return TimeUnit.NANOSECONDS.toSeconds(System.nanoTime() - since);
     }
   }
 }
