@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from core.errors import TerminalError, TransientError
 from ingest.changes.chunks import Chunk, ChunkBy
+from ingest.changes.signs import ServerSigns, from_data, what_changed
 from ingest.lake.place import place_at
 from ingest.lake.port import Place
 from ingest.members import known_members, value_of, version_of
@@ -27,7 +30,8 @@ class LoadPlan:
 
     fingerprint  of the load's epoch, columns and key: another plan is another load
     definition   of the source table then: chunks of another one do not go together
-    bound        cursor position noted before the first attempt; "" = none
+    bound        cursor position noted before the first chunk was read; "" = none
+    signs        of the source then: chunks of another server do not go together either
     """
 
     fingerprint: str
@@ -35,6 +39,22 @@ class LoadPlan:
     chunks: tuple[Chunk, ...]
     definition: str = ""
     bound: str = ""
+    signs: Mapping[str, Any] = field(default_factory=dict)
+
+
+def why_anew(
+    plan: LoadPlan, definition: str, server: ServerSigns, now: datetime
+) -> str:
+    """Why what was staged by this plan counts no more; "" = it does."""
+    # a standby that was promoted has the same files, and not all of the rows
+    if changes := what_changed(from_data(plan.signs), server, now):
+        return f"{changes[0]}: the load started again"
+    if plan.by != "key":
+        # pages move between snapshots: what was read by page is read again
+        return "the table has no index on a key: its load started again"
+    if plan.definition != definition:
+        return "the table was rewritten or altered: its load started again"
+    return ""
 
 
 @dataclass(frozen=True, slots=True)

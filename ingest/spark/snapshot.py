@@ -19,6 +19,7 @@ from ingest.changes.dialects import dialect_of
 from ingest.changes.epochs import LedgerEntry, LedgerLine, seq_of
 from ingest.changes.positions import to_text
 from ingest.changes.select import Selection, relation_of, select_columns
+from ingest.changes.signs import Signs, to_data
 from ingest.contract import JobSpec, SnapshotWork, encode
 from ingest.hudi.evolution import lacking_columns
 from ingest.lake.commits import Commit, LakeState
@@ -29,9 +30,11 @@ from ingest.lake.staging import (
     LoadPlan,
     StagingArea,
     require_space,
+    why_anew,
 )
 from ingest.spark.agreement import refuse_used_epoch
 from ingest.spark.chunking import cut_table, fit_throttle, key_parts, predicate_for
+from ingest.spark.clocks import wall
 from ingest.spark.cursor import has_zone, read_bound
 from ingest.spark.future import remove_future
 from ingest.spark.gate import SourceGate
@@ -191,10 +194,12 @@ def _plan(
     work = spec.snapshot or SnapshotWork()
     old = load.staging.plan()
     fingerprint = _fingerprint(spec)
+    server = source.signs(spec.table)
     if old is not None and old.fingerprint == fingerprint:
-        if old.by == "key" and old.definition == definition:
+        why = why_anew(old, definition, server, wall())
+        if not why:
             return old
-        load.run.warn(_why_anew(old))
+        load.run.warn(why)
     require_space(spec.table.staging, _space_needed(spec))
     with source.within(spec.table):
         cut = cut_table(
@@ -204,17 +209,10 @@ def _plan(
             chunk_rows=fit_throttle(work.chunk_rows, load.access.spec),
             readers=load.access.spec.max_parallel_reads,
         )
-    first_bound = old.bound if old and old.fingerprint == fingerprint else bound
-    plan = LoadPlan(fingerprint, cut.by, cut.chunks, definition, first_bound)
+    signs = to_data(Signs(server=server))
+    plan = LoadPlan(fingerprint, cut.by, cut.chunks, definition, bound, signs)
     load.staging.begin(plan)
     return plan
-
-
-def _why_anew(old: LoadPlan) -> str:
-    if old.by == "key":
-        return "the table was rewritten or altered: its load started again"
-    # pages move between snapshots: what was read by page is read again
-    return "the table has no index on a key: its load started again"
 
 
 def _read_chunks(

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import errno
 import threading
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ import pytest
 from core.errors import InvalidRequest, StaleState, TransientError
 from ingest.changes.chunks import Chunk
 from ingest.changes.epochs import LedgerEntry, LedgerLine, Seal, encode
+from ingest.changes.signs import ServerSigns, Signs, to_data
 from ingest.lake.epochs import (
     checkpoint_ledger,
     drop_events,
@@ -38,7 +41,13 @@ from ingest.lake.fence import (
 )
 from ingest.lake.files import local_path
 from ingest.lake.place import place_at
-from ingest.lake.staging import ChunkManifest, LoadPlan, StagingArea, require_space
+from ingest.lake.staging import (
+    ChunkManifest,
+    LoadPlan,
+    StagingArea,
+    require_space,
+    why_anew,
+)
 
 
 @pytest.mark.parametrize(
@@ -303,6 +312,30 @@ def test_a_chunk_counts_when_its_manifest_is_there(lake: str) -> None:
     assert area.finished() == {}
     area.clear()
     assert area.plan() is None
+
+
+PRIMARY = ServerSigns(server="7", timeline=1, log={"transaction": 900})
+
+
+@pytest.mark.parametrize(
+    ("signs", "definition", "server", "why"),
+    [
+        (PRIMARY, "d", PRIMARY, ""),
+        (PRIMARY, "other", PRIMARY, "rewritten or altered"),
+        (PRIMARY, "d", replace(PRIMARY, timeline=2), "promoted or restored"),
+        (PRIMARY, "d", replace(PRIMARY, server="8"), "another server"),
+        (PRIMARY, "d", replace(PRIMARY, log={"transaction": 800}), "earlier moment"),
+        # of a plan that a former release made
+        (ServerSigns(), "d", PRIMARY, ""),
+    ],
+)
+def test_chunks_of_two_servers_do_not_go_together(
+    signs: ServerSigns, definition: str, server: ServerSigns, why: str
+) -> None:
+    plan = LoadPlan("f", "key", (), "d", signs=to_data(Signs(server=signs)))
+    found = why_anew(plan, definition, server, datetime(2026, 1, 1, tzinfo=UTC))
+    assert why in found
+    assert bool(found) is bool(why)
 
 
 def test_a_full_staging_area_is_said_before_reading(tmp_path: Path) -> None:
