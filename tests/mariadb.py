@@ -83,11 +83,30 @@ class MariaDbServer:
 
     def restart(self) -> None:
         """What was committed stays; every connection breaks."""
+        self._stop()
+        self._serve()
+
+    def back_up(self) -> None:
+        """Keeps what it has now for `restore`; every connection breaks."""
+        self._stop()
+        self._copy("data", "backup")
+        self._serve()
+
+    def restore(self) -> None:
+        """It has again what it had when it was backed up."""
+        self._stop()
+        self._copy("backup", "data")
+        self._serve()
+
+    def _stop(self) -> None:
         self._hang_up()
         if self._child is not None:
             self._child.terminate()
             self._child.wait(LIMIT_SECONDS)
-        self._serve()
+
+    def _copy(self, origin: str, target: str) -> None:
+        shutil.rmtree(self.directory / target, ignore_errors=True)
+        subprocess.run(["cp", "-a", origin, target], cwd=self.directory, check=True)
 
     def sever(self, text: str) -> int:
         """Kill the connections that run statements with this text; how many."""

@@ -1,4 +1,5 @@
-"""A standby of the source server of these tests, made by a base backup."""
+"""A standby of the source server of these tests, or a copy of it as it was once, made by
+a base backup."""
 
 from __future__ import annotations
 
@@ -15,11 +16,14 @@ from tests.conftest import SourceServer
 
 
 class StandbyPostgres(EmbeddedPostgres):
-    """Streams from `primary` as its superuser, until it is promoted."""
+    """Streams from `primary` as its superuser, until it is promoted; without `follows`
+    it is the server restored to the moment of the backup, which `prepare` makes."""
 
-    def __init__(self, home: Path, primary: SourceServer) -> None:
+    def __init__(
+        self, home: Path, primary: SourceServer, *, follows: bool = True
+    ) -> None:
         super().__init__(home, "standby", durable=False)
-        self._primary = primary
+        self._primary, self._follows = primary, follows
 
     def _create_cluster(self) -> None:
         primary = self._primary
@@ -44,10 +48,11 @@ class StandbyPostgres(EmbeddedPostgres):
         if done.returncode != 0:
             pytest.fail(f"pg_basebackup failed: {done.stderr[-1_000:]}", pytrace=False)
         (self.data / "sluice.port").unlink(missing_ok=True)
-        with (self.data / "postgresql.conf").open("a") as conf:
-            conf.write(
-                f"\nprimary_conninfo = '{where} password={primary.password}'\n"
-                "wal_receiver_status_interval = 1s\n"
-            )
-        (self.data / "standby.signal").touch()
+        if self._follows:
+            with (self.data / "postgresql.conf").open("a") as conf:
+                conf.write(
+                    f"\nprimary_conninfo = '{where} password={primary.password}'\n"
+                    "wal_receiver_status_interval = 1s\n"
+                )
+            (self.data / "standby.signal").touch()
         write_private(self._password_file, primary.password)

@@ -8,24 +8,36 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 from tests.fault.repairs import start_spark
-from tests.hostile.play import Stage
+from tests.hostile.play import Plan, Stage, short_pauses
 from tests.hostile.schedules import FOUND, KINDS, plan_of
 from tests.mariadb import MariaDbServer
 from tests.spark.lake_bench import LakeBench
 from tests.spark.mariadb_bench import MariadbBench
+
+# A run waits more than it works: so many of each kind of source go on side by side.
+STAGES = 2
 
 
 def run(home: Path, first: int, count: int) -> Iterator[dict[str, Any]]:
     """`count` schedules from seed `first` on, behind those that once failed."""
     with ExitStack() as stack:
         stages = _stages(stack, home)
-        for seed in (*FOUND, *range(first, first + count)):
-            yield _one(stages, seed)
+        stack.enter_context(short_pauses())
+        pools = {kind: stack.enter_context(_pool()) for kind in KINDS}
+        seeds = (*FOUND, *range(first, first + count))
+        plans = [plan_of(seed) for seed in seeds]
+        runs = [
+            pools[plan.kind].submit(_one, stages[plan.kind], plan) for plan in plans
+        ]
+        for done in as_completed(runs):
+            yield done.result()
 
 
 def summary(done: Sequence[dict[str, Any]]) -> str:
@@ -42,31 +54,54 @@ def summary(done: Sequence[dict[str, Any]]) -> str:
     )
 
 
-def _one(stages: dict[str, Stage], seed: int) -> dict[str, Any]:
-    plan, start = plan_of(seed), time.monotonic()
+@contextmanager
+def _pool() -> Iterator[ThreadPoolExecutor]:
+    """Threads for the stages of a kind; what was not begun is left at the end."""
+    pool = ThreadPoolExecutor(STAGES)
     try:
-        facts = stages[plan.kind].play(plan).facts
-    except AssertionError as error:
-        facts = stages[plan.kind].nothing_of(plan) | {"error": str(error)[:2_000]}
+        yield pool
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _one(free: SimpleQueue[Stage], plan: Plan) -> dict[str, Any]:
+    stage, start = free.get(), time.monotonic()
+    try:
+        facts = stage.play(plan).facts
+    except Exception as error:  # noqa: BLE001 - the run goes on and says so
+        facts = stage.nothing_of(plan) | {"error": f"{error!r}"[:2_000]}
+    finally:
+        free.put(stage)
     return {**facts, "seconds": round(time.monotonic() - start, 1)}
 
 
-def _stages(stack: ExitStack, home: Path) -> dict[str, Stage]:
+def _stages(stack: ExitStack, home: Path) -> dict[str, SimpleQueue[Stage]]:
+    """Each with a server of its own, for what waits is asked of the whole server."""
+    spark = start_spark(stack, home)
+    free: dict[str, SimpleQueue[Stage]] = {kind: SimpleQueue() for kind in KINDS}
+    for number in range(STAGES):
+        for bench in (
+            _postgresql(stack, spark, home, f"hostile{number}"),
+            _mariadb(stack, spark, home / f"mariadb{number}"),
+        ):
+            stage = Stage(bench)
+            stack.callback(stage.close)
+            free[bench.source.kind].put(stage)
+    return free
+
+
+def _postgresql(stack: ExitStack, spark: Any, home: Path, name: str) -> LakeBench:
     from config.embedded.postgres import EmbeddedPostgres
 
-    postgres = EmbeddedPostgres(home, "hostile", durable=False)
-    stack.callback(postgres.destroy)
-    postgres.start()
-    postgres.ensure_database("hostile")
-    mariadb = MariaDbServer()
-    stack.callback(mariadb.destroy)
-    mariadb.start()
-    spark = start_spark(stack, home)
-    benches = (
-        LakeBench(spark, postgres.address.url("hostile"), home / "postgresql"),
-        MariadbBench(spark, mariadb, home / "mariadb"),
-    )
-    made = {kind: Stage(bench) for kind, bench in zip(KINDS, benches, strict=True)}
-    for stage in made.values():
-        stack.callback(stage.close)
-    return made
+    server = EmbeddedPostgres(home, name, durable=False)
+    stack.callback(server.destroy)
+    server.start()
+    server.ensure_database("hostile")
+    return LakeBench(spark, server.address.url("hostile"), home / name)
+
+
+def _mariadb(stack: ExitStack, spark: Any, root: Path) -> MariadbBench:
+    server = MariaDbServer()
+    stack.callback(server.destroy)
+    server.start()
+    return MariadbBench(spark, server, root)

@@ -111,4 +111,4 @@ class Actor:
             self._link.run("ROLLBACK")
 
     def _asks(self, question: str) -> bool:
-        return bool(self._monitor.run(question.format(number=self._link.number)))
+        return self._side.asks(self._monitor, question.format(number=self._link.number))

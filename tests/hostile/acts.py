@@ -325,13 +325,47 @@ ROWS = (
         ),
     ),
 )
-# done to the proxy, not to the source
+# done to the proxy or to the server, not by SQL
 CUT, FREEZE, THAW, TRICKLE = "@cut", "@freeze", "@thaw", "@trickle"
+RESTART = "@restart"
 NETWORK = (
     Act("cut", (CUT,), (CUT,)),
     Act("silent-for-a-while", (FREEZE, THAW), (FREEZE, THAW)),
     Act("trickling", (TRICKLE,), (TRICKLE,)),
 )
-ACTS = {
-    act.name: act for act in (*REWRITES, *SWAPS, *COLUMNS, *PARTITIONS, *ROWS, *NETWORK)
-}
+SERVER = (
+    Act("restart", (RESTART,), (RESTART,)),
+    Act(
+        "open-transaction-lost",
+        (
+            "BEGIN",
+            "UPDATE {t} SET v = 'never', at = now()",
+            RESTART,
+        ),
+        (
+            "BEGIN",
+            "UPDATE {t} SET v = 'never', at = now(6)",
+            RESTART,
+        ),
+    ),
+    Act(
+        "prepared-over-a-restart",
+        (
+            "BEGIN",
+            "INSERT INTO {t} (id, v) VALUES (63, 'p')",
+            "PREPARE TRANSACTION 'r{t}'",
+            RESTART,
+            "COMMIT PREPARED 'r{t}'",
+        ),
+        (
+            "XA START 'r{t}'",
+            "INSERT INTO {t} (id, v) VALUES (63, 'p')",
+            "XA END 'r{t}'",
+            "XA PREPARE 'r{t}'",
+            RESTART,
+            "XA COMMIT 'r{t}'",
+        ),
+    ),
+)
+_ALL = (*REWRITES, *SWAPS, *COLUMNS, *PARTITIONS, *ROWS, *NETWORK, *SERVER)
+ACTS = {act.name: act for act in _ALL}

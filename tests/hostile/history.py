@@ -6,6 +6,7 @@ which both sides give in one form.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -30,8 +31,7 @@ class History:
         self.states: list[State] = []
         self._bench, self._table = bench, table
         self._side: Side = SIDES[bench.source.kind]
-        self._link = self._side.connect(bench)
-        self._link.run(self._side.no_wait)
+        self._link = self._side.connect(bench, self._side.no_wait)
         self._lock = threading.Lock()
 
     def look(self) -> None:
@@ -107,6 +107,11 @@ def _texts(batch: Any, column: ColumnSpec) -> list[str | None]:
 
 
 def _text(value: object) -> str:
+    """As sources write it."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(value)]
+    if isinstance(value, list):
+        return "{" + ",".join(_text(v) for v in value) + "}"
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

@@ -24,6 +24,8 @@ FOUND: dict[int, str] = {
 STATEMENTS = {"snapshot": 32, "resumed": 30, "resync": 32, "sync": 22, "verify": 28}
 _TABLES = (*acts.REWRITES, *acts.SWAPS, *acts.COLUMNS, *acts.PARTITIONS)
 _BESIDE = (*acts.ROWS, *acts.NETWORK)
+# What seeds from here on choose from, too: those below mean what they meant.
+LATER_ACTS_FROM = 1_000
 
 
 def plan_of(
@@ -35,7 +37,8 @@ def plan_of(
     kind, job = chance.choice(kinds), chance.choice(jobs)
     chosen = [chance.choice(_TABLES)] if chance.random() < 0.8 else []
     many = chance.choice((1, 1, 2)) if not chosen else chance.choice((0, 1, 1, 2))
-    chosen += chance.sample(_BESIDE, many)
+    beside = (*_BESIDE, *acts.SERVER) if seed >= LATER_ACTS_FROM else _BESIDE
+    chosen += chance.sample(beside, many)
     names = tuple(act.name for act in chosen)
     steps: list[tuple[int, int]] = []
     for which, act in enumerate(chosen):

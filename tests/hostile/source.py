@@ -7,11 +7,12 @@ monitor's that tells who waits for whom.
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Protocol
+from typing import Any
 
 import psycopg
 import pymysql
@@ -24,43 +25,84 @@ Row = tuple[Any, ...]
 SOURCE_ERRORS = (psycopg.Error, pymysql.MySQLError)
 
 
-class Link(Protocol):
-    """One connection; statements run one at a time, each committed by itself."""
+class Link(ABC):
+    """One connection, made for its first statement, and anew when it broke; statements
+    run one at a time, each committed by itself."""
 
-    number: int
+    def __init__(self, first: str = "") -> None:
+        """first: a statement that each connection begins with."""
+        self._lock = threading.Lock()
+        self._first = first
+        self._link: Any = None
 
-    def run(self, statement: str) -> list[Row]: ...
-
-    def close(self) -> None: ...
-
-
-class _PostgresLink:
-    def __init__(self, dsn: str) -> None:
-        self._link = psycopg.connect(dsn, autocommit=True)
-        self.number = self._link.info.backend_pid
+    @property
+    def number(self) -> int:
+        """Of the connection at the server; 0 = there is none."""
+        return self._number() if self._link is not None else 0
 
     def run(self, statement: str) -> list[Row]:
-        cursor = self._link.execute(statement)  # type: ignore[call-overload]
+        with self._lock:
+            if self._link is None or not self._is_open():
+                self._link = self._connect()
+                if self._first:
+                    self._run(self._first)
+            return self._run(statement)
+
+    def close(self) -> None:
+        if self._link is not None:
+            with suppress(*SOURCE_ERRORS):
+                self._link.close()
+
+    @abstractmethod
+    def _number(self) -> int: ...
+
+    @abstractmethod
+    def _connect(self) -> Any: ...
+
+    @abstractmethod
+    def _is_open(self) -> bool: ...
+
+    @abstractmethod
+    def _run(self, statement: str) -> list[Row]: ...
+
+
+class _PostgresLink(Link):
+    def __init__(self, bench: LakeBench, first: str) -> None:
+        self._bench = bench
+        super().__init__(first)
+
+    def _number(self) -> int:
+        return int(self._link.info.backend_pid)
+
+    def _connect(self) -> Any:
+        return psycopg.connect(self._bench.dsn, autocommit=True)
+
+    def _is_open(self) -> bool:
+        return not self._link.closed
+
+    def _run(self, statement: str) -> list[Row]:
+        cursor = self._link.execute(statement)
         return cursor.fetchall() if cursor.description else []
 
-    def close(self) -> None:
-        self._link.close()
 
+class _MariadbLink(Link):
+    def __init__(self, bench: MariadbBench, first: str) -> None:
+        self._bench = bench
+        super().__init__(first)
 
-class _MariadbLink:
-    def __init__(self, bench: MariadbBench) -> None:
-        self._lock = threading.Lock()
-        self._link = bench.server.connect("shop")
-        self.number = self._link.thread_id()
+    def _number(self) -> int:
+        return int(self._link.thread_id())
 
-    def run(self, statement: str) -> list[Row]:
-        with self._lock, self._link.cursor() as cursor:
+    def _connect(self) -> Any:
+        return self._bench.server.connect("shop")
+
+    def _is_open(self) -> bool:
+        return bool(self._link.open)
+
+    def _run(self, statement: str) -> list[Row]:
+        with self._link.cursor() as cursor:
             cursor.execute(statement)
             return [tuple(row) for row in cursor.fetchall()]
-
-    def close(self) -> None:
-        with suppress(pymysql.MySQLError):
-            self._link.close()
 
 
 @dataclass(frozen=True)
@@ -82,14 +124,22 @@ class Side:
     end: str
     text: str
     micros: str
+    date: str
     name: str
     clock: str
     earlier: str
 
-    def connect(self, bench: LakeBench) -> Link:
+    def connect(self, bench: LakeBench, first: str = "") -> Link:
         if isinstance(bench, MariadbBench):
-            return _MariadbLink(bench)
-        return _PostgresLink(bench.dsn)
+            return _MariadbLink(bench, first)
+        return _PostgresLink(bench, first)
+
+    def asks(self, link: Link, question: str) -> bool:
+        """Whether the answer has rows; of a server that is down it has none."""
+        try:
+            return bool(link.run(question))
+        except SOURCE_ERRORS:
+            return False
 
     def now(self, bench: LakeBench) -> str:
         """The source's clock as the text of a position."""
@@ -104,11 +154,15 @@ class Side:
         return to_text(moment, has_zone=True)
 
     def shown(self, column: str, lake_type: str) -> str:
-        """A column as text that equals the lake's value as text."""
+        """A column as text that equals the lake's value as text, NULL where the lake
+        has no form for it."""
         quoted = self.name.format(column=column)
         if lake_type.startswith("timestamp"):
             return self.text.format(value=self.micros.format(value=quoted))
-        return self.text.format(value=quoted)
+        shown = self.text.format(value=quoted)
+        if lake_type == "date":
+            return self.date.format(value=quoted, shown=shown)
+        return f"nullif({shown}, 'NaN')" if lake_type.startswith("decimal") else shown
 
     def rows(self, link: Link, table: str, columns: Sequence[tuple[str, str]]) -> Any:
         shown = ", ".join(self.shown(*column) for column in columns)
@@ -132,7 +186,9 @@ SIDES = {
         " 'sluice:%' AND pid = ANY (pg_blocking_pids({number}))",
         end="SELECT pg_terminate_backend({number})",
         text="({value})::text",
-        micros="(extract(epoch FROM {value}) * 1000000)::bigint",
+        micros="(CASE WHEN isfinite({value})"
+        " THEN extract(epoch FROM {value}) * 1000000 END)::bigint",
+        date="CASE WHEN isfinite({value}) THEN {shown} END",
         name='"{column}"',
         clock="clock_timestamp()",
         earlier="now() - interval '20 seconds'",
@@ -153,6 +209,8 @@ SIDES = {
         end="KILL CONNECTION {number}",
         text="CAST({value} AS CHAR)",
         micros="TIMESTAMPDIFF(MICROSECOND, '1970-01-01', {value})",
+        date="CASE WHEN MONTH({value}) > 0 AND DAYOFMONTH({value}) > 0"
+        " THEN {shown} END",
         name="`{column}`",
         clock="UTC_TIMESTAMP(6)",
         earlier="now(6) - interval 20 second",

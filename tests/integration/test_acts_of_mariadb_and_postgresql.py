@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.hostile.actors import Actor
-from tests.hostile.acts import ACTS, NETWORK, Act
+from tests.hostile.acts import ACTS, NETWORK, SERVER, Act
 from tests.hostile.history import History
 from tests.hostile.play import Stage
 from tests.hostile.schedules import KINDS
@@ -47,7 +47,8 @@ def actor_of(stage: Stage, act: Act, name: str) -> tuple[Actor, History]:
 
 
 def test_every_act_is_done_on_a_quiet_source(stage: Stage) -> None:
-    for number, act in enumerate(one for one in ACTS.values() if one not in NETWORK):
+    by_sql = [one for one in ACTS.values() if one not in (*NETWORK, *SERVER)]
+    for number, act in enumerate(by_sql):
         actor, history = actor_of(stage, act, f"a{number}")
         history.look()
         while not actor.is_done:
@@ -109,4 +110,19 @@ def test_a_definition_that_waits_for_the_product_is_measured(stage: Stage) -> No
         True,
     )
     actor.end()
+    history.close()
+
+
+def test_a_restart_breaks_every_connection_and_nothing_else(stage: Stage) -> None:
+    actor, history = actor_of(stage, ACTS["open-transaction"], "restarted")
+    for _ in range(3):
+        actor.advance()
+    stage.bench.restart()
+    history.look()
+    history.look()
+    assert actor.advance(), "its connection is made anew"
+    actor.end()
+    state = history.states[-1]
+    assert len(state) == 12, "what was not committed is gone"
+    assert stage.bench.sql("SELECT count(*) FROM restarted") == [(12,)]
     history.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import uuid
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,6 +15,7 @@ from urllib.parse import urlparse
 import psycopg
 from psycopg import sql
 
+from catalog.schema.postgresql_sql import COLUMNS
 from ingest.contract import (
     CHUNK_ROWS,
     CLOCK,
@@ -38,6 +40,7 @@ from ingest.spark.gate import SourceGates
 from ingest.spark.jobrun import JobRun
 from ingest.spark.jobs import run_job
 from ingest.spark.parallel import enter_lane
+from tests.waiting import wait_for
 
 TYPES = {
     "smallint": "int",
@@ -51,6 +54,7 @@ TYPES = {
     "timestamp without time zone": "timestamp_ntz",
     "timestamp with time zone": "timestamp",
     "text[]": "array<string>",
+    "integer[]": "array<int>",
 }
 
 
@@ -91,6 +95,22 @@ class LakeBench:
 
     def close(self) -> None:
         self.link.close()
+
+    def restart(self) -> None:
+        """The server loses a process as by a fault, and starts anew behind a recovery;
+        what was committed is kept."""
+        # servers of tests write their log later than they commit
+        self.link.execute("CHECKPOINT")
+        with suppress(psycopg.OperationalError):
+            # the parent of the program is the server's process of this connection
+            self.link.execute("COPY (SELECT 1) TO PROGRAM 'kill -QUIT $PPID'")
+        self.link = wait_for(self._connected, "the server to recover")
+
+    def _connected(self) -> psycopg.Connection[Any] | None:
+        try:
+            return psycopg.connect(self.dsn, autocommit=True)
+        except psycopg.OperationalError:
+            return None
 
     def become(self, server: Any, database: str, lake: str) -> None:
         """Source and lake are copies of these; the next epoch is above theirs."""
@@ -143,12 +163,16 @@ class LakeBench:
     def columns(self, schema: str, name: str) -> list[tuple[str, str]]:
         """Name and type of each, as the source tells them."""
         relation = sql.Identifier(schema, name).as_string(self.link)
-        return self.link.execute(
-            "SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute"
-            " WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped"
-            " ORDER BY attnum",
-            [relation],
-        ).fetchall()
+        with self.link.transaction():
+            # types of others have their schema in their names, as jobs see them
+            self.link.execute("SET LOCAL search_path = pg_catalog")
+            found = self.link.execute("SELECT %s::regclass::oid", [relation]).fetchone()
+            assert found is not None
+            rows = self.link.execute(COLUMNS, {"oids": list(found)}).fetchall()
+        return [
+            (name, f"{text}[]" if in_array else text)
+            for _, _, name, text, _, in_array, *_ in rows
+        ]
 
     def lake_type(self, source_type: str) -> str:
         return lake_type(source_type)

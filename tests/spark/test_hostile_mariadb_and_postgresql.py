@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from ingest.spark import patience
-from tests.hostile.play import Stage
+from tests.hostile.play import Stage, short_pauses
 from tests.hostile.schedules import FOUND, plan_of
 from tests.hostile.shapes import SHAPES, Shape
 from tests.spark.lake_bench import LakeBench
@@ -32,9 +31,6 @@ def stage_of(
     mariadb_server: Any,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Callable[[str], Stage]]:
-    # an actor goes on when a job waits, so that no pause has to be long
-    patch = pytest.MonkeyPatch()
-    patch.setattr(patience, "PAUSES", (0.1, 0.2, 0.5, 1, 1, 1))
     made = {
         "postgresql": Stage(
             LakeBench(
@@ -47,10 +43,10 @@ def stage_of(
             MariadbBench(spark, mariadb_server, tmp_path_factory.mktemp("hostile-my"))
         ),
     }
-    yield made.__getitem__
+    with short_pauses():
+        yield made.__getitem__
     for stage in made.values():
         stage.close()
-    patch.undo()
 
 
 @pytest.mark.parametrize("seed", [*SLICE, *LONG])

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ingest.contract import ColumnSpec, ErrorFact, JobReport, TableSpec
-from tests.hostile import oracle
+from tests.hostile import behaviour, oracle
+from tests.hostile.acts import ACTS
 from tests.hostile.history import State
 from tests.hostile.play import JOBS
 from tests.hostile.schedules import KINDS, plan_of
+from tests.hostile.shapes import CANNOT, SHAPES
 
 TABLE = TableSpec(
     1,
@@ -110,3 +113,26 @@ def test_a_seed_is_one_plan() -> None:
     plans = [plan_of(seed) for seed in range(200)]
     assert plans == [plan_of(seed) for seed in range(200)]
     assert {(p.kind, p.job) for p in plans} == {(k, j) for k in KINDS for j in JOBS}
+
+
+def test_every_odd_table_is_there_for_both_kinds_or_says_why_not() -> None:
+    there = {(shape.kind, shape.name) for shape in SHAPES}
+    assert not there & CANNOT.keys()
+    names = {name for _, name in there | CANNOT.keys()}
+    assert there | CANNOT.keys() == {(kind, name) for kind in KINDS for name in names}
+
+
+def test_every_act_is_in_the_table_of_ends_once() -> None:
+    named = [act for event in behaviour.EVENTS for act in event.acts]
+    assert sorted(named) == sorted(ACTS)
+
+
+def test_an_end_that_no_event_explains_is_a_violation() -> None:
+    assert behaviour.unexpected("sync", ("writes",), "succeeded") == []
+    assert behaviour.unexpected("sync", ("writes", "cut"), "source_unreachable") == []
+    assert behaviour.unexpected("sync", ("writes",), "source_locked") != []
+
+
+def test_the_page_on_reading_has_the_table_of_ends() -> None:
+    page = Path("docs/reading.md").read_text()
+    assert "\n".join(behaviour.lines()) in page
