@@ -182,6 +182,7 @@ SHAPES = (
         ),
         # its values are part of the type there
         ends="source_changed",
+        is_long=True,
     ),
     Shape(
         "postgresql",
@@ -195,6 +196,7 @@ SHAPES = (
             "INSERT INTO {t} VALUES ('ABC', 'three')",
             "UPDATE {t} SET v = 'x', at = now() WHERE id = 'b'",
         ),
+        is_long=True,
     ),
     Shape(
         "mariadb",
@@ -210,6 +212,7 @@ SHAPES = (
             "INSERT INTO {t} (id, v) VALUES ('ABC', 'three')",
             "UPDATE {t} SET v = 'x', at = now(6) WHERE id = 'b'",
         ),
+        is_long=True,
     ),
     Shape(
         "postgresql",
@@ -257,6 +260,7 @@ SHAPES = (
         ),
         warns="ahead of the source's clock",
         lacks=("3", "4"),
+        is_long=True,
     ),
     Shape(
         "mariadb",
@@ -271,6 +275,7 @@ SHAPES = (
         ),
         warns="ahead of the source's clock",
         lacks=("3",),
+        is_long=True,
     ),
 )
 _INHERITANCE = "its tables do not inherit from each other"
