@@ -87,6 +87,7 @@ class Actor:
             self._monitor.run(self._side.end.format(number=self._link.number))
             wait_for(self._idle.is_set, "the actor's statement to end")
         self._link.close()
+        self._monitor.roll_back_prepared()
         self._monitor.close()
 
     def _run(self, statement: str) -> None:
@@ -94,6 +95,8 @@ class Actor:
         try:
             if statement in self._network:
                 self._network[statement]()
+                # it may be broken now, and finds out with the next statement
+                self._link.close()
             else:
                 self._link.run(statement)
         except SOURCE_ERRORS as error:

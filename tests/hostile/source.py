@@ -29,6 +29,8 @@ class Link(ABC):
     """One connection, made for its first statement, and anew when it broke; statements
     run one at a time, each committed by itself."""
 
+    _roll_back: str
+
     def __init__(self, first: str = "") -> None:
         """first: a statement that each connection begins with."""
         self._lock = threading.Lock()
@@ -38,7 +40,8 @@ class Link(ABC):
     @property
     def number(self) -> int:
         """Of the connection at the server; 0 = there is none."""
-        return self._number() if self._link is not None else 0
+        is_there = self._link is not None and self._is_open()
+        return self._number() if is_there else 0
 
     def run(self, statement: str) -> list[Row]:
         with self._lock:
@@ -52,6 +55,14 @@ class Link(ABC):
         if self._link is not None:
             with suppress(*SOURCE_ERRORS):
                 self._link.close()
+
+    def roll_back_prepared(self) -> None:
+        """Whoever prepared a transaction and is gone would hold back every sync."""
+        for name in self.prepared():
+            self.run(self._roll_back.format(name=name))
+
+    @abstractmethod
+    def prepared(self) -> list[str]: ...
 
     @abstractmethod
     def _number(self) -> int: ...
@@ -67,9 +78,19 @@ class Link(ABC):
 
 
 class _PostgresLink(Link):
+    _roll_back = "ROLLBACK PREPARED '{name}'"
+
     def __init__(self, bench: LakeBench, first: str) -> None:
         self._bench = bench
         super().__init__(first)
+
+    def prepared(self) -> list[str]:
+        return [
+            str(row[0])
+            for row in self.run(
+                "SELECT gid FROM pg_prepared_xacts WHERE database = current_database()"
+            )
+        ]
 
     def _number(self) -> int:
         return int(self._link.info.backend_pid)
@@ -86,9 +107,14 @@ class _PostgresLink(Link):
 
 
 class _MariadbLink(Link):
+    _roll_back = "XA ROLLBACK '{name}'"
+
     def __init__(self, bench: MariadbBench, first: str) -> None:
         self._bench = bench
         super().__init__(first)
+
+    def prepared(self) -> list[str]:
+        return [_text(row[3]) for row in self.run("XA RECOVER")]
 
     def _number(self) -> int:
         return int(self._link.thread_id())
@@ -103,6 +129,10 @@ class _MariadbLink(Link):
         with self._link.cursor() as cursor:
             cursor.execute(statement)
             return [tuple(row) for row in cursor.fetchall()]
+
+
+def _text(value: Any) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)
 
 
 @dataclass(frozen=True)

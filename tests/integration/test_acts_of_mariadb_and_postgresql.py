@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.hostile.actors import Actor
-from tests.hostile.acts import ACTS, NETWORK, SERVER, Act
+from tests.hostile.acts import ACTS, NETWORK, RESTART, SERVER, Act
 from tests.hostile.history import History
 from tests.hostile.play import Stage
 from tests.hostile.schedules import KINDS
@@ -125,4 +125,28 @@ def test_a_restart_breaks_every_connection_and_nothing_else(stage: Stage) -> Non
     state = history.states[-1]
     assert len(state) == 12, "what was not committed is gone"
     assert stage.bench.sql("SELECT count(*) FROM restarted") == [(12,)]
+    history.close()
+
+
+def test_a_prepared_transaction_outlives_a_restart_and_nothing_else(
+    stage: Stage,
+) -> None:
+    act = ACTS["prepared-over-a-restart"]
+    stage.create("kept", act.shape)
+    history = History(stage.bench, stage.bench.table("kept", cursor="at"))
+    script, network = (
+        act.script(stage.side.kind, "kept"),
+        {RESTART: stage.bench.restart},
+    )
+    for steps, rows in ((script, 13), (script[:-1], 12)):
+        stage.bench.sql("DELETE FROM kept WHERE id = 63")
+        actor = Actor(
+            stage.bench, stage.side, steps, committed=history.look, network=network
+        )
+        while actor.advance():
+            pass
+        actor.end()
+        history.look()
+        assert actor.errors == []
+        assert len(history.states[-1]) == rows
     history.close()
