@@ -3,7 +3,11 @@ package io.sluice.engine;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
+import java.util.TreeSet;
+import java.util.function.Consumer;
 import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.FunctionIdentifier;
+import org.apache.spark.sql.catalyst.analysis.FunctionRegistry;
 import org.apache.spark.sql.catalyst.analysis.NoSuchDatabaseException;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedNamespace;
@@ -19,7 +23,6 @@ import org.apache.spark.sql.catalyst.plans.logical.ShowFunctions;
 import org.apache.spark.sql.catalyst.plans.logical.ShowNamespaces;
 import org.apache.spark.sql.catalyst.plans.logical.ShowTables;
 import org.apache.spark.sql.catalyst.plans.logical.ShowViews;
-import org.apache.spark.sql.catalyst.util.StringUtils;
 import org.apache.spark.sql.execution.command.ResetCommand;
 import org.apache.spark.sql.execution.command.SetCommand;
 import org.apache.spark.sql.execution.command.SetNamespaceCommand;
@@ -49,6 +52,9 @@ final class CommandGate {
     } else if (plan instanceof ShowViews show) {
       visibleDatabase(show.namespace());
       return Answer.of(show.output(), List.of());
+    } else if (plan instanceof ShowFunctions show) {
+      visibleDatabase(show.namespace());
+      return Answer.of(show.output(), functions(show));
     } else if (plan instanceof ShowColumns show) {
       return showColumns(show);
     } else if (plan instanceof DescribeRelation describe) {
@@ -65,9 +71,7 @@ final class CommandGate {
   }
 
   private LogicalPlan admitUnchanged(LogicalPlan plan) {
-    if (plan instanceof ShowFunctions show) {
-      visibleDatabase(show.namespace());
-    } else if (plan instanceof SetNamespaceCommand use) {
+    if (plan instanceof SetNamespaceCommand use) {
       Engine.get().catalogue().ensureDatabase(visibleDatabase(Functions.list(use.namespace())));
     } else if (plan instanceof SetCommand set) {
       requireSettable(set);
@@ -125,6 +129,20 @@ final class CommandGate {
     List<Object[]> rows = new ArrayList<>();
     matching(databases, show.pattern()).forEach(name -> rows.add(new Object[] {name}));
     return Answer.of(show.output(), rows);
+  }
+
+  private List<Object[]> functions(ShowFunctions show) {
+    List<Object[]> rows = new ArrayList<>();
+    if (show.systemScope()) { // nobody can make others
+      TreeSet<String> names = new TreeSet<>();
+      names.addAll(Functions.list(FunctionRegistry.builtinOperators().keys().toSeq()));
+      var state = session.sessionState();
+      Consumer<FunctionIdentifier> add = function -> names.add(function.funcName());
+      state.functionRegistry().listFunction().foreach(Functions.of(add));
+      state.tableFunctionRegistry().listFunction().foreach(Functions.of(add));
+      matching(List.copyOf(names), show.pattern()).forEach(n -> rows.add(new Object[] {n}));
+    }
+    return rows;
   }
 
   private LogicalPlan showColumns(ShowColumns show) {
@@ -253,8 +271,7 @@ final class CommandGate {
     if (pattern.isEmpty()) {
       return names;
     }
-    Seq<String> found = StringUtils.filterPattern(Functions.seq(names), pattern.get());
-    return Functions.list(found);
+    return NamePattern.matching(names, pattern.get());
   }
 
   private static RuntimeException absent(List<String> names) {
