@@ -189,7 +189,7 @@ def _of_framework(
         status,
         code=code,
         detail=detail,
-        hint=_HINTS.get(status, ""),
+        hint=_HINTS.get(status) or _HINT_OF.get(code, ""),
         more={"errors": errors},
     )
     headers = _headers(status, getattr(error, "wait", None))
