@@ -42,6 +42,19 @@ _ORIENTATIONS = {
     FetchOrientation.FIRST: EngineOrientation.FIRST,
 }
 
+# What beeline 2.3 draws, by place: InPlaceUpdate of hive-common
+_BAR = (
+    "VERTICES",
+    "MODE",
+    "STATUS",
+    "TOTAL",
+    "COMPLETED",
+    "RUNNING",
+    "PENDING",
+    "FAILED",
+    "KILLED",
+)
+
 
 class _NoSuchHandle(InvalidRequest):
     """The handle was never given to this connection, or is closed."""
@@ -229,8 +242,8 @@ class Handler:
             counts = self._services.supply.link.progress(operation.engine)
         done, total = counts or (0, 0)
         return messages.Progress(
-            headers=("TASKS", "STATUS"),
-            rows=((f"{done}/{total}", str(operation.state)),),
+            headers=_BAR,
+            rows=(_bar(done, total, operation.state),),
             fraction=done / total if total else 0.0,
             status=0 if operation.is_alive else 1,
             footer=f"{done} of {total} tasks",
@@ -308,6 +321,11 @@ def _failure(fault: Fault) -> values.Status:
     return values.failure(
         fault.message, sql_state=fault.sql_state, code=fault.error_code
     )
+
+
+def _bar(done: int, total: int, state: object) -> tuple[str, ...]:
+    """The bar's only line. A column less ends the client's statement with an error."""
+    return ("Spark", "engine", str(state), str(total), str(done), *"-" * 4)
 
 
 def _handle(operation: Operation) -> values.OperationHandle:

@@ -177,6 +177,18 @@ def test_a_time_limit_shows_as_cancelled_to_old_clients(gateway):
             assert (state.operationState, state.sqlState) == (shown, "HYT00")
 
 
+def test_the_bar_of_progress_has_each_column_that_beeline_draws(gateway):
+    """With two of the nine each slow statement was MissingFormatArgumentException."""
+    with connect(gateway) as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT 1", async_=True)
+        asked = ttypes.TGetOperationStatusReq(
+            cursor._operationHandle, getProgressUpdate=True
+        )
+        bar = connection.client.GetOperationStatus(asked).progressUpdateResponse
+        assert len(bar.headerNames) == 9
+        assert [len(row) for row in bar.rows] == [9]
+
+
 def test_while_the_database_is_away_fetches_go_on_and_statements_fail(gateway):
     with connect(gateway) as connection, connection.cursor() as cursor:
         cursor.arraysize = 100
