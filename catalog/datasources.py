@@ -105,8 +105,9 @@ def update_datasource(
     """Apply a change; `test` as for `create_datasource`. StaleState
     `precondition_failed` when somebody was faster.
 
-    A new host, port or database without the password again is refused: a stored
-    password must not be sent to a server that its giver did not name.
+    A new host, port or database, or less TLS, without the password again is refused: a
+    stored password must not be sent to a server that its giver did not name, nor where
+    others can read it.
     """
     with transaction.atomic():
         row = _locked(name, expected_version)
@@ -132,21 +133,31 @@ def drafted_change(row: Datasource, change: DatasourceChange) -> Datasource:
 
 def _change(row: Datasource, change: DatasourceChange) -> set[str]:
     """Names of the fields that really changed. InvalidRequest as for a new one."""
+    protected = TLS.index(row.tls)
     changed = _apply(row, change)
+    is_exposed = row.tls in TLS and TLS.index(row.tls) < protected
 
     def has_password() -> None:
-        if changed & {"host", "port", "database"} and change.password is None:
-            raise InvalidRequest(
-                "a datasource that points elsewhere needs its password again",
-                code="password_required",
-                hint="send `password` together with the new address",
-                facts={"errors": [{"pointer": "/password", "detail": "required"}]},
-            )
+        if change.password is not None:
+            return
+        if changed & {"host", "port", "database"}:
+            raise _password_required("points elsewhere", "the new address")
+        if is_exposed:
+            raise _password_required("is less protected", f"tls '{row.tls}'")
 
     if change.password is not None:
         row.secret = encrypt(change.password)
     _gathered(has_password, *_checks(row, kind_named(row.kind)))
     return changed
+
+
+def _password_required(why: str, what: str) -> InvalidRequest:
+    return InvalidRequest(
+        f"a datasource that {why} needs its password again",
+        code="password_required",
+        hint=f"send `password` together with {what}",
+        facts={"errors": [{"pointer": "/password", "detail": "required"}]},
+    )
 
 
 def _tested(row: Datasource, test: Mapping[str, object] | None) -> None:

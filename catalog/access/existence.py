@@ -5,12 +5,20 @@ Grants by name may come before their tables; somebody who mistypes a name shall 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import Any
+
+from django.db.models import QuerySet
+
 from catalog.access.policy import Securable
 from catalog.like import escaped
 from catalog.models import Database, Datasource, Table
 from catalog.names import LAKE, join_name
+from core.errors import InvalidRequest
 
 MOST = 40
+MOST_COMPARED, MOST_NEAR = 2_000, 3
 
 
 def what_is_missing(on: Securable) -> str:
@@ -26,6 +34,45 @@ def what_is_missing(on: Securable) -> str:
     if on.table and not tables.filter(name=on.table).exists():
         return f"{on.datasource}.{on.database} has no table '{on.table}'"
     return ""
+
+
+def require_known(on: Securable) -> None:
+    """InvalidRequest, with the names that are nearest, when something is not there."""
+    if not (missing := what_is_missing(on)):
+        return
+    near = nearest(on)
+    meant = f"did you mean {' or '.join(near)}? " if near else ""
+    raise InvalidRequest(
+        missing,
+        code="unknown_name",
+        hint=f'{meant}Send "allow_unknown": true for a name that will be',
+        facts={"errors": [{"pointer": "/on", "detail": missing}], "nearest": near},
+    )
+
+
+def nearest(on: Securable) -> list[str]:
+    """Full names like that of the first part that is not there, the likeliest first."""
+    parts = [part for part in (on.datasource, on.database, on.table) if part]
+    above: list[str] = []
+    for wrong in parts:
+        known = _names_in(above)
+        if not known.filter(name=wrong).exists():
+            names = known.order_by("name").values_list("name", flat=True)
+            found = get_close_matches(wrong, names[:MOST_COMPARED], n=MOST_NEAR)
+            return [join_name(*above, name) for name in found]
+        above.append(wrong)
+    return []
+
+
+def _names_in(above: Sequence[str]) -> QuerySet[Any]:
+    """What lies below these parts of a name: datasources, databases or tables."""
+    if not above:
+        return Datasource.objects.all()
+    if len(above) == 1:
+        return Database.objects.filter(datasource__name=above[0])
+    return Table.objects.filter(
+        database__datasource__name=above[0], database__name=above[1]
+    )
 
 
 def names_like(typed: str) -> list[str]:

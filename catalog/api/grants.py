@@ -11,7 +11,7 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from catalog.access import effective, grants
+from catalog.access import effective, existence, grants
 from catalog.access.enforcement import require_admin
 from catalog.access.policy import Privilege, Role
 from catalog.api import replies
@@ -55,9 +55,12 @@ class GrantsView(ApiView):
     @idempotent
     def post(self, request: Request) -> Response:
         """Give a privilege or a role on a source, a database or a table. For
-        administrators."""
+        administrators. A name that is not there is refused, unless `allow_unknown`
+        says that it will be."""
         require_admin(self.principal)
         given = body_of(GrantNew, request)
+        if not given.get("allow_unknown"):
+            existence.require_known(grants.parse_securable(given["on"]))
         row = grants.grant(
             principal=given["principal"],
             privilege=_granted(given),

@@ -88,6 +88,7 @@ class GrantNew(s.Serializer[Any]):
     privilege = Text(max_length=20, required=False)
     role = Text(max_length=20, required=False)
     on = Text(max_length=700)
+    allow_unknown = Flag(required=False)
     columns = s.JSONField(required=False)
     row_filter = s.JSONField(required=False)
     masks = s.JSONField(required=False)

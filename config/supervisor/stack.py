@@ -11,11 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from config.embedded import EmbeddedPostgres, EmbeddedRedis
+from config.env import boolean
 from config.supervisor.home import Home
 from config.supervisor.ports import Claim, choose
 from config.supervisor.process import ChildSpec, write_private
+from core.errors import TerminalError
 
 ROOT = Path(__file__).resolve().parents[2]
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
 WEB_PORT, GATEWAY_PORT = 8000, 10000
 
 
@@ -55,6 +58,23 @@ class Servers:
             ("demo_postgres", self.demo),
         ]
         return [Role(name, one.prepare, is_server=True) for name, one in pairs if one]
+
+
+def web_address() -> str:
+    """Where the web process listens, which speaks no TLS. TerminalError when the home
+    would be opened to others without a word that says so."""
+    bind = os.environ.get("SLUICE_BIND", LOOPBACK[0])
+    if bind in LOOPBACK or boolean(os.environ.get("SLUICE_ALLOW_PLAINTEXT", "false")):
+        return bind
+    if os.environ.get("SLUICE_TLS_CERTIFICATE"):
+        return LOOPBACK[0]  # the certificate is the gateway's
+    raise TerminalError(
+        f"SLUICE_BIND={bind} would offer passwords in plain text",
+        code="plaintext_refused",
+        hint="set SLUICE_TLS_CERTIFICATE and SLUICE_TLS_KEY, which opens the gateway;"
+        " the web process stays on loopback, for a proxy that does TLS."
+        " SLUICE_ALLOW_PLAINTEXT=true opens both as they are",
+    )
 
 
 def servers_of(options: Options) -> Servers:
@@ -180,7 +200,7 @@ class Stack:
         return self._child(name, ["manage.py", name], grace)
 
     def _web(self) -> ChildSpec:
-        bind = self.options.web_bind or os.environ.get("SLUICE_BIND", "127.0.0.1")
+        bind = self.options.web_bind or web_address()
         arguments = [
             *("-m", "gunicorn", "config.wsgi:application", "--name", "sluice-web"),
             *("--bind", f"{bind}:{self.ports.web}", "--worker-class", "gthread"),

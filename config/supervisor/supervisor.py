@@ -33,7 +33,14 @@ from config.supervisor.process import (
     spawn,
     write_identity,
 )
-from config.supervisor.stack import Options, Role, Stack, choose_ports, servers_of
+from config.supervisor.stack import (
+    Options,
+    Role,
+    Stack,
+    choose_ports,
+    servers_of,
+    web_address,
+)
 from core.errors import TerminalError
 
 log = logging.getLogger(__name__)
@@ -76,6 +83,7 @@ class Supervisor:
 
     def run(self) -> None:
         """Blocks. TerminalError when the start is impossible; all is ended then too."""
+        web_address()  # refuses before anything is begun
         make_keys(self.options.home)
         lock = self._lock()
         adopt_orphans()

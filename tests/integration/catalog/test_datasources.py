@@ -98,6 +98,28 @@ def test_a_stored_password_is_not_sent_elsewhere(admin):
     assert admin("PATCH", "datasources/crm", both).status_code == 200
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "is_weaker"),
+    [
+        ("verify", "require", True),
+        ("require", "off", True),
+        ("off", "require", False),
+        ("require", "verify", False),
+        ("require", "require", False),
+    ],
+)
+def test_a_stored_password_is_not_sent_less_protected(admin, before, after, is_weaker):
+    admin("POST", "datasources", new_source(tls=before))
+    alone = admin("PATCH", "datasources/crm", {"tls": after})
+    if not is_weaker:
+        assert alone.status_code == 200
+        return
+    problem(alone, 400, "password_required")
+    assert Datasource.objects.get(name="crm").tls == before
+    again = {"tls": after, "password": "another-secret"}
+    assert admin("PATCH", "datasources/crm", again).status_code == 200
+
+
 def test_a_datasource_in_use_is_not_deleted(admin, shop, monkeypatch):
     monkeypatch.setattr(
         extensions.registered, "blockers", [lambda _: ["public.orders"]]

@@ -6,6 +6,7 @@ import pytest
 
 from catalog.access import policy_feed
 from catalog.access.policy import ROLES, Privilege, Role
+from catalog.models import Grant
 from tests.integration.catalog.asking import problem
 
 pytestmark = pytest.mark.django_db
@@ -82,3 +83,23 @@ def test_rights_of_others_are_for_administrators(admin, ann):
     root = admin("GET", "grants/effective?on=lake").json()["privileges"]
     assert {(r["allowed"], r["reason"]) for r in root} == {(True, "admin")}
     assert [r["privilege"] for r in root] == list(Privilege)
+
+
+@pytest.mark.parametrize(
+    ("on", "near"),
+    [
+        ("lake.shop.ordres", ["lake.shop.orders"]),
+        ("lake.shpo.orders", ["lake.shop"]),
+        ("lake.zzz", []),
+    ],
+)
+def test_a_name_that_is_not_there_is_refused_with_the_nearest(
+    admin, lake_orders, on, near
+):
+    given = {"principal": "group:bi", "privilege": "select", "on": on}
+    refused = problem(admin("POST", "grants", given), 400, "unknown_name")
+    assert refused["nearest"] == near
+    assert "allow_unknown" in refused["hint"]
+    assert not Grant.objects.exists()
+    to_come = admin("POST", "grants", given | {"allow_unknown": True})
+    assert to_come.status_code == 201
