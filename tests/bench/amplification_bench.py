@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import statistics
 import sys
 import time
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +24,8 @@ from ingest.lake.layout import read_layout
 from ingest.lake.place import place_at
 from ingest.maintenance.merging import weigh
 from ingest.maintenance.score import KeepingPolicy
-from tests.bench.ingest_bench import CREATE, FILL, seconds_of, started
-from tests.bench.upkeep_bench import _cpu_seconds, _medians
+from tests.bench.ingest_bench import CREATE, FILL, started
+from tests.bench.queries import compare_to_compacted
 from tests.spark.lake_bench import LakeBench, assert_done
 
 # 30 minutes of a sync every 10 s are 180 commits; 10,000,000 rows want an hour of two cores
@@ -52,7 +51,7 @@ class CommitCost:
 
 
 @dataclass(frozen=True, slots=True)
-class QueryCost:
+class QuerySample:
     """Against the compacted copy, by the clock and by processor time, which says more
     where other work uses the machine; estimated: what health would say."""
 
@@ -121,42 +120,19 @@ class AmplificationBench:
             most=sum(g.base_bytes + g.log_bytes for g in groups),
         )
 
-    def query(self, number: int, root: Path) -> QueryCost:
-        """Against a copy that is compacted for it (A B B A)."""
-        path = root / "copy"
-        shutil.rmtree(path, ignore_errors=True)
-        shutil.copytree(self.table.path, path)
-        copy = replace(self.table, path=str(path))
-        assert_done(self.bench.compact(copy))
-        self._read(copy), self._read(self.table)
-        ours: list[tuple[float, float]] = []
-        others: list[tuple[float, float]] = []
-        for _ in range(QUERIES):
-            ours.append(self._read(self.table))
-            others += [self._read(copy), self._read(copy)]
-            ours.append(self._read(self.table))
-        seconds, cpu = _medians(ours)
-        seconds_of_copy, cpu_of_copy = _medians(others)
-        return QueryCost(
+    def query(self, number: int, root: Path) -> QuerySample:
+        compared = compare_to_compacted(
+            self.bench, self.table, rows=self.rows, pairs=QUERIES, root=root
+        )
+        return QuerySample(
             number,
-            round(seconds / seconds_of_copy, 2),
-            round(cpu / cpu_of_copy, 2),
+            round(compared.ratio, 2),
+            round(compared.cpu_ratio, 2),
             weigh(
                 self._groups(), Choice(), credit=0, allowed=AMPLIFICATION, measured=None
             ).ratio,
             sum(group.log_files for group in self._groups()),
         )
-
-    def _read(self, table: Any) -> tuple[float, float]:
-        def read() -> None:
-            frame = self.bench.spark.newSession().read.format("hudi").load(table.path)
-            columns = ", ".join(f"`{c}`" for c in frame.columns)
-            (row,) = frame.selectExpr("count(*)", f"max(xxhash64({columns}))").collect()
-            assert row[0] == self.rows
-
-        before = _cpu_seconds()
-        seconds = seconds_of(read)
-        return seconds, _cpu_seconds() - before
 
     def _newest(self) -> str:
         timeline = self.bench.state(self.table).timeline
@@ -169,7 +145,7 @@ class AmplificationBench:
 
 def follow(bench: AmplificationBench, root: Path, lines: Path) -> dict[str, Any]:
     costs: list[CommitCost] = []
-    queries: list[QueryCost] = []
+    queries: list[QuerySample] = []
     # coprime to `compact_after`, so that tables with each number of logs come up
     samples = {COMMITS * n // SAMPLES - n for n in range(1, SAMPLES + 1)}
     with lines.open("a") as log:

@@ -7,27 +7,24 @@ Queries are held against a copy that was just compacted (A B B A). Run alone:
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import shutil
 import statistics
 import sys
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-
-import psutil
 
 from ingest.lake.layout import read_layout
 from ingest.maintenance.facts import read_facts
 from ingest.maintenance.plan import plan_maintenance
 from ingest.maintenance.score import KeepingPolicy
-from tests.bench.ingest_bench import CREATE, FILL, seconds_of, started
+from tests.bench.ingest_bench import CREATE, FILL, started
+from tests.bench.queries import compare_to_compacted, cpu_seconds
 from tests.spark.lake_bench import LakeBench, assert_done
 
 ROWS = int(os.environ.get("SLUICE_BENCH_UPKEEP_ROWS", "150000"))
@@ -105,14 +102,14 @@ class UpkeepBench:
             f" WHERE (id + {first}) % {ROWS} < {CHANGED}"
         )
         beside = self._service is not None
-        before, cpu = time.monotonic(), _cpu_seconds()
+        before, cpu = time.monotonic(), cpu_seconds()
         report = self.bench.round(
             self.table, self.low, compact_after=self.policy.compact_after
         )
         cost = CommitCost(
             self.number,
             round(time.monotonic() - before, 3),
-            round(_cpu_seconds() - cpu, 3),
+            round(cpu_seconds() - cpu, 3),
             beside,
         )
         facts = assert_done(report).facts
@@ -155,41 +152,16 @@ class UpkeepBench:
         self.settle()
         timeline = self.bench.state(self.table).timeline
         layout = read_layout(self.table.path, timeline)
-        path = root / "copy"
-        shutil.rmtree(path, ignore_errors=True)
-        shutil.copytree(self.table.path, path)
-        copy = replace(self.table, path=str(path))
-        assert_done(self.bench.compact(copy))
-        self.query(copy), self.query(self.table)
-        ours: list[tuple[float, float]] = []
-        others: list[tuple[float, float]] = []
-        for _ in range(QUERY_PAIRS):
-            ours.append(self.query(self.table))
-            others += [self.query(copy), self.query(copy)]
-            ours.append(self.query(self.table))
-        seconds, cpu = _medians(ours)
-        seconds_of_copy, cpu_of_copy = _medians(others)
+        compared = compare_to_compacted(
+            self.bench, self.table, rows=ROWS, pairs=QUERY_PAIRS, root=root
+        )
         return Sample(
             self.number,
-            round(seconds / seconds_of_copy, 3),
-            round(cpu / cpu_of_copy, 3),
-            round(seconds, 3),
+            round(compared.ratio, 3),
+            round(compared.cpu_ratio, 3),
+            round(compared.ours.seconds, 3),
             sum(g.log_files for g in layout.groups),
         )
-
-    def query(self, table: Any) -> tuple[float, float]:
-        """Opens the table anew and reads every column of every row: seconds by the
-        clock, and of the processor."""
-
-        def read() -> None:
-            frame = self.bench.spark.newSession().read.format("hudi").load(table.path)
-            columns = ", ".join(f"`{c}`" for c in frame.columns)
-            (row,) = frame.selectExpr("count(*)", f"max(xxhash64({columns}))").collect()
-            assert row[0] == ROWS
-
-        before = _cpu_seconds()
-        seconds = seconds_of(read)
-        return seconds, _cpu_seconds() - before
 
     def extent(self) -> Extent:
         base = Path(self.table.path)
@@ -204,23 +176,6 @@ class UpkeepBench:
             len(self.bench.state(self.table).timeline.instants),
             sum(1 for p in Path(self.bench.lake).rglob("*") if p.is_file()),
         )
-
-
-def _medians(pairs: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    ones, twos = zip(*pairs, strict=True)
-    return statistics.median(ones), statistics.median(twos)
-
-
-def _cpu_seconds() -> float:
-    """Of this process and the JVM below it; other children come and go."""
-    me = psutil.Process()
-    spent = 0.0
-    for process in (me, *me.children(recursive=True)):
-        with contextlib.suppress(psutil.NoSuchProcess):
-            if process.pid == me.pid or process.name() == "java":
-                times = process.cpu_times()
-                spent += times.user + times.system
-    return spent
 
 
 def follow(
