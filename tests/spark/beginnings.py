@@ -6,6 +6,7 @@ a source and a lake of its own without waiting for another load.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,10 +14,25 @@ from typing import Any, TypeVar
 
 from ingest.contract import TableSpec
 from tests.conftest import SourceServer
-from tests.spark.lake_bench import LakeBench
+from tests.spark.lake_bench import LakeBench, assert_done
 
 T = TypeVar("T")
 Make = Callable[[LakeBench], tuple[TableSpec, T]]
+
+
+@functools.cache
+def loaded_from(*statements: str) -> Make[dict[str, Any]]:
+    """Table `o` that these statements make, followed by its column `at` and loaded;
+    the facts of its load. One function for the same statements: it is what `Beginnings`
+    knows a beginning by."""
+
+    def load(bench: LakeBench) -> tuple[TableSpec, dict[str, Any]]:
+        for statement in statements:
+            bench.sql(statement)
+        table = bench.table("o", cursor="at")
+        return table, dict(assert_done(bench.load(table)).facts)
+
+    return load
 
 
 @dataclass(frozen=True)

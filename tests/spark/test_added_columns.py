@@ -11,7 +11,7 @@ from hudi import HudiTableBuilder
 
 from ingest.contract import TableSpec
 from ingest.spark import added_columns
-from tests.spark.beginnings import Beginnings
+from tests.spark.beginnings import Beginnings, loaded_from
 from tests.spark.lake_bench import LakeBench, assert_done
 
 CREATE = """CREATE TABLE o (id int PRIMARY KEY, n int, p numeric(10,2),
@@ -20,18 +20,12 @@ ROWS = """INSERT INTO o SELECT g, g, g * 1.01, now() - interval '1 day'
   FROM generate_series(1, 6) g"""
 
 
-def load(bench: LakeBench) -> tuple[TableSpec, str]:
-    bench.sql(CREATE)
-    bench.sql(ROWS)
-    table = bench.table("o", cursor="at")
-    return table, assert_done(bench.load(table)).facts["bound"]
-
-
 @pytest.fixture
 def loaded(
     lake_bench: LakeBench, beginnings: Beginnings
 ) -> tuple[LakeBench, TableSpec, str]:
-    return lake_bench, *beginnings.copy(lake_bench, load)
+    table, facts = beginnings.copy(lake_bench, loaded_from(CREATE, ROWS))
+    return lake_bench, table, facts["bound"]
 
 
 def as_now(bench: LakeBench, table: TableSpec) -> TableSpec:

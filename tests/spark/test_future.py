@@ -10,11 +10,11 @@ import pytest
 
 from ingest.contract import TableSpec
 from ingest.spark import clocks, future
-from tests.spark.beginnings import Beginnings
+from tests.spark.beginnings import Beginnings, loaded_from
 from tests.spark.fast_clock import fast_clock
 from tests.spark.lake_bench import LakeBench, assert_done
 from tests.spark.test_repair import deaths_around, mend
-from tests.spark.test_rounds import load, loaded, values
+from tests.spark.test_rounds import CREATE, ROWS, loaded, values
 
 __all__ = ["loaded"]
 
@@ -24,8 +24,8 @@ AHEAD = timedelta(days=1500)
 def write_ahead(bench: LakeBench) -> tuple[TableSpec, str]:
     """Syncs, a compaction, a plan and a savepoint of four years from now; the low bound
     of the next sync. Rows 2, 3 and 9 have values of then."""
-    table, report = load(bench)
-    low, built = report.facts["bound"], Path(bench.lake).with_name("clock")
+    table, facts = loaded_from(CREATE, ROWS)(bench)
+    low, built = facts["bound"], Path(bench.lake).with_name("clock")
     built.mkdir()
     with (
         fast_clock(bench.spark, table.path, AHEAD, built),

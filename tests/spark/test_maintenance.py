@@ -16,7 +16,7 @@ from ingest.hudi.options import WriterFence, write_options
 from ingest.hudi.position import CommitPosition, encode_position
 from ingest.spark import compaction, writer
 from ingest.spark.writer import Batch, Span
-from tests.spark.beginnings import Beginnings
+from tests.spark.beginnings import Beginnings, loaded_from
 from tests.spark.cut_off import cut_off
 from tests.spark.lake_bench import LakeBench, assert_done
 
@@ -26,18 +26,12 @@ ROWS = """INSERT INTO o SELECT g, 'load', '1500-01-02 03:04:05.000006', '1582-10
   '2024-03-31 01:30:00.000001+00', now() - interval '1 day' FROM generate_series(1, 20) g"""
 
 
-def load(bench: LakeBench) -> tuple[TableSpec, str]:
-    bench.sql(CREATE)
-    bench.sql(ROWS)
-    table = bench.table("o", cursor="at")
-    return table, assert_done(bench.load(table)).facts["bound"]
-
-
 @pytest.fixture
 def loaded(
     lake_bench: LakeBench, beginnings: Beginnings
 ) -> tuple[LakeBench, TableSpec, str]:
-    return lake_bench, *beginnings.copy(lake_bench, load)
+    table, facts = beginnings.copy(lake_bench, loaded_from(CREATE, ROWS))
+    return lake_bench, table, facts["bound"]
 
 
 def change(bench: LakeBench, table: Any, low: str, value: str, **k: Any) -> Any:

@@ -11,26 +11,18 @@ import psycopg
 import pytest
 
 from ingest.changes.positions import from_text, to_text
-from ingest.contract import JobReport, RepairWork, TableSpec
+from ingest.contract import RepairWork, TableSpec
 from ingest.hudi.identity import identity_for
 from ingest.hudi.options import WriterFence, write_options
 from ingest.hudi.position import CommitPosition, encode_position
 from ingest.lake.epochs import epoch_folder, read_ledger_entry, seals_of
 from ingest.spark import apply
 from ingest.spark.work import SparkWork
-from tests.spark.beginnings import Beginnings
+from tests.spark.beginnings import Beginnings, loaded_from
 from tests.spark.lake_bench import LakeBench, assert_done, with_attempt
 
 CREATE = "CREATE TABLE o (id int PRIMARY KEY, v text, at timestamptz DEFAULT now())"
-
-
-def load(bench: LakeBench) -> tuple[TableSpec, JobReport]:
-    bench.sql(CREATE)
-    bench.sql(
-        "INSERT INTO o SELECT g, 'load', now() - interval '1 day' FROM generate_series(1, 5) g"
-    )
-    table = bench.table("o", cursor="at")
-    return table, assert_done(bench.load(table))
+ROWS = "INSERT INTO o SELECT g, 'load', now() - interval '1 day' FROM generate_series(1, 5) g"
 
 
 @pytest.fixture
@@ -38,8 +30,8 @@ def loaded(
     lake_bench: LakeBench, beginnings: Beginnings
 ) -> tuple[LakeBench, TableSpec, str]:
     """(bench, table spec, bound) of a table with rows 1 to 5, loaded."""
-    table, report = beginnings.copy(lake_bench, load)
-    return lake_bench, table, report.facts["bound"]
+    table, facts = beginnings.copy(lake_bench, loaded_from(CREATE, ROWS))
+    return lake_bench, table, facts["bound"]
 
 
 def values(bench: LakeBench, table: Any) -> dict[int, str]:

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from ingest.changes.positions import from_text, to_text
-from tests.spark.beginnings import Beginnings
+from tests.spark.beginnings import Beginnings, loaded_from
 from tests.spark.lake_bench import LakeBench, assert_done
-from tests.spark.test_rounds import CREATE, load, values
+from tests.spark.test_rounds import CREATE, ROWS, values
 
 
 @pytest.fixture
@@ -19,8 +19,8 @@ def loaded(
     lake_bench: LakeBench, beginnings: Beginnings
 ) -> tuple[LakeBench, Any, str, dict[str, Any]]:
     """(bench, table spec, bound, signs of the load): rows 1 to 5, a day old."""
-    table, report = beginnings.copy(lake_bench, load)
-    return lake_bench, table, report.facts["bound"], report.facts["signs"]
+    table, facts = beginnings.copy(lake_bench, loaded_from(CREATE, ROWS))
+    return lake_bench, table, facts["bound"], facts["signs"]
 
 
 def sync(bench: LakeBench, table: Any, low: str, signs: dict[str, Any]) -> Any:

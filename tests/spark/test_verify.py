@@ -17,7 +17,7 @@ from ingest.hudi.identity import DELETED
 from ingest.spark import verify
 from ingest.spark.jobs import run_job
 from ingest.spark.parallel import enter_lane
-from tests.spark.beginnings import Beginnings
+from tests.spark.beginnings import Beginnings, loaded_from
 from tests.spark.lake_bench import LakeBench, assert_done
 from tests.waiting import LIMIT_SECONDS, wait_for
 
@@ -29,18 +29,12 @@ ROWS = """INSERT INTO o (id, t, n, ts, b, tags) SELECT g, 'text ' || g, g * 1.01
 COUNTS = ("missing", "extra", "different", "pending")
 
 
-def load(bench: LakeBench) -> tuple[TableSpec, str]:
-    bench.sql(CREATE)
-    bench.sql(ROWS)
-    table = bench.table("o", cursor="at")
-    return table, assert_done(bench.load(table)).facts["bound"]
-
-
 @pytest.fixture
 def loaded(
     lake_bench: LakeBench, beginnings: Beginnings
 ) -> tuple[LakeBench, TableSpec, str]:
-    return lake_bench, *beginnings.copy(lake_bench, load)
+    table, facts = beginnings.copy(lake_bench, loaded_from(CREATE, ROWS))
+    return lake_bench, table, facts["bound"]
 
 
 def checked(bench: LakeBench, table: TableSpec, **k: Any) -> dict[str, Any]:
