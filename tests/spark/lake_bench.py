@@ -10,7 +10,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlparse
 
 import psycopg
 from psycopg import sql
@@ -28,7 +27,6 @@ from ingest.contract import (
     RoundWork,
     SecretAnswer,
     SnapshotWork,
-    SourceSpec,
     TableSpec,
     VerifyWork,
     encode,
@@ -40,6 +38,7 @@ from ingest.spark.gate import SourceGates
 from ingest.spark.jobrun import JobRun
 from ingest.spark.jobs import run_job
 from ingest.spark.parallel import enter_lane
+from tests.source_access import postgresql_at
 from tests.waiting import wait_for
 
 TYPES = {
@@ -69,7 +68,6 @@ def lake_type(source_type: str) -> str:
 class LakeBench:
     """One source database (superuser) and one lake."""
 
-    SOURCE = 1
     SCHEMA = "public"
 
     def __init__(self, spark: Any, dsn: str, root: Path | str) -> None:
@@ -79,17 +77,8 @@ class LakeBench:
         self.lake = str(root / "lake") if isinstance(root, Path) else root
         self.gates = SourceGates()
         self.link: psycopg.Connection[Any] = psycopg.connect(dsn, autocommit=True)
-        parts = urlparse(dsn)
-        self.password = parts.password or ""
-        self.source = SourceSpec(
-            self.SOURCE,
-            "postgresql",
-            parts.hostname or "",
-            parts.port or 0,
-            parts.path.strip("/"),
-            parts.username or "",
-            "datasource:1",
-        )
+        access = postgresql_at(dsn)
+        self.source, self.password = access.spec, access.password
         self._epoch = 100
         self._tables = 0
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from catalog.schema.mariadb import lake_type
-from ingest.contract import SourceSpec
 from ingest.spark.gate import SourceGates
 from tests.mariadb import MariaDbServer
+from tests.source_access import mariadb_at
 from tests.spark.lake_bench import LakeBench
 
 
@@ -26,16 +26,8 @@ class MariadbBench(LakeBench):
         self.gates = SourceGates()
         server.create_database("shop")
         self.link = server.connect("shop")
-        self.password = server.password
-        self.source = SourceSpec(
-            self.SOURCE,
-            "mariadb",
-            server.host,
-            server.port,
-            "",
-            server.username,
-            "datasource:1",
-        )
+        access = mariadb_at(server)
+        self.source, self.password = access.spec, access.password
         self._epoch = 100
         self._tables = 0
         self._lock = threading.Lock()

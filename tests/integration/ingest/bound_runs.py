@@ -1,4 +1,4 @@
-"""What asks a source for its high watermark, without a driver."""
+"""Syncs that ask a source something, without a driver."""
 
 from __future__ import annotations
 
@@ -18,17 +18,26 @@ LAG = 30.0
 
 
 def run_of(spec: SourceSpec, table: TableSpec, *, chosen: bool) -> JobRun:
-    work = RoundWork(None, LAG, 1, lag_is_chosen=chosen)
+    return run_with(RoundWork(None, LAG, 1, lag_is_chosen=chosen), table, spec)
+
+
+def run_with(
+    work: RoundWork, table: TableSpec, source: SourceSpec | None = None
+) -> JobRun:
     fence = FenceSpec("/f", 1)
-    made = JobSpec("1", 1, "round", "apply", "/l", table, fence, spec, round=work)
+    made = JobSpec("1", 1, "round", "apply", "/l", table, fence, source, round=work)
     return JobRun(made, lambda ref: pytest.fail(f"{ref} is not asked for"))
 
 
-def table_of(schema: str, cursor_type: str) -> TableSpec:
+def table_of(
+    schema: str, cursor_type: str, *others: ColumnSpec, name: str = "o"
+) -> TableSpec:
+    """Columns `id` and `at`, then the others."""
     columns = (
         ColumnSpec("id", "id", "integer", "int"),
         ColumnSpec("at", "at", cursor_type, "timestamp"),
+        *others,
     )
     return TableSpec(
-        1, schema, "o", "shop", "o", "/p", "/s", columns, ("id",), cursor="at"
+        1, schema, name, "shop", "o", "/p", "/s", columns, ("id",), cursor="at"
     )

@@ -5,25 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
-from urllib.parse import urlparse
 
 import psycopg
 import pytest
 
 from core.errors import TransientError
-from ingest.contract import (
-    ColumnSpec,
-    FenceSpec,
-    JobSpec,
-    RoundWork,
-    SourceSpec,
-    TableSpec,
-)
+from ingest.contract import ColumnSpec, RoundWork, TableSpec
 from ingest.spark import added_columns
 from ingest.spark.added_columns import find_earlier_values, new_columns
-from ingest.spark.jobrun import JobRun
 from ingest.spark.sources import SourceAccess, open_source
+from tests.integration.ingest.bound_runs import run_with, table_of
 from tests.mariadb import MariaDbServer
+from tests.source_access import mariadb_at, postgresql_at
 
 LOW = "2026-01-02T00:00:00.000000Z"
 ROWS = """INSERT INTO o VALUES (1, '2026-01-01 00:00:00', 7),
@@ -38,20 +31,11 @@ class Kind:
 
     @contextmanager
     def run(self, table: str = "o", *added: str) -> Iterator[tuple[Any, ...]]:
-        columns = (
-            ColumnSpec("id", "id", "int", "int"),
-            ColumnSpec("at", "at", self.at, "timestamp"),
-            ColumnSpec("x", "x", "int", "int"),
-        )
-        spec = TableSpec(
-            1, self.schema, table, "d", "t", "/p", "/s", columns, ("id",), cursor="at"
-        )
+        column = ColumnSpec("x", "x", "int", "int")
+        spec = table_of(self.schema, self.at, column, name=table)
         work = RoundWork(LOW, 1.0, 1, added=added or ("x",))
-        fence = FenceSpec("/f", 1)
-        job = JobSpec("j", 1, "round", "apply", "/l", spec, fence, round=work)
-        run = JobRun(job, lambda ref: pytest.fail(f"asked for {ref}"))
         with open_source(self.access) as source:
-            yield run, source, work
+            yield run_with(work, spec), source, work
 
 
 @pytest.fixture(params=["postgresql", "mariadb"])
@@ -66,19 +50,8 @@ def kind(request: pytest.FixtureRequest) -> Kind:
                 f"{ROWS};"
                 "CREATE VIEW slow AS SELECT o.* FROM o, pg_sleep(20)"
             )
-        at = urlparse(dsn)
-        spec = SourceSpec(
-            1,
-            "postgresql",
-            at.hostname or "",
-            at.port or 0,
-            at.path.strip("/"),
-            at.username or "",
-            "x",
-        )
-        access = SourceAccess(spec, at.password or "", "sluice:test")
         return Kind(
-            access,
+            postgresql_at(dsn),
             "public",
             "SELECT set_config('statement_timeout', '200', false)",
             "timestamp with time zone",
@@ -92,9 +65,8 @@ def kind(request: pytest.FixtureRequest) -> Kind:
         "CREATE VIEW slow AS SELECT o.id, o.at, o.x + sleep(20) AS x FROM o",
         database="earlier",
     )
-    spec = SourceSpec(1, "mariadb", maria.host, maria.port, "", maria.username, "x")
-    access = SourceAccess(spec, maria.password, "sluice:test")
-    return Kind(access, "earlier", "SET max_statement_time = 0.2", "timestamp")
+    limit = "SET max_statement_time = 0.2"
+    return Kind(mariadb_at(maria), "earlier", limit, "timestamp")
 
 
 def test_rows_at_or_below_the_position_and_those_without_one(

@@ -14,11 +14,12 @@ import pytest
 
 from catalog.schema import limits
 from ingest.changes.signs import Signs, is_maybe_emptied, what_changed
-from ingest.contract import SourceSpec, TableSpec
+from ingest.contract import TableSpec
 from ingest.spark.failures import failure_of
 from ingest.spark.sources import Source, SourceAccess, open_source
 from ingest.spark.sources.mariadb_connection import SESSION, mark
 from tests.mariadb import MariaDbServer
+from tests.source_access import mariadb_at
 from tests.waiting import wait_for
 
 TABLE = TableSpec(1, "altered", "o", "shop", "o", "/l", "/s", (), ("id",))
@@ -49,8 +50,7 @@ def source(server: MariaDbServer) -> Iterator[Source]:
 
 
 def access_to(server: MariaDbServer) -> SourceAccess:
-    spec = SourceSpec(1, "mariadb", server.host, server.port, "", server.username, "x")
-    return SourceAccess(spec, server.password, APPLICATION)
+    return mariadb_at(server, application=APPLICATION)
 
 
 def until(check: Callable[[], Any]) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from core.errors import InvalidRequest, TransientError
-from ingest.contract import SourceSpec
 from ingest.spark.cursor import read_bound
-from ingest.spark.sources import SourceAccess, open_source
+from ingest.spark.sources import open_source
 from tests.integration.ingest.bound_runs import LAG, run_of, table_of
 from tests.mariadb import MariaDbServer
+from tests.source_access import mariadb_at
 
 
 def test_a_replica_of_mariadb_is_known_without_read_only(
@@ -21,29 +21,29 @@ def test_a_replica_of_mariadb_is_known_without_read_only(
     replica = MariaDbServer(["--server-id=2"])
     try:
         replica.start()
-        spec = SourceSpec(
-            1, "mariadb", replica.host, replica.port, "", replica.username, "x"
-        )
-        with open_source(SourceAccess(spec, replica.password, "sluice:test")) as source:
+        access = mariadb_at(replica)
+        with open_source(access) as source:
             assert source.clock().replica is None
             replica.run(
                 f"CHANGE MASTER TO MASTER_HOST = '{mariadb_server.host}', MASTER_PORT ="
                 f" {mariadb_server.port}, MASTER_USER = 'copy', MASTER_PASSWORD = 'c',"
                 " MASTER_USE_GTID = no",
             )
-            stopped = run_of(spec, table, chosen=True)
+            stopped = run_of(access.spec, table, chosen=True)
             with pytest.raises(TransientError) as waits:
                 read_bound(stopped, source, lag_seconds=LAG, low=None)
             assert waits.value.code == "replication_stopped"
             with pytest.raises(InvalidRequest) as refused:
                 read_bound(
-                    run_of(spec, table, chosen=False), source, lag_seconds=5, low=None
+                    run_of(access.spec, table, chosen=False),
+                    source,
+                    lag_seconds=5,
+                    low=None,
                 )
             assert refused.value.code == "standby_without_lag"
         replica.create_user("weak", "w", ["SELECT ON *.*"])
         replica.run("SET GLOBAL read_only = 1")
-        weak = SourceSpec(1, "mariadb", replica.host, replica.port, "", "weak", "x")
-        with open_source(SourceAccess(weak, "w", "sluice:test")) as source:
+        with open_source(mariadb_at(replica, "weak", "w")) as source:
             clock = source.clock()
             assert clock.replica is not None
             assert not clock.replica.may_ask

@@ -11,12 +11,13 @@ import pytest
 
 from catalog.schema.limits import LIMITS
 from ingest.changes.chunks import KeyPart
-from ingest.contract import FenceSpec, JobSpec, SourceSpec, TableSpec
+from ingest.contract import FenceSpec, JobSpec, TableSpec
 from ingest.spark.chunking import cut_table, key_parts, predicate_for
 from ingest.spark.jdbc import Fetch, fetch_rows
 from ingest.spark.jobrun import JobRun
-from ingest.spark.sources import Source, SourceAccess, open_source
+from ingest.spark.sources import Source, open_source
 from tests.mariadb import MariaDbServer
+from tests.source_access import mariadb_at
 from tests.waiting import wait_for
 
 KEYS = [
@@ -47,13 +48,8 @@ UNWALKED = [
 @pytest.fixture
 def source(mariadb_server: MariaDbServer) -> Iterator[Source]:
     mariadb_server.create_database("keys")
-    with open_source(access_to(mariadb_server)) as opened:
+    with open_source(mariadb_at(mariadb_server)) as opened:
         yield opened
-
-
-def access_to(server: MariaDbServer) -> SourceAccess:
-    spec = SourceSpec(1, "mariadb", server.host, server.port, "", server.username, "x")
-    return SourceAccess(spec, server.password, "sluice:test")
 
 
 def spec_of(table: str, key: tuple[str, ...]) -> TableSpec:
@@ -128,7 +124,7 @@ def test_prefixes_and_nullable_columns_are_no_keys(
 
 @pytest.mark.parametrize("tls", ["off", "require"])
 def test_the_address_is_the_servers(mariadb_server: MariaDbServer, tls: str) -> None:
-    access = access_to(mariadb_server)
+    access = mariadb_at(mariadb_server)
     access = replace(access, spec=replace(access.spec, host="nowhere.invalid", tls=tls))
     with open_source(replace(access, addresses=("127.0.0.99", "127.0.0.1"))) as opened:
         assert opened.address == "127.0.0.1"
@@ -157,7 +153,7 @@ def test_the_clock_knows_who_may_still_write(mariadb_server: MariaDbServer) -> N
     server.create_database("keys")
     server.run("CREATE TABLE t (id int PRIMARY KEY)", database="keys")
     server.create_user("plain", "p", ["SELECT ON `keys`.*"])
-    access = access_to(server)
+    access = mariadb_at(server)
     with (
         open_source(access) as source,
         server.connect("keys", autocommit=False) as writer,
@@ -177,11 +173,7 @@ def test_the_clock_knows_who_may_still_write(mariadb_server: MariaDbServer) -> N
         server.run("SET GLOBAL time_zone = '-03:30'")
         assert source.clock().offsets == (-12600, -12600)
         server.run("SET GLOBAL time_zone = DEFAULT")
-    weak = SourceAccess(
-        SourceSpec(1, "mariadb", server.host, server.port, "", "plain", "x"),
-        "p",
-        "sluice:test",
-    )
+    weak = mariadb_at(server, "plain", "p")
     with open_source(weak) as source:
         assert not source.clock().sees_others
         assert source.right_to_see_others == "PROCESS"
@@ -206,7 +198,7 @@ def test_a_statement_that_waits_for_its_table_counts_as_a_writer(
     server.create_database("keys")
     server.run("CREATE TABLE w (id int PRIMARY KEY, at timestamp)", database="keys")
     with (
-        open_source(access_to(server)) as source,
+        open_source(mariadb_at(server)) as source,
         server.connect("keys") as locker,
         server.connect("keys") as waiter,
     ):
@@ -238,7 +230,7 @@ def test_a_prepared_xa_transaction_holds_the_bound(
     with server.connect("keys") as link, link.cursor() as cursor:
         for words in ("XA START 'a'", "INSERT INTO x VALUES (1)", "XA END 'a'", "XA PREPARE 'a'"):  # fmt: skip
             cursor.execute(words)
-    with open_source(access_to(server)) as source:
+    with open_source(mariadb_at(server)) as source:
         [held] = source.clock().transactions
         assert held.is_prepared
         server.run("XA ROLLBACK 'a'")

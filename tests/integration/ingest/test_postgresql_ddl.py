@@ -16,11 +16,12 @@ import pytest
 
 from catalog.schema import limits
 from core.errors import TransientError
-from ingest.contract import SourceSpec, TableSpec
+from ingest.contract import TableSpec
 from ingest.spark.failures import failure_of
 from ingest.spark.sources import Source, SourceAccess, open_source
 from ingest.spark.sources.port import Snapshot
 from ingest.spark.sources.postgresql_snapshot import IMPORT
+from tests.source_access import postgresql_at
 from tests.waiting import wait_for
 
 TABLES = """
@@ -62,10 +63,7 @@ def sql(dsn: str) -> Iterator[Callable[[str], list[Any]]]:
 
 
 def access_of(dsn: str) -> SourceAccess:
-    at = urlparse(dsn)
-    where = at.hostname or "", at.port or 0, at.path.strip("/"), at.username or ""
-    spec = SourceSpec(1, "postgresql", *where, "datasource:1")
-    return SourceAccess(spec, at.password or "", "sluice:7f")
+    return postgresql_at(dsn, application="sluice:7f")
 
 
 def table(name: str) -> TableSpec:

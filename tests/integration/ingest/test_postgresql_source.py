@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from urllib.parse import urlparse
 
 import psycopg
 import pytest
@@ -13,11 +12,12 @@ from catalog.discovery.access import SourceAccess as DiscoveryAccess
 from catalog.discovery.postgresql import PostgresReader
 from core.errors import TerminalError
 from ingest.changes.signs import Signs, is_maybe_emptied, what_changed
-from ingest.contract import ColumnSpec, SourceSpec, TableSpec
+from ingest.contract import ColumnSpec, TableSpec
 from ingest.spark.failures import failure_of
 from ingest.spark.jdbc import Fetch, fetch_rows
-from ingest.spark.sources import Snapshot, SourceAccess, jdbc_options, open_source
+from ingest.spark.sources import Snapshot, jdbc_options, open_source
 from ingest.spark.sources.postgresql import PostgresSource
+from tests.source_access import postgresql_at
 
 
 @pytest.fixture
@@ -31,23 +31,9 @@ def link(dsn: str) -> Iterator[psycopg.Connection]:
         yield opened
 
 
-def access_to(dsn: str) -> SourceAccess:
-    at = urlparse(dsn)
-    spec = SourceSpec(
-        1,
-        "postgresql",
-        at.hostname or "",
-        at.port or 0,
-        at.path.strip("/"),
-        at.username or "",
-        "x",
-    )
-    return SourceAccess(spec, at.password or "", "sluice:test")
-
-
 @pytest.fixture
 def source(dsn: str) -> Iterator[PostgresSource]:
-    with open_source(access_to(dsn)) as opened:
+    with open_source(postgresql_at(dsn)) as opened:
         assert isinstance(opened, PostgresSource)
         yield opened
 
@@ -76,7 +62,9 @@ def test_rows_that_row_security_hides_are_an_error(
         found = failure_of(raised.value)
         assert (found.outcome, found.error.code) == ("terminal", "source_rows_hidden")
         assert "secured" in found.error.message
-        session = jdbc_options(access_to(dsn), "SELECT 1", Snapshot())["sluiceSession"]
+        session = jdbc_options(postgresql_at(dsn), "SELECT 1", Snapshot())[
+            "sluiceSession"
+        ]
         assert "SET row_security = 'off'" in session
     finally:
         link.execute("DROP OWNED BY few; DROP ROLE few")
@@ -124,14 +112,14 @@ def test_columns_have_the_types_that_discovery_plans_with(
 ) -> None:
     """A column of a domain was never readable: its two names differed."""
     link.execute(DOMAINS)
-    spec = access_to(dsn).spec
+    spec = postgresql_at(dsn).spec
     access = DiscoveryAccess(
         kind="postgresql",
         host=spec.host,
         port=spec.port,
         database=spec.database,
         username=spec.username,
-        password=access_to(dsn).password,
+        password=postgresql_at(dsn).password,
         tls="off",
     )
     with PostgresReader(access) as reader:

@@ -6,13 +6,12 @@ import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
-from urllib.parse import urlparse
 
 import pytest
 
 from catalog.schema.limits import LIMITS
 from core.errors import TransientError
-from ingest.contract import FenceSpec, JobSpec, SourceSpec, TableSpec
+from ingest.contract import FenceSpec, JobSpec, TableSpec
 from ingest.spark import silence
 from ingest.spark.jobrun import JobRun
 from ingest.spark.reading import open_stoppable
@@ -24,6 +23,7 @@ from ingest.spark.sources import (
     postgresql_connection,
 )
 from tests.hostile.proxy import WireProxy, proxy_of
+from tests.source_access import mariadb_at, postgresql_at
 from tests.waiting import wait_for
 
 MUCH = {
@@ -34,21 +34,11 @@ OWN = {"postgresql": "SELECT pg_backend_pid()", "mariadb": "SELECT connection_id
 SLEEP = {"postgresql": "SELECT pg_sleep(60)", "mariadb": "SELECT sleep(60)"}
 
 
-def direct(request: Any, kind: str) -> SourceAccess:
-    if kind == "mariadb":
-        server = request.getfixturevalue("mariadb_server")
-        place = (server.host, server.port, "", server.username)
-        password = server.password
-    else:
-        parts = urlparse(request.getfixturevalue("source_pg").create_database("silent"))
-        place = (parts.hostname, parts.port, parts.path[1:], parts.username)
-        password = parts.password or ""
-    return SourceAccess(SourceSpec(1, kind, *place, "ref"), password, "sluice:silent")
-
-
 @pytest.fixture(params=["postgresql", "mariadb"])
 def there(request: Any) -> SourceAccess:
-    return direct(request, request.param)
+    if request.param == "mariadb":
+        return mariadb_at(request.getfixturevalue("mariadb_server"))
+    return postgresql_at(request.getfixturevalue("source_pg").create_database("silent"))
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlparse
 
 import psycopg
 import pytest
@@ -17,8 +16,9 @@ from core.errors import InvalidRequest
 from ingest.changes.signs import Signs, what_changed
 from ingest.contract import SourceSpec
 from ingest.spark.cursor import read_bound
-from ingest.spark.sources import Source, SourceAccess, open_source
+from ingest.spark.sources import Source, open_source
 from tests.integration.ingest.bound_runs import LAG, run_of, table_of
+from tests.source_access import postgresql_at
 from tests.standby import StandbyPostgres
 from tests.waiting import wait_for
 
@@ -38,12 +38,9 @@ def standby(source_pg: Any, tmp_path: Path) -> Iterator[tuple[str, str]]:
 
 @contextmanager
 def opened(dsn: str) -> Iterator[tuple[Source, SourceSpec]]:
-    at = urlparse(dsn)
-    database = at.path.strip("/")
-    place = (at.hostname or "", at.port or 0, database, at.username or "", "x")
-    spec = SourceSpec(1, "postgresql", *place)
-    with open_source(SourceAccess(spec, at.password or "", "sluice:test")) as source:
-        yield source, spec
+    access = postgresql_at(dsn)
+    with open_source(access) as source:
+        yield source, access.spec
 
 
 def replayed_by(source: Source) -> datetime | None:
