@@ -60,6 +60,20 @@ def sync(world: Any, **facts: Any) -> Any:
     return [s for s in world.launcher.submitted if s.kind == "round"][-1]
 
 
+def meet(world: Any, *errors: str) -> None:
+    """The next attempts of a sync end with these errors; the first asks for a look."""
+    world.launcher.errors["round"] = list(errors)
+    controls.start_sync(world.lake("orders"), actor="ann")
+    world.until(lambda: Job.objects.filter(kind=LOOK).exists())
+
+
+def until_retried(world: Any, state: str) -> None:
+    """The look fails; the sync waits no longer and ends like this."""
+    Job.objects.filter(kind=LOOK).update(state="FAILED")
+    Job.objects.filter(kind="round").update(not_before=None)
+    world.until(lambda: world.jobs("round")[-1].state == state)
+
+
 TEXT, INT, BIGINT = ("text", "string"), ("integer", "int"), ("bigint", "bigint")
 PROMISE = {"columns": ["note"], "earlier": "none", "from": "2026-01-01T00:00:00Z"}
 
@@ -158,9 +172,7 @@ def test_a_restored_table_has_its_older_values_read_again(live: Any) -> None:
 @pytest.mark.django_db
 def test_what_a_driver_meets_first_is_looked_at_once(live: Any) -> None:
     """It ends before it reads; the look finds the column; the retry has it."""
-    live.launcher.errors["round"] = ["columns_added"]
-    controls.start_sync(live.lake("orders"), actor="ann")
-    live.until(lambda: Job.objects.filter(kind=LOOK).exists())
+    meet(live, "columns_added")
     (job,) = [j for j in live.jobs("round") if not j.is_finished]
     first = [s for s in live.launcher.submitted if s.kind == "round"][-1]
     assert first.round.stops_at_new
@@ -180,12 +192,8 @@ def test_what_a_driver_meets_first_is_looked_at_once(live: Any) -> None:
 
 @pytest.mark.django_db
 def test_a_look_that_fails_holds_nothing_up(live: Any) -> None:
-    live.launcher.errors["round"] = ["columns_added"]
-    controls.start_sync(live.lake("orders"), actor="ann")
-    live.until(lambda: Job.objects.filter(kind=LOOK).exists())
-    Job.objects.filter(kind=LOOK).update(state="FAILED")
-    Job.objects.filter(kind="round").update(not_before=None)
-    live.until(lambda: live.jobs("round")[-1].state == "SUCCEEDED")
+    meet(live, "columns_added")
+    until_retried(live, "SUCCEEDED")
     assert live.feed("orders").state == "LIVE"
 
 
@@ -285,12 +293,8 @@ def test_what_the_table_stands_on_is_refused_with_the_way_out(live: Any) -> None
 
 @pytest.mark.django_db
 def test_a_changed_type_that_a_driver_meets_first_pauses_the_table(live: Any) -> None:
-    live.launcher.errors["round"] = ["source_changed", "source_changed"]
-    controls.start_sync(live.lake("orders"), actor="ann")
-    live.until(lambda: Job.objects.filter(kind=LOOK).exists())
-    Job.objects.filter(kind=LOOK).update(state="FAILED")
-    Job.objects.filter(kind="round").update(not_before=None)
-    live.until(lambda: live.jobs("round")[-1].state == "FAILED")
+    meet(live, "source_changed", "source_changed")
+    until_retried(live, "FAILED")
     assert live.feed("orders").state == "PAUSED"
 
 
