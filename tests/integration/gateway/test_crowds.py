@@ -101,6 +101,8 @@ def test_one_user_never_takes_all_places_for_statements(users, tmp_path):
         statements_running=3,
         statements_running_per_user=2,
         statements_queued_per_user=2,
+        # four of them have no end to wait for
+        long_poll_seconds=0.1,
     )
     running = RunningGateway(tmp_path, limits)
     running.engine.answers = lambda sql: FakeAnswer(
