@@ -126,7 +126,11 @@ def test_a_replacement_is_what_hudi_would_have_made_row_by_row(
 
 
 @pytest.mark.parametrize(
-    ("partitions", "files"), [((), 7), (("area",), 21)], ids=["whole", "partitioned"]
+    ("partitions", "files"),
+    [
+        pytest.param((), 7, id="whole", marks=pytest.mark.long),
+        pytest.param(("area",), 21, id="partitioned"),
+    ],
 )
 def test_a_bucket_has_one_file(
     lake_bench: LakeBench, partitions: tuple[str, ...], files: int

@@ -164,6 +164,8 @@ KEYS = [
         ("k",),
         "('1500-01-01'), ('2024-01-01 00:00:00.000001+00'), ('2024-01-01')",
     ),
+]
+LONG_KEYS = [
     (
         "k numeric(20,4) PRIMARY KEY",
         ("k",),
@@ -181,9 +183,10 @@ KEYS = [
         "('2024-01-01', -32768), ('2024-01-01', 0), ('1500-01-01', 32767)",
     ),
 ]
+LONG = [pytest.param(*one, marks=pytest.mark.long) for one in LONG_KEYS]
 
 
-@pytest.mark.parametrize(("columns", "key", "values"), KEYS)
+@pytest.mark.parametrize(("columns", "key", "values"), [*KEYS, *LONG])
 def test_keys_of_any_type_stay_distinct_through_upserts(
     lake_bench: LakeBench, columns: str, key: tuple[str, ...], values: str
 ) -> None:
