@@ -94,8 +94,9 @@ def static_steps() -> list[Step]:
 def test_lanes(missing: list[Missing], long: slices.Slice) -> list[list[Step]]:
     """The steps of each lane in their order.
 
-    The parts are quick and spread over both cores; Spark has one engine and one driver
-    after another, so it is a lane by itself from the first minute. One product serves
+    The parts are quick and spread over both cores; what shares one Spark session is a
+    lane by itself from the first minute, and what has drivers of its own stands in the
+    other one, so that both end together. One product serves
     all tests that need it, in one process: a browser driver leaves an event loop there
     that asynchronous tests stumble over, and none of these is.
     """
@@ -111,8 +112,9 @@ def test_lanes(missing: list[Missing], long: slices.Slice) -> list[list[Step]]:
             step("tests of the parts", PARTS, *WORKERS),
             step("tests of pages and starts", PRODUCT[:2], "-m", "not product"),
             step("tests of the product", PRODUCT, "-m", "product"),
+            step("tests with drivers of their own", SPARK, "-m", "own_driver"),
         ],
-        [step("tests with Spark", SPARK)],
+        [step("tests with Spark", SPARK, "-m", "not own_driver")],
     ]
 
 

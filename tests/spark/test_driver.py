@@ -20,6 +20,7 @@ from tests.spark.lake_bench import LakeBench, with_attempt
 from tests.spark.left_behind import mapped, unpacked_libraries
 from tests.waiting import LIMIT_SECONDS, wait_for
 
+pytestmark = pytest.mark.own_driver
 CANARY = "canary-9c1f-Secret"
 
 

@@ -34,7 +34,8 @@ SERVER = checks.Missing(package=checks.MARIADB, tests=("tests/spark/test_mariadb
             [
                 "FAILED: format, lint, types, import contracts, migrations, "
                 "tests of the parts, tests of pages and starts, "
-                "tests of the product, tests with Spark"
+                "tests of the product, tests with drivers of their own, "
+                "tests with Spark"
             ],
         ),
         ([BROWSER], False, False, 1, ["NOT TESTED", "FAILED"]),
