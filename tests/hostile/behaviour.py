@@ -62,7 +62,7 @@ EVENTS = (
         "a column is dropped",
         ("drop-column",),
         load=_OTHER_TYPE,
-        sync=_OTHER_TYPE,
+        sync=(*_OTHER_TYPE, RECREATED),
         verify=_OTHER_TYPE,
     ),
     Event(
@@ -76,7 +76,7 @@ EVENTS = (
         "TRUNCATE and INSERT",
         ("truncate-and-insert", "truncate-and-the-same-rows"),
         load=(*_IN_THE_WAY, EMPTY),
-        sync=_IN_THE_WAY,
+        sync=(*_IN_THE_WAY, RECREATED),
         verify=_IN_THE_WAY,
     ),
     Event(
