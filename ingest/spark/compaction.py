@@ -11,6 +11,8 @@ from collections.abc import Collection
 from datetime import UTC, datetime
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from core.errors import InvalidRequest, TerminalError
@@ -25,8 +27,13 @@ from ingest.lake.epochs import drop_unsealed_events
 from ingest.lake.fence import require_fence
 from ingest.lake.layout import read_compaction_plan, remove_strays
 from ingest.lake.place import place_at
+from ingest.spark.failures import BEGUN_ELSEWHERE, failure_of
 from ingest.spark.jobrun import JobRun
-from ingest.spark.recovery import service_session, write_client
+from ingest.spark.recovery import (
+    remove_sign_of_life,
+    service_session,
+    write_client,
+)
 from ingest.spark.savepoints import drop_old_savepoints
 from ingest.spark.writer import checked_state, qualified_name
 
@@ -109,10 +116,15 @@ def _execute(session: SparkSession, spec: JobSpec, asked: str) -> None:
         )
     # An inflight one was left by a dead compactor, for we hold the service lease:
     # Hudi undoes its files before it executes the plan again.
-    session.sql(
-        f"CALL run_compaction(op => 'execute', path => {_path(spec)},"
-        f" instants => '{asked}')"
-    ).collect()
+    try:
+        session.sql(
+            f"CALL run_compaction(op => 'execute', path => {_path(spec)},"
+            f" instants => '{asked}')"
+        ).collect()
+    except (Py4JJavaError, PySparkException) as error:
+        if failure_of(error).error.code != BEGUN_ELSEWHERE:
+            remove_sign_of_life(spec, asked)
+        raise
     done = _timeline(spec).find(asked)
     if done is None or done.state != "COMPLETED":
         state = "gone" if done is None else done.state

@@ -20,6 +20,7 @@ from ingest.contract import ErrorFact, Outcome, outcome_of
 from ingest.spark.sources.port import ROWS_HIDDEN, SEE_ALL_ROWS
 
 _FIRST_LINES = 600
+BEGUN_ELSEWHERE = "compaction_begun"
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +234,7 @@ _SIGNS: tuple[tuple[tuple[str, ...], Outcome, str, str, str], ...] = (
     (
         ("due to heartbeat by concurrent writer",),
         "transient",
-        "compaction_begun",
+        BEGUN_ELSEWHERE,
         "another process has begun this compaction and was alive moments ago",
         "it is tried again; that process is shut out by now",
     ),

@@ -7,20 +7,22 @@ rubble, and stay.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from core.errors import TerminalError, TransientError
+from core.errors import SluiceError, TerminalError, TransientError
 from ingest.contract import JobSpec
 from ingest.hudi.identity import identity_for
 from ingest.hudi.layout import parse_file
 from ingest.hudi.options import service_options
 from ingest.hudi.retention import LEAST_COMMITS
 from ingest.hudi.timeline import WRITES, Timeline
-from ingest.lake.commits import LakeState, read_lake_table
+from ingest.lake.commits import LakeState, read_lake_table, read_timeline
 from ingest.lake.fence import require_fence
 from ingest.lake.layout import META, list_files, read_begun_rollbacks
 from ingest.lake.place import place_at
@@ -46,13 +48,27 @@ def roll_back_writes(spark: SparkSession, spec: JobSpec, state: LakeState) -> La
     pending = unfinished_writes(spec, state.timeline)
     if not pending:
         return state
-    with write_client(spark, spec) as client:
-        for asked in reversed(pending):
-            client.rollback(asked)
+    try:
+        with write_client(spark, spec) as client:
+            for asked in reversed(pending):
+                client.rollback(asked)
+    except Py4JJavaError:
+        timeline = read_timeline(place_at(spec.table.path))
+        for begun in read_begun_rollbacks(spec.table.path, timeline):
+            remove_sign_of_life(spec, begun.instant)
+        raise
     after = read_lake_table(spec.table.path)
     left = {*unfinished_writes(spec, after.timeline)} & {*pending}
     require_undone(spec, left, after.timeline)
     return after
+
+
+def remove_sign_of_life(spec: JobSpec, asked: str) -> None:
+    """Of an attempt of ours that has failed. Hudi leaves it there when it could not
+    write it whole: the next attempt would be put off by a writer that is nobody."""
+    with contextlib.suppress(SluiceError):
+        require_fence(place_at(spec.fence.path), spec.fence.token)
+        (place_at(spec.table.path) / META / ".heartbeat" / asked).delete()
 
 
 def require_undone(spec: JobSpec, left: set[str], timeline: Timeline) -> None:
