@@ -13,10 +13,11 @@ EXECUTOR: Final = (
     "-Duser.timezone=UTC -Dfile.encoding=UTF-8 -Djol.skipHotspotSAAttach=true"
 )
 # What is larger than half a region may begin a collection of the whole heap: buffers of
-# some 500 kB in the regions of a small heap, and each page that a Spark task sorts in,
-# 16 MB by default.
+# some 500 kB in the regions of a small heap, each page that a Spark task sorts in, and
+# each broadcast, with which every stage begins: by default 16 MB and blocks of 4 MB.
 REGION_MB: Final = 8
 PAGE_MB: Final = 2
+BROADCAST_MB: Final = 1
 _HEAP: Final = f"-XX:G1HeapRegionSize={REGION_MB}m"
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from core.class_archive import shared_classes
-from ingest.java import PAGE_MB, driver_options
+from ingest.java import BROADCAST_MB, PAGE_MB, driver_options
 
 POOLS = Path(__file__).with_name("pools.xml")
 
@@ -63,6 +63,7 @@ def _settings(spec: SessionSpec) -> dict[str, str]:
         "spark.local.dir": spec.scratch,
         "spark.sql.warehouse.dir": str(Path(spec.scratch) / "warehouse"),
         "spark.buffer.pageSize": f"{PAGE_MB}m",
+        "spark.broadcast.blockSize": f"{BROADCAST_MB}m",
         "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
         "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
         "spark.sql.extensions": (

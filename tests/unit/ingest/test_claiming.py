@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from ingest import claims
-from ingest.java import PAGE_MB, REGION_MB
 from ingest.launch.claiming import AGAIN_SECONDS, Claiming
 from ingest.launch.flights import ALIVE_SECONDS, Boot
 
@@ -62,7 +61,3 @@ def test_a_driver_without_news_is_written_now_and_then() -> None:
     assert ALIVE_SECONDS * 3 < claims.BOOT_SILENT_SECONDS
     boot.facts = {"spark": "3"}
     assert boot.is_worth_writing(100.0)
-
-
-def test_a_page_of_a_sort_is_no_large_object_of_the_collector() -> None:
-    assert PAGE_MB * 2 < REGION_MB
