@@ -9,12 +9,21 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import SparkSession
 
 from core.class_archive import shared_classes
 from ingest.java import BROADCAST_MB, PAGE_MB, driver_options
 
+_NAMES = (
+    "functions",
+    "PythonUtils",
+    "PythonSQLUtils",
+    "SparkSession",
+    "org.apache.spark.sql",
+    "py4j.reflection.TypeUtil",
+)
 POOLS = Path(__file__).with_name("pools.xml")
 
 
@@ -44,7 +53,19 @@ def start_session(spec: SessionSpec) -> SparkSession:
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("WARN")
+    _keep_names(spark)
     return spark
+
+
+def _keep_names(spark: SparkSession) -> None:
+    """Asks once for what pyspark asks for at each use of a column or a session: the JVM
+    looks for such a name in several packages, each time in every jar."""
+    for path in _NAMES:
+        place: Any = spark.sparkContext._jvm
+        for name in path.split("."):
+            found = getattr(place, name)
+            setattr(place, name, found)
+            place = found
 
 
 def _settings(spec: SessionSpec) -> dict[str, str]:
