@@ -53,9 +53,9 @@ def test_a_source_never_sees_more_than_is_promised(
     bench = lake_bench
     kept = "PRIMARY KEY" if key else ""
     bench.sql(f"CREATE TABLE o (id int {kept}, at timestamptz DEFAULT now())")
-    bench.sql("INSERT INTO o SELECT g FROM generate_series(1, 20000) g")
+    bench.sql("INSERT INTO o SELECT g FROM generate_series(1, 8000) g")
     bench.sql("ANALYZE o")
-    table = bench.table("o", key, cursor="at", row_hash=not key, estimated_rows=20_000)
+    table = bench.table("o", key, cursor="at", row_hash=not key, estimated_rows=8_000)
     promised = footprint_of("postgresql", bench.source.max_parallel_reads)
     low = [""]
 
