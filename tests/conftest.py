@@ -12,20 +12,17 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
+from typing import TYPE_CHECKING
 
 import hypothesis
-import psycopg
 import pytest
-from psycopg import sql
 
 from config.embedded import EmbeddedPostgres, EmbeddedRedis
 from config.supervisor.home import make_keys
 from tests.mariadb import MariaDbServer
 from tests.product import product
+from tests.source_server import SourceServer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -82,51 +79,6 @@ def pytest_xdist_setupnodes() -> None:
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Each process has a home of its own, workers too."""
     shutil.rmtree(HOME, ignore_errors=True)
-
-
-@dataclass(frozen=True)
-class SourceServer:
-    """A PostgreSQL server that plays sources. `dsn` is its superuser's."""
-
-    host: str
-    port: int
-    username: str
-    password: str
-
-    def dsn(self, database: str = "postgres") -> str:
-        secret = quote(self.password, safe="")
-        return (
-            f"postgresql://{self.username}:{secret}@{self.host}:{self.port}/{database}"
-        )
-
-    def connect(self, database: str = "postgres") -> psycopg.Connection[Any]:
-        return psycopg.connect(self.dsn(database), autocommit=True)
-
-    def create_database(self, name: str, *, like: str = "template1") -> str:
-        """A new database, empty or a copy of `like`; its DSN."""
-        with self.connect() as link:
-            drop = sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)")
-            link.execute(drop.format(sql.Identifier(name)))
-            create = sql.SQL("CREATE DATABASE {} TEMPLATE {}")
-            link.execute(create.format(sql.Identifier(name), sql.Identifier(like)))
-        return self.dsn(name)
-
-    def drop_database(self, name: str) -> None:
-        with self.connect() as link:
-            drop = sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)")
-            link.execute(drop.format(sql.Identifier(name)))
-
-    def create_user(self, name: str, password: str, options: str = "") -> None:
-        with self.connect() as link:
-            exists = link.execute(
-                "SELECT 1 FROM pg_roles WHERE rolname = %s", [name]
-            ).fetchone()
-            verb = "ALTER" if exists else "CREATE"
-            link.execute(
-                sql.SQL(f"{verb} ROLE {{}} LOGIN {options} PASSWORD {{}}").format(
-                    sql.Identifier(name), sql.Literal(password)
-                )
-            )
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ import pytest
 
 from config.embedded.postgres import EmbeddedPostgres
 from config.supervisor.process import write_private
-from tests.conftest import SourceServer
+from tests.source_server import SourceServer
 
 
 class StandbyPostgres(EmbeddedPostgres):

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ingest.contract import TableSpec
-from tests.conftest import SourceServer
+from tests.source_server import SourceServer
 from tests.spark.lake_bench import LakeBench, assert_done
 
 T = TypeVar("T")

@@ -1,0 +1,58 @@
+"""A PostgreSQL server that plays sources, for tests, benches and campaigns.
+
+Must not import conftest, which takes the settings of a run away.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+import psycopg
+from psycopg import sql
+
+
+@dataclass(frozen=True)
+class SourceServer:
+    """A PostgreSQL server that plays sources. `dsn` is its superuser's."""
+
+    host: str
+    port: int
+    username: str
+    password: str
+
+    def dsn(self, database: str = "postgres") -> str:
+        secret = quote(self.password, safe="")
+        return (
+            f"postgresql://{self.username}:{secret}@{self.host}:{self.port}/{database}"
+        )
+
+    def connect(self, database: str = "postgres") -> psycopg.Connection[Any]:
+        return psycopg.connect(self.dsn(database), autocommit=True)
+
+    def create_database(self, name: str, *, like: str = "template1") -> str:
+        """A new database, empty or a copy of `like`; its DSN."""
+        with self.connect() as link:
+            drop = sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)")
+            link.execute(drop.format(sql.Identifier(name)))
+            create = sql.SQL("CREATE DATABASE {} TEMPLATE {}")
+            link.execute(create.format(sql.Identifier(name), sql.Identifier(like)))
+        return self.dsn(name)
+
+    def drop_database(self, name: str) -> None:
+        with self.connect() as link:
+            drop = sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)")
+            link.execute(drop.format(sql.Identifier(name)))
+
+    def create_user(self, name: str, password: str, options: str = "") -> None:
+        with self.connect() as link:
+            exists = link.execute(
+                "SELECT 1 FROM pg_roles WHERE rolname = %s", [name]
+            ).fetchone()
+            verb = "ALTER" if exists else "CREATE"
+            link.execute(
+                sql.SQL(f"{verb} ROLE {{}} LOGIN {options} PASSWORD {{}}").format(
+                    sql.Identifier(name), sql.Literal(password)
+                )
+            )
