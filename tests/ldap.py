@@ -41,6 +41,8 @@ security simple_bind=128
 TLSCACertificateFile {folder}/ca.pem
 TLSCertificateFile {folder}/server.pem
 TLSCertificateKeyFile {folder}/server.key
+attributetype ( 1.2.840.113556.1.4.96 NAME 'pwdLastSet'
+  SYNTAX 1.3.6.1.4.1.1466.115.121.1.27 SINGLE-VALUE )
 database mdb
 maxsize 10485760
 suffix "{suffix}"
@@ -95,8 +97,14 @@ class Slapd:
     def add_person(self, uid: str, password: str, **attributes: Any) -> str:
         dn = f"uid={ldap3.utils.dn.escape_rdn(uid)},{PEOPLE}"
         values = {"sn": uid, "cn": uid, "userPassword": password, **attributes}
-        self._do("add", dn, ["inetOrgPerson"], values)
+        self._do("add", dn, ["inetOrgPerson", "extensibleObject"], values)
         return dn
+
+    def date_password(self, dn: str, mark: str) -> None:
+        """Tell when the password was set, as Active Directory does: its attribute needs
+        no wait for the next second, as that of OpenLDAP's own policy would."""
+        change = {"pwdLastSet": [(ldap3.MODIFY_REPLACE, [mark])]}
+        self._do("modify", dn, change)
 
     def put_group(self, name: str, *members: str) -> None:
         dn = f"cn={name},{GROUPS}"

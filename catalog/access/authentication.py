@@ -31,7 +31,7 @@ _BEARER = "(token)"
 @dataclass(frozen=True, slots=True)
 class AuthenticatedUser:
     """A proven caller. `token_id` is set when a token proved it, `password_sum` when
-    a password of Sluice's own did."""
+    a password did; a directory's user gets another one with each new password there."""
 
     id: int
     name: str
@@ -122,7 +122,7 @@ def _by_password(
         if found is None:
             return None
         row = rows.get(pk=found.pk)
-        return _proven(row, group_names_of(row))
+        return _proven(row, group_names_of(row), password_sum=sum_of(row.password))
     if row is None:
         make_password(password)  # costs what a check costs: no telling by time
         return None

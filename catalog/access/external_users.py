@@ -22,16 +22,21 @@ from catalog.models import DirectoryGroup, ExternalIdentity
 from core.errors import AccessDenied, InvalidRequest, NotFound
 
 LONGEST_SUBJECT = 300
+LONGEST_MARK = 64
 
 
 @dataclass(frozen=True, slots=True)
 class ExternalPerson:
-    """What a provider says about somebody now. `name` is the name to use here."""
+    """What a provider says about somebody now. `name` is the name to use here.
+
+    password_mark  grows with each new password there; "" = the provider does not say
+    """
 
     provider: str
     subject: str
     name: str
     membership: Membership = field(default_factory=Membership)
+    password_mark: str = ""
 
 
 def admit(person: ExternalPerson) -> User:
@@ -148,10 +153,27 @@ def _bring_up_to_date(
     is_admin = person.membership.is_admin
     if is_admin is not None and user.is_superuser != is_admin:
         user.is_superuser = changes["is_admin"] = is_admin
+    if _has_new_password(identity, person):
+        # another unusable hash: sessions of the old password rest on the old one
+        user.set_unusable_password()
+        changes["reason"] = "password_changed_there"
     if changes:
         user.save()
     groups = _follow_groups(user, person)
     return {**changes, "groups": groups} if groups is not None else changes
+
+
+def _has_new_password(identity: ExternalIdentity, person: ExternalPerson) -> bool:
+    """Whether the password there is a later one than was last seen; remembers it.
+
+    An earlier mark is a replica that lags, or Active Directory's 0 for a password that
+    has to be changed: neither is a new password. Nor is the first mark ever seen.
+    """
+    seen, now = identity.password_mark, person.password_mark
+    if len(now) > LONGEST_MARK or (len(now), now) <= (len(seen), seen):
+        return False
+    identity.password_mark = now
+    return bool(seen)
 
 
 def _follow_groups(user: User, person: ExternalPerson) -> list[str] | None:

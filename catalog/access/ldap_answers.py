@@ -26,9 +26,13 @@ class DirectoryMisconfigured(TerminalError):
 
 @dataclass(frozen=True, slots=True)
 class DirectoryEntry:
-    """Somebody's entry. `subject` is its immutable id, `name` as it is there."""
+    """Somebody's entry. `subject` is its immutable id, `name` as it is there.
+
+    password_mark  when the password was set, in the server's form; "" = it does not say
+    """
 
     dn: str
     subject: str
     name: str
     is_disabled: bool = False
+    password_mark: str = ""

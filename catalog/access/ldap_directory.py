@@ -44,6 +44,8 @@ REFUSED = frozenset({19, 48, 49, 50, 53})
 MOST_GROUPS = 1_000
 _DISABLING = ("userAccountControl", "nsAccountLock", "pwdAccountLockedTime")
 _AD_DISABLED = 2
+# OpenLDAP with ppolicy, Active Directory, FreeIPA, 389 Directory Server
+_PASSWORD_SET = ("pwdChangedTime", "pwdLastSet", "krbLastPwdChange", "pwdUpdateTime")
 
 
 class VerifiedTls(Tls):
@@ -137,7 +139,8 @@ class Directory:
 
     def _one(self, base: str, wanted: str, scope: Any) -> DirectoryEntry | None:
         spec = self._spec
-        attributes = (spec.users.name_attribute, spec.users.id_attribute, *_DISABLING)
+        known_by = (spec.users.name_attribute, spec.users.id_attribute)
+        attributes = (*known_by, *_DISABLING, *_PASSWORD_SET)
         found = self._search(base, wanted, scope, attributes, 2)
         if not found:
             return None
@@ -278,7 +281,13 @@ def _entry(spec: LdapSpec, item: dict[str, Any]) -> DirectoryEntry:
         subject=subject,
         name=name,
         is_disabled=_is_disabled(item),
+        password_mark=_password_mark(item),
     )
+
+
+def _password_mark(item: dict[str, Any]) -> str:
+    marks = (_text(item, attribute) for attribute in _PASSWORD_SET)
+    return next((mark for mark in marks if mark), "")
 
 
 def _is_disabled(item: dict[str, Any]) -> bool:

@@ -63,7 +63,9 @@ def person_of(
     """The entry as `external_users` wants it."""
     membership = spec.groups.rules.read(directory.groups_of(entry))
     name = entry.name.lower()
-    return ExternalPerson(PROVIDER, entry.subject, name, membership)
+    return ExternalPerson(
+        PROVIDER, entry.subject, name, membership, password_mark=entry.password_mark
+    )
 
 
 def ring_due_recheck() -> None:

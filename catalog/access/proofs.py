@@ -21,7 +21,8 @@ class Proof:
     """What a login rested on.
 
     token_id  the token; None = a password
-    password  a sum of the stored hash; "" for a token, or when a directory vouched
+    password  a sum of the stored hash; "" for a token. A directory's user has an
+              unusable hash, another one with each new password there
     """
 
     user_id: int

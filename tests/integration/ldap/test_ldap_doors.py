@@ -10,6 +10,7 @@ from pyhive import hive
 from thrift.transport.TTransport import TTransportException
 
 from catalog.access import ldap_login
+from catalog.models import AuditEntry
 from gateway.limits import GatewayLimits
 from tests.integration.gateway.running import RunningGateway
 from tests.integration.gateway.test_pyhive import eventually
@@ -22,6 +23,7 @@ pytestmark = [
     ),
 ]
 PASSWORD = "ann's long password"
+NOON = "134000000000000000"
 
 
 @pytest.fixture
@@ -56,6 +58,27 @@ def test_a_sql_client_comes_in_and_goes_when_the_directory_forgets_him(
     assert eventually(lambda: not gateway.gateway.server.users())
     with pytest.raises(TTransportException):
         link.close()
+
+
+def test_sessions_end_with_the_password_they_began_with(
+    gateway, directory, settings, client
+):
+    dn = directory.add_person("ann", PASSWORD, pwdLastSet=NOON)
+    link = connect(gateway, "ann")
+    link.cursor().execute("SELECT 1")
+    client.post("/login", {"username": "ann", "password": PASSWORD})
+    settings.SLUICE_LDAP = replace(settings.SLUICE_LDAP, recheck_seconds=-1)
+    assert ldap_login.recheck_due() == 1
+    assert client.get("/tokens").status_code == 200
+    directory.date_password(dn, str(int(NOON) + 1))
+    assert ldap_login.recheck_due() == 1
+    assert client.get("/tokens").status_code == 302
+    assert eventually(lambda: not gateway.gateway.server.users())
+    with pytest.raises(TTransportException):
+        link.close()
+    line = AuditEntry.objects.filter(action="user.update", object="ann").get()
+    assert line.facts["reason"] == "password_changed_there"
+    assert User.objects.get(username="ann").is_active
 
 
 def test_a_directory_that_is_away_is_told_as_such(gateway, directory, settings):

@@ -342,6 +342,34 @@ def test_a_filter_that_no_longer_fits_and_lost_groups_are_found_again(
     assert not User.objects.get(username="ann").is_active
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "is_new"),
+    [
+        ("134000000000000000", "134000000000000001", True),
+        ("134000000000000001", "134000000000000000", False),  # a replica that lags
+        ("134000000000000000", "0", False),  # has to be changed, is still the old one
+        ("0", "134000000000000000", True),
+    ],
+)
+def test_only_a_later_date_is_a_new_password(
+    directory, settings, before, after, is_new
+):
+    dn = directory.add_person("ann", PASSWORD, pwdLastSet=before)
+    first = log_in().password_sum
+    directory.date_password(dn, after)
+    recheck(settings)
+    assert (log_in().password_sum != first) is is_new
+
+
+def test_a_directory_that_dates_no_passwords_ends_nothing(directory, settings):
+    dn = directory.add_person("ann", PASSWORD)
+    first = log_in().password_sum
+    recheck(settings)
+    directory.date_password(dn, "134000000000000000")  # the first date seen
+    recheck(settings)
+    assert log_in().password_sum == first
+
+
 def test_an_outage_suspends_nobody_and_who_was_switched_off_stays_off(
     directory, settings
 ):
