@@ -87,7 +87,7 @@ class Command(BaseCommand):
         self.stdout.write(f"rows in the lake     {facts['lake_rows']}")
         self.stdout.write(f"lake as of instant   {facts['instant']}")
         if facts["position"]:
-            self.stdout.write(f"carried up to        {facts['position']}")
+            self.stdout.write(f"synced up to         {facts['position']}")
             self.stdout.write(f"pending              {facts['pending']}")
         for kind, head in HEADS.items():
             if not facts[kind]:
