@@ -6,6 +6,7 @@ The departure waits in a short-lived signed cookie: nothing is stored for strang
 from __future__ import annotations
 
 from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.conf import settings
@@ -65,7 +66,9 @@ def come_back(request: HttpRequest) -> HttpResponse:
         response = login_page(request, error=error)
     else:
         auth.login(request, user, backend=BACKEND)
-        request.session.set_expiry(spec.session_seconds)
+        # a moment, not a duration: that would begin anew whenever the session is saved
+        lasts = timedelta(seconds=spec.session_seconds)
+        request.session.set_expiry(datetime.now(UTC) + lasts)
         request.session[SESSION_MARK] = spec.provider
         response = HttpResponseRedirect(wanted)
     response.delete_cookie(COOKIE, path=reverse("frontend:oidc"))

@@ -249,6 +249,15 @@ def test_local_names_stay_local_and_groups_decide(client, provider, settings):
     assert [group.name for group in ann.groups.all()] == ["people"]
 
 
+def test_a_session_that_is_saved_again_lasts_no_longer(client, provider):
+    sign_in(client)
+    session = client.session
+    ends = session.get_expiry_date()
+    session["words"] = "something"
+    session.save()
+    assert client.session.get_expiry_date() == ends
+
+
 def test_log_out_offers_to_leave_the_provider_too(client, provider):
     sign_in(client)
     left = client.post("/logout")
