@@ -7,6 +7,7 @@ of the source waited for us, and under `error` what broke the oracle.
 from __future__ import annotations
 
 import time
+import traceback
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack, contextmanager
@@ -68,8 +69,8 @@ def _one(free: SimpleQueue[Stage], plan: Plan) -> dict[str, Any]:
     stage, start = free.get(), time.monotonic()
     try:
         facts = stage.play(plan).facts
-    except Exception as error:  # noqa: BLE001 - the run goes on and says so
-        facts = stage.nothing_of(plan) | {"error": f"{error!r}"[:2_000]}
+    except Exception:  # noqa: BLE001 - the run goes on and says so
+        facts = stage.nothing_of(plan) | {"error": traceback.format_exc()[-2_000:]}
     finally:
         free.put(stage)
     return {**facts, "seconds": round(time.monotonic() - start, 1)}
