@@ -208,6 +208,9 @@ _COST_OPTIONS = {
     "hoodie.index.bloom.num_entries": "1000",
     "hoodie.index.bloom.fpp": "0.5",
     "hoodie.datasource.hive_sync.enable": "false",
+    # a block lies in memory whole, three times while it is written: its bytes, those of
+    # the buffer that grows for them, and the copy that goes to the file
+    "hoodie.logfile.data.block.max.size": str(16 << 20),
 }
 
 

@@ -5,6 +5,8 @@ How much memory 300 rows of 4 MB take is measured by `tests.bench.wide_bench`.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from ingest.spark import patience
@@ -29,6 +31,22 @@ def test_rows_of_megabytes_among_small_ones_are_loaded_at_once(
     assert report.facts["rows"] == 2_024
     assert not report.warnings
     assert assert_done(lake_bench.verify(table)).facts["verdict"] == "equal"
+
+
+def test_a_block_of_a_log_file_holds_few_rows_of_megabytes(
+    lake_bench: LakeBench,
+) -> None:
+    """It lies in memory whole, several times over."""
+    lake_bench.sql(
+        "CREATE TABLE o (id int PRIMARY KEY, v text, at timestamptz DEFAULT now())"
+    )
+    lake_bench.sql("INSERT INTO o SELECT g, 'small' FROM generate_series(1, 9) g")
+    table = lake_bench.table("o", cursor="at", buckets=1)
+    low = assert_done(lake_bench.load(table)).facts["bound"]
+    lake_bench.sql("UPDATE o SET v = repeat(md5(id::text), 131072), at = now()")
+    assert_done(lake_bench.round(table, low))
+    (log,) = Path(table.path).glob(".*.log.*[!c]")
+    assert log.read_bytes().count(b"#HUDI#") >= 3
 
 
 def test_a_row_beyond_the_buffer_ends_the_job_and_is_not_tried_again(
