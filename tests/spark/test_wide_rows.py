@@ -6,10 +6,11 @@ How much memory 300 rows of 4 MB take is measured by `tests.bench.wide_bench`.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from ingest.spark import patience
+from ingest.spark import patience, verify
 from tests.spark.lake_bench import LakeBench, assert_done
 
 CREATE = """
@@ -19,18 +20,33 @@ INSERT INTO o SELECT g, 'small' FROM generate_series(1, 2000) g;
 INSERT INTO o SELECT -g, repeat(md5(g::text), 131072) FROM generate_series(1, 24) g;
 ANALYZE o
 """
+BATCHES = "spark.sql.parquet.enableVectorizedReader"
 
 
 def test_rows_of_megabytes_among_small_ones_are_loaded_at_once(
-    lake_bench: LakeBench,
+    lake_bench: LakeBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """24 rows of 4 MB are more than the buffer of a reader holds."""
+    """24 rows of 4 MB are more than the buffer of a reader holds; verifying takes no
+    batches of them."""
     lake_bench.sql(CREATE)
     table = lake_bench.table("o", estimated_rows=2_024)
     report = assert_done(lake_bench.load(table))
     assert report.facts["rows"] == 2_024
     assert not report.warnings
+    sessions: list[Any] = []
+    compare = verify._compare
+
+    def compared(check: Any, *sides: Any) -> Any:
+        sessions.append(check.spark)
+        return compare(check, *sides)
+
+    monkeypatch.setattr(verify, "_compare", compared)
     assert assert_done(lake_bench.verify(table)).facts["verdict"] == "equal"
+    assert [s.conf.get(BATCHES) for s in sessions] == ["false"]
+    assert lake_bench.spark.conf.get(BATCHES) == "true"
+    lake_bench.sql("UPDATE o SET v = lower(v) || 'x' WHERE id = -3")
+    found = assert_done(lake_bench.verify(table)).facts
+    assert (found["verdict"], found["keys"]["different"]) == ("different", ["-3"])
 
 
 def test_a_block_of_a_log_file_holds_few_rows_of_megabytes(
