@@ -14,6 +14,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from pathlib import Path
 from socket import gethostname
@@ -74,6 +75,8 @@ class MariaDbServer:
         self._account = _account()
         self._child: subprocess.Popen[bytes] | None = None
         self._link: Any = None
+        # a child ends with the thread that started it, and any may restart a server
+        self._starter = ThreadPoolExecutor(1)
 
     def start(self) -> None:
         """Create the data directory, start the server, wait until it answers."""
@@ -143,7 +146,7 @@ class MariaDbServer:
             directory=self.directory,
             is_bare=True,
         )
-        self._child = spawn(spec)
+        self._child = self._starter.submit(spawn, spec).result()
         self._wait_ready()
 
     def connect(self, database: str | None = None, **options: Any) -> Any:
@@ -193,6 +196,7 @@ class MariaDbServer:
                 end([identity], grace_seconds=2.0)
             self._child.wait(10)
             self._child = None
+        self._starter.shutdown()
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def _hang_up(self) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -31,14 +30,12 @@ class MariadbBench(LakeBench):
         self._epoch = 100
         self._tables = 0
         self._lock = threading.Lock()
-        # a server ends with the thread that started it
-        self._starter = ThreadPoolExecutor(1)
 
     def restart(self) -> None:
         """The server starts anew; what it has is kept."""
         with self._lock:
             self.link.close()
-            self._starter.submit(self.server.restart).result()
+            self.server.restart()
             self.link = self.server.connect("shop")
 
     def sql(self, statement: str) -> list[tuple[Any, ...]]:
