@@ -23,7 +23,9 @@ MOST_COMPARED, MOST_NEAR = 2_000, 3
 
 def what_is_missing(on: Securable) -> str:
     """A sentence on the first part that is not there; "" when all are."""
-    if not Datasource.objects.filter(name=on.datasource).exists():
+    # the lake is always there; it has no row before its first table
+    is_there = Datasource.objects.filter(name=on.datasource).exists
+    if on.datasource != LAKE and not is_there():
         return f"there is no datasource '{on.datasource}'{_meant(on)}"
     of_source = Database.objects.filter(datasource__name=on.datasource)
     if on.database and not of_source.filter(name=on.database).exists():

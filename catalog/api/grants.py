@@ -59,11 +59,12 @@ class GrantsView(ApiView):
         says that it will be."""
         require_admin(self.principal)
         given = body_of(GrantNew, request)
+        granted = _granted(given)
         if not given.get("allow_unknown"):
             existence.require_known(grants.parse_securable(given["on"]))
         row = grants.grant(
             principal=given["principal"],
-            privilege=_granted(given),
+            privilege=granted,
             on=given["on"],
             by=self.principal.name,
         )

@@ -117,6 +117,7 @@ NOT_NOW = {
     "not_now",
     "nothing_to_approve",
     "nothing_to_do",
+    "unknown_name",
 }
 
 

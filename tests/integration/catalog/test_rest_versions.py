@@ -9,7 +9,10 @@ from tests.integration.catalog.asking import live_routes, problem
 
 pytestmark = pytest.mark.django_db
 VERSIONED = {
-    "datasources/shop": ({"tls": "require"}, {"tls": "off"}),
+    "datasources/shop": (
+        {"options": {"max_parallel_reads": 3}},
+        {"options": {"max_parallel_reads": 4}},
+    ),
     "users/ann": ({"groups": ["a"]}, {"is_active": False}),
     "datasources/shop/policy": ({"lag_seconds": 3}, {"lag_seconds": None}),
     "datasources/shop/databases/public/policy": (
