@@ -122,6 +122,30 @@ def test_progress_is_told_while_a_statement_runs(
     assert total > 0
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        "range(0, 100000000000000, 1, 64)",
+        "(select explode(sequence(1, 100000)) id from range(0, 100000000000, 1, 64))",
+    ],
+    ids=["range", "explode"],
+)
+def test_a_cancel_reaches_tasks_that_aggregate_objects(
+    bench: EngineBench, client: Client, source: str
+) -> None:
+    """Else they would hold every core, and the last statement never be answered."""
+    endless = f"select percentile(id % 10, 0.5) from {source}"
+    operation = bench.wait(client.session.execute(endless))
+
+    def runs() -> bool:
+        told = bench.tell("progress", statement=operation.guid.hex())["progress"]
+        return told is not None
+
+    assert until(runs)
+    bench.wait(client.session.cancel(operation))
+    assert client.rows("select sum(id) from range(10)") == [(45,)]
+
+
 def test_cancelling_leaves_the_control_channel_open(
     bench: EngineBench, client: Client
 ) -> None:

@@ -5,6 +5,7 @@ import org.apache.spark.sql.SparkSessionExtensions;
 import org.apache.spark.sql.catalyst.parser.ParserInterface;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.execution.ColumnarRule;
 import scala.Function1;
 import scala.runtime.AbstractFunction1;
 import scala.runtime.AbstractFunction2;
@@ -12,8 +13,8 @@ import scala.runtime.BoxedUnit;
 
 /**
  * Installs the Guard in every session: a gate behind the parser (nothing forbidden is even
- * analysed) and a check of the analysed plan (the authority). Must be the last extension, so
- * that its parser is the outermost.
+ * analysed) and a check of the analysed plan (the authority); and what lets a cancel reach every
+ * task. Must be the last extension, so that its parser is the outermost.
  */
 public final class GuardExtension extends AbstractFunction1<SparkSessionExtensions, BoxedUnit> {
   @Override
@@ -37,6 +38,13 @@ public final class GuardExtension extends AbstractFunction1<SparkSessionExtensio
           @Override
           public Function1<LogicalPlan, BoxedUnit> apply(SparkSession session) {
             return checkOf(session);
+          }
+        });
+    extensions.injectColumnar(
+        new AbstractFunction1<SparkSession, ColumnarRule>() {
+          @Override
+          public ColumnarRule apply(SparkSession session) {
+            return new InterruptibleStages();
           }
         });
     return BoxedUnit.UNIT;

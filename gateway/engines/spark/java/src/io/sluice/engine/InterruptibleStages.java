@@ -1,0 +1,48 @@
+package io.sluice.engine;
+
+import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.execution.CodegenSupport;
+import org.apache.spark.sql.execution.ColumnarRule;
+import org.apache.spark.sql.execution.InputRDDCodegen;
+import org.apache.spark.sql.execution.SparkPlan;
+import scala.runtime.AbstractFunction1;
+
+/**
+ * Puts an {@link InterruptibleExec} where generated code ends. That code looks whether its task is
+ * killed only between the batches of a source; asked for one row at a time, as by an aggregation of
+ * objects, it never comes there: Spark's range and explode went on after a cancel until their last
+ * row. Applied right before code is generated, in adaptive execution to each of its stages.
+ */
+final class InterruptibleStages extends ColumnarRule {
+  @Override
+  public Rule<SparkPlan> postColumnarTransitions() {
+    return new Rule<>() {
+      @Override
+      public SparkPlan apply(SparkPlan plan) {
+        return ended(belowOf(plan));
+      }
+    };
+  }
+
+  private static SparkPlan belowOf(SparkPlan plan) {
+    boolean isGenerated = isGenerated(plan);
+    return (SparkPlan)
+        plan.mapChildren(
+            new AbstractFunction1<SparkPlan, SparkPlan>() {
+              @Override
+              public SparkPlan apply(SparkPlan child) {
+                return isGenerated ? belowOf(child) : ended(belowOf(child));
+              }
+            });
+  }
+
+  /** Not over rows that lie ready: Spark takes these without a task, and reads them killably. */
+  private static SparkPlan ended(SparkPlan plan) {
+    boolean isReady = plan instanceof InputRDDCodegen;
+    return isGenerated(plan) && !isReady ? new InterruptibleExec(plan) : plan;
+  }
+
+  private static boolean isGenerated(SparkPlan plan) {
+    return plan instanceof CodegenSupport node && node.supportCodegen();
+  }
+}
