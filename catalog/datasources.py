@@ -16,11 +16,11 @@ from django.db.models import ProtectedError
 
 from catalog import extensions
 from catalog.access import audit
-from catalog.kinds import TLS, Kind, checked_options, kind_named
 from catalog.models import Datasource
 from catalog.names import check_datasource_name
 from catalog.networks import check_host
 from catalog.secrets import encrypt
+from catalog.sources.kinds import TLS, Kind, checked_options, kind_named
 from core.clock import SystemClock
 from core.errors import InvalidRequest, NotFound, StaleState
 

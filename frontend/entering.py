@@ -13,10 +13,10 @@ from catalog.access.enforcement import require
 from catalog.access.policy import Principal, Privilege, Securable
 from catalog.api.places import Places
 from catalog.datasources import DatasourceChange, NewDatasource
-from catalog.discovery.access import access_for
 from catalog.discovery.probe import Report, run_probe
 from catalog.discovery.services import start_test
 from catalog.models import Datasource
+from catalog.sources.access import access_for
 from core.errors import TransientError
 from frontend.forms.sources import SourceForm
 

@@ -14,10 +14,8 @@ from django.db.models.functions import Concat
 
 from catalog.discovery.facts import source_facts
 from catalog.discovery.store import NOT_TO_CARRY
-from catalog.kinds import KINDS
 from catalog.lake import lake_datasource
 from catalog.models import Database, Datasource, Table
-from catalog.schema.mapping import proposed_choice
 from catalog.schema.naming import (
     RESERVED_DATABASES,
     lake_columns,
@@ -25,6 +23,8 @@ from catalog.schema.naming import (
     lake_tables,
     plain_name,
 )
+from catalog.sources.kinds import KINDS
+from catalog.sources.mapping import proposed_choice
 from core.errors import InvalidRequest
 from ingest.lake.place import place_at
 from ingest.models import TableOnboarding

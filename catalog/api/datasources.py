@@ -20,8 +20,8 @@ from catalog.api.idempotency import idempotent
 from catalog.api.serializers import DatasourceNew, DatasourcePatch, Empty
 from catalog.api.views import PAGING, ApiView, body_of, members_of, paged
 from catalog.discovery.services import start_discovery, start_test
-from catalog.kinds import KINDS, json_schema, kind_named
 from catalog.models import Datasource
+from catalog.sources.kinds import KINDS, json_schema, kind_named
 from core.models import Job
 
 BY_NAME = {"name": ("name", "id")}

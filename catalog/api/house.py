@@ -27,8 +27,8 @@ from catalog.api import replies
 from catalog.api.gauges import CatalogGauges
 from catalog.api.idempotency import LIFETIME
 from catalog.api.views import LARGEST_BODY, ApiView
-from catalog.kinds import CURRENT_RELEASE, KINDS
 from catalog.selectors.paging import DEFAULT_SIZE, LARGEST_SIZE
+from catalog.sources.kinds import CURRENT_RELEASE, KINDS
 from core.errors import InvalidRequest, NotFound
 
 # verbs of a table that can be previewed

@@ -5,10 +5,10 @@ from __future__ import annotations
 from django.db import transaction
 
 from catalog.discovery import store
-from catalog.discovery.access import access_for
-from catalog.discovery.reader import DiscoveredTable, SourceReader
-from catalog.discovery.sources import source_of
 from catalog.models import Datasource, Table
+from catalog.sources.access import access_for
+from catalog.sources.port import DiscoveredTable, SourceReader
+from catalog.sources.registry import source_of
 from core.clock import SystemClock
 
 

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from catalog.discovery.access import SourceAccess
-from catalog.discovery.sources import source_of
-from catalog.discovery.steps import Outcome, Status, Step, Steps
+from catalog.sources.access import SourceAccess
+from catalog.sources.registry import source_of
+from catalog.sources.steps import Outcome, Status, Step, Steps
 
 STEPS: tuple[tuple[str, Callable[[Steps], Outcome]], ...] = (
     ("resolve", lambda steps: steps.resolve()),

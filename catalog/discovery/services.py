@@ -20,13 +20,13 @@ from django.db.models.functions import Now
 
 from catalog import dispatch
 from catalog.discovery import store
-from catalog.discovery.access import access_for
 from catalog.discovery.look import reader_for, save_look, table_at_source
 from catalog.discovery.probe import STEPS, Report, run_probe
-from catalog.discovery.reader import Overview, Page
-from catalog.discovery.steps import Step
-from catalog.kinds import kind_named
 from catalog.models import Datasource, Table
+from catalog.sources.access import access_for
+from catalog.sources.kinds import kind_named
+from catalog.sources.port import Overview, Page
+from catalog.sources.steps import Step
 from core import jobs
 from core.advance import advance
 from core.clock import SystemClock

@@ -15,10 +15,10 @@ from typing import Any
 from django.db import connection, transaction
 
 from catalog.discovery.facts import NOT_ANALYSED
-from catalog.discovery.reader import CARRIED_KINDS, DiscoveredTable
 from catalog.extensions import registered
 from catalog.models import Column, Database, Datasource, SchemaVersion, Table
 from catalog.schema.diff import columns_as_json, fingerprint
+from catalog.sources.port import CARRIED_KINDS, DiscoveredTable
 
 DISCOVERED, UNSUPPORTED = "DISCOVERED", "UNSUPPORTED"
 NO_PRIVILEGE, VANISHED = "NO_PRIVILEGE", "VANISHED"

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from catalog.discovery import mariadb_needs, needs
 from catalog.discovery.store import (
     HIDES_ROWS,
     NO_PRIVILEGE,
     UNSUPPORTED,
     VANISHED,
 )
+from catalog.sources.mariadb import privileges as mariadb_needs
+from catalog.sources.postgresql import privileges as needs
 
 _MARIADB = frozenset({"mariadb", "mysql"})
 

@@ -14,7 +14,7 @@ class Datasource(models.Model):
     """Typed fields only; users never give URLs.
 
     secret   encrypted password (catalog.secrets), never returned
-    options  typed per kind, validated by catalog.kinds
+    options  typed per kind, validated by catalog.sources.kinds
     """
 
     name = models.CharField(max_length=100, unique=True)

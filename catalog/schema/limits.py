@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from catalog.schema.families import family_of
+from catalog.sources.families import family_of
 
 
 @dataclass(frozen=True, slots=True)

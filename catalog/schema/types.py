@@ -2,7 +2,7 @@
 
 The lake's types are the words Spark and Hudi keep without loss in base files, log
 files and through compaction. What a source's type becomes is decided in
-`catalog.schema.mapping`.
+`catalog.sources.mapping`.
 """
 
 from __future__ import annotations

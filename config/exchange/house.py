@@ -8,9 +8,9 @@ from typing import Any
 from django.contrib.auth.models import User
 
 from catalog.access.policy import Role
-from catalog.kinds import KINDS
 from catalog.models import Datasource, ExternalIdentity, Grant
 from catalog.names import LAKE, join_name
+from catalog.sources.kinds import KINDS
 from config.exchange.document import (
     DATASOURCE,
     GRANT,

@@ -18,9 +18,9 @@ from django.conf import settings
 from django.db import Error as DatabaseError
 from django.db import connection
 
-from catalog.discovery.access import access_for
 from catalog.discovery.probe import run_probe
 from catalog.models import Datasource
+from catalog.sources.access import access_for
 from config.parts.combination import problem
 from config.parts.installed import installed
 from config.parts.jars import sha256_of

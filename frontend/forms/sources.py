@@ -7,8 +7,8 @@ from typing import Any
 from django import forms
 from django.forms import BoundField
 
-from catalog.kinds import Kind, Option
 from catalog.models import Datasource
+from catalog.sources.kinds import Kind, Option
 
 MAIN = ("name", "host", "port", "database", "username", "password", "tls")
 OPTION = "option_"
@@ -87,7 +87,7 @@ class SourceForm(forms.Form):
         return any(name.startswith(OPTION) for name in self.errors)
 
     def options(self) -> dict[str, Any]:
-        """The typed options, as `catalog.kinds` checks them."""
+        """The typed options, as `catalog.sources.kinds` checks them."""
         return {
             option.name: _value_of(option, self.cleaned_data[OPTION + option.name])
             for option in self.kind.options

@@ -14,9 +14,9 @@ from catalog import datasources
 from catalog.access.enforcement import require, require_admin
 from catalog.access.policy import Privilege, Securable
 from catalog.discovery.probe import Report
-from catalog.discovery.sources import needs_script
-from catalog.kinds import KINDS, Kind, kind_named
 from catalog.models import Datasource
+from catalog.sources.kinds import KINDS, Kind, kind_named
+from catalog.sources.registry import needs_script
 from core.errors import SluiceError
 from frontend import sealed
 from frontend.entering import Entry

@@ -12,7 +12,7 @@ from email.message import EmailMessage
 from email.utils import format_datetime
 from typing import Final
 
-from catalog.discovery.connection import ca_file
+from catalog.sources.tls import ca_file
 from core.clock import SystemClock
 from core.errors import InvalidRequest
 from ingest.alerts.answers import Answer

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import SplitResult, urlsplit
 
-from catalog.discovery.connection import ca_file
 from catalog.networks import check_host, require_public
+from catalog.sources.tls import ca_file
 from core.errors import InvalidRequest, SluiceError
 from ingest.alerts.answers import Answer
 

@@ -22,9 +22,9 @@ from datetime import datetime
 from django.conf import settings
 from django.db import connection
 
-from catalog.discovery.access import SourceAccess, access_for, resolved
-from catalog.discovery.connection import ca_file
 from catalog.models import Datasource
+from catalog.sources.access import SourceAccess, access_for, resolved
+from catalog.sources.tls import ca_file
 from core.errors import NotFound, SluiceError, TerminalError
 from ingest.contract import CLOCK, LAKE_SECRET, ErrorFact, SecretAnswer, outcome_of
 from ingest.specs import SECRET_PREFIX

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from catalog.schema.families import family_of
+from catalog.sources.families import family_of
 from ingest.planning.facts import Conditions, TableFacts
 
 

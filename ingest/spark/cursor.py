@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from catalog.schema.replicas import RIGHT_TO_ASK
+from catalog.sources.mariadb.replicas import RIGHT_TO_ASK
 from core.errors import InvalidRequest, TransientError
 from ingest.changes.dialects import Dialect
 from ingest.changes.positions import (

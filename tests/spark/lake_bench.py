@@ -14,7 +14,7 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from catalog.schema.postgresql_sql import COLUMNS
+from catalog.sources.postgresql.columns import COLUMNS
 from ingest.contract import (
     CHUNK_ROWS,
     CLOCK,

@@ -6,7 +6,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from catalog.schema.mariadb import lake_type
+from catalog.sources.mariadb.types import lake_type
 from ingest.spark.gate import SourceGates
 from tests.mariadb import MariaDbServer
 from tests.source_access import mariadb_at

@@ -5,7 +5,7 @@ Pure. A new kind is one module beside these and one line in `_DIALECTS`.
 
 from __future__ import annotations
 
-from catalog.schema.families import Family, family_of
+from catalog.sources.families import Family, family_of
 from ingest.changes.dialects.mariadb import MariadbDialect
 from ingest.changes.dialects.port import Dialect, Read
 from ingest.changes.dialects.postgresql import PostgresDialect

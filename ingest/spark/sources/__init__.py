@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import psycopg
 import pymysql
 
-from catalog.schema.families import Family, family_of
+from catalog.sources.families import Family, family_of
 from ingest.spark.sources import (
     mariadb,
     mariadb_connection,

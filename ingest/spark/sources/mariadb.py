@@ -17,7 +17,7 @@ from datetime import UTC, datetime, timedelta
 
 import pymysql
 
-from catalog.schema.mariadb import OPEN_TRANSACTIONS
+from catalog.sources.mariadb.types import OPEN_TRANSACTIONS
 from core.errors import TransientError
 from ingest.changes.dialects.mariadb import is_walkable
 from ingest.changes.positions import OpenTransaction, SourceClock

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pymysql
 
-from catalog.schema.replicas import (
+from catalog.sources.mariadb.replicas import (
     PRIVILEGE_MISSING,
     REPLICA_STATUS,
     SYNTAX_ERROR,

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 import psycopg
 
 from catalog.schema.limits import LIMITS
-from catalog.schema.postgresql_sql import COLUMNS
+from catalog.sources.postgresql.columns import COLUMNS
 from core.errors import TransientError
 from ingest.changes.positions import OpenTransaction, Replica, SourceClock
 from ingest.changes.select import relation_of

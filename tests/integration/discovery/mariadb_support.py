@@ -7,9 +7,9 @@ import uuid
 from dataclasses import dataclass, field
 from typing import Any
 
-from catalog.discovery.access import SourceAccess, access_for
 from catalog.models import Datasource
 from catalog.secrets import encrypt
+from catalog.sources.access import SourceAccess, access_for
 from tests.integration.discovery.support import PASSWORD, READER
 from tests.mariadb import MariaDbServer, quoted
 

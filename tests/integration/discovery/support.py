@@ -10,9 +10,9 @@ from typing import Any
 import psycopg
 
 from catalog.discovery import services
-from catalog.discovery.access import SourceAccess, access_for
 from catalog.models import Datasource, Table
 from catalog.secrets import encrypt
+from catalog.sources.access import SourceAccess, access_for
 from core.models import Job
 
 READER, PASSWORD = "sluice_reader", "reader's p@ss;word"

@@ -7,7 +7,8 @@ import re
 import psycopg
 import pytest
 
-from catalog.discovery import postgresql, services
+from catalog.discovery import services
+from catalog.sources.postgresql import discover as postgresql
 from core import jobs
 from core.errors import TransientError
 from tests.integration.discovery.support import discover, table
@@ -50,7 +51,8 @@ def test_the_session_writes_nothing_and_leaves_nothing_behind(source) -> None:
 
 def test_a_server_that_stops_answering_is_left(source, monkeypatch) -> None:
     """Its own statement time-out cannot help then; the client hangs up."""
-    from catalog.discovery import connection, postgresql_sql
+    from catalog.sources.postgresql import connect as connection
+    from catalog.sources.postgresql import statements as postgresql_sql
 
     monkeypatch.setattr(connection, "HANG_UP_AFTER", 0)
     monkeypatch.setattr(
@@ -118,7 +120,7 @@ def test_every_statement_of_a_job_has_limits_and_the_job_s_name(
 
 
 def test_a_refused_login_comes_without_its_state(source_pg) -> None:
-    """When this fails, `catalog.discovery.errors` need not read words any more."""
+    """When this fails, `catalog.sources.postgresql.errors` need not read words any more."""
     with pytest.raises(psycopg.OperationalError) as raised:
         psycopg.connect(
             host=source_pg.host,

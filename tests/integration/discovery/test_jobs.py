@@ -14,8 +14,9 @@ from django.db import IntegrityError, connection, connections
 from django.utils import timezone
 
 from catalog import dispatch as dispatch_module
-from catalog.discovery import postgresql, services
+from catalog.discovery import services
 from catalog.models import Column, Datasource, SchemaVersion, Table
+from catalog.sources.postgresql import discover as postgresql
 from core import jobs
 from core.advance import advance
 from core.models import Job

@@ -9,8 +9,8 @@ import pytest
 from catalog.discovery import services
 from catalog.discovery.facts import source_facts
 from catalog.discovery.probe import STEPS
-from catalog.discovery.sources import needs_script
 from catalog.models import Column, Table
+from catalog.sources.registry import needs_script
 from core import jobs
 from core.errors import InvalidRequest
 from tests.integration.discovery.support import discover, finish

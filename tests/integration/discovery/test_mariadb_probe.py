@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from catalog.discovery import mariadb_needs
-from catalog.discovery.mariadb import MariadbReader
 from catalog.discovery.probe import STEPS, run_probe
+from catalog.sources.mariadb import privileges as mariadb_needs
+from catalog.sources.mariadb.discover import MariadbReader
 from core import jobs
 from core.errors import SluiceError, TerminalError, TransientError
 from tests.integration.discovery.support import PASSWORD, READER, finish
@@ -376,7 +376,7 @@ def test_a_name_is_resolved_once_and_kept_for_tls(maria, monkeypatch) -> None:
     ],
 )
 def test_versions(maria, version, is_enough, monkeypatch) -> None:
-    from catalog.discovery import mariadb_probe
+    from catalog.sources.mariadb import probe as mariadb_probe
 
     monkeypatch.setattr(
         mariadb_probe, "VERSION", f"SELECT '{version}', @@GLOBAL.read_only"

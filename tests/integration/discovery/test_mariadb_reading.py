@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from catalog.discovery import mariadb, services
-from catalog.discovery.mariadb import MariadbReader
+from catalog.discovery import services
 from catalog.models import Table
+from catalog.sources.mariadb import discover as mariadb
+from catalog.sources.mariadb.discover import MariadbReader
 from core import jobs
 from core.errors import SluiceError
 from tests.integration.discovery.support import READER, discover
 from tests.mariadb import quoted
-from tests.unit.catalog.schema.test_mariadb_mapping import CARRIED
+from tests.unit.catalog.sources.test_mariadb_mapping import CARRIED
 
 pytestmark = pytest.mark.django_db
 HOSTILE = ["a.b", "a b", "a`b", "a'b", 'a"b', "a\\b", "%", "_", "Größe", "日本", "a%sb"]

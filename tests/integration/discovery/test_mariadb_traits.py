@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from catalog.discovery.mariadb import MariadbReader
+from catalog.sources.mariadb.discover import MariadbReader
 from tests.integration.discovery.support import READER
 
 pytestmark = pytest.mark.django_db

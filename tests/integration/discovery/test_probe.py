@@ -9,9 +9,10 @@ import threading
 
 import pytest
 
-from catalog.discovery import needs, services
-from catalog.discovery.access import DEFAULT_STATEMENT_SECONDS
+from catalog.discovery import services
 from catalog.discovery.probe import STEPS, run_probe
+from catalog.sources.access import DEFAULT_STATEMENT_SECONDS
+from catalog.sources.postgresql import privileges as needs
 from core import jobs
 from tests.integration.discovery.support import PASSWORD, READER, finish
 

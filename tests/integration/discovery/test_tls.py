@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from catalog.discovery.postgresql import PostgresReader
 from catalog.discovery.probe import run_probe
+from catalog.sources.postgresql.discover import PostgresReader
 from core.errors import TerminalError
 from tests.integration.discovery.tls_proxy import DAY, NOW, Authority, tls_in_front_of
 

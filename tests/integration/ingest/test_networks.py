@@ -30,7 +30,7 @@ def names(monkeypatch) -> dict[str, list[str] | Exception]:
             raise said
         return [(socket.AF_INET, 1, 6, "", (address, port)) for address in said]
 
-    monkeypatch.setattr("catalog.discovery.access.socket.getaddrinfo", look_up)
+    monkeypatch.setattr("catalog.sources.access.socket.getaddrinfo", look_up)
     return known
 
 
@@ -114,7 +114,7 @@ def test_slow_name_servers_hold_nothing_up(world, monkeypatch) -> None:
         assert answer_now.wait(60)
         return [(socket.AF_INET, 1, 6, "", ("192.0.2.7", port))]
 
-    monkeypatch.setattr("catalog.discovery.access.socket.getaddrinfo", slow)
+    monkeypatch.setattr("catalog.sources.access.socket.getaddrinfo", slow)
     by_name(world)
     world.onboard("orders")
     world.until(lambda: world.jobs("snapshot")[0].state == "RUNNING")

@@ -8,8 +8,8 @@ from dataclasses import replace
 import psycopg
 import pytest
 
-from catalog.discovery.access import SourceAccess as DiscoveryAccess
-from catalog.discovery.postgresql import PostgresReader
+from catalog.sources.access import SourceAccess as DiscoveryAccess
+from catalog.sources.postgresql.discover import PostgresReader
 from core.errors import TerminalError
 from ingest.changes.signs import Signs, is_maybe_emptied, what_changed
 from ingest.contract import ColumnSpec, TableSpec

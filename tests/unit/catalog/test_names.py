@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catalog import like, networks
-from catalog.kinds import KINDS, checked_options, json_schema, kind_named
 from catalog.names import (
     check_datasource_name,
     join_name,
     split_name,
     split_table_name,
 )
+from catalog.sources.kinds import KINDS, checked_options, json_schema, kind_named
 from core.errors import InvalidRequest
 
 DENIED = ["169.254.0.0/16", "fe80::/10", "0.0.0.0/8"]

@@ -8,8 +8,8 @@ from typing import get_args
 
 import pytest
 
-from catalog.discovery.reader import TableKind, Trait
 from catalog.schema.types import Column, TableSchema
+from catalog.sources.port import TableKind, Trait
 from ingest.planning.facts import Choices, Conditions, TableFacts, Target
 from ingest.planning.plan import ApplyChanges, TablePlan, plan_from_json, plan_to_json
 from ingest.planning.promises import SOURCES, TABLES, TRAPS, as_markdown

@@ -14,20 +14,19 @@ from typing import Any
 
 from psycopg.errors import LockNotAvailable
 
-from catalog.discovery import postgresql_sql as statements
-from catalog.discovery.access import SourceAccess, resolved
-from catalog.discovery.connection import Link, connect, transaction
-from catalog.discovery.reader import (
+from catalog.schema.types import Column, TableSchema
+from catalog.sources.access import SourceAccess, resolved
+from catalog.sources.port import (
     DiscoveredTable,
     Overview,
     Page,
     TableKind,
     Trait,
 )
-from catalog.schema.forms import postgresql_forms
-from catalog.schema.postgresql import SourceType, lake_type
-from catalog.schema.postgresql_sql import COLUMNS
-from catalog.schema.types import Column, TableSchema
+from catalog.sources.postgresql import statements
+from catalog.sources.postgresql.columns import COLUMNS
+from catalog.sources.postgresql.connect import Link, connect, transaction
+from catalog.sources.postgresql.types import SourceType, key_forms, lake_type
 
 # Bounds the memory of a page of wide tables: PostgreSQL allows 1,600 columns each.
 MOST_COLUMNS_PER_PAGE = 20_000
@@ -134,7 +133,7 @@ class PostgresReader:
             key = indexes.primary.get(oid, [])
             position = key.index(number) + 1 if number in key else 0
             column = columns[oid][number] = _column(facts, key=position)
-            form = postgresql_forms(column.source_type, is_nondeterministic=facts[-1])
+            form = key_forms(column.source_type, is_nondeterministic=facts[-1])
             if form and any(number in k for k in (key, *indexes.unique[oid])):
                 forms[oid][column.source_name] = form
         sizes = self._sizes(link, oids)

@@ -13,18 +13,17 @@ from typing import Any
 
 import pymysql
 
-from catalog.discovery import mariadb_sql
-from catalog.discovery.access import SourceAccess, resolved
-from catalog.discovery.mariadb_connection import Link, connect, statements
-from catalog.discovery.reader import DiscoveredTable, Overview, Page, TableKind
-from catalog.schema.forms import mariadb_forms
-from catalog.schema.mariadb import OPEN_TRANSACTIONS, lake_type
-from catalog.schema.replicas import (
+from catalog.schema.types import Column, TableSchema
+from catalog.sources.access import SourceAccess, resolved
+from catalog.sources.mariadb import statements as mariadb_sql
+from catalog.sources.mariadb.connect import Link, connect, statements
+from catalog.sources.mariadb.replicas import (
     PRIVILEGE_MISSING,
     REPLICA_STATUS,
     SYNTAX_ERROR,
 )
-from catalog.schema.types import Column, TableSchema
+from catalog.sources.mariadb.types import OPEN_TRANSACTIONS, key_forms, lake_type
+from catalog.sources.port import DiscoveredTable, Overview, Page, TableKind
 
 # Bounds the memory of a page of wide tables: there may be 4,096 columns in each.
 MOST_COLUMNS_PER_PAGE = 20_000
@@ -279,7 +278,7 @@ def _forms(columns: _Columns, indexes: Iterable[_Index]) -> dict[str, str]:
     """Of the columns of unique indexes."""
     keyed = {name for index in indexes if index.is_unique for name in index.columns}
     found = {
-        name: mariadb_forms(text, columns.collations.get(name))
+        name: key_forms(text, columns.collations.get(name))
         for name, text, *_ in columns.facts
         if name in keyed
     }

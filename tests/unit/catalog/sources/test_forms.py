@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from catalog.schema.forms import mariadb_forms, postgresql_forms
-from catalog.schema.replicas import ReplicaStatus, replica_of
+from catalog.sources.mariadb.replicas import ReplicaStatus, replica_of
+from catalog.sources.mariadb.types import key_forms as mariadb_forms
+from catalog.sources.postgresql.types import key_forms as postgresql_forms
 
 
 @pytest.mark.parametrize(

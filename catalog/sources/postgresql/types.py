@@ -51,6 +51,14 @@ _NAMES = frozenset(
     {"regclass", "regcollation", "regconfig", "regdictionary", "regnamespace"}
     | {"regoper", "regoperator", "regproc", "regprocedure", "regrole", "regtype"}
 )
+_FLOATS = frozenset({"real", "double precision", "float", "double"})
+_FORMS_BY_TYPE = {
+    "numeric": "1.0 and 1.00",
+    "citext": "upper and lower case",
+    "jsonb": "1.0 and 1.00 inside",
+    "interval": "1 day and 24 hours",
+    "numrange": "1.0 and 1.00 as bounds",
+}
 _PSEUDO = "pseudo-types hold no storable value"
 # Enum, composite, range and multirange.
 _TEXT_KINDS = frozenset("ecrm")
@@ -103,6 +111,17 @@ def unsupported_reason(source_type: str) -> str:
     """Why a column of this type is not carried, from the type's text alone."""
     _, reason = _scalar(source_type.removesuffix("[]"), "")
     return reason
+
+
+def key_forms(source_type: str, *, is_nondeterministic: bool) -> str:
+    """Values of a key that are equal there and differ in the lake, which compares byte
+    by byte; by example, "" = nothing does."""
+    if is_nondeterministic:
+        return "letters that its collation takes for the same"
+    base = source_type.removesuffix("[]").rpartition(".")[2]
+    if base in _FLOATS:
+        return "0 and -0"
+    return _FORMS_BY_TYPE.get(base, "")
 
 
 def _array(source: SourceType) -> Mapped:

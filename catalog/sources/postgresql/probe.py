@@ -9,11 +9,12 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from catalog.discovery import needs, postgresql_sql
-from catalog.discovery.access import SourceAccess
-from catalog.discovery.connection import Link, connect, tls_context, transaction
-from catalog.discovery.errors import source_error
-from catalog.discovery.steps import WITHOUT_TLS, Outcome, Steps
+from catalog.sources.access import SourceAccess
+from catalog.sources.postgresql import privileges, statements
+from catalog.sources.postgresql.connect import Link, connect, transaction
+from catalog.sources.postgresql.errors import source_error
+from catalog.sources.steps import WITHOUT_TLS, Outcome, Steps
+from catalog.sources.tls import tls_context
 from core.errors import SluiceError, TerminalError
 
 OLDEST_VERSION = 120_000
@@ -81,7 +82,7 @@ class PostgresSteps(Steps):
         access = self.access
         names = {"include": list(access.include), "exclude": list(access.exclude)}
         with transaction(self.connection, access) as link:
-            schemas = [row[0] for row in link.execute(postgresql_sql.DATABASES, names)]
+            schemas = [row[0] for row in link.execute(statements.DATABASES, names)]
             total, readable, sees_all, schema, table = _one(link, _READABLE, names)
         self.facts |= {
             "tables": total,
@@ -89,7 +90,7 @@ class PostgresSteps(Steps):
             "sees_all_transactions": sees_all,
         }
         self._readable = (schema, table) if schema is not None else None
-        wanted = needs.statements_for(access.username, access.database, schemas)
+        wanted = privileges.statements_for(access.username, access.database, schemas)
         if total and not readable:
             raise TerminalError(
                 f"user '{access.username}' may read none of {total} tables",
@@ -104,7 +105,7 @@ class PostgresSteps(Steps):
         if not sees_all:
             hints.append(
                 "timestamp capture cannot see open transactions of other users: "
-                + needs.stats_grant(access.username)
+                + privileges.stats_grant(access.username)
             )
         return Outcome(f"{readable} of {total} tables can be read", "; ".join(hints))
 
@@ -128,7 +129,7 @@ WITH visible AS (
     SELECT n.nspname, c.relname, c.relkind,
            coalesce(has_schema_privilege(n.oid, 'USAGE')
                     AND has_table_privilege(c.oid, 'SELECT'), false) AS is_readable
-    {postgresql_sql.TABLES}
+    {statements.TABLES}
 )
 SELECT count(*), count(*) FILTER (WHERE is_readable),
        pg_has_role(current_user, 'pg_read_all_stats', 'USAGE'),

@@ -19,6 +19,9 @@ from catalog.secrets import password_of
 from core.errors import SluiceError, TerminalError, TransientError
 
 DEFAULT_STATEMENT_SECONDS = 20
+# Seconds. A page and its connection must end well within the limit of a task.
+LONGEST_STATEMENT = 25
+HANG_UP_AFTER = 5
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,18 +11,19 @@ import re
 
 import pymysql
 
-from catalog.discovery import mariadb_needs, mariadb_sql
-from catalog.discovery.access import SourceAccess
-from catalog.discovery.mariadb import (
+from catalog.sources.access import SourceAccess
+from catalog.sources.mariadb import privileges as mariadb_needs
+from catalog.sources.mariadb import statements as mariadb_sql
+from catalog.sources.mariadb.connect import Link, log_in, new_link, statements
+from catalog.sources.mariadb.discover import (
     described,
     filter_of,
     is_standby,
     sees_all_transactions,
 )
-from catalog.discovery.mariadb_connection import Link, log_in, new_link, statements
-from catalog.discovery.mariadb_errors import source_error
-from catalog.discovery.steps import WITHOUT_TLS, Outcome, Steps
-from catalog.schema.replicas import RIGHT_TO_ASK
+from catalog.sources.mariadb.errors import source_error
+from catalog.sources.mariadb.replicas import RIGHT_TO_ASK
+from catalog.sources.steps import WITHOUT_TLS, Outcome, Steps
 from core.errors import SluiceError, TerminalError
 
 OLDEST = {"MariaDB": (10, 5), "MySQL": (8, 0)}

@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any
 import pymysql
 from pymysql.constants import CR
 
-from catalog.discovery.access import SourceAccess
-from catalog.discovery.connection import (
+from catalog.schema.limits import KEEPALIVE, LIMITS
+from catalog.sources.access import (
     HANG_UP_AFTER,
     LONGEST_STATEMENT,
-    tls_context,
+    SourceAccess,
 )
-from catalog.discovery.mariadb_errors import source_error
-from catalog.schema.limits import KEEPALIVE, LIMITS
+from catalog.sources.mariadb.errors import source_error
+from catalog.sources.tls import tls_context
 from core.sockets import keep_alive
 
 if TYPE_CHECKING:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from catalog.schema import mariadb, postgresql
-from catalog.schema.families import Family, family_of
 from catalog.schema.mapped import Lossy
+from catalog.sources.families import Family, family_of
+from catalog.sources.mariadb import types as mariadb
+from catalog.sources.postgresql import types as postgresql
 
 _CANNOT_HOLD: dict[Family, Callable[[str, str], str]] = {
     "postgresql": postgresql.cannot_hold,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from catalog.schema import mapping
-from catalog.schema.mariadb import lake_type, unsupported_reason
 from catalog.schema.types import DataType
+from catalog.sources import mapping
+from catalog.sources.mariadb.types import lake_type, unsupported_reason
 
 ZERO = "zero dates, dates with a zero month or day"
 CARRIED = [

@@ -6,15 +6,16 @@ import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from catalog.discovery import mariadb_needs, needs
-from catalog.discovery.access import SourceAccess
-from catalog.discovery.mariadb import MariadbReader
-from catalog.discovery.mariadb_probe import MariadbSteps
-from catalog.discovery.postgresql import PostgresReader
-from catalog.discovery.postgresql_probe import PostgresSteps
-from catalog.discovery.reader import SourceReader
-from catalog.discovery.steps import Steps
-from catalog.kinds import kind_named
+from catalog.sources.access import SourceAccess
+from catalog.sources.kinds import kind_named
+from catalog.sources.mariadb import privileges as mariadb_needs
+from catalog.sources.mariadb.discover import MariadbReader
+from catalog.sources.mariadb.probe import MariadbSteps
+from catalog.sources.port import SourceReader
+from catalog.sources.postgresql import privileges as needs
+from catalog.sources.postgresql.discover import PostgresReader
+from catalog.sources.postgresql.probe import PostgresSteps
+from catalog.sources.steps import Steps
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from dataclasses import replace
 
 import pymysql
 
-from catalog.discovery.access import SourceAccess
-from catalog.discovery.errors import (
+from catalog.sources.access import SourceAccess
+from catalog.sources.errors import (
     REFUSED,
     UNREACHABLE,
     Known,

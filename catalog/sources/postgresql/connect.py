@@ -9,28 +9,26 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-import ssl
 import threading
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import psycopg
 from psycopg import IsolationLevel
 
-from catalog.discovery import postgresql_sql
-from catalog.discovery.access import SourceAccess
-from catalog.discovery.errors import source_error
 from catalog.schema.limits import LIBPQ_KEEPALIVE, LIMITS
+from catalog.sources.access import (
+    HANG_UP_AFTER,
+    LONGEST_STATEMENT,
+    SourceAccess,
+)
+from catalog.sources.postgresql import statements
+from catalog.sources.postgresql.errors import source_error
+from catalog.sources.tls import ca_file
 
 Link = psycopg.Connection[tuple[Any, ...]]
 
-# Seconds. A page and its connection must end well within the limit of a task.
-LONGEST_STATEMENT = 25
-HANG_UP_AFTER = 5
-
 SSL_MODES = {"off": "disable", "require": "require", "verify": "verify-full"}
-_SYSTEM_CAS = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt")
 
 
 def connect(access: SourceAccess, addresses: Sequence[str]) -> Link:
@@ -80,31 +78,12 @@ def transaction(link: Link, access: SourceAccess) -> Iterator[Link]:
                 "lock_ms": str(LIMITS.glance_lock * 1_000),
                 "idle_ms": str(LIMITS.abandoned * 1_000),
             }
-            link.execute(postgresql_sql.SETTINGS, limits)
+            link.execute(statements.SETTINGS, limits)
             yield link
     except (psycopg.Error, OSError) as error:
         raise source_error(error, access) from error
     finally:
         guard.cancel()
-
-
-def tls_context(tls: str) -> ssl.SSLContext:
-    """For 'require' and 'verify', when it is we who speak TLS."""
-    if tls == "verify":
-        return ssl.create_default_context(cafile=ca_file())
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    return context
-
-
-def ca_file() -> str | None:
-    """The authorities that tls 'verify' trusts: SSL_CERT_FILE, else the system's."""
-    known = (os.environ.get("SSL_CERT_FILE"), ssl.get_default_verify_paths().cafile)
-    for path in (*known, *_SYSTEM_CAS):
-        if path and Path(path).is_file() and Path(path).stat().st_size:
-            return path
-    return None
 
 
 def _hang_up(link: Link) -> None:

@@ -9,8 +9,8 @@ import psycopg
 import pytest
 from psycopg import errors as pg
 
-from catalog.discovery.access import SourceAccess
-from catalog.discovery.errors import source_error
+from catalog.sources.access import SourceAccess
+from catalog.sources.postgresql.errors import source_error
 from core.errors import InvalidRequest, TerminalError, TransientError
 from core.redaction import remember_secret
 

@@ -46,6 +46,9 @@ _SIMPLE = {
     ),
 }
 _UNSIGNED = {"int": "bigint", "integer": "bigint", "bigint": "decimal(20,0)"}
+_PADDED = re.compile(r"^(var)?char\b|text\b", re.IGNORECASE)
+_COLLATED = re.compile(r"^(var)?char\b|text\b|^enum\b|^set\b", re.IGNORECASE)
+_FLOATS = frozenset({"real", "double precision", "float", "double"})
 _LATER = {"vector": "vectors are not carried yet"}
 _CALENDAR = frozenset({"date", "timestamp", "timestamp_ntz"})
 # The text may go on with UNSIGNED, ZEROFILL, or a version's comment, or be cut off in a
@@ -73,6 +76,26 @@ def unsupported_reason(source_type: str) -> str:
     """Why a column of this type is not carried."""
     name, *_ = _split(source_type)
     return _LATER.get(name, f"type {source_type} is not carried yet")
+
+
+def key_forms(source_type: str, collation: str | None) -> str:
+    """Values of a key that are equal there and differ in the lake, which compares byte
+    by byte; by example, "" = nothing does. `collation`: None for types without one."""
+    base = source_type.partition("(")[0].partition(" ")[0].lower()
+    if base in _FLOATS:
+        return "0 and -0"
+    if collation is None or not _COLLATED.search(source_type):
+        return ""
+    is_exact = collation == "binary" or collation.endswith("_bin")
+    # MySQL's collations of Unicode 9 and later pad nothing, MariaDB's say so
+    pads = "nopad" not in collation and "_0900_" not in collation
+    # values of CHAR are read without the spaces at their end
+    keeps_spaces = _PADDED.search(source_type) is not None and base != "char"
+    found = [
+        "" if is_exact else "upper and lower case, accents",
+        "spaces at the end" if pads and keeps_spaces and collation != "binary" else "",
+    ]
+    return ", ".join(text for text in found if text)
 
 
 def _lake(name: str, numbers: tuple[int, ...], *, is_unsigned: bool) -> str:

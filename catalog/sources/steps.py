@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Literal
 
-from catalog.discovery.access import SourceAccess, resolved
+from catalog.sources.access import SourceAccess, resolved
 from core.errors import SluiceError
 
 Status = Literal["ok", "failed", "skipped"]

@@ -1,0 +1,89 @@
+"""What went wrong at a source, in clear words with the next step.
+
+The class tells the way to recovery: TransientError = try again later,
+TerminalError = somebody must act. The source's own text stays in `facts["raw"]`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from catalog.sources.access import SourceAccess
+from core.errors import SluiceError, TerminalError, TransientError
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """sqlstates (or numbers) and English texts that mean the same.
+
+    Errors before the login carry no SQLSTATE, only the server's words: libpq keeps
+    the state to itself, and `lc_messages` is neither a plain user's to set nor read
+    before the login. A server that speaks another language is told `source_error`
+    with its own words.
+    """
+
+    code: str
+    kind: type[SluiceError]
+    states: tuple[str, ...]
+    text: str
+    message: str
+    hint: str
+
+
+REFUSED = Known(
+    "connection_refused",
+    TransientError,
+    (),
+    r"Connection refused",
+    "nothing listens on {host}:{port}",
+    "check host and port, and that the server runs and listens on this address",
+)
+UNREACHABLE = Known(
+    "unreachable",
+    TransientError,
+    (),
+    r"No route to host|Network is unreachable|Host is down",
+    "{host}:{port} cannot be reached from here",
+    "check the address, routes and firewalls between here and there",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What the source answered. `may_pass`: unknown words are worth another try."""
+
+    raw: str
+    state: str
+    may_pass: bool
+
+
+def in_words(found: Known | None, access: SourceAccess, said: Said) -> SluiceError:
+    """The known error, or the source's own first line when it is not known."""
+    facts = {"raw": said.raw, "sqlstate": said.state}
+    if found is not None:
+        message = found.message.format(**access.place)
+        return found.kind(message, code=found.code, hint=found.hint, facts=facts)
+    kind = TransientError if said.may_pass else TerminalError
+    return kind(
+        f"{access.host}:{access.port} answered with an error: {_first_line(said.raw)}",
+        code="source_error",
+        hint="see the server's own words; its log may tell more",
+        facts=facts,
+    )
+
+
+def find(known: Sequence[Known], state: str, raw: str) -> Known | None:
+    """By state first: words may be in any language."""
+    for one in known:
+        if state and state in one.states:
+            return one
+    for one in known:
+        if one.text and re.search(one.text, raw, re.IGNORECASE):
+            return one
+    return None
+
+
+def _first_line(raw: str) -> str:
+    return raw.partition("\n")[0].removeprefix("connection failed: ")[:300]
