@@ -1,1 +1,1 @@
-"""HiveServer2 and REST doors to the engine. Must not know ingest or frontend."""
+"""HiveServer2 and REST interfaces to the engine. Must not know ingest or frontend."""

@@ -137,7 +137,9 @@ class ControlListener:
             async with asyncio.timeout(HELLO_SECONDS):
                 hello = _hello(await reader.readline(), self._secret)
             if hello is None:
-                log.warning("a stranger knocked at an engine's control channel")
+                log.warning(
+                    "an unauthenticated peer opened an engine's control channel"
+                )
                 return
             self._welcome(hello, writer)
             await self._send({"type": "welcome"})

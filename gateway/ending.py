@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine, Iterable
 
-# an engine that does not answer keeps nobody from the next look at rights and logins
+# an engine that does not answer delays no later check of rights and logins
 ENDING_SECONDS = 2.0
 _under_way: set[asyncio.Task[None]] = set()
 

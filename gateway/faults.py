@@ -81,7 +81,7 @@ def results_full() -> Fault:
     return Fault(message, DISK_FULL)
 
 
-def in_hive_words(fault: Fault) -> Fault:
+def in_hive_format(fault: Fault) -> Fault:
     """Return an absent table's error with the words that PyHive's dialect looks for."""
     found = _ABSENT.search(fault.message) if fault.sql_state == NO_SUCH_TABLE else None
     if found is None:

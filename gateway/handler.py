@@ -22,7 +22,7 @@ from gateway.hs2.calls import REPLIES
 from gateway.hs2.getinfo import info_value
 from gateway.hs2.rowset import encode_row_set
 from gateway.hs2.values import FetchOrientation, State, StatusCode
-from gateway.metadata import MetadataDesk
+from gateway.metadata import MetadataService
 from gateway.metrics import FETCHED_BYTES, FETCHED_ROWS, SESSIONS
 from gateway.operation import Operation
 from gateway.services import Services
@@ -68,7 +68,7 @@ class Handler:
         self.sessions: dict[bytes, Session] = {}
         self._services = services
         self._address = address
-        self._metadata = MetadataDesk(services.store)
+        self._metadata = MetadataService(services.store)
         self._calls: dict[type, Callable[[Any], Awaitable[messages.Reply]]] = {
             messages.OpenSession: self._open_session,
             messages.CloseSession: self._close_session,
@@ -239,7 +239,7 @@ class Handler:
     def _progress(self, operation: Operation) -> messages.Progress:
         counts = None
         if operation.engine:
-            counts = self._services.supply.link.progress(operation.engine)
+            counts = self._services.supervisor.client.progress(operation.engine)
         done, total = counts or (0, 0)
         return messages.Progress(
             headers=_BAR,

@@ -18,11 +18,11 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from prometheus_client import generate_latest
 
 from core.errors import AccessDenied, InvalidRequest, NotFound, SluiceError
-from gateway.desk import StatementDesk
 from gateway.engines.port import EngineUnavailable
-from gateway.engines.supply import EngineSupply
+from gateway.engines.supervisor import EngineSupervisor
 from gateway.metrics import REGISTRY
-from gateway.sessions import SessionDesk
+from gateway.session_service import SessionService
+from gateway.statement_service import StatementService
 from gateway.store import Store
 from gateway.work_queue import DatabaseAway
 
@@ -56,17 +56,17 @@ class InternalApi:
 
     def __init__(
         self,
-        desk: StatementDesk,
+        statements: StatementService,
         store: Store,
-        supply: EngineSupply,
+        supervisor: EngineSupervisor,
         *,
-        sessions: SessionDesk,
+        sessions: SessionService,
         secret: str,
     ) -> None:
-        self._desk = desk
+        self._statements = statements
         self._sessions = sessions
         self._store = store
-        self._supply = supply
+        self._supervisor = supervisor
         self._secret = secret
         self._server: asyncio.Server | None = None
         self._routes: dict[tuple[str, int], Callable[[_Call], Awaitable[_Answer]]] = {
@@ -78,7 +78,7 @@ class InternalApi:
 
     async def start(self) -> int:
         """Listen on a free loopback port and return it."""
-        self._desk.open()
+        self._statements.open()
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
         port: int = self._server.sockets[0].getsockname()[1]
         return port
@@ -160,7 +160,7 @@ class InternalApi:
             raise AccessDenied("the service secret is wrong", code="bad_credentials")
 
     def _state(self) -> dict[str, object]:
-        facts = asdict(self._supply.facts())
+        facts = asdict(self._supervisor.facts())
         return {
             "engine": facts,
             "database_read_age_ms": self._store.db_read_age_ms(),
@@ -169,7 +169,7 @@ class InternalApi:
 
     async def _about_sessions(self, method: str, parts: tuple[str, ...]) -> _Answer:
         if (method, len(parts)) == ("GET", 1):
-            return _json(200, {"items": self._sessions.shown()})
+            return _json(200, {"items": self._sessions.describe_all()})
         if (method, len(parts)) == ("DELETE", 2):
             return _json(200, await self._sessions.end(parts[1]))
         raise NotFound("there is no such address")
@@ -178,34 +178,40 @@ class InternalApi:
         sql = call.body.get("sql")
         if not isinstance(sql, str) or not sql.strip():
             raise InvalidRequest("sql is missing")
-        statement = await self._desk.submit(
+        statement = await self._statements.submit(
             call.user,
             sql,
             row_limit=call.body.get("row_limit"),
             database=str(call.body.get("database") or ""),
         )
-        await self._desk.wait(statement, float(call.body.get("wait_seconds") or 0))
+        await self._statements.wait(
+            statement, float(call.body.get("wait_seconds") or 0)
+        )
         status = 200 if statement.done.is_set() else 202
-        return _json(status, statement.shown())
+        return _json(status, statement.describe())
 
     async def _show(self, call: _Call) -> _Answer:
-        statement = self._desk.find(call.user, call.parts[1])
-        await self._desk.wait(statement, float(call.query.get("wait_seconds", "0")))
-        return _json(200, statement.shown())
+        statement = self._statements.find(call.user, call.parts[1])
+        await self._statements.wait(
+            statement, float(call.query.get("wait_seconds", "0"))
+        )
+        return _json(200, statement.describe())
 
     async def _results(self, call: _Call) -> _Answer:
         if call.parts[2] != "results":
             raise NotFound("there is no such address")
-        statement = self._desk.find(call.user, call.parts[1])
+        statement = self._statements.find(call.user, call.parts[1])
         number = int(call.query.get("page", "0"))
-        return _json(200, await asyncio.to_thread(self._desk.page, statement, number))
+        return _json(
+            200, await asyncio.to_thread(self._statements.page, statement, number)
+        )
 
     async def _cancel(self, call: _Call) -> _Answer:
         if call.parts[2] != "cancel":
             raise NotFound("there is no such address")
-        statement = self._desk.find(call.user, call.parts[1])
-        await self._desk.cancel(statement)
-        return _json(200, statement.shown())
+        statement = self._statements.find(call.user, call.parts[1])
+        await self._statements.cancel(statement)
+        return _json(200, statement.describe())
 
 
 def _parse(head: bytes) -> tuple[str, str, dict[str, str]]:

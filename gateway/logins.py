@@ -1,5 +1,6 @@
-"""Whose turn a login is. Who has come in from an address before has a turn of his own
-there; all strangers of an address share one: guessing there holds up nobody he knows.
+"""Whose turn a login is. A user who has logged in from an address before waits in a
+queue of its own there; all unknown users of an address share one, so that guessing
+there delays no known user.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class LoginTurns:
     async def turn(
         self, username: str, secret: str, *, address: str
     ) -> AsyncIterator[Caller]:
-        """Tell as whom this login waits; one stranger of a name tries at a time, so
+        """Tell as whom this login waits; one unknown user of a name tries at a time, so
         that a pool of connections waits for its first and is known then."""
         pair = (username, address)
         lock = self._locks.setdefault(pair, asyncio.Lock())
@@ -42,7 +43,7 @@ class LoginTurns:
         yield Caller(f"{username}@{address}", 2)
 
     def remember(self, username: str, *, address: str) -> None:
-        """He is who he said."""
+        """Count the pair as known from now on."""
         self._known[(username, address)] = None
         self._known.move_to_end((username, address))
         if len(self._known) > MOST_REMEMBERED:

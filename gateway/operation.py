@@ -153,8 +153,8 @@ class Operation:
         self.advance(event)
         return True
 
-    def say(self, line: str) -> None:
-        """Append a line to the operation's log, unless the last one says the same."""
+    def log_line(self, line: str) -> None:
+        """Append a line to the operation's log, unless the last one is the same."""
         if len(self.log) < LOG_LINES and line not in self.log[-1:]:
             self.log.append(line)
 

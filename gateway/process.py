@@ -1,4 +1,4 @@
-"""Puts the gateway process together: store, engine, doors, watcher, clean end.
+"""Puts the gateway process together: store, engine, interfaces, watcher, clean end.
 
 Must not know Django's management commands; `gateway.management` only starts it.
 """
@@ -19,23 +19,23 @@ from pathlib import Path
 import psutil
 
 from core.errors import SluiceError
-from gateway.desk import StatementDesk
 from gateway.engines.lifecycle import EngineState, Limits
-from gateway.engines.port import EngineLink, EnginePolicy, EngineQuestions
-from gateway.engines.supply import EngineSupply
+from gateway.engines.port import EngineClient, EnginePolicy, EngineQuestions
+from gateway.engines.supervisor import EngineSupervisor
 from gateway.internal import InternalApi
 from gateway.limits import GatewayLimits
 from gateway.metrics import DATABASE_AGE, ENGINE_READY
 from gateway.server import GatewayServer
 from gateway.services import Services
-from gateway.sessions import SessionDesk
+from gateway.session_service import SessionService
+from gateway.statement_service import StatementService
 from gateway.store import Store
 
 log = logging.getLogger(__name__)
 
 POLICIES_AT_ONCE = 4
 
-LinkMaker = Callable[[EngineQuestions], EngineLink]
+ClientMaker = Callable[[EngineQuestions], EngineClient]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,20 +58,22 @@ class GatewaySpec:
 class Gateway:
     """One gateway process's parts."""
 
-    def __init__(self, spec: GatewaySpec, make_link: LinkMaker) -> None:
+    def __init__(self, spec: GatewaySpec, make_client: ClientMaker) -> None:
         self.spec = spec
         self.store = Store()
-        self.supply = EngineSupply(make_link(self.store), limits=spec.engine_limits)
+        self.supervisor = EngineSupervisor(
+            make_client(self.store), limits=spec.engine_limits
+        )
         self.services = Services(
-            self.store, self.supply, spec.limits, lake_root=spec.lake_root
+            self.store, self.supervisor, spec.limits, lake_root=spec.lake_root
         )
         self.server = GatewayServer(self.services)
-        self.desk = StatementDesk(self.services, spec.home / "results")
+        self.statements = StatementService(self.services, spec.home / "results")
         self.internal = InternalApi(
-            self.desk,
+            self.statements,
             self.store,
-            self.supply,
-            sessions=SessionDesk(self.server),
+            self.supervisor,
+            sessions=SessionService(self.server),
             secret=spec.service_secret,
         )
         self.port = 0
@@ -79,11 +81,12 @@ class Gateway:
         self._version = -1
 
     async def start(self) -> None:
-        """Open both doors; the engine waits for the first statement unless warm."""
+        """Open both interfaces; without `is_engine_warm` the engine
+        waits for the first statement."""
         _raise_file_limit()
-        self.supply.open()
+        self.supervisor.open()
         if self.spec.is_engine_warm:
-            self.supply.want()
+            self.supervisor.want()
         internal_port = await self.internal.start()
         self.port = await self.server.start(
             self.spec.host, self.spec.port, tls=self.spec.tls
@@ -101,9 +104,9 @@ class Gateway:
         if self._watcher:
             self._watcher.cancel()
         await self.server.close()
-        await self.desk.close()
+        await self.statements.close()
         await self.internal.close()
-        await self.supply.close()
+        await self.supervisor.close()
         await self.store.close()
         for path in (self.spec.internal_file, self._pid_file):
             path.unlink(missing_ok=True)
@@ -115,22 +118,22 @@ class Gateway:
     async def _watch(self) -> None:
         """Keep the database's age honest and act on changed rights."""
         while True:
-            await _survived(self._look_at_rights())
-            await _survived(self._look_at_logins())
+            await _logged(self._check_rights())
+            await _logged(self._check_logins())
             age = self.store.db_read_age_ms() / 1000
             DATABASE_AGE.set(age)
-            ready = self.supply.facts().state is EngineState.READY
+            ready = self.supervisor.facts().state is EngineState.READY
             ENGINE_READY.set(1 if ready else 0)
             await asyncio.sleep(self.spec.limits.close_disabled_within)
 
-    async def _look_at_logins(self) -> None:
+    async def _check_logins(self) -> None:
         await self.server.end_lapsed(await self.store.lapsed(self.server.proofs()))
 
-    async def _look_at_rights(self) -> None:
+    async def _check_rights(self) -> None:
         version = await self.store.policy_version()
         if version == self._version:
             return
-        users = sorted(self.server.users() | self.desk.users())
+        users = sorted(self.server.users() | self.statements.users())
         policies = await self._policies_of(users)
         gone = [
             u for u, policy in zip(users, policies, strict=True) if not policy.is_active
@@ -138,13 +141,13 @@ class Gateway:
         if gone:
             log.warning("sessions of disabled users end: %s", ", ".join(gone))
             await self.server.end_sessions_of(gone)
-            await self.desk.end_statements_of(gone)
+            await self.statements.end_statements_of(gone)
         for policy in policies:
-            await self.desk.end_revoked(policy)
+            await self.statements.end_revoked(policy)
         for user in gone:
             # his sessions have ended, whether or not an engine answers
             with contextlib.suppress(SluiceError, OSError):
-                await self.supply.link.forget_principal(user)
+                await self.supervisor.client.forget_principal(user)
         self._version = version
 
     async def _policies_of(self, users: Sequence[str]) -> list[EnginePolicy]:
@@ -158,15 +161,15 @@ class Gateway:
         return await asyncio.gather(*(one(user) for user in users))
 
 
-async def _survived(look: Awaitable[None]) -> None:
-    """Await it; the next look comes whatever became of this one: nobody else ends the
+async def _logged(check: Awaitable[None]) -> None:
+    """Await it; the next check comes whatever became of this one: nobody else ends the
     sessions of those who may no longer be in."""
     try:
-        await look
+        await check
     except SluiceError:
-        return  # the database or the engine is away, and says so elsewhere
+        return  # the database or the engine is away, which is logged elsewhere
     except Exception:
-        log.exception("looking at rights and logins failed; it is tried again")
+        log.exception("checking rights and logins failed; it is tried again")
 
 
 def _raise_file_limit() -> None:

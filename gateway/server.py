@@ -1,38 +1,22 @@
-"""The HiveServer2 door: sockets, TLS, limits, logins. The gateway's only socket code
-towards clients; what a call means is `handler`'s business.
+"""The HiveServer2 interface: listens and keeps the connections within their limits.
+
+The gateway's only listening socket towards clients.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import ssl
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from catalog.access.proofs import Proof
-from core.errors import SluiceError, TransientError
+from gateway.client_connection import ClientProtocol
 from gateway.ending import end_all
-from gateway.fair import TooManyWait
-from gateway.handler import Handler
-from gateway.hs2 import sasl
-from gateway.hs2.connection import (
-    Buffer,
-    CallReceived,
-    CallRefused,
-    Event,
-    LoginRequested,
-    ServerConnection,
-)
-from gateway.hs2.errors import ProtocolError
-from gateway.keepalive import keep_alive
-from gateway.metrics import CONNECTIONS, LOGINS
 from gateway.services import Services
-from gateway.strangers import Strangers, place_of
-from gateway.unfinished import Deadline, HeldBytes
-
-log = logging.getLogger(__name__)
+from gateway.unauthenticated import UnauthenticatedPeers
+from gateway.unfinished import HeldBytes
 
 SWEEP_SECONDS = 30.0
 
@@ -45,7 +29,9 @@ class GatewayServer:
         self.connections: set[ClientProtocol] = set()
         self.per_user: Counter[str] = Counter()
         self.per_address: Counter[str] = Counter()
-        self.strangers = Strangers(services.limits.connections_before_login)
+        self.unauthenticated = UnauthenticatedPeers(
+            services.limits.connections_before_login
+        )
         self.unfinished: HeldBytes[ClientProtocol] = HeldBytes(
             services.limits.unfinished_bytes,
             lambda one: one.drop_unfinished(
@@ -87,17 +73,17 @@ class GatewayServer:
             (one.end("the gateway stops") for one in list(self.connections)), seconds=15
         )
 
-    def has_place_for(self, place: str) -> bool:
+    def admits(self, network: str) -> bool:
         """True when one more may come from there, for whom another may have to go that
         has not logged in; False when all that are here have."""
         limits = self.services.limits
         if self.is_draining:
             return False
-        if self.per_address[place] >= limits.connections_per_address:
-            return self.strangers.turn_one_away(place)
+        if self.per_address[network] >= limits.connections_per_address:
+            return self.unauthenticated.evict_one(network)
         is_full = len(self.connections) >= limits.connections
-        if is_full or self.strangers.is_full:
-            return self.strangers.turn_one_away()
+        if is_full or self.unauthenticated.is_full:
+            return self.unauthenticated.evict_one()
         return True
 
     async def end_sessions_of(self, users: Iterable[str]) -> None:
@@ -131,249 +117,3 @@ class GatewayServer:
             for connection in list(self.connections):
                 if connection.handler:
                     await connection.handler.end_idle(time.monotonic())
-
-
-class ClientProtocol(asyncio.Protocol):
-    """One client's socket. Calls are served one after another, in order."""
-
-    def __init__(self, server: GatewayServer) -> None:
-        self.handler: Handler | None = None
-        self.proof: Proof | None = None
-        self._server = server
-        self._connection = ServerConnection(
-            max_request=server.services.limits.max_request
-        )
-        self._transport: asyncio.Transport | None = None
-        self._is_paused = False
-        self._unfinished = Deadline(
-            server.services.limits.message_seconds,
-            lambda: self.drop_unfinished("a message was begun and not ended"),
-        )
-        self._unread = Deadline(server.services.limits.unread_seconds, self.drop_unread)
-        self._worker: asyncio.Task[None] | None = None
-        self._login_timer: asyncio.TimerHandle | None = None
-        self._writable = asyncio.Event()
-        self._writable.set()
-        self._is_counted = False
-        self.address = ""
-        self.place = ""
-
-    @property
-    def who(self) -> str:
-        """The user, before the login the address."""
-        return self.handler.user if self.handler else self.address
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Count the connection and give it a moment to log in."""
-        self._transport = transport  # type: ignore[assignment]
-        peer = transport.get_extra_info("peername")
-        self.address = str(peer[0]) if isinstance(peer, tuple) else ""
-        self.place = place_of(self.address)
-        keep_alive(transport)
-        server, limits = self._server, self._server.services.limits
-        self._transport.set_write_buffer_limits(high=limits.write_high_water)  # type: ignore[union-attr]
-        has_place = server.has_place_for(self.place)
-        server.connections.add(self)
-        server.per_address[self.place] += 1
-        self._is_counted = True
-        CONNECTIONS.inc()
-        if not has_place:
-            self.turn_away()
-            return
-        server.strangers.add(self)
-        loop = asyncio.get_running_loop()
-        self._login_timer = loop.call_later(limits.login_seconds, self._too_slow)
-
-    def data_received(self, data: bytes) -> None:
-        """Keep the bytes and see that somebody serves what they complete."""
-        try:
-            self._connection.feed(data)
-        except ProtocolError as error:
-            self._fall(error)
-            return
-        limits = self._server.services.limits
-        if self._worker is None:
-            self._worker = asyncio.create_task(self._serve())
-        elif self._connection.held > limits.pipelined_bytes and self._transport:
-            self._is_paused = True
-            self._transport.pause_reading()
-        self._watch_unfinished()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the connection and end what it had open."""
-        self._forget()
-        if self._worker:
-            self._worker.cancel()
-        if self.handler:
-            self._ending = asyncio.create_task(self.handler.close())
-
-    def pause_writing(self) -> None:
-        """The client reads slowly: stop producing, and wait for him only so long."""
-        self._writable.clear()
-        self._unread.start()
-        if self._transport and self._is_counted:
-            size = self._transport.get_write_buffer_size()
-            self._server.unread.note(self, size)
-
-    def resume_writing(self) -> None:
-        """The client caught up."""
-        self._writable.set()
-        self._server.unread.note(self, 0)
-        if self._transport and not self._transport.is_closing():
-            self._unread.stop()
-
-    async def end(self, reason: str) -> None:
-        """Close the sessions and the socket, this at the first step."""
-        log.info("connection of %s ends: %s", self.address, reason)
-        self._hang_up(reason)
-        if self.handler:
-            await self.handler.close()
-
-    async def _serve(self) -> None:
-        try:
-            while (event := self._connection.next_event()) is not None:
-                self._unfinished.stop()
-                await self._serve_one(event)
-                if self._connection.held:
-                    await asyncio.sleep(0)  # calls sent ahead let others between
-        except ProtocolError as error:
-            self._fall(error)
-        except Exception:
-            log.exception("a connection failed inside the gateway")
-            self._hang_up("the gateway failed")
-        finally:
-            self._worker = None
-            if self._is_paused and self._transport and not self._transport.is_closing():
-                self._is_paused = False
-                self._transport.resume_reading()
-            self._watch_unfinished()
-
-    def _watch_unfinished(self) -> None:
-        """A message that has begun ends in time, unless nobody reads it now."""
-        if not self._is_counted:
-            return  # it is gone; nobody would take back what were noted now
-        self._server.unfinished.note(self, self._connection.held)
-        if self._connection.is_begun and not self._is_paused:
-            self._unfinished.start()
-        else:
-            self._unfinished.stop()
-
-    async def _serve_one(self, event: Event) -> None:
-        if isinstance(event, LoginRequested):
-            await self._log_in(event.credentials)
-        elif isinstance(event, CallRefused):
-            self._write([event.answer])
-        elif self.handler:
-            await self._call(event, self.handler)
-
-    async def _call(self, call: CallReceived, handler: Handler) -> None:
-        await self._writable.wait()  # one reply at most is held for him
-        reply = await handler.handle(call.request)
-        try:
-            buffers = self._connection.reply(call, reply)
-        except Exception:
-            log.exception("a reply to %s could not be encoded", call.name)
-            buffers = self._connection.fault(call, "the gateway failed")
-        self._write(buffers)
-
-    async def _log_in(self, credentials: sasl.Credentials) -> None:
-        user, refusal = await self._judge(credentials)
-        if self._connection.state == "CLOSED":
-            return
-        if refusal:
-            LOGINS.labels("refused").inc()
-            self._write([self._connection.refuse_login(refusal)])
-            self._close()
-            return
-        LOGINS.labels("accepted").inc()
-        if self._login_timer:
-            self._login_timer.cancel()
-        self._server.strangers.discard(self)
-        self._server.per_user[user] += 1
-        self.handler = Handler(self._server.services, user, self.address)
-        self._write([self._connection.accept_login()])
-
-    async def _judge(self, credentials: sasl.Credentials) -> tuple[str, str]:
-        """Return the user's name as Sluice has it, and why the login is refused."""
-        server = self._server
-        limits = server.services.limits
-        user = credentials.username
-        if credentials.authzid and credentials.authzid != user:
-            return "", "acting as another user is not allowed"
-        if server.per_user[user] >= limits.connections_per_user:
-            return "", "too many connections of this user"
-        try:
-            proven = await server.services.store.authenticate(
-                user, credentials.password, address=self.address
-            )
-        except TooManyWait:
-            return "", "too many logins at the moment, try again later"
-        except TransientError as error:  # the database, or the users' directory
-            return "", f"{error} (08S01)"
-        except SluiceError as error:
-            return "", str(error)
-        if server.per_user[proven.name] >= limits.connections_per_user:
-            return "", "too many connections of this user"
-        self.proof = proven.proof
-        return proven.name, ""
-
-    def _write(self, buffers: Iterable[Buffer]) -> None:
-        if self._transport and not self._transport.is_closing():
-            self._transport.writelines(buffers)
-
-    def _fall(self, error: ProtocolError) -> None:
-        log.info("%s broke the protocol: %s", self.address, error.message)
-        self._hang_up(str(error))
-
-    def drop_unfinished(self, why: str) -> None:
-        """Hang up on a client that does not end what he began."""
-        log.warning("%s of %s is hung up on: %s", self.who, self.address, why)
-        self._hang_up(why)
-
-    def turn_away(self) -> None:
-        """Hang up on a stranger: the place is needed."""
-        self._hang_up("too many connections; try again later")
-
-    def _too_slow(self) -> None:
-        self._hang_up("the login took too long")
-
-    def _hang_up(self, reason: str) -> None:
-        self._write([self._connection.farewell(reason)])
-        self._close()
-
-    def _close(self) -> None:
-        """Close once what was written is read, or was not in time."""
-        if self._transport:
-            self._transport.close()
-            if self._is_counted:
-                self._unread.start()
-
-    def drop_unread(self) -> None:
-        """Let go of a client, and of what he asked for and does not read."""
-        log.warning("%s of %s does not read what he asked for", self.who, self.address)
-        if self._transport:
-            self._transport.abort()
-
-    def _forget(self) -> None:
-        if not self._is_counted:
-            return
-        self._is_counted = False
-        CONNECTIONS.dec()
-        if self._login_timer:
-            self._login_timer.cancel()
-        self._unfinished.stop()
-        self._unread.stop()
-        server = self._server
-        server.unfinished.note(self, 0)
-        server.unread.note(self, 0)
-        server.strangers.discard(self)
-        server.connections.discard(self)
-        _drop(server.per_address, self.place)
-        if self.handler:
-            _drop(server.per_user, self.handler.user)
-
-
-def _drop(counts: Counter[str], key: str) -> None:
-    counts[key] -= 1
-    if counts[key] <= 0:
-        del counts[key]

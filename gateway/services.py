@@ -11,7 +11,7 @@ from weakref import WeakSet
 from core.errors import InvalidRequest
 from gateway.answers import KeptAnswers
 from gateway.engines.port import EnginePolicy
-from gateway.engines.supply import EngineSupply
+from gateway.engines.supervisor import EngineSupervisor
 from gateway.fair import Caller, FairPlaces
 from gateway.limits import GatewayLimits
 from gateway.result_reader import ReadAheadRoom
@@ -31,7 +31,7 @@ class Services:
     last pushed of each user."""
 
     store: Store
-    supply: EngineSupply
+    supervisor: EngineSupervisor
     limits: GatewayLimits
     lake_root: str = ""
     slots: FairPlaces = field(init=False)

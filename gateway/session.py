@@ -6,15 +6,12 @@ Nothing is asked of an engine before the first statement. Must not know sockets.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
 import time
 import uuid
 
 from catalog.like import escaped
 from core.errors import AccessDenied, InvalidRequest, SluiceError
-from gateway.audit_lines import AuditRecord
-from gateway.engine_side import DEFAULT_DATABASE, EngineSide, overdue
 from gateway.engines.port import (
     EngineColumn,
     EngineRefused,
@@ -30,21 +27,21 @@ from gateway.faults import (
     NO_SUCH_SCHEMA,
     Fault,
     clean,
-    in_hive_words,
+    in_hive_format,
 )
 from gateway.hs2.values import V6, Handle, OperationType
 from gateway.limits import LONGEST_NAME
-from gateway.metrics import STATEMENT_SECONDS, STATEMENTS
 from gateway.operation import Operation, new_handle
 from gateway.result_reader import ResultReader
 from gateway.services import Services
+from gateway.session_engine import DEFAULT_DATABASE, SessionEngine, overdue
 from gateway.settable import SessionSettings, require_settable
 from gateway.statement import Kind, StatementRule, rule_of
+from gateway.statement_audit import LONGEST_AUDITED, StatementAudit
 from gateway.work_queue import DatabaseAway
 
 log = logging.getLogger(__name__)
 
-LONGEST_AUDITED = 4000
 RUNS_AGAIN = "the query engine ended; the statement runs again on the next one"
 _LAKE_CATALOGS = {"", "lake", "spark_catalog"}
 
@@ -72,17 +69,20 @@ class Session:
         self.database = DEFAULT_DATABASE
         self.address = address
         self._services = services
-        self._side = EngineSide(services, user, (settings or SessionSettings()).engine)
+        self._audit = StatementAudit(services.store, user, address=address)
+        self._engine = SessionEngine(
+            services, user, (settings or SessionSettings()).engine
+        )
         self._timers: set[asyncio.Task[None]] = set()
 
     @property
     def has_engine(self) -> bool:
         """True while an engine holds something for it."""
-        return self._side.is_open
+        return self._engine.is_open
 
     def warm(self) -> None:
         """Open the engine's session ahead of the first statement."""
-        self._side.warm()
+        self._engine.warm()
 
     async def use(self, database: str) -> None:
         """Make `database` current; InvalidRequest when the user cannot see it."""
@@ -172,7 +172,7 @@ class Session:
         if operation.is_cancellable_task and operation.runner:
             operation.runner.cancel()
         elif operation.engine:
-            await self._side.cancel(operation.engine)
+            await self._engine.cancel(operation.engine)
 
     async def fetch(
         self, operation: Operation, orientation: Orientation, count: int
@@ -184,7 +184,7 @@ class Session:
         """
         is_again = orientation is Orientation.FIRST
         try:
-            await self._side.require_rights(operation, is_again=is_again)
+            await self._engine.require_rights(operation, is_again=is_again)
         except AccessDenied:
             await self.free(operation)
             raise
@@ -210,7 +210,7 @@ class Session:
         if operation.is_second_run or operation.rows:
             return False
         operation.is_second_run = True
-        operation.say(RUNS_AGAIN)
+        operation.log_line(RUNS_AGAIN)
         if operation.reader:
             operation.reader.close()
         until = operation.started + self._services.limits.statement_seconds
@@ -218,8 +218,8 @@ class Session:
         try:
             async with asyncio.timeout(max(until - time.time(), 0)) as turn, place:
                 turn.reschedule(None)  # from here on the engine's calls are not cut
-                engine = await self._side.engine_for(operation, self.database)
-                await self._side.read_again(engine, operation, until=until)
+                engine = await self._engine.engine_for(operation, self.database)
+                await self._engine.read_again(engine, operation, until=until)
         except TimeoutError:
             raise overdue() from None
         return True
@@ -231,12 +231,12 @@ class Session:
         self._services.answers.forget(self.user, operation)
         await self.cancel(operation)
         if operation.kind is OperationType.EXECUTE_STATEMENT and operation.rows:
-            self._note("statement.fetch", operation, {"rows": operation.rows})
+            self._audit.note_fetch(operation)
         operation.advance("close")
         if operation.reader:
             operation.reader.close()
         if operation.engine:
-            self._side.free(operation.engine)
+            self._engine.free(operation.engine)
 
     async def close(self) -> None:
         """End everything of the session. Idempotent, never raises."""
@@ -244,7 +244,7 @@ class Session:
             timer.cancel()
         # an engine that does not answer is waited for once, not for each of them
         await asyncio.gather(*(self.free(one) for one in [*self.operations.values()]))
-        await self._side.close()
+        await self._engine.close()
 
     async def end_overdue(self) -> None:
         """Stop statements that are older than one may be, and results still read from
@@ -273,49 +273,47 @@ class Session:
             log.exception("operation %s failed inside the gateway", operation.id)
             operation.fail(Fault("the gateway failed; see its log"))
         finally:
-            self._account(operation)
+            self._audit.note_end(operation)
             # whoever keeps the operation open keeps no long text with it
             operation.statement = operation.statement[:LONGEST_AUDITED]
 
     async def _attempt(self, operation: Operation, rule: StatementRule) -> None:
         operation.is_cancellable_task = True
         # what runs has been written down before; how it ended is told afterwards
-        await self._services.store.write(
-            self._line("statement.start", operation, _text_of(operation.statement))
-        )
+        await self._audit.write_start(operation)
         if rule.kind is Kind.SET:
             require_settable(rule.target)
-            self._side.require_room_for(rule.target, operation.statement)
+            self._engine.require_room_for(rule.target, operation.statement)
         if rule.kind is Kind.USE and rule.catalog.lower() in _LAKE_CATALOGS:
-            await self._side.require_active()
+            await self._engine.require_active()
             await self.use(rule.target)
             operation.finish()
             return
         operation.advance("queue")
         slots, caller = self._services.slots, self._services.caller(self.user)
         if slots.must_wait(caller):
-            operation.say(f"waiting, {slots.waiting} statements wait already")
+            operation.log_line(f"waiting, {slots.waiting} statements wait already")
         async with slots.place(caller):
             await self._run_in_engine(operation)
         if rule.kind is Kind.SET and operation.state is OperationState.FINISHED:
-            self._side.remember(rule.target, operation.statement)
+            self._engine.remember(rule.target, operation.statement)
 
     async def _run_in_engine(self, operation: Operation) -> None:
         """Run it; when the engine ends under it, once more on the next one.
 
         Nothing is written by SQL, so a second run does no harm.
         """
-        engine = await self._side.engine_for(operation, self.database)
+        engine = await self._engine.engine_for(operation, self.database)
         operation.is_cancellable_task = False
         try:
             if operation.is_alive:
-                await self._side.run(engine, operation)
+                await self._engine.run(engine, operation)
         except EngineUnavailable:
-            self._side.lose(engine)
+            self._engine.lose(engine)
             if operation.is_second_run or not operation.is_alive:
                 raise
             operation.is_second_run = operation.is_cancellable_task = True
-            operation.say(RUNS_AGAIN)
+            operation.log_line(RUNS_AGAIN)
             await self._run_in_engine(operation)
 
     def _fault(self, error: SluiceError) -> Fault:
@@ -326,66 +324,14 @@ class Session:
                 error_code=error.error_code,
                 lake=self._services.lake_root,
             )
-            return in_hive_words(fault) if self.protocol == V6 else fault
+            return in_hive_format(fault) if self.protocol == V6 else fault
         return Fault(str(error), sql_state_of(error))
-
-    def _account(self, operation: Operation) -> None:
-        seconds = (operation.completed or time.time()) - operation.started
-        STATEMENTS.labels(operation.state).inc()
-        STATEMENT_SECONDS.observe(seconds)
-        fault = operation.fault
-        facts = _text_of(operation.statement) | {
-            "state": operation.state,
-            "seconds": round(seconds, 3),
-        }
-        if fault:
-            facts |= {"error": fault.message[:500], "sql_state": fault.sql_state}
-        is_allowed = fault is None or fault.sql_state != DENIED
-        self._note("statement.run", operation, facts, is_allowed=is_allowed)
-
-    def _note(
-        self,
-        action: str,
-        operation: Operation,
-        facts: dict[str, object],
-        *,
-        is_allowed: bool = True,
-    ) -> None:
-        self._services.store.note(
-            self._line(action, operation, facts, is_allowed=is_allowed)
-        )
-
-    def _line(
-        self,
-        action: str,
-        operation: Operation,
-        facts: dict[str, object],
-        *,
-        is_allowed: bool = True,
-    ) -> AuditRecord:
-        return AuditRecord(
-            actor=self.user,
-            action=action,
-            on=operation.id,
-            is_allowed=is_allowed,
-            address=self.address,
-            facts=facts,
-        )
 
 
 def _reader_of(operation: Operation) -> ResultReader:
     if operation.reader is None:
         raise InvalidRequest("the statement has no result set")
     return operation.reader
-
-
-def _text_of(statement: str) -> dict[str, object]:
-    """Return a statement's text for the audit; of a longer one its sum, too."""
-    facts: dict[str, object] = {"statement": statement[:LONGEST_AUDITED]}
-    if len(statement) > LONGEST_AUDITED:
-        whole = hashlib.sha256(statement.encode("utf-8", "replace")).hexdigest()
-        facts |= {"characters": len(statement), "sha256": whole}
-    return facts
 
 
 def sql_state_of(error: SluiceError) -> str:

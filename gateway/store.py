@@ -1,4 +1,5 @@
-"""The gateway's only way to the metadata database: a queue and a fuse for each kind.
+"""The gateway's only way to the metadata database: a queue and a circuit
+breaker for each kind.
 
 The event loop awaits these calls and never touches the ORM. While the database is
 away, calls fail at once with `DatabaseAway` (08S01); what needs no database goes on.
@@ -27,7 +28,7 @@ from gateway.fair import Caller
 from gateway.logins import LoginTurns
 from gateway.metrics import AUDIT_LOST
 from gateway.version_reader import VersionReader
-from gateway.work_queue import FUSE_SECONDS, DatabaseAway, WorkQueue
+from gateway.work_queue import BREAKER_SECONDS, DatabaseAway, WorkQueue
 
 log = logging.getLogger(__name__)
 
@@ -209,7 +210,7 @@ class Store:
 
     @property
     def is_open(self) -> bool:
-        """True while no fuse keeps calls back."""
+        """True while no circuit breaker keeps calls back."""
         return all(kind.is_open for kind in self.kinds)
 
     def note(self, record: AuditRecord) -> None:
@@ -261,7 +262,7 @@ class Store:
                 )
             except TransientError:
                 self._put_back(batch)
-                await asyncio.sleep(FUSE_SECONDS)
+                await asyncio.sleep(BREAKER_SECONDS)
             except Exception:
                 log.exception("lines of the audit could not be stored")
                 self._lose(len(batch))

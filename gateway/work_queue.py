@@ -1,5 +1,5 @@
-"""Blocking work of one kind on the metadata database: threads, turns and a fuse of its
-own, so that what one kind suffers no other feels.
+"""Blocking work of one kind on the metadata database: threads, turns and a circuit
+breaker of its own, so that what one kind suffers no other feels.
 
 Time spent waiting for a turn never counts against the database.
 """
@@ -31,8 +31,8 @@ T = TypeVar("T")
 
 # A connection that worked so lately is used without asking it first.
 FRESH_SECONDS = 2.0
-FUSE_AFTER = 3
-FUSE_SECONDS = 2.0
+BREAKER_AFTER = 3
+BREAKER_SECONDS = 2.0
 WAITING, WAITING_EACH = 500, 100
 _AWAY = (OperationalError, InterfaceError, psycopg.Error, OSError, TimeoutError)
 
@@ -67,7 +67,7 @@ class WorkQueue:
 
     @property
     def is_open(self) -> bool:
-        """True while the fuse lets calls through."""
+        """True while the circuit breaker lets calls through."""
         return time.monotonic() >= self.open_until
 
     async def run(self, caller: Caller, work: Callable[[], T]) -> T:
@@ -97,7 +97,7 @@ class WorkQueue:
                 result = await asyncio.shield(future)
         except _AWAY as error:
             future.add_done_callback(lambda f: f.cancelled() or f.exception())
-            self._blow(error)
+            self._count_failure(error)
             raise _away() from error
         self._failures = 0
         self.last_read = time.monotonic()
@@ -136,10 +136,10 @@ class WorkQueue:
             opened.inc_thread_sharing()
             opened.close()
 
-    def _blow(self, error: BaseException) -> None:
+    def _count_failure(self, error: BaseException) -> None:
         self._failures += 1
-        if self._failures >= FUSE_AFTER:
-            self.open_until = time.monotonic() + FUSE_SECONDS
+        if self._failures >= BREAKER_AFTER:
+            self.open_until = time.monotonic() + BREAKER_SECONDS
         log.warning(
             "the metadata database did not answer a call of the kind %s: %s",
             self.kind,

@@ -16,7 +16,7 @@ from django.utils import timezone
 from catalog.schema.naming import is_system_column
 from core.errors import SluiceError
 from gateway import client
-from gateway.desk import PAGE_ROWS
+from gateway.statement_service import PAGE_ROWS
 
 HISTORY = "statements"
 KEPT, LONGEST_KEPT = 30, 4_000

@@ -1,4 +1,7 @@
-"""Bodies of statements for the OpenAPI document; `gateway.desk` makes the real ones."""
+"""Bodies of statements for the OpenAPI document.
+
+`gateway.statement_service` makes the real ones.
+"""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from core.errors import InvalidRequest
 from gateway import client
 from gateway.api import replies
 from gateway.api.downloads import FORMATS, download_of, send
-from gateway.desk import MOST_ROWS
+from gateway.statement_service import MOST_ROWS
 
 LONGEST_STATEMENT = 1_000_000
 LONGEST_WAIT = 30

@@ -181,7 +181,7 @@ class FakeSession:
 
 
 class FakeEngine:
-    """`EngineLink` without a process."""
+    """`EngineClient` without a process."""
 
     def __init__(
         self,

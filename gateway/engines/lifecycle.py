@@ -1,6 +1,6 @@
 """What to do with an engine next: a pure function of what is wanted and observed.
 
-Must not know processes, sockets or clocks; `supply` observes and carries out.
+Must not know processes, sockets or clocks; `supervisor` observes and carries out.
 """
 
 from __future__ import annotations

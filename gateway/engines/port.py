@@ -1,6 +1,6 @@
 """What the gateway asks of an engine, and what an engine asks of the gateway.
 
-The gateway front talks to `EngineLink` and `EngineSession` only. The real link
+The gateway front talks to `EngineClient` and `EngineSession` only. The real link
 (launcher, Thrift sockets, control channel) and `fake` implement the same port and
 pass the same behaviour suite. This module must not know Thrift, Spark or Django.
 """
@@ -210,7 +210,7 @@ class EngineSession(Protocol):
         """End the session and free its sockets. Idempotent, never raises."""
 
 
-class EngineLink(Protocol):
+class EngineClient(Protocol):
     """One engine process, seen from the gateway."""
 
     def facts(self) -> EngineFacts:

@@ -52,7 +52,7 @@ class _Running:
 
 
 class SparkEngine:
-    """`EngineLink` to one local Spark engine, launched on `start`."""
+    """`EngineClient` to one local Spark engine, launched on `start`."""
 
     def __init__(
         self, spec: EngineSpec, questions: EngineQuestions, *, engine_id: str

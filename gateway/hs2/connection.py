@@ -91,18 +91,18 @@ class ServerConnection:
             raise
 
     def accept_login(self) -> bytes:
-        """Return the bytes that tell the peer he is in."""
+        """Return the bytes that accept the login."""
         self._move("accept")
         return framing.sasl_frame(framing.COMPLETE)
 
     def refuse_login(self, reason: str = "") -> bytes:
-        """Return the bytes that tell the peer he is not; then close."""
+        """Return the bytes that refuse the login; then close."""
         self._move("refuse")
         text = f"{sasl.REFUSED}: {reason}" if reason else sasl.REFUSED
         return framing.sasl_frame(framing.BAD, text.encode())
 
     def farewell(self, reason: str) -> bytes:
-        """Return the last words before closing, if the peer can still read any."""
+        """Return the last message before closing, if the peer can still read one."""
         was, self.state = self._fell_from or self.state, states.CLOSED
         if was in states.NEGOTIATING:
             return framing.sasl_frame(framing.ERROR, reason.encode())

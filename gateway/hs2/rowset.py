@@ -184,7 +184,7 @@ def _values(reader: Reader, kind: int, rows: int) -> bytes:
 def decode_row_set(row_set: bytes | memoryview) -> list[list[Any]]:
     """Return the columns' values, None for NULL; text and binary columns as they are.
 
-    Used where rows leave as JSON; the Thrift door never decodes.
+    Used where rows leave as JSON; the Thrift interface never decodes.
     """
     limit = max(len(row_set), 1)
     reader = Reader(row_set, text_errors="replace", max_text=limit, max_items=limit)

@@ -195,8 +195,8 @@ class BenchGateway:
 
     def doors(self) -> Doors:
         """Where to knock, once the engine runs."""
-        self._on_loop(self._gateway.supply.ready(seconds=240))
-        running = self._gateway.supply.link._running
+        self._on_loop(self._gateway.supervisor.ready(seconds=240))
+        running = self._gateway.supervisor.client._running
         return Doors(self._gateway.port, running.port, running.secret, os.getpid())
 
     def cold_start(self) -> float:
@@ -216,21 +216,21 @@ class BenchGateway:
         self._loop.call_soon_threadsafe(self._loop.stop)
 
     async def _begin(self) -> None:
-        from gateway.management.commands.gateway import _link
+        from gateway.management.commands.gateway import _client
         from gateway.process import Gateway, GatewaySpec
 
         facts = self._home / "internal.json"
         spec = GatewaySpec(self._home, "127.0.0.1", 0, facts, "bench-secret")
-        self._gateway = Gateway(spec, _link)
+        self._gateway = Gateway(spec, _client)
         await self._gateway.start()
 
     async def _without_engine(self) -> None:
         from gateway.engines.lifecycle import Desired
 
-        supply = self._gateway.supply
-        supply.desired = Desired.STOPPED
-        await supply.link.stop(grace_seconds=15)
-        assert supply.facts().pid is None
+        supervisor = self._gateway.supervisor
+        supervisor.desired = Desired.STOPPED
+        await supervisor.client.stop(grace_seconds=15)
+        assert supervisor.facts().pid is None
 
     def _on_loop(self, work: Any) -> Any:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(300)

@@ -130,8 +130,8 @@ def test_statements_that_take_too_long_are_cancelled(
         codes.append(browser.get(url).json()["code"])
     assert len(codes) > 1
     assert codes[-1] == "lake_unreadable"
-    desk = gateway.gateway.desk
-    assert [s.is_cancelled for s in desk._statements.values()] == [True]
+    statements = gateway.gateway.statements
+    assert [s.is_cancelled for s in statements._statements.values()] == [True]
 
 
 @pytest.mark.parametrize("is_gone", [False, True])

@@ -12,7 +12,7 @@ import pytest
 from gateway.engines.fake import FakeAnswer, FakeEngine, answer_to
 from gateway.engines.launch import EngineSpec
 from gateway.engines.port import (
-    EngineLink,
+    EngineClient,
     EnginePolicy,
     EngineRefused,
     EngineState,
@@ -47,7 +47,7 @@ def fake_answers(statement: str) -> FakeAnswer:
 class Driver:
     """Runs coroutines on one loop for a whole module."""
 
-    def __init__(self, link: EngineLink) -> None:
+    def __init__(self, link: EngineClient) -> None:
         self.link = link
         self.runner = asyncio.Runner()
 
@@ -61,7 +61,7 @@ def engine(
     engine_jars: tuple[Path, ...],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Driver]:
-    link: EngineLink = FakeEngine(answers=fake_answers)
+    link: EngineClient = FakeEngine(answers=fake_answers)
     if request.param == "real":
         home = tmp_path_factory.mktemp("port_home")
         spec = EngineSpec(home=home, jars=engine_jars, memory="900m")
@@ -77,7 +77,7 @@ def policy(version: int, *, active: bool = True) -> EnginePolicy:
     return EnginePolicy("ann", version, active, is_admin=False)
 
 
-async def opened(link: EngineLink):
+async def opened(link: EngineClient):
     await link.push_policy(policy(max(link.acknowledged_version("ann"), 1)))
     return await link.open_session("ann", {})
 

@@ -16,7 +16,7 @@ from django.core.management.base import BaseCommand, CommandParser
 
 from core.object_store import hadoop_properties, is_object_uri
 from gateway.engines.launch import EngineSpec, clean_orphans
-from gateway.engines.port import EngineLink, EngineQuestions
+from gateway.engines.port import EngineClient, EngineQuestions
 from gateway.engines.spark_thrift import SparkEngine
 from gateway.limits import GatewayLimits
 from gateway.process import Gateway, GatewaySpec
@@ -58,7 +58,7 @@ async def _serve(spec: GatewaySpec) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         with contextlib.suppress(NotImplementedError):
             loop.add_signal_handler(number, stop.set)
-    gateway = Gateway(spec, _link)
+    gateway = Gateway(spec, _client)
     await gateway.start()
     try:
         await stop.wait()
@@ -66,7 +66,7 @@ async def _serve(spec: GatewaySpec) -> None:
         await gateway.close()
 
 
-def _link(questions: EngineQuestions) -> EngineLink:
+def _client(questions: EngineQuestions) -> EngineClient:
     engine = EngineSpec(
         home=Path(settings.SLUICE_HOME),
         jars=tuple(Path(jar) for jar in settings.SLUICE_SPARK_JARS.split(":") if jar),

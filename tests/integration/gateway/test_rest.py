@@ -8,7 +8,7 @@ import json
 import pytest
 from rest_framework.test import APIClient
 
-from gateway import desk
+from gateway import statement_service
 from gateway.engines.fake import FakeAnswer
 from gateway.rows import ResultFile
 from tests.integration.gateway.running import SECRET
@@ -91,14 +91,14 @@ def test_a_full_disk_of_results_is_said_and_the_next_one_finds_room(
     ann = rest("ann")
     asked = {"sql": "SELECT * FROM range(2000)", "wait_seconds": 20, "row_limit": 2000}
     with monkeypatch.context() as full:
-        full.setattr(desk, "ResultFile", on_a_full_disk)
+        full.setattr(statement_service, "ResultFile", on_a_full_disk)
         body = ann.post(URL, asked, format="json").json()
     assert (body["state"], body["error"]["sql_state"]) == ("ERROR", "53100")
     assert "free space" in body["error"]["message"]
     reply = ann.get(f"{URL}/{body['id']}/results")
     assert (reply.status_code, reply.json()["code"]) == (409, "no_result")
     # what was written is gone at once: it is others' room
-    assert not list(gateway.gateway.desk._directory.iterdir())
+    assert not list(gateway.gateway.statements._directory.iterdir())
     body = ann.post(URL, asked, format="json").json()
     assert (body["state"], body["rows_so_far"]) == ("FINISHED", 2000)
 

@@ -11,9 +11,9 @@ from pyhive.exc import OperationalError
 from TCLIService import ttypes
 from thrift.Thrift import TApplicationException
 
-from gateway.engine_side import stage_line
 from gateway.hs2 import sasl
 from gateway.limits import GatewayLimits
+from gateway.session_engine import stage_line
 from tests.integration.gateway.conftest import PASSWORD
 from tests.integration.gateway.test_pyhive import connect, eventually
 
@@ -79,7 +79,7 @@ def test_connections_beyond_the_limits_are_turned_away(strict):
         two.cursor().execute("SELECT 1")
     assert eventually(lambda: not strict.gateway.server.per_user)
     held = [knock(strict) for _ in range(4)]
-    assert eventually(lambda: strict.gateway.server.strangers.total == 4)
+    assert eventually(lambda: strict.gateway.server.unauthenticated.total == 4)
     last = knock(strict)
     assert b"too many connections" in read_all(held.pop(0))
     for raw in (*held, last):

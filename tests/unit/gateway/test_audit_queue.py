@@ -18,7 +18,7 @@ KEPT = 3
 def store(monkeypatch):
     monkeypatch.setattr(stores, "AUDIT_KEPT", KEPT)
     monkeypatch.setattr(stores, "AUDIT_SECONDS", 0)
-    monkeypatch.setattr(stores, "FUSE_SECONDS", 0)
+    monkeypatch.setattr(stores, "BREAKER_SECONDS", 0)
     return Store()
 
 

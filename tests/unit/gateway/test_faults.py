@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.faults import DISK_FULL, TOO_COMPLEX, clean, in_hive_words
+from gateway.faults import DISK_FULL, TOO_COMPLEX, clean, in_hive_format
 
 MISSING = (
     "org.apache.hive.service.cli.HiveSQLException: Error running query: "
@@ -57,10 +57,10 @@ def test_a_part_beyond_the_limit_is_said_in_our_words():
 def test_pyhives_dialect_finds_its_words_in_an_absent_tables_error(name):
     quoted = ".".join(f"`{part}`" for part in name.split("."))
     fault = clean(MISSING.replace("`x`", quoted), sql_state="42P01")
-    message = in_hive_words(fault).message
+    message = in_hive_format(fault).message
     assert message.startswith(fault.message)
     assert message.endswith(f"(SemanticException: Table not found {name})")
-    assert in_hive_words(clean("boom")).message == "boom"
+    assert in_hive_format(clean("boom")).message == "boom"
 
 
 def test_the_end_of_the_engines_stack_is_a_sentence() -> None:

@@ -61,9 +61,9 @@ def test_waiting_ends_with_the_operation_or_the_time():
 
 def test_log_lines_are_read_once():
     one = operation()
-    one.say("a")
+    one.log_line("a")
     assert one.new_log_lines() == ["a"]
-    one.say("b")
+    one.log_line("b")
     assert one.new_log_lines() == ["b"]
     assert one.new_log_lines() == []
 

@@ -12,17 +12,17 @@ from catalog.access.proofs import Proof
 from core.errors import TransientError
 from gateway import ending
 from gateway.limits import GatewayLimits
-from gateway.process import _survived
+from gateway.process import _logged
 from gateway.server import ClientProtocol, GatewayServer
 from tests.unit.gateway.test_kept_by_clients import Transport
 
 
 @pytest.mark.parametrize("error", [TransientError("away"), ValueError("unforeseen")])
-def test_a_look_that_fails_is_survived(error, caplog):
+def test_a_look_that_fails_is_logged(error, caplog):
     async def look() -> None:
         raise error
 
-    asyncio.run(_survived(look()))
+    asyncio.run(_logged(look()))
     assert ("is tried again" in caplog.text) is isinstance(error, ValueError)
 
 
@@ -31,7 +31,7 @@ def test_the_end_of_the_gateway_is_no_failure():
         raise asyncio.CancelledError
 
     with pytest.raises(asyncio.CancelledError):
-        asyncio.run(_survived(end()))
+        asyncio.run(_logged(end()))
 
 
 def test_a_thousand_connections_end_though_no_engine_answers(monkeypatch):

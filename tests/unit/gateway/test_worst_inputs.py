@@ -14,12 +14,12 @@ import pytest
 from catalog import like, names, networks
 from core import redaction
 from core.errors import AccessDenied, InvalidRequest
-from gateway import faults, functions
+from gateway import faults
 from gateway.engines.scrub import MAX_RAW, scrub_message
 from gateway.hs2 import binary, calls, framing, sasl
 from gateway.hs2.connection import ServerConnection
 from gateway.limits import GatewayLimits
-from gateway.metadata import LONGEST_PATTERN
+from gateway.metadata import FUNCTIONS, LONGEST_PATTERN
 from gateway.settable import session_settings
 from gateway.statement import rule_of
 from tests.cpu import cpu_of, is_linear
@@ -56,7 +56,7 @@ def texts(
 
 
 def functions_like(pattern: str) -> list[str]:
-    return [name for name in functions.NAMES if like.matcher(pattern)(name)]
+    return [name for name in FUNCTIONS if like.matcher(pattern)(name)]
 
 
 def long_names_like(pattern: str) -> list[bool]:

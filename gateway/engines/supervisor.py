@@ -1,6 +1,6 @@
 """Keeps one engine as wanted: starts it on demand, probes it, gives up on a dead one.
 
-Carries out what `lifecycle.next_action` says. Must not know sessions or statements.
+Acts on `lifecycle.next_action`. Must not know sessions or statements.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from gateway.engines.lifecycle import (
     Limits,
     next_action,
 )
-from gateway.engines.port import EngineLink, EngineUnavailable
+from gateway.engines.port import EngineClient, EngineUnavailable
 
 log = logging.getLogger(__name__)
 
-LOOK_SECONDS = 1.0
+RECONCILE_SECONDS = 1.0
 PROBE_SECONDS = 10.0
 STOP_SECONDS = 15.0
 _NOT_THERE = {EngineState.STOPPED, EngineState.FAILED}
 
 
-class EngineSupply:
+class EngineSupervisor:
     """One engine. `ready` returns it, started if need be."""
 
-    def __init__(self, link: EngineLink, *, limits: Limits | None = None) -> None:
+    def __init__(self, client: EngineClient, *, limits: Limits | None = None) -> None:
         self.desired = Desired.STOPPED
-        self._link = link
+        self._client = client
         self._limits = limits or Limits()
         self._failures = 0
         self._reason = ""
@@ -46,17 +46,17 @@ class EngineSupply:
         self._changed = asyncio.Condition()
 
     def open(self) -> None:
-        """Begin to look after the engine; nothing is started yet."""
-        self._loop_task = asyncio.create_task(self._look_after())
+        """Begin to reconcile the engine; nothing is started yet."""
+        self._loop_task = asyncio.create_task(self._reconcile())
 
     @property
-    def link(self) -> EngineLink:
+    def client(self) -> EngineClient:
         """The engine, in whatever state."""
-        return self._link
+        return self._client
 
     def facts(self) -> EngineFacts:
         """Return what is known, with this side's view of starts and silence."""
-        facts = self._link.facts()
+        facts = self._client.facts()
         state = facts.state
         if self._start and not self._start.done():
             state = EngineState.STARTING
@@ -80,13 +80,13 @@ class EngineSupply:
         self.desired = Desired.RUNNING
         self._kick.set()
 
-    async def ready(self, *, seconds: float) -> EngineLink:
+    async def ready(self, *, seconds: float) -> EngineClient:
         """Return the engine once it is READY; EngineUnavailable when it will not be.
 
         Fails at once with the reason when a start that began after this call failed.
         """
-        if self._link.facts().state is EngineState.READY and not self._is_starting:
-            return self._link
+        if self._client.facts().state is EngineState.READY and not self._is_starting:
+            return self._client
         self.want()
         failures = self._failures
         try:
@@ -102,17 +102,17 @@ class EngineSupply:
             raise EngineUnavailable(
                 f"the query engine was not ready within {seconds:.0f} s"
             ) from error
-        return self._link
+        return self._client
 
     async def close(self) -> None:
-        """End the engine and stop looking after it."""
+        """End the engine and stop reconciling."""
         self.desired = Desired.STOPPED
         for task in (self._loop_task, self._start):
             if task:
                 task.cancel()
                 with contextlib.suppress(asyncio.CancelledError, EngineUnavailable):
                     await task
-        await self._link.stop(grace_seconds=STOP_SECONDS)
+        await self._client.stop(grace_seconds=STOP_SECONDS)
 
     @property
     def _is_starting(self) -> bool:
@@ -122,22 +122,22 @@ class EngineSupply:
     def _is_ready(self) -> bool:
         return self.facts().state is EngineState.READY
 
-    async def _look_after(self) -> None:
+    async def _reconcile(self) -> None:
         while True:
             facts = self.facts()
             action = next_action(
                 self.desired, facts, now=time.monotonic(), limits=self._limits
             )
             try:
-                await self._carry_out(action)
+                await self._act(action)
             except Exception:
-                log.exception("looking after the engine failed")
+                log.exception("reconciling the engine failed")
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(LOOK_SECONDS):
+                async with asyncio.timeout(RECONCILE_SECONDS):
                     await self._kick.wait()
             self._kick.clear()
 
-    async def _carry_out(self, action: Action) -> None:
+    async def _act(self, action: Action) -> None:
         if action is Action.START:
             self._tried_at = time.monotonic()
             self._seen_at = None
@@ -149,21 +149,21 @@ class EngineSupply:
             if self._start:
                 self._start.cancel()
             grace = STOP_SECONDS if action is Action.STOP else 0.0
-            await self._link.stop(grace_seconds=grace)
+            await self._client.stop(grace_seconds=grace)
             if action is Action.KILL:
                 await self._failed("it did not answer any more")
 
     async def _start_once(self) -> None:
         try:
-            await self._link.start()
+            await self._client.start()
         except EngineUnavailable as error:
             with contextlib.suppress(EngineUnavailable):
-                await self._link.stop(grace_seconds=0.0)
+                await self._client.stop(grace_seconds=0.0)
             await self._failed(error.message)
             return
         self._seen_at = time.monotonic()
         self._failures, self._reason = 0, ""
-        asyncio.get_running_loop().call_soon(self._tell)
+        asyncio.get_running_loop().call_soon(self._notify_soon)
 
     async def _failed(self, reason: str) -> None:
         log.error("engine failed: %s", reason)
@@ -172,8 +172,8 @@ class EngineSupply:
         async with self._changed:
             self._changed.notify_all()
 
-    def _tell(self) -> None:
-        self._telling = asyncio.ensure_future(self._notify())
+    def _notify_soon(self) -> None:
+        self._notifying = asyncio.ensure_future(self._notify())
 
     async def _notify(self) -> None:
         async with self._changed:
@@ -182,7 +182,7 @@ class EngineSupply:
     async def _probe(self) -> None:
         try:
             async with asyncio.timeout(PROBE_SECONDS):
-                await self._link.probe()
+                await self._client.probe()
         except (EngineUnavailable, TimeoutError) as error:
             self._reason = str(error) or "a probe was not answered in time"
             log.warning("engine probe failed: %s", self._reason)

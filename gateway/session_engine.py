@@ -14,8 +14,8 @@ from collections.abc import Coroutine, Mapping
 from core.errors import AccessDenied, InvalidRequest, SluiceError
 from gateway.engines.lifecycle import EngineState
 from gateway.engines.port import (
+    EngineClient,
     EngineFull,
-    EngineLink,
     EngineOperation,
     EngineRefused,
     EngineSession,
@@ -33,7 +33,7 @@ CLOSE_SECONDS = 10.0
 MOST_CHANGES, LONGEST_CHANGE = 64, 1000
 
 
-class EngineSide:
+class SessionEngine:
     """The engine session of one gateway session of `user`."""
 
     def __init__(
@@ -68,11 +68,11 @@ class EngineSide:
         limits = self._services.limits
         until = time.monotonic() + limits.engine_wait_seconds
         while True:
-            link = await self._ready(operation)
+            client = await self._ready(operation)
             try:
-                await self._authorise(link)
+                await self._authorise(client)
                 operation.policy = self._services.policies.get(self._user)
-                return await self.session(link, database)
+                return await self.session(client, database)
             except EngineFull:
                 raise
             except EngineUnavailable:
@@ -80,11 +80,11 @@ class EngineSide:
                     raise
             await asyncio.sleep(SUCCESSOR_SECONDS)
 
-    async def _ready(self, operation: Operation) -> EngineLink:
-        supply = self._services.supply
-        if supply.facts().state is not EngineState.READY:
-            operation.say("the query engine is starting")
-        return await supply.ready(seconds=self._services.limits.engine_wait_seconds)
+    async def _ready(self, operation: Operation) -> EngineClient:
+        supervisor = self._services.supervisor
+        if supervisor.facts().state is not EngineState.READY:
+            operation.log_line("the query engine is starting")
+        return await supervisor.ready(seconds=self._services.limits.engine_wait_seconds)
 
     async def require_rights(self, operation: Operation, *, is_again: bool) -> None:
         """Raise AccessDenied when a right was revoked since the statement began.
@@ -109,18 +109,18 @@ class EngineSide:
     async def require_active(self) -> None:
         """Raise AccessDenied when the user was disabled; asks no engine."""
         version = await self._services.store.policy_version()
-        if self._services.supply.link.acknowledged_version(self._user) < version:
+        if self._services.supervisor.client.acknowledged_version(self._user) < version:
             policy = await self._services.store.policy_for(self._user)
             if not policy.is_active:
                 raise _disabled(self._user)
 
-    async def session(self, link: EngineLink, database: str) -> EngineSession:
+    async def session(self, client: EngineClient, database: str) -> EngineSession:
         """Return the engine session, opened if need be, with `database` current."""
         async with self._opening:
             if self._is_closed:
                 raise EngineUnavailable("the session is closed")
             if self._engine is None or self._engine.is_closed:
-                self._engine = await self._open(link)
+                self._engine = await self._open(client)
             if self._database != database:
                 name = database.replace("`", "``")
                 await self._aside(self._engine, f"USE `{name}`")
@@ -143,7 +143,7 @@ class EngineSide:
         if status.state is OperationState.FINISHED:
             if operation.has_result_set:
                 self._open_result(engine, operation, handle)
-            operation.say(stage_line(1, 1))
+            operation.log_line(stage_line(1, 1))
             operation.finish()
         elif status.state in {OperationState.CANCELED, OperationState.CLOSED}:
             operation.stop("cancel")
@@ -187,9 +187,9 @@ class EngineSide:
         self._spawn(engine.close())
 
     def _tell_progress(self, operation: Operation, handle: EngineOperation) -> None:
-        counts = self._services.supply.link.progress(handle)
+        counts = self._services.supervisor.client.progress(handle)
         if counts:
-            operation.say(stage_line(*counts))
+            operation.log_line(stage_line(*counts))
 
     def _open_result(
         self, engine: EngineSession, operation: Operation, handle: EngineOperation
@@ -216,12 +216,12 @@ class EngineSide:
 
     def warm(self) -> None:
         """Open the engine session ahead of the first statement, if one is READY."""
-        supply = self._services.supply
-        facts = supply.facts()
+        supervisor = self._services.supervisor
+        facts = supervisor.facts()
         if facts.state is not EngineState.READY:
-            supply.want()
+            supervisor.want()
         elif facts.open_sessions < self._services.limits.warm_sessions:
-            self._spawn(self._warm(supply.link))
+            self._spawn(self._warm(supervisor.client))
 
     async def cancel(self, handle: EngineOperation) -> None:
         """Stop a statement and its Spark job; never raises."""
@@ -246,19 +246,19 @@ class EngineSide:
                 async with asyncio.timeout(CLOSE_SECONDS):
                     await engine.close()
 
-    async def _authorise(self, link: EngineLink) -> None:
+    async def _authorise(self, client: EngineClient) -> None:
         """Make the Guard know this user's rights as of now, or newer."""
         version = await self._services.store.policy_version()
-        if link.acknowledged_version(self._user) >= version:
+        if client.acknowledged_version(self._user) >= version:
             return
         policy = await self._services.store.policy_for(self._user)
         if not policy.is_active:
-            await link.forget_principal(self._user)
+            await client.forget_principal(self._user)
             raise _disabled(self._user)
-        await link.push_policy(policy)
+        await client.push_policy(policy)
         self._services.policies[self._user] = policy
 
-    async def _open(self, link: EngineLink) -> EngineSession:
+    async def _open(self, client: EngineClient) -> EngineSession:
         limits = self._services.limits
         his = self._services.count_in_engine(self._user, self)
         if his >= limits.engine_sessions_per_user:
@@ -267,21 +267,21 @@ class EngineSide:
                 hint="close sessions that are not needed",
             )
         most = limits.engine_sessions
-        if link.facts().open_sessions >= most:
+        if client.facts().open_sessions >= most:
             raise EngineFull(
                 f"the engine serves {most} sessions already",
                 hint="close sessions that are not needed, or try again later",
             )
-        engine = await link.open_session(self._user, self._configuration)
+        engine = await client.open_session(self._user, self._configuration)
         self._database = DEFAULT_DATABASE
         for change in self._changes.values():
             await self._aside(engine, change)
         return engine
 
-    async def _warm(self, link: EngineLink) -> None:
+    async def _warm(self, client: EngineClient) -> None:
         with contextlib.suppress(SluiceError, TimeoutError):
-            await self._authorise(link)
-            await self.session(link, self._database)
+            await self._authorise(client)
+            await self.session(client, self._database)
 
     async def _aside(self, engine: EngineSession, statement: str) -> None:
         handle = await engine.execute(statement)

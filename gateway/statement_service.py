@@ -84,8 +84,8 @@ class Statement:
             return OperationState.RUNNING
         return state
 
-    def shown(self) -> dict[str, Any]:
-        """Return the statement as REST shows it."""
+    def describe(self) -> dict[str, Any]:
+        """Return the statement as REST presents it."""
         fault = self.fault
         error = None
         if fault:
@@ -104,7 +104,7 @@ class Statement:
         }
 
 
-class StatementDesk:
+class StatementService:
     """All statements of REST and UI in this process."""
 
     def __init__(self, services: Services, directory: Path) -> None:

@@ -13,20 +13,20 @@ from core.errors import NotFound
 from gateway.server import GatewayServer
 from gateway.session import Session
 
-LONGEST_SHOWN = 2_000
+MAX_TEXT = 2_000
 
 
-class SessionDesk:
-    """Asked by the internal API, which has authenticated an administrator."""
+class SessionService:
+    """Serves the internal API, which has authenticated an administrator."""
 
     def __init__(self, server: GatewayServer) -> None:
         self._server = server
 
-    def shown(self) -> list[dict[str, Any]]:
+    def describe_all(self) -> list[dict[str, Any]]:
         """All sessions, the oldest first."""
-        engine = self._server.services.supply.facts().engine_id
+        engine = self._server.services.supervisor.facts().engine_id
         found = [
-            _shown(session, engine)
+            _describe(session, engine)
             for connection in self._server.connections
             if connection.handler
             for session in connection.handler.sessions.values()
@@ -36,19 +36,19 @@ class SessionDesk:
     async def end(self, session_id: str) -> dict[str, Any]:
         """End a session with its statements; returns it as it was.
 
-        The client's next call is told that its handle is closed.
+        The client's next call is answered that its handle is closed.
         """
         for connection in self._server.connections:
             handler = connection.handler
             for session in list(handler.sessions.values()) if handler else ():
                 if handler and session.id == session_id:
-                    shown = _shown(session, "")
+                    described = _describe(session, "")
                     await handler.end(session)
-                    return shown
+                    return described
         raise NotFound("there is no such session", code="session_not_found")
 
 
-def _shown(session: Session, engine: str | None) -> dict[str, Any]:
+def _describe(session: Session, engine: str | None) -> dict[str, Any]:
     running = [one for one in session.operations.values() if one.is_alive]
     newest = max(running, key=lambda one: one.started, default=None)
     return {
@@ -64,7 +64,7 @@ def _shown(session: Session, engine: str | None) -> dict[str, Any]:
         "engine": engine if session.has_engine else None,
         "statement": {
             "id": newest.id,
-            "text": newest.statement[:LONGEST_SHOWN],
+            "text": newest.statement[:MAX_TEXT],
             "state": str(newest.state),
             "started_at": _instant(newest.started),
         }

@@ -1,0 +1,76 @@
+"""Writes the audit lines and the metrics of one session's statements."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+
+from gateway.audit_lines import AuditRecord
+from gateway.faults import DENIED
+from gateway.metrics import STATEMENT_SECONDS, STATEMENTS
+from gateway.operation import Operation
+from gateway.store import Store
+
+LONGEST_AUDITED = 4000
+
+
+class StatementAudit:
+    """Writes the audit lines of `user`, who came from `address`."""
+
+    def __init__(self, store: Store, user: str, *, address: str) -> None:
+        self._store = store
+        self._user = user
+        self._address = address
+
+    async def write_start(self, operation: Operation) -> None:
+        """Write that a statement begins; DatabaseAway when it cannot be written."""
+        facts = _text_of(operation.statement)
+        await self._store.write(self._line("statement.start", operation, facts))
+
+    def note_end(self, operation: Operation) -> None:
+        """Count the statement and queue the line of how it ended."""
+        seconds = (operation.completed or time.time()) - operation.started
+        STATEMENTS.labels(operation.state).inc()
+        STATEMENT_SECONDS.observe(seconds)
+        fault = operation.fault
+        facts = _text_of(operation.statement) | {
+            "state": operation.state,
+            "seconds": round(seconds, 3),
+        }
+        if fault:
+            facts |= {"error": fault.message[:500], "sql_state": fault.sql_state}
+        is_allowed = fault is None or fault.sql_state != DENIED
+        self._store.note(
+            self._line("statement.run", operation, facts, is_allowed=is_allowed)
+        )
+
+    def note_fetch(self, operation: Operation) -> None:
+        """Queue the line of how many rows were handed out."""
+        facts: dict[str, object] = {"rows": operation.rows}
+        self._store.note(self._line("statement.fetch", operation, facts))
+
+    def _line(
+        self,
+        action: str,
+        operation: Operation,
+        facts: dict[str, object],
+        *,
+        is_allowed: bool = True,
+    ) -> AuditRecord:
+        return AuditRecord(
+            actor=self._user,
+            action=action,
+            on=operation.id,
+            is_allowed=is_allowed,
+            address=self._address,
+            facts=facts,
+        )
+
+
+def _text_of(statement: str) -> dict[str, object]:
+    """Return a statement's text for the audit; of a longer one its sum, too."""
+    facts: dict[str, object] = {"statement": statement[:LONGEST_AUDITED]}
+    if len(statement) > LONGEST_AUDITED:
+        whole = hashlib.sha256(statement.encode("utf-8", "replace")).hexdigest()
+        facts |= {"characters": len(statement), "sha256": whole}
+    return facts
