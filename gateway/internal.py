@@ -1,7 +1,7 @@
 """The gateway's internal HTTP API for the web process: statements, sessions, state.
 
-Loopback only, every call carries the service secret and names the principal, whom the
-web process has authenticated. A small HTTP/1.1 server: one JSON object each way.
+Loopback only. Every call carries the service secret; calls about statements name the
+principal, whom the web process has authenticated. One JSON object each way.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ import hmac
 import json
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import unquote
 
+from aiohttp import web
 from prometheus_client import generate_latest
 
 from core.errors import AccessDenied, InvalidRequest, NotFound, SluiceError
@@ -22,33 +23,20 @@ from gateway.engines.port import EngineUnavailable
 from gateway.engines.supervisor import EngineSupervisor
 from gateway.metrics import REGISTRY
 from gateway.session_service import SessionService
-from gateway.statement_service import StatementService
+from gateway.statement_service import Statement, StatementService
 from gateway.store import Store
 from gateway.work_queue import DatabaseAway
 
 log = logging.getLogger(__name__)
 
 MAX_BODY = 2 * 1024 * 1024
+MAX_HEADER = 8 * 1024
+MAX_HEADERS = 32
+# for a whole request to arrive, for its answer, and between two of them
 IDLE_SECONDS = 75.0
-_REASONS = {200: "OK", 202: "Accepted", 400: "Bad Request", 401: "Unauthorized",
-            403: "Forbidden", 404: "Not Found", 409: "Conflict",
-            500: "Internal Server Error", 503: "Service Unavailable"}  # fmt: skip
+STOP_SECONDS = 1.0
 
-
-@dataclass(frozen=True, slots=True)
-class _Call:
-    method: str
-    parts: tuple[str, ...]
-    query: dict[str, str]
-    body: dict[str, Any]
-    user: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Answer:
-    status: int
-    body: bytes
-    kind: str = "application/json"
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class InternalApi:
@@ -68,177 +56,163 @@ class InternalApi:
         self._store = store
         self._supervisor = supervisor
         self._secret = secret
-        self._server: asyncio.Server | None = None
-        self._routes: dict[tuple[str, int], Callable[[_Call], Awaitable[_Answer]]] = {
-            ("POST", 1): self._submit,
-            ("GET", 2): self._show,
-            ("GET", 3): self._results,
-            ("POST", 3): self._cancel,
-        }
+        self._runner: web.AppRunner | None = None
 
     async def start(self) -> int:
         """Listen on a free loopback port and return it."""
         self._statements.open()
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        port: int = self._server.sockets[0].getsockname()[1]
+        self._runner = web.AppRunner(
+            self._application(),
+            access_log=None,
+            keepalive_timeout=IDLE_SECONDS,
+            max_line_size=MAX_HEADER,
+            max_field_size=MAX_HEADER,
+            max_headers=MAX_HEADERS,
+            shutdown_timeout=STOP_SECONDS,
+        )
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
+        port: int = self._runner.addresses[0][1]
         return port
 
     async def close(self) -> None:
-        """Stop listening."""
-        if self._server:
-            self._server.close()
+        """Stop listening and hang up."""
+        if self._runner:
+            await self._runner.cleanup()
 
-    async def _serve(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
-        try:
-            while True:
-                async with asyncio.timeout(IDLE_SECONDS):
-                    head = await reader.readuntil(b"\r\n\r\n")
-                    answer = await self._answer(head, reader)
-                reason = _REASONS.get(answer.status, "")
-                writer.write(
-                    f"HTTP/1.1 {answer.status} {reason}\r\n"
-                    f"Content-Type: {answer.kind}\r\n"
-                    f"Content-Length: {len(answer.body)}\r\n\r\n".encode()
-                    + answer.body
-                )
-                await writer.drain()
-        except (
-            OSError,
-            TimeoutError,
-            asyncio.IncompleteReadError,
-            asyncio.LimitOverrunError,
-        ):
-            return
-        finally:
-            writer.close()
+    def _application(self) -> web.Application:
+        application = web.Application(
+            middlewares=[_problems_as_json, self._authenticate],
+            client_max_size=MAX_BODY,
+        )
+        application.add_routes(
+            [
+                web.get("/metrics", self._metrics),
+                web.get("/state", self._state),
+                web.get("/sessions", self._list_sessions),
+                web.delete("/sessions/{id}", self._end_session),
+                web.post("/statements", self._submit),
+                web.get("/statements/{id}", self._show),
+                web.get("/statements/{id}/results", self._results),
+                web.post("/statements/{id}/cancel", self._cancel),
+            ]
+        )
+        return application
 
-    async def _answer(self, head: bytes, reader: asyncio.StreamReader) -> _Answer:
-        try:
-            method, target, headers = _parse(head)
-            raw = b""
-            length = int(headers.get("content-length", "0"))
-            if length > MAX_BODY:
-                raise InvalidRequest("the body is too large")
-            if length:
-                raw = await reader.readexactly(length)
-            self._require_secret(headers)
-            return await self._route(method, target, headers, raw)
-        except SluiceError as error:
-            return _problem(error)
-        except ValueError as error:
-            return _problem(InvalidRequest(f"the request is malformed: {error}"))
-        except Exception:
-            log.exception("the internal API failed")
-            return _json(500, {"code": "error", "message": "the gateway failed"})
-
-    async def _route(
-        self, method: str, target: str, headers: dict[str, str], raw: bytes
-    ) -> _Answer:
-        url = urlsplit(target)
-        parts = tuple(part for part in url.path.split("/") if part)
-        if parts == ("metrics",):
-            return _Answer(200, generate_latest(REGISTRY), "text/plain; version=0.0.4")
-        if parts == ("state",):
-            return _json(200, self._state())
-        if parts[:1] == ("sessions",):
-            return await self._about_sessions(method, parts)
-        route = self._routes.get((method, len(parts)))
-        if not parts or parts[0] != "statements" or route is None:
-            raise NotFound("there is no such address")
-        query = {key: values[0] for key, values in parse_qs(url.query).items()}
-        user = unquote(headers.get("x-sluice-principal", ""))
-        if not user:
-            raise InvalidRequest("the principal is missing")
-        body = json.loads(raw) if raw else {}
-        return await route(_Call(method, parts, query, body, user))
-
-    def _require_secret(self, headers: dict[str, str]) -> None:
-        given = headers.get("authorization", "").removeprefix("Bearer ")
+    @web.middleware
+    async def _authenticate(
+        self, request: web.Request, handler: Handler
+    ) -> web.StreamResponse:
+        given = request.headers.get("Authorization", "").removeprefix("Bearer ")
         if not hmac.compare_digest(given.encode(), self._secret.encode()):
             raise AccessDenied("the service secret is wrong", code="bad_credentials")
+        return await handler(request)
 
-    def _state(self) -> dict[str, object]:
-        facts = asdict(self._supervisor.facts())
-        return {
-            "engine": facts,
-            "database_read_age_ms": self._store.db_read_age_ms(),
-            "audit_lost": self._store.audit_lost,
-        }
+    async def _metrics(self, _: web.Request) -> web.Response:
+        return web.Response(body=generate_latest(REGISTRY), content_type="text/plain")
 
-    async def _about_sessions(self, method: str, parts: tuple[str, ...]) -> _Answer:
-        if (method, len(parts)) == ("GET", 1):
-            return _json(200, {"items": self._sessions.describe_all()})
-        if (method, len(parts)) == ("DELETE", 2):
-            return _json(200, await self._sessions.end(parts[1]))
-        raise NotFound("there is no such address")
+    async def _state(self, _: web.Request) -> web.Response:
+        return _json(
+            {
+                "engine": asdict(self._supervisor.facts()),
+                "database_read_age_ms": self._store.db_read_age_ms(),
+                "audit_lost": self._store.audit_lost,
+            }
+        )
 
-    async def _submit(self, call: _Call) -> _Answer:
-        sql = call.body.get("sql")
+    async def _list_sessions(self, _: web.Request) -> web.Response:
+        return _json({"items": self._sessions.describe_all()})
+
+    async def _end_session(self, request: web.Request) -> web.Response:
+        return _json(await self._sessions.end(request.match_info["id"]))
+
+    async def _submit(self, request: web.Request) -> web.Response:
+        user = _principal(request)
+        body = await _body_of(request)
+        sql = body.get("sql")
         if not isinstance(sql, str) or not sql.strip():
             raise InvalidRequest("sql is missing")
         statement = await self._statements.submit(
-            call.user,
+            user,
             sql,
-            row_limit=call.body.get("row_limit"),
-            database=str(call.body.get("database") or ""),
+            row_limit=body.get("row_limit"),
+            database=str(body.get("database") or ""),
         )
-        await self._statements.wait(
-            statement, float(call.body.get("wait_seconds") or 0)
-        )
+        await self._statements.wait(statement, float(body.get("wait_seconds") or 0))
         status = 200 if statement.done.is_set() else 202
-        return _json(status, statement.describe())
+        return _json(statement.describe(), status=status)
 
-    async def _show(self, call: _Call) -> _Answer:
-        statement = self._statements.find(call.user, call.parts[1])
-        await self._statements.wait(
-            statement, float(call.query.get("wait_seconds", "0"))
-        )
-        return _json(200, statement.describe())
+    async def _show(self, request: web.Request) -> web.Response:
+        statement = self._find(request)
+        seconds = float(request.query.get("wait_seconds", "0"))
+        await self._statements.wait(statement, seconds)
+        return _json(statement.describe())
 
-    async def _results(self, call: _Call) -> _Answer:
-        if call.parts[2] != "results":
-            raise NotFound("there is no such address")
-        statement = self._statements.find(call.user, call.parts[1])
-        number = int(call.query.get("page", "0"))
-        return _json(
-            200, await asyncio.to_thread(self._statements.page, statement, number)
-        )
+    async def _results(self, request: web.Request) -> web.Response:
+        statement, number = self._find(request), int(request.query.get("page", "0"))
+        return _json(await asyncio.to_thread(self._statements.page, statement, number))
 
-    async def _cancel(self, call: _Call) -> _Answer:
-        if call.parts[2] != "cancel":
-            raise NotFound("there is no such address")
-        statement = self._statements.find(call.user, call.parts[1])
+    async def _cancel(self, request: web.Request) -> web.Response:
+        statement = self._find(request)
         await self._statements.cancel(statement)
-        return _json(200, statement.describe())
+        return _json(statement.describe())
+
+    def _find(self, request: web.Request) -> Statement:
+        return self._statements.find(_principal(request), request.match_info["id"])
 
 
-def _parse(head: bytes) -> tuple[str, str, dict[str, str]]:
-    lines = head.decode("latin-1").split("\r\n")
-    method, target, _ = lines[0].split(" ", 2)
-    headers = {}
-    for line in lines[1:]:
-        name, colon, value = line.partition(":")
-        if colon:
-            headers[name.strip().lower()] = value.strip()
-    return method, target, headers
+@web.middleware
+async def _problems_as_json(
+    request: web.Request, handler: Handler
+) -> web.StreamResponse:
+    try:
+        async with asyncio.timeout(IDLE_SECONDS):
+            return await handler(request)
+    except TimeoutError:
+        return _problem(InvalidRequest("the request took too long", code="too_slow"))
+    except web.HTTPRequestEntityTooLarge:
+        return _problem(InvalidRequest("the body is too large"))
+    except web.HTTPClientError:
+        return _problem(NotFound("there is no such address"))
+    except SluiceError as error:
+        return _problem(error)
+    except ValueError as error:
+        return _problem(InvalidRequest(f"the request is malformed: {error}"))
+    except Exception:
+        log.exception("the internal API failed")
+        failed = {"code": "error", "message": "the gateway failed"}
+        return _json(failed, status=500)
 
 
-def _json(status: int, body: object) -> _Answer:
-    return _Answer(status, json.dumps(body, default=str).encode())
+def _principal(request: web.Request) -> str:
+    user = unquote(request.headers.get("X-Sluice-Principal", ""))
+    if not user:
+        raise InvalidRequest("the principal is missing")
+    return user
 
 
-def _problem(error: SluiceError) -> _Answer:
-    status = 500
+async def _body_of(request: web.Request) -> dict[str, Any]:
+    body = await request.json()
+    if not isinstance(body, dict):
+        raise InvalidRequest("the body is not a JSON object")
+    return body
+
+
+def _json(body: object, *, status: int = 200) -> web.Response:
+    raw = json.dumps(body, default=str).encode()
+    return web.Response(status=status, body=raw, content_type="application/json")
+
+
+def _problem(error: SluiceError) -> web.Response:
+    body = {"code": error.code, "message": error.message, "hint": error.hint}
+    return _json(body, status=_status_of(error))
+
+
+def _status_of(error: SluiceError) -> int:
     if isinstance(error, NotFound):
-        status = 404
-    elif isinstance(error, AccessDenied):
-        status = 401 if error.code == "bad_credentials" else 403
-    elif isinstance(error, InvalidRequest):
-        status = 409 if error.code == "no_result" else 400
-    elif isinstance(error, EngineUnavailable | DatabaseAway):
-        status = 503
-    return _json(
-        status, {"code": error.code, "message": error.message, "hint": error.hint}
-    )
+        return 404
+    if isinstance(error, AccessDenied):
+        return 401 if error.code == "bad_credentials" else 403
+    if isinstance(error, InvalidRequest):
+        return 409 if error.code == "no_result" else 400
+    return 503 if isinstance(error, EngineUnavailable | DatabaseAway) else 500
