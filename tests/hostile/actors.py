@@ -83,6 +83,8 @@ class Actor:
     def end(self) -> None:
         """Whatever it does, and whatever it holds, is over."""
         self._left.clear()
+        # another's restart may have broken it, and it would find out with a statement
+        self._monitor.close()
         if self.is_busy:
             self._monitor.run(self._side.end.format(number=self._link.number))
             wait_for(self._idle.is_set, "the actor's statement to end")
