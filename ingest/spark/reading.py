@@ -85,10 +85,16 @@ def open_stoppable(
             # silent or gone: nothing will answer on the connections we have either
             hang_up()
 
+    def waiting() -> dict[str, int]:
+        found = _waiting_readers(access)
+        for source in opened:
+            found |= source.waiting(LIMITS.quiet)
+        return found
+
     watch = SourceWatch(
         run,
         ask=lambda: describe_sessions(access),
-        waiting=lambda: _waiting_readers(access),
+        waiting=waiting,
         idle=lambda sessions: idle_sessions(access, sessions),
         hang_up=hang_up,
     )

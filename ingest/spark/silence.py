@@ -3,7 +3,7 @@
 Asked on a connection made for the question, because no byte on the others says whether
 a server sorts for an hour or is gone. One that answers is let be, and the job says what
 it waits for; one that does not answer for `LIMITS.unanswered` seconds ends the reading.
-So does a reader for which the server has long nothing to do, whatever others get.
+So does a connection for which the server has long nothing to do, whatever others get.
 It must not know what is read.
 """
 
@@ -27,8 +27,8 @@ class SourceWatch:
     """Of one job at its source.
 
     ask      what the source does for the job, in words; TimeoutError = no answer
-    waiting  its readers that have waited for a byte for `LIMITS.quiet` seconds: a name
-             of that wait → the reader's session at the source
+    waiting  its connections that have waited for a byte for `LIMITS.quiet` seconds: a
+             name of that wait → the connection's session at the source
     idle     those of some sessions for which the source has nothing to do, or only
              waits that somebody takes their rows; TimeoutError = no answer
     hang_up  ends all that the job waits for there

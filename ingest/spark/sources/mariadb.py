@@ -39,6 +39,7 @@ from ingest.spark.sources.port import (
     SourceAccess,
     Widths,
 )
+from ingest.spark.sources.waits import Waits
 
 
 class MariadbSource:
@@ -55,6 +56,7 @@ class MariadbSource:
         self._access = access.at(address)
         self._mark = mark(access.application)
         self._lock = threading.Lock()
+        self._waits = Waits()
         self._watch: Watch | None = None
         self.gave_way = ""
 
@@ -65,7 +67,7 @@ class MariadbSource:
 
     def rows(self, sql: str, parameters: Sequence[object] | None = None) -> list[Row]:
         # marked, so that a cancel finds it
-        with self._connection.cursor() as cursor:
+        with self._waits.answer(), self._connection.cursor() as cursor:
             cursor.execute(f"{self._mark} {sql}", parameters)
             return list(cursor.fetchall())
 
@@ -101,6 +103,10 @@ class MariadbSource:
         if held is not None:
             with contextlib.suppress(OSError):
                 held.shutdown(socket.SHUT_RDWR)
+
+    def waiting(self, seconds: float) -> dict[str, int]:
+        session: int = self._connection.thread_id()  # type: ignore[no-untyped-call]
+        return dict.fromkeys(self._waits.longer_than(seconds), session)
 
     def definition(self, table: TableSpec) -> str:
         """Columns, unique indexes, when the table was made, and InnoDB's numbers of it
@@ -218,7 +224,8 @@ class MariadbSource:
             if int(pid) not in writing
         ]
         offsets = int(lowest), int(highest)
-        replica = read_replica(self._connection, now)
+        with self._waits.answer():
+            replica = read_replica(self._connection, now)
         return SourceClock(_utc(now), tuple(found), sees, offsets, replica)
 
     def signs(self, table: TableSpec) -> ServerSigns:

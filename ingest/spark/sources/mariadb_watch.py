@@ -38,7 +38,7 @@ class Watch:
     def __init__(self, access: SourceAccess, table: str) -> None:
         self._table = table
         self._mark = f"%{mark(access.application)}%"
-        self._connection, _ = connect(access)
+        self._connection, _ = connect(access, read_timeout=LIMITS.unanswered)
         self._ended = threading.Event()
         # who waits → since when
         self._waits: dict[int, float] = {}
@@ -74,11 +74,6 @@ class Watch:
             ):
                 # a reader that waits for its client to take rows hears nothing less
                 c.execute(f"KILL CONNECTION {reader}")
-
-    def _end(self, reader: int) -> None:
-        with self._connection.cursor() as cursor:
-            # a reader that waits for its client to take rows hears nothing less
-            cursor.execute(f"KILL CONNECTION {reader}")
 
     def _ids(self, statement: str, value: str) -> list[int]:
         with self._connection.cursor() as cursor:

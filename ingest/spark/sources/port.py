@@ -137,6 +137,11 @@ class Source(Protocol):
         """Wakes whoever waits on this connection for a source that is silent."""
         ...
 
+    def waiting(self, seconds: float) -> dict[str, int]:
+        """Statements of this connection that have had no answer for so long: a name of
+        each wait → the connection's session at the source."""
+        ...
+
     def definition(self, table: TableSpec) -> str:
         """Changes whenever the table is defined anew, made anew or rewritten."""
         ...

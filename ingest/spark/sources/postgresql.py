@@ -11,6 +11,7 @@ import hashlib
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import psycopg
 
@@ -40,10 +41,12 @@ from ingest.spark.sources.postgresql_signs import read_signs
 from ingest.spark.sources.postgresql_snapshot import (
     IMPORT,
     SnapshotHolder,
+    answered_within,
     describe_holder,
     guard_of,
     hang_up,
 )
+from ingest.spark.sources.waits import Waits
 
 
 class PostgresSource:
@@ -61,9 +64,12 @@ class PostgresSource:
         self._holder: SnapshotHolder | None = None
         self._lock = threading.Lock()
         self._kinds: dict[str, str] = {}
+        self._waits = Waits()
         self.gave_way = ""
-        for setting, value in CONTROL_SETTINGS.items():
-            connection.execute(f"SET {setting} = {DIALECT.literal(value)}")
+        # nobody else would end a wait of a connection that is not known yet
+        with answered_within(connection, LIMITS.unanswered):
+            for setting, value in CONTROL_SETTINGS.items():
+                connection.execute(f"SET {setting} = {DIALECT.literal(value)}")
 
     @property
     def address(self) -> str:
@@ -72,13 +78,14 @@ class PostgresSource:
 
     def rows(self, sql: str, parameters: Sequence[object] | None = None) -> list[Row]:
         # every dynamic part of `sql` went through the dialect
-        guard = threading.Timer(LIMITS.silent, hang_up, [self._connection])
-        guard.daemon = True
-        guard.start()
-        try:
-            return self._connection.execute(sql, parameters).fetchall()
-        finally:
-            guard.cancel()
+        return self._executed(sql, parameters).fetchall()
+
+    def _executed(self, sql: str, parameters: Any = None) -> psycopg.Cursor[Row]:
+        with (
+            self._waits.answer(),
+            answered_within(self._connection, LIMITS.silent),
+        ):
+            return self._connection.execute(sql, parameters)
 
     def one(self, sql: str, parameters: Sequence[object] | None = None) -> Row:
         return self.rows(sql, parameters)[0]
@@ -107,7 +114,7 @@ class PostgresSource:
         """Its locks end with it. What is found inside may hold in this snapshot only,
         and its first reader waits for the gate: until one came it is kept longer."""
         with self._sharing(table, can_renew=True, is_last_hope=True) as snapshot:
-            run = self._connection.execute
+            run = self._executed
             run("BEGIN")
             try:
                 run(IMPORT)
@@ -128,6 +135,10 @@ class PostgresSource:
 
     def hang_up(self) -> None:
         hang_up(self._connection)
+
+    def waiting(self, seconds: float) -> dict[str, int]:
+        session = self._connection.info.backend_pid
+        return dict.fromkeys(self._waits.longer_than(seconds), session)
 
     def _alive_holder(self, *, can_renew: bool) -> SnapshotHolder:
         if self._holder is not None and not self._holder.is_alive:
@@ -168,7 +179,7 @@ class PostgresSource:
     def lock_holders(self, table: TableSpec) -> str:
         if self.gave_way:
             return f"asked for by {self.gave_way}, for which reading stopped"
-        return describe_holder(self._connection, DIALECT, relation_of(DIALECT, table))
+        return describe_holder(self.rows, DIALECT, relation_of(DIALECT, table))
 
     def columns(self, table: TableSpec) -> dict[str, tuple[str, bool]]:
         """Column → (type text, NOT NULL) as the table is now."""
@@ -179,7 +190,7 @@ class PostgresSource:
         )
         if hides_rows:
             raise rows_hidden(f"{table.source_schema}.{table.source_table}")
-        found = self._connection.execute(COLUMNS, {"oids": [oid]}).fetchall()
+        found = self._executed(COLUMNS, {"oids": [oid]}).fetchall()
         return {
             name: (f"{text}[]" if in_array else text, not_null)
             for _, _, name, text, _, in_array, _, not_null, *_ in found

@@ -14,7 +14,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import psycopg
 
@@ -102,14 +102,14 @@ def guard_of(dialect: Dialect, relation: str, kind: str) -> tuple[str, ...]:
 
 
 def describe_holder(
-    connection: psycopg.Connection[Row], dialect: Dialect, relation: str
+    rows: Callable[[str], list[Row]], dialect: Dialect, relation: str
 ) -> str:
     """Who holds the table's exclusive lock, or waits for it; "" = nobody any more."""
     statement = _HOLDERS.format(relation=dialect.literal(relation))
-    found = connection.execute(statement).fetchone()
-    if found is None:
+    found = rows(statement)
+    if not found:
         return ""
-    pid, is_granted, query = found
+    pid, is_granted, query = found[0]
     verb = "held" if is_granted else "asked for"
     return f"{verb} by pid {pid}" + (f" ({query})" if query else "")
 
@@ -121,6 +121,21 @@ def hang_up(connection: psycopg.Connection[Row]) -> None:
         socket.socket(fileno=os.dup(connection.fileno())) as twin,
     ):
         twin.shutdown(socket.SHUT_RDWR)
+
+
+@contextlib.contextmanager
+def answered_within(
+    connection: psycopg.Connection[Row], seconds: float
+) -> Iterator[None]:
+    """Hangs up when what waits on it inside has waited for so long: libpq would for
+    ever."""
+    guard = threading.Timer(seconds, hang_up, [connection])
+    guard.daemon = True
+    guard.start()
+    try:
+        yield
+    finally:
+        guard.cancel()
 
 
 class SnapshotHolder:
@@ -147,11 +162,12 @@ class SnapshotHolder:
         # pid of a session that waits for a lock of ours → since when
         self._waits: dict[int, float] = {}
         self.gave_way = ""
-        connection.execute(
-            f"SET idle_in_transaction_session_timeout = '{LIMITS.abandoned}s'"
-        )
-        connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-        found = connection.execute("SELECT pg_export_snapshot()").fetchone()
+        with answered_within(connection, LIMITS.unanswered):
+            connection.execute(
+                f"SET idle_in_transaction_session_timeout = '{LIMITS.abandoned}s'"
+            )
+            connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            found = connection.execute("SELECT pg_export_snapshot()").fetchone()
         assert found is not None
         self.id = str(found[0])
         self._thread = threading.Thread(target=self._beat, daemon=True)

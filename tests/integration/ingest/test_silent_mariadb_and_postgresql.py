@@ -12,7 +12,7 @@ import pytest
 from catalog.schema.limits import LIMITS
 from core.errors import TransientError
 from ingest.contract import FenceSpec, JobSpec, TableSpec
-from ingest.spark import silence
+from ingest.spark import reading, silence
 from ingest.spark.jobrun import JobRun
 from ingest.spark.reading import open_stoppable
 from ingest.spark.sources import (
@@ -22,7 +22,7 @@ from ingest.spark.sources import (
     mariadb_connection,
     postgresql_connection,
 )
-from tests.hostile.proxy import WireProxy, proxy_of
+from tests.hostile.proxy import Statement, WireProxy, proxy_of
 from tests.source_access import mariadb_at, postgresql_at
 from tests.waiting import wait_for
 
@@ -79,6 +79,32 @@ def test_it_ends_a_statement_that_nobody_answers(
         read()
     assert failed.value.code == "source_silent"
     assert "new connections get no answer" in run.progress.reason
+
+
+def test_it_ends_a_statement_whose_answer_got_lost(
+    there: SourceAccess,
+    proxy: WireProxy,
+    run: JobRun,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One connection is frozen, and it is not a reader's: the server answers others."""
+    monkeypatch.setattr(reading, "LIMITS", replace(LIMITS, quiet=0))
+    access = replace(there, spec=replace(there.spec, port=proxy.port))
+
+    def freeze(statement: Statement) -> None:
+        if "SELECT 71" in statement.text:
+            proxy.freeze(statement.connection)
+
+    def read() -> None:
+        with open_stoppable(run, access) as (source, _):
+            assert source.one("SELECT 7") == (7,)
+            source.one("SELECT 71")
+
+    proxy.count_anew(freeze)
+    with pytest.raises(TransientError) as failed:
+        read()
+    assert failed.value.code == "source_silent"
+    assert "answers others" in failed.value.message
 
 
 def test_a_server_at_work_says_so(there: SourceAccess, run: JobRun) -> None:

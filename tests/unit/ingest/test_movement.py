@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
+from catalog.schema.limits import LIMITS
 from core.errors import TransientError
 from ingest.contract import SourceSpec
 from ingest.spark.gate import SourceGate
 from ingest.spark.jobrun import JobRun
-from ingest.spark.silence import SourceWatch
+from ingest.spark.silence import LOOK_SECONDS, SourceWatch
+from ingest.spark.sources.waits import Waits
 from tests.waiting import wait_for
 
 
@@ -234,6 +236,25 @@ def test_one_frozen_reader_of_several_ends_the_reading(
     assert server.hung_up == 1
     assert watch.silence is not None
     assert "answers others" in watch.silence.message
+
+
+def test_a_frozen_statement_of_the_job_itself_ends_the_reading_after_90_s(
+    run: JobRun, clock: Clock, server: Server, watch: SourceWatch
+) -> None:
+    """Statements before it were answered, and the server knows of nothing to do."""
+    waits, begun, server.idle = Waits(clock=clock), clock.now, {71}
+    ended: list[float] = []
+    with waits.answer():
+        while not server.hung_up:
+            with waits.answer():
+                found = waits.longer_than(LIMITS.quiet)
+            assert len(found) == (clock.now - begun >= LIMITS.quiet)
+            server.waiting = dict.fromkeys(found, 71)
+            watch.look_at_readers()
+            ended.append(clock.now - begun)
+            clock.now += LOOK_SECONDS
+    assert ended[-1] == LIMITS.quiet + LIMITS.unanswered == 90
+    assert waits.longer_than(0) == []
 
 
 def test_readers_for_which_the_server_works_may_wait(
