@@ -3,9 +3,8 @@
 All of it runs even when a part fails, so that one run tells everything. What cannot be
 tested on this machine is named at the end, never passed over in silence.
 
-Steps run side by side in lanes. What uses the processor stands beside what waits: a
-machine of two cores is busy from the first to the last minute, and no lane is long
-behind another.
+Two steps run side by side, and whichever ends lets the next one begin: a machine of two
+cores is busy from the first to the last minute.
 """
 
 from __future__ import annotations
@@ -34,6 +33,7 @@ SPARK = ("tests/spark",)
 # Browsers and stacks of their own first: the fault tests leave a product that has
 # been killed in every part, and theirs is the one of the acceptance tests.
 PRODUCT = ("tests/acceptance", "tests/browser", "tests/fault")
+AT_ONCE = 2
 # A database, a broker and a Django per worker: more of them than cores only wait.
 WORKERS = ("-n", "2", "--dist", "loadfile")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -91,12 +91,12 @@ def static_steps() -> list[Step]:
     ]
 
 
-def test_lanes(missing: list[Missing], long: slices.Slice) -> list[list[Step]]:
-    """The steps of each lane in their order.
+def all_steps(missing: list[Missing], long: slices.Slice) -> list[Step]:
+    """In the order in which they begin.
 
-    The parts are quick and spread over both cores; what shares one Spark session is a
-    lane by itself from the first minute, and what has drivers of its own stands in the
-    other one, so that both end together. One product serves
+    What shares one Spark session is the longest and begins first; beside it is what
+    fails soonest, and the parts, spread over both cores. What has drivers of its own
+    comes last, beside what is left of the product's tests. One product serves
     all tests that need it, in one process: a browser driver leaves an event loop there
     that asynchronous tests stumble over, and none of these is.
     """
@@ -108,13 +108,12 @@ def test_lanes(missing: list[Missing], long: slices.Slice) -> list[list[Step]]:
         return Step(name, [*pytest, *options, *parts, *ignored])
 
     return [
-        [
-            step("tests of the parts", PARTS, *WORKERS),
-            step("tests of pages and starts", PRODUCT[:2], "-m", "not product"),
-            step("tests of the product", PRODUCT, "-m", "product"),
-            step("tests with drivers of their own", SPARK, "-m", "own_driver"),
-        ],
-        [step("tests with Spark", SPARK, "-m", "not own_driver")],
+        step("tests with Spark", SPARK, "-m", "not own_driver"),
+        *static_steps(),
+        step("tests of the parts", PARTS, *WORKERS),
+        step("tests of pages and starts", PRODUCT[:2], "-m", "not product"),
+        step("tests of the product", PRODUCT, "-m", "product"),
+        step("tests with drivers of their own", SPARK, "-m", "own_driver"),
     ]
 
 
@@ -208,16 +207,12 @@ def run(step: Step, *, speaking: threading.Lock | None = None) -> bool:
     return is_good
 
 
-def run_lanes(lanes: list[list[Step]]) -> list[str]:
-    """Every lane at once, its steps one after another; the names of those that failed,
-    in the order of the lanes."""
+def run_side_by_side(steps: list[Step]) -> list[str]:
+    """So many at once, in their order; the names of those that failed."""
     speaking = threading.Lock()
-
-    def run_lane(steps: list[Step]) -> list[str]:
-        return [one.name for one in steps if not run(one, speaking=speaking)]
-
-    with ThreadPoolExecutor(max_workers=len(lanes)) as pool:
-        return [name for names in pool.map(run_lane, lanes) for name in names]
+    with ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
+        good = list(pool.map(lambda step: run(step, speaking=speaking), steps))
+    return [step.name for step, is_good in zip(steps, good, strict=True) if not is_good]
 
 
 def commit() -> str:
@@ -253,8 +248,7 @@ def main(arguments: list[str]) -> int:
         os.environ.setdefault("SLUICE_ACCEPTANCE_ROWS", "1000000")
     name_slice(long)
     durations.forget()
-    first, *others = test_lanes(missing, long)
-    failed = run_lanes([[*static_steps(), *first], *others])
+    failed = run_side_by_side(all_steps(missing, long))
     for line in durations.over_budget(durations.read(), durations.read_budgets()):
         say(line)
     for one in missing:

@@ -32,10 +32,10 @@ SERVER = checks.Missing(package=checks.MARIADB, tests=("tests/spark/test_mariadb
             False,
             1,
             [
-                "FAILED: format, lint, types, import contracts, migrations, "
+                "FAILED: tests with Spark, "
+                "format, lint, types, import contracts, migrations, "
                 "tests of the parts, tests of pages and starts, "
-                "tests of the product, tests with drivers of their own, "
-                "tests with Spark"
+                "tests of the product, tests with drivers of their own"
             ],
         ),
         ([BROWSER], False, False, 1, ["NOT TESTED", "FAILED"]),
@@ -56,8 +56,8 @@ def test_exit_code_and_last_lines(
 
 
 def steps(missing: list[checks.Missing], long: slices.Slice = slices.NONE):
-    lanes = checks.test_lanes(missing, long)
-    return {step.name: step.command for lane in lanes for step in lane}
+    found = checks.all_steps(missing, long)
+    return {step.name: step.command for step in found if "pytest" in step.command}
 
 
 def test_only_what_cannot_run_is_left_out() -> None:
@@ -142,10 +142,10 @@ def test_no_service_starts_while_packages_are_installed(monkeypatch, tmp_path) -
     assert policy.read_text() == "the administrator's own"
 
 
-def test_lanes_run_beside_each_other_and_every_step_counts(
+def test_steps_run_side_by_side_and_each_of_them_counts(
     monkeypatch, tmp_path, capsys
 ) -> None:
-    """Each lane waits for a file that the other one makes."""
+    """Each of two waits for a file that another makes: the first for the last."""
     monkeypatch.setattr(checks, "SAID", tmp_path / "said")
     meet = "touch {mine}; while [ ! -e {other} ]; do sleep 0.01; done; echo met {mine}"
 
@@ -155,8 +155,8 @@ def test_lanes_run_beside_each_other_and_every_step_counts(
 
     bad = checks.Step("bad one", ["sh", "-c", "echo kept; exit 3"])
     last = checks.Step("last", ["sh", "-c", "echo after it"])
-    lanes = [[step("a", "b"), bad, last], [step("b", "a")]]
-    assert checks.run_lanes(lanes) == ["bad one"]
+    steps = [step("a", "b"), bad, last, step("b", "a")]
+    assert checks.run_side_by_side(steps) == ["bad one"]
     said = capsys.readouterr().out
     for words in (f"met {tmp_path / 'a'}", f"met {tmp_path / 'b'}", "after it"):
         assert words in said
