@@ -287,6 +287,7 @@ SESSION_MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "frontend.localisation.LocalisationMiddleware",
 ]
 # CSRF is among those: the check looks at MIDDLEWARE alone
 SILENCED_SYSTEM_CHECKS = ["security.W003"]
@@ -317,6 +318,7 @@ if SLUICE_PUBLIC_URL:
 CSRF_TRUSTED_ORIGINS = [SLUICE_PUBLIC_URL] if SLUICE_PUBLIC_URL else []
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SLUICE_PUBLIC_URL.startswith("https:")
 LANGUAGE_CODE = "en"
+LANGUAGES = [("en", "English"), ("zh-hans", "简体中文")]
 TIME_ZONE = "UTC"
 USE_TZ = True
 STATIC_URL = "/static/"

@@ -1,8 +1,14 @@
 from __future__ import annotations
 
 from django.apps import AppConfig
+from django.contrib.auth.signals import user_logged_in
 
 
 class FrontendConfig(AppConfig):
     name = "frontend"
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        from frontend.localisation import remember_at_login
+
+        user_logged_in.connect(remember_at_login, dispatch_uid="preferences")

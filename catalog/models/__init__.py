@@ -10,6 +10,7 @@ from catalog.models.access import (
     PolicyVersion,
 )
 from catalog.models.identity import DirectoryGroup, ExternalIdentity
+from catalog.models.preferences import Preferences
 from catalog.models.request import IdempotencyKey
 from catalog.models.saved_query import SavedQuery
 from catalog.models.search import SearchTerm
@@ -28,6 +29,7 @@ __all__ = [
     "IdempotencyKey",
     "LoginFailure",
     "PolicyVersion",
+    "Preferences",
     "SavedQuery",
     "SchemaVersion",
     "SearchTerm",

@@ -1,4 +1,7 @@
-"""Numbers, sizes and times as people read them. Pure formatting; UTC everywhere."""
+"""Numbers, sizes and times as people read them, in their language and time zone.
+
+The page names the zone once, at its foot; each time tells its UTC on hover.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from django import template
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext, gettext_lazy
 
 from catalog.discovery.facts import known_rows
 from catalog.models import Table
@@ -17,6 +21,13 @@ from ingest.maintenance.wording import sized
 
 register = template.Library()
 DASH = "\N{EN DASH}"
+UNITS = {
+    "ms": gettext_lazy("ms"),
+    "s": gettext_lazy("s"),
+    "min": gettext_lazy("min"),
+    "h": gettext_lazy("h"),
+    "d": gettext_lazy("d"),
+}
 
 
 @register.filter
@@ -33,7 +44,7 @@ def figure(value: object) -> str:
 def rows_of(table: Table) -> str:
     """A table's estimated rows; "unknown" for one that its source never counted."""
     rows = known_rows(table)
-    return "unknown" if rows is None else figure(rows)
+    return gettext("unknown") if rows is None else figure(rows)
 
 
 @register.filter
@@ -64,11 +75,11 @@ def duration(seconds: object) -> str:
         return DASH
     whole = int(seconds)
     if 0 <= seconds < 0.1:
-        return f"{max(1, round(seconds * 1000))} ms"
+        return _part(max(1, round(seconds * 1000)), "ms")
     if seconds < 10 and isinstance(seconds, float):
-        return f"{max(seconds, 0):.1f} s"
+        return _part(f"{max(seconds, 0):.1f}", "s")
     if whole < 60:
-        return f"{whole} s"
+        return _part(whole, "s")
     if whole < 3600:
         return _pair(whole, 60, "min", "s")
     if whole < 86400:
@@ -78,7 +89,11 @@ def duration(seconds: object) -> str:
 
 def _pair(value: int, base: int, big: str, small: str) -> str:
     rest = value % base
-    return f"{value // base} {big}" + (f" {rest} {small}" if rest else "")
+    return _part(value // base, big) + (f" {_part(rest, small)}" if rest else "")
+
+
+def _part(number: object, unit: str) -> str:
+    return f"{number} {UNITS[unit]}"
 
 
 @register.filter
@@ -97,17 +112,17 @@ def parsed(value: object) -> datetime | None:
 
 @register.filter
 def ago(value: object) -> SafeString | str:
-    """A <time> that reads "3 min ago" and tells the exact instant on hover."""
+    """A <time> that reads "3 min ago"."""
     at = parsed(value)
     if at is None:
         return DASH
     seconds = (timezone.now() - at).total_seconds()
     if abs(seconds) < 2:
-        text = "just now"
+        text = gettext("just now")
     elif seconds < 0:
-        text = f"in {_rough(-seconds)}"
+        text = gettext("in %(time)s") % {"time": _rough(-seconds)}
     else:
-        text = f"{_rough(seconds)} ago"
+        text = gettext("%(time)s ago") % {"time": _rough(seconds)}
     return _time(at, text)
 
 
@@ -115,24 +130,25 @@ def _rough(seconds: float) -> str:
     whole = int(seconds)
     for length, unit in ((86400, "d"), (3600, "h"), (60, "min")):
         if whole >= length:
-            return f"{whole // length} {unit}"
-    return f"{whole} s"
+            return _part(whole // length, unit)
+    return _part(whole, "s")
 
 
 @register.filter
 def clock(value: object) -> SafeString | str:
-    """A <time> as 14:03:22."""
-    at = parsed(value)
-    return DASH if at is None else _time(at, f"{at.astimezone(UTC):%H:%M:%S}")
+    """A <time> as 14:03:22 in the reader's zone."""
+    return _local(value, "%H:%M:%S")
 
 
 @register.filter
 def instant(value: object) -> SafeString | str:
-    """A <time> as 2026-08-22 14:03:22 UTC."""
+    """A <time> as 2026-08-22 14:03:22 in the reader's zone."""
+    return _local(value, "%Y-%m-%d %H:%M:%S")
+
+
+def _local(value: object, form: str) -> SafeString | str:
     at = parsed(value)
-    return (
-        DASH if at is None else _time(at, f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC")
-    )
+    return DASH if at is None else _time(at, f"{timezone.localtime(at):{form}}")
 
 
 def _time(at: datetime, text: str) -> SafeString:

@@ -61,6 +61,8 @@ PATHS = {
     "plug": '<path d="M9 3v5M15 3v5M6 8h12v3a6 6 0 01-12 0zM12 17v4"/>',
     "download": '<path d="M12 4v11M7.5 11L12 15.5 16.5 11M5 20h14"/>',
     "chart": '<path d="M4 20h16M7 20v-7M12 20V6M17 20v-10"/>',
+    "globe": '<circle cx="12" cy="12" r="9"/><path d="M3 12h18M12 3c-5 5.5-5 12.5 0 18'
+    ' 5-5.5 5-12.5 0-18"/>',
     "lock": '<rect x="5" y="11" width="14" height="10" rx="2"/>'
     '<path d="M8 11V8a4 4 0 018 0v3"/>',
 }

@@ -59,6 +59,7 @@ def paths(world):
         "sql": "/sql",
         "connect": "/connect",
         "tokens": "/tokens",
+        "preferences": "/preferences",
         "users": "/users",
         "user": "/users/ann",
         "groups": "/groups",

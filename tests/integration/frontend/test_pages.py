@@ -52,6 +52,7 @@ PAGES = {
     "job-live": (lambda w: [w.jobs["queued"].pk], 200, 200, 404),
     "job-log": (lambda w: [w.jobs["queued"].pk], 200, 200, 404),
     "schedule": (lambda w: [], 200, 200, 200),
+    "preferences": (lambda w: [], 200, 200, 200),
     "connect": (lambda w: [], 200, 200, 200),
     "sql": (lambda w: [], 200, 200, 200),
     "sql-names": (lambda w: [], 200, 200, 200),
@@ -71,6 +72,7 @@ PAGES = {
 }
 # Pages that only take POST, and those that need a running gateway.
 ELSEWHERE = {
+    "language",
     "login", "logout", "source-test", "source-discover", "onboarding-approve",
     "job-cancel", "job-retry", "sql-run", "sql-statement", "sql-cancel", "sql-saved-change",
     "tokens-delete", "sessions-close", "grants-revoke", "table-sample", "onboard-rows", "oidc", "oidc-back", "oidc-leave",

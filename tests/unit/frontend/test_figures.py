@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
 
 import pytest
+from django.utils import timezone
 
 from core.jobs import JOB
 from frontend.templatetags import figures
@@ -63,10 +65,12 @@ def test_percent(done, total, text):
     assert figures.percent(done, total) == text
 
 
-def test_instants_are_utc_and_exact_on_hover():
+def test_times_are_in_the_readers_zone_and_tell_utc_on_hover():
     at = datetime(2026, 8, 22, 14, 3, 22, 123456, tzinfo=UTC)
-    assert "2026-08-22 14:03:22 UTC" in figures.instant(at)
-    assert "14:03:22" in figures.clock(at.isoformat())
+    with timezone.override(ZoneInfo("Asia/Shanghai")):
+        assert ">2026-08-22 22:03:22<" in figures.instant(at)
+        assert ">22:03:22<" in figures.clock(at.isoformat())
+        assert 'title="2026-08-22 14:03:22 UTC"' in figures.clock(at)
     assert figures.instant("no time") == DASH
 
 

@@ -1,0 +1,57 @@
+"""Reads and changes a user's language and time zone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from zoneinfo import available_timezones
+
+from django.conf import settings
+from django.contrib.auth.models import User
+
+from catalog.models import Preferences
+from core.errors import InvalidRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """ "" = as the browser says."""
+
+    language: str = ""
+    timezone: str = ""
+
+
+@cache
+def languages() -> frozenset[str]:
+    return frozenset(code for code, _ in settings.LANGUAGES)
+
+
+@cache
+def zones() -> tuple[str, ...]:
+    """Return the zones that have a place, and UTC; legacy aliases are left out."""
+    legacy = ("Etc/", "SystemV/", "US/", "posix/", "right/")
+    placed = (name for name in available_timezones() if "/" in name)
+    return ("UTC", *sorted(name for name in placed if not name.startswith(legacy)))
+
+
+def preferences_of(user: User) -> Chosen:
+    row = Preferences.objects.filter(user=user).first()
+    return Chosen(row.language, row.timezone) if row else Chosen()
+
+
+def save_preferences(user: User, chosen: Chosen) -> None:
+    """Store the choice; refuse a language or a zone that does not exist."""
+    if chosen.language and chosen.language not in languages():
+        raise InvalidRequest(
+            f"there is no language '{chosen.language}'",
+            hint=f"choose one of {', '.join(sorted(languages()))}",
+        )
+    if chosen.timezone and chosen.timezone not in available_timezones():
+        raise InvalidRequest(
+            f"there is no time zone '{chosen.timezone}'",
+            hint="choose one like Asia/Shanghai",
+        )
+    Preferences.objects.update_or_create(
+        user=user,
+        defaults={"language": chosen.language, "timezone": chosen.timezone},
+    )

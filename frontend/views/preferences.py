@@ -1,0 +1,72 @@
+"""A user's language and time zone."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+
+from django.conf import settings
+from django.contrib import messages
+from django.contrib.auth.models import User
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import redirect, render
+from django.utils import translation
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.utils.translation import gettext
+from django.views.decorators.http import require_http_methods, require_POST
+
+from catalog.preferences import (
+    Chosen,
+    languages,
+    preferences_of,
+    save_preferences,
+)
+from frontend.forms.preferences import PreferencesForm
+from frontend.localisation import remember
+from frontend.pages import PageRequest, page
+
+YEAR = 365 * 24 * 3600
+
+
+@page
+@require_http_methods(["GET", "POST"])
+def preferences(request: PageRequest) -> HttpResponse:
+    initial = asdict(preferences_of(request.user))
+    form = PreferencesForm(request.POST or None, initial=initial)
+    if request.method == "POST" and form.is_valid():
+        _save(request, request.user, form.chosen)
+        with translation.override(form.chosen.language or translation.get_language()):
+            messages.success(request, gettext("Preferences saved."), extra_tags="ok")
+        return redirect("frontend:preferences")
+    return render(request, "frontend/preferences.html", {"form": form})
+
+
+@require_POST
+def switch_language(request: HttpRequest) -> HttpResponse:
+    """Change the language from any page, before the log-in too."""
+    wanted = request.POST.get("next", "")
+    if not url_has_allowed_host_and_scheme(wanted, allowed_hosts={request.get_host()}):
+        wanted = settings.LOGIN_REDIRECT_URL
+    response = HttpResponseRedirect(wanted)
+    language = request.POST.get("language", "")
+    if language not in languages():
+        return response
+    if isinstance(request.user, User):
+        _save(
+            request,
+            request.user,
+            replace(preferences_of(request.user), language=language),
+        )
+    response.set_cookie(
+        settings.LANGUAGE_COOKIE_NAME,
+        language,
+        max_age=YEAR,
+        samesite="Lax",
+        httponly=True,
+        secure=settings.SESSION_COOKIE_SECURE,
+    )
+    return response
+
+
+def _save(request: HttpRequest, user: User, chosen: Chosen) -> None:
+    save_preferences(user, chosen)
+    remember(request, chosen)

@@ -1,0 +1,83 @@
+"""Pages speak the reader's language and zone; REST does not."""
+
+from __future__ import annotations
+
+import pytest
+from django.contrib.auth.models import User
+
+from catalog.models import Preferences
+from catalog.preferences import Chosen, save_preferences
+from core.errors import InvalidRequest
+
+pytestmark = pytest.mark.django_db
+SIMPLIFIED = {"HTTP_ACCEPT_LANGUAGE": "zh-CN,zh;q=0.9,en;q=0.5"}
+
+
+def lang(response) -> str:
+    return response.content.decode().partition('<html lang="')[2].partition('"')[0]
+
+
+@pytest.mark.parametrize(
+    ("asked", "given"),
+    [("zh-CN,zh;q=0.9", "zh-hans"), ("de,en;q=0.5", "en"), ("fr", "en"), ("", "en")],
+)
+def test_before_the_login_the_browser_decides(client, asked, given):
+    response = client.get("/login", HTTP_ACCEPT_LANGUAGE=asked)
+    assert lang(response) == given
+    assert response["Content-Language"] == given
+    assert "Accept-Language" in response["Vary"]
+
+
+def test_the_switch_works_before_the_login(client):
+    response = client.post("/language", {"language": "zh-hans", "next": "/login"})
+    assert response["Location"] == "/login"
+    assert lang(client.get("/login")) == "zh-hans"
+
+
+@pytest.mark.parametrize("wrong", ["tlh", "", "en'--"])
+def test_a_language_that_does_not_exist_changes_nothing(client, wrong):
+    client.post("/language", {"language": wrong, "next": "https://elsewhere.test/"})
+    assert lang(client.get("/login", **SIMPLIFIED)) == "zh-hans"
+
+
+def test_a_users_setting_goes_before_the_browser(world, browse):
+    client = browse("ann")
+    assert lang(client.get("/tables", **SIMPLIFIED)) == "zh-hans"
+    client.post("/preferences", {"language": "en", "timezone": "Asia/Shanghai"})
+    assert lang(client.get("/tables", **SIMPLIFIED)) == "en"
+    assert "Asia/Shanghai" in client.get("/tables").content.decode()
+    assert lang(browse("ann").get("/tables", **SIMPLIFIED)) == "en"  # another session
+
+
+def test_the_switch_keeps_the_zone(world, browse):
+    client = browse("ann")
+    client.post("/preferences", {"language": "", "timezone": "Asia/Shanghai"})
+    client.post("/language", {"language": "zh-hans"})
+    row = Preferences.objects.get(user__username="ann")
+    assert (row.language, row.timezone) == ("zh-hans", "Asia/Shanghai")
+
+
+def test_times_follow_the_zone(world, browse):
+    client = browse("root")
+    page = f"/jobs/{world.jobs['running'].pk}"
+    world.jobs["running"].__class__.objects.filter(pk=world.jobs["running"].pk).update(
+        created_at="2026-08-22T20:30:00Z"
+    )
+    client.cookies["sluice-zone"] = "Asia%2FShanghai"  # what theme.js writes
+    assert ">2026-08-23 04:30:00<" in client.get(page).content.decode()
+    client.cookies["sluice-zone"] = "Nowhere/Atall"
+    assert ">2026-08-22 20:30:00<" in client.get(page).content.decode()
+
+
+def test_rest_stays_english(world, browse):
+    client = browse("ann")
+    client.post("/preferences", {"language": "zh-hans", "timezone": "Asia/Shanghai"})
+    reply = client.get("/api/v1/tables?limit=x", **SIMPLIFIED)
+    assert reply.status_code == 400
+    assert reply.content.isascii()
+
+
+@pytest.mark.parametrize("wrong", [Chosen("tlh", ""), Chosen("", "Mars/Base")])
+def test_what_does_not_exist_is_refused(world, wrong):
+    with pytest.raises(InvalidRequest):
+        save_preferences(User.objects.get(username="ann"), wrong)
