@@ -20,7 +20,8 @@ from catalog.models import Datasource
 from catalog.names import check_datasource_name
 from catalog.networks import check_host
 from catalog.secrets import encrypt
-from catalog.sources.kinds import TLS, Kind, checked_options, kind_named
+from catalog.sources.kinds import TLS, SourceKind, checked_options
+from catalog.sources.registry import kind_named
 from core.clock import SystemClock
 from core.errors import InvalidRequest, NotFound, StaleState
 
@@ -259,7 +260,7 @@ def _taken(name: str) -> InvalidRequest:
     )
 
 
-def _checks(row: Datasource, kind: Kind) -> tuple[Callable[[], object], ...]:
+def _checks(row: Datasource, kind: SourceKind) -> tuple[Callable[[], object], ...]:
     """Typed fields, options, and the network policy once there is a host."""
 
     def host() -> None:
@@ -272,7 +273,7 @@ def _checks(row: Datasource, kind: Kind) -> tuple[Callable[[], object], ...]:
     return lambda: _check_fields(row, kind), host, options
 
 
-def _check_fields(row: Datasource, kind: Kind) -> None:
+def _check_fields(row: Datasource, kind: SourceKind) -> None:
     faults = [
         {"pointer": f"/{name}", "detail": "required"}
         for name in ("host", "database", "username")

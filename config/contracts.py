@@ -41,7 +41,7 @@ class IslandContract(Contract):
         top = imported.partition(".")[0]
         if top not in sys.stdlib_module_names:
             # a package above an island, imported for its own `__init__` only
-            return any(one.startswith(f"{imported}.") for one in islands)
+            return any(_matches(one, imported) for one in islands)
         return not _is_below(imported, self._names("forbidden_standard"))
 
     def _names(self, field: str) -> list[str]:
@@ -55,4 +55,13 @@ class IslandContract(Contract):
 
 
 def _is_below(module: str, names: list[str]) -> bool:
-    return any(module == name or module.startswith(f"{name}.") for name in names)
+    return any(_matches(module, name) for name in names)
+
+
+def _matches(module: str, above: str) -> bool:
+    """Whether `above` is the module or a package around it. A `*` in either stands for
+    one name, so that one line allows the same module of each kind's folder."""
+    names, wanted = module.split("."), above.split(".")
+    return len(names) >= len(wanted) and all(
+        "*" in pair or pair[0] == pair[1] for pair in zip(names, wanted, strict=False)
+    )

@@ -23,8 +23,8 @@ from catalog.schema.naming import (
     lake_tables,
     plain_name,
 )
-from catalog.sources.kinds import KINDS
 from catalog.sources.mapping import proposed_choice
+from catalog.sources.registry import kind_named
 from core.errors import InvalidRequest
 from ingest.lake.place import place_at
 from ingest.models import TableOnboarding
@@ -48,7 +48,9 @@ def facts_of(tables: Sequence[Table]) -> list[TableFacts]:
             indexed=facts.indexed,
             fingerprint=facts.fingerprint,
             sees_all_transactions=facts.sees_all_transactions,
-            shares_snapshots=KINDS[table.database.datasource.kind].shares_snapshots,
+            shares_snapshots=kind_named(
+                table.database.datasource.kind
+            ).shares_snapshots,
             source_kind=table.database.datasource.kind,
             relation=facts.relation,
             traits=facts.traits,

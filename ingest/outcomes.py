@@ -11,7 +11,7 @@ from typing import Any
 
 from django.db.models.functions import Now
 
-from catalog.sources.kinds import kind_named
+from catalog.sources.registry import kind_named
 from core.clock import SystemClock
 from core.errors import SluiceError
 from core.models import Job

@@ -18,7 +18,7 @@ from django.db import InterfaceError, OperationalError, connection, transaction
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from catalog.sources.kinds import kind_named
+from catalog.sources.registry import kind_named
 from core.clock import SystemClock
 from core.errors import SluiceError, TerminalError, TransientError
 from core.jobs import ACTIVE, CANCELLING, LAUNCHING, RUNNING

@@ -21,7 +21,8 @@ from catalog.api.serializers import DatasourceNew, DatasourcePatch, Empty
 from catalog.api.views import PAGING, ApiView, body_of, members_of, paged
 from catalog.discovery.services import start_discovery, start_test
 from catalog.models import Datasource
-from catalog.sources.kinds import KINDS, json_schema, kind_named
+from catalog.sources.kinds import Kind, SourceKind, json_schema
+from catalog.sources.registry import KINDS, kind_named
 from core.models import Job
 
 BY_NAME = {"name": ("name", "id")}
@@ -58,17 +59,16 @@ class KindsView(ApiView):
 
     @extend_schema(responses=replies.Kinds)
     def get(self, request: Request) -> Response:
-        return Response({"items": [_kind_body(name) for name in KINDS]})
+        return Response({"items": [_kind_body(kind) for kind in KINDS.values()]})
 
 
-def _kind_body(name: str) -> dict[str, object]:
-    kind = KINDS[name]
+def _kind_body(kind: Kind) -> dict[str, object]:
     return {
         "kind": kind.name,
         "title": kind.title,
         "is_available": kind.is_available,
         "release": kind.release,
-        "schema": json_schema(kind) if kind.is_available else None,
+        "schema": json_schema(kind) if isinstance(kind, SourceKind) else None,
     }
 
 

@@ -28,7 +28,7 @@ from catalog.api.gauges import CatalogGauges
 from catalog.api.idempotency import LIFETIME
 from catalog.api.views import LARGEST_BODY, ApiView
 from catalog.selectors.paging import DEFAULT_SIZE, LARGEST_SIZE
-from catalog.sources.kinds import CURRENT_RELEASE, KINDS
+from catalog.sources.registry import CURRENT_RELEASE, readable_kinds
 from core.errors import InvalidRequest, NotFound
 
 # verbs of a table that can be previewed
@@ -77,7 +77,7 @@ class ConfigView(ApiView):
 def _capabilities() -> dict[str, object]:
     """What this house can do as it is set up; a test holds each against the doing."""
     return {
-        "kinds": [k.name for k in KINDS.values() if k.is_available],
+        "kinds": [kind.name for kind in readable_kinds()],
         "captures": ["snapshot", "timestamp"],
         "privileges": list(Privilege),
         "roles": list(Role),

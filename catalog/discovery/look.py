@@ -7,14 +7,14 @@ from django.db import transaction
 from catalog.discovery import store
 from catalog.models import Datasource, Table
 from catalog.sources.access import access_for
+from catalog.sources.discoverers import discoverer_of
 from catalog.sources.port import DiscoveredTable, SourceReader
-from catalog.sources.registry import source_of
 from core.clock import SystemClock
 
 
 def reader_for(datasource: Datasource, *, job: object = "discovery") -> SourceReader:
     """A reader of this datasource, to be used in a `with` block."""
-    return source_of(datasource.kind).reader(access_for(datasource, job=job))
+    return discoverer_of(datasource.kind).reader(access_for(datasource, job=job))
 
 
 def table_at_source(

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from catalog.sources.access import SourceAccess
-from catalog.sources.registry import source_of
+from catalog.sources.discoverers import discoverer_of
 from catalog.sources.steps import Outcome, Status, Step, Steps
 
 STEPS: tuple[tuple[str, Callable[[Steps], Outcome]], ...] = (
@@ -56,7 +56,7 @@ def run_probe(
     """Try all steps; `on_step` hears each outcome as it comes."""
     done: list[Step] = []
     with contextlib.ExitStack() as stack:
-        steps = source_of(access.kind).steps(access, stack)
+        steps = discoverer_of(access.kind).steps(access, stack)
         for name, action in STEPS:
             is_over = any(step.status == "failed" for step in done)
             step = _skipped(name) if is_over else _tried(name, action, steps)

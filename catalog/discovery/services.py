@@ -24,8 +24,8 @@ from catalog.discovery.look import reader_for, save_look, table_at_source
 from catalog.discovery.probe import STEPS, Report, run_probe
 from catalog.models import Datasource, Table
 from catalog.sources.access import access_for
-from catalog.sources.kinds import kind_named
 from catalog.sources.port import Overview, Page
+from catalog.sources.registry import kind_named
 from catalog.sources.steps import Step
 from core import jobs
 from core.advance import advance

@@ -10,10 +10,7 @@ from catalog.discovery.store import (
     UNSUPPORTED,
     VANISHED,
 )
-from catalog.sources.mariadb import privileges as mariadb_needs
-from catalog.sources.postgresql import privileges as needs
-
-_MARIADB = frozenset({"mariadb", "mysql"})
+from catalog.sources.registry import kind_named
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,25 +26,20 @@ def uncarried(
     database: str, table: str, *, status: str, reason: str, login: tuple[str, str]
 ) -> Uncarried:
     """Of a table whose status is one of NOT_TO_CARRY; login: kind and user name."""
+    kind, username = login
+    grant = kind_named(kind).privileges.select_grant(username, database, table)
     ways = {
-        NO_PRIVILEGE: f"{_grant(database, table, *login)} and discover again",
+        NO_PRIVILEGE: f"run {grant} and discover again",
         UNSUPPORTED: "carry the tables behind it, and make it anew in SQL of the lake",
         VANISHED: "discover the source again, if it is back",
     }
-    way_out = _see_all(login[1]) if reason == HIDES_ROWS else ways[status]
+    way_out = _see_all(kind, username) if reason == HIDES_ROWS else ways[status]
     return Uncarried(f"{database}.{table}", reason, way_out)
 
 
-def _see_all(username: str) -> str:
-    """A policy for this user that lets all rows pass would be a filter, too."""
+def _see_all(kind: str, username: str) -> str:
+    statement = kind_named(kind).privileges.all_rows_grant(username)
     return (
-        f"run ALTER ROLE {needs.quoted(username)} BYPASSRLS; and discover again; of a"
+        f"run {statement} and discover again; of a"
         " table that holds some rows only, sync a copy"
     )
-
-
-def _grant(database: str, table: str, kind: str, username: str) -> str:
-    quoted, user = needs.quoted, needs.quoted(username)
-    if kind in _MARIADB:
-        quoted, user = mariadb_needs.quoted, mariadb_needs.account(username)
-    return f"run GRANT SELECT ON {quoted(database)}.{quoted(table)} TO {user};"

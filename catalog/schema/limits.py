@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from catalog.sources.families import family_of
-
 
 @dataclass(frozen=True, slots=True)
 class SourceLimits:
@@ -92,10 +90,3 @@ class Footprint:
     @property
     def connections(self) -> int:
         return self.readers + self.others
-
-
-def footprint_of(kind: str, max_parallel_reads: int) -> Footprint:
-    """PostgreSQL: one more transaction holds the snapshot, without a lock."""
-    readers = max(1, max_parallel_reads)
-    snapshots = 1 if family_of(kind) == "postgresql" else 0
-    return Footprint(readers, 2, readers + snapshots)

@@ -44,7 +44,7 @@ class SourceAccess:
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     denied: tuple[str, ...] = ()
-    kind: str = "postgresql"
+    kind: str = field(kw_only=True)
     application: str = "sluice:discovery"
 
     @property

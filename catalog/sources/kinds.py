@@ -1,19 +1,18 @@
-"""Kinds of datasources: typed fields, an allow-list of options, their JSON schema.
+"""What a kind of datasource declares: typed fields, an allow-list of options, types.
 
-Users never give URLs or driver properties. Pure; a kind of a later release is
-known and answers `not_yet`.
+Users never give URLs or driver properties. Pure; the kinds themselves are listed in
+`catalog.sources.registry`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 from core.errors import InvalidRequest
 
 TLS = ("off", "require", "verify")
-CURRENT_RELEASE = 3
 OptionType = Literal["integer", "boolean", "strings", "string"]
 OptionValue = int | bool | str | list[str]
 
@@ -30,31 +29,58 @@ class Option:
     maximum: int = 0
 
 
+class SourceTypes(Protocol):
+    """The `types` module of a kind's folder, for types that the catalog has stored."""
+
+    def cannot_hold(self, source_type: str, lake: str) -> str:
+        """Which values of a column's type have no place in its lake type; "" = none."""
+        ...
+
+    def unsupported_reason(self, source_type: str) -> str:
+        """Why a column of this type is not synced."""
+        ...
+
+
+class Privileges(Protocol):
+    """The `privileges` module of a kind's folder: statements for an administrator of
+    the source, to read and paste. Sluice never runs them."""
+
+    def script(self, username: str, database: str) -> str:
+        """'What this user needs', as a commented script."""
+        ...
+
+    def select_grant(self, username: str, database: str, table: str) -> str:
+        """Lets the user read one table."""
+        ...
+
+    def all_rows_grant(self, username: str) -> str:
+        """Lets the user see rows that row security hides; "" = nothing hides rows."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """Kinds that share one dialect of SQL and one reader of rows in `ingest`."""
+
+    name: str
+    title: str
+
+
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of source; one of a later release is known and not there yet.
-
-    needs_database  whether a datasource is one database of a server; else it is the
-                    server, whose databases are the middle level
-    shares_snapshots  whether several connections can read at one moment without a
-                    lock on the server
-    """
+    """A kind of source that is known; alone, one of a later release."""
 
     name: str
     title: str
     release: int
     default_port: int
-    database_means: str = "database"
-    options: tuple[Option, ...] = ()
-    needs_database: bool = True
-    shares_snapshots: bool = True
 
     @property
     def is_available(self) -> bool:
-        return self.release <= CURRENT_RELEASE
+        return isinstance(self, SourceKind)
 
 
-_COMMON = (
+COMMON_OPTIONS = (
     Option("include_databases", "strings", [], "discover only these; empty = all"),
     Option("exclude_databases", "strings", [], "never discover these"),
     Option(
@@ -91,71 +117,33 @@ _COMMON = (
     ),
 )
 
-_LANDING = "database that the login lands in; empty = none. All databases are read"
 
-KINDS: dict[str, Kind] = {
-    kind.name: kind
-    for kind in (
-        Kind(
-            "postgresql",
-            "PostgreSQL",
-            1,
-            5432,
-            "one database; all its schemas are read",
-            _COMMON,
-        ),
-        Kind(
-            "mariadb",
-            "MariaDB",
-            2,
-            3306,
-            _LANDING,
-            _COMMON,
-            needs_database=False,
-            shares_snapshots=False,
-        ),
-        Kind(
-            "mysql",
-            "MySQL",
-            2,
-            3306,
-            _LANDING,
-            _COMMON,
-            needs_database=False,
-            shares_snapshots=False,
-        ),
-        Kind("sqlserver", "SQL Server", 5, 1433),
-        Kind("oracle", "Oracle", 5, 1521),
-        Kind("hana", "SAP HANA", 5, 30015),
-        Kind("mongodb", "MongoDB", 5, 27017),
-        Kind("starrocks", "StarRocks", 5, 9030),
-        Kind("tablestore", "Tablestore", 5, 443),
-        Kind("kafka", "Kafka", 4, 9092),
-    )
-}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceKind(Kind):
+    """A kind that can be read.
+
+    folder          the package that has its `discoverer` module
+    needs_database  whether a datasource is one database of a server; else it is the
+                    server, whose databases are the middle level
+    shares_snapshots  whether several connections can read at one moment without a
+                    lock on the server
+    hides_role      whether a login may be kept from seeing that it is on a replica
+    """
+
+    folder: str
+    family: Family
+    types: SourceTypes
+    privileges: Privileges
+    database_means: str = "database"
+    options: tuple[Option, ...] = COMMON_OPTIONS
+    needs_database: bool = True
+    shares_snapshots: bool = True
+    hides_role: bool = False
 
 
-def kind_named(name: str) -> Kind:
-    """The kind; InvalidRequest with `not_yet` or `unknown_kind` otherwise."""
-    kind = KINDS.get(name)
-    if kind is None:
-        raise InvalidRequest(
-            f"'{name}' is not a kind of datasource",
-            code="unknown_kind",
-            hint="see GET /api/v1/datasources/kinds",
-            facts={"errors": [{"pointer": "/kind", "detail": "unknown"}]},
-        )
-    if not kind.is_available:
-        raise InvalidRequest(
-            f"{kind.title} sources come with release {kind.release}",
-            code="not_yet",
-            hint="available now: "
-            + ", ".join(k.name for k in KINDS.values() if k.is_available),
-        )
-    return kind
-
-
-def checked_options(kind: Kind, given: Mapping[str, object]) -> dict[str, OptionValue]:
+def checked_options(
+    kind: SourceKind, given: Mapping[str, object]
+) -> dict[str, OptionValue]:
     """The options with defaults filled in; all faults are named at once."""
     known = {option.name: option for option in kind.options}
     faults = [
@@ -181,7 +169,7 @@ def checked_options(kind: Kind, given: Mapping[str, object]) -> dict[str, Option
     return values
 
 
-def json_schema(kind: Kind) -> dict[str, object]:
+def json_schema(kind: SourceKind) -> dict[str, object]:
     """What POST /datasources takes for this kind, as JSON Schema 2020-12."""
     text = {"type": "string"}
     database = ["database"] if kind.needs_database else []

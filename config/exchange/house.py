@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from catalog.access.policy import Role
 from catalog.models import Datasource, ExternalIdentity, Grant
 from catalog.names import LAKE, join_name
-from catalog.sources.kinds import KINDS
+from catalog.sources.registry import kind_named
 from config.exchange.document import (
     DATASOURCE,
     GRANT,
@@ -73,7 +73,9 @@ def _datasources() -> Iterator[Item]:
             name: getattr(row, name)
             for name in ("kind", "host", "port", "database", "username", "tls")
         }
-        options = {o.name: o.default for o in KINDS[row.kind].options} | row.options
+        options = {
+            o.name: o.default for o in kind_named(row.kind).options
+        } | row.options
         fields |= {f"options.{k}": v for k, v in sorted(options.items())}
         yield Item(DATASOURCE, (row.name,), fields)
 

@@ -8,7 +8,7 @@ from django import forms
 from django.forms import BoundField
 
 from catalog.models import Datasource
-from catalog.sources.kinds import Kind, Option
+from catalog.sources.kinds import Option, SourceKind
 
 MAIN = ("name", "host", "port", "database", "username", "password", "tls")
 OPTION = "option_"
@@ -47,7 +47,7 @@ class SourceForm(forms.Form):
     def __init__(
         self,
         *args: Any,
-        kind: Kind,
+        kind: SourceKind,
         stored: Datasource | None = None,
         kept: str = "",
         **kwargs: Any,
@@ -107,7 +107,7 @@ class SourceForm(forms.Form):
         return found
 
 
-def initial_of(kind: Kind, stored: Datasource | None) -> dict[str, Any]:
+def initial_of(kind: SourceKind, stored: Datasource | None) -> dict[str, Any]:
     """Values to show; the secret is not among them."""
     options = stored.options if stored else {}
     values: dict[str, Any] = {

@@ -15,8 +15,8 @@ from catalog.access.enforcement import require, require_admin
 from catalog.access.policy import Privilege, Securable
 from catalog.discovery.probe import Report
 from catalog.models import Datasource
-from catalog.sources.kinds import KINDS, Kind, kind_named
-from catalog.sources.registry import needs_script
+from catalog.sources.kinds import SourceKind
+from catalog.sources.registry import KINDS, kind_named
 from core.errors import SluiceError
 from frontend import sealed
 from frontend.entering import Entry
@@ -46,7 +46,7 @@ def edit_source(request: PageRequest, name: str) -> HttpResponse:
 
 
 def _form_page(
-    request: PageRequest, kind: Kind, stored: Datasource | None
+    request: PageRequest, kind: SourceKind, stored: Datasource | None
 ) -> HttpResponse:
     """Test and save; what fails comes back with everything that was typed."""
     slot = stored.name if stored else ""
@@ -105,7 +105,7 @@ def delete_source(request: PageRequest, name: str) -> HttpResponse:
 
 def _render(
     request: PageRequest,
-    kind: Kind,
+    kind: SourceKind,
     form: SourceForm,
     *,
     error: SluiceError | None = None,
@@ -122,7 +122,7 @@ def _render(
         "kinds": list(KINDS.values()),
         "chosen": kind,
         "later": ", ".join(k.title for k in KINDS.values() if not k.is_available),
-        "needs": needs_script(kind.name, str(user), str(database)),
+        "needs": kind.privileges.script(str(user), str(database)),
     }
     has_faults = bool(form.errors or error)
     status = 422 if has_faults and request.method == "POST" else 200

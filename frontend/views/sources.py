@@ -11,7 +11,7 @@ from catalog.access.policy import Privilege, Securable
 from catalog.discovery.services import DISCOVER, TEST, start_discovery, start_test
 from catalog.models import Datasource, Table
 from catalog.names import LAKE
-from catalog.schema.limits import LIMITS, Footprint, footprint_of
+from catalog.schema.limits import LIMITS, Footprint
 from catalog.selectors import (
     ByName,
     Found,
@@ -21,6 +21,7 @@ from catalog.selectors import (
     datasources_for,
     tables_for,
 )
+from catalog.sources.registry import footprint_of
 from core.errors import NotFound
 from frontend.pages import PageRequest, attempt, cut, page, turn
 from frontend.reading.jobs import latest_on_source

@@ -43,7 +43,7 @@ class TableFacts:
     fingerprint: str = ""
     sees_all_transactions: bool | None = None
     shares_snapshots: bool = True
-    source_kind: str = "postgresql"
+    source_kind: str = field(kw_only=True)
     relation: str = "table"
     traits: frozenset[str] = frozenset()
     key_forms: Mapping[str, str] = field(default_factory=dict)

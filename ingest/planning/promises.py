@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from catalog.sources.families import family_of
+from catalog.sources.kinds import Family
+from catalog.sources.registry import kind_named, readable_kinds
 from ingest.planning.facts import Conditions, TableFacts
 
 
@@ -30,20 +31,32 @@ class Promise:
     does: str = ""
 
 
+_SHARED_SNAPSHOT = (
+    "all chunks of one attempt show one moment: they share an exported"
+    " snapshot; chunks of several attempts, and of a load that waited for long for"
+    " its turn at the source, show several moments, which the table says"
+)
+_SNAPSHOT_PER_CHUNK = (
+    "each chunk shows its own moment: connections share no snapshot"
+    " without a lock; the first syncs bring what changed meanwhile"
+)
+
+
+def _of_family(family: Family, *, shares_snapshots: bool) -> Promise:
+    return Promise(
+        family.title,
+        snapshot=_SHARED_SNAPSHOT if shares_snapshots else _SNAPSHOT_PER_CHUNK,
+        sync="the changed rows of one sync show one moment",
+    )
+
+
 SOURCES: dict[str, Promise] = {
-    "postgresql": Promise(
-        "PostgreSQL",
-        snapshot="all chunks of one attempt show one moment: they share an exported"
-        " snapshot; chunks of several attempts, and of a load that waited for long for"
-        " its turn at the source, show several moments, which the table says",
-        sync="the changed rows of one sync show one moment",
-    ),
-    "mariadb": Promise(
-        "MariaDB, MySQL",
-        snapshot="each chunk shows its own moment: connections share no snapshot"
-        " without a lock; the first syncs bring what changed meanwhile",
-        sync="the changed rows of one sync show one moment",
-    ),
+    **{
+        kind.family.name: _of_family(
+            kind.family, shares_snapshots=kind.shares_snapshots
+        )
+        for kind in readable_kinds()
+    },
     "primary": Promise(
         "A primary",
         sync="the high watermark stays behind the clock by the safety lag and before"
@@ -225,18 +238,22 @@ def reading_of(facts: TableFacts, conditions: Conditions) -> tuple[str, ...]:
 def cautions_of(facts: TableFacts, conditions: Conditions) -> tuple[str, ...]:
     """What deserves a warning before anybody approves."""
     is_sync = conditions.capture == "timestamp"
-    family = family_of(facts.source_kind)
     names = ["children", "foreign", "unlogged", "versioned"]
     found = [TABLES[name] for name in names if name in facts.traits]
     if is_sync and facts.is_standby:
         found.append(SOURCES["standby"])
-    if is_sync and facts.is_standby is None and family == "mariadb":
+    if (
+        is_sync
+        and facts.is_standby is None
+        and kind_named(facts.source_kind).hides_role
+    ):
         found.append(SOURCES["unknown_role"])
     return tuple(f"{p.title}. Not seen: {p.unseen}. Sluice {p.does}" for p in found)
 
 
 def _cases(facts: TableFacts) -> Iterator[Promise]:
-    yield SOURCES[family_of(facts.source_kind)]
+    kind = kind_named(facts.source_kind)
+    yield _of_family(kind.family, shares_snapshots=kind.shares_snapshots)
     yield SOURCES["standby" if facts.is_standby else "primary"]
     yield TABLES.get(facts.relation, TABLES["table"])
     for trait in sorted(facts.traits):

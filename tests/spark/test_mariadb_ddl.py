@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from catalog.schema.limits import footprint_of
+from catalog.sources.registry import footprint_of
 from ingest.spark import capture_timestamp, jdbc, patience, snapshot, verify
 from tests.mariadb import MariaDbServer
 from tests.spark.lake_bench import assert_done

@@ -10,7 +10,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from catalog.schema.limits import LIMITS, footprint_of
+from catalog.schema.limits import LIMITS
+from catalog.sources.registry import footprint_of
 from tests.spark.lake_bench import LakeBench, assert_done
 
 # Connections, open transactions, the age of the oldest in seconds, and holders of a

@@ -30,8 +30,19 @@ def process_grant(who: str) -> str:
     return f"GRANT PROCESS ON *.* TO {who};"
 
 
-def script_for(username: str, databases: Iterable[str]) -> str:
-    """The same as a commented script, with the creation of the user in front."""
+def select_grant(username: str, database: str, table: str) -> str:
+    """Lets the user read one table."""
+    name = f"{quoted(database)}.{quoted(table)}"
+    return f"GRANT SELECT ON {name} TO {account(username)};"
+
+
+def all_rows_grant(username: str) -> str:
+    """There is no row security."""
+    return ""
+
+
+def script(username: str, database: str) -> str:
+    """The statements as a commented script, the user's creation in front."""
     who = account(username)
     return "\n".join(
         (
@@ -39,7 +50,7 @@ def script_for(username: str, databases: Iterable[str]) -> str:
             "-- address: put that of this machine if you can.",
             f"-- CREATE USER {who} IDENTIFIED BY '…';",
             "-- Read access, for tables made later, too; one line for each database.",
-            *statements_for(who, databases)[:-1],
+            *statements_for(who, [database])[:-1],
             "-- Timestamp capture waits for open transactions; without this grant it",
             "-- cannot see those of other users and relies on its safety lag alone.",
             process_grant(who),

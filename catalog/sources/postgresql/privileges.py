@@ -36,8 +36,18 @@ def stats_grant(username: str) -> str:
     return f"GRANT pg_read_all_stats TO {quoted(username)};"
 
 
-def script_for(username: str, database: str, schemas: Iterable[str]) -> str:
-    """The same as a commented script, with the creation of the user in front."""
+def select_grant(username: str, database: str, table: str) -> str:
+    """Lets the user read one table."""
+    return f"GRANT SELECT ON {quoted(database)}.{quoted(table)} TO {quoted(username)};"
+
+
+def all_rows_grant(username: str) -> str:
+    """A policy for this user that lets all rows pass would be a filter, too."""
+    return f"ALTER ROLE {quoted(username)} BYPASSRLS;"
+
+
+def script(username: str, database: str) -> str:
+    """The statements as a commented script, the user's creation in front."""
     return "\n".join(
         (
             "-- Run as an administrator of the source, connected to the database"
@@ -45,7 +55,7 @@ def script_for(username: str, database: str, schemas: Iterable[str]) -> str:
             f"-- CREATE ROLE {quoted(username)} LOGIN PASSWORD '…';",
             "-- Read access. Default privileges hold for tables that the role running",
             "-- this creates later; repeat that line FOR ROLE of other owners.",
-            *statements_for(username, database, schemas)[:-1],
+            *statements_for(username, database, ["public"])[:-1],
             "-- Timestamp capture waits for open transactions; without this grant it",
             "-- cannot see those of other users and relies on its safety lag alone.",
             stats_grant(username),

@@ -5,14 +5,14 @@ Pure. A new kind is one module beside these and one line in `_DIALECTS`.
 
 from __future__ import annotations
 
-from catalog.sources.families import Family, family_of
+from catalog.sources.registry import family_of
 from ingest.changes.dialects.mariadb import MariadbDialect
 from ingest.changes.dialects.port import Dialect, Read
 from ingest.changes.dialects.postgresql import PostgresDialect
 
 __all__ = ["Dialect", "Read", "dialect_of"]
 
-_DIALECTS: dict[Family, Dialect] = {
+_DIALECTS: dict[str, Dialect] = {
     "postgresql": PostgresDialect(),
     "mariadb": MariadbDialect(),
 }

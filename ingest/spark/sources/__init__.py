@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import psycopg
 import pymysql
 
-from catalog.sources.families import Family, family_of
+from catalog.sources.registry import family_of
 from ingest.spark.sources import (
     mariadb,
     mariadb_connection,
@@ -56,7 +56,7 @@ class _Kind:
     jdbc: Callable[[SourceAccess, str, Snapshot], dict[str, str]]
 
 
-_KINDS: dict[Family, _Kind] = {
+_KINDS: dict[str, _Kind] = {
     "postgresql": _Kind(
         postgresql.open_source,
         postgresql_connection.cancel_statements,

@@ -10,7 +10,7 @@ from catalog.discovery import services
 from catalog.discovery.facts import source_facts
 from catalog.discovery.probe import STEPS
 from catalog.models import Column, Table
-from catalog.sources.registry import needs_script
+from catalog.sources.registry import kind_named
 from core import jobs
 from core.errors import InvalidRequest
 from tests.integration.discovery.support import discover, finish
@@ -150,8 +150,8 @@ def test_a_wrong_password_ends_both_jobs_with_the_same_code(any_source) -> None:
 
 def test_what_a_user_needs_names_the_user(any_source) -> None:
     source, _ = any_source
-    script = needs_script(source.datasource.kind, "o'neil", "shop")
+    script = kind_named(source.datasource.kind).privileges.script("o'neil", "shop")
     assert "neil" in script
     assert "GRANT" in script
     with pytest.raises(InvalidRequest):
-        needs_script("oracle", "a", "b")
+        kind_named("oracle")

@@ -244,7 +244,7 @@ def test_the_statements_that_the_hint_names_are_enough(source, source_pg) -> Non
     assert report.is_ok
     assert report.facts["readable_tables"] == 2
     assert report.steps[5].hint == ""
-    script = needs.script_for(READER, source.name, ["public"])
+    script = needs.script(READER, source.name)
     assert all(line in script for line in wanted[:3])
 
 

@@ -13,7 +13,8 @@ from catalog.names import (
     split_name,
     split_table_name,
 )
-from catalog.sources.kinds import KINDS, checked_options, json_schema, kind_named
+from catalog.sources.kinds import checked_options, json_schema
+from catalog.sources.registry import KINDS, kind_named
 from core.errors import InvalidRequest
 
 DENIED = ["169.254.0.0/16", "fe80::/10", "0.0.0.0/8"]
@@ -177,7 +178,7 @@ def test_kinds_of_later_releases_are_known():
 
 
 def test_options_get_defaults_and_all_faults_are_named():
-    kind = KINDS["postgresql"]
+    kind = kind_named("postgresql")
     values = checked_options(kind, {"max_parallel_reads": 4})
     assert values["max_parallel_reads"] == 4
     assert values["max_rows_per_second"] == 0
@@ -197,13 +198,13 @@ def test_options_get_defaults_and_all_faults_are_named():
     ("kind", "needs_one"), [("postgresql", True), ("mariadb", False), ("mysql", False)]
 )
 def test_a_server_of_many_databases_needs_none_named(kind, needs_one):
-    schema = json_schema(KINDS[kind])
+    schema = json_schema(kind_named(kind))
     assert ("database" in schema["required"]) is needs_one
     assert "database" in schema["properties"]
     assert schema["properties"]["port"]["default"] == KINDS[kind].default_port
 
 
 def test_every_option_is_in_the_schema():
-    kind = KINDS["postgresql"]
+    kind = kind_named("postgresql")
     shown = json_schema(kind)["properties"]["options"]["properties"]
     assert set(shown) == {option.name for option in kind.options}

@@ -37,6 +37,7 @@ def planned(capture: str = "timestamp", **choices: object) -> TablePlan:
         estimated_rows=10,
         estimated_bytes=1000,
         fingerprint="f",
+        source_kind="postgresql",
     )
     return propose_table(
         facts,

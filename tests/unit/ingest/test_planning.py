@@ -38,7 +38,12 @@ UPDATED = column("updated_at", "timestamp", nullable=False)
 
 def facts(*columns: Column, **more) -> TableFacts:
     given_ = {"estimated_rows": 1000, "estimated_bytes": 100_000, "fingerprint": "f"}
-    return TableFacts("public", "orders", TableSchema(columns), **{**given_, **more})
+    return TableFacts(
+        "public",
+        "orders",
+        TableSchema(columns),
+        **{"source_kind": "postgresql", **given_, **more},
+    )
 
 
 def plan(

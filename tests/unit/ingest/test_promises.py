@@ -26,7 +26,12 @@ AT = Column("updated_at", "updated_at", "timestamp with time zone", "timestamp")
 def plan(capture: str = "timestamp", *, chosen: bool = False, **facts) -> TablePlan:
     more = facts.pop("columns", ())
     return propose_table(
-        TableFacts("public", "orders", TableSchema((ID, AT, *more)), **facts),
+        TableFacts(
+            "public",
+            "orders",
+            TableSchema((ID, AT, *more)),
+            **{"source_kind": "postgresql", **facts},
+        ),
         Choices(),
         Target(
             "shop",

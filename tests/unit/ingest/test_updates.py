@@ -29,6 +29,7 @@ FACTS = TableFacts(
             Column("at", "at", "timestamptz", "timestamp", nullable=False, key=0),
         )
     ),
+    source_kind="postgresql",
 )
 
 

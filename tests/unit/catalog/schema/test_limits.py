@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from catalog.schema.limits import LIMITS, footprint_of
+from catalog.schema.limits import LIMITS
+from catalog.sources.registry import footprint_of
 
 DOCS = (Path(__file__).parents[4] / "docs/reading.md").read_text()
 

@@ -14,7 +14,9 @@ from catalog.sources.postgresql.errors import source_error
 from core.errors import InvalidRequest, TerminalError, TransientError
 from core.redaction import remember_secret
 
-ACCESS = SourceAccess("db.example", 5432, "shop", "ann", "a-long-password")
+ACCESS = SourceAccess(
+    "db.example", 5432, "shop", "ann", "a-long-password", kind="postgresql"
+)
 AT = 'connection failed: connection to server at "10.0.0.1", port 5432 failed: '
 
 

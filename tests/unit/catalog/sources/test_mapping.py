@@ -153,8 +153,11 @@ def test_the_choice_for_values_the_lake_cannot_hold(
     assert chosen_type(lake, lossy) == expected
 
 
-@pytest.mark.parametrize("kind", ["", "kafka", "Postgresql"])
-def test_no_kind_is_taken_for_another(kind: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "code"),
+    [("", "unknown_kind"), ("kafka", "not_yet"), ("Postgresql", "unknown_kind")],
+)
+def test_no_kind_is_taken_for_another(kind: str, code: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         proposed_choice("date", "date", kind=kind)
-    assert caught.value.code == "not_yet"
+    assert caught.value.code == code

@@ -1,0 +1,9 @@
+"""How PostgreSQL is tested and discovered."""
+
+from __future__ import annotations
+
+from catalog.sources.discoverers import Discoverer
+from catalog.sources.postgresql.discover import PostgresReader
+from catalog.sources.postgresql.probe import PostgresSteps
+
+DISCOVERER = Discoverer(reader=PostgresReader, steps=PostgresSteps)

@@ -1,0 +1,15 @@
+"""What the clerk of a ledger has to allow."""
+
+from __future__ import annotations
+
+
+def script(username: str, database: str) -> str:
+    return f"LET {username} READ {database}"
+
+
+def select_grant(username: str, database: str, table: str) -> str:
+    return f"LET {username} READ {database}/{table}"
+
+
+def all_rows_grant(username: str) -> str:
+    return ""
