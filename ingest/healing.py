@@ -17,7 +17,7 @@ from ingest.epochs import lift_epochs
 from ingest.hudi.identity import drift
 from ingest.hudi.position import CommitPosition
 from ingest.lake.commits import LakeState, read_lake_table
-from ingest.lake.epochs import forget_later
+from ingest.lake.ledger import forget_later
 from ingest.models import TableOnboarding
 from ingest.pinned import planned_identity, set_buckets
 

@@ -1,6 +1,8 @@
 """Epochs: numbers, seals and ledger entries, with their versioned codecs.
 
-A seal closes an epoch and is the only thing apply believes. Pure.
+A seal closes an epoch and is the only thing apply believes. Every value is written in
+the lowest version that says what it says: a former release reads what it can read
+right, and refuses the rest by name. Pure.
 """
 
 from __future__ import annotations
@@ -17,9 +19,10 @@ from ingest.members import known_members, value_of, version_of
 INDEX_BITS = 24
 MAX_INDEX = (1 << INDEX_BITS) - 1
 MAX_EPOCH = (1 << (63 - INDEX_BITS)) - 1
-VERSION = 1
+VERSION = 2
 
 TAKEN_BACK = "taken back by a restore"
+REPLACED = "replaced by a load"
 
 TableOutcome = Literal["committed", "unchanged", "deferred"]
 
@@ -66,8 +69,13 @@ class SealedFile:
 class Seal:
     """An epoch is what its seal says, byte for byte.
 
-    start, end       source positions; per table in `tables` for cursors
-    schema_versions  table id → schema version its rows were written with
+    start, end       source positions
+    schema_versions  table id → schema version its rows were written with; the tables
+                     that the epoch is about, each of which has to be accounted for
+    is_shared        of a capture that follows many tables: one seal for all of them,
+                     even when a single one changed
+    previous         table id → the epoch before that was about it, 0 = none; a table
+                     that is not there says nothing about it (cursors)
     """
 
     source: int
@@ -78,7 +86,16 @@ class Seal:
     files: tuple[SealedFile, ...]
     schema_versions: Mapping[str, int] = field(default_factory=dict)
     job_id: str = ""
-    v: int = VERSION
+    is_shared: bool = False
+    previous: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def tables(self) -> tuple[int, ...]:
+        return tuple(int(table) for table in self.schema_versions)
+
+    @property
+    def is_of_one_table(self) -> bool:
+        return len(self.schema_versions) == 1 and not self.is_shared
 
     def files_for(self, table_id: int) -> tuple[SealedFile, ...]:
         return tuple(f for f in self.files if f.table_id == table_id)
@@ -86,22 +103,25 @@ class Seal:
     def rows_for(self, table_id: int) -> int:
         return sum(f.rows for f in self.files_for(table_id))
 
-    def is_about(self, table_id: int) -> bool:
-        return str(table_id) in self.schema_versions
-
 
 @dataclass(frozen=True, slots=True)
 class LedgerLine:
-    """What an epoch became in one table."""
+    """What an epoch became in one table.
+
+    epoch       which one, in a checkpoint; 0 = a former release did not say
+    generation  how often the table had gone back behind the epoch when this was said
+    """
 
     state: TableOutcome
     instant: str = ""
     reason: str = ""
+    epoch: int = 0
+    generation: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerEntry:
-    """One epoch of one source, table by table.
+    """What became of one epoch of a source: a line for each of its tables.
 
     is_checkpoint  it stands for all epochs up to its own
     generation     above 0: it brings nothing new, but says that its tables went back
@@ -115,32 +135,60 @@ class LedgerEntry:
     generation: int = 0
     is_checkpoint: bool = False
     rewound_to: int | None = None
-    v: int = VERSION
 
 
-def as_it_stands(entry: LedgerEntry, later: Iterable[LedgerEntry]) -> LedgerEntry:
-    """The entry with what later generations made void as `deferred`."""
-    lines = dict(entry.tables)
-    for generation in later:
-        for table, back in generation.tables.items():
-            if table in lines and _is_void(entry, lines[table], generation, back):
-                lines[table] = LedgerLine("deferred", reason=TAKEN_BACK)
+def generation_of(rewinds: Iterable[LedgerEntry], epoch: int, table_id: int) -> int:
+    """How often the table went back behind the epoch."""
+    return sum(_covers(one, epoch, str(table_id)) for one in rewinds)
+
+
+def as_it_stands(entry: LedgerEntry, rewinds: Iterable[LedgerEntry]) -> LedgerEntry:
+    """The entry with what rewinds made void as `deferred`."""
+    rewinds = tuple(rewinds)
+    lines = {
+        table: LedgerLine("deferred", reason=TAKEN_BACK)
+        if _is_void(line, line.epoch or entry.epoch, table, entry, rewinds)
+        else line
+        for table, line in entry.tables.items()
+    }
     return dataclasses.replace(entry, tables=lines)
 
 
 def _is_void(
-    entry: LedgerEntry, line: LedgerLine, later: LedgerEntry, back: LedgerLine
+    line: LedgerLine,
+    epoch: int,
+    table: str,
+    entry: LedgerEntry,
+    rewinds: tuple[LedgerEntry, ...],
 ) -> bool:
-    if entry.epoch > later.epoch or later.rewound_to is None:
-        return False
-    if entry.is_checkpoint:
-        # the line may be from any epoch before
-        return line.instant > back.instant
-    return entry.epoch > later.rewound_to
+    if entry.is_checkpoint and not line.epoch:
+        # a former release: the line may be from any epoch before
+        backs = (r.tables[table] for r in rewinds if table in r.tables)
+        later = (r.epoch for r in rewinds if table in r.tables)
+        return any(
+            entry.epoch <= last and line.instant > back.instant
+            for last, back in zip(later, backs, strict=True)
+        )
+    return line.generation < sum(_covers(one, epoch, table) for one in rewinds)
+
+
+def _covers(rewind: LedgerEntry, epoch: int, table: str) -> bool:
+    behind = rewind.rewound_to
+    return (
+        table in rewind.tables and behind is not None and behind < epoch <= rewind.epoch
+    )
 
 
 def encode(value: Seal | LedgerEntry) -> str:
-    return json.dumps(dataclasses.asdict(value), separators=(",", ":"), sort_keys=True)
+    data = {**dataclasses.asdict(value), "v": _version_needed(value)}
+    return json.dumps(data, separators=(",", ":"), sort_keys=True)
+
+
+def _version_needed(value: Seal | LedgerEntry) -> int:
+    """2 when a release that knows version 1 only would read it wrong."""
+    if isinstance(value, Seal):
+        return 2 if value.is_shared else 1
+    return 2 if any(line.generation for line in value.tables.values()) else 1
 
 
 def decode_seal(text: str) -> Seal:

@@ -12,8 +12,8 @@ from core.errors import TerminalError, TransientError
 from ingest.changes.epochs import Seal
 from ingest.contract import JobSpec
 from ingest.lake.commits import LakeState
-from ingest.lake.epochs import is_accounted
 from ingest.lake.layout import read_compaction_plan
+from ingest.lake.ledger import look
 from ingest.spark.writer import qualified_name
 
 
@@ -33,7 +33,7 @@ def refuse_gone_back(spec: JobSpec, state: LakeState) -> None:
 def own_seal(spec: JobSpec, seals: Sequence[Seal]) -> Seal | None:
     """What a former attempt of this job has read already."""
     table = spec.table.table_id
-    mine = (s for s in seals if s.job_id == spec.job_id and s.is_about(table))
+    mine = (s for s in seals if s.job_id == spec.job_id and table in s.tables)
     return next(mine, None)
 
 
@@ -50,7 +50,7 @@ def refuse_used_epoch(
     source = spec.source.datasource_id if spec.source else 0
     position = state.position
     reached = position.epoch_to if position and position.source == source else 0
-    if seals or reached >= epoch or is_accounted(spec.lake, source, epoch):
+    if seals or reached >= epoch or look(spec.lake, source).knows(epoch):
         raise TerminalError(
             f"epoch {epoch} was given to {qualified_name(spec)}, but the lake knows it"
             f" already; the table is at epoch {reached}. Nothing was read",

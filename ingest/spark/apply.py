@@ -12,23 +12,15 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from core.errors import InvalidRequest, TerminalError
+from core.errors import InvalidRequest
 from ingest.changes.dialects import dialect_of
-from ingest.changes.epochs import LedgerEntry, LedgerLine, Seal, seq_of
+from ingest.changes.epochs import Seal, seq_of
 from ingest.changes.select import Selection, select_columns
 from ingest.contract import JobSpec
 from ingest.hudi.evolution import lacking_columns
+from ingest.lake.applying import EpochTable, Reached, apply_epochs
 from ingest.lake.commits import Commit, LakeState
-from ingest.lake.epochs import (
-    checkpoint_ledger,
-    drop_events,
-    drop_older_seals,
-    epoch_folder,
-    is_accounted,
-    seals_after,
-    seals_of,
-    write_ledger_entry,
-)
+from ingest.lake.epochs import epoch_folder, seals_of
 from ingest.spark.agreement import (
     own_seal,
     refuse_gone_back,
@@ -43,8 +35,6 @@ from ingest.spark.recovery import roll_back_writes
 from ingest.spark.rows import lake_rows, read_staged, unfit_counts
 from ingest.spark.sources import SourceAccess
 from ingest.spark.writer import Batch, Span, checked_state, commit_rows, qualified_name
-
-_CHECKPOINT_EPOCHS = 1_000
 
 
 def run_round(
@@ -69,7 +59,7 @@ def run_round(
     else:
         seal, facts = capture_round(run, spark, access, gate)
     run.enter("applying", total=seal.rows_for(run.spec.table.table_id))
-    commit, rows = apply_epochs(run, spark, newest=seal)
+    commit, rows = apply_sealed(run, spark, newest=seal)
     if commit is not None:
         _plan_compaction(run, spark)
     return {
@@ -94,44 +84,61 @@ def _plan_compaction(run: JobRun, spark: SparkSession) -> None:
         run.warn(f"no compaction could be planned after the commit: {error}")
 
 
-def apply_epochs(
+def apply_sealed(
     run: JobRun, spark: SparkSession, *, newest: Seal
 ) -> tuple[Commit | None, int]:
     """One commit for every sealed epoch of the table that the lake lacks, up to the
     `newest`. (None, 0) when none of them has rows and the lake has every column."""
     spec = run.spec
-    source = spec.source.datasource_id if spec.source else 0
     state = roll_back_writes(spark, spec, checked_state(spec))
-    applied = state.position.epoch_to if state.position else 0
-    table_id = spec.table.table_id
-    _settle(spec, state)
-    upto = newest.epoch - 1
-    seals = list(seals_after(spec.lake, source, applied, upto=upto, table_id=table_id))
-    if newest.epoch > applied:
-        seals.append(newest)
-    full = [s for s in seals if s.rows_for(table_id)]
-    commit: Commit | None = None
-    rows = sum(s.rows_for(table_id) for s in full)
-    if full or (seals and _lacking(spec, state)):
-        _refuse_lost_events(spec, full)
-        span = Span(
-            start=seals[0].start,
-            end=seals[-1].end,
-            epoch_from=seals[0].epoch,
-            epoch_to=seals[-1].epoch_last,
-        )
-        batch = Batch(
-            _events_of(run, spark, full),
-            "upsert",
-            span,
-            unique_keys=_are_keys_unique(spec, full),
-        )
-        run.check()
-        commit = commit_rows(spec, batch, state)
-        run.add_done(rows)
-    for seal in seals:
-        _account(spec, seal, commit)
-    return commit, rows
+    made: list[Commit] = []
+
+    def write(seals: Sequence[Seal]) -> str:
+        if commit := _commit(run, spark, state, seals):
+            made.append(commit)
+            return commit.instant.asked
+        return ""
+
+    table = EpochTable(
+        spec.lake, newest.source, spec.table.table_id, qualified_name(spec)
+    )
+    seals = apply_epochs(table, _reached(state), newest=newest.epoch, write=write)
+    rows = sum(seal.rows_for(spec.table.table_id) for seal in seals)
+    return next(iter(made), None), rows
+
+
+def _commit(
+    run: JobRun, spark: SparkSession, state: LakeState, seals: Sequence[Seal]
+) -> Commit | None:
+    spec = run.spec
+    full = [s for s in seals if s.rows_for(spec.table.table_id)]
+    if not full and not _lacking(spec, state):
+        return None
+    span = Span(
+        start=seals[0].start,
+        end=seals[-1].end,
+        epoch_from=seals[0].epoch,
+        epoch_to=seals[-1].epoch_last,
+    )
+    rows = _events_of(run, spark, full)
+    batch = Batch(rows, "upsert", span, unique_keys=_are_keys_unique(spec, full))
+    run.check()
+    commit = commit_rows(spec, batch, state)
+    run.add_done(sum(s.rows_for(spec.table.table_id) for s in full))
+    return commit
+
+
+def _reached(state: LakeState) -> Reached:
+    position = state.position
+    if position is None:
+        return Reached()
+    last = next((c for c in state.commits if c.position == position), None)
+    return Reached(
+        position.source,
+        position.epoch_from,
+        position.epoch_to,
+        last.instant.asked if last else "",
+    )
 
 
 def _events_of(run: JobRun, spark: SparkSession, seals: Sequence[Seal]) -> DataFrame:
@@ -178,48 +185,3 @@ def _events(
     # keys are unique in one snapshot, so every event may carry the same index
     seq = F.lit(seq_of(seal.epoch, 1)).cast("bigint")
     return lake_rows(events, spec.table, selection, seq=seq)
-
-
-def _refuse_lost_events(spec: JobSpec, seals: Sequence[Seal]) -> None:
-    for seal in seals:
-        folder = epoch_folder(spec.lake, seal.source, seal.epoch)
-        for file in seal.files_for(spec.table.table_id):
-            if not (folder / file.path).exists():
-                raise TerminalError(
-                    f"epoch {seal.epoch} of {qualified_name(spec)} is sealed, but its"
-                    " events are gone from the lake",
-                    code="events_lost",
-                    hint="resync the table",
-                )
-
-
-def _settle(spec: JobSpec, state: LakeState) -> None:
-    """Accounts for epochs whose writer died between its commit and the ledger."""
-    position = state.position
-    if position is None or not state.commits or position.source == 0:
-        return
-    last = next((c for c in state.commits if c.position == position), None)
-    for seal in seals_after(
-        spec.lake,
-        position.source,
-        position.epoch_from - 1,
-        upto=position.epoch_to,
-        table_id=spec.table.table_id,
-    ):
-        if not is_accounted(spec.lake, seal.source, seal.epoch):
-            _account(spec, seal, last)
-
-
-def _account(spec: JobSpec, seal: Seal, commit: Commit | None) -> None:
-    has_rows = bool(seal.rows_for(spec.table.table_id))
-    line = (
-        LedgerLine("committed", commit.instant.asked)
-        if has_rows and commit is not None
-        else LedgerLine("unchanged")
-    )
-    entry = LedgerEntry(seal.source, seal.epoch, {str(spec.table.table_id): line})
-    write_ledger_entry(spec.lake, entry)
-    drop_events(spec.lake, seal.source, seal.epoch)
-    drop_older_seals(spec.lake, seal.source, spec.table.table_id, before=seal.epoch)
-    if seal.epoch % _CHECKPOINT_EPOCHS == 0:
-        checkpoint_ledger(spec.lake, seal.source, upto=seal.epoch - 1)

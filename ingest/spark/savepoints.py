@@ -25,9 +25,9 @@ from ingest.lake.commits import (
     read_lake_table,
     read_timeline,
 )
-from ingest.lake.epochs import forget_later
 from ingest.lake.fence import require_fence
 from ingest.lake.layout import read_begun_restore, remove_half_savepoints
+from ingest.lake.ledger import forget_later
 from ingest.lake.place import place_at
 from ingest.spark.asking import ask_reach
 from ingest.spark.jobrun import JobRun

@@ -16,14 +16,15 @@ from pyspark.sql import functions as F
 from core.errors import InvalidRequest, TerminalError
 from ingest.changes.chunks import Chunk
 from ingest.changes.dialects import dialect_of
-from ingest.changes.epochs import LedgerEntry, LedgerLine, seq_of
+from ingest.changes.epochs import LedgerLine, seq_of
 from ingest.changes.positions import to_text
 from ingest.changes.select import Selection, relation_of, select_columns
 from ingest.changes.signs import Signs, to_data
 from ingest.contract import JobSpec, SnapshotWork, encode
 from ingest.hudi.evolution import lacking_columns
 from ingest.lake.commits import Commit, LakeState
-from ingest.lake.epochs import seals_of, write_ledger_entry
+from ingest.lake.epochs import seals_of
+from ingest.lake.ledger import write_line
 from ingest.lake.port import bytes_below
 from ingest.lake.staging import (
     ChunkManifest,
@@ -327,10 +328,8 @@ def _account(spec: JobSpec, commit: Commit) -> None:
     if spec.source is None:
         return
     line = LedgerLine("committed", commit.instant.asked)
-    entry = LedgerEntry(
-        spec.source.datasource_id, spec.epoch, {str(spec.table.table_id): line}
-    )
-    write_ledger_entry(spec.lake, entry)
+    source, table = spec.source.datasource_id, spec.table.table_id
+    write_line(spec.lake, source, spec.epoch, table, line)
 
 
 def _facts(spec: JobSpec, staging: StagingArea, commit: Commit) -> dict[str, Any]:

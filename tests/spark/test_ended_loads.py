@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ingest.lake.epochs import read_ledger_entry
+from ingest.lake.ledger import read_ledger_entry
 from ingest.lake.staging import StagingArea
 from ingest.spark import snapshot
 from ingest.spark.jobrun import StopMode

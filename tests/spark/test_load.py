@@ -14,7 +14,7 @@ from catalog.schema.limits import LIMITS
 from ingest.changes.dialects import dialect_of
 from ingest.changes.positions import from_text
 from ingest.contract import SnapshotWork
-from ingest.lake.epochs import read_ledger_entry
+from ingest.lake.ledger import read_ledger_entry
 from ingest.lake.staging import StagingArea
 from ingest.spark import patience
 from tests.spark.lake_bench import LakeBench, assert_done, with_attempt

@@ -17,8 +17,8 @@ import pytest
 
 from core.object_store import hadoop_properties
 from ingest import samples
-from ingest.lake.epochs import read_ledger_entry
 from ingest.lake.fence import fence_path, raise_fence
+from ingest.lake.ledger import read_ledger_entry
 from ingest.lake.place import place_at, use_object_store
 from ingest.spark.store import use_store
 from tests.object_store import ObjectStore

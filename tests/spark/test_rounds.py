@@ -15,7 +15,8 @@ from ingest.contract import RepairWork, TableSpec
 from ingest.hudi.identity import identity_for
 from ingest.hudi.options import WriterFence, write_options
 from ingest.hudi.position import CommitPosition, encode_position
-from ingest.lake.epochs import epoch_folder, read_ledger_entry, seals_of
+from ingest.lake.epochs import epoch_folder, seals_of
+from ingest.lake.ledger import read_ledger_entry
 from ingest.spark import apply
 from ingest.spark.work import SparkWork
 from tests.spark.beginnings import Beginnings, loaded_from

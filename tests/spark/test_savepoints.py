@@ -12,8 +12,9 @@ import pytest
 
 from ingest.contract import RoundWork
 from ingest.hudi import retention
-from ingest.lake.epochs import read_ledger_entry, seals_of
+from ingest.lake.epochs import seals_of
 from ingest.lake.layout import read_begun_restore
+from ingest.lake.ledger import read_ledger_entry
 from ingest.spark import apply, savepoints
 from tests.spark.lake_bench import LakeBench, assert_done
 from tests.spark.test_maintenance import ROWS, change, loaded, seen, wanted

@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 
 from core.errors import TerminalError
-from ingest.changes.epochs import LedgerEntry, LedgerLine, Seal
+from ingest.changes.epochs import LedgerLine, Seal
 from ingest.contract import FenceSpec, JobSpec, SourceSpec, TableSpec
 from ingest.hudi.identity import TableIdentity
 from ingest.hudi.position import CommitPosition
 from ingest.lake.commits import LakeState
-from ingest.lake.epochs import seals_of, write_ledger_entry, write_seal
+from ingest.lake.epochs import seals_of, write_seal
+from ingest.lake.ledger import write_line
 from ingest.spark.agreement import refuse_used_epoch
 
 EPOCH = 30
@@ -64,8 +65,7 @@ def test_an_epoch_that_the_lake_knows_is_refused(
     for one in seals:
         write_seal(lake, one)
     for epoch in ledger:
-        line = LedgerLine("committed", "i")
-        write_ledger_entry(lake, LedgerEntry(7, epoch, {"2": line}))
+        write_line(lake, 7, epoch, 2, LedgerLine("committed", "i"))
     found = seals_of(lake, 7, EPOCH)
     assert len(found) == len(seals)
     if not is_used:

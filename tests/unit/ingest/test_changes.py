@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 
 import pytest
@@ -35,18 +36,18 @@ from ingest.changes.epochs import (
     epochs_needed,
     seq_of,
 )
-from ingest.changes.events import ChangeEvent, fold
+from ingest.changes.events import ChangeEvent, latest_per_key, numbered
 from ingest.changes.select import mask_of, select_columns
 from ingest.contract import ColumnSpec
 
 POSTGRESQL = dialect_of("postgresql")
 
 
-def event(table: int, key: int, value: str, op: str = "upsert") -> ChangeEvent:
+def event(table: int, key: int, value: str, op: str = "update") -> ChangeEvent:
     return ChangeEvent(table, op, (key,), {"v": value}, value)  # type: ignore[arg-type]
 
 
-def test_fold_keeps_the_last_write_per_table_and_key_in_order() -> None:
+def test_the_last_write_per_table_and_key_stays_in_order() -> None:
     events = [
         event(1, 1, "a"),
         event(1, 2, "b"),
@@ -55,16 +56,35 @@ def test_fold_keeps_the_last_write_per_table_and_key_in_order() -> None:
         event(1, 3, "e"),
         event(1, 2, "f"),
     ]
-    folded = fold(events)
-    assert [e.position for e in folded] == ["c", "d", "e", "f"]
-    assert fold(folded) == folded
+    latest = latest_per_key(events)
+    assert [e.position for e in latest] == ["c", "d", "e", "f"]
+    assert latest_per_key(latest) == latest
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 5)), max_size=40))
-def test_fold_equals_a_map_of_last_writes(writes: list[tuple[int, int]]) -> None:
+def test_the_latest_per_key_are_a_map_of_last_writes(
+    writes: list[tuple[int, int]],
+) -> None:
     events = [event(t, k, str(i)) for i, (t, k) in enumerate(writes)]
     model = {(e.table_id, e.key): e.position for e in events}
-    assert {(e.table_id, e.key): e.position for e in fold(events)} == model
+    latest = latest_per_key(events)
+    assert {(e.table_id, e.key): e.position for e in latest} == model
+
+
+def test_a_changed_key_is_a_delete_and_an_insert() -> None:
+    moved = dataclasses.replace(event(1, 2, "m"), old_key=(1,))
+    # "a" and "A" may be one key to a collation, and are two rows of the lake
+    cased = ChangeEvent(1, "update", ("A",), {}, "c", old_key=("a",))
+    same = dataclasses.replace(event(1, 2, "s"), old_key=(2,))
+    found = list(numbered([event(1, 1, "a", "insert"), moved, cased, same]))
+    assert [(e.index, e.op, e.key) for e in found] == [
+        (1, "insert", (1,)),
+        (2, "delete", (1,)),
+        (3, "insert", (2,)),
+        (4, "delete", ("a",)),
+        (5, "insert", ("A",)),
+        (6, "update", (2,)),
+    ]
 
 
 @given(
@@ -97,7 +117,7 @@ def test_epochs_needed(rows: int, epochs: int) -> None:
 def test_seals_and_ledger_entries_survive_their_codecs() -> None:
     seal = Seal(1, 2, 2, "a", "b", (SealedFile(7, "7", 3, 9),), {"7": 1}, "job")
     assert decode_seal(encode(seal)) == seal
-    assert (seal.rows_for(7), seal.rows_for(8), seal.is_about(7)) == (3, 0, True)
+    assert (seal.rows_for(7), seal.rows_for(8), seal.tables) == (3, 0, (7,))
     entry = LedgerEntry(
         1,
         2,

@@ -67,7 +67,7 @@ STORED: dict[str, tuple[Any, str, Callable[[str], Any]]] = {
     "job report": (REPORT, encode(REPORT), lambda text: report_from(json.loads(text))),
 }
 # Members whose keys are data: what is in them is not a member of a value.
-DATA = frozenset({"tables", "schema_versions", "facts", "signs"})
+DATA = frozenset({"tables", "schema_versions", "previous", "facts", "signs"})
 
 
 def with_more(value: Any, *, inside: str = "") -> Any:
@@ -90,14 +90,14 @@ def test_members_that_are_not_known_are_ignored(what: str) -> None:
 
 
 @pytest.mark.parametrize("what", STORED)
-@pytest.mark.parametrize("version", [2, 0, "1", None, True])
+@pytest.mark.parametrize("version", [3, 0, "1", None, True])
 def test_a_version_means_what_the_members_mean(what: str, version: Any) -> None:
     _, text, decode = STORED[what]
     with pytest.raises(SluiceError) as caught:
         decode(json.dumps(json.loads(text) | {"v": version}))
-    words = "version 2" if version == 2 else "version is"
+    words = "version 3" if version == 3 else "version is"
     assert words in caught.value.message
-    assert version != 2 or caught.value.hint
+    assert version != 3 or caught.value.hint
 
 
 @pytest.mark.parametrize("what", STORED)

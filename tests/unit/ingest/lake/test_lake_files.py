@@ -13,22 +13,16 @@ import pytest
 
 from core.errors import InvalidRequest, StaleState, TransientError
 from ingest.changes.chunks import Chunk
-from ingest.changes.epochs import LedgerEntry, LedgerLine, Seal, encode
+from ingest.changes.epochs import Seal
 from ingest.changes.signs import ServerSigns, Signs, to_data
 from ingest.lake.epochs import (
-    checkpoint_ledger,
     drop_events,
     drop_older_seals,
     drop_unsealed_events,
     epoch_folder,
-    forget_later,
-    is_accounted,
     last_epoch,
-    read_checkpoint,
-    read_ledger_entry,
     seals_after,
     seals_of,
-    write_ledger_entry,
     write_seal,
 )
 from ingest.lake.fence import (
@@ -169,74 +163,6 @@ def test_the_first_seal_of_an_epoch_stays(lake: str) -> None:
     assert last_epoch(lake, 7) == 12
 
 
-def test_the_ledger_keeps_its_first_entry(lake: str) -> None:
-    entry = LedgerEntry(7, 3, {"1": LedgerLine("committed", "i")})
-    assert write_ledger_entry(lake, entry)
-    assert not write_ledger_entry(
-        lake, LedgerEntry(7, 3, {"1": LedgerLine("unchanged")})
-    )
-    assert read_ledger_entry(lake, 7, 3) == entry
-    assert read_ledger_entry(lake, 7, 4) is None
-
-
-def test_a_checkpoint_keeps_the_last_line_of_each_table(lake: str) -> None:
-    for epoch, table in ((1, "1"), (2, "2"), (3, "1"), (9, "2")):
-        line = LedgerLine("committed", f"i{epoch}")
-        write_ledger_entry(lake, LedgerEntry(7, epoch, {table: line}))
-    checkpoint_ledger(lake, 7, upto=5)
-    checkpoint_ledger(lake, 7, upto=5)
-    made = read_checkpoint(lake, 7, 5)
-    assert made is not None
-    assert made.is_checkpoint
-    assert read_ledger_entry(lake, 7, 5) is None
-    assert {k: v.instant for k, v in made.tables.items()} == {"1": "i3", "2": "i2"}
-    assert read_ledger_entry(lake, 7, 3) is None
-    assert read_ledger_entry(lake, 7, 9) is not None
-
-
-def line_of(lake: str, table: str, *, checkpoint: int) -> str:
-    made = read_checkpoint(lake, 7, checkpoint)
-    assert made is not None
-    return made.tables[table].instant
-
-
-def test_a_checkpoint_leaves_the_name_of_an_epoch_in_flight(lake: str) -> None:
-    """A load that holds epoch 5 while others make a checkpoint up to it goes on."""
-    for epoch in (3, 4):
-        line = LedgerLine("committed", f"i{epoch}")
-        write_ledger_entry(lake, LedgerEntry(7, epoch, {"1": line}))
-    checkpoint_ledger(lake, 7, upto=5)
-    assert not is_accounted(lake, 7, 5)
-    assert last_epoch(lake, 7) == 5
-    entry = LedgerEntry(7, 5, {"2": LedgerLine("committed", "i5")})
-    assert write_ledger_entry(lake, entry)
-    assert is_accounted(lake, 7, 5)
-    assert read_ledger_entry(lake, 7, 5) == entry
-    # and one of an epoch before it is the newer line of its table
-    late = LedgerEntry(7, 2, {"1": LedgerLine("committed", "late")})
-    assert write_ledger_entry(lake, late)
-    checkpoint_ledger(lake, 7, upto=6)
-    assert line_of(lake, "1", checkpoint=6) == "late"
-    assert line_of(lake, "2", checkpoint=6) == "i5"
-
-
-def test_a_checkpoint_of_a_former_release_makes_room(lake: str) -> None:
-    old = LedgerEntry(7, 5, {"1": LedgerLine("committed", "i4")}, is_checkpoint=True)
-    ledger = place_at(lake) / "_sluice" / "ledger" / "7"
-    (ledger / "000000000005.json").replace(encode(old))
-    assert read_checkpoint(lake, 7, 5) == old
-    assert not is_accounted(lake, 7, 5)
-    entry = LedgerEntry(7, 5, {"2": LedgerLine("committed", "i5")})
-    assert write_ledger_entry(lake, entry)
-    assert not write_ledger_entry(lake, entry)
-    assert read_ledger_entry(lake, 7, 5) == entry
-    assert read_checkpoint(lake, 7, 5) == old
-    checkpoint_ledger(lake, 7, upto=5)
-    assert line_of(lake, "1", checkpoint=5) == "i4"
-    assert line_of(lake, "2", checkpoint=5) == "i5"
-    assert len(ledger.names()) == 1
-
-
 def test_only_events_that_no_seal_can_speak_of_are_removed(lake: str) -> None:
     for epoch in (3, 4, 5, 6):
         for table in ("1", "2"):
@@ -251,48 +177,6 @@ def test_only_events_that_no_seal_can_speak_of_are_removed(lake: str) -> None:
     # sealed, of another table, or of an epoch that may still be sealed and applied
     assert [left(e) for e in (3, 4, 5, 6)] == [["2"], ["1", "2"], ["2"], ["1", "2"]]
     assert drop_unsealed_events(lake, 8, 1, applied=9) == []
-
-
-def test_what_a_table_went_back_behind_is_void_and_its_epochs_stay_used(
-    lake: str,
-) -> None:
-    for epoch, table in ((1, "1"), (2, "2"), (3, "1"), (4, "1"), (5, "2")):
-        line = LedgerLine("committed", f"i{epoch}")
-        write_ledger_entry(lake, LedgerEntry(7, epoch, {table: line}))
-        write_seal(lake, Seal(7, epoch, epoch, "a", "b", (), {table: 1}))
-    for _ in range(2):
-        forget_later(lake, 7, 1, after=1, instant="i1")
-    ledger = place_at(lake) / "_sluice" / "ledger" / "7"
-    assert sum(".g" in name for name in ledger.names()) == 1
-    assert [bool(seals_of(lake, 7, e)) for e in range(1, 6)] == [1, 1, 0, 0, 1]
-    forget_later(lake, 7, 2, after=2, instant="i2")
-
-    def lines() -> list[str]:
-        entries = [read_ledger_entry(lake, 7, e) for e in range(1, 6)]
-        return [next(iter(e.tables.values())).state for e in entries if e]
-
-    assert lines() == ["committed", "committed", *["deferred"] * 3]
-    # the next epoch is a new one, and nothing later is touched
-    assert last_epoch(lake, 7) == 5
-    assert is_accounted(lake, 7, 3)
-    line = LedgerLine("committed", "i6")
-    write_ledger_entry(lake, LedgerEntry(7, 6, {"1": line}))
-    newest = read_ledger_entry(lake, 7, 6)
-    assert newest is not None
-    assert newest.tables == {"1": line}
-    # a checkpoint keeps what holds, and goes back with a table, too
-    checkpoint_ledger(lake, 7, upto=5)
-    assert len(ledger.names()) == 2
-    made = read_checkpoint(lake, 7, 5)
-    assert made is not None
-    assert {k: v.instant for k, v in made.tables.items()} == {"1": "i1", "2": "i2"}
-    forget_later(lake, 7, 2, after=1, instant="i0")
-    made = read_checkpoint(lake, 7, 5)
-    assert made is not None
-    assert {k: v.state for k, v in made.tables.items()} == {
-        "1": "committed",
-        "2": "deferred",
-    }
 
 
 def test_a_chunk_counts_when_its_manifest_is_there(lake: str) -> None:
