@@ -30,6 +30,7 @@ from ingest.changes.events import ChangeEvent, latest_per_key, numbered
 from ingest.lake.applying import EpochTable, Reached, apply_epochs, give_up
 from ingest.lake.epochs import (
     drop_events,
+    drop_unsealed_events,
     epoch_folder,
     last_epoch,
     shared_seals,
@@ -178,6 +179,12 @@ class Contract(RuleBasedStateMachine):
         upto = max(0, last_epoch(LAKE, SOURCE) - back)
         self._killed_after(lives, lambda: self._apply(table, upto))
 
+    @rule(lives=LIVES)
+    def apply_all(self, lives: int | None) -> None:
+        newest = last_epoch(LAKE, SOURCE)
+        for table in FOLLOWED:
+            self._killed_after(lives, lambda table=table: self._apply(table, newest))
+
     def _apply(self, table: int, upto: int) -> None:
         lake = self.lake[table]
         if lake.must_resync:
@@ -274,6 +281,15 @@ class Contract(RuleBasedStateMachine):
         upto = max(0, last_epoch(LAKE, SOURCE) - back)
         self._killed_after(lives, lambda: checkpoint_ledger(LAKE, SOURCE, upto=upto))
 
+    @rule(lives=LIVES, table=st.sampled_from((*FOLLOWED, BY_CURSOR)))
+    def tidy(self, lives: int | None, table: int) -> None:
+        """What the upkeep of a table removes."""
+        self._killed_after(lives, lambda: self._tidy(table))
+
+    def _tidy(self, table: int) -> None:
+        applied = self.lake[table].reached.epoch_to
+        drop_unsealed_events(LAKE, SOURCE, table, applied=applied)
+
     # ------------------------------------------------------------- what holds
 
     def _killed_after(self, lives: int | None, work: Any) -> None:
@@ -305,7 +321,7 @@ class Contract(RuleBasedStateMachine):
     def teardown(self) -> None:
         if not hasattr(self, "log"):
             return
-        for table in FOLLOWED:  # a change of each, so that a gap shows
+        for table in self.lake:  # a change of each, so that a gap shows
             self.write(table, 0)
         self._cut(len(self.log))
         self._sync_by_cursor()
@@ -321,6 +337,8 @@ class Contract(RuleBasedStateMachine):
         self._cut(len(self.log))
         for table in FOLLOWED:
             self._apply(table, newest)
+        for table in self.lake:
+            self._tidy(table)
         checkpoint_ledger(LAKE, SOURCE, upto=self.numbers)
         self._nothing_stays()
 
