@@ -1,32 +1,47 @@
-"""Rows of megabytes: they are read a few at a time, and one that cannot be read says so.
+"""Wide rows: they are read a few at a time, and one that cannot be read says so.
 
-How much memory 300 rows of 4 MB take is measured by `tests.bench.wide_bench`.
+Against the buffer of a reader, which is 1 MiB here. How much memory 300 rows of 4 MB
+take is measured by `tests.bench.wide_bench`.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ingest.spark import patience, verify
+from catalog.schema.limits import LIMITS
+from ingest.hudi import options
+from ingest.spark import jdbc, patience, verify
+from ingest.spark.sources import port, postgresql, postgresql_connection
 from tests.spark.lake_bench import LakeBench, assert_done
 
 CREATE = """
 CREATE TABLE o (id int PRIMARY KEY, v text);
 ALTER TABLE o ALTER v SET STORAGE EXTERNAL;
 INSERT INTO o SELECT g, 'small' FROM generate_series(1, 2000) g;
-INSERT INTO o SELECT -g, repeat(md5(g::text), 131072) FROM generate_series(1, 24) g;
+INSERT INTO o SELECT -g, repeat(md5(g::text), 2048) FROM generate_series(1, 24) g;
 ANALYZE o
 """
+BUFFERED = (jdbc, port, postgresql, postgresql_connection)
+BLOCK = "hoodie.logfile.data.block.max.size"
 BATCHES = "spark.sql.parquet.enableVectorizedReader"
 
 
-def test_rows_of_megabytes_among_small_ones_are_loaded_at_once(
+@pytest.fixture
+def small_buffer(monkeypatch: pytest.MonkeyPatch) -> None:
+    small = replace(LIMITS, result_bytes=1 << 20)
+    for module in BUFFERED:
+        monkeypatch.setattr(module, "LIMITS", small)
+
+
+@pytest.mark.usefixtures("small_buffer")
+def test_wide_rows_among_small_ones_are_loaded_at_once(
     lake_bench: LakeBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """24 rows of 4 MB are more than the buffer of a reader holds; verifying takes no
+    """24 rows of 64 KiB are more than the buffer of a reader holds; verifying takes no
     batches of them."""
     lake_bench.sql(CREATE)
     table = lake_bench.table("o", estimated_rows=2_024)
@@ -49,31 +64,33 @@ def test_rows_of_megabytes_among_small_ones_are_loaded_at_once(
     assert (found["verdict"], found["keys"]["different"]) == ("different", ["-3"])
 
 
-def test_a_block_of_a_log_file_holds_few_rows_of_megabytes(
-    lake_bench: LakeBench,
+def test_a_block_of_a_log_file_holds_few_wide_rows(
+    lake_bench: LakeBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It lies in memory whole, several times over."""
+    """It lies in memory whole, several times over; 1 MiB here, and four rows fill it."""
+    monkeypatch.setitem(options._COST_OPTIONS, BLOCK, str(1 << 20))
     lake_bench.sql(
         "CREATE TABLE o (id int PRIMARY KEY, v text, at timestamptz DEFAULT now())"
     )
     lake_bench.sql("INSERT INTO o SELECT g, 'small' FROM generate_series(1, 9) g")
     table = lake_bench.table("o", cursor="at", buckets=1)
     low = assert_done(lake_bench.load(table)).facts["bound"]
-    lake_bench.sql("UPDATE o SET v = repeat(md5(id::text), 131072), at = now()")
+    lake_bench.sql("UPDATE o SET v = repeat(md5(id::text), 8192), at = now()")
     assert_done(lake_bench.round(table, low))
     (log,) = Path(table.path).glob(".*.log.*[!c]")
     assert log.read_bytes().count(b"#HUDI#") >= 3
 
 
+@pytest.mark.usefixtures("small_buffer")
 def test_a_row_beyond_the_buffer_ends_the_job_and_is_not_tried_again(
     lake_bench: LakeBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(patience, "PAUSES", (0.01,) * 6)
     lake_bench.sql("CREATE TABLE o (id int PRIMARY KEY, v text)")
-    lake_bench.sql("INSERT INTO o VALUES (1, repeat('x', 70000000))")
+    lake_bench.sql("INSERT INTO o VALUES (1, repeat('x', 2200000))")
     lake_bench.sql("CREATE VIEW w AS SELECT * FROM o")
     # of a table it is seen before anything is read, of a view once one row is asked for
-    for name, width in (("o", "about 66 MiB"), ("w", "more than 64 MiB")):
+    for name, width in (("o", "about 2 MiB"), ("w", "more than 1 MiB")):
         report = lake_bench.load(lake_bench.table(name))
         assert report.error is not None
         found = report.outcome, report.error.code
