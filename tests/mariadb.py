@@ -66,6 +66,7 @@ class MariaDbServer:
     def __init__(self, options: Sequence[str] = ()) -> None:
         self.port = 0
         self.password = secrets.token_hex(16)
+        self._number = 1
         self._options = tuple(options)
         # Short, for the socket's sake, and not in a home: those are for one user only.
         self.directory = Path(tempfile.mkdtemp(prefix="sluice-test-my-"))
@@ -99,6 +100,13 @@ class MariaDbServer:
         """It has again what it had when it was backed up."""
         self._stop()
         self._copy("backup", "data")
+        self._serve()
+
+    def become_another(self) -> None:
+        """A server by another name, number and port goes on with all that it has."""
+        self._stop()
+        self._number += 1
+        self.port = free_port()
         self._serve()
 
     def _stop(self) -> None:
@@ -137,6 +145,7 @@ class MariaDbServer:
             *("--character-set-server=utf8mb4", "--loose-performance-schema=0"),
             *(f"--ssl-cert={self.tls_file}", f"--ssl-key={self.tls_file}"),
             *self._options,
+            *([f"--server-id={self._number}"] if self._number > 1 else []),
         ]
         spec = ChildSpec(
             name="mariadb",

@@ -16,6 +16,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from tests.fault.repairs import start_spark
+from tests.hostile.hosts import MariadbHost, PostgresHost
 from tests.hostile.play import Plan, Stage, short_pauses
 from tests.hostile.schedules import FOUND, KINDS, plan_of
 from tests.mariadb import MariaDbServer
@@ -81,28 +82,33 @@ def _stages(stack: ExitStack, home: Path) -> dict[str, SimpleQueue[Stage]]:
     spark = start_spark(stack, home)
     free: dict[str, SimpleQueue[Stage]] = {kind: SimpleQueue() for kind in KINDS}
     for number in range(STAGES):
-        for bench in (
-            _postgresql(stack, spark, home, f"hostile{number}"),
-            _mariadb(stack, spark, home / f"mariadb{number}"),
+        for stage in (
+            postgresql_stage(stack, spark, home, f"hostile{number}"),
+            mariadb_stage(stack, spark, home / f"mariadb{number}"),
         ):
-            stage = Stage(bench)
-            stack.callback(stage.close)
-            free[bench.source.kind].put(stage)
+            free[stage.side.kind].put(stage)
     return free
 
 
-def _postgresql(stack: ExitStack, spark: Any, home: Path, name: str) -> LakeBench:
+def postgresql_stage(stack: ExitStack, spark: Any, home: Path, name: str) -> Stage:
     from config.embedded.postgres import EmbeddedPostgres
 
     server = EmbeddedPostgres(home, name, durable=False)
     stack.callback(server.destroy)
     server.start()
     server.ensure_database("hostile")
-    return LakeBench(spark, server.address.url("hostile"), home / name)
+    bench = LakeBench(spark, server.address.url("hostile"), home / name)
+    return _closed(stack, Stage(bench, PostgresHost(server, bench)))
 
 
-def _mariadb(stack: ExitStack, spark: Any, root: Path) -> MariadbBench:
+def mariadb_stage(stack: ExitStack, spark: Any, root: Path) -> Stage:
     server = MariaDbServer()
     stack.callback(server.destroy)
     server.start()
-    return MariadbBench(spark, server, root)
+    bench = MariadbBench(spark, server, root)
+    return _closed(stack, Stage(bench, MariadbHost(bench)))
+
+
+def _closed(stack: ExitStack, stage: Stage) -> Stage:
+    stack.callback(stage.close)
+    return stage

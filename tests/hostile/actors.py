@@ -50,6 +50,8 @@ class Actor:
         self._idle = threading.Event()
         self._idle.set()
         self._waited_for_us = False
+        self._moved = threading.Event()
+        self._moved.set()
 
     @property
     def is_done(self) -> bool:
@@ -77,6 +79,10 @@ class Actor:
             assert time.monotonic() < end, f"neither done nor waiting: {statement}"
         return True
 
+    def wait_moved(self) -> None:
+        """Until the server is there again, which it may be leaving just now."""
+        self._moved.wait(LIMIT_SECONDS)
+
     def settle(self, seconds: float) -> bool:
         return self._idle.wait(seconds)
 
@@ -96,6 +102,7 @@ class Actor:
         begun = time.monotonic()
         try:
             if statement in self._network:
+                self._moved.clear()
                 self._network[statement]()
                 # it may be broken now, and finds out with the next statement
                 self._link.close()
@@ -107,6 +114,7 @@ class Actor:
             if self._waited_for_us and statement.startswith(_DEFINITIONS):
                 self.waits.append(Wait(statement, time.monotonic() - begun))
             self._committed()
+            self._moved.set()
             self._idle.set()
 
     def _fail(self, statement: str, error: Exception) -> None:

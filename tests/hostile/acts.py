@@ -327,7 +327,8 @@ ROWS = (
 )
 # done to the proxy or to the server, not by SQL
 CUT, FREEZE, THAW, TRICKLE = "@cut", "@freeze", "@thaw", "@trickle"
-RESTART = "@restart"
+RESTART, FAIL_OVER, RESTORE = "@restart", "@fail-over", "@restore"
+CLOCK_AHEAD, CLOCK_BACK = "@clock-ahead", "@clock-back"
 NETWORK = (
     Act("cut", (CUT,), (CUT,)),
     Act("silent-for-a-while", (FREEZE, THAW), (FREEZE, THAW)),
@@ -367,5 +368,24 @@ SERVER = (
         ),
     ),
 )
-_ALL = (*REWRITES, *SWAPS, *COLUMNS, *PARTITIONS, *ROWS, *NETWORK, *SERVER)
+_LOST = (
+    "INSERT INTO {t} (id, v) VALUES (64, 'lost')",
+    "UPDATE {t} SET v = 'lost', at = {now} WHERE id IN (2, 9)",
+    RESTORE,
+    "UPDATE {t} SET v = 'behind it', at = {now} WHERE id = 3",
+)
+_LATER = ("UPDATE {t} SET v = 'by that clock', at = now() WHERE id IN (4, 11)",)
+# of a server that nobody else uses; a backup is made before the job
+MOVES = (
+    Act("fail-over", (FAIL_OVER,), (FAIL_OVER,)),
+    Act(
+        "restored",
+        tuple(s.replace("{now}", "now()") for s in _LOST),
+        tuple(s.replace("{now}", "now(6)") for s in _LOST),
+    ),
+    # a MariaDB has no other clock than its machine
+    Act("clock-ahead", (CLOCK_AHEAD, *_LATER), ()),
+    Act("clock-back", (CLOCK_BACK, *_LATER), ()),
+)
+_ALL = (*REWRITES, *SWAPS, *COLUMNS, *PARTITIONS, *ROWS, *NETWORK, *SERVER, *MOVES)
 ACTS = {act.name: act for act in _ALL}

@@ -19,6 +19,7 @@ GONE, RECREATED = "source_table_missing", "source_recreated"
 EMPTY, REPEATED = "source_reads_empty", "repeated_keys"
 CUT = ("source_unreachable", "source_ended_session", "source_snapshot_lost")
 SILENT = ("source_silent", "source_slow")
+AHEAD = "clock_ahead"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +124,15 @@ EVENTS = (
         load=CUT,
         sync=CUT,
         verify=CUT,
+    ),
+    Event("another server takes over", ("fail-over",), CUT, CUT, CUT),
+    Event("the server is restored to an earlier moment", ("restored",), CUT, CUT, CUT),
+    Event(
+        "the clock of the source jumps",
+        ("clock-ahead", "clock-back"),
+        load=(AHEAD,),
+        sync=(AHEAD,),
+        verify=(AHEAD,),
     ),
 )
 _OF_ACT = {act: event for event in EVENTS for act in event.acts}

@@ -16,6 +16,8 @@ from tests.spark.lake_bench import LakeBench
 # the least that a policy may choose
 LAG_SECONDS = 1.0
 _SYNCS = 12
+_ADVICE = "verify the table"
+_WRITES_NOTHING = "clock_ahead"
 
 
 @dataclass(slots=True)
@@ -34,10 +36,13 @@ def follow(
     history: History,
     *,
     lacks: Collection[str] = (),
+    is_moved: bool = False,
 ) -> Followed:
     """`report`: of a snapshot or a sync that succeeded. A refusal that says what is
     wrong with the source is right; so is a lake that equals it but for keys of which
-    it says that no sync brings them (`lacks`)."""
+    it says that no sync brings them (`lacks`). `is_moved`: another server or moment
+    took its place, or its clock jumped; where that is told, a verification may find the
+    difference."""
     made = Followed(warnings=set(report.warnings))
     low = _position(report)
     signs = report.facts.get("signs", {})
@@ -48,6 +53,8 @@ def follow(
         done = bench.run(sync_of(bench, table, low, signs))
         made.end = done.error.code if done.error else done.outcome
         made.warnings.update(done.warnings)
+        if is_moved and made.end == _WRITES_NOTHING:
+            return made
         if done.outcome == "transient":
             continue
         if done.outcome != "succeeded":
@@ -58,11 +65,23 @@ def follow(
             last = history.states[-1]
             source = {key: rows for key, rows in last.items() if key[0] not in lacks}
             gone = history.ever() - source.keys()
-            made.violations += oracle.difference(lake_state(table), source, gone)
+            lake = lake_state(table)
+            found = oracle.difference(lake, source, gone)
+            if found and is_moved and any(_ADVICE in w for w in made.warnings):
+                found = oracle.damage(lake, history.states)
+                found += _undetected(bench, table)
+            made.violations += found
             return made
         time.sleep(0.2)
     made.violations.append(f"the syncs behind it end at {low}, before {settled}")
     return made
+
+
+def _undetected(bench: LakeBench, table: TableSpec) -> list[str]:
+    verified = bench.verify(table)
+    if verified.facts.get("verdict") == "different":
+        return []
+    return [f"the verification that it advises does not find it: {verified}"]
 
 
 def sync_of(

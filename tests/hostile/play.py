@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,6 +22,7 @@ from tests.hostile.actors import Actor, Wait
 from tests.hostile.beginning import Beginnings, Loaded, signs_of
 from tests.hostile.follow import Followed, follow, sync_of
 from tests.hostile.history import History, lake_state
+from tests.hostile.hosts import CLOCKS, MOVED, Host, moves_of
 from tests.hostile.proxy import Statement, WireProxy, proxy_of
 from tests.hostile.shapes import Shape
 from tests.hostile.source import SIDES
@@ -88,8 +89,9 @@ class Result:
 class Stage:
     """One source behind a proxy and one lake; runs plans one after the other."""
 
-    def __init__(self, bench: LakeBench) -> None:
-        self.bench = bench
+    def __init__(self, bench: LakeBench, host: Host | None = None) -> None:
+        """host: of a server that nobody else uses."""
+        self.bench, self.host = bench, host
         self.side = SIDES[bench.source.kind]
         self._direct = bench.source
         self.proxy: WireProxy = proxy_of(
@@ -103,6 +105,30 @@ class Stage:
         self.proxy.close()
         self.bench.close()
 
+    @property
+    def network(self) -> dict[str, Callable[[], object]]:
+        """What a statement of an act is that is no SQL."""
+        host = self.host
+        found: dict[str, Callable[[], object]] = {
+            acts.CUT: self.proxy.cut,
+            acts.FREEZE: self.proxy.freeze,
+            acts.THAW: self.proxy.thaw,
+            acts.TRICKLE: self.proxy.trickle,
+            acts.RESTART: self.bench.restart,
+        }
+        return found if host is None else found | moves_of(host, self.proxy)
+
+    def back_up(self) -> None:
+        """What `restored` goes back to."""
+        assert self.host is not None, "others use this server"
+        self.host.back_up()
+        self.proxy.follow(self.host.port)
+
+    def _put_right(self, plan: Plan) -> None:
+        """The clock, with which the next run would begin."""
+        if self.host is not None and CLOCKS & {*plan.acts}:
+            self.host.set_clock(0)
+
     def play(self, plan: Plan) -> Result:
         shape = next(
             (acts.ACTS[a].shape for a in plan.acts if acts.ACTS[a].shape != "plain"),
@@ -113,6 +139,7 @@ class Stage:
         with ExitStack() as stack:
             history = History(self.bench, begun.table)
             stack.callback(history.close)
+            stack.callback(self._put_right, plan)
             return _Run(self, plan, begun, history).result()
 
     def follow_shape(self, shape: Shape) -> Followed:
@@ -166,6 +193,8 @@ class _Run:
     def result(self) -> Result:
         plan, made = self.plan, self.made
         self._prepare()
+        if "restored" in plan.acts:
+            self.stage.back_up()
         self.history.look()
         kind, name = self.stage.side.kind, self.table.source_table
         self._actors = [
@@ -174,13 +203,7 @@ class _Run:
                 self.stage.side,
                 acts.ACTS[act].script(kind, name),
                 committed=self.history.look,
-                network={
-                    acts.CUT: self.proxy.cut,
-                    acts.FREEZE: self.proxy.freeze,
-                    acts.THAW: self.proxy.thaw,
-                    acts.TRICKLE: self.proxy.trickle,
-                    acts.RESTART: self.bench.restart,
-                },
+                network=self.stage.network,
             )
             for act in plan.acts
         ]
@@ -235,6 +258,8 @@ class _Run:
             lambda s: self._reach(2 * s.number - 1), lambda s: self._reach(2 * s.number)
         )
         for attempt in range(spec.attempt, spec.attempt + _ATTEMPTS):
+            for actor in self._actors:  # the product pauses before it tries again
+                actor.wait_moved()
             report = self._attempt(with_attempt(spec, attempt))
             if report is None or report.outcome != "transient":
                 break
@@ -359,6 +384,9 @@ class _Run:
                 made.violations += oracle.false_verdict(report, table, lake, states)
             return
         if is_done:
-            followed = follow(self.bench, table, report, self.history)
+            is_moved = bool(MOVED & {*self.plan.acts})
+            followed = follow(
+                self.bench, table, report, self.history, is_moved=is_moved
+            )
             made.after = followed.end
             made.violations += followed.violations

@@ -65,6 +65,10 @@ class WireProxy:
             self.sent = []
             self.before, self.after = before, after
 
+    def follow(self, port: int) -> None:
+        """New connections go there, on the same machine."""
+        self.target = (self.target[0], port)
+
     def freeze(self, connection: int = 0) -> None:
         """Nothing goes through any more, of all connections or of that one; they stay,
         and new ones are accepted."""

@@ -26,6 +26,18 @@ _TABLES = (*acts.REWRITES, *acts.SWAPS, *acts.COLUMNS, *acts.PARTITIONS)
 _BESIDE = (*acts.ROWS, *acts.NETWORK)
 # What seeds from here on choose from, too: those below mean what they meant.
 LATER_ACTS_FROM = 1_000
+MOVES_FROM = 2_000
+
+
+def moves() -> list[Plan]:
+    """Each way in which a source is moved, in the middle of each kind of job."""
+    return [
+        Plan(kind, job, (act.name,), tuple((STATEMENTS[job], 0) for _ in script))
+        for kind in KINDS
+        for job in JOBS
+        for act in acts.MOVES
+        if (script := act.script(kind, "t"))
+    ]
 
 
 def plan_of(
@@ -38,6 +50,9 @@ def plan_of(
     chosen = [chance.choice(_TABLES)] if chance.random() < 0.8 else []
     many = chance.choice((1, 1, 2)) if not chosen else chance.choice((0, 1, 1, 2))
     beside = (*_BESIDE, *acts.SERVER) if seed >= LATER_ACTS_FROM else _BESIDE
+    if seed >= MOVES_FROM:
+        moves = [act for act in acts.MOVES if act.script(kind, "t")]
+        chosen.append(chance.choice(moves))
     chosen += chance.sample(beside, many)
     names = tuple(act.name for act in chosen)
     steps: list[tuple[int, int]] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +34,13 @@ class MariadbBench(LakeBench):
 
     def restart(self) -> None:
         """The server starts anew; what it has is kept."""
+        self.again(self.server.restart)
+
+    def again(self, start: Callable[[], None]) -> None:
+        """`start` lets the server start anew in its own way."""
         with self._lock:
             self.link.close()
-            self.server.restart()
+            start()
             self.link = self.server.connect("shop")
 
     def sql(self, statement: str) -> list[tuple[Any, ...]]:

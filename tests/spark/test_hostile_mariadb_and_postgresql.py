@@ -7,12 +7,14 @@ source by key and value, or the job did not succeed and says what is wrong.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
 
-from tests.hostile.play import Stage, short_pauses
-from tests.hostile.schedules import FOUND, plan_of
+from tests.fault.hostile import mariadb_stage, postgresql_stage
+from tests.hostile.play import Plan, Stage, short_pauses
+from tests.hostile.schedules import FOUND, moves, plan_of
 from tests.hostile.shapes import SHAPES, Shape
 from tests.spark.lake_bench import LakeBench
 from tests.spark.mariadb_bench import MariadbBench
@@ -53,6 +55,33 @@ def stage_of(
 def test_a_schedule_by_seed(stage_of: Callable[[str], Stage], seed: int) -> None:
     plan = plan_of(seed)
     result = stage_of(plan.kind).play(plan)
+    assert result.violations == [], result.facts
+
+
+@pytest.fixture(scope="module")
+def moved_stage_of(
+    spark: Any, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[[str], Stage]]:
+    """On servers of their own, which go back to an earlier moment with all they have."""
+    home = tmp_path_factory.mktemp("moved")
+    with ExitStack() as stack:
+        made = {
+            "postgresql": postgresql_stage(stack, spark, home, "moved"),
+            "mariadb": mariadb_stage(stack, spark, home / "mariadb"),
+        }
+        stack.enter_context(short_pauses())
+        yield made.__getitem__
+
+
+@pytest.mark.long(together="moved sources")
+@pytest.mark.parametrize(
+    "plan", [pytest.param(p, id=f"{p.kind} {p.job} {p.acts[0]}") for p in moves()]
+)
+def test_a_source_is_moved_under_a_job(
+    moved_stage_of: Callable[[str], Stage], plan: Plan
+) -> None:
+    """What a job notices of it without one running is in `tests/integration/ingest`."""
+    result = moved_stage_of(plan.kind).play(plan)
     assert result.violations == [], result.facts
 
 
