@@ -85,15 +85,24 @@ class Directory:
         wanted = filled(self._spec.users.filter, user=escape_filter_chars(name))
         return self._one(self._spec.users.base, wanted, SUBTREE)
 
-    def entry_with_id(self, subject: str) -> DirectoryEntry | None:
-        """The entry of that id, while it still is a user's who may log in."""
+    def entry_with_id(self, subject: str, *, known_as: str) -> DirectoryEntry | None:
+        """The entry of that id, while it still is a user's who may log in.
+
+        One search finds who still has the name `known_as`; others may be renamed.
+        """
         by_id = f"({self._spec.users.id_attribute}={_escaped_id(self._spec, subject)})"
-        found = self._one(self._spec.users.base, by_id, SUBTREE)
-        if found is None:
+        entry = self._one_with(by_id, known_as)
+        if entry is not None:
+            return entry
+        renamed = self._one(self._spec.users.base, by_id, SUBTREE)
+        if renamed is None or renamed.name.lower() == known_as.lower():
             return None
-        name = escape_filter_chars(found.name)
-        still = f"(&{by_id}{filled(self._spec.users.filter, user=name)})"
-        return self._one(self._spec.users.base, still, SUBTREE)
+        return self._one_with(by_id, renamed.name)
+
+    def _one_with(self, by_id: str, name: str) -> DirectoryEntry | None:
+        user = escape_filter_chars(name)
+        wanted = f"(&{by_id}{filled(self._spec.users.filter, user=user)})"
+        return self._one(self._spec.users.base, wanted, SUBTREE)
 
     def has_password(self, entry: DirectoryEntry, password: str) -> bool:
         return self._bound(entry.dn, password) is not None

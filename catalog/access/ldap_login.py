@@ -141,7 +141,9 @@ def _proven_entry(
 
 def _recheck(spec: LdapSpec, directory: Directory, identity: ExternalIdentity) -> None:
     try:
-        entry = directory.entry_with_id(identity.subject)
+        entry = directory.entry_with_id(
+            identity.subject, known_as=identity.user.username
+        )
         if entry is None or entry.is_disabled:
             reason = "not_found_there" if entry is None else "disabled_there"
             suspend(PROVIDER, identity.subject, reason=reason)
@@ -149,8 +151,16 @@ def _recheck(spec: LdapSpec, directory: Directory, identity: ExternalIdentity) -
         admit(person_of(spec, directory, entry))
     except AccessDenied as error:  # suspended by `admit`, or switched off meanwhile
         log.info("%s: %s", identity.user, error)
+        _put_behind(identity)
     except DirectoryMisconfigured as error:
         log.warning("%s could not be checked: %s", identity.user, error)
+        _put_behind(identity)
+
+
+def _put_behind(identity: ExternalIdentity) -> None:
+    """Let others be checked first: those that fail would stay the oldest for ever."""
+    now = datetime.now(UTC)
+    ExternalIdentity.objects.filter(pk=identity.pk).update(failed_at=now)
 
 
 def _directory(spec: LdapSpec) -> Directory:
@@ -166,6 +176,7 @@ def _due(spec: LdapSpec) -> QuerySet[ExternalIdentity]:
     return (
         ExternalIdentity.objects.filter(provider=PROVIDER, checked_at__lt=before)
         .filter(Q(user__is_active=True) | Q(is_suspended=True))
+        .filter(Q(failed_at=None) | Q(failed_at__lt=before))
         .select_related("user")
         .order_by("checked_at")
     )

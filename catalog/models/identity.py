@@ -16,6 +16,7 @@ class ExternalIdentity(models.Model):
     subject       the entry's immutable id there: a renamed person stays one user
     is_suspended  the provider took the access away; it alone gives it back
     checked_at    when the provider last said that the person may come in
+    failed_at     when a check last failed, by a fault of settings or entry
     password_mark  when the password there was set, as the directory writes it; "" =
                    it never said
     """
@@ -30,6 +31,7 @@ class ExternalIdentity(models.Model):
     is_suspended = models.BooleanField(default=False)
     created_at = models.DateTimeField(auto_now_add=True)
     checked_at = models.DateTimeField()
+    failed_at = models.DateTimeField(null=True, blank=True)
     password_mark = models.CharField(max_length=64, default="", blank=True)
 
     class Meta:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import Group, User
 
-from catalog.access import grants, ldap_login, policy_feed, tokens, users
+from catalog.access import grants, ldap_login, policy_feed, users
 from catalog.access.authentication import authenticate
 from catalog.access.group_rules import rules_from
 from catalog.access.ldap_directory import (
@@ -18,7 +18,7 @@ from catalog.access.ldap_directory import (
     DirectoryMisconfigured,
 )
 from catalog.access.ldap_spec import LdapUsers
-from catalog.models import AuditEntry, ExternalIdentity
+from catalog.models import AuditEntry
 from core.errors import AccessDenied, InvalidRequest
 from tests.integration.ldap.conftest import spec_of
 from tests.ldap import PEOPLE
@@ -45,11 +45,6 @@ def with_rules(settings: Any, *rules: str) -> None:
     spec = settings.SLUICE_LDAP
     changed = replace(spec.groups, rules=rules_from(*rules))
     settings.SLUICE_LDAP = replace(spec, groups=changed)
-
-
-def recheck(settings: Any) -> int:
-    settings.SLUICE_LDAP = replace(settings.SLUICE_LDAP, recheck_seconds=-1)
-    return ldap_login.recheck_due()
 
 
 # ------------------------------------------------------------------ coming in
@@ -304,89 +299,3 @@ def test_a_mapping_names_groups_administrators_and_who_may_come(directory, setti
     assert not User.objects.get(username="ann").is_active
     directory.put_group("Bi People", dn)
     assert log_in().groups == {"finance"}
-
-
-# ------------------------------------------------------------------ looking again
-def test_who_is_gone_there_is_out_here_and_comes_back(directory, settings):
-    dn = directory.add_person("ann", PASSWORD)
-    ann = User.objects.get(pk=log_in().id)
-    token = tokens.create_token(ann, name="t", expires_in_days=None, by="x").text
-    assert recheck(settings) == 1
-    assert tokens.find_token(token)
-    directory.remove(dn)
-    assert recheck(settings) == 1
-    assert not policy_feed.policy_for(
-        "ann"
-    ).is_active  # the gateway ends sessions on it
-    assert tokens.find_token(token) is None
-    directory.add_person("ann", PASSWORD)  # a new entry is a new person
-    assert refused() == "login_refused"
-    ExternalIdentity.objects.update(subject=_id_of(settings, "ann"))
-    assert recheck(settings) == 1
-    assert policy_feed.policy_for("ann").is_active
-
-
-def test_a_filter_that_no_longer_fits_and_lost_groups_are_found_again(
-    directory, settings
-):
-    dn = directory.add_person("ann", PASSWORD, employeeType="staff")
-    directory.put_group("bi", dn)
-    log_in()
-    directory.put_group("bi")
-    recheck(settings)
-    assert groups_of("ann") == set()
-    spec = settings.SLUICE_LDAP
-    only = replace(spec.users, filter="(&(uid={user})(employeeType=boss))")
-    settings.SLUICE_LDAP = replace(spec, users=only)
-    recheck(settings)
-    assert not User.objects.get(username="ann").is_active
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "is_new"),
-    [
-        ("134000000000000000", "134000000000000001", True),
-        ("134000000000000001", "134000000000000000", False),  # a replica that lags
-        ("134000000000000000", "0", False),  # has to be changed, is still the old one
-        ("0", "134000000000000000", True),
-    ],
-)
-def test_only_a_later_date_is_a_new_password(
-    directory, settings, before, after, is_new
-):
-    dn = directory.add_person("ann", PASSWORD, pwdLastSet=before)
-    first = log_in().password_sum
-    directory.date_password(dn, after)
-    recheck(settings)
-    assert (log_in().password_sum != first) is is_new
-
-
-def test_a_directory_that_dates_no_passwords_ends_nothing(directory, settings):
-    dn = directory.add_person("ann", PASSWORD)
-    first = log_in().password_sum
-    recheck(settings)
-    directory.date_password(dn, "134000000000000000")  # the first date seen
-    recheck(settings)
-    assert log_in().password_sum == first
-
-
-def test_an_outage_suspends_nobody_and_who_was_switched_off_stays_off(
-    directory, settings
-):
-    directory.add_person("ann", PASSWORD)
-    log_in()
-    up = settings.SLUICE_LDAP
-    settings.SLUICE_LDAP = spec_of(directory, urls=("ldaps://127.0.0.1:1",))
-    assert recheck(settings) == 0
-    assert User.objects.get(username="ann").is_active
-    users.deactivate_user("ann", by="x")
-    settings.SLUICE_LDAP = up
-    assert recheck(settings) == 0
-    assert refused() == "login_refused"
-
-
-def _id_of(settings: Any, name: str) -> str:
-    with Directory(settings.SLUICE_LDAP) as looking:
-        entry = looking.entry_named(name)
-        assert entry is not None
-        return entry.subject
