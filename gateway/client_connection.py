@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import logging
 import socket
-from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -28,7 +27,7 @@ from gateway.hs2.connection import (
 )
 from gateway.hs2.errors import ProtocolError
 from gateway.metrics import CONNECTIONS, LOGINS
-from gateway.unauthenticated import network_of
+from gateway.unauthenticated import discount, network_of
 from gateway.unfinished import Deadline
 
 if TYPE_CHECKING:
@@ -51,6 +50,7 @@ class ClientProtocol(asyncio.Protocol):
     def __init__(self, server: GatewayServer) -> None:
         self.handler: Handler | None = None
         self.proof: Proof | None = None
+        self.handshake: asyncio.Task[None] | None = None
         self._server = server
         self._connection = ServerConnection(
             max_request=server.services.limits.max_request
@@ -75,24 +75,30 @@ class ClientProtocol(asyncio.Protocol):
         """The user, before the login the address."""
         return self.handler.user if self.handler else self.address
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Count the connection and give it a moment to log in."""
-        self._transport = transport  # type: ignore[assignment]
-        peer = transport.get_extra_info("peername")
-        self.address = str(peer[0]) if isinstance(peer, tuple) else ""
-        self.network = network_of(self.address)
-        _keep_alive(transport)
-        server, limits = self._server, self._server.services.limits
-        self._transport.set_write_buffer_limits(high=limits.write_high_water)  # type: ignore[union-attr]
+    def arrive(self, address: str) -> bool:
+        """Count the connection by its address; False when there is no place for it."""
+        self.address, self.network = address, network_of(address)
+        server = self._server
         has_place = server.admits(self.network)
         server.connections.add(self)
         server.per_address[self.network] += 1
         self._is_counted = True
         CONNECTIONS.inc()
-        if not has_place:
-            self.reject()
-            return
-        server.unauthenticated.add(self)
+        if has_place:
+            server.unauthenticated.add(self)
+        return has_place
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Give the client a moment to log in; with TLS it has arrived before."""
+        self._transport = transport  # type: ignore[assignment]
+        limits = self._server.services.limits
+        self._transport.set_write_buffer_limits(high=limits.write_high_water)  # type: ignore[union-attr]
+        _keep_alive(transport)
+        if not self._is_counted:
+            peer = transport.get_extra_info("peername")
+            if not self.arrive(str(peer[0]) if isinstance(peer, tuple) else ""):
+                self.reject()
+                return
         loop = asyncio.get_running_loop()
         self._login_timer = loop.call_later(limits.login_seconds, self._too_slow)
 
@@ -113,7 +119,7 @@ class ClientProtocol(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection and end what it had open."""
-        self._forget()
+        self.leave()
         if self._worker:
             self._worker.cancel()
         if self.handler:
@@ -259,6 +265,8 @@ class ClientProtocol(asyncio.Protocol):
             self._transport.close()
             if self._is_counted:
                 self._unread.start()
+        elif self.handshake:
+            self.handshake.cancel()
 
     def drop_unread(self) -> None:
         """Hang up on a client that does not read its replies."""
@@ -266,7 +274,8 @@ class ClientProtocol(asyncio.Protocol):
         if self._transport:
             self._transport.abort()
 
-    def _forget(self) -> None:
+    def leave(self) -> None:
+        """Count the connection no more. Idempotent."""
         if not self._is_counted:
             return
         self._is_counted = False
@@ -280,15 +289,9 @@ class ClientProtocol(asyncio.Protocol):
         server.unread.note(self, 0)
         server.unauthenticated.discard(self)
         server.connections.discard(self)
-        _drop(server.per_address, self.network)
+        discount(server.per_address, self.network)
         if self.handler:
-            _drop(server.per_user, self.handler.user)
-
-
-def _drop(counts: Counter[str], key: str) -> None:
-    counts[key] -= 1
-    if counts[key] <= 0:
-        del counts[key]
+            discount(server.per_user, self.handler.user)
 
 
 def _keep_alive(transport: asyncio.BaseTransport) -> None:

@@ -23,6 +23,8 @@ class GatewayLimits:
     # of answers to metadata calls that are not closed; the oldest go first
     answered_rows_per_session: int = 200_000
     answered_rows_per_user: int = 400_000
+    # of all users: the oldest of whoever keeps most go
+    answered_rows: int = 2_000_000
     statements_running: int = 32
     statements_running_per_user: int = 24
     statements_queued: int = 500

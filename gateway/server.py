@@ -15,6 +15,7 @@ from catalog.access.proofs import Proof
 from gateway.client_connection import ClientProtocol
 from gateway.ending import end_all
 from gateway.services import Services
+from gateway.tls_listener import BACKLOG, TlsListener
 from gateway.unauthenticated import UnauthenticatedPeers
 from gateway.unfinished import HeldBytes
 
@@ -42,24 +43,23 @@ class GatewayServer:
             services.limits.unread_bytes, lambda one: one.drop_unread()
         )
         self.is_draining = False
-        self._server: asyncio.Server | None = None
+        self._listener: asyncio.Server | TlsListener | None = None
         self._sweeper: asyncio.Task[None] | None = None
 
     async def start(
         self, host: str, port: int, *, tls: ssl.SSLContext | None = None
     ) -> int:
         """Listen; return the port (the one chosen when `port` is 0)."""
-        loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(
-            lambda: ClientProtocol(self),
-            host,
-            port,
-            ssl=tls,
-            backlog=1024,
-            ssl_handshake_timeout=self.services.limits.login_seconds if tls else None,
-        )
         self._sweeper = asyncio.create_task(self._sweep())
-        chosen: int = self._server.sockets[0].getsockname()[1]
+        if tls:
+            seconds = self.services.limits.login_seconds
+            self._listener = TlsListener(self._client, tls, handshake_seconds=seconds)
+            return await self._listener.start(host, port)
+        loop = asyncio.get_running_loop()
+        self._listener = await loop.create_server(
+            self._client, host, port, backlog=BACKLOG
+        )
+        chosen: int = self._listener.sockets[0].getsockname()[1]
         return chosen
 
     async def close(self) -> None:
@@ -67,8 +67,8 @@ class GatewayServer:
         self.is_draining = True
         if self._sweeper:
             self._sweeper.cancel()
-        if self._server:
-            self._server.close()
+        if self._listener:
+            self._listener.close()
         await end_all(
             (one.end("the gateway stops") for one in list(self.connections)), seconds=15
         )
@@ -110,6 +110,9 @@ class GatewayServer:
     def users(self) -> set[str]:
         """Return who is logged in."""
         return {c.handler.user for c in self.connections if c.handler}
+
+    def _client(self) -> ClientProtocol:
+        return ClientProtocol(self)
 
     async def _sweep(self) -> None:
         while True:

@@ -9,11 +9,11 @@ from typing import Protocol
 from weakref import WeakSet
 
 from core.errors import InvalidRequest
-from gateway.answers import KeptAnswers
 from gateway.engines.port import EnginePolicy
 from gateway.engines.supervisor import EngineSupervisor
 from gateway.fair import Caller, FairPlaces
 from gateway.limits import GatewayLimits
+from gateway.metadata_results import MetadataResults
 from gateway.result_reader import ReadAheadRoom
 from gateway.store import Store
 
@@ -36,7 +36,7 @@ class Services:
     lake_root: str = ""
     slots: FairPlaces = field(init=False)
     room: ReadAheadRoom = field(init=False)
-    answers: KeptAnswers = field(init=False)
+    metadata_results: MetadataResults = field(init=False)
     texts: Counter[str] = field(default_factory=Counter)
     policies: dict[str, EnginePolicy] = field(default_factory=dict)
     in_engine: dict[str, WeakSet[HasEngine]] = field(default_factory=dict)
@@ -47,7 +47,10 @@ class Services:
             waiting=self.limits.statements_queued,
             waiting_each=self.limits.statements_queued_per_user,
         )
-        self.answers = KeptAnswers(self.limits.answered_rows_per_user)
+        self.metadata_results = MetadataResults(
+            most=self.limits.answered_rows,
+            most_each=self.limits.answered_rows_per_user,
+        )
         self.room = ReadAheadRoom(
             self.limits.read_ahead_bytes, self.limits.read_ahead_batch_bytes
         )

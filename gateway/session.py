@@ -146,7 +146,7 @@ class Session:
 
     async def keep(self, answer: Operation) -> None:
         """Count the rows of an answer, which may cost the user older ones."""
-        await self._services.answers.keep(self.user, self, answer)
+        await self._services.metadata_results.keep(self.user, self, answer)
 
     def _too_many(self) -> InvalidRequest:
         return InvalidRequest(
@@ -228,7 +228,7 @@ class Session:
         """Cancel if need be, free the engine's result, forget the operation."""
         if self.operations.pop(operation.handle.guid, None) is None:
             return
-        self._services.answers.forget(self.user, operation)
+        self._services.metadata_results.forget(self.user, operation)
         await self.cancel(operation)
         if operation.kind is OperationType.EXECUTE_STATEMENT and operation.rows:
             self._audit.note_fetch(operation)

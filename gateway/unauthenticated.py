@@ -6,7 +6,7 @@ Must not know sockets: a peer that has to go is rejected.
 from __future__ import annotations
 
 import ipaddress
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from typing import Protocol
 
 # what one customer of a provider is given: its addresses cost nothing
@@ -66,6 +66,13 @@ class UnauthenticatedPeers:
         self.discard(oldest)
         oldest.reject()
         return True
+
+
+def discount(counts: Counter[str], key: str) -> None:
+    """Count one less; a key without any is forgotten."""
+    counts[key] -= 1
+    if counts[key] <= 0:
+        del counts[key]
 
 
 def network_of(address: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 import threading
 from pathlib import Path
 
@@ -27,7 +28,13 @@ SECRET = "service-secret-of-the-test"
 class RunningGateway:
     """`call` runs a coroutine on the gateway's loop and returns its result."""
 
-    def __init__(self, home: Path, limits: GatewayLimits | None = None) -> None:
+    def __init__(
+        self,
+        home: Path,
+        limits: GatewayLimits | None = None,
+        *,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         self.engine = FakeEngine()
         self._spec = GatewaySpec(
             home=home,
@@ -37,6 +44,7 @@ class RunningGateway:
             service_secret=SECRET,
             lake_root="/srv/lake",
             limits=limits or GatewayLimits(),
+            tls=tls,
         )
         self._loop = uvloop.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)

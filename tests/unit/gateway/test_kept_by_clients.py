@@ -81,10 +81,28 @@ def test_the_oldest_answers_of_a_user_go_whatever_session_they_are_of():
         assert grown.local
         grown.local.rows += [()] * 20
         await second.keep(grown)
-        assert services.answers.rows == {"ann": 25, "bob": 9}
+        assert services.metadata_results.rows == {"ann": 25, "bob": 9}
         await first.close()
         await second.close()
-        assert services.answers.rows == {"bob": 9}
+        assert services.metadata_results.rows == {"bob": 9}
+
+    asyncio.run(ask())
+
+
+def test_the_rows_of_all_users_are_bounded_and_the_greediest_loses_his_oldest():
+    async def ask() -> None:
+        limits = GatewayLimits(answered_rows_per_user=10, answered_rows=20)
+        services = Services(cast(Any, None), cast(Any, None), limits)
+        ann, bob, eve = (
+            Session(services, user, protocol=SERVER_VERSION)
+            for user in ("ann", "bob", "eve")
+        )
+        for held, size in ((ann, 4), (bob, 3), (ann, 5), (bob, 5), (eve, 6), (eve, 4)):
+            made = answer(size)
+            held.add(made)
+            await held.keep(made)
+        assert services.metadata_results.rows == {"ann": 5, "bob": 8, "eve": 4}
+        assert [len(one.operations) for one in (ann, bob, eve)] == [1, 2, 1]
 
     asyncio.run(ask())
 

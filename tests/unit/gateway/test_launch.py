@@ -6,11 +6,13 @@ import asyncio
 import json
 import stat
 from pathlib import Path
+from typing import Any, cast
 
 import psutil
 import pytest
 
 from gateway.engines.launch import EngineProcess, EngineSpec, clean_orphans
+from gateway.management.commands import gateway as gateway_command
 from tests.processes import wait_until_gone
 
 SECRET = "s3cret-of-this-start"
@@ -113,3 +115,15 @@ def test_a_gateway_killed_before_its_engine_ran_leaves_no_secret(
     assert clean_orphans(spec.run_dir) == []
     assert not private.exists()
     assert not list(spec.run_dir.iterdir())
+
+
+def test_an_engine_gets_the_heap_that_the_settings_give(
+    tmp_path: Path, settings: Any
+) -> None:
+    settings.SLUICE_HOME = str(tmp_path)
+    settings.SLUICE_ENGINE_MEMORY = "123m"
+    engine = gateway_command._client(cast(Any, None))
+    process = EngineProcess(engine._spec, "one", SECRET)
+    process._private.mkdir(parents=True, exist_ok=True)
+    facts = json.loads(process._write_start_file().read_text())
+    assert facts["memory"] == "123m"

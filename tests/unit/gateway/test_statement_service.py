@@ -1,0 +1,58 @@
+"""How many statements over REST one user may have."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from core.errors import InvalidRequest
+from gateway.limits import GatewayLimits
+from gateway.rows import ResultFile
+from gateway.services import Services
+from gateway.statement_service import PER_USER, Statement, StatementService
+
+
+async def nothing() -> None: ...
+
+
+def add(service: StatementService, path: Path, user: str, *, is_done: bool) -> None:
+    session = cast(Any, SimpleNamespace(close=nothing))
+    result = ResultFile(path / f"{len(service._statements)}.jsonl", page_rows=1)
+    made = Statement(user, session, cast(Any, None), result, 1)
+    made.touched = len(service._statements)
+    if is_done:
+        made.done.set()
+    service._statements[made.id] = made
+
+
+def service_of(path: Path) -> StatementService:
+    services = Services(cast(Any, None), cast(Any, None), GatewayLimits())
+    return StatementService(services, path)
+
+
+def test_a_user_has_so_many_running_statements(tmp_path: Path) -> None:
+    service = service_of(tmp_path)
+    for _ in range(PER_USER):
+        add(service, tmp_path, "ann", is_done=False)
+    with pytest.raises(InvalidRequest, match=f"{PER_USER} of your statements"):
+        asyncio.run(service.submit("ann", "SELECT 1", row_limit=None))
+
+
+def test_the_oldest_ended_statement_makes_room_for_a_new_one(tmp_path: Path) -> None:
+    async def submit() -> StatementService:
+        service = service_of(tmp_path)
+        for number in range(PER_USER):
+            add(service, tmp_path, "ann", is_done=number in {3, 7})
+        made = await service.submit("ann", "SELECT 1", row_limit=None)
+        await made.done.wait()
+        return service
+
+    service = asyncio.run(submit())
+    ages = {int(s.touched) for s in service._statements.values()}
+    assert len(service._statements) == PER_USER
+    assert 3 not in ages
+    assert 7 in ages
