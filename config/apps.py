@@ -11,7 +11,7 @@ class ConfigConfig(AppConfig):
         # Settings are complete only now.
         from config import checks, logs  # noqa: F401  checks register themselves
         from config.samples import rows_through_gateway
-        from ingest.sampling import registered
+        from ingest.pipelines.sampling import registered
 
         logs.set_up()
         registered.query = rows_through_gateway

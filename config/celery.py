@@ -27,4 +27,4 @@ app.conf.update(
     broker_transport_options={"visibility_timeout": 600, "socket_timeout": 5},
     broker_connection_timeout=3,
 )
-app.autodiscover_tasks(["catalog", "ingest"])
+app.autodiscover_tasks(["catalog", "ingest.scheduler"])

@@ -1,4 +1,4 @@
-"""Sample rows through the gateway: what ties `ingest.sampling` to `gateway.client`."""
+"""Sample rows through the gateway: ties ingestion to `gateway.client`."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from core.states import Transitions
 from gateway.engines.lifecycle import ENGINE
 from gateway.hs2.states import NEGOTIATION
 from gateway.operation import OPERATION
-from ingest.states import MAINTENANCE, ONBOARDING
+from ingest.models.states import MAINTENANCE, ONBOARDING
 
 MACHINES: tuple[Transitions, ...] = (
     JOB,

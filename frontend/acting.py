@@ -12,12 +12,12 @@ from catalog.models import Table
 from core.jobs import SUCCEEDED
 from core.models import Job
 from frontend.actions import Action
-from ingest import controls, removal
-from ingest.compactions import Wish, parse_wish
-from ingest.contract import RepairWork
-from ingest.maintenance.foreseen import preview_compaction, preview_resync
+from ingest.contract.job import RepairWork
+from ingest.maintenance.compaction_drivers import Wish, parse_wish
+from ingest.maintenance.impact_preview import preview_compaction, preview_resync
 from ingest.maintenance.repairs import Preview, preview, start_repair
-from ingest.schema_approval import approve_schema_change, proposal_of
+from ingest.pipelines import removal, table_commands
+from ingest.pipelines.schema_approval import approve_schema_change, proposal_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +54,13 @@ class Effects:
 
 
 STARTS: dict[str, Callable[..., object]] = {
-    "sync": controls.start_sync,
-    "pause": controls.pause,
-    "resume": controls.resume,
-    "share-driver": controls.share_driver,
-    "compact": controls.start_compaction,
-    "verify": controls.start_verify,
-    "resync": controls.start_resync,
+    "sync": table_commands.start_sync,
+    "pause": table_commands.pause,
+    "resume": table_commands.resume,
+    "share-driver": table_commands.share_driver,
+    "compact": table_commands.start_compaction,
+    "verify": table_commands.start_verify,
+    "resync": table_commands.start_resync,
     "approve-schema-change": approve_schema_change,
     "remove": removal.start_removal,
 }

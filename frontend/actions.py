@@ -6,8 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from catalog.access.policy import Privilege
-from ingest.contract import RepairWork
-from ingest.states import (
+from ingest.contract.job import RepairWork
+from ingest.models.states import (
     APPROVED,
     CATCHING_UP,
     FAILED,

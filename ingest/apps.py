@@ -12,19 +12,20 @@ class IngestConfig(AppConfig):
         from django.conf import settings
 
         from catalog.extensions import registered
-        from ingest import carrying, lakecheck, schema_drift
-        from ingest.alerts.models import AlertTarget
-        from ingest.alerts.noticing import sources_altered
-        from ingest.gauges import gauges
+        from ingest.alerts.triggers import sources_altered
         from ingest.lake.place import use_object_store
+        from ingest.maintenance import storage_check
+        from ingest.models.alerts import AlertTarget
+        from ingest.pipelines import catalog_hooks, schema_drift
+        from ingest.pipelines.metrics import gauges
 
         use_object_store(settings.SLUICE_OBJECT_STORE)
-        registered.annotations["onboarding"] = carrying.onboarding_id
-        registered.annotations["carried_as"] = carrying.carried_as
-        registered.annotations["sync"] = carrying.sync
-        registered.blockers.append(carrying.what_needs)
-        registered.releases.append(carrying.forget_retired)
-        registered.storage = lakecheck.store_problem
+        registered.annotations["onboarding"] = catalog_hooks.onboarding_id
+        registered.annotations["carried_as"] = catalog_hooks.carried_as
+        registered.annotations["sync"] = catalog_hooks.sync
+        registered.blockers.append(catalog_hooks.what_needs)
+        registered.releases.append(catalog_hooks.forget_retired)
+        registered.storage = storage_check.store_problem
         # what is followed is no alert
         registered.altered.append(schema_drift.sources_altered)
         registered.altered.append(sources_altered)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import unquote, urlparse
 
-from ingest.contract import SourceSpec
+from ingest.contract.job import SourceSpec
 from ingest.spark.sources import SourceAccess
 from tests.mariadb import MariaDbServer
 

@@ -22,8 +22,8 @@ from config.exchange.document import (
 )
 from config.exchange.targets import targets_of_house
 from ingest.models import Policy, TableOnboarding
-from ingest.states import REMOVING, RETIRED
-from ingest.waiting import waiting_rows
+from ingest.models.states import REMOVING, RETIRED
+from ingest.pipelines.deferred_onboardings import waiting_rows
 
 Fields = dict[str, Any]
 

@@ -17,14 +17,18 @@ from config.exchange.diff import Change, Difference
 from config.exchange.document import PATTERN, TABLE, Item
 from config.exchange.located import located, placed
 from core.errors import InvalidRequest
-from ingest.choosing import choose_for
-from ingest.facts import names_of
 from ingest.models import TableOnboarding
+from ingest.models.states import PROPOSED, REMOVING, RETIRED
+from ingest.pipelines.deferred_onboardings import (
+    begin,
+    forget_waiting,
+    wait_for_discovery,
+)
+from ingest.pipelines.plan_overrides import choose_for
+from ingest.pipelines.requests import parse_choices
+from ingest.pipelines.table_facts import names_of
 from ingest.planning.patterns import select
-from ingest.policyrows import change_table_policy
-from ingest.requests import parse_choices
-from ingest.states import PROPOSED, REMOVING, RETIRED
-from ingest.waiting import begin, forget_waiting, wait_for_discovery
+from ingest.policies.store import change_table_policy
 
 ACTOR = "manage.py"
 CHOICES = (

@@ -13,8 +13,8 @@ from catalog.names import LAKE
 from config.exchange.diff import Change
 from config.exchange.document import TARGET, Item
 from core.errors import InvalidRequest
-from ingest.alerts.models import AlertTarget
 from ingest.alerts.targets import NewTarget, change_target, create_target, scope_text
+from ingest.models.alerts import AlertTarget
 
 ACTOR = "manage.py"
 FIXED = "where a target's messages go is fixed: delete it and make it anew"

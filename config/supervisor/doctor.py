@@ -27,9 +27,9 @@ from config.parts.jars import sha256_of
 from config.parts.paths import extras_of, parts_home, pinned_jars, sluice_jar
 from core.errors import SluiceError
 from core.object_store import is_object_uri
-from ingest.drivers import megabytes
-from ingest.lakecheck import prove_store
-from ingest.launch.cluster import MasterAway, StandaloneMaster, is_standalone
+from ingest.contract.driver_size import megabytes
+from ingest.drivers.cluster import MasterAway, StandaloneMaster, is_standalone
+from ingest.maintenance.storage_check import prove_store
 
 MEMORY_BYTES = 4 << 30
 DISK_BYTES = 5 << 30

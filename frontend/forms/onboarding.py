@@ -12,8 +12,8 @@ from frontend.forms.schedules import (
     ScheduleFields,
     schedule_initial,
 )
-from ingest.choosing import Everywhere, chosen_in
 from ingest.models import TableOnboarding
+from ingest.pipelines.plan_overrides import Everywhere, chosen_in
 from ingest.planning.cursor import CURSOR_TYPES
 from ingest.planning.facts import ROW_HASH, Capture, Choices
 from ingest.planning.wishes import Wish
@@ -116,7 +116,7 @@ class OnboardForm(ScheduleFields, WishFields):
         return data
 
     def request_data(self, source: str, more: list[str]) -> dict[str, Any]:
-        """The request as `ingest.requests.parse_request` takes it."""
+        """The request as `ingest.pipelines.requests.parse_request` takes it."""
         data = self.cleaned_data
         is_scheduled = data["capture"] == "timestamp"
         include = [*_lines(data["include"]), *_lines(data["selected"]), *more]

@@ -15,8 +15,8 @@ from core.errors import InvalidRequest
 from frontend.forms.schedules import ScheduleFields, schedule_initial
 from frontend.templatetags.figures import duration, size
 from ingest.planning.drift import SCHEMA_POLICIES
-from ingest.policy import KEYS, Effective
-from ingest.schedule import in_words, parse_schedule
+from ingest.policies.policy import KEYS, Effective
+from ingest.policies.schedule import in_words, parse_schedule
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Any
 from django import forms
 
 from core.errors import InvalidRequest
-from ingest.schedule import (
+from ingest.policies.schedule import (
     LONGEST_CRON,
     MANUAL,
     MAX_SECONDS,

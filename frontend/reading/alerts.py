@@ -16,9 +16,9 @@ from catalog.names import LAKE
 from core.models import Job
 from frontend.actions import ACTIONS
 from frontend.reading.jobs import DIFFERENCES
-from ingest.alerts.models import Alert
 from ingest.alerts.rules import ALERTS, MISMATCH, STUCK
 from ingest.alerts.selectors import alerts_for
+from ingest.models.alerts import Alert
 
 OPEN, CLOSED, ALL = "open", "closed", "all"
 STATES = (OPEN, CLOSED, ALL)

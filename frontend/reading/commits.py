@@ -8,9 +8,9 @@ from datetime import datetime
 from catalog.models import Table
 from frontend.charts import Chart, Point, chart_of
 from frontend.templatetags.figures import duration, figure
-from ingest import samples
 from ingest.hudi.timeline import at_of
 from ingest.lake.commits import Commit
+from ingest.pipelines import samples
 
 COMMITS = 40
 LISTED = 20

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from catalog.models import Table
-from ingest import compactions
-from ingest.contract import DriverSpec
-from ingest.drivers import shares_lock
+from ingest.contract.driver_size import shares_lock
+from ingest.contract.job import DriverSpec
+from ingest.maintenance import compaction_drivers
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,5 +22,7 @@ class DriverChoice:
 
 def driver_for(table: Table) -> DriverChoice:
     return DriverChoice(
-        shares_lock(table.identity), compactions.by_policy(table), compactions.most()
+        shares_lock(table.identity),
+        compaction_drivers.by_policy(table),
+        compaction_drivers.most(),
     )

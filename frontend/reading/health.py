@@ -25,7 +25,7 @@ from frontend.templatetags.figures import size
 from ingest.alerts.selectors import alerts_for
 from ingest.maintenance.buckets import Suggestion, suggest_buckets
 from ingest.maintenance.facts import LakeFacts, Pending, facts_from
-from ingest.maintenance.ways import ways_out
+from ingest.maintenance.remedies import ways_out
 from ingest.maintenance.written import Written, written_from
 from ingest.models import TableHealth
 

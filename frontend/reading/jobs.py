@@ -17,9 +17,9 @@ from core.errors import NotFound
 from core.jobs import SUCCEEDED
 from core.models import Job, JobLog
 from frontend.actions import action_of
-from ingest.contract import RepairWork
-from ingest.kinds import LOADS, REPAIR, ROUND, VERIFY
-from ingest.selectors import jobs_for, of_table
+from ingest.contract.job import RepairWork
+from ingest.jobs.kinds import LOADS, REPAIR, ROUND, VERIFY
+from ingest.pipelines.selectors import jobs_for, of_table
 
 LOG_PAGE = 200
 DONE = {

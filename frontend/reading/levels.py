@@ -13,12 +13,12 @@ from catalog.access.policy import Securable
 from catalog.models import Database, Datasource, Table
 from catalog.selectors.tables import securable_of
 from core.errors import NotFound
-from ingest.effective_policies import Policies, defaults
-from ingest.feeds import feed_of
 from ingest.models import TableOnboarding
-from ingest.policy import Effective, effective
-from ingest.policyrows import change_policy, change_table_policy, given_at
-from ingest.schedule import in_words, next_runs
+from ingest.pipelines.transitions import feed_of
+from ingest.policies.effective import Policies, defaults
+from ingest.policies.policy import Effective, effective
+from ingest.policies.schedule import in_words, next_runs
+from ingest.policies.store import change_policy, change_table_policy, given_at
 
 RUNS = 3
 

@@ -16,10 +16,10 @@ from catalog.access.policy import Principal
 from core.jobs import ACTIVE, WAITING
 from core.models import Job
 from frontend.templatetags.figures import rows_of
-from ingest import facts as reading
 from ingest.models import Onboarding, TableOnboarding
-from ingest.selectors import feeds_for, jobs_for
-from ingest.states import APPROVED, MOVING, PROPOSED
+from ingest.models.states import APPROVED, MOVING, PROPOSED
+from ingest.pipelines import table_facts as reading
+from ingest.pipelines.selectors import feeds_for, jobs_for
 
 STAGING_SECONDS = 600
 TITLES = {

@@ -17,12 +17,12 @@ from core.models import Job
 from frontend.reading.alerts import row_of
 from frontend.reading.fleet import in_sight
 from frontend.reading.health_charts import FAIR
-from ingest.alerts.models import Alert
 from ingest.alerts.rules import ALERTS
 from ingest.alerts.selectors import alerts_for
 from ingest.models import Onboarding, TableHealth, TableOnboarding
-from ingest.selectors import feeds_on_schedule, jobs_for, onboardings_for
-from ingest.states import FAILED, LIVE, NEEDS_RESYNC, PAUSED, PROPOSED
+from ingest.models.alerts import Alert
+from ingest.models.states import FAILED, LIVE, NEEDS_RESYNC, PAUSED, PROPOSED
+from ingest.pipelines.selectors import feeds_on_schedule, jobs_for, onboardings_for
 
 SHOWN = 8
 COUNTED = 10_000

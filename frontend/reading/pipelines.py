@@ -20,10 +20,10 @@ from core.models import Job
 from frontend.charts import Chart, Point, chart_of
 from frontend.reading.sources import rights_on
 from frontend.templatetags.figures import figure
-from ingest.kinds import KINDS
+from ingest.jobs.kinds import KINDS
 from ingest.models import TableOnboarding
-from ingest.selectors import feeds_on_schedule, jobs_for
-from ingest.states import FAILED, LIVE, NEEDS_RESYNC, PROPOSED, RETIRED
+from ingest.models.states import FAILED, LIVE, NEEDS_RESYNC, PROPOSED, RETIRED
+from ingest.pipelines.selectors import feeds_on_schedule, jobs_for
 
 MINUTES = 60
 CARDS = 5

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from catalog.models import Table
 from frontend.templatetags.figures import duration, size
-from ingest import compactions
-from ingest.feeds import feed_of
-from ingest.maintenance.wording import counted
-from ingest.policy import DEFAULT, OWN, Effective
-from ingest.policyrows import policy_of
+from ingest.maintenance import compaction_drivers
+from ingest.maintenance.descriptions import counted
+from ingest.pipelines.transitions import feed_of
+from ingest.policies.policy import DEFAULT, OWN, Effective
+from ingest.policies.store import policy_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ def _words(policy: Effective, table: Table) -> Iterator[tuple[str, str, str]]:
         else "at any time"
     )
     yield "quiet_hours", "It starts by itself", hours
-    own = compactions.by_policy(table)
+    own = compaction_drivers.by_policy(table)
     where = (
         f"in a driver of its own, {own.memory} and {counted(own.cores, 'core')}"
         if own

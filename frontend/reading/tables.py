@@ -12,14 +12,14 @@ from catalog.models import Table
 from catalog.selectors.tables import securable_of
 from frontend.actions import ACTIONS, Action
 from frontend.templatetags.states import LOOKS
-from ingest.feeds import feed_of
+from ingest.jobs.results import how_consistent
 from ingest.models import TableOnboarding
-from ingest.outcomes import how_consistent
-from ingest.policy import DEFAULT, OWN
-from ingest.policyrows import policy_of
-from ingest.schedule import in_words
-from ingest.schema_approval import SchemaProposal, proposal_of
-from ingest.states import PAUSED, REMOVING
+from ingest.models.states import PAUSED, REMOVING
+from ingest.pipelines.schema_approval import SchemaProposal, proposal_of
+from ingest.pipelines.transitions import feed_of
+from ingest.policies.policy import DEFAULT, OWN
+from ingest.policies.schedule import in_words
+from ingest.policies.store import policy_of
 
 
 @dataclass(frozen=True, slots=True)

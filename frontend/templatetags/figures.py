@@ -17,7 +17,7 @@ from django.utils.translation import gettext, gettext_lazy
 
 from catalog.discovery.facts import known_rows
 from catalog.models import Table
-from ingest.maintenance.wording import sized
+from ingest.maintenance.descriptions import sized
 
 register = template.Library()
 DASH = "\N{EN DASH}"

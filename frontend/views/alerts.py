@@ -32,9 +32,9 @@ from frontend.reading.alerts import (
     wanted_from,
 )
 from ingest.alerts import targets
-from ingest.alerts.models import AlertTarget
 from ingest.alerts.rules import AGAIN, ALERTS
 from ingest.alerts.selectors import MOST_COUNTED, alert_for, dismiss, open_count
+from ingest.models.alerts import AlertTarget
 
 
 @page

@@ -14,7 +14,7 @@ from frontend.reading.fleet import fleet_for, wanted_from
 from frontend.reading.health import TITLES, health_for, open_alerts
 from frontend.reading.policy import policy_rows
 from frontend.reading.tables import feed_for
-from ingest.selectors import resting
+from ingest.pipelines.selectors import resting
 
 
 @page

@@ -29,10 +29,10 @@ from frontend.reading.jobs import (
 )
 from frontend.reading.securables import securable_of_job
 from frontend.reading.sources import steps_of
-from ingest import controls
 from ingest.alerts.stalled import stalled_since
-from ingest.kinds import COMPACT, KINDS, REMOVE, REPAIR, VERIFY
-from ingest.selectors import job_for, jobs_for, of_table
+from ingest.jobs.kinds import COMPACT, KINDS, REMOVE, REPAIR, VERIFY
+from ingest.pipelines import table_commands
+from ingest.pipelines.selectors import job_for, jobs_for, of_table
 
 UNFINISHED = "unfinished"
 JOB_KINDS = (TEST, DISCOVER, *KINDS, REMOVE)
@@ -122,7 +122,9 @@ def cancel(request: PageRequest, pk: uuid.UUID) -> HttpResponse:
     _require_to_operate(request, pk)
     actor = request.principal.name
     attempt(
-        request, "Cancellation requested.", lambda: controls.cancel_job(pk, actor=actor)
+        request,
+        "Cancellation requested.",
+        lambda: table_commands.cancel_job(pk, actor=actor),
     )
     return redirect("frontend:job", pk)
 
@@ -135,7 +137,7 @@ def retry(request: PageRequest, pk: uuid.UUID) -> HttpResponse:
         # nothing is repaired before somebody saw what that does now
         return redirect(preview)
     actor = request.principal.name
-    attempt(request, "Queued again.", lambda: controls.retry_job(pk, actor=actor))
+    attempt(request, "Queued again.", lambda: table_commands.retry_job(pk, actor=actor))
     return redirect("frontend:job", pk)
 
 

@@ -30,9 +30,9 @@ from frontend.reading.picking import (
 )
 from frontend.views.sources import source_named
 from ingest.models import Onboarding
-from ingest.onboarding import start_onboarding
-from ingest.requests import parse_request
-from ingest.schedule import in_words, next_runs
+from ingest.pipelines.onboarding import start_onboarding
+from ingest.pipelines.requests import parse_request
+from ingest.policies.schedule import in_words, next_runs
 
 RUNS = 3
 

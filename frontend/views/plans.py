@@ -27,10 +27,10 @@ from frontend.reading.onboardings import (
     progress_of,
 )
 from frontend.reading.sources import rights_on
-from ingest.choosing import Chosen, choose_for, choose_for_many
 from ingest.models import Onboarding
-from ingest.onboarding import approve_onboarding
-from ingest.selectors import feeds_for, onboarding_for
+from ingest.pipelines.onboarding import approve_onboarding
+from ingest.pipelines.plan_overrides import Chosen, choose_for, choose_for_many
+from ingest.pipelines.selectors import feeds_for, onboarding_for
 
 SIZE = 25
 NAMED = 20

@@ -27,8 +27,8 @@ from frontend.pages import PageRequest, attempt, cut, page, turn
 from frontend.reading.jobs import latest_on_source
 from frontend.reading.pipelines import carried_from, pipeline_of
 from frontend.reading.sources import may_register, rights_on, steps_of, stored_steps
-from ingest.selectors import resting
-from ingest.states import MOVING
+from ingest.models.states import MOVING
+from ingest.pipelines.selectors import resting
 
 
 def source_named(request: PageRequest, name: str) -> Datasource:

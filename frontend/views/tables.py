@@ -35,11 +35,11 @@ from frontend.reading.commits import commits_of
 from frontend.reading.health import open_alerts
 from frontend.reading.jobs import jobs_on_table, verified_of
 from frontend.reading.tables import feed_for
-from ingest.alerts.book import open_on
 from ingest.alerts.rules import STALLED
-from ingest.sampling import sample_for
-from ingest.selectors import resting
-from ingest.states import APPROVED, MOVING, REMOVING
+from ingest.alerts.store import open_on
+from ingest.models.states import APPROVED, MOVING, REMOVING
+from ingest.pipelines.sampling import sample_for
+from ingest.pipelines.selectors import resting
 
 STATES = (
     "LIVE", "CATCHING_UP", "SNAPSHOTTING", "RESYNCING", "APPROVED", "PAUSED",

@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from catalog.names import LAKE, join_name
-from ingest.alerts.models import Alert
 from ingest.alerts.rules import CLOSED, OPENED, RECOVERED, TEST
+from ingest.models.alerts import Alert
 
 Body = Mapping[str, Any]
 # of a kind of alert while it is open, and once it has ended

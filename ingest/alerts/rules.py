@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from ingest.schedule import Manual, Schedule, next_runs
+from ingest.policies.schedule import Manual, Schedule, next_runs
 
 FAILED: Final = "failed"
 LATE: Final = "late"

@@ -12,9 +12,9 @@ from catalog.access.scope import Reach, in_scope, scope_of
 from catalog.models import Table
 from catalog.selectors.tables import securable_of
 from core.errors import NotFound
-from ingest.alerts import book, late
-from ingest.alerts.models import Alert
+from ingest.alerts import lag, store
 from ingest.alerts.rules import LATE
+from ingest.models.alerts import Alert
 
 MOST_COUNTED = 100
 
@@ -51,9 +51,9 @@ def dismiss(principal: Principal, alert_id: int) -> Alert:
         require(principal, Privilege.OPERATE, securable_of(row.table))
     reason = f"closed by {principal.name}"
     with transaction.atomic():
-        if book.close(Alert.objects.filter(pk=row.pk), book.DISMISSED, reason):
+        if store.close(Alert.objects.filter(pk=row.pk), store.DISMISSED, reason):
             if row.kind == LATE and row.table_id is not None:
-                late.ask_again(row.table_id)
+                lag.ask_again(row.table_id)
             audit.record(
                 "alert.dismiss", on=f"lake.{row.database}.{row.name}", kind=row.kind
             )

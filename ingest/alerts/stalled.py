@@ -15,10 +15,10 @@ from django.db import connection, transaction
 from core.clock import SystemClock
 from core.jobs import ACTIVE, QUEUED
 from core.models import Job
-from ingest.alerts.book import DISMISSED
-from ingest.alerts.presence import last_absence
+from ingest.alerts.heartbeat import last_absence
 from ingest.alerts.rules import RECOVERED, STALLED
-from ingest.kinds import KINDS
+from ingest.alerts.store import DISMISSED
+from ingest.jobs.kinds import KINDS
 
 # One that waits in the queue stands still when nothing moves where it waits: behind a
 # lane or another job of its table it waits its turn, which may take hours. Of several

@@ -19,12 +19,12 @@ from catalog.secrets import encrypt
 from core.clock import SystemClock
 from core.errors import InvalidRequest, NotFound
 from core.redaction import remember_secret
+from ingest.alerts.delivery import egress
 from ingest.alerts.mail import check_address
 from ingest.alerts.messages import test_body
-from ingest.alerts.models import AlertDelivery, AlertTarget
-from ingest.alerts.post import egress
 from ingest.alerts.rules import KINDS, TEST
 from ingest.alerts.webhook import check_url
+from ingest.models.alerts import AlertDelivery, AlertTarget
 
 SHORTEST_SECRET = 16
 MOST_TARGETS = 200

@@ -17,9 +17,9 @@ from catalog.api.views import PAGING, ApiView, body_of, members_of, paged
 from core.errors import InvalidRequest
 from ingest.alerts import selectors, targets
 from ingest.alerts.messages import alert_body
-from ingest.alerts.models import Alert, AlertDelivery, AlertTarget
 from ingest.alerts.rules import ALERTS
 from ingest.api import alert_replies as replies
+from ingest.models.alerts import Alert, AlertDelivery, AlertTarget
 
 NEWEST_FIRST = {"id": ("-id",)}
 STATES = ("open", "closed")

@@ -12,14 +12,15 @@ from catalog.names import LAKE, join_name
 from core.clock import SystemClock
 from core.models import Job, JobLog
 from ingest.alerts.stalled import stalled_since
-from ingest.drafting import Draft
 from ingest.hudi.timeline import at_of
 from ingest.lake.commits import Commit
 from ingest.models import Onboarding, TableOnboarding
+from ingest.models.states import FAILED, NEEDS_RESYNC, PAUSED, REMOVING, RETIRED
+from ingest.pipelines.drafting import Draft
+from ingest.pipelines.removal import RemovalPreview
 from ingest.planning.plan import plan_to_json
-from ingest.policy import Effective
-from ingest.removal import RemovalPreview
-from ingest.schedule import (
+from ingest.policies.policy import Effective
+from ingest.policies.schedule import (
     ONCE,
     Schedule,
     every_seconds_of,
@@ -28,7 +29,6 @@ from ingest.schedule import (
     parse_schedule,
     schedule_to_json,
 )
-from ingest.states import FAILED, NEEDS_RESYNC, PAUSED, REMOVING, RETIRED
 
 NEXT_RUNS = 3
 STOPPED = frozenset({PAUSED, FAILED, NEEDS_RESYNC, REMOVING, RETIRED})

@@ -9,12 +9,13 @@ from rest_framework.response import Response
 from catalog.access.policy import Privilege
 from catalog.api.idempotency import idempotent
 from catalog.api.views import ApiView, members_of
-from ingest import compactions, controls
 from ingest.api import replies
 from ingest.api.repairs import PREVIEWED, preview_body
 from ingest.api.tables import accepted, lake_table_of
-from ingest.maintenance.foreseen import preview_compaction
-from ingest.requests import flag
+from ingest.maintenance import compaction_drivers
+from ingest.maintenance.impact_preview import preview_compaction
+from ingest.pipelines import table_commands
+from ingest.pipelines.requests import flag
 
 
 class CompactView(ApiView):
@@ -25,10 +26,12 @@ class CompactView(ApiView):
     @idempotent
     def post(self, request: Request, table_id: int) -> Response:
         table = lake_table_of(self, table_id, Privilege.OPERATE)
-        body = members_of(request, ("dry_run", *compactions.WISHES))
+        body = members_of(request, ("dry_run", *compaction_drivers.WISHES))
         is_dry = flag(body, "dry_run")
-        wish = compactions.parse_wish(body)
+        wish = compaction_drivers.parse_wish(body)
         if is_dry:
             return Response(preview_body(preview_compaction(table, wish)))
-        job = controls.start_compaction(table, actor=self.principal.name, wish=wish)
+        job = table_commands.start_compaction(
+            table, actor=self.principal.name, wish=wish
+        )
         return accepted(job)

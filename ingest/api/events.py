@@ -14,9 +14,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from catalog.api.views import ApiView, page_size
-from ingest import selectors
 from ingest.api.streams import PLACES, JobStream, news_body
-from ingest.jobevents import look, position_from
+from ingest.jobs.events import look, position_from
+from ingest.pipelines import selectors
 
 EVENT_STREAM = "text/event-stream"
 

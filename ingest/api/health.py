@@ -21,16 +21,16 @@ from catalog.models import Table
 from core.errors import InvalidRequest
 from ingest.api import health_replies as replies
 from ingest.api.tables import lake_table_of
-from ingest.feeds import feed_of
 from ingest.hudi.layout import FileGroup
 from ingest.lake.commits import read_timeline
 from ingest.lake.layout import read_layout
 from ingest.lake.place import place_at
 from ingest.maintenance.facts import LakeFacts, Pending, facts_from
+from ingest.maintenance.health_collector import look_now
 from ingest.maintenance.merging import MergeCost, describe
-from ingest.maintenance.watching import look_now
 from ingest.maintenance.written import Written, written_from
 from ingest.models import TableHealth, TableOnboarding
+from ingest.pipelines.transitions import feed_of
 
 
 class HealthView(ApiView):

@@ -21,9 +21,9 @@ from catalog.selectors.tables import securable_of
 from core.errors import InvalidRequest
 from core.jobs import JOB, TERMINAL
 from core.models import Job, JobLog
-from ingest import controls, selectors
 from ingest.api import replies
 from ingest.api.bodies import job_body, job_detail_body, log_body
+from ingest.pipelines import selectors, table_commands
 
 NEWEST = {"created_at": ("-created_at", "-id")}
 
@@ -83,7 +83,7 @@ class JobCancelView(ApiView):
     def post(self, request: Request, job_id: UUID) -> Response:
         _require_to_operate(self, selectors.job_for(self.principal, job_id))
         members_of(request)
-        job = controls.cancel_job(job_id, actor=self.principal.name)
+        job = table_commands.cancel_job(job_id, actor=self.principal.name)
         return Response(job_body(job), status=202)
 
 
@@ -95,7 +95,7 @@ class JobRetryView(ApiView):
     def post(self, request: Request, job_id: UUID) -> Response:
         _require_to_operate(self, selectors.job_for(self.principal, job_id))
         members_of(request)
-        job = controls.retry_job(job_id, actor=self.principal.name)
+        job = table_commands.retry_job(job_id, actor=self.principal.name)
         return Response(job_body(job), status=202)
 
 

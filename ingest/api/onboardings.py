@@ -19,13 +19,13 @@ from catalog.api.serializers import Empty
 from catalog.api.views import PAGING, ApiView, members_of, paged
 from catalog.api.views import page_size as page_size_of
 from catalog.selectors.paging import keyset_page
-from ingest import onboarding, selectors
 from ingest.api import replies
 from ingest.api.bodies import draft_body, feed_body, job_body, onboarding_body
-from ingest.drafting import plan_onboarding
 from ingest.models import Onboarding
-from ingest.policyrows import Policies
-from ingest.requests import OnboardingRequest, parse_request
+from ingest.pipelines import onboarding, selectors
+from ingest.pipelines.drafting import plan_onboarding
+from ingest.pipelines.requests import OnboardingRequest, parse_request
+from ingest.policies.store import Policies
 
 NEWEST = {"created_at": ("-created_at", "-id")}
 INLINE_TABLES = 200

@@ -16,12 +16,12 @@ from catalog.api.etag import content_tag, require_match, tagged
 from catalog.api.views import ApiView
 from catalog.datasources import require_a_source
 from catalog.models import Database, Datasource
-from ingest import policyrows
 from ingest.api import replies
 from ingest.api.bodies import feed_schedule_body, policy_body, schedule_body
 from ingest.api.tables import lake_table_of
-from ingest.feeds import feed_of, locked_feed
 from ingest.models import TableOnboarding
+from ingest.pipelines.transitions import feed_of, locked_feed
+from ingest.policies import store
 
 
 class DatasourcePolicyView(ApiView):
@@ -42,7 +42,7 @@ class DatasourcePolicyView(ApiView):
         require_a_source(row)
         with transaction.atomic():
             require_match(request, _level_tag(row, None, is_locked=True))
-            policyrows.change_policy(row, None, request.data)
+            store.change_policy(row, None, request.data)
             audit.record("policy.change", on=ds, change=request.data)
         return _level(request, row, None)
 
@@ -65,7 +65,7 @@ class DatabasePolicyView(ApiView):
         require_a_source(row.datasource)
         with transaction.atomic():
             require_match(request, _level_tag(row.datasource, row, is_locked=True))
-            policyrows.change_policy(row.datasource, row, request.data)
+            store.change_policy(row.datasource, row, request.data)
             audit.record("policy.change", on=f"{ds}.{db}", change=request.data)
         return _level(request, row.datasource, row)
 
@@ -89,7 +89,7 @@ class TablePolicyView(ApiView):
         with transaction.atomic():
             held = TableOnboarding.objects.select_for_update().get(pk=feed.pk)
             require_match(request, content_tag(held.policy))
-            policyrows.change_table_policy(feed, request.data)
+            store.change_table_policy(feed, request.data)
             audit.record("policy.change", on=str(table), change=request.data)
         return tagged(request, _table_body(feed), content_tag(feed.policy))
 
@@ -105,11 +105,11 @@ def _level_tag(
     """Of what this level gives; locked as `change_policy` locks it."""
     if is_locked:
         Datasource.objects.select_for_update().get(pk=source.pk)
-    return content_tag(policyrows.given_at(source, database))
+    return content_tag(store.given_at(source, database))
 
 
 def _level_body(source: Datasource, database: Database | None) -> Body:
-    policies = policyrows.Policies([source.pk])
+    policies = store.Policies([source.pk])
     policy = (
         policies.of_datasource(source)
         if database is None
@@ -118,14 +118,14 @@ def _level_body(source: Datasource, database: Database | None) -> Body:
     return {
         "datasource": source.name,
         "database": database.name if database else None,
-        **policy_body(policyrows.given_at(source, database), policy),
+        **policy_body(store.given_at(source, database), policy),
         **schedule_body(policy.schedule),
         "schedule_from": policy.origins["schedule"],
     }
 
 
 def _table_body(feed: TableOnboarding) -> Body:
-    policy = policyrows.policy_of(feed)
+    policy = store.policy_of(feed)
     return {
         "table": feed.lake_table_id,
         "name": str(feed.lake_table),

@@ -15,14 +15,14 @@ from catalog.api.idempotency import idempotent
 from catalog.api.replies import page_of
 from catalog.api.serializers import Empty
 from catalog.api.views import ApiView, members_of
-from ingest import controls
 from ingest.api import health_replies, replies
 from ingest.api.health import pending_body
 from ingest.api.tables import accepted, lake_table_of
-from ingest.contract import RepairAction, RepairWork
-from ingest.maintenance.foreseen import preview_resync
+from ingest.contract.job import RepairAction, RepairWork
+from ingest.maintenance.impact_preview import preview_resync
 from ingest.maintenance.repairs import Preview, preview, savepoints_of, start_repair
-from ingest.requests import flag, refuse
+from ingest.pipelines import table_commands
+from ingest.pipelines.requests import flag, refuse
 
 _INSTANT = re.compile(r"(\d{17})?", re.ASCII)
 PREVIEWED = {200: health_replies.RepairPreview, 202: replies.CarryingJob}
@@ -129,7 +129,7 @@ class ResyncView(ApiView):
         accept_empty = flag(body, "accept_empty")
         if flag(body, "dry_run"):
             return Response(preview_body(preview_resync(table)))
-        job = controls.start_resync(
+        job = table_commands.start_resync(
             table, actor=self.principal.name, accept_empty=accept_empty
         )
         return accepted(job)

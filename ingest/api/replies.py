@@ -262,7 +262,7 @@ class TableDefaults(s.Serializer[Any]):
 
 
 class OnboardingNew(s.Serializer[Any]):
-    """`ingest.requests` checks it; this is its shape."""
+    """`ingest.pipelines.requests` checks it; this is its shape."""
 
     datasource = s.CharField()
     include = s.ListField(

@@ -14,9 +14,9 @@ from catalog.api.serializers import Empty
 from catalog.api.views import ApiView, members_of
 from ingest.api import replies
 from ingest.api.tables import accepted, lake_table_of
-from ingest.effective_policies import policy_of
-from ingest.feeds import feed_of, locked_feed
-from ingest.schema_approval import approve_schema_change, proposal_of
+from ingest.pipelines.schema_approval import approve_schema_change, proposal_of
+from ingest.pipelines.transitions import feed_of, locked_feed
+from ingest.policies.effective import policy_of
 
 
 class SchemaChangeView(ApiView):

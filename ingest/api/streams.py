@@ -20,7 +20,7 @@ from django.db import Error as DatabaseError
 from catalog.api.bodies import Body, instant, number
 from catalog.api.places import Place, Places
 from core.errors import NotFound
-from ingest.jobevents import JobNews, Position, look
+from ingest.jobs.events import JobNews, Position, look
 
 log = logging.getLogger(__name__)
 

@@ -20,12 +20,12 @@ from catalog.selectors.tables import securable_of, table_for
 from core.errors import InvalidRequest
 from core.jobs import TERMINAL
 from core.models import Job
-from ingest import controls, removal, samples, sampling
 from ingest.api import replies
 from ingest.api.bodies import commit_body, job_body, removal_body
 from ingest.models import TableOnboarding
-from ingest.requests import flag, refuse
-from ingest.states import RETIRED
+from ingest.models.states import RETIRED
+from ingest.pipelines import removal, samples, sampling, table_commands
+from ingest.pipelines.requests import flag, refuse
 
 LARGEST_SAMPLE = 200
 DEFAULT_SAMPLE = 20
@@ -75,13 +75,13 @@ def accepted(job: Job) -> Response:
 class SyncView(_Verb):
     """Sync the table now, whatever its schedule says."""
 
-    start = staticmethod(controls.start_sync)
+    start = staticmethod(table_commands.start_sync)
 
 
 class VerifyView(_Verb):
     """Compare the lake table with its source, by key and hash of each row."""
 
-    start = staticmethod(controls.start_verify)
+    start = staticmethod(table_commands.start_verify)
 
 
 class _Switch(ApiView):
@@ -111,19 +111,19 @@ class _Switch(ApiView):
 class PauseView(_Switch):
     """Stop syncing the table; running work is asked to stop. Its rows stay readable."""
 
-    move = staticmethod(controls.pause)
+    move = staticmethod(table_commands.pause)
 
 
 class ResumeView(_Switch):
     """Sync a paused or failed table again, from where it stopped."""
 
-    move = staticmethod(controls.resume)
+    move = staticmethod(table_commands.resume)
 
 
 class ShareDriverView(_Switch):
     """Ends that the table's jobs run in processes of their own."""
 
-    move = staticmethod(controls.share_driver)
+    move = staticmethod(table_commands.share_driver)
 
 
 class RemoveView(ApiView):

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from core.errors import InvalidRequest, TerminalError
-from ingest.members import known_members, value_of, version_of
+from ingest.contract.members import known_members, value_of, version_of
 
 INDEX_BITS = 24
 MAX_INDEX = (1 << INDEX_BITS) - 1

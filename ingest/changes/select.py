@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from catalog.schema.types import DataType
 from ingest.changes.dialects import Dialect
-from ingest.contract import ColumnSpec, TableSpec
+from ingest.contract.job import ColumnSpec, TableSpec
 
 _MASK_BITS = 62
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from catalog.schema.types import DataType
-from ingest.contract import ColumnSpec
+from ingest.contract.job import ColumnSpec
 
 
 def lacking_columns(schema: str, columns: Sequence[ColumnSpec]) -> tuple[str, ...]:

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from core.errors import InvalidRequest, TerminalError
-from ingest.contract import TableSpec
-from ingest.members import known_members
+from ingest.contract.job import TableSpec
+from ingest.contract.members import known_members
 
 SEQ = "_sluice_seq"
 DELETED = "_sluice_deleted"

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from core.errors import TerminalError
+from ingest.contract.members import version_of
 from ingest.hudi.identity import TableIdentity
-from ingest.members import version_of
 
 EXTRA_KEY = "_sluice"
 VERSION = 1

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil
 
+from ingest.maintenance.descriptions import counted, sized
 from ingest.maintenance.facts import MB, LakeFacts
-from ingest.maintenance.wording import counted, sized
 
 TARGET = 128 * MB
 LEAST = 64 * MB

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from ingest.hudi.layout import FileGroup, GroupKey
-from ingest.maintenance.wording import counted, sized
+from ingest.maintenance.descriptions import counted, sized
 
 GROUPS_SHOWN = 50
 

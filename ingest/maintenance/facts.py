@@ -16,9 +16,9 @@ from typing import Any
 
 from ingest.hudi.layout import FileGroup, Layout
 from ingest.hudi.timeline import WRITES, Instant, Timeline, at_of, instant_of
+from ingest.maintenance.descriptions import timed
 from ingest.maintenance.merging import MergeCost
 from ingest.maintenance.savepoints import Savepoint, savepoints_on
-from ingest.maintenance.wording import timed
 
 COMMITS_KEPT = 60
 CONFLICTS_KEPT = 20

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ingest.hudi.budget import MERGE_SHARE, Choice, merge_cost, read_cost, rewrite_bytes
 from ingest.hudi.layout import FileGroup
-from ingest.maintenance.wording import counted, sized
+from ingest.maintenance.descriptions import counted, sized
 
 # what a query may cost: this many times the same of a copy that was just compacted
 READERS_GOAL = 2.0

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
+from ingest.maintenance.descriptions import counted, sized
 from ingest.maintenance.facts import LakeFacts
-from ingest.maintenance.quiet import QuietHours, opens_at
 from ingest.maintenance.score import LEAST_LOG_BYTES, KeepingPolicy, is_stuck
-from ingest.maintenance.wording import counted, sized
+from ingest.maintenance.window import QuietHours, opens_at
 
 StepName = Literal["execute", "schedule", "wait", "decide"]
 

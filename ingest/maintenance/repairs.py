@@ -18,28 +18,28 @@ from catalog.models import Table
 from core.clock import SystemClock
 from core.errors import InvalidRequest, StaleState
 from core.models import Job
-from ingest import runs
 from ingest.changes.rewinding import what_is_missed
-from ingest.contract import RepairWork
-from ingest.feeds import feed_of, locked_feed
+from ingest.contract.job import RepairWork
+from ingest.contract.members import value_of
 from ingest.hudi.timeline import Timeline
-from ingest.kinds import REPAIR
+from ingest.jobs import lifecycle
+from ingest.jobs.kinds import REPAIR
+from ingest.jobs.specs import keep_seconds
 from ingest.lake.commits import read_commit, read_timeline
 from ingest.lake.place import place_at
 from ingest.lake.port import Place
-from ingest.maintenance import repair_words as words
+from ingest.maintenance import repair_descriptions as words
 from ingest.maintenance.compacting import Compaction
 from ingest.maintenance.facts import LakeFacts, Pending
+from ingest.maintenance.health_collector import facts_of
+from ingest.maintenance.remedies import Repair, Way, ways_out
 from ingest.maintenance.resizing import Resize, plan_resize, words_for
 from ingest.maintenance.savepoints import Savepoint, savepoints_on
-from ingest.maintenance.watching import facts_of
-from ingest.maintenance.ways import Repair, Way, ways_out
-from ingest.members import value_of
 from ingest.models import TableOnboarding
-from ingest.narrowing import source_changed
+from ingest.models.states import REMOVING
+from ingest.pipelines.schema_diff import source_changed
+from ingest.pipelines.transitions import feed_of, locked_feed
 from ingest.planning.plan import plan_from_json
-from ingest.specs import keep_seconds
-from ingest.states import REMOVING
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,10 +194,10 @@ def start_repair(table: Table, work: RepairWork, *, actor: str) -> Job:
     with transaction.atomic():
         feed = locked_feed(table)
         _require_sense(table, work, feed)
-        job = runs.new_job(feed, REPAIR, actor=actor)
+        job = lifecycle.new_job(feed, REPAIR, actor=actor)
         wanted: dict[str, Any] = dataclasses.asdict(work)
         job.payload = job.payload | {"repair": wanted}
-        found = runs.start_jobs([job])[0]
+        found = lifecycle.start_jobs([job])[0]
         if found.payload.get("repair") != wanted:
             raise StaleState(
                 f"another repair of {table} waits already",

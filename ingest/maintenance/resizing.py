@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from core.errors import InvalidRequest
 from ingest.maintenance.buckets import MOST_BUCKETS, expected_bytes, suggest_buckets
+from ingest.maintenance.descriptions import counted, sized
 from ingest.maintenance.facts import LakeFacts
-from ingest.maintenance.wording import counted, sized
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from ingest.hudi.retention import SAVEPOINT_KEPT
 from ingest.hudi.timeline import Timeline, at_of
-from ingest.maintenance.wording import timed
+from ingest.maintenance.descriptions import timed
 
 
 @dataclass(frozen=True, slots=True)

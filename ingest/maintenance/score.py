@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ingest.maintenance.buckets import is_skewed, suggest_buckets
+from ingest.maintenance.descriptions import counted, sized
 from ingest.maintenance.facts import MB, LakeFacts, Pending
 from ingest.maintenance.merging import MergeCost
-from ingest.maintenance.ways import Repair, Way, ways_out
-from ingest.maintenance.wording import counted, sized
+from ingest.maintenance.remedies import Repair, Way, ways_out
 
 GRACE_SECONDS = 60.0
 MOST_LOGS = 20
@@ -24,7 +24,7 @@ LEAST_LOG_BYTES = MB
 
 @dataclass(frozen=True, slots=True)
 class KeepingPolicy:
-    """When a table counts as in need of care; see `ingest.policy` for where from."""
+    """When a table counts as in need of care; `ingest.policies` says where from."""
 
     compact_after: int = 5
     log_bytes: int = 256 * MB

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from ingest.maintenance.quiet import QuietHours, opens_at
+from ingest.maintenance.window import QuietHours, opens_at
 
 RETRY_SECONDS = 3600.0
 

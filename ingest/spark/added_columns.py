@@ -17,7 +17,7 @@ from typing import Any, Literal
 from core.errors import TransientError
 from ingest.changes.dialects import Dialect
 from ingest.changes.select import relation_of
-from ingest.contract import RoundWork, TableSpec
+from ingest.contract.job import RoundWork, TableSpec
 from ingest.spark.cursor import has_zone
 from ingest.spark.failures import failure_of
 from ingest.spark.jobrun import JobRun

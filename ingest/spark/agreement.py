@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from core.errors import TerminalError, TransientError
 from ingest.changes.epochs import Seal
-from ingest.contract import JobSpec
+from ingest.contract.job import JobSpec
 from ingest.lake.commits import LakeState
 from ingest.lake.layout import read_compaction_plan
 from ingest.lake.ledger import look

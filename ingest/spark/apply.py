@@ -16,7 +16,7 @@ from core.errors import InvalidRequest
 from ingest.changes.dialects import dialect_of
 from ingest.changes.epochs import Seal, seq_of
 from ingest.changes.select import Selection, select_columns
-from ingest.contract import JobSpec
+from ingest.contract.job import JobSpec
 from ingest.hudi.evolution import lacking_columns
 from ingest.lake.applying import EpochTable, Reached, apply_epochs
 from ingest.lake.commits import Commit, LakeState

@@ -18,7 +18,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from core.class_archive import class_archive
-from ingest.java import driver_options
+from ingest.contract.java import driver_options
 from ingest.spark.session import SessionSpec, start_session
 
 END_SECONDS = 300

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from core.errors import SluiceError
 from ingest.changes.rewinding import MOST_COUNTED, Reach
 from ingest.changes.select import relation_of
-from ingest.contract import TableSpec
+from ingest.contract.job import TableSpec
 from ingest.spark.cursor import has_zone
 from ingest.spark.failures import failure_of
 from ingest.spark.jobrun import JobRun

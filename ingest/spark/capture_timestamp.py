@@ -20,7 +20,7 @@ from ingest.changes.dialects import Dialect, dialect_of
 from ingest.changes.epochs import MAX_INDEX, Seal, SealedFile
 from ingest.changes.positions import Bound, SourceClock, from_text, to_text
 from ingest.changes.select import relation_of, select_columns
-from ingest.contract import RoundWork, TableSpec
+from ingest.contract.job import RoundWork, TableSpec
 from ingest.lake.epochs import drop_events, epoch_folder, write_seal
 from ingest.lake.fence import require_fence
 from ingest.lake.place import place_at

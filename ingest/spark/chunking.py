@@ -22,7 +22,7 @@ from ingest.changes.chunks import (
 )
 from ingest.changes.dialects import Dialect
 from ingest.changes.select import relation_of
-from ingest.contract import SourceSpec, TableSpec
+from ingest.contract.job import SourceSpec, TableSpec
 from ingest.spark.jobrun import JobRun
 from ingest.spark.sources import KeyFacts, Source
 

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from core.errors import TransientError
 from ingest.changes.positions import SourceClock
-from ingest.contract import CLOCK
+from ingest.contract.job import CLOCK
 from ingest.hudi.timeline import Timeline, at_of, instant_of
 from ingest.spark.jobrun import JobRun
 

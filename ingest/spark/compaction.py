@@ -16,7 +16,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from core.errors import InvalidRequest, TerminalError
-from ingest.contract import CompactWork, JobSpec
+from ingest.contract.job import CompactWork, JobSpec
 from ingest.hudi.layout import GroupKey
 from ingest.hudi.options import chosen_options
 from ingest.hudi.retention import commits_to_keep

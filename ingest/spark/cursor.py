@@ -18,7 +18,7 @@ from ingest.changes.positions import (
     plan_bound,
     wall_clock,
 )
-from ingest.contract import ColumnSpec, TableSpec
+from ingest.contract.job import ColumnSpec, TableSpec
 from ingest.spark.clocks import checked_clock
 from ingest.spark.jobrun import JobRun
 from ingest.spark.signs import look_for_signs

@@ -22,7 +22,7 @@ from ingest.changes.duplicates import (
     facts_of,
     likely_cause,
 )
-from ingest.contract import JobSpec, TableSpec
+from ingest.contract.job import JobSpec, TableSpec
 from ingest.hudi.identity import SEQ, key_column
 from ingest.hudi.layout import Layout, bucket_of
 from ingest.lake.commits import Commit, read_lake_table

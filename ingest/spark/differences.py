@@ -20,7 +20,7 @@ from ingest.changes.verdict import (
     differing_buckets,
     readable_key,
 )
-from ingest.contract import TableSpec
+from ingest.contract.job import TableSpec
 from ingest.hudi.identity import KEY, key_column
 from ingest.spark.jobrun import JobRun
 

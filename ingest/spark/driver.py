@@ -19,7 +19,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from core.errors import SluiceError
-from ingest.contract import (
+from ingest.contract.job import (
     ErrorFact,
     JobReport,
     answer_from,

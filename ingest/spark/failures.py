@@ -16,7 +16,7 @@ from py4j.protocol import Py4JJavaError, Py4JNetworkError
 from pyspark.errors import PySparkException
 
 from core.errors import SluiceError
-from ingest.contract import ErrorFact, Outcome, outcome_of
+from ingest.contract.job import ErrorFact, Outcome, outcome_of
 from ingest.spark.sources.port import ROWS_HIDDEN, SEE_ALL_ROWS
 
 _FIRST_LINES = 600

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from core.errors import SluiceError
-from ingest.contract import ErrorFact, JobSpec
+from ingest.contract.job import ErrorFact, JobSpec
 from ingest.lake.place import place_at
 
 FULL = "storage_full"

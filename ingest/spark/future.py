@@ -14,7 +14,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from core.errors import TerminalError
-from ingest.contract import JobSpec
+from ingest.contract.job import JobSpec
 from ingest.hudi.layout import parse_file
 from ingest.hudi.timeline import Timeline
 from ingest.lake.commits import read_lake_table, read_timeline

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-from ingest.contract import SourceSpec
+from ingest.contract.job import SourceSpec
 
 _POLL_SECONDS = 0.2
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Literal
 
-from ingest.contract import JobSpec, Progress, SecretAnswer
+from ingest.contract.job import JobSpec, Progress, SecretAnswer
 
 StopMode = Literal["cancel", "pause"]
 # Each attempt begins with these: that one of them begins is no progress.

@@ -13,7 +13,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from core.errors import InvalidRequest, SluiceError, TransientError
-from ingest.contract import (
+from ingest.contract.job import (
     DRIVER_DIED,
     ErrorFact,
     JobReport,

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from core.errors import InvalidRequest
 from ingest.changes.select import relation_of, select_columns
-from ingest.contract import TableSpec
+from ingest.contract.job import TableSpec
 from ingest.lake.port import Place
 from ingest.spark.jobrun import JobRun
 from ingest.spark.rows import duplicate_keys, read_staged

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from pyspark import InheritableThread
 from pyspark.sql import SparkSession
 
-from ingest.contract import (
+from ingest.contract.job import (
     DRIVER_DIED,
     OUT_OF_MEMORY,
     ErrorFact,

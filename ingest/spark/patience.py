@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from core.errors import TransientError
-from ingest.contract import TableSpec
+from ingest.contract.job import TableSpec
 from ingest.spark.failures import failure_of
 from ingest.spark.jdbc import NARROWINGS
 from ingest.spark.jobrun import JobRun

@@ -15,7 +15,7 @@ from pyspark.sql import Observation, SparkSession
 
 from catalog.schema.limits import LIMITS
 from ingest.changes.select import Selection
-from ingest.contract import TableSpec
+from ingest.contract.job import TableSpec
 from ingest.lake.port import Place
 from ingest.spark.jdbc import Fetch, read_statement
 from ingest.spark.jobrun import JobRun

@@ -16,7 +16,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from core.errors import SluiceError, TerminalError, TransientError
-from ingest.contract import JobSpec
+from ingest.contract.job import JobSpec
 from ingest.hudi.identity import identity_for
 from ingest.hudi.layout import parse_file
 from ingest.hudi.options import service_options

@@ -17,7 +17,7 @@ from core.errors import InvalidRequest
 from ingest.changes.dialects import dialect_of
 from ingest.changes.select import relation_of, select_columns
 from ingest.changes.signs import from_data, is_maybe_emptied
-from ingest.contract import TableSpec
+from ingest.contract.job import TableSpec
 from ingest.hudi.identity import DELETED, key_column
 from ingest.lake.place import place_at
 from ingest.spark.cursor import cursor_column, range_of

@@ -12,7 +12,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from core.errors import InvalidRequest, TerminalError
-from ingest.contract import JobSpec, RepairWork
+from ingest.contract.job import JobSpec, RepairWork
 from ingest.hudi.identity import identity_for, property_drift, put_back
 from ingest.hudi.timeline import WRITES, Instant, Timeline
 from ingest.lake.commits import read_lake_table, read_properties, read_timeline

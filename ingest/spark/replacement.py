@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from core.errors import TerminalError
-from ingest.contract import JobSpec
+from ingest.contract.job import JobSpec
 from ingest.hudi.layout import Layout
 from ingest.hudi.timeline import at_of, instant_of
 from ingest.lake.commits import Commit, LakeState

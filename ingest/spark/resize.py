@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from core.errors import InvalidRequest
-from ingest.contract import JobSpec
+from ingest.contract.job import JobSpec
 from ingest.hudi.layout import Layout
 from ingest.lake.commits import Commit, read_lake_table
 from ingest.lake.layout import read_layout

@@ -15,7 +15,7 @@ from pyspark.sql import types as T
 from catalog.schema.types import DataType
 from core.errors import InvalidRequest
 from ingest.changes.select import SelectedColumn, Selection, mask_of
-from ingest.contract import TableSpec
+from ingest.contract.job import TableSpec
 from ingest.hudi.identity import COUNT, DELETED, KEY, SEQ, key_column
 from ingest.planning.partitions import MOST_PARTITIONS
 

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from core.errors import InvalidRequest, TerminalError
 from ingest.changes.rewinding import what_is_missed, what_the_source_says
-from ingest.contract import JobSpec
+from ingest.contract.job import JobSpec
 from ingest.hudi.position import CommitPosition
 from ingest.hudi.retention import ended_savepoints
 from ingest.lake.commits import (

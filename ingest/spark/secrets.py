@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 
 from core.errors import TransientError
-from ingest.contract import SecretAnswer, error_from
+from ingest.contract.job import SecretAnswer, error_from
 
 SECONDS = 20.0
 

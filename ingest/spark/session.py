@@ -14,7 +14,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from core.class_archive import shared_classes
-from ingest.java import BROADCAST_MB, PAGE_MB, driver_options
+from ingest.contract.java import BROADCAST_MB, PAGE_MB, driver_options
 
 _NAMES = (
     "functions",

@@ -26,7 +26,7 @@ from ingest.changes.signs import (
     to_data,
     what_changed,
 )
-from ingest.contract import TableSpec
+from ingest.contract.job import TableSpec
 from ingest.spark.jobrun import JobRun
 from ingest.spark.sources import Source
 

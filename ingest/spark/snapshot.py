@@ -20,7 +20,7 @@ from ingest.changes.epochs import LedgerLine, seq_of
 from ingest.changes.positions import to_text
 from ingest.changes.select import Selection, relation_of, select_columns
 from ingest.changes.signs import Signs, to_data
-from ingest.contract import JobSpec, SnapshotWork, encode
+from ingest.contract.job import JobSpec, SnapshotWork, encode
 from ingest.hudi.evolution import lacking_columns
 from ingest.lake.commits import Commit, LakeState
 from ingest.lake.epochs import seals_of

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from core.errors import InvalidRequest, TerminalError, TransientError
 from ingest.changes.select import relation_of
-from ingest.contract import SnapshotWork, TableSpec
+from ingest.contract.job import SnapshotWork, TableSpec
 from ingest.lake.commits import read_lake_table
 from ingest.lake.place import place_at
 from ingest.spark.jobrun import JobRun

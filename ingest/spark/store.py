@@ -13,7 +13,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from core.object_store import StoreAccess, hadoop_properties, is_object_uri
-from ingest.contract import LAKE_SECRET
+from ingest.contract.job import LAKE_SECRET
 from ingest.lake.place import has_object_store, use_object_store
 from ingest.spark.jobrun import JobRun
 

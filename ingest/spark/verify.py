@@ -22,7 +22,7 @@ from ingest.changes.dialects import dialect_of
 from ingest.changes.positions import from_text
 from ingest.changes.select import Selection, relation_of, select_columns
 from ingest.changes.verdict import Comparison, Sums, facts_of
-from ingest.contract import JobSpec, SourceSpec, VerifyWork
+from ingest.contract.job import JobSpec, SourceSpec, VerifyWork
 from ingest.hudi.identity import COUNT, DELETED, key_column
 from ingest.lake.commits import LakeState, read_lake_table
 from ingest.lake.place import place_at

@@ -13,7 +13,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from core.errors import TerminalError, TransientError
-from ingest.contract import JobSpec
+from ingest.contract.job import JobSpec
 from ingest.hudi.identity import (
     TableIdentity,
     drift,

@@ -11,7 +11,7 @@ from typing import Any
 import pyspark
 import pytest
 
-from ingest.samples import plain
+from ingest.pipelines.samples import plain
 from tests.acceptance import wide
 from tests.product import Product, manage
 from tests.waiting import wait_for

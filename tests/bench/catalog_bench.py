@@ -219,13 +219,14 @@ def measure_onboarding() -> dict[str, float]:
     """ONBOARDED tables in one request: planned, then approved; rolled back."""
     from django.db import transaction
 
-    from ingest import onboarding, runs
-    from ingest.drafting import plan_onboarding
-    from ingest.requests import parse_request
+    from ingest.jobs import lifecycle
+    from ingest.pipelines import onboarding
+    from ingest.pipelines.drafting import plan_onboarding
+    from ingest.pipelines.requests import parse_request
     from tests.integration.ingest.world import make_source, make_tables
 
     rung: Any = lambda *_, **__: None  # noqa: E731  no broker here
-    vars(runs)["ring"] = rung
+    vars(lifecycle)["ring"] = rung
     body = {"datasource": "fresh", "include": ["public.*"], "capture": "timestamp"}
     plan = parse_request({**body, "dry_run": True})
     approve = parse_request({**body, "approve": True})

@@ -18,7 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ingest.contract import Lane
+from ingest.contract.job import Lane
 from tests.processes import wait_until_gone
 from tests.spark import repair_kills as kills
 from tests.spark.driver_process import DriverProcess

@@ -9,7 +9,7 @@ import shutil
 from dataclasses import dataclass, replace
 
 from ingest.changes.signs import Signs, to_data
-from ingest.contract import TableSpec
+from ingest.contract.job import TableSpec
 from ingest.spark.sources import SourceAccess, open_source
 from tests.hostile import acts
 from tests.spark.lake_bench import LakeBench, assert_done

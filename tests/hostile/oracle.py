@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from ingest.contract import JobReport, TableSpec
+from ingest.contract.job import JobReport, TableSpec
 from tests.hostile.history import Key, State, is_same
 
 # beside those that begin with "source_": what a job may say of a changed source

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from ingest.contract import JobReport, JobSpec, SnapshotWork
+from ingest.contract.job import JobReport, JobSpec, SnapshotWork
 from ingest.spark import patience
 from ingest.spark.jobs import run_job
 from tests.hostile import acts, behaviour, oracle

@@ -15,11 +15,11 @@ from catalog.models import Database, Datasource, ExternalIdentity, Grant, Table
 from catalog.secrets import password_of
 from core.clock import SystemClock
 from core.models import Job
-from ingest import waiting
 from ingest.models import Onboarding, Policy, TableOnboarding
-from ingest.onboarding import start_onboarding
-from ingest.policyrows import change_policy, change_table_policy
-from ingest.requests import parse_request
+from ingest.pipelines import deferred_onboardings
+from ingest.pipelines.onboarding import start_onboarding
+from ingest.pipelines.requests import parse_request
+from ingest.policies.store import change_policy, change_table_policy
 from tests.integration.ingest.world import COLUMNS, make_source, make_tables
 
 pytestmark = pytest.mark.django_db
@@ -127,14 +127,14 @@ def test_what_waited_is_proposed_after_the_discovery(house, tmp_path):
     )
     empty_the_house()
     imported(tmp_path, text)
-    waiting.plan_waiting()
+    deferred_onboardings.plan_waiting()
     assert not TableOnboarding.objects.exists()
     rows = set(Onboarding.objects.values_list("pk", flat=True))
     source = Datasource.objects.get(name="shop")
     discovered(source, "orders", "people", "2026-01-01", "yes")
     make_tables(source, ["log"], KEYLESS)
-    assert waiting.plan_waiting() == len(rows)
-    assert waiting.plan_waiting() == 0
+    assert deferred_onboardings.plan_waiting() == len(rows)
+    assert deferred_onboardings.plan_waiting() == 0
     assert set(Onboarding.objects.values_list("pk", flat=True)) == rows
     assert {f.state for f in TableOnboarding.objects.all()} == {"PROPOSED"}
     again = dict(

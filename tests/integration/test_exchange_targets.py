@@ -7,9 +7,9 @@ import pytest
 
 from catalog.models import AuditEntry
 from catalog.secrets import decrypt
-from ingest.alerts.models import AlertTarget
 from ingest.alerts.smtp_spec import Smtp
 from ingest.alerts.targets import NewTarget, create_target
+from ingest.models.alerts import AlertTarget
 from tests.integration.test_exchange import exported, imported
 
 pytestmark = pytest.mark.django_db

@@ -6,7 +6,7 @@ import threading
 import time
 from pathlib import Path
 
-from ingest.contract import JobReport, JobSpec
+from ingest.contract.job import JobReport, JobSpec
 from tests.spark.lake_bench import LakeBench
 
 

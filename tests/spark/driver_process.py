@@ -15,7 +15,14 @@ from typing import Any
 
 import psutil
 
-from ingest.contract import CLOCK, LAKE_SECRET, JobReport, JobSpec, encode, report_from
+from ingest.contract.job import (
+    CLOCK,
+    LAKE_SECRET,
+    JobReport,
+    JobSpec,
+    encode,
+    report_from,
+)
 from tests.processes import family, kill
 from tests.waiting import LIMIT_SECONDS
 

@@ -15,7 +15,7 @@ import psycopg
 from psycopg import sql
 
 from catalog.sources.postgresql.columns import COLUMNS
-from ingest.contract import (
+from ingest.contract.job import (
     CHUNK_ROWS,
     CLOCK,
     VERIFY_CHUNK_ROWS,

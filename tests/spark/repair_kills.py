@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 from hudi import HudiTableBuilder
 
-from ingest.contract import CompactWork, JobReport, JobSpec, RepairWork, TableSpec
+from ingest.contract.job import CompactWork, JobReport, JobSpec, RepairWork, TableSpec
 from ingest.hudi.timeline import Timeline
 from ingest.lake.layout import metadata_partitions
 from ingest.lake.place import place_at

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from hudi import HudiTableBuilder
 
-from ingest.contract import TableSpec
+from ingest.contract.job import TableSpec
 from ingest.spark import added_columns
 from tests.spark.beginnings import Beginnings, loaded_from
 from tests.spark.lake_bench import LakeBench, assert_done

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ingest.contract import TableSpec
+from ingest.contract.job import TableSpec
 from ingest.hudi.identity import identity_for
 from ingest.hudi.options import Operation, WriterFence, write_options
 from ingest.hudi.position import CommitPosition, encode_position

@@ -12,18 +12,18 @@ from typing import Any
 import pytest
 
 from config.supervisor import doctor
-from ingest.contract import (
+from ingest.contract.job import (
     JobReport,
     JobSpec,
     SnapshotWork,
     report_from,
 )
-from ingest.launch.cluster import StandaloneMaster, house_of, tag_of
-from ingest.launch.commands import driver_command, network_of, submit_command
-from ingest.launch.launcher import Launcher, Message
-from ingest.launch.processes import kill_marked, marked
-from ingest.launch.submit import SubmitLauncher
-from ingest.launch.warm import WarmLauncher
+from ingest.drivers.cluster import StandaloneMaster, house_of, tag_of
+from ingest.drivers.commands import driver_command, network_of, submit_command
+from ingest.drivers.launcher import Launcher, Message
+from ingest.drivers.processes import kill_marked, marked
+from ingest.drivers.submit import SubmitLauncher
+from ingest.drivers.warm import WarmLauncher
 from tests.spark.lake_bench import LakeBench, assert_done
 from tests.spark.standalone import SECRET, StandaloneCluster, wait_until
 from tests.waiting import LIMIT_SECONDS

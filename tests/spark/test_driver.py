@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from core.class_archive import class_archive
-from ingest.contract import CompactWork, SnapshotWork
+from ingest.contract.job import CompactWork, SnapshotWork
 from ingest.lake.staging import StagingArea
 from tests.processes import line_of, wait_until_gone
 from tests.spark.driver_process import DriverProcess

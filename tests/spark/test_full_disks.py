@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from gateway.faults import DISK_FULL, clean
-from ingest.contract import CompactWork, JobReport, JobSpec, SnapshotWork
+from ingest.contract.job import CompactWork, JobReport, JobSpec, SnapshotWork
 from tests.small_disk import SmallDisk, small_disk
 from tests.spark.engine_bench import EngineBench
 from tests.spark.lake_bench import LakeBench, assert_done, with_attempt

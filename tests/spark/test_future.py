@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ingest.contract import TableSpec
+from ingest.contract.job import TableSpec
 from ingest.spark import clocks, future
 from tests.spark.beginnings import Beginnings, loaded_from
 from tests.spark.fast_clock import fast_clock

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ingest.contract import JobReport, JobSpec, SnapshotWork
+from ingest.contract.job import JobReport, JobSpec, SnapshotWork
 from ingest.lake.staging import StagingArea
 from tests.processes import wait_until_gone
 from tests.spark.driver_process import DriverProcess

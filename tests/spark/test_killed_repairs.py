@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ingest.contract import Lane
+from ingest.contract.job import Lane
 from tests.processes import wait_until_gone
 from tests.spark import repair_kills as kills
 from tests.spark.driver_process import DriverProcess

@@ -13,7 +13,7 @@ import pytest
 from catalog.schema.limits import LIMITS
 from ingest.changes.dialects import dialect_of
 from ingest.changes.positions import from_text
-from ingest.contract import SnapshotWork
+from ingest.contract.job import SnapshotWork
 from ingest.lake.ledger import read_ledger_entry
 from ingest.lake.staging import StagingArea
 from ingest.spark import patience

@@ -10,7 +10,7 @@ import pytest
 from hudi import HudiTableBuilder
 from pyspark.sql import functions as F
 
-from ingest.contract import CompactWork, TableSpec
+from ingest.contract.job import CompactWork, TableSpec
 from ingest.hudi.identity import identity_for
 from ingest.hudi.options import WriterFence, write_options
 from ingest.hudi.position import CommitPosition, encode_position

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from ingest.contract import CLOCK, SecretAnswer, SnapshotWork
+from ingest.contract.job import CLOCK, SecretAnswer, SnapshotWork
 from ingest.spark.jobrun import JobRun
 from ingest.spark.jobs import run_job
 from ingest.spark.parallel import enter_lane

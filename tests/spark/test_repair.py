@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ingest.contract import CompactWork, RepairWork
+from ingest.contract.job import CompactWork, RepairWork
 from ingest.hudi.identity import identity_for
 from ingest.hudi.options import WriterFence, write_options
 from ingest.hudi.position import CommitPosition, encode_position

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ingest.contract import RepairWork, RoundWork
+from ingest.contract.job import RepairWork, RoundWork
 from ingest.hudi.identity import identity_for
 from ingest.hudi.options import table_options
 from ingest.lake.layout import metadata_partitions, read_layout

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from ingest.changes.positions import from_text, to_text
-from ingest.contract import RepairWork, TableSpec
+from ingest.contract.job import RepairWork, TableSpec
 from ingest.hudi.identity import identity_for
 from ingest.hudi.options import WriterFence, write_options
 from ingest.hudi.position import CommitPosition, encode_position

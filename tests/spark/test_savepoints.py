@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ingest.contract import RoundWork
+from ingest.contract.job import RoundWork
 from ingest.hudi import retention
 from ingest.lake.epochs import seals_of
 from ingest.lake.layout import read_begun_restore

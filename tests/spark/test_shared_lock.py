@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from config.parts.paths import pyspark_home, spark_jars
-from ingest.contract import CompactWork, JobReport, JobSpec
+from ingest.contract.job import CompactWork, JobReport, JobSpec
 from ingest.hudi.identity import SHARED_LOCK_PROVIDER
 from ingest.lake.commits import read_timeline
 from ingest.lake.fence import fence_path, raise_fence

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from catalog.schema.limits import SourceLimits
-from ingest.contract import JobReport, JobSpec
+from ingest.contract.job import JobReport, JobSpec
 from ingest.spark import patience, snapshot
 from ingest.spark.sources import postgresql_snapshot
 from tests.spark.lake_bench import LakeBench, assert_done, with_attempt

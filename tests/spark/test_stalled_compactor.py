@@ -10,7 +10,7 @@ from typing import Any
 import psutil
 import pytest
 
-from ingest.contract import CompactWork, JobReport
+from ingest.contract.job import CompactWork, JobReport
 from ingest.lake.layout import read_layout
 from tests.spark.driver_process import DriverProcess
 from tests.spark.held_fence import HeldFence

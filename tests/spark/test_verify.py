@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from ingest.changes.dialects import dialect_of
 from ingest.changes.select import select_columns
-from ingest.contract import JobReport, TableSpec
+from ingest.contract.job import JobReport, TableSpec
 from ingest.hudi.identity import DELETED
 from ingest.spark import verify
 from ingest.spark.jobs import run_job

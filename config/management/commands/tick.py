@@ -24,9 +24,9 @@ from django.db import (
 from catalog.access.idle import suspend_idle_now_and_then
 from catalog.access.ldap_login import ring_due_recheck
 from catalog.discovery.services import ring_due_discoveries
-from ingest.alerts.postman import Postman
-from ingest.rediscovery import discover_again_now_and_then
-from ingest.tick import Ticking
+from ingest.alerts.delivery_worker import Postman
+from ingest.pipelines.rediscovery import discover_again_now_and_then
+from ingest.scheduler.tick import Ticking
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from catalog.models import Table
 from catalog.selectors.tables import table_named
 from core.errors import InvalidRequest, SluiceError, TransientError
 from core.models import Job
-from ingest import controls
+from ingest.pipelines import table_commands
 
 EQUAL, DIFFERENT, UNDECIDED = 0, 1, 2
 ACTOR = "manage.py"
@@ -57,7 +57,7 @@ class Command(BaseCommand):
             raise InvalidRequest(
                 f"{table} is a table of a source", hint="name its lake table"
             )
-        job = controls.start_verify(table, actor=ACTOR)
+        job = table_commands.start_verify(table, actor=ACTOR)
         self._wait(job, wait_seconds)
         facts = (job.report or {}).get("facts") or {}
         if job.state != "SUCCEEDED" or "verdict" not in facts:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from catalog.schema.types import DataType
 from core.errors import InvalidRequest
 from ingest.changes.dialects.port import Read, refuse_nul
-from ingest.contract import ColumnSpec
+from ingest.contract.job import ColumnSpec
 
 _HARMLESS = re.compile(r"[A-Za-z0-9 _.:+-]*")
 _NUMBER = re.compile(r"-?\d+(\.\d+)?")

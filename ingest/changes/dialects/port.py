@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from core.errors import InvalidRequest
-from ingest.contract import ColumnSpec
+from ingest.contract.job import ColumnSpec
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from catalog.schema.types import DataType
 from ingest.changes.dialects.port import Read, refuse_nul
-from ingest.contract import ColumnSpec
+from ingest.contract.job import ColumnSpec
 
 _PLAIN = {
     "boolean": "boolean",

@@ -1,7 +1,7 @@
 """`manage.py adopt-lake [--dry-run]`: after a restore of the metadata database.
 
 It prints a line for each table whose rows do not agree with the lake, and a summary.
-What happens to a table is decided in `ingest.adoption`.
+What happens to a table is decided in `ingest.pipelines.adoption`.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 
 from core.errors import SluiceError
-from ingest.adoption import Adopted, adopt, unknown_tables
-from ingest.adoption_rules import FOLLOWED, summary
+from ingest.pipelines.adoption import Adopted, adopt, unknown_tables
+from ingest.pipelines.adoption_rules import FOLLOWED, summary
 
 DONE, NEEDS_ATTENTION, INCOMPLETE = 0, 1, 2
 _ATTENTION = frozenset({"missing", "needs resync"})

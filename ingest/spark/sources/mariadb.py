@@ -23,7 +23,7 @@ from ingest.changes.dialects.mariadb import is_walkable
 from ingest.changes.positions import OpenTransaction, SourceClock
 from ingest.changes.select import relation_of
 from ingest.changes.signs import ServerSigns
-from ingest.contract import TableSpec
+from ingest.contract.job import TableSpec
 from ingest.spark.sources.mariadb_connection import (
     DIALECT,
     Connection,

@@ -19,7 +19,7 @@ from catalog.sources.mariadb.replicas import (
 )
 from ingest.changes.positions import Replica
 from ingest.changes.signs import MOST_FILES, ServerSigns
-from ingest.contract import TableSpec
+from ingest.contract.job import TableSpec
 
 if TYPE_CHECKING:
     Connection = pymysql.Connection[pymysql.cursors.Cursor]

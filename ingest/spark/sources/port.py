@@ -15,7 +15,7 @@ from core.errors import TerminalError
 from ingest.changes.dialects import Dialect
 from ingest.changes.positions import SourceClock
 from ingest.changes.signs import ServerSigns
-from ingest.contract import SourceSpec, TableSpec
+from ingest.contract.job import SourceSpec, TableSpec
 
 Row = tuple[Any, ...]
 

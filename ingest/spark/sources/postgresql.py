@@ -21,7 +21,7 @@ from core.errors import TransientError
 from ingest.changes.positions import SourceClock
 from ingest.changes.select import relation_of
 from ingest.changes.signs import ServerSigns
-from ingest.contract import TableSpec
+from ingest.contract.job import TableSpec
 from ingest.spark.sources.port import (
     KeyFacts,
     Row,

@@ -8,10 +8,10 @@ from catalog.access import grants, users
 from catalog.api.views import PAGING
 from catalog.models import Datasource, SchemaVersion
 from core.models import Job
-from ingest.alerts import announcing, book
-from ingest.alerts.models import AlertTarget
+from ingest.alerts import fan_out, store
 from ingest.alerts.rules import Trouble
 from ingest.models import Onboarding
+from ingest.models.alerts import AlertTarget
 from tests.integration.catalog.asking import live_routes, problem
 
 pytestmark = pytest.mark.django_db
@@ -45,8 +45,8 @@ def full(admin, ann, shop, lake_orders):
         AlertTarget.objects.create(
             name=f"t{number}", kind="webhook", address="http://x"
         )
-        book.open_alert(lake_orders.pk, Trouble(kind, cause="x", message="wrong"))
-    announcing.announce()
+        store.open_alert(lake_orders.pk, Trouble(kind, cause="x", message="wrong"))
+    fan_out.announce()
     for number in range(3):
         Datasource.objects.create(name=f"s{number}", kind="postgresql")
         name = f"u{number}"

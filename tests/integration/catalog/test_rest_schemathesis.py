@@ -27,8 +27,8 @@ from schemathesis.specs.openapi import checks as openapi
 from catalog.access import grants
 from catalog.models import ApiToken
 from core.models import Job
-from ingest.onboarding import start_onboarding
-from ingest.requests import parse_request
+from ingest.pipelines.onboarding import start_onboarding
+from ingest.pipelines.requests import parse_request
 from tests.integration.ingest.world import make_source, make_tables
 
 pytestmark = pytest.mark.django_db

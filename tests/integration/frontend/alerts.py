@@ -8,9 +8,9 @@ from django.utils import timezone
 
 from catalog.models import Table
 from catalog.secrets import encrypt
-from ingest.alerts import announcing, book
-from ingest.alerts.models import AlertDelivery, AlertTarget
+from ingest.alerts import fan_out, store
 from ingest.alerts.rules import Trouble
+from ingest.models.alerts import AlertDelivery, AlertTarget
 
 SHOWN = {
     "orders": ("stuck", "compaction 20260101010000000 is inflight", "rollback"),
@@ -38,12 +38,12 @@ def show_alerts(tables: dict[str, Table]) -> None:
         trouble = Trouble(
             kind, cause="x", message=message, repair=repair, instant=instant
         )
-        book.open_alert(tables[name].pk, trouble)
+        store.open_alert(tables[name].pk, trouble)
     differs = Trouble("verification_mismatch", cause="x", message="rows differ")
-    book.open_alert(tables["orders"].pk, differs)
-    rows = book.open_on(tables["orders"].pk, {"verification_mismatch"})
-    book.close(rows, reason="its verify went well")
-    announcing.announce()
+    store.open_alert(tables["orders"].pk, differs)
+    rows = store.open_on(tables["orders"].pk, {"verification_mismatch"})
+    store.close(rows, reason="its verify went well")
+    fan_out.announce()
     AlertDelivery.objects.update(
         attempts=3, last_code=500, last_error="it answered 500", last_at=timezone.now()
     )

@@ -8,7 +8,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from catalog.access.grants import grant
-from ingest.alerts.models import Alert, AlertDelivery, AlertTarget
+from ingest.models.alerts import Alert, AlertDelivery, AlertTarget
 
 SECRET = "a secret of a webhook"
 

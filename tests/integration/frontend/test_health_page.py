@@ -10,11 +10,11 @@ import pytest
 
 from frontend.actions import ACTIONS
 from frontend.reading.health import CARE, TITLES
-from ingest.feeds import feed_of
 from ingest.maintenance import repairs
 from ingest.models import TableHealth, TableOnboarding
-from ingest.policy import KEEPING
-from ingest.policyrows import change_policy, change_table_policy
+from ingest.pipelines.transitions import feed_of
+from ingest.policies.policy import KEEPING
+from ingest.policies.store import change_policy, change_table_policy
 from tests.integration.frontend.world import HOSTILE
 
 NO_NUMBERS = ("quiet_hours", "compact_driver")

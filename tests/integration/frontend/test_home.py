@@ -12,9 +12,9 @@ from django.utils import timezone
 from catalog.api.gauges import CatalogGauges
 from catalog.models import Table
 from frontend.reading import overview
-from ingest.alerts.models import Alert
 from ingest.models import TableHealth, TableOnboarding
-from ingest.policyrows import change_policy
+from ingest.models.alerts import Alert
+from ingest.policies.store import change_policy
 from tests.integration.frontend.test_alerts import cost
 from tests.integration.frontend.world import CHINESE
 

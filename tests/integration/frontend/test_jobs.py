@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from core.models import Job
 from ingest.alerts.stalled import compare_stalled
-from ingest.contract import RepairWork
+from ingest.contract.job import RepairWork
 
 pytestmark = pytest.mark.django_db
 

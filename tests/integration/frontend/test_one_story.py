@@ -6,11 +6,11 @@ import pytest
 
 from catalog.models import Grant, Table
 from core.models import Job
-from ingest import outcomes
-from ingest.feeds import feed_of
+from ingest.jobs import results
 from ingest.maintenance.facts import LakeFacts
 from ingest.maintenance.score import KeepingPolicy, score
 from ingest.models import TableOnboarding
+from ingest.pipelines.transitions import feed_of
 
 
 @pytest.mark.parametrize("state", ["FAILED", "NEEDS_RESYNC", "PAUSED"])
@@ -32,7 +32,7 @@ def test_home_lists_what_is_paused(world, browse):
 
 
 def test_the_table_page_shows_its_open_alerts(world, browse):
-    from ingest.alerts.models import Alert
+    from ingest.models.alerts import Alert
 
     alert = Alert.objects.filter(closed_at=None, table__isnull=False)[0]
     page = browse("root").get(f"/tables/{alert.table_id}").content.decode()
@@ -50,7 +50,7 @@ def test_a_cancelled_load_says_what_the_table_is_now(world, browse, kind, said):
     job = world.jobs["running"]
     Job.objects.filter(pk=job.pk).update(kind=kind)
     job.refresh_from_db()
-    outcomes.note_cancelled(job, feed_of(table.pk), actor="root")
+    results.note_cancelled(job, feed_of(table.pk), actor="root")
     page = browse("root").get(f"/tables/{table.pk}").content.decode()
     assert "so it is paused" in page
     assert said in page
@@ -62,7 +62,7 @@ def test_a_finished_load_keeps_what_it_carried(world, browse):
     job.payload = {"table": world.lake_tables["customers"].pk}
     job.save()
     facts = {"rows": 120_000, "bytes": 7_000_000, "chunks": 3}
-    outcomes.apply_success(job, None, facts)
+    results.apply_success(job, None, facts)
     Job.objects.filter(pk=job.pk).update(
         state="SUCCEEDED", phase="loaded", report={"facts": facts}
     )

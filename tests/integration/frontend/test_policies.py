@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ingest.feeds import feed_of
 from ingest.models import TableOnboarding
-from ingest.policyrows import change_policy, given_at, policy_of
+from ingest.pipelines.transitions import feed_of
+from ingest.policies.store import change_policy, given_at, policy_of
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ingest.contract import (
+from ingest.contract.job import (
     ColumnSpec,
     FenceSpec,
     JobSpec,

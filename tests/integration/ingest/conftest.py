@@ -13,16 +13,16 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True)
 def _quick_lake(settings, tmp_path, monkeypatch):
-    from ingest import reconcile
+    from ingest.jobs import reconcile
 
     settings.SLUICE_LAKE_URI = str(tmp_path / "lake")
     settings.CELERY_BROKER_URL = "redis://127.0.0.1:1/0"  # nobody is there
     # the test's PostgreSQL may be seconds old
     monkeypatch.setattr(reconcile, "GRACE_SECONDS", 0)
-    monkeypatch.setattr("ingest.backoff.GLITCH_SECONDS", 0)
-    monkeypatch.setattr("ingest.claims.wait_after", lambda failures: 0.0)
-    monkeypatch.setattr("ingest.runs.wait_after", lambda failures: 0.0)
-    monkeypatch.setattr("ingest.reconcile.wait_after", lambda failures: 0.0)
+    monkeypatch.setattr("ingest.jobs.backoff.GLITCH_SECONDS", 0)
+    monkeypatch.setattr("ingest.jobs.claims.wait_after", lambda failures: 0.0)
+    monkeypatch.setattr("ingest.jobs.lifecycle.wait_after", lambda failures: 0.0)
+    monkeypatch.setattr("ingest.jobs.reconcile.wait_after", lambda failures: 0.0)
 
 
 @pytest.fixture

@@ -17,8 +17,8 @@ import time
 from collections import deque
 from pathlib import Path
 
-from ingest.contract import answer_from, spec_from
-from ingest.launch.fake import FakeLauncher, Fault
+from ingest.contract.job import answer_from, spec_from
+from ingest.drivers.fake import FakeLauncher, Fault
 from ingest.spark.knocking import ControlSocket
 from ingest.spark.pipe import Control, take_over_stdio
 

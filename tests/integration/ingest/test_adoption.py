@@ -19,14 +19,16 @@ from django.core.management import call_command
 from django.db import transaction
 
 from core.models import Job, Lease
-from ingest import adoption, leasing, reconcile, runs
-from ingest.adoption_rules import Finding, Known, Seen, judge, next_epoch
-from ingest.contract import FenceSpec
+from ingest.contract.job import FenceSpec
+from ingest.drivers.fake import Fault, write_commit
+from ingest.jobs import leases as job_leases
+from ingest.jobs import lifecycle, reconcile
+from ingest.jobs.specs import build_spec
 from ingest.lake.epochs import last_epoch
 from ingest.lake.fence import fence_at, fence_path
-from ingest.launch.fake import Fault, write_commit
 from ingest.models import DriverBoot, MaintenancePlan, SourceEpoch, TableOnboarding
-from ingest.specs import build_spec
+from ingest.pipelines import adoption
+from ingest.pipelines.adoption_rules import Finding, Known, Seen, judge, next_epoch
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
 
 pytestmark = pytest.mark.django_db
@@ -60,7 +62,7 @@ def fences(settings: Any, table: int) -> list[int]:
 
 
 def leases(table: int) -> list[int]:
-    names = [leasing.lease_name(table, s) for s in ("write", "service")]  # type: ignore[arg-type]
+    names = [job_leases.lease_name(table, s) for s in ("write", "service")]  # type: ignore[arg-type]
     found = dict(Lease.objects.filter(name__in=names).values_list("name", "token"))
     return [found[name] for name in names]
 
@@ -73,7 +75,7 @@ def test_everything_goes_on_after_the_restore(world, admin, settings) -> None:
     for _ in range(3):
         sync(world, admin, "orders")
     table = world.lake("orders").pk
-    runs.start_compaction(world.lake("orders"), actor="x")
+    lifecycle.start_compaction(world.lake("orders"), actor="x")
     world.until(lambda: world.jobs("compact")[-1].state == "SUCCEEDED")
     feed, lake = world.feed("orders"), world.lake("orders")
     newest = (feed.position, lake.last_commit_instant, lake.last_commit_epoch)
@@ -113,7 +115,7 @@ def test_everything_goes_on_after_the_restore(world, admin, settings) -> None:
     job = sync(world, admin, "orders")
     assert job.report["facts"]["epoch"] >= epochs
     assert world.launcher.submitted[-1].round.low == newest[0]
-    runs.start_compaction(world.lake("orders"), actor="x")
+    lifecycle.start_compaction(world.lake("orders"), actor="x")
     world.until(lambda: world.jobs("compact")[-1].state == "SUCCEEDED")
 
 
@@ -125,7 +127,7 @@ def test_jobs_of_the_backup_never_run_again(world, admin, settings, kind: str) -
     if kind != "remove":
         world.fail_with(kind, Fault.HANG)
     if kind == "compact":
-        runs.start_compaction(world.lake("orders"), actor="x")
+        lifecycle.start_compaction(world.lake("orders"), actor="x")
     else:
         verb = {"round": "sync", "repair": "clean", "resync": "resync"}.get(
             kind, "remove"
@@ -225,7 +227,7 @@ def test_a_job_of_now_is_left_alone(world, admin, settings) -> None:
 STEPS: tuple[tuple[Any, str], ...] = (
     (adoption, "_lift_epochs"),
     (adoption, "_take_fences"),
-    (leasing, "take_back"),
+    (job_leases, "take_back"),
     (adoption, "_follow"),
     (adoption, "_end"),
 )
@@ -237,7 +239,7 @@ def test_a_kill_anywhere_leaves_what_the_next_run_ends(
     world.onboard("orders")
     world.until_live("orders")
     world.fail_with("compact", Fault.HANG)
-    runs.start_compaction(world.lake("orders"), actor="x")
+    lifecycle.start_compaction(world.lake("orders"), actor="x")
     world.until(lambda: world.jobs("compact")[-1].state == "RUNNING")
     backup = transaction.savepoint()
     sync(world, admin, "orders")
@@ -351,7 +353,7 @@ def adopted(world: Any, *, count: int) -> None:
     jobs, fence = [], FenceSpec("", 9)
     for feed in feeds.order_by("pk"):
         table = feed.lake_table
-        jobs.append(runs.new_job(feed, "snapshot", actor="x"))
+        jobs.append(lifecycle.new_job(feed, "snapshot", actor="x"))
         spec = build_spec(jobs[-1], feed, fence=fence, epoch=1)
         known = write_commit(spec, start="", end="a", epoch=1)
         # the fake's instants have whole seconds and a number that begins anew at 1,000

@@ -20,12 +20,12 @@ from django.utils import timezone
 
 from catalog.models import AuditEntry
 from catalog.secrets import decrypt, rotate_secrets
-from ingest.alerts import announcing, book, post, webhook
-from ingest.alerts.models import Alert, AlertDelivery, AlertTarget
-from ingest.alerts.postman import Postman
+from ingest.alerts import delivery, fan_out, store, webhook
+from ingest.alerts.delivery_worker import Postman
 from ingest.alerts.rules import MOST_ATTEMPTS, Trouble
 from ingest.alerts.smtp_spec import Smtp
 from ingest.api import alert_replies as replies
+from ingest.models.alerts import Alert, AlertDelivery, AlertTarget
 from tests.integration.catalog.asking import CANARY, problem
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
 from tests.integration.catalog.test_endpoints import compare
@@ -61,8 +61,8 @@ def hook(url: str, **more: Any) -> dict[str, Any]:
 def open_one(
     table: Any, kind: str = "stuck", message: str = "it stands still"
 ) -> Alert:
-    book.open_alert(table.pk, Trouble(kind, cause="x", message=message, hint="look"))
-    announcing.announce()
+    store.open_alert(table.pk, Trouble(kind, cause="x", message=message, hint="look"))
+    fan_out.announce()
     return Alert.objects.latest("id")
 
 
@@ -83,7 +83,7 @@ def test_a_webhook_is_signed_and_told_of_the_end_too(
     admin, web, pager, lake_orders
 ) -> None:
     alert, began = open_one(lake_orders), int(time.time())
-    assert post.deliver_due() == 1
+    assert delivery.deliver_due() == 1
     ended = int(time.time())
     headers, body = web.got[0]
     told = json.loads(body)
@@ -97,9 +97,9 @@ def test_a_webhook_is_signed_and_told_of_the_end_too(
     mac = hmac.new(SECRET.encode(), f"{stamp}.".encode() + body, hashlib.sha256)
     assert headers["Sluice-Signature"] == f"v1={mac.hexdigest()}"
     assert began <= int(stamp) <= ended
-    book.close(Alert.objects.filter(pk=alert.pk), reason="well")
-    assert (announcing.announce(), announcing.announce()) == (1, 0)
-    assert (post.deliver_due(), post.deliver_due()) == (1, 0)
+    store.close(Alert.objects.filter(pk=alert.pk), reason="well")
+    assert (fan_out.announce(), fan_out.announce()) == (1, 0)
+    assert (delivery.deliver_due(), delivery.deliver_due()) == (1, 0)
     assert json.loads(web.got[1][1])["event"] == "recovered"
     items = admin("GET", "alert-targets/pager/deliveries").json()["items"]
     compare(replies.AlertDelivery(), items[0])
@@ -119,17 +119,17 @@ def test_killed_between_sending_and_recording_it_comes_again_under_its_key(
     web, pager, lake_orders
 ) -> None:
     open_one(lake_orders)
-    claim = post.take()
+    claim = delivery.take()
     assert claim is not None
-    assert post.attempt(claim).is_delivered
+    assert delivery.attempt(claim).is_delivered
     # killed here; nobody else sends it while the lease lasts
-    assert post.take() is None
+    assert delivery.take() is None
     later(seconds=46)
-    second = post.take()
-    answer = post.attempt(second)
+    second = delivery.take()
+    answer = delivery.attempt(second)
     # the first one wakes up: what it has to say counts no more
-    assert not post.record(claim, webhook.Answer(500, "late"))
-    assert post.record(second, answer)
+    assert not delivery.record(claim, webhook.Answer(500, "late"))
+    assert delivery.record(second, answer)
     first, again = (h["Sluice-Delivery"] for h, _ in web.got)
     assert first == again
     row = AlertDelivery.objects.get()
@@ -171,9 +171,9 @@ def test_a_sender_killed_while_the_receiver_has_it(
     sender.wait()
     is_dead.set()
     assert AlertDelivery.objects.get().state == "waiting"
-    assert post.deliver_due() == 0
+    assert delivery.deliver_due() == 0
     later(seconds=46)
-    assert post.deliver_due() == 1
+    assert delivery.deliver_due() == 1
     first, again = (headers["Sluice-Delivery"] for headers, _ in web.got)
     assert first == again
     assert AlertDelivery.objects.get().state == "delivered"
@@ -187,7 +187,7 @@ def test_a_broken_target_waits_longer_each_time_is_paused_and_resumes(
     open_one(lake_orders)
     waits = []
     for _ in range(3):
-        assert post.deliver_due() == 1
+        assert delivery.deliver_due() == 1
         target = AlertTarget.objects.get()
         tried_at = AlertDelivery.objects.get().last_at
         waits.append(round((target.retry_at - tried_at).total_seconds()))
@@ -196,15 +196,15 @@ def test_a_broken_target_waits_longer_each_time_is_paused_and_resumes(
     shown = admin("GET", "alert-targets/pager").json()
     assert (shown["state"], shown["failures"]) == ("failing", 3)
     later(hours=24)
-    post.deliver_due()
+    delivery.deliver_due()
     shown = admin("GET", "alert-targets/pager").json()
     assert shown["state"] == "paused"
     assert "it answered 500" in shown["paused_reason"]
-    assert post.deliver_due() == 0
+    assert delivery.deliver_due() == 0
     # its hourly try arrives, so it goes on by itself
     web.status = 200
     later(seconds=3601)
-    assert post.deliver_due() == 1
+    assert delivery.deliver_due() == 1
     assert admin("GET", "alert-targets/pager").json()["state"] == "ok"
     row = AlertDelivery.objects.get()
     assert (row.state, row.attempts) == ("delivered", 5)
@@ -217,17 +217,19 @@ def test_waking_a_target_up_sends_nothing_beside_an_attempt(
 ) -> None:
     web.status = 500
     open_one(lake_orders)
-    post.deliver_due()
+    delivery.deliver_due()
     later(seconds=6)
-    claim = post.take()
+    claim = delivery.take()
     admin("POST", f"alert-targets/pager:{asked}")
-    assert post.take() is None, "one at a time"
-    assert post.record(claim, post.attempt(claim))
+    assert delivery.take() is None, "one at a time"
+    assert delivery.record(claim, delivery.attempt(claim))
     later(seconds=6)
-    assert post.take() is not None, "woken up, it does not wait longer than at first"
+    assert delivery.take() is not None, (
+        "woken up, it does not wait longer than at first"
+    )
     # whoever had it was killed: nobody has to wait for the end of that lease
     later(seconds=46)
-    assert post.take() is not None
+    assert delivery.take() is not None
 
 
 @pytest.mark.django_db
@@ -236,15 +238,15 @@ def test_what_is_refused_for_good_is_given_up_and_holds_up_nobody(
 ) -> None:
     web.status = 400
     open_one(lake_orders)
-    post.deliver_due()
+    delivery.deliver_due()
     AlertDelivery.objects.update(attempts=MOST_ATTEMPTS - 1)
     open_one(lake_orders, "late")
     web.status = 204
     later(hours=2)
-    assert post.deliver_due(limit=1) == 1
+    assert delivery.deliver_due(limit=1) == 1
     assert json.loads(web.got[-1][1])["alert"]["kind"] == "late"
     web.status = 400
-    post.deliver_due(limit=1)
+    delivery.deliver_due(limit=1)
     states = AlertDelivery.objects.order_by("id")
     assert [row.state for row in states] == ["given_up", "delivered"]
     # too old to be news: not sent at all
@@ -253,7 +255,7 @@ def test_what_is_refused_for_good_is_given_up_and_holds_up_nobody(
         created_at=timezone.now() - timedelta(days=4)
     )
     assert admin("POST", "alert-targets/pager:resume").json()["state"] == "ok"
-    assert post.deliver_due() == 0
+    assert delivery.deliver_due() == 0
     assert AlertDelivery.objects.latest("id").state == "given_up"
 
 
@@ -300,16 +302,16 @@ def test_mail_is_one_for_many_and_its_head_is_not_for_names_to_write(
         lake_orders.save()
         open_one(lake_orders, message="é ≠ ü")
         box.refuse = "450 later"
-        assert post.deliver_due() == 1
+        assert delivery.deliver_due() == 1
         assert AlertDelivery.objects.get().last_code == 450
         box.refuse = ""
         later(seconds=60)
-        cut_off = post.take()
+        cut_off = delivery.take()
         for _ in range(2):
-            assert post.attempt(cut_off).is_delivered
+            assert delivery.attempt(cut_off).is_delivered
         open_one(lake_orders, "late")
         later(seconds=60)
-        assert post.deliver_due() == 1
+        assert delivery.deliver_due() == 1
     first, again, mail = (
         email.message_from_bytes(raw, policy=default) for raw in box.mails
     )
@@ -345,8 +347,8 @@ def test_targets_hear_only_what_they_asked_for(admin, web, lake_orders) -> None:
         )
     alert = open_one(lake_orders)
     open_one(lake_orders, "late")
-    book.close(Alert.objects.filter(pk=alert.pk))
-    announcing.announce()
+    store.close(Alert.objects.filter(pk=alert.pk))
+    fan_out.announce()
     rows = AlertDelivery.objects.order_by("target__name", "id")
     told = [(r.target.name, r.alert.kind, r.event) for r in rows]
     assert told == [
@@ -359,8 +361,8 @@ def test_targets_hear_only_what_they_asked_for(admin, web, lake_orders) -> None:
     ]
     # one that is new is not told the end of what it never heard of
     admin("POST", "alert-targets", hook(web.url, name="new"))
-    book.close(Alert.objects.all())
-    announcing.announce()
+    store.close(Alert.objects.all())
+    fan_out.announce()
     assert not AlertDelivery.objects.filter(target__name="new").exists()
     assert admin("DELETE", "alert-targets/all").status_code == 204
     assert not AlertDelivery.objects.filter(target__name="all").exists()
@@ -370,7 +372,7 @@ def test_targets_hear_only_what_they_asked_for(admin, web, lake_orders) -> None:
 def test_a_test_message_and_the_rotation_of_keys(admin, web, pager, settings) -> None:
     reply = admin("POST", "alert-targets/pager:test")
     assert reply.status_code == 202
-    post.deliver_due()
+    delivery.deliver_due()
     assert "asked Sluice for a test" in web.got[0][1].decode()
     problem(admin("POST", "alert-targets/none:test"), 404, "target_not_found")
     from cryptography.fernet import Fernet

@@ -12,12 +12,15 @@ from django.utils import timezone
 
 from catalog.discovery import store
 from catalog.models import Table
-from ingest import outcomes, policyrows, removal, runs
-from ingest.alerts import announcing, book, late, presence
-from ingest.alerts.models import Alert, AlertDelivery, AlertTarget, Presence
+from ingest.alerts import fan_out, heartbeat, lag
 from ingest.alerts.rules import Trouble
-from ingest.launch.fake import Fault
+from ingest.alerts.store import open_alert
+from ingest.drivers.fake import Fault
+from ingest.jobs import lifecycle, results
 from ingest.models import TableHealth, TableOnboarding
+from ingest.models.alerts import Alert, AlertDelivery, AlertTarget, Presence
+from ingest.pipelines import removal
+from ingest.policies.store import change_table_policy
 from tests.integration.catalog.asking import grants_now, problem
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
 from tests.integration.ingest.test_health import OLD, see, timeline_of
@@ -83,7 +86,7 @@ def test_a_failed_compaction_is_an_alert_until_one_goes_well(
     assert (alert.sources, alert.count) == (["compact"], 1)
     assert str(alert.job) == str(world.jobs("compact")[0].pk)
     assert world.feed("orders").state == "LIVE", "its rounds go on"
-    runs.start_round(world.feed("orders"), actor="x")
+    lifecycle.start_round(world.feed("orders"), actor="x")
     world.until(lambda: world.jobs("round")[-1].is_finished)
     assert opened() == ["failed"], "a round takes no compaction back"
     admin("POST", f"tables/{table}:compact")
@@ -98,7 +101,7 @@ def test_a_round_that_fails_in_passing_is_an_alert_the_second_time(
     feed = world.feed("orders")
     for count, expected in [(0, []), (1, ["failed"])]:
         TableOnboarding.objects.filter(pk=feed.pk).update(failures=count)
-        job = runs.start_round(world.feed("orders"), actor="x")
+        job = lifecycle.start_round(world.feed("orders"), actor="x")
         job.attempts = job.max_attempts
         job.save()
         world.fail_with("round", Fault.TRANSIENT)
@@ -115,20 +118,20 @@ def test_a_table_behind_its_schedule_is_late_until_a_round_ends(
     assert feed.late_at is None, "rounds on request are never late"
     set_policy(feed, schedule={"every_seconds": 60}, late_after_seconds=600)
     world.steps(3)
-    runs.start_round(world.feed("orders"), actor="x")
+    lifecycle.start_round(world.feed("orders"), actor="x")
     world.until(lambda: world.feed("orders").late_at is not None)
     wait = world.feed("orders").late_at - world.jobs("round")[-1].started_at
     assert wait == timedelta(seconds=660)
-    assert late.open_late() == 0
+    assert lag.open_late() == 0
     hour = timezone.now() - timedelta(hours=1)
     TableOnboarding.objects.filter(pk=feed.pk).update(late_at=hour, due_at=None)
     # its moment has come, and it has caught up meanwhile
-    assert late.open_late() == 1
+    assert lag.open_late() == 1
     assert opened() == []
     Table.objects.filter(pk=table).update(caught_up_at=hour)
     TableOnboarding.objects.filter(pk=feed.pk).update(owed_from=hour, late_at=hour)
-    late.open_late()
-    assert late.open_late() == 0, "one look is enough until a round ends"
+    lag.open_late()
+    assert lag.open_late() == 0, "one look is enough until a round ends"
     one = Alert.objects.get()
     assert one.message.startswith("it shows the source as it was 1 h ago")
     # closed by hand it comes again: nothing has caught up
@@ -136,9 +139,9 @@ def test_a_table_behind_its_schedule_is_late_until_a_round_ends(
     again = world.feed("orders").late_at - timezone.now()
     assert timedelta(seconds=500) < again <= timedelta(seconds=600)
     TableOnboarding.objects.filter(pk=feed.pk).update(late_at=hour)
-    late.open_late()
+    lag.open_late()
     assert opened() == ["late"]
-    runs.start_round(world.feed("orders"), actor="x")
+    lifecycle.start_round(world.feed("orders"), actor="x")
     world.until(lambda: opened() == [])
     assert world.feed("orders").late_at > timezone.now()
 
@@ -154,21 +157,21 @@ def test_a_night_in_which_sluice_was_down_makes_nothing_late_at_once(
     now = timezone.now()
     evening = now - timedelta(hours=8)
     Presence.objects.update_or_create(pk=1, defaults={"seen_at": evening})
-    presence.note_presence()
-    presence.note_presence()
+    heartbeat.note_presence()
+    heartbeat.note_presence()
     row = Presence.objects.get()
     assert (row.away_since, row.seen_at) == (evening, row.back_at)
     # its state is of the evening: there was nobody to carry it
     Table.objects.filter(pk=table).update(caught_up_at=evening)
     rows = TableOnboarding.objects.filter(lake_table=table)
     rows.update(owed_from=evening, late_at=evening, due_at=None)
-    late.open_late()
+    lag.open_late()
     assert opened() == []
     assert rows.get().late_at == row.back_at + timedelta(seconds=600)
     # not back for long enough, it is: nothing came in these minutes
     Presence.objects.update(back_at=now - timedelta(seconds=700))
     rows.update(late_at=evening)
-    late.open_late()
+    lag.open_late()
     assert opened() == ["late"]
 
 
@@ -184,11 +187,11 @@ def test_it_says_what_is_shown_and_ends_with_the_schedule(world, table, shown) -
     Table.objects.filter(pk=table).update(caught_up_at=evening if shown else None)
     rows = TableOnboarding.objects.filter(lake_table=table)
     rows.update(owed_from=evening, late_at=evening, due_at=None)
-    late.open_late()
+    lag.open_late()
     assert (
         shown or "has not caught up with its source yet"
     ) in Alert.objects.get().message
-    policyrows.change_table_policy(world.feed("orders"), {"schedule": "manual"})
+    change_table_policy(world.feed("orders"), {"schedule": "manual"})
     assert opened() == []
     assert rows.get().late_at is None
 
@@ -207,14 +210,14 @@ def test_a_nightly_table_is_late_only_with_what_its_round_did_not_carry(
     def round_held_back(seconds: float) -> timedelta:
         held = {"pid": 7, "age_seconds": seconds}
         world.launcher.facts["round"] = {"held_back": held}
-        job = runs.start_round(world.feed("orders"), actor="x")
+        job = lifecycle.start_round(world.feed("orders"), actor="x")
         world.until(lambda: type(job).objects.get(pk=job.pk).is_finished)
         return world.feed("orders").late_at - now
 
     assert round_held_back(1200) > timedelta(hours=23)
     rows = TableOnboarding.objects.filter(lake_table=table)
     rows.update(late_at=now)
-    assert late.open_late() == 1
+    assert lag.open_late() == 1
     assert rows.get().late_at - now > timedelta(hours=23), "judged anew, the same"
     assert opened() == []
     # an hour is more than is allowed: it stays late until that is carried
@@ -222,7 +225,7 @@ def test_a_nightly_table_is_late_only_with_what_its_round_did_not_carry(
     rows.update(late_at=now - timedelta(days=1))
     Table.objects.filter(pk=table).update(caught_up_at=now - timedelta(days=1))
     rows.update(owed_from=now - timedelta(days=1, minutes=1))
-    late.open_late()
+    lag.open_late()
     assert opened() == ["late"]
     round_held_back(4500)
     assert opened() == ["late"]
@@ -282,12 +285,11 @@ def test_other_columns_at_the_source_are_an_alert(world, table) -> None:
         ("DISCOVERED", "as-planned", []),
     ]:
         name.update(source_type="text" if mark == "as-planned" else "json")
-        Table.objects.filter(pk=source.pk).update(
-            status=status, schema_fingerprint=mark
-        )
+        row = Table.objects.filter(pk=source.pk)
+        row.update(status=status, schema_fingerprint=mark)
         for told in store.registered.altered:
-            told(Table.objects.filter(pk=source.pk))
-            told(Table.objects.filter(pk=source.pk))
+            told(row.all())
+            told(row.all())
         assert opened() == expected, (status, mark)
         if status == "VANISHED":
             hint = Alert.objects.get().hint
@@ -298,7 +300,7 @@ def test_other_columns_at_the_source_are_an_alert(world, table) -> None:
 @pytest.mark.django_db
 def test_pausing_and_removing_end_alerts_too(world, admin, table) -> None:
     for kind in ("late", "stuck"):
-        book.open_alert(table, Trouble(kind, cause="x", message="x"))
+        open_alert(table, Trouble(kind, cause="x", message="x"))
     admin("POST", f"tables/{table}:pause")
     assert opened() == ["stuck"]
     removal.start_removal(world.lake("orders"), drop_data=True, actor="root")
@@ -310,7 +312,7 @@ def test_pausing_and_removing_end_alerts_too(world, admin, table) -> None:
 
 @pytest.mark.django_db
 def test_who_may_not_see_a_table_sees_no_alert_of_it(admin, ann, lake_orders) -> None:
-    book.open_alert(lake_orders.pk, STUCK)
+    open_alert(lake_orders.pk, STUCK)
     (one,) = admin("GET", "alerts").json()["items"]
     for held, seen in [(None, 0), ("discover", 1)]:
         grants_now(held, on="lake.shop.orders")
@@ -345,8 +347,8 @@ def test_many_who_see_the_same_open_one_alert(lake_orders) -> None:
                 cause = Trouble(
                     "stuck", cause=f"{number}.{step}", message="m", source="x"
                 )
-                book.open_alert(lake_orders.pk, cause)
-                announcing.announce()
+                open_alert(lake_orders.pk, cause)
+                fan_out.announce()
         except BaseException as error:  # noqa: BLE001 - told to the test's own thread
             failures.append(error)
         finally:
@@ -369,8 +371,8 @@ def test_cut_off_between_the_event_and_its_alert_neither_is_there(
 ) -> None:
     """The alert is in the transaction of the end: the job is judged again, alert and all."""
     world.fail_with("round", Fault.TERMINAL)
-    job = runs.start_round(world.feed("orders"), actor="x")
-    monkeypatch.setattr(outcomes.noticing, "job_failed", die)
+    job = lifecycle.start_round(world.feed("orders"), actor="x")
+    monkeypatch.setattr(results.triggers, "job_failed", die)
     with pytest.raises(Killed), transaction.atomic():
         world.until(lambda: False)
     assert not Alert.objects.exists()
@@ -385,14 +387,14 @@ def test_cut_off_between_the_event_and_its_alert_neither_is_there(
 def test_those_that_ended_long_ago_are_forgotten_however_many_stay_open(
     lake_orders, monkeypatch
 ) -> None:
-    monkeypatch.setattr(announcing, "FORGET_PAGE", 1)
+    monkeypatch.setattr(fan_out, "FORGET_PAGE", 1)
     for kind in ("schema_change", "late", "failed"):
-        book.open_alert(lake_orders.pk, Trouble(kind, cause="x", message="x"))
+        open_alert(lake_orders.pk, Trouble(kind, cause="x", message="x"))
     ended = Alert.objects.filter(kind__in=["late", "failed"], is_announced=False)
-    long_ago = timezone.now() - 2 * announcing.ALERTS_KEPT
+    long_ago = timezone.now() - 2 * fan_out.ALERTS_KEPT
     ended.update(closed_at=long_ago, is_announced=True, is_end_announced=True)
     for left in (2, 1, 1):
-        monkeypatch.setattr(announcing, "_forget_at", 0.0)
-        announcing.forget_old()
+        monkeypatch.setattr(fan_out, "_forget_at", 0.0)
+        fan_out.forget_old()
         assert Alert.objects.count() == left
     assert Alert.objects.get().kind == "schema_change"

@@ -6,10 +6,11 @@ import pytest
 
 from core.errors import StaleState
 from core.models import Job, Lease
-from ingest import claims, controls, runs
-from ingest.kinds import LANE_LIMITS
-from ingest.launch.fake import Fault
-from ingest.launch.flights import ABANDONED_SECONDS, UNANSWERED_SECONDS
+from ingest.drivers.fake import Fault
+from ingest.drivers.host_state import ABANDONED_SECONDS, UNANSWERED_SECONDS
+from ingest.jobs import claims, lifecycle
+from ingest.jobs.kinds import LANE_LIMITS
+from ingest.pipelines import table_commands
 
 pytestmark = pytest.mark.django_db
 
@@ -49,7 +50,7 @@ def test_one_cancelled_between_claim_and_hand_over_ends(world, clock) -> None:
     world.onboard("orders")
     assert claims.claim_queued()
     job = snapshot(world, "orders")
-    controls.cancel_job(job.pk, actor="ann")
+    table_commands.cancel_job(job.pk, actor="ann")
     world.until(lambda: snapshot(world, "orders").state == "CANCELLED")
     assert world.launcher.submitted == []
     assert world.feed("orders").state == "PAUSED"
@@ -58,7 +59,7 @@ def test_one_cancelled_between_claim_and_hand_over_ends(world, clock) -> None:
 
 def test_an_unanswered_cancel_ends_within_a_minute(world, clock) -> None:
     job = running(world, "orders", Fault.DEAF)
-    controls.cancel_job(job.pk, actor="ann")
+    table_commands.cancel_job(job.pk, actor="ann")
     world.steps(3)
     asked = clock.now
     assert snapshot(world, "orders").state == "CANCELLING"
@@ -76,7 +77,7 @@ def test_a_driver_with_threads_that_never_end_is_ended(world, clock) -> None:
     """The other jobs of that driver run again, and none of it counts against them."""
     job = running(world, "orders", Fault.DEAF)
     other = running(world, "items", Fault.HANG)
-    controls.cancel_job(job.pk, actor="ann")
+    table_commands.cancel_job(job.pk, actor="ann")
     world.steps(3)
     clock.now += UNANSWERED_SECONDS
     world.until(lambda: snapshot(world, "orders").state == "CANCELLED")
@@ -96,7 +97,7 @@ def test_a_lane_is_free_again_after_unanswered_cancels(world, clock) -> None:
     for name in names:
         running(world, name, Fault.DEAF)
     for name in names:
-        controls.cancel_job(snapshot(world, name).pk, actor="ann")
+        table_commands.cancel_job(snapshot(world, name).pk, actor="ann")
     world.steps(3)
     clock.now += UNANSWERED_SECONDS
     world.onboard("orders")
@@ -106,7 +107,7 @@ def test_a_lane_is_free_again_after_unanswered_cancels(world, clock) -> None:
 
 def test_a_pause_that_is_not_answered_ends_too(world, clock) -> None:
     running(world, "orders", Fault.DEAF)
-    controls.pause(world.lake("orders"), actor="ann")
+    table_commands.pause(world.lake("orders"), actor="ann")
     world.steps(3)
     clock.now += UNANSWERED_SECONDS
     world.until(lambda: snapshot(world, "orders").state == "CANCELLED")
@@ -122,7 +123,7 @@ def test_a_job_in_its_own_process_is_ended_with_it(world, clock) -> None:
             and snapshot(world, "orders").state == "RUNNING"
         )
     )
-    controls.cancel_job(snapshot(world, "orders").pk, actor="ann")
+    table_commands.cancel_job(snapshot(world, "orders").pk, actor="ann")
     world.steps(3)
     starts = len(world.launcher.starts)
     clock.now += UNANSWERED_SECONDS
@@ -136,14 +137,14 @@ def test_a_job_in_its_own_process_is_ended_with_it(world, clock) -> None:
 def test_a_report_that_meets_a_moved_row_is_written_the_next_time(
     world, monkeypatch
 ) -> None:
-    finish, refusals = runs.finish, [StaleState("another was first")] * 2
+    finish, refusals = lifecycle.finish, [StaleState("another was first")] * 2
 
     def failing(report):
         if refusals:
             raise refusals.pop()
         return finish(report)
 
-    monkeypatch.setattr("ingest.runs.finish", failing)
+    monkeypatch.setattr("ingest.jobs.lifecycle.finish", failing)
     world.onboard("orders")
     world.until_live("orders")
     assert world.jobs("snapshot")[0].attempts == 1
@@ -154,7 +155,7 @@ def test_a_report_that_is_always_refused_stops_nothing(
     world, monkeypatch, error
 ) -> None:
     """The lake says what became of its job; those of the others are written."""
-    finish = runs.finish
+    finish = lifecycle.finish
 
     def failing(report):
         job = Job.objects.get(pk=report.job_id)
@@ -162,7 +163,7 @@ def test_a_report_that_is_always_refused_stops_nothing(
             raise error
         return finish(report)
 
-    monkeypatch.setattr("ingest.runs.finish", failing)
+    monkeypatch.setattr("ingest.jobs.lifecycle.finish", failing)
     world.onboard("orders", "items")
     world.until_live("orders", "items")
     job = snapshot(world, "orders")

@@ -7,8 +7,8 @@ from datetime import datetime
 import pytest
 from django.db import connection
 
-from ingest.contract import CLOCK
-from ingest.launch.handing import SecretDesk
+from ingest.contract.job import CLOCK
+from ingest.drivers.secret_delivery import SecretDesk
 
 
 @pytest.mark.django_db

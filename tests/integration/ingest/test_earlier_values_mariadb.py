@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from core.errors import TransientError
-from ingest.contract import ColumnSpec, RoundWork, TableSpec
+from ingest.contract.job import ColumnSpec, RoundWork, TableSpec
 from ingest.spark import added_columns
 from ingest.spark.added_columns import find_earlier_values, new_columns
 from ingest.spark.sources import SourceAccess, open_source

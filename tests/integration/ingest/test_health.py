@@ -14,11 +14,11 @@ from django.test import Client
 
 from catalog.models import AuditEntry
 from core.models import Job
-from ingest import tick
 from ingest.api import health_replies
-from ingest.launch.fake import Fault, write_instant
-from ingest.maintenance import watching
+from ingest.drivers.fake import Fault, write_instant
+from ingest.maintenance import health_collector
 from ingest.models import MaintenancePlan, TableHealth
+from ingest.scheduler import tick
 from tests.integration.catalog.asking import problem
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
 from tests.integration.catalog.test_endpoints import compare
@@ -36,7 +36,7 @@ def timeline_of(world: Any) -> Path:
 def see(world: Any) -> TableHealth:
     """A look now, whenever it was due."""
     TableHealth.objects.update(due_at=Now())
-    watching.look_at_due()
+    health_collector.look_at_due()
     return TableHealth.objects.get(table=world.lake("orders"))
 
 
@@ -192,14 +192,14 @@ def test_a_stuck_compaction_is_explained_previewed_and_rolled_back(
 def test_a_repair_holds_both_leases_and_does_not_touch_the_tables_state(
     world, admin, table
 ) -> None:
-    from ingest.launch.fake import Fault
+    from ingest.drivers.fake import Fault
 
     world.fail_with("repair", Fault.HANG, Fault.TERMINAL)
     reply = admin("POST", f"tables/{table}:deduplicate", {"dry_run": True})
     assert reply.status_code == 202
     world.until(lambda: world.jobs("repair")[-1].state == "RUNNING")
     row = see(world)
-    held = watching._held(table)
+    held = health_collector._held(table)
     assert held == {"write", "service"}
     (timeline_of(world) / f"{OLD}.deltacommit.inflight").touch()
     assert see(world).losses == row.losses, "somebody works on it"

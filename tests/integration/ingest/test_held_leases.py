@@ -11,14 +11,14 @@ from django.db.models.functions import Now
 
 from core.leases import is_lease_live, take_lease
 from core.models import Lease
-from ingest import leasing, runs
+from ingest.jobs import leases, lifecycle
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
 
 NAMES = ("first", "second", "third")
 
 
 def hold(world: Any, name: str) -> None:
-    lease = leasing.lease_name(world.lake(name).pk, leasing.SERVICE)
+    lease = leases.lease_name(world.lake(name).pk, leases.SERVICE)
     assert take_lease(lease, owner="a long re-sync", seconds=600)
 
 
@@ -29,7 +29,7 @@ def test_jobs_that_wait_for_a_lease_do_not_fill_their_lane(world: Any) -> None:
     for name in NAMES[:2]:
         hold(world, name)
     for name in NAMES:
-        runs.start_compaction(world.lake(name), actor="x")
+        lifecycle.start_compaction(world.lake(name), actor="x")
     world.until(lambda: world.jobs("compact")[-1].state == "SUCCEEDED")
     for job in world.jobs("compact")[:2]:
         assert (job.state, job.reason) == ("QUEUED", "waiting for the table's lease")
@@ -45,25 +45,25 @@ def test_who_gets_one_of_two_leases_keeps_none(
     world.onboard("first")
     world.until_live("first")
     hold(world, "first")
-    monkeypatch.setattr(leasing, "is_held", lambda: Q(pk=None))
+    monkeypatch.setattr(leases, "is_held", lambda: Q(pk=None))
     table = world.lake("first").pk
     assert admin("POST", f"tables/{table}:clean").status_code == 202
     world.steps(3)
     (job,) = world.jobs("repair")
     assert (job.state, job.reason) == ("QUEUED", "waiting for the table's lease")
-    assert not is_lease_live(leasing.lease_name(table, leasing.WRITE))
+    assert not is_lease_live(leases.lease_name(table, leases.WRITE))
 
 
 @pytest.mark.django_db
 def test_a_lease_that_ended_is_renewed_while_nobody_has_it() -> None:
     """The database was away for longer than a lease lasts."""
-    name = leasing.lease_name(7, leasing.SERVICE)
+    name = leases.lease_name(7, leases.SERVICE)
     assert take_lease(name, owner="job 1", seconds=60)
     Lease.objects.update(expires_at=Now() - timedelta(seconds=1))
-    leasing.renew(["job 1"])
+    leases.renew(["job 1"])
     assert is_lease_live(name)
     assert take_lease(name, owner="job 2", seconds=60) is None
     Lease.objects.update(expires_at=Now() - timedelta(seconds=1))
     assert take_lease(name, owner="job 2", seconds=60)
-    leasing.renew(["job 1"])
+    leases.renew(["job 1"])
     assert Lease.objects.get(name=name).owner == "job 2"

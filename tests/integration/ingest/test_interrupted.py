@@ -11,9 +11,11 @@ from django.db import connection, connections
 
 from core import dispatch
 from core.models import Job, Lease
-from ingest import claims, controls, onboarding, reconcile, runs, tick
-from ingest.launch.fake import Fault
+from ingest.drivers.fake import Fault
+from ingest.jobs import claims, lifecycle, reconcile
 from ingest.models import DriverBoot, TableOnboarding
+from ingest.pipelines import onboarding, table_commands
+from ingest.scheduler import tick
 from tests.integration.ingest.world import make_tables
 
 
@@ -57,7 +59,7 @@ def test_a_kill_between_any_two_statements_costs_nothing(world, number) -> None:
 @pytest.mark.parametrize("number", [3, 8, 13, 18, 22])
 def test_an_approval_is_whole_or_not_at_all(world, number) -> None:
     make_tables(world.source, ["a", "b"])
-    from ingest.requests import parse_request
+    from ingest.pipelines.requests import parse_request
 
     asked = parse_request(
         {"datasource": "shop", "include": ["public.*"], "approve": True}
@@ -103,15 +105,15 @@ def test_the_database_goes_away_and_everything_said_is_kept(world, monkeypatch) 
     world.onboard("orders")
     world.until(lambda: world.jobs("snapshot")[0].state == "RUNNING")
     broken = [True]
-    finish = runs.finish
+    finish = lifecycle.finish
 
     def failing(report):
         if broken[0]:
             raise OperationalError("the connection is closed")
         return finish(report)
 
-    monkeypatch.setattr("ingest.runs.finish", failing)
-    monkeypatch.setattr("ingest.launch.host.connection.close", lambda: None)
+    monkeypatch.setattr("ingest.jobs.lifecycle.finish", failing)
+    monkeypatch.setattr("ingest.drivers.host.connection.close", lambda: None)
     for _ in range(10):
         world.host.step(0)
     assert world.jobs("snapshot")[0].state == "RUNNING"
@@ -179,9 +181,9 @@ def test_a_lost_job_comes_back_beside_one_that_waits(world) -> None:
     world.onboard("orders")
     world.until_live("orders")
     world.fail_with("round", Fault.HANG)
-    lost = controls.start_sync(world.lake("orders"), actor="ann")
+    lost = table_commands.start_sync(world.lake("orders"), actor="ann")
     world.until(lambda: Job.objects.get(pk=lost.pk).state == "RUNNING")
-    waiting = controls.start_sync(world.lake("orders"), actor="bob")
+    waiting = table_commands.start_sync(world.lake("orders"), actor="bob")
     assert waiting.pk != lost.pk
     world.launcher.kill()
     world.until(lambda: {j.state for j in world.jobs("round")} == {"SUCCEEDED"})

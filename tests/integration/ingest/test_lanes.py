@@ -6,10 +6,11 @@ import pytest
 
 from catalog.models import Table
 from core.models import Job, JobEvent
-from ingest import onboarding, tick
-from ingest.launch.fake import Fault
-from ingest.launch.launcher import Message
-from ingest.requests import parse_request
+from ingest.drivers.fake import Fault
+from ingest.drivers.launcher import Message
+from ingest.pipelines import onboarding
+from ingest.pipelines.requests import parse_request
+from ingest.scheduler import tick
 from tests.integration.ingest.world import make_source, make_tables
 
 pytestmark = pytest.mark.django_db
@@ -64,13 +65,14 @@ def test_syncs_of_one_source_leave_a_place_to_others(world) -> None:
 
 def test_syncs_of_a_schedule_need_no_message(world, monkeypatch) -> None:
     """The host finds them; the sync that somebody asks for is rung for."""
-    from ingest import runs, tick
+    from ingest.jobs import lifecycle
     from ingest.models import TableOnboarding
+    from ingest.scheduler import tick
 
     onboard(world.source, "orders", schedule={"every_seconds": 60})
     world.until_live("orders")
     rung: list[bool] = []
-    monkeypatch.setattr(runs, "ring", lambda: rung.append(True))
+    monkeypatch.setattr(lifecycle, "ring", lambda: rung.append(True))
     TableOnboarding.objects.update(due_at="2026-01-01T00:00:00Z")
     tick.start_due_rounds()
     (job,) = Job.objects.filter(kind="round").exclude(state="SUCCEEDED")
@@ -78,7 +80,7 @@ def test_syncs_of_a_schedule_need_no_message(world, monkeypatch) -> None:
         world.host.step(0)
     job.refresh_from_db()
     assert (job.state, rung) == ("SUCCEEDED", [])
-    runs.start_round(world.feed("orders"), actor="ann")
+    lifecycle.start_round(world.feed("orders"), actor="ann")
     assert rung == [True]
 
 
@@ -112,7 +114,7 @@ def test_smaller_ones_overtake_within_bounds(world) -> None:
 
 
 def test_deaths_within_seconds_use_up_nothing(world, monkeypatch) -> None:
-    monkeypatch.setattr("ingest.backoff.GLITCH_SECONDS", 30)
+    monkeypatch.setattr("ingest.jobs.backoff.GLITCH_SECONDS", 30)
     world.fail_with("snapshot", *[Fault.DIE_RUNNING] * 6)
     onboard(world.source, "orders", schedule={"every_seconds": 60})
     world.until_live("orders")
@@ -129,8 +131,8 @@ def test_pauses_grow_with_each_death(world, monkeypatch) -> None:
         asked.append(failures)
         return 0.0
 
-    monkeypatch.setattr("ingest.backoff.GLITCH_SECONDS", 30)
-    monkeypatch.setattr("ingest.reconcile.wait_after", wait_after)
+    monkeypatch.setattr("ingest.jobs.backoff.GLITCH_SECONDS", 30)
+    monkeypatch.setattr("ingest.jobs.reconcile.wait_after", wait_after)
     world.fail_with("snapshot", *[Fault.DIE_RUNNING] * 3)
     onboard(world.source, "orders", schedule={"every_seconds": 60})
     world.until_live("orders")

@@ -15,13 +15,14 @@ import psutil
 import pytest
 
 from core.models import Job
-from ingest import controls, tick
-from ingest.launch.fake import FakeCluster, FakeLauncher, Fault
-from ingest.launch.host import DriverHost
-from ingest.launch.processes import MARK
-from ingest.launch.submit import SubmitLauncher
-from ingest.launch.warm import DriverCommand, WarmLauncher, kill_leftovers
+from ingest.drivers.fake import FakeCluster, FakeLauncher, Fault
+from ingest.drivers.host import DriverHost
+from ingest.drivers.processes import MARK
+from ingest.drivers.submit import SubmitLauncher
+from ingest.drivers.warm import DriverCommand, WarmLauncher, kill_leftovers
 from ingest.models import DriverBoot
+from ingest.pipelines import table_commands
+from ingest.scheduler import tick
 from tests.integration.ingest.submitting import submit_command
 from tests.integration.ingest.world import World, make_source
 from tests.waiting import wait_for
@@ -119,7 +120,7 @@ def test_pause_reaches_it(stage) -> None:
     stage.fail_with("snapshot", Fault.HANG)
     stage.world.onboard("orders")
     stage.until(lambda: stage.world.jobs("snapshot")[0].state == "RUNNING")
-    controls.pause(stage.world.lake("orders"), actor="ann")
+    table_commands.pause(stage.world.lake("orders"), actor="ann")
     stage.until(lambda: stage.world.jobs("snapshot")[0].state == "CANCELLED")
     assert stage.world.feed("orders").state == "PAUSED"
 
@@ -196,7 +197,7 @@ sys.path.insert(0, sys.argv[2])
 os.environ["DJANGO_SETTINGS_MODULE"] = "config.settings"
 django.setup()
 from tests.integration.ingest.test_launchers import command
-from ingest.launch.warm import WarmLauncher
+from ingest.drivers.warm import WarmLauncher
 launcher = WarmLauncher(command(Path(sys.argv[1])))
 launcher.start(sys.argv[3])
 while not any(m.kind == "ready" for m in launcher.poll(0.2)):

@@ -14,7 +14,7 @@ import pytest
 
 from catalog.schema import limits
 from ingest.changes.signs import Signs, is_maybe_emptied, what_changed
-from ingest.contract import TableSpec
+from ingest.contract.job import TableSpec
 from ingest.spark.failures import failure_of
 from ingest.spark.sources import Source, SourceAccess, open_source
 from ingest.spark.sources.mariadb_connection import SESSION, mark

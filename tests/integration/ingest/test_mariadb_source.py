@@ -11,7 +11,7 @@ import pytest
 
 from catalog.schema.limits import LIMITS
 from ingest.changes.chunks import KeyPart
-from ingest.contract import FenceSpec, JobSpec, TableSpec
+from ingest.contract.job import FenceSpec, JobSpec, TableSpec
 from ingest.spark.chunking import cut_table, key_parts, predicate_for
 from ingest.spark.jdbc import Fetch, fetch_rows
 from ingest.spark.jobrun import JobRun

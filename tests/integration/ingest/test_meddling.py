@@ -10,12 +10,14 @@ import pytest
 from django.conf import settings
 
 from core.models import Job
-from ingest import controls, reconcile, runs, tick
 from ingest.api import health_replies
+from ingest.drivers.fake import Fault, write_instant
+from ingest.jobs import lifecycle, reconcile
 from ingest.lake.commits import read_lake_table
 from ingest.lake.fence import fence_at, fence_path
-from ingest.launch.fake import Fault, write_instant
 from ingest.models import TableHealth
+from ingest.pipelines import table_commands
+from ingest.scheduler import tick
 from tests.integration.catalog.asking import problem
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
 from tests.integration.catalog.test_endpoints import compare
@@ -142,7 +144,7 @@ def test_a_damaged_timeline_ends_its_job_and_holds_up_no_other_table(
     world.onboard("orders", "customers")
     world.until_live("orders", "customers")
     world.fail_with("verify", Fault.HANG)
-    controls.start_verify(world.lake("orders"), actor="x")
+    table_commands.start_verify(world.lake("orders"), actor="x")
     world.until(lambda: world.jobs("verify")[-1].state == "RUNNING")
     timeline = Path(world.lake("orders").path) / ".hoodie" / "timeline"
     newest = max(timeline.glob("*.deltacommit"))
@@ -153,7 +155,7 @@ def test_a_damaged_timeline_ends_its_job_and_holds_up_no_other_table(
     assert job.error_code == "timeline_damaged"
     assert "whether verify of" in job.reason
     before = len(world.jobs("round"))
-    runs.start_round(world.feed("customers"), actor="x")
+    lifecycle.start_round(world.feed("customers"), actor="x")
     tick.tick_once()
     world.until(lambda: world.jobs("round")[-1].state == "SUCCEEDED")
     assert len(world.jobs("round")) > before
@@ -167,7 +169,7 @@ def test_a_defect_in_one_part_of_the_tick_stops_no_other(
         raise KeyError("avro.schema")
 
     world.fail_with("verify", Fault.HANG)
-    controls.start_verify(world.lake("orders"), actor="x")
+    table_commands.start_verify(world.lake("orders"), actor="x")
     world.until(lambda: world.jobs("verify")[-1].state == "RUNNING")
     with monkeypatch.context() as patched:
         patched.setattr(reconcile, "read_lake_table", breaks)

@@ -14,11 +14,12 @@ from django.test.utils import CaptureQueriesContext
 from prometheus_client.parser import text_string_to_metric_families
 
 from core.models import Job
-from ingest import gauges, runs
-from ingest.alerts import announcing, book
-from ingest.alerts.models import AlertTarget
+from ingest.alerts import fan_out, store
 from ingest.alerts.rules import Trouble
-from ingest.launch.fake import Fault
+from ingest.drivers.fake import Fault
+from ingest.jobs import lifecycle
+from ingest.models.alerts import AlertTarget
+from ingest.pipelines import metrics
 from tests.integration.catalog.asking import Rest
 
 MONITORING = Path(__file__).resolve().parents[3] / "docker" / "monitoring"
@@ -49,13 +50,13 @@ def test_metrics_tell_what_is(world) -> None:
     world.onboard("orders")
     world.until_live("orders")
     world.fail_with("round", Fault.TERMINAL)
-    runs.start_round(world.feed("orders"), actor="x")
+    lifecycle.start_round(world.feed("orders"), actor="x")
     world.until(lambda: world.feed("orders").state == "FAILED")
     AlertTarget.objects.create(name="t", kind="webhook", address="x", failures=1)
-    book.open_alert(world.lake("orders").pk, Trouble("stuck", cause="x", message="x"))
-    announcing.announce()
+    store.open_alert(world.lake("orders").pk, Trouble("stuck", cause="x", message="x"))
+    fan_out.announce()
     with CaptureQueriesContext(connection) as asked:
-        list(gauges.gauges())
+        list(metrics.gauges())
     assert len(asked) <= 8
     now = values()
     assert now["sluice_alerts_open", "failed"] == 1

@@ -16,7 +16,7 @@ import pytest
 
 from core.errors import TransientError
 from ingest.changes.signs import Signs, what_changed
-from ingest.contract import SourceSpec
+from ingest.contract.job import SourceSpec
 from ingest.spark.clocks import wall
 from ingest.spark.cursor import read_bound
 from ingest.spark.sources import Source, SourceAccess, open_source

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from catalog.models import Column, SchemaVersion, Table
-from ingest import controls
-from ingest.alerts import noticing
-from ingest.alerts.models import Alert
-from ingest.launch.fake import Fault
+from ingest.alerts import triggers
+from ingest.drivers.fake import Fault
+from ingest.models.alerts import Alert
+from ingest.pipelines import table_commands
 
 
 def alter(world: Any, **types: str | None) -> Table:
@@ -32,24 +32,24 @@ def test_a_column_that_is_gone_leaves_with_the_commit(world) -> None:
     world.onboard("orders")
     world.until_live("orders")
     lake = alter(world, name=None)
-    noticing.sources_altered(Table.objects.filter(name="orders"))
+    triggers.sources_altered(Table.objects.filter(name="orders"))
     told = Alert.objects.get(closed_at=None)
     assert (told.kind, told.code) == ("schema_change", "source_altered")
     assert "approve it there" in told.hint
     version = lake.schema_version
     world.fail_with("resync", Fault.HANG)
-    controls.start_resync(lake, actor="ann")
+    table_commands.start_resync(lake, actor="ann")
     world.until(lambda: world.jobs("resync")[-1].state == "RUNNING")
     assert "gone at the source" in world.feed("orders").status_reason
     (spec,) = [s for s in world.launcher.submitted if s.kind == "resync"]
     assert [c.name for c in spec.table.columns] == ["id", "updated_at"]
     # readers see the old copy until the new one is there
     assert columns_of(lake) == ["id", "name", "updated_at"]
-    controls.cancel_job(world.jobs("resync")[-1].pk, actor="ann")
+    table_commands.cancel_job(world.jobs("resync")[-1].pk, actor="ann")
     world.until(lambda: world.feed("orders").state == "PAUSED")
-    controls.resume(lake, actor="ann")
+    table_commands.resume(lake, actor="ann")
     world.until_live("orders")
-    controls.start_resync(lake, actor="ann")
+    table_commands.start_resync(lake, actor="ann")
     world.until(lambda: world.jobs("resync")[-1].state == "SUCCEEDED")
     world.until_live("orders")
     assert columns_of(lake) == ["id", "updated_at"]
@@ -73,7 +73,7 @@ def test_any_other_change_is_refused_as_before(
     world.onboard("orders")
     world.until_live("orders")
     lake = alter(world, **types)
-    controls.start_resync(lake, actor="ann")
+    table_commands.start_resync(lake, actor="ann")
     world.until(lambda: world.jobs("resync")[-1].state == "FAILED")
     assert world.jobs("resync")[-1].error_code == "source_altered"
     assert columns_of(lake) == ["id", "name", "updated_at"]

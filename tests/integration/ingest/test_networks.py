@@ -9,8 +9,8 @@ import pytest
 
 from catalog.models import Datasource
 from core.models import Job
-from ingest import controls
-from ingest.launch.handing import SecretDesk
+from ingest.drivers.secret_delivery import SecretDesk
+from ingest.pipelines import table_commands
 from tests.integration.ingest.world import make_source
 
 pytestmark = pytest.mark.django_db
@@ -74,7 +74,7 @@ def test_a_network_denied_after_the_approval_ends_the_load(world, settings) -> N
     assert "SLUICE_SOURCE_NETWORKS_DENIED" in job.error_hint
     assert world.launcher.secrets == []
     settings.SLUICE_SOURCE_NETWORKS_DENIED = []
-    controls.retry_job(job.pk, actor="ann")
+    table_commands.retry_job(job.pk, actor="ann")
     world.until_live("orders")
 
 
@@ -86,7 +86,7 @@ def test_a_name_that_turns_leads_nowhere(world, names, settings) -> None:
     world.until_live("orders")
     given = len(world.launcher.secrets)
     names["db.example"] = ["192.0.2.7", "169.254.169.254"]
-    job = controls.start_sync(world.lake("orders"), actor="ann")
+    job = table_commands.start_sync(world.lake("orders"), actor="ann")
     world.until(lambda: Job.objects.get(pk=job.pk).is_finished)
     job.refresh_from_db()
     assert (job.state, job.error_code) == ("FAILED", "network_denied")

@@ -12,11 +12,12 @@ from django.test.utils import CaptureQueriesContext
 from catalog.models import Column, Table
 from core.errors import InvalidRequest, NotFound, TerminalError, TransientError
 from core.models import Job
-from ingest import controls, leasing, onboarding, removal
-from ingest.choosing import Everywhere, choose_for_many
-from ingest.drafting import plan_onboarding
+from ingest.jobs import leases
 from ingest.models import TableOnboarding
-from ingest.requests import parse_request
+from ingest.pipelines import onboarding, removal, table_commands
+from ingest.pipelines.drafting import plan_onboarding
+from ingest.pipelines.plan_overrides import Everywhere, choose_for_many
+from ingest.pipelines.requests import parse_request
 from tests.integration.ingest.world import COLUMNS, make_tables
 
 pytestmark = pytest.mark.django_db
@@ -267,7 +268,7 @@ def test_removal_drops_the_data_in_pages(world, monkeypatch) -> None:
 
 
 def test_removal_of_a_running_load_stops_it_first(world) -> None:
-    from ingest.launch.fake import Fault
+    from ingest.drivers.fake import Fault
 
     world.fail_with("snapshot", Fault.HANG)
     world.onboard("orders")
@@ -287,7 +288,7 @@ def test_a_removal_that_cannot_begin_says_why_and_holds_up_no_other(
         removal.start_removal(world.lake(name), drop_data=True, actor="ann")
         for name in ("orders", "b")
     )
-    take = leasing.take_table
+    take = leases.take_table
     failure: Exception = TransientError("the lake is read-only", hint="mount it")
 
     def read_only(table_id: int, *given: Any, **more: Any) -> Any:
@@ -295,7 +296,7 @@ def test_a_removal_that_cannot_begin_says_why_and_holds_up_no_other(
             raise failure
         return take(table_id, *given, **more)
 
-    monkeypatch.setattr(leasing, "take_table", read_only)
+    monkeypatch.setattr(leases, "take_table", read_only)
     world.until(lambda: Job.objects.get(pk=other.pk).state == "SUCCEEDED")
     waiting = Job.objects.get(pk=stuck.pk)
     assert (waiting.state, waiting.reason) == ("QUEUED", str(failure))
@@ -321,9 +322,9 @@ def test_only_lake_paths_are_ever_deleted(world, tmp_path) -> None:
 @pytest.mark.parametrize(
     ("verb", "state"),
     [
-        (controls.start_sync, "APPROVED"),
-        (controls.resume, "LIVE"),
-        (controls.start_compaction, "APPROVED"),
+        (table_commands.start_sync, "APPROVED"),
+        (table_commands.resume, "LIVE"),
+        (table_commands.start_compaction, "APPROVED"),
     ],
 )
 def test_what_does_not_fit_the_state_is_refused_clearly(world, verb, state) -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from catalog.schema import limits
 from core.errors import TransientError
-from ingest.contract import TableSpec
+from ingest.contract.job import TableSpec
 from ingest.spark.failures import failure_of
 from ingest.spark.sources import Source, SourceAccess, open_source
 from ingest.spark.sources.port import Snapshot

@@ -12,7 +12,7 @@ from catalog.sources.access import SourceAccess as DiscoveryAccess
 from catalog.sources.postgresql.discover import PostgresReader
 from core.errors import TerminalError
 from ingest.changes.signs import Signs, is_maybe_emptied, what_changed
-from ingest.contract import ColumnSpec, TableSpec
+from ingest.contract.job import ColumnSpec, TableSpec
 from ingest.spark.failures import failure_of
 from ingest.spark.jdbc import Fetch, fetch_rows
 from ingest.spark.sources import Snapshot, jdbc_options, open_source

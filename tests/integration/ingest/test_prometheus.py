@@ -12,9 +12,9 @@ import pytest
 import yaml
 
 from gateway import client
-from ingest import runs
-from ingest.alerts.models import AlertTarget
-from ingest.launch.fake import Fault
+from ingest.drivers.fake import Fault
+from ingest.jobs import lifecycle
+from ingest.models.alerts import AlertTarget
 from tests.integration.catalog.asking import Rest
 from tests.integration.ingest.test_monitoring import MONITORING, panels, rules
 from tests.prometheus import prometheus, promtool
@@ -79,9 +79,9 @@ def said(world: Any, monkeypatch: pytest.MonkeyPatch) -> bytes:
     world.onboard("orders")
     world.until_live("orders")
     world.fail_with("round", Fault.TERMINAL)
-    runs.start_round(world.feed("orders"), actor="x")
+    lifecycle.start_round(world.feed("orders"), actor="x")
     world.until(lambda: world.feed("orders").state == "FAILED")
-    runs.start_compaction(world.lake("orders"), actor="x")
+    lifecycle.start_compaction(world.lake("orders"), actor="x")
     AlertTarget.objects.create(name="t", kind="webhook", address="x", failures=1)
     Rest()("GET", "/health/live")
     text: bytes = Rest()("GET", "/metrics").content

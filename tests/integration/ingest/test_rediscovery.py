@@ -10,8 +10,8 @@ from django.db.models.functions import Now
 
 from catalog.models import Datasource
 from core.models import Job
-from ingest import tick
-from ingest.rediscovery import discover_again
+from ingest.pipelines.rediscovery import discover_again
+from ingest.scheduler import tick
 
 OLD = timedelta(hours=2)
 

@@ -11,10 +11,10 @@ from django.test import Client
 
 from catalog.models import AuditEntry, Table
 from ingest.api import health_replies
+from ingest.drivers.fake import Fault, write_instant
 from ingest.hudi.position import EXTRA_KEY, CommitPosition, encode_position
-from ingest.launch.fake import Fault, write_instant
 from ingest.models import SourceEpoch, TableOnboarding
-from ingest.pinned import planned_identity
+from ingest.pipelines.lake_identity import planned_identity
 from tests.integration.catalog.asking import problem
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
 from tests.integration.catalog.test_endpoints import compare

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ingest import sampling
 from ingest.api import replies
+from ingest.pipelines import sampling
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
 from tests.integration.catalog.test_endpoints import compare
 from tests.integration.ingest.world import make_tables

@@ -6,7 +6,7 @@ import pytest
 from django.db import transaction
 
 from core.errors import InvalidRequest
-from ingest.requests import parse_request
+from ingest.pipelines.requests import parse_request
 from tests.integration.catalog.asking import grants_now, live_routes
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
 from tests.integration.ingest.world import make_source, make_tables

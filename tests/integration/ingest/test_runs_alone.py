@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from core.models import Job
-from ingest import controls
-from ingest.contract import DRIVER_DIED, ErrorFact, JobReport
-from ingest.launch.fake import FakeLauncher, Fault
-from ingest.launch.host import DriverHost
+from ingest.contract.job import DRIVER_DIED, ErrorFact, JobReport
+from ingest.drivers.fake import FakeLauncher, Fault
+from ingest.drivers.host import DriverHost
 from ingest.models import DriverBoot
+from ingest.pipelines import table_commands
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
 
 pytestmark = pytest.mark.django_db
@@ -37,13 +37,13 @@ def test_who_runs_out_of_memory_runs_alone_and_costs_others_nothing(
     reason = world.feed("orders").alone_reason
     assert reason == "out of memory while reading wide rows ended the shared driver"
     # its later jobs too
-    sync = controls.start_sync(world.lake("orders"), actor="ann")
+    sync = table_commands.start_sync(world.lake("orders"), actor="ann")
     world.until(lambda: Job.objects.get(pk=sync.pk).state == "SUCCEEDED")
     assert str(sync.pk) in world.launcher.isolated
     # until somebody undoes it
     verb = f"tables/{world.lake('orders').pk}:share-driver"
     assert admin("POST", verb).status_code == 202
-    sync = controls.start_sync(world.lake("orders"), actor="ann")
+    sync = table_commands.start_sync(world.lake("orders"), actor="ann")
     world.until(lambda: Job.objects.get(pk=sync.pk).state == "SUCCEEDED")
     assert str(sync.pk) not in world.launcher.isolated
     refused = admin("POST", verb)

@@ -10,9 +10,10 @@ from django.db import connection, connections
 from django.utils import timezone
 
 from core.models import Job
-from ingest import controls, tick
-from ingest.launch.fake import Fault
+from ingest.drivers.fake import Fault
 from ingest.models import TableOnboarding
+from ingest.pipelines import table_commands
+from ingest.scheduler import tick
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
 from tests.integration.ingest.test_alerts import Killed, die
 from tests.integration.ingest.world import make_tables
@@ -183,7 +184,7 @@ def test_a_change_counts_at_the_next_decision(world, admin) -> None:
     change |= {"max_write_amplification": 25, "compact_log_age_seconds": 7200}
     admin("PATCH", shop, change)
     assert {world.feed(n).due_at for n in ("orders", "lines")} == {next_hour()}
-    controls.start_sync(world.lake("orders"), actor="ann")
+    table_commands.start_sync(world.lake("orders"), actor="ann")
     world.until(lambda: world.jobs("round")[-1].spec is not None)
     spec = world.jobs("round")[-1].spec
     assert (spec["round"]["lag_seconds"], spec["compact_after"]) == (60, 4)
@@ -194,7 +195,7 @@ def test_a_change_counts_at_the_next_decision(world, admin) -> None:
     assert world.feed("lines").due_at > timezone.now() + timedelta(seconds=7100)
     world.until(lambda: world.feed("orders").due_at is not None)
     assert world.feed("orders").due_at > timezone.now() + timedelta(seconds=7000)
-    controls.start_resync(world.lake("lines"), actor="ann")
+    table_commands.start_resync(world.lake("lines"), actor="ann")
     world.until(lambda: world.jobs("resync")[-1].spec is not None)
     assert world.jobs("resync")[-1].spec["snapshot"]["lag_seconds"] == 60
 

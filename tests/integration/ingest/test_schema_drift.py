@@ -11,11 +11,11 @@ from catalog.discovery.services import LOOK
 from catalog.models import Column, SchemaVersion, Table
 from core.errors import InvalidRequest
 from core.models import Job
-from ingest import controls, schema_drift
-from ingest.alerts import noticing
-from ingest.alerts.models import Alert
-from ingest.policyrows import change_policy, change_table_policy
-from ingest.schema_approval import approve_schema_change, proposal_of
+from ingest.alerts import triggers
+from ingest.models.alerts import Alert
+from ingest.pipelines import schema_drift, table_commands
+from ingest.pipelines.schema_approval import approve_schema_change, proposal_of
+from ingest.policies.store import change_policy, change_table_policy
 
 
 def alter(world: Any, **columns: tuple[str, str] | None) -> Table:
@@ -37,7 +37,7 @@ def alter(world: Any, **columns: tuple[str, str] | None) -> Table:
     Table.objects.filter(pk=source.pk).update(schema_fingerprint=mark)
     tables = Table.objects.filter(pk=source.pk)
     schema_drift.sources_altered(tables)
-    noticing.sources_altered(tables)
+    triggers.sources_altered(tables)
     return world.lake("orders")
 
 
@@ -55,7 +55,7 @@ def columns_of(table: Table) -> list[str]:
 def sync(world: Any, **facts: Any) -> Any:
     """A sync's spec; the fake reports `facts` beside its own."""
     world.launcher.facts["round"] = facts
-    controls.start_sync(world.lake("orders"), actor="ann")
+    table_commands.start_sync(world.lake("orders"), actor="ann")
     world.until(lambda: all(j.is_finished for j in world.jobs("round")))
     return [s for s in world.launcher.submitted if s.kind == "round"][-1]
 
@@ -63,7 +63,7 @@ def sync(world: Any, **facts: Any) -> Any:
 def meet(world: Any, *errors: str) -> None:
     """The next attempts of a sync end with these errors; the first asks for a look."""
     world.launcher.errors["round"] = list(errors)
-    controls.start_sync(world.lake("orders"), actor="ann")
+    table_commands.start_sync(world.lake("orders"), actor="ann")
     world.until(lambda: Job.objects.filter(kind=LOOK).exists())
 
 
@@ -116,7 +116,7 @@ def test_a_sync_that_did_not_look_for_older_values_leaves_that_to_the_next(
 def test_a_commit_by_an_earlier_plan_shows_no_column(live: Any) -> None:
     """Its attempt was planned before the column was followed."""
     before = len(live.launcher.submitted)
-    controls.start_sync(live.lake("orders"), actor="ann")
+    table_commands.start_sync(live.lake("orders"), actor="ann")
     live.until(lambda: len(live.launcher.submitted) > before)
     lake = alter(live, note=TEXT)
     live.until(lambda: all(j.is_finished for j in live.jobs("round")))
@@ -136,7 +136,7 @@ def test_older_values_that_were_not_read_are_told_until_a_resync(
     assert "column note counts from 2026-01-01T00:00:00Z" in told.partial_columns
     assert open_alerts() == [("schema_change", "earlier_values_missing")]
     live.launcher.facts["round"] = {}
-    controls.start_resync(lake, actor="ann")
+    table_commands.start_resync(lake, actor="ann")
     live.until(lambda: live.jobs("resync")[-1].state == "SUCCEEDED")
     live.until_live("orders")
     assert proposal_of(lake).partial_columns == ""
@@ -147,7 +147,7 @@ def test_older_values_that_were_not_read_are_told_until_a_resync(
 def test_a_load_by_an_earlier_plan_does_not_settle_the_column(live: Any) -> None:
     lake = alter(live, note=TEXT)
     live.launcher.facts["resync"] = {"has_columns": False}
-    controls.start_resync(lake, actor="ann")
+    table_commands.start_resync(lake, actor="ann")
     live.until(lambda: live.jobs("resync")[-1].state == "SUCCEEDED")
     assert columns_of(lake) == ["id", "name", "updated_at"]
     live.until_live("orders")
@@ -157,15 +157,15 @@ def test_a_load_by_an_earlier_plan_does_not_settle_the_column(live: Any) -> None
 
 @pytest.mark.django_db
 def test_a_restored_table_has_its_older_values_read_again(live: Any) -> None:
-    from ingest import outcomes
-    from ingest.feeds import feed_of
+    from ingest.jobs import results
+    from ingest.pipelines.transitions import feed_of
 
     lake = alter(live, note=TEXT)
     sync(live, added=PROMISE)
     feed = feed_of(lake.pk)
     assert feed is not None
     facts = {"restored": "1", "instant": "1", "position": {"to": feed.position}}
-    outcomes.note_restored(feed, facts)
+    results.note_restored(feed, facts)
     assert sync(live).round.added == ("note",)
 
 
@@ -257,7 +257,7 @@ def test_what_cannot_be_followed_pauses_until_it_is_approved(live: Any) -> None:
     told = proposal_of(lake)
     assert told.needs_resync
     assert any("read from the source again" in line for line in told.will)
-    controls.resume(lake, actor="bob")
+    table_commands.resume(lake, actor="bob")
     live.until(lambda: live.feed("orders").state == "PAUSED")
     job = approve_schema_change(lake, actor="ann")
     assert job.kind == "resync"

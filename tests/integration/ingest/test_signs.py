@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from core.errors import InvalidRequest
-from ingest import outcomes
 from ingest.changes.signs import ServerSigns, Signs, to_data
-from ingest.feeds import feed_of
-from ingest.runs import start_round
-from ingest.specs import build_spec
+from ingest.jobs import results
+from ingest.jobs.lifecycle import start_round
+from ingest.jobs.specs import build_spec
+from ingest.pipelines.transitions import feed_of
 
 pytestmark = pytest.mark.django_db
 
@@ -63,9 +63,9 @@ def test_the_table_says_it_until_a_verification_finds_both_sides_equal(
     job = live.jobs("round")[-1]
     job.kind = "verify"
     feed = feed_of(job.payload["table"])
-    outcomes.apply_success(job, feed, {"verdict": "different"})
+    results.apply_success(job, feed, {"verdict": "different"})
     assert live.feed("orders").signs == NOTICED
-    outcomes.apply_success(job, feed, {"verdict": "equal"})
+    results.apply_success(job, feed, {"verdict": "equal"})
     kept = live.feed("orders").signs
     assert (kept["notices"], kept["late"]) == ([], 0)
     assert kept["server"] == "7001"
@@ -74,7 +74,7 @@ def test_the_table_says_it_until_a_verification_finds_both_sides_equal(
 def test_a_load_begins_with_what_it_saw_itself(live: Any) -> None:
     sync(live, signs=NOTICED)
     job = live.jobs("snapshot")[-1]
-    outcomes.apply_success(job, feed_of(job.payload["table"]), {"signs": {"late": 0}})
+    results.apply_success(job, feed_of(job.payload["table"]), {"signs": {"late": 0}})
     assert live.feed("orders").signs == {"late": 0}
 
 
@@ -86,7 +86,7 @@ def test_a_table_that_was_created_again_waits_for_a_re_sync(live: Any) -> None:
     job = start_round(live.feed("orders"), actor="ann")
     type(job).objects.filter(pk=job.pk).update(state="RUNNING")
     job.refresh_from_db()
-    outcomes.fail(job, feed, refused)
+    results.fail(job, feed, refused)
     now = live.feed("orders")
     assert now.state == "NEEDS_RESYNC"
     assert "created again" in now.status_reason

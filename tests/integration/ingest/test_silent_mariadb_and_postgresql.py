@@ -11,7 +11,7 @@ import pytest
 
 from catalog.schema.limits import LIMITS
 from core.errors import TransientError
-from ingest.contract import FenceSpec, JobSpec, TableSpec
+from ingest.contract.job import FenceSpec, JobSpec, TableSpec
 from ingest.spark import reading, silence
 from ingest.spark.jobrun import JobRun
 from ingest.spark.reading import open_stoppable

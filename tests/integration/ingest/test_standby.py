@@ -14,7 +14,7 @@ import pytest
 
 from core.errors import InvalidRequest
 from ingest.changes.signs import Signs, what_changed
-from ingest.contract import SourceSpec
+from ingest.contract.job import SourceSpec
 from ingest.spark.cursor import read_bound
 from ingest.spark.sources import Source, open_source
 from tests.integration.ingest.bound_runs import LAG, run_of, table_of

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from core.models import Job
-from ingest import tick
-from ingest.launch.cluster import App, tag_of
-from ingest.launch.fake import FakeCluster, Fault
-from ingest.launch.host import DriverHost
-from ingest.launch.processes import kill_marked, marked
-from ingest.launch.submit import SubmitLauncher
+from ingest.drivers.cluster import App, tag_of
+from ingest.drivers.fake import FakeCluster, Fault
+from ingest.drivers.host import DriverHost
+from ingest.drivers.processes import kill_marked, marked
+from ingest.drivers.submit import SubmitLauncher
 from ingest.models import DriverBoot
+from ingest.scheduler import tick
 from tests.integration.ingest.submitting import HOUSE, submit_command
 from tests.integration.ingest.world import World, make_source
 from tests.waiting import wait_for

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ingest import sampling
+from ingest.pipelines import sampling
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
 from tests.integration.ingest.world import make_tables
 

@@ -14,12 +14,15 @@ from django.utils import timezone
 from catalog.models import Table
 from core.errors import InvalidRequest
 from core.models import Job
-from ingest import controls, policyrows, removal, runs, tick, upkeep
-from ingest.contract import JobReport, RepairWork
-from ingest.launch.fake import Fault
-from ingest.maintenance import repairs, watching
+from ingest.contract.job import JobReport, RepairWork
+from ingest.drivers.fake import Fault
+from ingest.jobs import lifecycle
+from ingest.maintenance import compaction_plans, health_collector, repairs
 from ingest.maintenance.plan import Step
 from ingest.models import MaintenancePlan, TableHealth
+from ingest.pipelines import removal, table_commands
+from ingest.policies import store
+from ingest.scheduler import tick
 from tests.integration.ingest.test_health import LATER, OLD, see, timeline_of
 
 pytestmark = pytest.mark.django_db
@@ -55,7 +58,7 @@ def test_a_table_that_is_kept_and_carried_no_more_is_compacted_no_more(world) ->
     assert set(states) == {"SUPERSEDED"}
     assert not TableHealth.objects.exists(), "it would count as broken for ever"
     with pytest.raises(InvalidRequest, match="not carried"):
-        watching.look_now(table)
+        health_collector.look_now(table)
     assert not TableHealth.objects.exists()
     # one that was left over by whatever way starts nothing either
     plan(world, "orders", f"{LATER[:-1]}9")
@@ -63,7 +66,7 @@ def test_a_table_that_is_kept_and_carried_no_more_is_compacted_no_more(world) ->
 
 
 def test_closed_quiet_hours_of_many_hide_nobody_else(world, monkeypatch) -> None:
-    monkeypatch.setattr(upkeep, "PAGE", 1)
+    monkeypatch.setattr(compaction_plans, "PAGE", 1)
     names = ("a", "b", "c", "d")
     world.onboard(*names)
     world.until_live(*names)
@@ -71,36 +74,38 @@ def test_closed_quiet_hours_of_many_hide_nobody_else(world, monkeypatch) -> None
         plan(world, name, f"2020010100000{number}000")
     closed, open_now = hours(2, 3), hours(-1, 2)
     database = world.feed("a").source_table.database
-    policyrows.change_policy(world.source, None, {"quiet_hours": open_now})
-    policyrows.change_policy(world.source, database, {"quiet_hours": closed})
-    policyrows.change_table_policy(world.feed("d"), {"quiet_hours": open_now})
+    store.change_policy(world.source, None, {"quiet_hours": open_now})
+    store.change_policy(world.source, database, {"quiet_hours": closed})
+    store.change_table_policy(world.feed("d"), {"quiet_hours": open_now})
     with CaptureQueriesContext(connection) as seen:
-        due = upkeep.compactions_due()
+        due = compaction_plans.compactions_due()
     assert [t.name for t in due] == ["d"]
     assert len(seen) <= 3 * 4, "three statements a page"
-    policyrows.change_table_policy(world.feed("d"), {"quiet_hours": closed})
-    assert upkeep.compactions_due() == {}
+    store.change_table_policy(world.feed("d"), {"quiet_hours": closed})
+    assert compaction_plans.compactions_due() == {}
     with CaptureQueriesContext(connection) as seen:
-        assert upkeep.compactions_due() == {}
+        assert compaction_plans.compactions_due() == {}
     assert len(seen) <= 3, "looked at already"
-    policyrows.change_policy(world.source, database, {"quiet_hours": None})
-    assert upkeep.compactions_due() == {}, "nobody told them"
+    store.change_policy(world.source, database, {"quiet_hours": None})
+    assert compaction_plans.compactions_due() == {}, "nobody told them"
     a_minute_later()
-    assert [t.name for t in upkeep.compactions_due()] == ["a"], "as the source says"
-    policyrows.change_policy(world.source, None, {"quiet_hours": None})
-    assert [t.name for t in upkeep.compactions_due()] == ["a"]
+    assert [t.name for t in compaction_plans.compactions_due()] == ["a"], (
+        "as the source says"
+    )
+    store.change_policy(world.source, None, {"quiet_hours": None})
+    assert [t.name for t in compaction_plans.compactions_due()] == ["a"]
 
 
 def a_minute_later() -> None:
     for plan in MaintenancePlan.objects.exclude(due_at=None):
-        plan.due_at -= upkeep.LOOK_AGAIN
+        plan.due_at -= compaction_plans.LOOK_AGAIN
         plan.save()
 
 
 def test_what_was_cancelled_is_not_executed_the_next_second(world) -> None:
     table = being_compacted(world)
     (job,) = world.jobs("compact")
-    controls.cancel_job(job.pk, actor="ann")
+    table_commands.cancel_job(job.pk, actor="ann")
     world.until(lambda: [j.state for j in world.jobs("compact")] == ["CANCELLED"])
     world.steps(3)
     (job,) = world.jobs("compact")
@@ -108,10 +113,10 @@ def test_what_was_cancelled_is_not_executed_the_next_second(world) -> None:
     row = MaintenancePlan.objects.get()
     assert (row.state, row.status_reason) == ("SCHEDULED", "cancelled")
     # one that waits is cancelled like one that runs
-    again = controls.start_compaction(table, actor="ann")
+    again = table_commands.start_compaction(table, actor="ann")
     assert again.payload["instants"] == [OLD]
-    controls.cancel_job(again.pk, actor="ann")
-    assert upkeep.compactions_due() == {}
+    table_commands.cancel_job(again.pk, actor="ann")
+    assert compaction_plans.compactions_due() == {}
     MaintenancePlan.objects.update(due_at=Now() - timedelta(seconds=1))
     world.until(lambda: world.jobs("compact")[-1].state == "SUCCEEDED")
     assert [j.requested_by for j in world.jobs("compact")] == [
@@ -126,25 +131,25 @@ def test_one_that_planned_for_itself_is_put_off_when_it_is_cancelled(world) -> N
     world.until_live("orders")
     table = world.lake("orders")
     world.fail_with("compact", Fault.HANG)
-    job = controls.start_compaction(table, actor="ann")
+    job = table_commands.start_compaction(table, actor="ann")
     world.until(lambda: [j.state for j in world.jobs("compact")] == ["RUNNING"])
     job.refresh_from_db()
     assert not job.payload["instants"]
-    controls.cancel_job(job.pk, actor="ann")
+    table_commands.cancel_job(job.pk, actor="ann")
     facts = {"pending_compactions": [LATER]}
     report = JobReport(str(job.pk), job.attempts, "cancelled", facts=facts)
-    assert runs.finish(report)
+    assert lifecycle.finish(report)
     assert MaintenancePlan.objects.get().status_reason == "cancelled"
-    assert upkeep.compactions_due() == {}
+    assert compaction_plans.compactions_due() == {}
     now = timezone.now()
     for step in (Step("execute", "1 planned", (LATER,)), Step("schedule", "too many")):
-        found = watching._put_off(step, table.pk, now)
+        found = health_collector._put_off(step, table.pk, now)
         assert found.name == "wait"
         assert "the last attempt was cancelled, so it waits" in found.reason
     other = Step("execute", "2 planned", (LATER, OLD))
-    assert watching._put_off(other, table.pk, now) == other
-    Job.objects.filter(pk=job.pk).update(finished_at=now - upkeep.PUT_OFF)
-    assert watching._put_off(step, table.pk, now) == step
+    assert health_collector._put_off(other, table.pk, now) == other
+    Job.objects.filter(pk=job.pk).update(finished_at=now - compaction_plans.PUT_OFF)
+    assert health_collector._put_off(step, table.pk, now) == step
 
 
 def test_a_late_report_takes_no_newer_plan_away(world) -> None:
@@ -152,10 +157,10 @@ def test_a_late_report_takes_no_newer_plan_away(world) -> None:
     world.until_live("orders")
     table = world.lake("orders")
     began = timezone.now()
-    upkeep.mirror(table.pk, [OLD], since=None)
-    upkeep.mirror(table.pk, [], since=began)
+    compaction_plans.mirror(table.pk, [OLD], since=None)
+    compaction_plans.mirror(table.pk, [], since=began)
     assert MaintenancePlan.objects.get().state == "SCHEDULED"
-    upkeep.mirror(table.pk, [], since=timezone.now())
+    compaction_plans.mirror(table.pk, [], since=timezone.now())
     assert MaintenancePlan.objects.get().state == "SUPERSEDED"
 
 
@@ -168,16 +173,18 @@ def test_a_plan_that_is_gone_from_the_timeline_is_executed_no_more(world) -> Non
     for outcome in ("terminal", "cancelled"):
         job = started_repair(world)
         if outcome == "cancelled":
-            controls.cancel_job(job.pk, actor="ann")
+            table_commands.cancel_job(job.pk, actor="ann")
         # the lake could not be read at its end: nobody knows
         unknown = JobReport(str(job.pk), job.attempts, outcome)
-        assert runs.finish(unknown)
+        assert lifecycle.finish(unknown)
         assert sorted(states_of_plans()) == [(OLD, "SCHEDULED"), (LATER, "FAILED")]
     job = started_repair(world)
     facts = {"pending_compactions": []}
-    assert runs.finish(JobReport(str(job.pk), job.attempts, "terminal", facts=facts))
+    assert lifecycle.finish(
+        JobReport(str(job.pk), job.attempts, "terminal", facts=facts)
+    )
     assert {state for _, state in states_of_plans()} == {"SUPERSEDED"}
-    assert upkeep.compactions_due() == {}
+    assert compaction_plans.compactions_due() == {}
 
 
 def started_repair(world: Any) -> Job:
@@ -199,13 +206,13 @@ def test_one_that_waits_is_cancelled_and_what_was_planned_meanwhile_waits(
 ) -> None:
     world.onboard("orders")
     world.until_live("orders")
-    job = controls.start_compaction(world.lake("orders"), actor="ann")
+    job = table_commands.start_compaction(world.lake("orders"), actor="ann")
     assert not job.payload["instants"]
     plan(world, "orders", LATER)
-    controls.cancel_job(job.pk, actor="ann")
+    table_commands.cancel_job(job.pk, actor="ann")
     row = MaintenancePlan.objects.get()
     assert (row.state, row.status_reason) == ("SCHEDULED", "cancelled")
-    assert upkeep.compactions_due() == {}
+    assert compaction_plans.compactions_due() == {}
 
 
 def test_plans_that_came_to_an_end_long_ago_are_forgotten(world) -> None:
@@ -215,7 +222,7 @@ def test_plans_that_came_to_an_end_long_ago_are_forgotten(world) -> None:
         plan(world, "orders", f"2019010100000{number}000", state)
     plan(world, "orders", LATER, "COMPLETED")
     old = MaintenancePlan.objects.exclude(instant=LATER)
-    old.update(created_at=Now() - upkeep.KEPT - timedelta(hours=1))
+    old.update(created_at=Now() - compaction_plans.KEPT - timedelta(hours=1))
     for kind, who in [("compact", "schedule"), ("compact", "ann"), ("verify", "ann")]:
         Job.objects.create(
             kind=kind,

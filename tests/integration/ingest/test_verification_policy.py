@@ -10,10 +10,12 @@ from django.test import Client
 from django.utils import timezone
 
 from core.models import Job
-from ingest import controls, gauges, policyrows, tick
-from ingest.alerts.models import Alert
-from ingest.launch.fake import Fault
+from ingest.drivers.fake import Fault
 from ingest.models import TableOnboarding
+from ingest.models.alerts import Alert
+from ingest.pipelines import metrics, table_commands
+from ingest.policies import store
+from ingest.scheduler import tick
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
 from tests.integration.ingest.test_rest import grant
 from tests.integration.ingest.test_verify import DIFFERENT, EQUAL
@@ -37,7 +39,7 @@ def pipeline(world: Any) -> TableOnboarding:
 def verified(world: Any, facts: dict[str, Any]) -> Job:
     """The job that the policy brings about."""
     world.launcher.facts["verify"] = facts
-    policyrows.change_policy(world.source, None, DAILY)
+    store.change_policy(world.source, None, DAILY)
     world.until(lambda: [j.state for j in world.jobs("verify")] == ["SUCCEEDED"])
     return world.jobs("verify")[-1]
 
@@ -61,13 +63,13 @@ def test_a_policy_of_the_source_verifies_its_table_within_its_budget(
     assert body["result"] == "equal"
     assert body["job"] == str(job.pk)
     samples = {
-        s.name: s.value for m in gauges.gauges() for s in m.samples if not s.labels
+        s.name: s.value for m in metrics.gauges() for s in m.samples if not s.labels
     }
     assert samples["sluice_verifications_due"] == 0
 
 
 def test_who_asks_himself_waits_for_no_budget(world, table) -> None:
-    controls.start_verify(world.lake("orders"), actor="ann")
+    table_commands.start_verify(world.lake("orders"), actor="ann")
     world.until(lambda: world.jobs("verify")[-1].state == "SUCCEEDED")
     spec = next(s for s in world.launcher.submitted if s.kind == "verify")
     assert spec.verify.rows_per_second == 0
@@ -111,7 +113,7 @@ def test_few_wait_at_once_and_one_for_each_source(world) -> None:
         world.onboard(name)
         world.until_live(name)
     world.launcher.stop()
-    policyrows.change_policy(world.source, None, DAILY)
+    store.change_policy(world.source, None, DAILY)
     assert tick.start_due_verifications() == 1
     assert tick.start_due_verifications() == 0
     assert len(world.jobs("verify")) == 1
@@ -119,14 +121,14 @@ def test_few_wait_at_once_and_one_for_each_source(world) -> None:
 
 def test_a_load_makes_the_result_void(world, table) -> None:
     verified(world, EQUAL)
-    controls.start_resync(world.lake("orders"), actor="ann")
+    table_commands.start_resync(world.lake("orders"), actor="ann")
     world.launcher.facts["verify"] = DIFFERENT
     world.until(lambda: pipeline(world).verdict == "different")
 
 
 def test_zero_on_the_table_switches_it_off(world, table) -> None:
-    policyrows.change_table_policy(world.feed("orders"), {"verify_every": 0})
-    policyrows.change_policy(world.source, None, DAILY)
+    store.change_table_policy(world.feed("orders"), {"verify_every": 0})
+    store.change_policy(world.source, None, DAILY)
     assert tick.start_due_verifications() == 0
     assert pipeline(world).verify_at is None
 
@@ -137,7 +139,7 @@ def test_outside_of_its_quiet_hours_it_waits(world, table) -> None:
         "from": f"{now + timedelta(hours=2):%H:%M}",
         "to": f"{now + timedelta(hours=3):%H:%M}",
     }
-    policyrows.change_policy(world.source, None, {**DAILY, "quiet_hours": hours})
+    store.change_policy(world.source, None, {**DAILY, "quiet_hours": hours})
     assert tick.start_due_verifications() == 0
     wait = pipeline(world).verify_at - now
     assert timedelta(hours=1) < wait <= timedelta(hours=2)

@@ -11,9 +11,9 @@ from django.test import Client
 
 from catalog.models import AuditEntry
 from config.management.commands import verify as command
-from ingest import controls
 from ingest.changes.verdict import Comparison, facts_of
-from ingest.launch.fake import Fault
+from ingest.drivers.fake import Fault
+from ingest.pipelines import table_commands
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
 from tests.integration.ingest.test_rest import grant
 
@@ -176,7 +176,7 @@ def test_a_failed_job_is_no_verdict(world, table, monkeypatch, fault) -> None:
 
 
 def test_a_surprise_is_not_taken_for_a_difference(world, table, monkeypatch) -> None:
-    monkeypatch.setattr(controls, "start_verify", None)
+    monkeypatch.setattr(table_commands, "start_verify", None)
     code, _, errors = run_command(world, monkeypatch, "shop.orders")
     assert code == 2
     assert "TypeError" in errors

@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 
 from core.models import Job, JobLog, Lease
-from ingest import claims, controls, reconcile, runs
-from ingest.contract import ErrorFact, JobReport
+from ingest.contract.job import ErrorFact, JobReport
+from ingest.drivers.fake import Fault
+from ingest.jobs import claims, lifecycle, reconcile
 from ingest.lake.fence import fence_at
 from ingest.lake.place import place_at
-from ingest.launch.fake import Fault
 from ingest.models import DriverBoot, MaintenancePlan, SourceEpoch
-from ingest.schema_approval import approve_schema_change
+from ingest.pipelines import table_commands
+from ingest.pipelines.schema_approval import approve_schema_change
 
 pytestmark = pytest.mark.django_db
 
@@ -106,7 +107,7 @@ def test_a_round_whose_end_nobody_told_is_followed_by_another(world) -> None:
     world.until_live("orders")
     before = len(world.jobs("round"))
     world.fail_with("round", Fault.DIE_COMMITTED)
-    controls.start_sync(world.lake("orders"), actor="ann")
+    table_commands.start_sync(world.lake("orders"), actor="ann")
     world.until(
         lambda: [j.state for j in world.jobs("round")] == ["SUCCEEDED"] * (before + 2)
     )
@@ -171,7 +172,7 @@ def test_a_terminal_error_stops_the_table_and_retry_goes_on(world) -> None:
     assert world.lake("orders").status == "FAILED"
     job = world.jobs("snapshot")[0]
     assert (job.state, job.error_code) == ("FAILED", "fake_terminal")
-    controls.retry_job(job.pk, actor="ann")
+    table_commands.retry_job(job.pk, actor="ann")
     world.until_live("orders")
 
 
@@ -179,7 +180,7 @@ def test_a_rounds_transient_trouble_never_stops_its_table(world) -> None:
     world.onboard("orders", schedule={"every_seconds": 1})
     world.until_live("orders")
     world.fail_with("round", *[Fault.TRANSIENT] * 3)
-    controls.start_sync(world.lake("orders"), actor="ann")
+    table_commands.start_sync(world.lake("orders"), actor="ann")
     world.until(lambda: any(j.state == "FAILED" for j in world.jobs("round")))
     feed = world.feed("orders")
     assert feed.state == "CATCHING_UP"
@@ -193,9 +194,9 @@ def test_late_and_foreign_reports_change_nothing(world) -> None:
     world.until(lambda: world.jobs("snapshot")[0].attempts == 2)
     job = world.jobs("snapshot")[0]
     late = JobReport(str(job.pk), 1, "terminal", error=ErrorFact("x", "late"))
-    assert runs.finish(late) is False
+    assert lifecycle.finish(late) is False
     unknown = JobReport("00000000-0000-4000-8000-000000000000", 1, "succeeded")
-    assert runs.finish(unknown) is False
+    assert lifecycle.finish(unknown) is False
     job.refresh_from_db()
     assert job.state in {"LAUNCHING", "RUNNING"}
 
@@ -205,12 +206,12 @@ def test_pause_and_resume_in_the_middle_of_a_load(world) -> None:
     world.onboard("orders")
     world.until(lambda: world.jobs("snapshot")[0].state == "RUNNING")
     epoch = world.feed("orders").load_epoch
-    controls.pause(world.lake("orders"), actor="ann")
+    table_commands.pause(world.lake("orders"), actor="ann")
     assert world.feed("orders").state == "PAUSED"
     world.until(lambda: world.jobs("snapshot")[0].state == "CANCELLED")
     world.steps(5)
     assert len(world.jobs("snapshot")) == 1
-    controls.resume(world.lake("orders"), actor="ann")
+    table_commands.resume(world.lake("orders"), actor="ann")
     assert world.feed("orders").state == "SNAPSHOTTING"
     world.until_live("orders")
     assert world.feed("orders").load_epoch == epoch
@@ -221,11 +222,13 @@ def test_a_load_that_commits_while_it_is_paused_is_not_done_again(world) -> None
     world.onboard("orders")
     world.until(lambda: world.jobs("snapshot")[0].state == "RUNNING")
     job = world.jobs("snapshot")[0]
-    controls.pause(world.lake("orders"), actor="ann")
+    table_commands.pause(world.lake("orders"), actor="ann")
     facts = {"instant": "20260101000000000", "bound": "b", "consistency": "snapshot"}
-    assert runs.finish(JobReport(str(job.pk), job.attempts, "succeeded", facts=facts))
+    assert lifecycle.finish(
+        JobReport(str(job.pk), job.attempts, "succeeded", facts=facts)
+    )
     assert world.feed("orders").state == "PAUSED"
-    controls.resume(world.lake("orders"), actor="ann")
+    table_commands.resume(world.lake("orders"), actor="ann")
     assert world.feed("orders").state == "CATCHING_UP"
     assert world.feed("orders").position == "b"
 
@@ -234,7 +237,7 @@ def test_cancel_of_a_load_pauses_the_table_by_name(world) -> None:
     world.fail_with("snapshot", Fault.HANG)
     world.onboard("orders")
     world.until(lambda: world.jobs("snapshot")[0].state == "RUNNING")
-    controls.cancel_job(world.jobs("snapshot")[0].pk, actor="bob")
+    table_commands.cancel_job(world.jobs("snapshot")[0].pk, actor="bob")
     world.until(lambda: world.jobs("snapshot")[0].state == "CANCELLED")
     feed = world.feed("orders")
     assert feed.state == "PAUSED"
@@ -245,7 +248,7 @@ def test_cancel_reaches_a_job_whose_driver_is_dead(world) -> None:
     world.fail_with("snapshot", Fault.HANG)
     world.onboard("orders")
     world.until(lambda: world.jobs("snapshot")[0].state == "RUNNING")
-    controls.cancel_job(world.jobs("snapshot")[0].pk, actor="bob")
+    table_commands.cancel_job(world.jobs("snapshot")[0].pk, actor="bob")
     world.launcher.kill()
     world.until(lambda: world.jobs("snapshot")[0].state == "CANCELLED")
 
@@ -254,7 +257,7 @@ def test_resync_replaces_and_goes_on(world) -> None:
     world.onboard("orders", schedule={"every_seconds": 60})
     world.until_live("orders")
     before = world.feed("orders").load_epoch
-    job = controls.start_resync(world.lake("orders"), actor="ann")
+    job = table_commands.start_resync(world.lake("orders"), actor="ann")
     assert world.feed("orders").state == "RESYNCING"
     assert world.lake("orders").is_queryable
     world.until_live("orders")
@@ -268,20 +271,20 @@ def test_a_cancelled_resync_keeps_the_old_copy_and_position(world) -> None:
     world.until_live("orders")
     position = world.feed("orders").position
     world.fail_with("resync", Fault.HANG)
-    job = controls.start_resync(world.lake("orders"), actor="ann")
+    job = table_commands.start_resync(world.lake("orders"), actor="ann")
     world.until(lambda: Job.objects.get(pk=job.pk).state == "RUNNING")
-    controls.cancel_job(job.pk, actor="ann")
+    table_commands.cancel_job(job.pk, actor="ann")
     world.until(lambda: world.feed("orders").state == "PAUSED")
     assert world.feed("orders").position == position
-    controls.resume(world.lake("orders"), actor="ann")
+    table_commands.resume(world.lake("orders"), actor="ann")
     world.until_live("orders")
 
 
 def test_sync_by_hand_asked_twice_is_one_round(world) -> None:
     world.onboard("orders")
     world.until_live("orders")
-    first = controls.start_sync(world.lake("orders"), actor="ann")
-    second = controls.start_sync(world.lake("orders"), actor="ann")
+    first = table_commands.start_sync(world.lake("orders"), actor="ann")
+    second = table_commands.start_sync(world.lake("orders"), actor="ann")
     assert first.pk == second.pk
 
 
@@ -318,7 +321,9 @@ def test_pending_compactions_are_executed_by_name(world) -> None:
     "fault", [Fault.DIE_RUNNING, Fault.DIE_COMMITTED, Fault.TRANSIENT, Fault.TERMINAL]
 )
 def test_a_compaction_survives_faults(world, fault, monkeypatch) -> None:
-    monkeypatch.setattr("ingest.upkeep.wait_after", lambda failures: 0.0)
+    monkeypatch.setattr(
+        "ingest.maintenance.compaction_plans.wait_after", lambda failures: 0.0
+    )
     world.fail_with("compact", fault)
     planned = "20260101000000001"
     world.launcher.facts["round"] = {"pending_compactions": [planned]}
@@ -359,7 +364,7 @@ def test_an_unreadable_lake_makes_it_unknown_not_failed(world, monkeypatch) -> N
         raise TransientError("the lake's storage failed")
 
     with monkeypatch.context() as patched:
-        patched.setattr("ingest.reconcile.read_lake_table", away)
+        patched.setattr("ingest.jobs.reconcile.read_lake_table", away)
         world.until(lambda: world.jobs("snapshot")[0].state == "UNKNOWN")
         world.steps(3)
         assert world.jobs("snapshot")[0].state == "UNKNOWN"

@@ -9,11 +9,12 @@ from typing import Any
 from catalog.models import Column, Database, Datasource, Table
 from catalog.secrets import encrypt
 from core.models import Job
-from ingest import onboarding, tick
-from ingest.launch.fake import FakeLauncher, Fault
-from ingest.launch.host import DriverHost
+from ingest.drivers.fake import FakeLauncher, Fault
+from ingest.drivers.host import DriverHost
 from ingest.models import Onboarding, TableOnboarding
-from ingest.requests import parse_request
+from ingest.pipelines import onboarding
+from ingest.pipelines.requests import parse_request
+from ingest.scheduler import tick
 
 COLUMNS = (
     ("id", "bigint", "bigint", False, 1),

@@ -16,7 +16,7 @@ from config.contracts import IslandContract
         ("core.errors", True),
         ("dataclasses", True),
         ("core.models", False),
-        ("ingest.runs", False),
+        ("ingest.jobs.lifecycle", False),
         ("django", False),
         ("socket", False),
     ],

@@ -12,11 +12,11 @@ from config import checks
 from config.lakes import lake_lock, lake_uri, object_store
 from config.parts.paths import extras_of, jar_paths
 from core.object_store import StoreAccess
-from ingest.contract import LAKE_SECRET
+from ingest.contract.job import LAKE_SECRET
+from ingest.drivers.secret_delivery import SecretDesk
 from ingest.hudi.identity import LOCK_PROVIDER, SHARED_LOCK_PROVIDER, TableIdentity
 from ingest.hudi.options import SharedLock, WriterFence, service_options
-from ingest.lakecheck import store_problem
-from ingest.launch.handing import SecretDesk
+from ingest.maintenance.storage_check import store_problem
 
 AWAY = StoreAccess("http://127.0.0.1:1", "r", "key", "hidden", path_style=True)
 

@@ -12,7 +12,7 @@ from core.jobs import JOB
 from frontend.templatetags import figures
 from frontend.templatetags.icons import PATHS, icon
 from frontend.templatetags.states import LOOKS, look_of
-from ingest.states import ONBOARDING
+from ingest.models.states import ONBOARDING
 
 DASH = "\N{EN DASH}"
 

@@ -8,7 +8,7 @@ import pytest
 
 from core.errors import TerminalError
 from ingest.changes.epochs import LedgerLine, Seal
-from ingest.contract import FenceSpec, JobSpec, SourceSpec, TableSpec
+from ingest.contract.job import FenceSpec, JobSpec, SourceSpec, TableSpec
 from ingest.hudi.identity import TableIdentity
 from ingest.hudi.position import CommitPosition
 from ingest.lake.commits import LakeState

@@ -28,7 +28,7 @@ from ingest.maintenance.facts import (
     TakenLock,
 )
 from ingest.maintenance.score import KeepingPolicy, score
-from ingest.schedule import Cron, Every, Manual
+from ingest.policies.schedule import Cron, Every, Manual
 
 NOW = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
 LOADS = frozenset({"snapshot", "resync"})

@@ -38,7 +38,7 @@ from ingest.changes.epochs import (
 )
 from ingest.changes.events import ChangeEvent, latest_per_key, numbered
 from ingest.changes.select import mask_of, select_columns
-from ingest.contract import ColumnSpec
+from ingest.contract.job import ColumnSpec
 
 POSTGRESQL = dialect_of("postgresql")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ingest import claims
-from ingest.launch.claiming import AGAIN_SECONDS, Claiming
-from ingest.launch.flights import ALIVE_SECONDS, Boot
+from ingest.drivers.claiming import AGAIN_SECONDS, Claiming
+from ingest.drivers.host_state import ALIVE_SECONDS, Boot
+from ingest.jobs import claims
 
 
 class Queue:

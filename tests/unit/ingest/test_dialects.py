@@ -8,7 +8,7 @@ from core.errors import InvalidRequest
 from ingest.changes.chunks import Chunk, KeyPart, key_predicate
 from ingest.changes.dialects import dialect_of
 from ingest.changes.select import select_columns
-from ingest.contract import ColumnSpec
+from ingest.contract.job import ColumnSpec
 
 MARIADB = dialect_of("mariadb")
 

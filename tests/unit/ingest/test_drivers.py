@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from core.errors import InvalidRequest
-from ingest.contract import (
+from ingest.contract.driver_size import arguments_for, megabytes, parse_driver, within
+from ingest.contract.job import (
     CompactWork,
     DriverSpec,
     FenceSpec,
@@ -17,7 +18,6 @@ from ingest.contract import (
     encode,
     spec_from,
 )
-from ingest.drivers import arguments_for, megabytes, parse_driver, within
 from ingest.spark.main import _parser
 
 MOST = DriverSpec("4g", 4)

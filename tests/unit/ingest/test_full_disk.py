@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ingest.contract import ErrorFact, FenceSpec, JobSpec, TableSpec
+from ingest.contract.job import ErrorFact, FenceSpec, JobSpec, TableSpec
 from ingest.spark import full_disk
 
 FULL = ErrorFact("storage_full", "the lake's storage is full", "free space there")

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from ingest.hudi.layout import layout_of
 from ingest.hudi.timeline import Timeline
 from ingest.maintenance.facts import facts_from, read_facts
-from ingest.maintenance.repair_words import meddled
+from ingest.maintenance.repair_descriptions import meddled
 from ingest.maintenance.score import KeepingPolicy, score
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from core.errors import InvalidRequest, TerminalError, TransientError
-from ingest.contract import (
+from ingest.contract.job import (
     ErrorFact,
     FenceSpec,
     JobSpec,

@@ -28,8 +28,8 @@ from ingest.maintenance.facts import (
     read_facts,
 )
 from ingest.maintenance.plan import plan_maintenance
-from ingest.maintenance.quiet import QuietHours, opens_at
 from ingest.maintenance.score import KeepingPolicy, score
+from ingest.maintenance.window import QuietHours, opens_at
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 ONE, TWO = (

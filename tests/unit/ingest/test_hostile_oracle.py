@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ingest.contract import ColumnSpec, ErrorFact, JobReport, TableSpec
+from ingest.contract.job import ColumnSpec, ErrorFact, JobReport, TableSpec
 from tests.hostile import behaviour, oracle
 from tests.hostile.acts import ACTS
 from tests.hostile.history import State

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from core.errors import InvalidRequest, TerminalError
-from ingest.contract import ColumnSpec, TableSpec
+from ingest.contract.job import ColumnSpec, TableSpec
 from ingest.hudi.identity import (
     KEY,
     TableIdentity,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ingest.java import BROADCAST_MB, PAGE_MB, REGION_MB
+from ingest.contract.java import BROADCAST_MB, PAGE_MB, REGION_MB
 
 
 def test_buffers_of_spark_are_no_large_objects_of_the_collector() -> None:

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from ingest.contract import SourceSpec, TableSpec
+from ingest.contract.job import SourceSpec, TableSpec
 from ingest.spark.sources.port import SourceAccess
 from ingest.spark.sources.postgresql import PostgresSource
 

@@ -20,7 +20,7 @@ from ingest.changes.epochs import (
     decode_seal,
 )
 from ingest.changes.epochs import encode as encode_epoch
-from ingest.contract import (
+from ingest.contract.job import (
     ColumnSpec,
     CompactWork,
     DriverSpec,

@@ -10,7 +10,7 @@ import pytest
 
 from catalog.schema.limits import LIMITS
 from core.errors import TransientError
-from ingest.contract import SourceSpec
+from ingest.contract.job import SourceSpec
 from ingest.spark.gate import SourceGate
 from ingest.spark.jobrun import JobRun
 from ingest.spark.silence import LOOK_SECONDS, SourceWatch

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from core.errors import InvalidRequest
-from ingest.policy import Level, changed, effective
-from ingest.schedule import Every, Manual
+from ingest.policies.policy import Level, changed, effective
+from ingest.policies.schedule import Every, Manual
 
 DEFAULTS = {"schedule": "manual", "lag_seconds": 5.0, "compact_after": 5}
 

@@ -7,8 +7,8 @@ import decimal
 
 import pytest
 
-from ingest.samples import plain
-from ingest.sampling import as_sampled
+from ingest.pipelines.samples import plain
+from ingest.pipelines.sampling import as_sampled
 
 AT = dt.datetime.fromisoformat("2024-03-01 12:00:00")
 

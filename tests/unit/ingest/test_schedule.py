@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from core.errors import InvalidRequest
-from ingest.schedule import (
+from ingest.policies.schedule import (
     Cron,
     Every,
     Manual,

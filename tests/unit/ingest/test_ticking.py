@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from django.db import DatabaseError
 
-from ingest import tick
+from ingest.scheduler import tick
 
 
 class Clock:

@@ -19,9 +19,9 @@ from ingest.maintenance.facts import (
     read_facts,
     restoring,
 )
-from ingest.maintenance.repair_words import cleaned, deduplicated, kept
+from ingest.maintenance.remedies import Way, ways_out
+from ingest.maintenance.repair_descriptions import cleaned, deduplicated, kept
 from ingest.maintenance.score import KeepingPolicy, score
-from ingest.maintenance.ways import Way, ways_out
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 AT, KEPT = "20260101110000000", "20260101100000000"

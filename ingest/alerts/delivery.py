@@ -1,0 +1,229 @@
+"""Delivering: claim what is due, send it, record what came of it.
+
+A claim is a lease: the delivery's next try and its target's are set behind the longest
+attempt. Who dies in between leaves both to the next one, who sends the same message
+under the same key again; who wakes up late records nothing. To one target one message
+goes at a time, so one that does not answer costs one wait.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+from uuid import NAMESPACE_OID, UUID, uuid5
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import (
+    BooleanField,
+    Exists,
+    ExpressionWrapper,
+    F,
+    OuterRef,
+    Q,
+    QuerySet,
+)
+from django.db.models.functions import Now
+
+from catalog.compiled import AnyRow
+from catalog.secrets import decrypt
+from core.clock import SystemClock
+from core.errors import SluiceError
+from ingest.alerts import mail, messages, webhook
+from ingest.alerts.delivery_result import Answer
+from ingest.alerts.rules import (
+    LONGEST_KEPT,
+    PAUSED_WAIT,
+    has_given_up,
+    is_to_pause,
+    span,
+    wait_after,
+)
+from ingest.models.alerts import AlertDelivery, AlertTarget
+
+log = logging.getLogger(__name__)
+
+LEASE = timedelta(seconds=45)
+# One mail tells many: a source that goes away takes all its tables along.
+MAIL_HOLDS: Final = 50
+HARD_AFTER: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Deliveries of one target that this process may send now, with their fences."""
+
+    target: AlertTarget
+    deliveries: tuple[AlertDelivery, ...]
+
+
+def deliver_due(*, limit: int = 50) -> int:
+    """Send what is due, at most so many messages; how many."""
+    sent = 0
+    while sent < limit:
+        claim = take()
+        if claim is None:
+            break
+        record(claim, attempt(claim))
+        sent += 1
+    return sent
+
+
+_is_any_due = AnyRow(lambda: AlertDelivery.objects.filter(next_try_at__lte=Now()))
+
+
+def take() -> Claim | None:
+    """The oldest messages of a target that nobody sends to; None = none."""
+    if not _is_any_due():
+        return None
+    now = SystemClock().now()
+    waiting = AlertDelivery.objects.filter(target=OuterRef("pk"), next_try_at__lte=now)
+    with transaction.atomic():
+        target = (
+            AlertTarget.objects.select_for_update(skip_locked=True)
+            .filter(Q(retry_at=None) | Q(retry_at__lte=now))
+            .filter(Exists(waiting))
+            .order_by(F("retry_at").asc(nulls_first=True), "pk")
+            .first()
+        )
+        if target is None:
+            return None
+        _drop_old(target, now)
+        most = MAIL_HOLDS if target.kind == AlertTarget.EMAIL else 1
+        due = list(_in_turn(target, now)[:most])
+        if not due:
+            return None
+        _lease(target, due, now + LEASE)
+    return Claim(target, tuple(due))
+
+
+def _in_turn(target: AlertTarget, now: datetime) -> QuerySet[AlertDelivery]:
+    """In order; one that keeps being refused does not hold up those behind it."""
+    is_hard = ExpressionWrapper(
+        Q(attempts__gte=HARD_AFTER), output_field=BooleanField()
+    )
+    due = target.deliveries.filter(next_try_at__lte=now)
+    return due.annotate(is_hard=is_hard).order_by("is_hard", "id")
+
+
+def _drop_old(target: AlertTarget, now: datetime) -> None:
+    old = target.deliveries.filter(
+        next_try_at__isnull=False, created_at__lt=now - LONGEST_KEPT
+    )
+    old.update(next_try_at=None, gave_up_at=now)
+
+
+def _lease(target: AlertTarget, due: list[AlertDelivery], until: datetime) -> None:
+    target.retry_at = target.sending_until = until
+    target.save(update_fields=["retry_at", "sending_until"])
+    for row in due:
+        row.attempts += 1
+        row.next_try_at = until
+    AlertDelivery.objects.bulk_update(due, ["attempts", "next_try_at"])
+
+
+def attempt(claim: Claim) -> Answer:
+    """Send it; what fails is an answer, too."""
+    try:
+        if claim.target.kind == AlertTarget.EMAIL:
+            return _mail(claim)
+        return _webhook(claim)
+    except SluiceError as error:
+        return Answer(error=error.message)
+
+
+def _webhook(claim: Claim) -> Answer:
+    (row,) = claim.deliveries
+    return webhook.send(
+        claim.target.address,
+        decrypt(claim.target.secret),
+        {"delivery": str(row.key), "target": claim.target.name, **row.body},
+        at=int(SystemClock().now().timestamp()),
+        egress=egress(),
+    )
+
+
+def egress() -> webhook.Egress:
+    return webhook.Egress(
+        allowed=tuple(settings.SLUICE_ALERT_NETWORKS_ALLOWED),
+        denied=tuple(settings.SLUICE_SOURCE_NETWORKS_DENIED),
+    )
+
+
+def _mail(claim: Claim) -> Answer:
+    if settings.SLUICE_SMTP is None:
+        return Answer(error="no mail server is set: SLUICE_SMTP_URL")
+    bodies = [row.body for row in claim.deliveries]
+    message = mail.compose(
+        sender=settings.SLUICE_SMTP_FROM,
+        to=claim.target.address,
+        subject=messages.subject(bodies),
+        text=messages.text(bodies),
+        key=_mail_key(row.key for row in claim.deliveries),
+    )
+    return mail.send(message, settings.SLUICE_SMTP)
+
+
+def _mail_key(keys: Iterable[UUID]) -> str:
+    """Another one when a repetition tells of more: a mailbox that drops what it has
+    seen would drop the new alert along."""
+    return str(uuid5(NAMESPACE_OID, " ".join(sorted(map(str, keys)))))
+
+
+def record(claim: Claim, answer: Answer) -> bool:
+    """Write down how the attempt went; False when somebody else has it by now."""
+    now = SystemClock().now()
+    with transaction.atomic():
+        target = AlertTarget.objects.select_for_update().filter(pk=claim.target.pk)
+        held = target.first()
+        is_mine = held is not None and held.retry_at == claim.target.retry_at
+        if held is None or not is_mine:
+            log.warning("an attempt at %s ended after its time", claim.target)
+            return False
+        _note_target(held, answer, now)
+        for row in claim.deliveries:
+            _note_delivery(row, held, answer, now)
+    return True
+
+
+def _note_target(target: AlertTarget, answer: Answer, now: datetime) -> None:
+    target.sending_until = None
+    if answer.is_delivered:
+        target.failures, target.failing_since, target.retry_at = 0, None, None
+        target.paused_at, target.paused_reason = None, ""
+    else:
+        target.failures += 1
+        target.failing_since = target.failing_since or now
+        if target.paused_at is None and is_to_pause(target.failing_since, now):
+            target.paused_at = now
+            failing = span((now - target.failing_since).total_seconds())
+            target.paused_reason = (
+                f"nothing arrived for {failing}; last: {answer.error}. It is tried once"
+                " an hour and goes on by itself when that arrives"
+            )
+        wait = PAUSED_WAIT if target.paused_at else wait_after(target.failures)
+        target.retry_at = now + timedelta(seconds=wait)
+    target.save()
+
+
+def _note_delivery(
+    row: AlertDelivery, target: AlertTarget, answer: Answer, now: datetime
+) -> None:
+    changes: dict[str, object] = {
+        "last_at": now,
+        "last_code": answer.code,
+        "last_error": answer.error,
+        "next_try_at": None,
+    }
+    if answer.is_delivered:
+        changes["delivered_at"] = now
+    elif has_given_up(row.attempts, row.created_at, now):
+        changes["gave_up_at"] = now
+    else:
+        changes["next_try_at"] = target.retry_at
+    AlertDelivery.objects.filter(
+        pk=row.pk, attempts=row.attempts, delivered_at=None, gave_up_at=None
+    ).update(**changes)

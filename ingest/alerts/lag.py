@@ -1,0 +1,100 @@
+"""Tables that do not keep up with their schedule: the one alert that only time brings.
+
+Each row says when it would be late; a round that ends moves that on. So a pass reads
+what is due by an index, and nothing of the tables that keep up.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from django.db import transaction
+
+from core.clock import SystemClock
+from ingest.alerts.heartbeat import last_absence
+from ingest.alerts.rules import LATE, Absence, Trouble, excused, late_at, span
+from ingest.alerts.store import open_alert
+from ingest.models import TableOnboarding
+from ingest.models.states import LOADED, RETIRED
+from ingest.policies.policy import Effective
+from ingest.policies.store import Policies, policy_of
+
+PAGE = 200
+
+
+def owing(policy: Effective, since: datetime) -> dict[str, datetime | None]:
+    """Columns of a table with this policy that owes what is due after `since`."""
+    return {"owed_from": since, "late_at": _moment(policy, since)}
+
+
+def _moment(policy: Effective, since: datetime) -> datetime | None:
+    return late_at(policy.schedule, since, policy.late_after)
+
+
+def ask_again(table_id: int) -> None:
+    """Somebody closed its alert: it has as long as always, from now on."""
+    rows = TableOnboarding.objects.filter(lake_table=table_id, late_at=None)
+    feed = (
+        rows.exclude(state=RETIRED)
+        .select_related("source_table__database__datasource")
+        .first()
+    )
+    if feed is None:
+        return
+    allowed = timedelta(seconds=policy_of(feed).late_after)
+    # a round that ends meanwhile knows better
+    rows.filter(pk=feed.pk).update(late_at=SystemClock().now() + allowed)
+
+
+def open_late() -> int:
+    """Open alerts for the tables whose moment has come; how many were looked at."""
+    now = SystemClock().now()
+    with transaction.atomic():
+        due = list(
+            TableOnboarding.objects.select_for_update(skip_locked=True, of=("self",))
+            .filter(late_at__lte=now)
+            .select_related("source_table__database__datasource", "lake_table")
+            .order_by("late_at")[:PAGE]
+        )
+        if not due:
+            return 0
+        absence = last_absence()
+        policies = Policies({f.source_table.database.datasource_id for f in due})
+        for feed in due:
+            _judge(feed, policies.of_feed(feed), now, absence)
+        TableOnboarding.objects.bulk_update(due, ["late_at"])
+    return len(due)
+
+
+def _shown(moment: datetime | None, now: datetime) -> str:
+    if moment is None:
+        return "it has not caught up with its source yet"
+    ago = span((now - moment).total_seconds())
+    return f"it shows the source as it was {ago} ago"
+
+
+def _judge(
+    feed: TableOnboarding, policy: Effective, now: datetime, absence: Absence | None
+) -> None:
+    """Policy and state are those of now, not of when the moment was noted."""
+    feed.late_at = None
+    table = feed.lake_table
+    if table is None or feed.state not in LOADED or feed.capture == "snapshot":
+        return
+    shows = table.caught_up_at or feed.created_at
+    expected = _moment(policy, feed.owed_from or shows)
+    if expected is not None:
+        expected = excused(expected, absence, policy.late_after)
+    if expected is None or expected > now:
+        feed.late_at = expected
+        return
+    reason = f": {feed.status_reason}" if feed.status_reason else ""
+    trouble = Trouble(
+        LATE,
+        cause=shows.isoformat(),
+        message=f"{_shown(table.caught_up_at, now)}{reason}",
+        code="late",
+        hint="its page says what holds it back",
+        repair="sync",
+    )
+    open_alert(table.pk, trouble, at=now)

@@ -1,0 +1,92 @@
+"""Opening and closing alerts: called inside the transaction of what happened, so that
+a process killed there has neither the event nor the alert, and after it has both.
+
+Knows rows. Telling anybody is `ingest.alerts.fan_out`'s, later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime
+
+from django.db import connection
+from django.db.models import QuerySet
+from django.db.models.functions import Now
+
+from core.clock import SystemClock
+from ingest.alerts.rules import RECOVERED, Trouble, left_after
+from ingest.jobs.kinds import LOADS
+from ingest.models.alerts import Alert
+
+PAUSED, REMOVED, DISMISSED = "paused", "removed", "dismissed"
+
+# One statement: whoever comes second counts on the row of the first.
+_OPEN = """
+INSERT INTO ingest_alert AS a (
+  table_id, database, name, kind, cause, sources, code, message, hint, repair,
+  instant, job, count, first_seen_at, last_seen_at, closed_because, closed_reason,
+  is_announced, is_end_announced)
+SELECT t.id, d.name, t.name, %(kind)s, %(cause)s, %(sources)s::varchar[], %(code)s,
+  %(message)s, %(hint)s, %(repair)s, %(instant)s, %(job)s, 1, %(now)s, %(now)s, '', '',
+  false, false
+FROM catalog_table t JOIN catalog_database d ON d.id = t.database_id
+WHERE t.id = %(table)s
+ON CONFLICT (table_id, kind) WHERE closed_at IS NULL DO UPDATE SET
+  count = a.count + (a.cause <> EXCLUDED.cause)::int,
+  sources = ARRAY(SELECT DISTINCT unnest(a.sources || EXCLUDED.sources) ORDER BY 1),
+  cause = EXCLUDED.cause, code = EXCLUDED.code, message = EXCLUDED.message,
+  hint = EXCLUDED.hint, repair = EXCLUDED.repair, instant = EXCLUDED.instant,
+  job = EXCLUDED.job, last_seen_at = EXCLUDED.last_seen_at
+"""
+
+
+def open_alert(table_id: int, trouble: Trouble, *, at: datetime | None = None) -> None:
+    """Open the alert of this kind on the table, or count on the one that is open."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            _OPEN,
+            {
+                "table": table_id,
+                "kind": trouble.kind,
+                "cause": trouble.cause,
+                "sources": [trouble.source] if trouble.source else [],
+                "code": trouble.code,
+                "message": trouble.message,
+                "hint": trouble.hint,
+                "repair": trouble.repair,
+                "instant": trouble.instant,
+                "job": trouble.job,
+                "now": at or SystemClock().now(),
+            },
+        )
+
+
+def open_on(table_id: int, kinds: Collection[str] = ()) -> QuerySet[Alert]:
+    """What is open on a table, of these kinds or of all."""
+    rows = Alert.objects.filter(table_id=table_id, closed_at=None)
+    return rows.filter(kind__in=kinds) if kinds else rows
+
+
+def close(rows: QuerySet[Alert], because: str = RECOVERED, reason: str = "") -> int:
+    """End these open alerts; one that somebody else ended meanwhile stays as it is."""
+    return rows.filter(closed_at=None).update(
+        closed_at=Now(), closed_because=because, closed_reason=reason
+    )
+
+
+def note_success(table_id: int, kind: str, *, recovered: Collection[str] = ()) -> None:
+    """A job of this kind went well, which ends alerts of the kinds `recovered` too."""
+    for alert in open_on(table_id, {"failed", *recovered}):
+        if alert.kind in recovered:
+            close(Alert.objects.filter(pk=alert.pk), reason=f"its {kind} went well")
+        elif kind in alert.sources or kind in LOADS:
+            _take_back(alert, kind)
+
+
+def _take_back(alert: Alert, kind: str) -> None:
+    left = left_after(alert.sources, kind, LOADS)
+    mine = Alert.objects.filter(pk=alert.pk)
+    if left:
+        mine.update(sources=left)
+    else:
+        close(mine, reason=f"its {kind} went well")

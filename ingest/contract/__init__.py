@@ -1,0 +1,1 @@
+"""What Django and a Spark driver say to each other, as values."""

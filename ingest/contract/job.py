@@ -1,0 +1,400 @@
+"""What Django and a Spark driver say to each other: JobSpec in, JobReport out.
+
+Versioned JSON values and the lines of the control pipe. Pure: both sides import
+it, it imports neither. Secrets are never in it, only references to them.
+
+Control pipe, one JSON object per line.
+  host → driver   hello, run{spec}, cancel{job_id, mode}, secret{SecretAnswer},
+                  ping{at}, stop; mode "abandon": judged, no report is wanted
+  driver → host   ready{pid, versions}, accepted{job_id, attempt},
+                  secret_request{ref}, report{report}, log{job_id, level, message},
+                  heartbeat{at, jobs: [Progress], jobs_abandoned: [job id]}
+A driver that hears nothing for `silence_seconds` halts itself."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeVar
+
+from core.errors import (
+    AccessDenied,
+    InvalidRequest,
+    NotFound,
+    SluiceError,
+    StaleState,
+    TerminalError,
+    TransientError,
+)
+from ingest.contract.members import known_members, value_of, version_of
+from ingest.hudi.budget import CompactionBudget
+
+VERSION = 1
+# A chunk is what a stopped load may have to read again.
+CHUNK_ROWS = 250_000
+# A verification keeps no chunk: each one is only a turn at the source.
+VERIFY_CHUNK_ROWS = 1_000_000
+# References behind which the lake's object store with its key, and the database's
+# clock, are asked for.
+LAKE_SECRET, CLOCK = "lake", "clock"
+
+DRIVER_DIED, OUT_OF_MEMORY = "driver_died", "out_of_memory"
+
+T = TypeVar("T")
+
+Kind = Literal["snapshot", "resync", "round", "compact", "verify", "repair", "recover"]
+RepairAction = Literal[
+    "rollback", "unschedule", "deduplicate", "clean", "savepoint", "restore",
+    "resize", "drop-metadata-table",
+]  # fmt: skip
+Outcome = Literal["succeeded", "cancelled", "paused", "transient", "terminal", "caller"]
+Updates = Literal["full", "partial"]
+Lane = Literal["apply", "snapshot", "maintenance", "verify", "interactive"]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSpec:
+    """Where to read. The password is asked for over the pipe by `secret_ref`."""
+
+    datasource_id: int
+    kind: str
+    host: str
+    port: int
+    database: str
+    username: str
+    secret_ref: str
+    tls: str = "off"
+    max_parallel_reads: int = 2
+    max_rows_per_second: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnSpec:
+    """A column to carry. `lossy`: what becomes of values the lake cannot hold."""
+
+    source_name: str
+    name: str
+    source_type: str
+    type: str
+    lossy: Literal["", "null", "string"] = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TableSpec:
+    """A source table, its lake table and the identity that is pinned for it.
+
+    key          source names; () with row_hash True means the whole-row hash
+    path         absolute path or URI of the lake table
+    staging      directory for this table's staged files (same storage)
+    lock         of its writers: "" = in their one driver, "zookeeper" = in several
+    updates      "partial": a NULL in a newer row leaves the column as it was
+    """
+
+    table_id: int
+    source_schema: str
+    source_table: str
+    database: str
+    name: str
+    path: str
+    staging: str
+    columns: tuple[ColumnSpec, ...]
+    key: tuple[str, ...]
+    row_hash: bool = False
+    cursor: str | None = None
+    partition_by: tuple[str, ...] = ()
+    buckets: int = 1
+    estimated_rows: int = 0
+    schema_version: int = 1
+    lock: str = ""
+    updates: Updates = "full"
+
+
+@dataclass(frozen=True, slots=True)
+class FenceSpec:
+    """The fence file of the table and the token under which this job may write."""
+
+    path: str
+    token: int
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotWork:
+    """kinds snapshot and resync: chunks → staged Parquet → one commit. The lag is that
+    of the rounds behind it. accept_empty: it was said that the source may be empty."""
+
+    chunk_rows: int = CHUNK_ROWS
+    lag_seconds: float = 0.0
+    lag_is_chosen: bool = False
+    accept_empty: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RoundWork:
+    """kind round: one timestamp round (capture → seal → apply → ledger).
+
+    low           cursor bound of the last round as text; None = everything
+    lag_seconds   safety lag behind the source's clock
+    epoch         reserved by the caller, unused so far for this source
+    lag_is_chosen, signs  see ingest.spark.cursor and ingest.changes.signs
+    behind        the commit that `low` stands behind, as the services know it: a lake
+                  without it was taken back meanwhile; "" = not known
+    added, known, stops_at_new  see ingest.spark.added_columns
+    """
+
+    low: str | None
+    lag_seconds: float
+    epoch: int
+    max_rows: int = 5_000_000
+    behind: str = ""
+    added: tuple[str, ...] = ()
+    known: tuple[str, ...] = ()
+    stops_at_new: bool = False
+    lag_is_chosen: bool = False
+    signs: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class CompactWork:
+    """kind compact: execute exactly these instants, or schedule one if empty."""
+
+    instants: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyWork:
+    """kind verify: the source against the lake, both read once.
+
+    position  as the services know it; the lake's own may be older (empty rounds)
+    rows_per_second  at most so many rows of the source on average; 0 = no limit
+    """
+
+    position: str = ""
+    chunk_rows: int = VERIFY_CHUNK_ROWS
+    rows_per_second: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RepairWork:
+    """kind repair, under both leases.
+
+    rollback     undo what is inflight; a plan stays planned
+    unschedule   take a planned compaction off the timeline; `replan`: plan anew
+    deduplicate  one row per key, by one commit that replaces the table
+    clean        old file versions, instants and savepoints go
+    savepoint    keep what the table is now; restore: go back to one (`instant`)
+    resize       the same rows in `buckets` buckets, by one commit
+    drop-metadata-table  one that another writer made and ours do not keep up
+    instant      what it is about; "" = every one that it can be about
+    dry_run      look and count only (deduplicate)
+    """
+
+    action: RepairAction
+    instant: str = ""
+    replan: bool = False
+    dry_run: bool = False
+    buckets: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DriverSpec:
+    """A driver for one job alone: heap (`4g`) and cores, of executors on a cluster."""
+
+    memory: str
+    cores: int
+
+
+@dataclass(frozen=True, slots=True)
+class JobSpec:
+    """One job for a driver. `epoch`: of a load (0 = not a load); `lock_service`: where
+    tables with a shared lock find it; `keep_seconds`: cleaning leaves what queries need
+    that began so long ago; `budget`: of compactions nobody asked for; None = none."""
+
+    job_id: str
+    attempt: int
+    kind: Kind
+    lane: Lane
+    lake: str
+    table: TableSpec
+    fence: FenceSpec
+    source: SourceSpec | None = None
+    epoch: int = 0
+    compact_after: int = 10
+    budget: CompactionBudget | None = None
+    lock_service: str = ""
+    keep_seconds: float = 1800.0
+    snapshot: SnapshotWork | None = None
+    round: RoundWork | None = None
+    compact: CompactWork | None = None
+    verify: VerifyWork | None = None
+    repair: RepairWork | None = None
+    driver: DriverSpec | None = None
+    v: int = VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Where a job is. total None = not known yet (never shown as 0). still: seconds
+    since something came of it; None = nothing has in this attempt."""
+
+    job_id: str
+    attempt: int
+    phase: str
+    done: int = 0
+    total: int | None = None
+    unit: str = "rows"
+    reason: str = ""
+    still: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorFact:
+    code: str
+    message: str
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SecretAnswer:
+    """A source's password and where it may go; or, with `error`, why it is not given.
+
+    host       what the addresses were looked up for; "" = not looked up
+    addresses  of the host, all of them allowed by the network policy
+    authorities  PEM file of the authorities that tls 'verify' trusts; "" = the
+               system's
+    outcome    of the job that has to end with `error`
+    """
+
+    ref: str
+    value: str = field(default="", repr=False)
+    host: str = ""
+    addresses: tuple[str, ...] = ()
+    authorities: str = ""
+    outcome: Outcome = "succeeded"
+    error: ErrorFact | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobReport:
+    """How it ended. `facts` is what the services need to go on, by kind.
+
+    snapshot/resync  rows, bytes, chunks, instant, consistency ("snapshot" |
+                     "per_chunk"), bound (capture starts here), lossy {column: count}
+    round            rows, epoch, instant | None, position {from, to},
+                     held_back {pid, age_seconds} | None, null_cursors,
+                     more (True: cut at max_rows, run again), added, unknown_columns,
+                     signs, ahead
+    compact          instants, seconds
+    verify           those of ingest.changes.verdict
+    repair           action, rolled_back, unscheduled (instants); deduplicate: found,
+                     see ingest.changes.duplicates, and instant, savepoint; resize and
+                     restore: buckets, how many the table has from now on; restore also
+                     misses and reaches_back, what its source said (None: nothing)
+    all              pending_compactions; of writes has_columns: the spec's are there
+    """
+
+    job_id: str
+    attempt: int
+    outcome: Outcome
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    error: ErrorFact | None = None
+    v: int = VERSION
+
+
+def encode(value: Any) -> str:
+    """A dataclass of this module as one line of JSON."""
+    return json.dumps(
+        dataclasses.asdict(value), separators=(",", ":"), ensure_ascii=False
+    )
+
+
+def spec_from(data: Mapping[str, Any]) -> JobSpec:
+    """A JobSpec from decoded JSON; InvalidRequest when version or shape differ."""
+    _require_version(data, "job spec")
+    try:
+        table = known_members(TableSpec, data["table"])
+        table["columns"] = tuple(value_of(ColumnSpec, c) for c in table["columns"])
+        table["key"] = tuple(table["key"])
+        table["partition_by"] = tuple(table["partition_by"])
+        return JobSpec(
+            **{
+                **known_members(JobSpec, data),
+                "table": TableSpec(**table),
+                "fence": value_of(FenceSpec, data["fence"]),
+                "source": _maybe(SourceSpec, data.get("source")),
+                "snapshot": _maybe(SnapshotWork, data.get("snapshot")),
+                "round": _maybe(RoundWork, data.get("round"), "added", "known"),
+                "compact": _maybe(CompactWork, data.get("compact"), "instants"),
+                "verify": _maybe(VerifyWork, data.get("verify")),
+                "repair": _maybe(RepairWork, data.get("repair")),
+                "driver": _maybe(DriverSpec, data.get("driver")),
+                "budget": _maybe(CompactionBudget, data.get("budget")),
+            }
+        )
+    except (KeyError, TypeError) as error:
+        raise InvalidRequest(f"malformed job spec: {error}") from error
+
+
+def report_from(data: Mapping[str, Any]) -> JobReport:
+    """A JobReport from decoded JSON; InvalidRequest when version or shape differ."""
+    _require_version(data, "job report")
+    try:
+        return JobReport(
+            **{
+                **known_members(JobReport, data),
+                "warnings": tuple(data.get("warnings", ())),
+                "error": _maybe(ErrorFact, data.get("error")),
+            }
+        )
+    except (KeyError, TypeError) as error:
+        raise InvalidRequest(f"malformed job report: {error}") from error
+
+
+def answer_from(data: Mapping[str, Any]) -> SecretAnswer:
+    """A SecretAnswer from decoded JSON; TypeError when its shape differs."""
+    addresses = tuple(data.get("addresses", ()))
+    error = _maybe(ErrorFact, data.get("error"))
+    known = known_members(SecretAnswer, data)
+    return SecretAnswer(**{**known, "addresses": addresses, "error": error})
+
+
+def outcome_of(error: SluiceError) -> Outcome:
+    """Whose turn it is after this error."""
+    if isinstance(error, (TransientError, StaleState)):
+        return "transient"
+    if isinstance(error, (InvalidRequest, NotFound, AccessDenied)):
+        return "caller"
+    return "terminal"
+
+
+def error_from(outcome: Outcome, fact: ErrorFact) -> SluiceError:
+    """The reverse of `outcome_of`, on the other side."""
+    kinds: dict[str, type[SluiceError]] = {
+        "transient": TransientError,
+        "caller": InvalidRequest,
+    }
+    kind = kinds.get(outcome, TerminalError)
+    return kind(fact.message, code=fact.code, hint=fact.hint)
+
+
+def progress_from(data: Mapping[str, Any]) -> Progress:
+    return value_of(Progress, data)
+
+
+def _maybe(kind: type[T], data: Mapping[str, Any] | None, *lists: str) -> T | None:
+    more = {name: tuple((data or {}).get(name, ())) for name in lists}
+    return None if data is None else value_of(kind, {**data, **more})
+
+
+def _require_version(data: Mapping[str, Any], what: str) -> None:
+    try:
+        version = version_of(data)
+    except ValueError as error:
+        raise InvalidRequest(f"malformed {what}: {error}") from error
+    if version > VERSION:
+        raise InvalidRequest(
+            f"{what} has version {version}, this side reads versions up to {VERSION}",
+            hint="restart the driver and the workers with the same release",
+        )

@@ -1,0 +1,92 @@
+"""The port between the host and whatever runs Spark: processes here, pipes there.
+
+Knows messages of `ingest.contract`; must not know rows. One behaviour suite runs
+over every implementation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from ingest.contract.job import JobSpec, SecretAnswer
+
+MessageKind = Literal[
+    "ready",
+    "accepted",
+    "secret_request",
+    "heartbeat",
+    "log",
+    "report",
+    "died",
+    "unseen",
+]
+# abandon: the job is over for everybody else, whatever its threads still do
+CancelMode = Literal["cancel", "pause", "abandon"]
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One line from a driver, or what the launcher itself says: `died`, and `unseen`
+    again and again while nobody can tell whether it lives.
+
+    origin  which process: "" = the warm driver, else the job id that has its own
+    """
+
+    kind: MessageKind
+    data: Mapping[str, Any] = field(default_factory=dict)
+    origin: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Survivor:
+    """A submission of an earlier host that has not surely ended."""
+
+    job_id: str
+    attempt: int
+
+
+class Launcher(Protocol):
+    """Never blocks for longer than `seconds`, never raises because a process died:
+    that arrives as a `died` message, after which the process is surely gone."""
+
+    def survivors(self) -> list[Survivor]:
+        """What an earlier host left running; asked before `start`, which keeps it."""
+        ...
+
+    def start(self, boot: str) -> None:
+        """Start the warm driver. `ready` or `died` will follow."""
+        ...
+
+    @property
+    def is_running(self) -> bool: ...
+
+    @property
+    def pid(self) -> int | None:
+        """Of the warm driver."""
+        ...
+
+    def submit(self, spec: JobSpec, *, isolated: bool) -> None:
+        """Hand it over; `accepted` follows. isolated: in a process of its own."""
+        ...
+
+    def cancel(self, job_id: str, mode: CancelMode) -> None: ...
+
+    def give_secret(self, answer: SecretAnswer, *, origin: str) -> None: ...
+
+    def ping(self) -> None:
+        """Tell every process that its host lives."""
+        ...
+
+    def poll(self, seconds: float) -> list[Message]:
+        """What was said since; waits at most so long for the first."""
+        ...
+
+    def kill(self, origin: str = "") -> None:
+        """End that process and all it started, at once; `died` follows."""
+        ...
+
+    def stop(self) -> None:
+        """End everything; nothing is left behind when this returns."""
+        ...

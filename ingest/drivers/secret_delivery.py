@@ -1,0 +1,135 @@
+"""Handing secrets to a driver: the key of the lake's object store, and a source's
+password with the only addresses it may go to.
+
+The name is looked up at each hand-over and every address is held against the denied
+networks; the driver connects to these addresses and does not ask the name servers. So
+a name that points elsewhere since the registration, or turns while a job starts, leads
+nowhere. What remains: a job that runs goes on when the setting changes.
+
+Looking up may take seconds, which the host's step must not: it happens on threads.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import logging
+import queue
+import threading
+from datetime import datetime
+
+from django.conf import settings
+from django.db import connection
+
+from catalog.models import Datasource
+from catalog.sources.access import SourceAccess, access_for, resolved
+from catalog.sources.tls import ca_file
+from core.errors import NotFound, SluiceError, TerminalError
+from ingest.contract.job import CLOCK, LAKE_SECRET, ErrorFact, SecretAnswer, outcome_of
+from ingest.jobs.specs import SECRET_PREFIX
+
+log = logging.getLogger(__name__)
+
+# Well below what a driver waits for its secret.
+LONGEST_LOOK_UP = 10
+# Most names answer within this, and their jobs then lose no step.
+QUICK_SECONDS = 0.05
+
+
+class SecretDesk:
+    """Asked and read by the host's thread; answers come in any order."""
+
+    def __init__(self) -> None:
+        self._numbers = itertools.count()
+        self._asked: dict[int, str] = {}
+        self._done: queue.SimpleQueue[tuple[int, SecretAnswer]] = queue.SimpleQueue()
+
+    def ask(self, ref: str, origin: str) -> None:
+        """Begin to answer. Errors of the database go up, and nothing has begun."""
+        number = next(self._numbers)
+        if ref == LAKE_SECRET:
+            self._asked[number] = origin
+            self._done.put((number, _lake_store()))
+            return
+        if ref == CLOCK:
+            self._done.put((number, SecretAnswer(CLOCK, _database_time())))
+            self._asked[number] = origin
+            return
+        try:
+            access = _access_of(ref)
+        except SluiceError as error:
+            self._asked[number] = origin
+            self._done.put((number, _refused(ref, error)))
+            return
+        self._asked[number] = origin
+        thread = threading.Thread(
+            target=self._look_up, args=(number, ref, access), daemon=True
+        )
+        thread.start()
+        thread.join(QUICK_SECONDS)
+
+    def answered(self) -> list[tuple[SecretAnswer, str]]:
+        """(answer, origin) of what is ready."""
+        found = []
+        while not self._done.empty():
+            number, answer = self._done.get()
+            origin = self._asked.pop(number, None)
+            if origin is not None:
+                found.append((answer, origin))
+        return found
+
+    def forget(self, origin: str) -> None:
+        """Its asker is gone: nobody gets these answers."""
+        self._asked = {n: who for n, who in self._asked.items() if who != origin}
+
+    def _look_up(self, number: int, ref: str, access: SourceAccess) -> None:
+        try:
+            addresses = resolved(access)
+        except SluiceError as error:
+            answer = _refused(ref, error)
+        else:
+            answer = SecretAnswer(
+                ref, access.password, access.host, addresses, ca_file() or ""
+            )
+        self._done.put((number, answer))
+
+
+def _access_of(ref: str) -> SourceAccess:
+    pk = ref.removeprefix(SECRET_PREFIX)
+    found = Datasource.objects.filter(pk=int(pk)).first() if pk.isdecimal() else None
+    if found is None:
+        raise NotFound(f"there is no {ref}", code="datasource_removed")
+    access = access_for(found)
+    seconds = min(access.connect_timeout, LONGEST_LOOK_UP)
+    return dataclasses.replace(access, connect_timeout=seconds)
+
+
+def _database_time() -> str:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT clock_timestamp()")
+        row = cursor.fetchone()
+    assert row is not None
+    now: datetime = row[0]
+    return now.isoformat()
+
+
+def _lake_store() -> SecretAnswer:
+    access = settings.SLUICE_OBJECT_STORE
+    if access is None:
+        error = TerminalError(
+            "the lake is on an object store, and there is no key for it",
+            code="unsupported_lake",
+            hint="set SLUICE_S3_ACCESS_KEY and SLUICE_S3_SECRET_KEY",
+        )
+        return _refused(LAKE_SECRET, error)
+    return SecretAnswer(LAKE_SECRET, json.dumps(dataclasses.asdict(access)))
+
+
+def _refused(ref: str, error: SluiceError) -> SecretAnswer:
+    log.warning("a driver does not get %s: %s", ref, error)
+    fact = ErrorFact(error.code, error.message, error.hint)
+    # name servers lose a name while it moves: that is no reason to stop its tables
+    is_passing = error.code == "unknown_host"
+    outcome = "transient" if is_passing else outcome_of(error)
+    return SecretAnswer(ref, outcome=outcome, error=fact)

@@ -1,0 +1,129 @@
+"""When a table's rows and its lake disagree, the lake is right: rows follow it.
+
+That happens when a repair died between the lake's commit and the row, or when the
+database was restored from a backup. It must not know how the lake came there.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from django.conf import settings
+from django.db.models.functions import Now
+
+from core.errors import SluiceError, TransientError
+from ingest.hudi.identity import drift
+from ingest.hudi.position import CommitPosition
+from ingest.jobs import results
+from ingest.jobs.epochs import lift_epochs
+from ingest.lake.commits import LakeState, read_lake_table
+from ingest.lake.ledger import forget_later
+from ingest.models import TableOnboarding
+from ingest.pipelines import transitions
+from ingest.pipelines.lake_identity import planned_identity, set_buckets
+
+log = logging.getLogger(__name__)
+
+# With these a driver refuses to write to a lake that the rows do not describe.
+_DISAGREE = frozenset({"identity_drift", "lake_went_back", "lake_went_ahead"})
+
+
+def healed(feed: TableOnboarding, error: SluiceError) -> SluiceError:
+    """The error, or a transient one when rows follow the lake now: the next attempt
+    is told the truth."""
+    if error.code not in _DISAGREE:
+        return error
+    ahead = _catch_up(feed) if error.code == "lake_went_ahead" else ""
+    if not (taken := "; ".join(filter(None, [ahead, follow_lake(feed)]))):
+        return error
+    return TransientError(f"{error.message}; {taken}", code=error.code)
+
+
+def follow_lake(feed: TableOnboarding) -> str:
+    """What the rows took over from the lake, in words; "" when they agreed, or when
+    the lake cannot be read now: whoever writes next refuses and comes here again."""
+    if feed.lake_table is None or not feed.lake_table.path:
+        return ""
+    try:
+        state = read_lake_table(feed.lake_table.path)
+        return "; ".join(filter(None, [_buckets(feed, state), _moment(feed, state)]))
+    except SluiceError as error:
+        log.warning("cannot compare %s with its lake", feed.lake_table, exc_info=error)
+        return ""
+
+
+def _buckets(feed: TableOnboarding, state: LakeState) -> str:
+    """Every other difference is for people."""
+    if state.position is None:
+        return ""
+    found, planned = state.position.identity, planned_identity(feed)
+    if found.buckets == planned.buckets or len(drift(found, planned)) != 1:
+        return ""
+    why = f"the lake has {found.buckets} buckets where the plan said {planned.buckets}"
+    set_buckets(feed, found.buckets, why=why)
+    return f"{why}: the plan says so now"
+
+
+def _moment(feed: TableOnboarding, state: LakeState) -> str:
+    done = state.timeline.completed_writes
+    assert feed.lake_table is not None
+    feed.lake_table.refresh_from_db(fields=["last_commit_instant"])
+    known = feed.lake_table.last_commit_instant
+    if state.position is None or not done or not known:
+        return ""
+    newest = max(instant.asked for instant in done)
+    if newest >= known:
+        return ""
+    facts = {
+        "restored": newest,
+        "instant": newest,
+        "position": {"to": state.position.end},
+        "epoch": state.position.epoch_to,
+    }
+    # what was captured behind it is captured again, in epochs of its own
+    forget_later(
+        settings.SLUICE_LAKE_URI,
+        state.position.source,
+        feed.lake_table.pk,
+        after=state.position.epoch_to,
+        instant=newest,
+    )
+    results.note_restored(feed, facts)
+    return f"the lake went back to {newest}: capture goes on from there"
+
+
+def _catch_up(feed: TableOnboarding) -> str:
+    """The rows are older than the lake: of a database from a backup. Its counter would
+    hand out epochs again that the lake has."""
+    table = feed.lake_table
+    if table is None or not table.path:
+        return ""
+    try:
+        state = read_lake_table(table.path)
+        known = state.position.epoch_to if state.position else 0
+        table.refresh_from_db(fields=["last_commit_epoch"])
+        first = lift_epochs(feed.source_table.database.datasource_id, known)
+    except SluiceError as error:
+        log.warning("cannot ask the lake about %s", table, exc_info=error)
+        return ""
+    # a load keeps its epoch over its attempts: this one needs another
+    TableOnboarding.objects.filter(pk=feed.pk).update(load_epoch=None)
+    feed.load_epoch = None
+    if state.position and known > (table.last_commit_epoch or 0):
+        _take_newest(feed, state, state.position)
+    return f"the database was older than the lake: epochs go on at {first}"
+
+
+def _take_newest(
+    feed: TableOnboarding, state: LakeState, position: CommitPosition
+) -> None:
+    end = max(feed.position, position.end)
+    TableOnboarding.objects.filter(pk=feed.pk).update(position=end)
+    feed.position = end
+    transitions.show(
+        feed,
+        last_commit_instant=max(i.asked for i in state.timeline.completed_writes),
+        last_commit_position={"to": end},
+        last_commit_epoch=position.epoch_to,
+        last_commit_at=Now(),
+    )

@@ -1,0 +1,140 @@
+"""Taking a table: its leases in order, then the fences in the lake.
+
+A lease says who should write, the fence makes it true. It must not know what the
+job does with the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+
+from django.conf import settings
+from django.db.models import Exists, OuterRef, Q, Value
+from django.db.models.functions import Concat, Now
+
+from core.errors import TransientError
+from core.leases import Held, next_token, outgrow, take_lease
+from core.models import Lease
+from ingest.contract.job import FenceSpec
+from ingest.jobs.kinds import KINDS
+from ingest.lake.fence import (
+    Scope,
+    fence_path,
+    foreign_token,
+    raise_fence,
+    take_back,
+)
+
+WRITE: Scope = "write"
+SERVICE: Scope = "service"
+_FOR = {WRITE: "writes", SERVICE: "table services"}
+
+
+def lease_name(table_id: int, scope: Scope) -> str:
+    return f"table:{table_id}:{scope}"
+
+
+def take_table(
+    table_id: int,
+    scopes: Sequence[Scope],
+    *,
+    owner: str,
+    takes_back: bool = False,
+) -> list[FenceSpec] | None:
+    """Fences raised to our tokens, one per scope; None when a lease is not free.
+
+    `scopes` come in the order write, service, which everybody keeps. The caller
+    rolls back what was taken before another one was refused. TransientError
+    `lock_taken` when something stands in a fence that no lease gave out, unless the
+    caller `takes_back`.
+    """
+    fences = []
+    for scope in scopes:
+        held = take_lease(
+            lease_name(table_id, scope),
+            owner=owner,
+            seconds=settings.SLUICE_LEASE_SECONDS,
+        )
+        if held is None:
+            return None
+        fences.append(_enter(table_id, scope, held, takes_back=takes_back))
+    return fences
+
+
+def _enter(table_id: int, scope: Scope, held: Held, *, takes_back: bool) -> FenceSpec:
+    path = fence_path(settings.SLUICE_LAKE_URI, table_id, scope)
+    stranger = foreign_token(path, upto=held.token)
+    if stranger and not takes_back:
+        raise TransientError(
+            f"the table's lock for {_FOR[scope]} is taken: {stranger} stands in"
+            f" {path.uri}, and no lease gave it out",
+            code="lock_taken",
+            hint="after a restore of the database run manage.py adopt-lake; else stop"
+            " the program that writes there and roll the table back, which takes its"
+            " lock back",
+        )
+    if stranger:
+        held = outgrow(held, take_back(path, held.token))
+    else:
+        raise_fence(path, held.token)
+    return FenceSpec(path=path.uri, token=held.token)
+
+
+def win_back(table_id: int, scope: Scope, *, must: bool) -> bool:
+    """The fence stands at a token that this database gives out next, and no lease of
+    the table is held: after a restore of the database. Nothing is done where the fence
+    is behind the lease, unless it `must`; whether something was done.
+
+    Fence first: whoever dies between leaves a fence that is above the lease, and that
+    is won back again.
+    """
+    name = lease_name(table_id, scope)
+    path = fence_path(settings.SLUICE_LAKE_URI, table_id, scope)
+    token = Lease.objects.filter(name=name).values_list("token", flat=True).first() or 0
+    if not must and not foreign_token(path, upto=token):
+        return False
+    mine = take_back(path, token)
+    if mine == token:
+        # its owner's, who is shut out
+        mine = take_back(path, token + 1)
+    Lease.objects.update_or_create(
+        name=name, defaults={"token": mine, "owner": "", "expires_at": None}
+    )
+    return True
+
+
+def is_held() -> Q:
+    """Of jobs: somebody has one of the leases that the kind of the job needs."""
+    held = Q()
+    for scope in (WRITE, SERVICE):
+        kinds = [name for name, kind in KINDS.items() if scope in kind.scopes]
+        # as `lease_name` says it
+        name = Concat(Value("table:"), OuterRef("subject_id"), Value(f":{scope}"))
+        leases = Lease.objects.filter(name=name, expires_at__gt=Now())
+        held |= Q(kind__in=kinds) & Q(Exists(leases.exclude(owner="")))
+    return held
+
+
+def renew(owners: Iterable[str]) -> None:
+    """All leases of these owners, in one statement. One that ended while the database
+    was away and that nobody took since is theirs: whoever judges an owner to be gone
+    takes its name off."""
+    Lease.objects.filter(owner__in=list(owners)).update(
+        expires_at=Now() + timedelta(seconds=settings.SLUICE_LEASE_SECONDS)
+    )
+
+
+def release(owner: str) -> None:
+    """Give everything back that this owner still holds."""
+    Lease.objects.filter(owner=owner).update(owner="", expires_at=None)
+
+
+def shut_out(table_id: int, scopes: Sequence[Scope]) -> None:
+    """Raise the fences without an owner: whoever wrote until now cannot commit."""
+    for scope in scopes:
+        token = next_token(lease_name(table_id, scope))
+        path = fence_path(settings.SLUICE_LAKE_URI, table_id, scope)
+        # with somebody else's token there, none of ours can commit either
+        if not foreign_token(path, upto=token):
+            raise_fence(path, token)

@@ -1,0 +1,348 @@
+"""Judging jobs whose driver is gone: the lake's own timeline says what became of them.
+
+Fence first, look second: once the fence is raised nothing of the old writer can
+complete any more, so what the timeline shows then is final. A lake that cannot be
+asked makes a job UNKNOWN, never FAILED; one whose timeline is damaged ends it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.db import InterfaceError, OperationalError, connection, transaction
+from django.db.models import Q
+from django.db.models.functions import Now
+
+from catalog.sources.registry import kind_named
+from core.clock import SystemClock
+from core.errors import SluiceError, TerminalError, TransientError
+from core.jobs import ACTIVE, CANCELLING, LAUNCHING, RUNNING
+from core.models import Job
+from ingest.contract.job import spec_from
+from ingest.drivers.launcher import Survivor
+from ingest.hudi.evolution import lacking_columns
+from ingest.jobs import lake_reconcile, leases, results
+from ingest.jobs.backoff import Deaths, wait_after
+from ingest.jobs.dispatch import ring
+from ingest.jobs.kinds import COMPACT, KINDS, LOADS, REPAIR, ROUND
+from ingest.jobs.rows import move_job
+from ingest.lake.commits import LakeState, read_lake_table
+from ingest.lake.fence import Scope
+from ingest.models import DriverBoot, TableOnboarding
+from ingest.pipelines import transitions
+
+log = logging.getLogger(__name__)
+
+MAX_DEATHS = 4
+LOOK_BACK = 20
+DAMAGED = "timeline_damaged"
+# A database that has just started has not heard of anybody yet.
+GRACE_SECONDS = 10
+
+
+def reconcile_jobs() -> int:
+    """Judge every job whose driver ended or is silent; how many were judged."""
+    if _is_database_young():
+        return 0
+    lost = Job.objects.filter(state__in=ACTIVE, kind__in=list(KINDS))
+    boots = {
+        pk: handle.get("boot", "") for pk, handle in lost.values_list("pk", "handle")
+    }
+    gone = _gone({boot for boot in boots.values() if boot})
+    return sum(
+        _judge_alone(pk, gone.get(boot, GONE), boot)
+        for pk, boot in boots.items()
+        if boot in gone or not boot
+    )
+
+
+def _judge_alone(job_id: UUID, why: str, boot: str) -> bool:
+    """A job that cannot be judged for a defect of ours must not hold up the others."""
+    try:
+        return judge_lost(job_id, why, boot=boot)
+    except (OperationalError, InterfaceError):
+        raise
+    except Exception:
+        log.exception("cannot judge job %s", job_id)
+        return False
+
+
+GONE = "its driver is gone"
+STOPPED = "its driver was stopped"
+
+
+def note_boot_ended(boot_id: UUID, *, was_told: bool = False) -> None:
+    """The process was seen dead: its jobs can be judged at once. One that was told
+    to stop is not held against them."""
+    row = DriverBoot.objects.filter(pk=boot_id, ended_at=None).first()
+    if row is not None:
+        facts = row.facts | {"was_told": was_told}
+        DriverBoot.objects.filter(pk=boot_id).update(ended_at=Now(), facts=facts)
+
+
+def begin_boot(
+    boot_id: UUID, place: str, *, survivors: Sequence[Survivor]
+) -> dict[str, str]:
+    """A host has come to its place, where it is the only one: earlier boots have ended.
+
+    What outlived them goes on under this one when its attempt is still wanted; job id
+    → state of those. TransientError `another_host` while a host of another place is
+    alive: tables whose writers wait for each other in memory would have two writers.
+    """
+    kept = {}
+    with transaction.atomic():
+        _require_only(place)
+        boots = DriverBoot.objects.filter(ended_at=None, facts__place=place)
+        boots.update(ended_at=Now())
+        DriverBoot.objects.create(id=boot_id, facts={"place": place})
+        for one in survivors:
+            rows = Job.objects.select_for_update().filter(state__in=ACTIVE)
+            job = rows.filter(pk=one.job_id, attempts=one.attempt).first()
+            if job is not None:
+                handle = job.handle | {"boot": str(boot_id)}
+                Job.objects.filter(pk=job.pk).update(handle=handle)
+                kept[one.job_id] = job.state
+    return kept
+
+
+def _require_only(place: str) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(hashtext('driver-host'))")
+    others = DriverBoot.objects.filter(ended_at=None).exclude(facts__place=place)
+    silence = timedelta(seconds=settings.SLUICE_LEASE_SECONDS)
+    living = others.filter(
+        Q(heartbeat_at__gte=Now() - silence)
+        | Q(heartbeat_at=None, started_at__gte=Now() - silence)
+    )
+    if other := living.first():
+        where = other.facts.get("place") or "another place"
+        raise TransientError(
+            f"another driver host serves this lake already: {where}",
+            code="another_host",
+            hint="stop that one first; this one waits, and takes over when it has been"
+            f" silent for {settings.SLUICE_LEASE_SECONDS} s",
+        )
+    # silent ones: they find their row ended when they come back
+    others.update(ended_at=Now())
+
+
+def lose_sight(job_id: UUID, why: str) -> None:
+    """Nobody can tell whether it still runs; whoever can will judge it."""
+    with transaction.atomic():
+        rows = Job.objects.select_for_update().filter(state__in=ACTIVE)
+        if job := rows.filter(pk=job_id).first():
+            _lose_sight(job, f"whether it still runs is unknown: {why}")
+
+
+def _gone(boots: Collection[str]) -> dict[str, str]:
+    """Those of these boots that no job may hang on any more, with the reason in words.
+    One that is forgotten ended long ago: its jobs waited for a lake that was away."""
+    silence = timedelta(seconds=settings.SLUICE_LEASE_SECONDS)
+    known = DriverBoot.objects.filter(pk__in=boots)
+    dead = known.filter(
+        Q(ended_at__isnull=False)
+        | Q(heartbeat_at__lt=Now() - silence)
+        | Q(heartbeat_at=None, started_at__lt=Now() - 4 * silence)
+    )
+    left = {str(pk) for pk in known.values_list("pk", flat=True)}
+    return dict.fromkeys(set(boots) - left, GONE) | {
+        str(pk): _why(ended is not None, facts or {})
+        for pk, ended, facts in dead.values_list("pk", "ended_at", "facts")
+    }
+
+
+def _why(has_ended: bool, facts: Mapping[str, Any]) -> str:  # noqa: FBT001
+    if not has_ended:
+        return "its driver has fallen silent"
+    return STOPPED if facts.get("was_told") else "its driver ended"
+
+
+def _is_database_young() -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT now() - pg_postmaster_start_time() < make_interval(secs => %s)",
+            [GRACE_SECONDS],
+        )
+        row = cursor.fetchone()
+    return bool(row and row[0])
+
+
+def judge_lost(job_id: UUID, why: str, *, boot: str | None = None) -> bool:
+    """Decide about one job of a dead driver; False when somebody else does, or did:
+    its next attempt does not hang on `boot` any more."""
+    with transaction.atomic():
+        rows = Job.objects.select_for_update(skip_locked=True)
+        job = rows.filter(pk=job_id, state__in=ACTIVE).first()
+        if job is None or (boot is not None and boot != job.handle.get("boot", "")):
+            return False
+        try:
+            _fence(job)
+            state = read_lake_table(_path_of(job), commits=LOOK_BACK)
+        except SluiceError as error:
+            if error.code == DAMAGED:
+                results.fail(job, transitions.lock_feed(job), _unreadable(job, error))
+                return True
+            _lose_sight(job, _lake_is_away(error.message))
+            return False
+        except OSError as error:
+            _lose_sight(job, _lake_is_away(str(error)))
+            return False
+        _decide(job, state, why)
+        ring()
+    return True
+
+
+def _fence(job: Job) -> None:
+    both: list[Scope] = ["write", "service"]
+    # jobs of before the handle named them took both when isolated
+    scopes = both if job.handle.get("isolated") else KINDS[job.kind].scopes
+    scopes = [s for s in both if s in job.handle.get("scopes", scopes)]
+    leases.shut_out(int(job.payload["table"]), scopes)
+
+
+def _path_of(job: Job) -> str:
+    return str((job.spec or {}).get("table", {}).get("path", ""))
+
+
+def _unreadable(job: Job, error: SluiceError) -> TerminalError:
+    """Nobody will ever be able to tell, and a job that waits for it holds its table."""
+    return TerminalError(
+        f"{error.message}; its driver is gone, and whether {job.kind} of {job.subject}"
+        " committed cannot be told",
+        code=error.code,
+        hint=f"{error.hint}; the next job reads from the lake what is there",
+    )
+
+
+def _lake_is_away(why: str) -> str:
+    return f"its driver is gone and the lake cannot be asked: {why}"
+
+
+def _lose_sight(job: Job, reason: str) -> None:
+    if job.state in {LAUNCHING, RUNNING}:
+        move_job(job, "lose_sight", reason=reason)
+    elif job.reason != reason:
+        Job.objects.filter(pk=job.pk).update(reason=reason)
+
+
+def _decide(job: Job, state: LakeState, why: str) -> None:
+    feed = transitions.lock_feed(job)
+    now = SystemClock().now()
+    facts = _found(job, state)
+    seen = {"pending_compactions": list(state.pending_compactions)}
+    if facts is not None and (job.kind != REPAIR or job.state == CANCELLING):
+        move_job(
+            job,
+            "succeed",
+            reason=f"{why}, and the lake's timeline shows its commit",
+            finished_at=now,
+            report={"v": 1, "from": "timeline", "facts": dict(facts)},
+        )
+        results.apply_success(job, feed, facts)
+        return
+    if job.state == CANCELLING:
+        is_gone = why in {GONE, STOPPED} or "answer" not in why
+        reason = f"{why} before it answered" if is_gone else why
+        results.end_cancelled(job, feed, seen, reason=reason)
+        return
+    # a repair ends with a comparison of its rows, which the next attempt makes
+    left = "no commit" if facts is None else "a commit that was not compared"
+    _try_again(job, feed, state, why=why, left=left)
+    results.note_plans(job, seen)
+    if feed is not None and job.kind == REPAIR:
+        # what it left is in the lake until the next attempt
+        lake_reconcile.follow_lake(feed)
+
+
+def _try_again(job: Job, feed: Any, state: LakeState, *, why: str, left: str) -> None:
+    is_death = job.state != LAUNCHING and why != STOPPED
+    now = SystemClock().now()
+    deaths = Deaths.of(job.payload)
+    if is_death:
+        deaths = deaths.another(now.timestamp())
+    if deaths.counted >= MAX_DEATHS:
+        error = TerminalError(
+            f"{job.kind} of {job.subject}: the driver died {deaths.seen} times under"
+            f" it; the last time it left {left}",
+            code="driver_died",
+            hint="look at the log of the last attempt, then retry the job",
+        )
+        results.fail(job, feed, error)
+        return
+    if feed is not None and is_death and job.handle.get("isolated"):
+        _note_own_death(feed, deaths)
+    payload = job.payload | deaths.to_payload()
+    if job.kind == COMPACT and not payload.get("instants"):
+        payload["instants"] = list(state.pending_compactions)
+    results.note_retry(job)
+    wait = wait_after(deaths.seen) if is_death else 0.0
+    move_job(
+        job,
+        "try_again",
+        reason=f"{why} and left {left}; it runs again",
+        payload=payload,
+        not_before=now + timedelta(seconds=wait),
+        # a death is counted as a death, not as an attempt of its own
+        max_attempts=job.max_attempts + 1,
+    )
+
+
+def _note_own_death(feed: TableOnboarding, deaths: Deaths) -> None:
+    """It died with nobody beside it, after it had been in two drivers that died."""
+    if settings.SLUICE_LAUNCHER != "submit" and deaths.counted > 2:
+        transitions.run_alone(
+            feed, f"its driver died {deaths.seen} times, the last time alone"
+        )
+
+
+def _shares_snapshots(job: Job) -> bool:
+    feed = transitions.feed_of(int(job.payload["table"]))
+    if feed is None:
+        return True
+    return kind_named(feed.source_table.database.datasource.kind).shares_snapshots
+
+
+def _found(job: Job, state: LakeState) -> Mapping[str, Any] | None:
+    """Facts as a report would carry them, read from the table itself; or None."""
+    if not state.exists:
+        return None
+    pending = list(state.pending_compactions)
+    if job.kind == COMPACT:
+        wanted = [str(i) for i in job.payload.get("instants", ())]
+        found = [state.timeline.find(instant) for instant in wanted]
+        is_done = bool(wanted) and all(i and i.state == "COMPLETED" for i in found)
+        done = {"instants": wanted, "pending_compactions": pending}
+        return done if is_done else None
+    for commit in state.commits:
+        position = commit.position
+        if position is None or position.run != str(job.pk):
+            continue
+        facts: dict[str, Any] = {
+            "instant": commit.instant.asked,
+            "epoch": position.epoch_to,
+            "rows": commit.rows_written,
+            "pending_compactions": pending,
+        }
+        if job.kind in {ROUND, *LOADS}:
+            # an earlier attempt may have committed by an earlier plan
+            wanted_columns = spec_from(job.spec).table.columns if job.spec else ()
+            lacking = lacking_columns(commit.schema, wanted_columns)
+            facts["has_columns"] = not lacking
+        if job.kind in LOADS:
+            single = job.attempts == 1 and _shares_snapshots(job)
+            facts["bound"] = position.end
+            facts["consistency"] = "snapshot" if single else "per_chunk"
+        else:
+            facts["position"] = {"from": position.start, "to": position.end}
+        if job.kind == ROUND:
+            # whether it was cut nobody knows: one round more finds nothing, or the rest
+            facts["more"] = True
+        if job.kind == REPAIR:
+            facts["buckets"] = position.identity.buckets
+        return facts
+    return None

@@ -1,0 +1,382 @@
+"""Looking at lake tables in the background: facts → score → plan, one small row each.
+
+After a commit a table is due soon, else every few minutes. Pages and REST read the
+rows; nobody starts Spark for them. What a plan asks for is queued here, once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Q
+from django.db.models.functions import Now
+
+from catalog.models import Table
+from core.clock import SystemClock
+from core.errors import SluiceError
+from core.jobs import ACTIVE, SUCCEEDED, TERMINAL
+from core.models import Job, Lease
+from ingest.alerts import triggers
+from ingest.alerts.rules import STUCK_CODES
+from ingest.hudi.budget import choose, credit_after, first_credit
+from ingest.hudi.identity import TableIdentity, property_drift
+from ingest.hudi.layout import Layout
+from ingest.hudi.timeline import Timeline, at_of, instant_of
+from ingest.jobs import lifecycle
+from ingest.jobs.kinds import COMPACT, REPAIR, RESYNC, VERIFY
+from ingest.jobs.leases import SERVICE, WRITE, lease_name
+from ingest.jobs.specs import keep_seconds
+from ingest.lake.commits import read_commit, read_properties, read_timeline
+from ingest.lake.fence import fence_path, foreign_token
+from ingest.lake.layout import (
+    CompactionPlan,
+    metadata_partitions,
+    read_begun_restore,
+    read_compaction_plan,
+    read_layout,
+)
+from ingest.lake.place import place_at
+from ingest.maintenance import compaction_plans
+from ingest.maintenance.due import is_any_due, note_change, rows_due
+from ingest.maintenance.facts import (
+    LakeFacts,
+    PlanFacts,
+    TakenLock,
+    in_buckets,
+    read_facts,
+    restoring,
+)
+from ingest.maintenance.merging import MergeCost, weigh
+from ingest.maintenance.plan import Step, plan_maintenance
+from ingest.maintenance.score import Health, KeepingPolicy, score, stuck_in
+from ingest.maintenance.written import Written, Wrote, add, written_from
+from ingest.models import TableHealth, TableOnboarding
+from ingest.models.states import REMOVING
+from ingest.pipelines.transitions import feed_of, require_feed
+from ingest.policies.policy import Effective, effective
+from ingest.policies.store import defaults, policy_of
+
+log = logging.getLogger(__name__)
+
+EVERY = timedelta(minutes=5)
+# nothing is wrong and nothing is planned: only time can change that
+EVERY_QUIET = timedelta(hours=1)
+AFTER_TROUBLE = timedelta(minutes=1)
+PAGE = 20
+PASS_SECONDS = 0.5
+TREND_STEP = timedelta(minutes=15)
+TREND_KEPT = 96
+COMMITS_READ = 100
+ACTOR = "policy"
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """One look at a table's files. plans: of its pending compactions, by request."""
+
+    timeline: Timeline
+    layout: Layout
+    plans: Mapping[str, CompactionPlan]
+    facts: LakeFacts
+
+
+def look_at_due() -> int:
+    """Look at what is due, for a short while at most; how many tables."""
+    if not is_any_due():
+        return 0
+    until = time.monotonic() + PASS_SECONDS
+    looked = 0
+    while looked < PAGE and time.monotonic() < until:
+        with transaction.atomic():
+            row = (
+                rows_due()
+                .select_for_update(skip_locked=True, of=("self",))
+                .select_related("table__database__datasource")
+                .order_by("due_at")
+                .first()
+            )
+            if row is None:
+                break
+            look_at(row)
+        looked += 1
+    return looked
+
+
+def look_at(row: TableHealth) -> None:
+    """Read, judge, plan and store; trouble with the lake is said and tried again."""
+    now = SystemClock().now()
+    table = row.table
+    try:
+        seen = look_into(table, now=now)
+        facts = seen.facts
+        feed = feed_of(table.pk)
+        policy = _policy(feed)
+        written = _written(row, seen, policy.keeping, now=now)
+        facts = replace(facts, merge=_merge(seen, policy.keeping, written, now=now))
+    except Exception as error:
+        # whatever lies in one table's folder
+        # must not stop the looks at others, nor the scheduler that calls this
+        log.warning("cannot look at %s", table, exc_info=error)
+        text = error.message if isinstance(error, SluiceError) else str(error)
+        TableHealth.objects.filter(pk=row.pk).update(
+            problem=text, due_at=now + AFTER_TROUBLE
+        )
+        return
+    standing = (feed.state, feed.status_reason) if feed else ("", "")
+    differs = _differs(table.pk)
+    health = score(facts, policy.keeping, differs=differs, standing=standing)
+    steps = plan_maintenance(facts, policy.keeping, now, quiet=policy.quiet)
+    steps = tuple(_put_off(step, table.pk, now) for step in steps)
+    losses = [loss.to_json() for loss in health.losses]
+    TableHealth.objects.filter(pk=row.pk).update(
+        score=health.score,
+        facts=facts.to_json() | {"written": written.to_json()},
+        losses=losses,
+        plan=[step.to_json() for step in steps],
+        trend=_trend(row.trend, facts, health.score, table.caught_up_at),
+        problem="",
+        base_bytes=facts.base_bytes,
+        log_bytes=facts.log_bytes,
+        old_bytes=facts.old_bytes,
+        pending=len(facts.pending_compactions),
+        stuck=sum(loss["code"] in STUCK_CODES for loss in losses),
+        collected_at=now,
+        due_at=_next(feed, now, _waits(facts, policy.keeping, steps, health)),
+    )
+    if feed is not None and feed.state != REMOVING:
+        triggers.health_seen(table.pk, losses)
+        if table.is_queryable:
+            _start(table, steps)
+
+
+def look_now(table: Table) -> None:
+    """Somebody asked. A look under way is waited for, and one that began since then
+    is enough: however many ask at once, a table is looked at twice at most.
+    InvalidRequest when nobody carries it: a row would count it for ever."""
+    require_feed(table)
+    asked = SystemClock().now()
+    note_change(table.pk)
+    with transaction.atomic():
+        rows = TableHealth.objects.select_for_update(of=("self",))
+        row = rows.select_related("table__database__datasource").get(table=table)
+        if row.collected_at is None or row.collected_at < asked:
+            look_at(row)
+
+
+def facts_of(table: Table, *, now: datetime) -> LakeFacts:
+    """A fresh look at the files, without storing it."""
+    return look_into(table, now=now).facts
+
+
+def look_into(table: Table, *, now: datetime) -> Sight:
+    """The same, and what the facts were drawn from."""
+    base = place_at(table.path)
+    timeline = read_timeline(base)
+    plans = {
+        instant.asked: read_compaction_plan(table.path, instant.asked)
+        for instant in timeline.pending_compactions
+    }
+    layout = read_layout(table.path, timeline)
+    drawn = read_facts(
+        timeline,
+        layout,
+        now=now,
+        held=_held(table.pk),
+        plans={asked: _plan_facts(plan) for asked, plan in plans.items()},
+        keep_seconds=keep_seconds(),
+    )
+    # its rows lie in the new number of buckets before the catalog says so
+    buckets = 0 if _is_resizing(table.pk) else table.buckets or 0
+    drawn = in_buckets(drawn, layout, buckets)
+    facts = replace(
+        restoring(drawn, read_begun_restore(table.path, timeline)),
+        foreign_index=metadata_partitions(base),
+        altered=_altered(table, read_properties(base)),
+        taken=tuple(_taken(table.pk)),
+    )
+    return Sight(timeline, layout, plans, facts)
+
+
+def _altered(table: Table, properties: Mapping[str, str] | None) -> tuple[str, ...]:
+    if properties is None or not table.identity:
+        return ()
+    return property_drift(properties, TableIdentity.from_data(table.identity))
+
+
+def _taken(table_id: int) -> Iterator[TakenLock]:
+    names = {lease_name(table_id, scope): scope for scope in (WRITE, SERVICE)}
+    tokens = dict(Lease.objects.filter(name__in=names).values_list("name", "token"))
+    for name, scope in names.items():
+        ours = tokens.get(name, 0)
+        path = fence_path(settings.SLUICE_LAKE_URI, table_id, scope)
+        # a claim that was undone left the next token there
+        if found := foreign_token(path, upto=ours + 1):
+            yield TakenLock(scope, found, ours)
+
+
+def _is_resizing(table_id: int) -> bool:
+    return Job.objects.filter(
+        kind=REPAIR,
+        subject_id=str(table_id),
+        state__in=ACTIVE,
+        payload__repair__action="resize",
+    ).exists()
+
+
+def _merge(
+    seen: Sight, policy: KeepingPolicy, written: Written, *, now: datetime
+) -> MergeCost:
+    """What the log files cost readers, and what is worth a compaction now."""
+    groups, credit = seen.layout.groups, written.credit or 0
+    age = timedelta(seconds=policy.log_age_seconds)
+    return weigh(
+        groups,
+        choose(groups, credit=credit, old_before=instant_of(now - age)),
+        credit=credit,
+        allowed=policy.max_write_amplification,
+        measured=written.amplification_of(f"{now:%Y-%m-%d}"),
+    )
+
+
+def _written(
+    row: TableHealth, seen: Sight, policy: KeepingPolicy, *, now: datetime
+) -> Written:
+    """What was known, and the commits since; each is read once."""
+    before = written_from(row.facts.get("written", {}))
+    base = place_at(row.table.path)
+    done = seen.timeline.completed_writes
+    wrote: list[Wrote] = []
+    for instant in [i for i in done if i.completed > before.upto][:COMMITS_READ]:
+        rows = size = 0
+        with contextlib.suppress(SluiceError):  # it was archived meanwhile, say
+            commit = read_commit(base, instant)
+            rows, size = commit.rows_written + commit.rows_deleted, commit.bytes_written
+        wrote.append(Wrote(instant.completed, instant.action, rows, size))
+    table_bytes = seen.facts.base_bytes + seen.facts.log_bytes
+    found = add(before, wrote, table_bytes=table_bytes, now=now)
+    amplification = policy.max_write_amplification
+    if before.credit is None:
+        credit = first_credit(seen.layout.groups, amplification=amplification)
+    else:
+        credit = credit_after(
+            before.credit,
+            [(one.action, one.bytes) for one in wrote],
+            amplification=amplification,
+            most=table_bytes,
+        )
+    return replace(found, credit=credit)
+
+
+def _plan_facts(plan: CompactionPlan) -> PlanFacts:
+    return PlanFacts(len(plan.groups), plan.log_bytes, plan.is_readable)
+
+
+def _held(table_id: int) -> frozenset[str]:
+    names = {lease_name(table_id, scope): scope for scope in (WRITE, SERVICE)}
+    held = Lease.objects.filter(name__in=names, expires_at__gt=Now()).exclude(owner="")
+    return frozenset(names[name] for name in held.values_list("name", flat=True))
+
+
+def _policy(feed: TableOnboarding | None) -> Effective:
+    return effective([], defaults()) if feed is None else policy_of(feed)
+
+
+def _differs(table_id: int) -> bool:
+    """What a verification found counts until a fresh copy or another verification."""
+    rows = Job.objects.filter(
+        kind__in=[VERIFY, RESYNC], subject_id=str(table_id), state=SUCCEEDED
+    )
+    verdicts = rows.order_by("-created_at").values_list(
+        "report__facts__verdict", flat=True
+    )
+    return bool(verdicts.first() == "different")
+
+
+def _next(
+    feed: TableOnboarding | None, now: datetime, wait: timedelta
+) -> datetime | None:
+    """A table that nobody carries any more changes no more."""
+    return None if feed is None else now + wait
+
+
+def _waits(
+    facts: LakeFacts, policy: KeepingPolicy, steps: tuple[Step, ...], health: Health
+) -> timedelta:
+    """How long until the next look; something pending is looked at when it begins to
+    count as stuck."""
+    usual = EVERY if steps or health.losses else EVERY_QUIET
+    seconds = [
+        stuck_in(p, policy.stuck_after_seconds) for p in facts.pending if not p.is_held
+    ]
+    return min([usual, *(timedelta(seconds=s) for s in seconds if s > 0)])
+
+
+def _put_off(step: Step, table_id: int, now: datetime) -> Step:
+    """What failed waits, lest it fails all day; what somebody cancelled waits, too."""
+    if step.name == "execute":
+        found = compaction_plans.waiting(table_id, step.instants)
+    elif step.name == "schedule":
+        found = compaction_plans.last_stopped(table_id, now)
+    else:
+        return step
+    if found is None:
+        return step
+    until, why = found
+    said = "was cancelled" if why.startswith(compaction_plans.CANCELLED) else "failed"
+    at = until.isoformat().replace("+00:00", "Z")
+    reason = f"{step.reason}; the last attempt {said}, so it waits"
+    return replace(step, name="wait", reason=reason, at=at)
+
+
+def _start(table: Table, steps: tuple[Step, ...]) -> None:
+    """What is planned on the timeline is started by the rows that mirror it; here
+    only what is not planned yet. One that waits or runs already is enough."""
+    if not any(step.name == "schedule" for step in steps):
+        return
+    busy = Job.objects.filter(
+        ~Q(state__in=sorted(TERMINAL)),
+        kind__in=[COMPACT, REPAIR],
+        subject_id=str(table.pk),
+    )
+    if not busy.exists():
+        lifecycle.start_compaction(table, actor=ACTOR, within_budget=True)
+
+
+def _trend(
+    before: list[Any], facts: LakeFacts, points: int, caught_up_at: datetime | None
+) -> list[Any]:
+    last = at_of_text(before[-1]["at"]) if before else None
+    now = at_of_text(facts.at)
+    point = {
+        "at": facts.at,
+        "score": points,
+        "base_bytes": facts.base_bytes,
+        "log_bytes": facts.log_bytes,
+        "old_bytes": facts.old_bytes,
+        "groups": facts.groups,
+        "lag": _lag(now, caught_up_at),
+    }
+    if last is not None and now is not None and now - last < TREND_STEP:
+        return before
+    return [*before, point][-TREND_KEPT:]
+
+
+def _lag(now: datetime | None, caught_up_at: datetime | None) -> float | None:
+    if now is None or caught_up_at is None:
+        return None
+    return max(0.0, round((now - caught_up_at).total_seconds(), 1))
+
+
+def at_of_text(text: str) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return at_of(text)

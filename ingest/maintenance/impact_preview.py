@@ -1,0 +1,98 @@
+"""What a compaction or a re-sync would do now. Starts no Spark, changes nothing."""
+
+from __future__ import annotations
+
+from catalog.models import Table
+from core.clock import SystemClock
+from core.errors import InvalidRequest
+from ingest.contract.job import DriverSpec
+from ingest.lake.layout import CompactionPlan
+from ingest.maintenance.compacting import Planned, foresee, words_for
+from ingest.maintenance.compaction_drivers import Wish, payload_for
+from ingest.maintenance.descriptions import counted
+from ingest.maintenance.facts import LakeFacts
+from ingest.maintenance.health_collector import look_into
+from ingest.maintenance.repairs import Preview
+from ingest.pipelines.schema_diff import in_words, source_changed, to_leave_out
+from ingest.pipelines.table_commands import goes_on_loading
+from ingest.pipelines.transitions import feed_of, locked_feed
+from ingest.planning.plan import plan_from_json
+
+
+def preview_compaction(table: Table, wish: Wish = None) -> Preview:
+    """InvalidRequest where a compaction would fail at once: a plan that nobody can
+    read, a driver of its own that the table's lock does not allow."""
+    driver = payload_for(table, wish).get("driver")
+    seen = look_into(table, now=SystemClock().now())
+    planned = [_planned(table, asked, plan) for asked, plan in seen.plans.items()]
+    groups, facts = seen.layout.groups, seen.facts
+    found = foresee(groups, planned)
+    lines = [*_begun(facts), *words_for(found, len(groups))]
+    if any(one.is_held for one in facts.pending_compactions):
+        lines.insert(0, "A job works on it now: this waits until that has ended")
+    lines.append(_where(DriverSpec(**driver) if driver else None))
+    lines.append("Readers see the same rows before and after; rounds go on meanwhile")
+    return Preview(
+        str(table),
+        "compact",
+        facts.pending_compactions,
+        tuple(lines),
+        compaction=found,
+    )
+
+
+def preview_resync(table: Table) -> Preview:
+    """InvalidRequest where a re-sync is refused or fails at once: the table's state
+    knows none, or its source is not what the plan was made for."""
+    feed = feed_of(table.pk) or locked_feed(table)
+    if goes_on_loading(feed, table):
+        return _resync(
+            table,
+            "The first load goes on where it stopped: finished chunks are not read"
+            " again",
+            "Readers see the table when its one commit is there",
+        )
+    gone = to_leave_out(feed)
+    altered = source_changed(feed, plan_from_json(feed.plan))
+    if altered is not None and not gone:
+        raise altered
+    narrower = (f"Columns {in_words(gone)}",) if gone else ()
+    return _resync(
+        table,
+        "The whole table is read from the source again",
+        "One commit then replaces what is there: readers see the old rows or the new"
+        " ones, never a mixture",
+        "Rows that were deleted at the source disappear",
+        *narrower,
+    )
+
+
+def _resync(table: Table, *will: str) -> Preview:
+    return Preview(str(table), "resync", (), will)
+
+
+def _begun(facts: LakeFacts) -> list[str]:
+    return [
+        f"Compaction {one.instant} was begun and not ended: what that attempt wrote is"
+        " removed, then its plan is executed again"
+        for one in facts.pending_compactions
+        if one.state == "INFLIGHT" and not one.is_held
+    ]
+
+
+def _planned(table: Table, asked: str, plan: CompactionPlan) -> Planned:
+    if not plan.is_readable:
+        raise InvalidRequest(
+            f"the request of compaction {asked} of {table} is gone or damaged: it"
+            " cannot be executed",
+            code="plan_unreadable",
+            hint="unschedule it first",
+        )
+    return Planned(asked, plan.groups, plan.log_files, plan.log_bytes)
+
+
+def _where(driver: DriverSpec | None) -> str:
+    if driver is None:
+        return "It runs in the driver that all jobs share"
+    cores = counted(driver.cores, "core")
+    return f"It runs in a driver of its own with {driver.memory} of memory and {cores}"

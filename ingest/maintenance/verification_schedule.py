@@ -1,0 +1,126 @@
+"""Automatic verifications: the tables that are due, and when each is due again.
+
+A row says when its table has to be looked at; policies are asked then, so a change of
+a policy costs one statement, however many tables it is for. Knows no REST, no Spark.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from django.db.models import QuerySet
+
+from core.clock import SystemClock
+from core.jobs import TERMINAL
+from core.models import Job
+from ingest.jobs.kinds import VERIFY
+from ingest.maintenance.verification import due_at, retry_at
+from ingest.models import TableOnboarding
+from ingest.models.states import LOADED
+from ingest.pipelines.rediscovery import ACTOR
+from ingest.policies.store import Policies, policy_of
+
+PAGE = 200
+# A verification reads a whole table: few at once, and one for each source, so that a
+# source that answers slowly holds up none of the others.
+MOST_AT_ONCE = 3
+LOOK_AGAIN = timedelta(minutes=10)
+_NOW = SystemClock().now
+
+
+def verifications_due() -> list[TableOnboarding]:
+    """Those that have waited longest, to be queued in the caller's transaction."""
+    busy = _busy_sources()
+    room = MOST_AT_ONCE - len(busy)
+    if room <= 0:
+        return []
+    page = list(_candidates(busy)[:PAGE])
+    chosen = _decide(page, room)
+    TableOnboarding.objects.bulk_update(page, ["verify_at"])
+    return chosen
+
+
+def _busy_sources() -> set[int]:
+    """Datasources with an automatic verification that has not ended."""
+    open_jobs = Job.objects.filter(kind=VERIFY, requested_by=ACTOR).exclude(
+        state__in=sorted(TERMINAL)
+    )
+    pipelines = [job.payload["feed"] for job in open_jobs.only("payload")]
+    found = TableOnboarding.objects.filter(pk__in=pipelines)
+    return set(found.values_list("source_table__database__datasource_id", flat=True))
+
+
+def _candidates(busy: set[int]) -> QuerySet[TableOnboarding]:
+    return (
+        TableOnboarding.objects.select_for_update(skip_locked=True, of=("self",))
+        .filter(verify_at__lte=_NOW())
+        .exclude(source_table__database__datasource__in=busy)
+        .select_related("source_table__database__datasource", "lake_table")
+        .order_by("verify_at")
+    )
+
+
+def _decide(page: list[TableOnboarding], room: int) -> list[TableOnboarding]:
+    """Those to verify now; every row gets the moment of its next look."""
+    policies = Policies({p.source_table.database.datasource_id for p in page})
+    now = _NOW()
+    chosen: dict[int, TableOnboarding] = {}
+    for pipeline in page:
+        policy = policies.of_feed(pipeline)
+        wanted = due_at(
+            policy.verification,
+            verified_at=pipeline.verified_at,
+            quiet=policy.quiet,
+            now=now,
+        )
+        source = pipeline.source_table.database.datasource_id
+        if wanted is None or wanted > now:
+            pipeline.verify_at = wanted
+        elif not _is_ready(pipeline):
+            pipeline.verify_at = now + LOOK_AGAIN
+        elif len(chosen) < room and source not in chosen:
+            chosen[source] = pipeline
+            # however this job ends, or if nobody says how, there is a next one
+            pipeline.verify_at = now + timedelta(
+                seconds=policy.verification.every_seconds
+            )
+    return list(chosen.values())
+
+
+def _is_ready(pipeline: TableOnboarding) -> bool:
+    table = pipeline.lake_table
+    return table is not None and table.is_queryable and pipeline.state in LOADED
+
+
+# ------------------------------------------------------------------------- endings
+
+
+def note_verified(pipeline: TableOnboarding, job: Job, verdict: str) -> None:
+    """A verification has ended well, whoever asked for it."""
+    now = _NOW()
+    policy = policy_of(pipeline)
+    pipeline.verified_at, pipeline.verdict = now, verdict
+    pipeline.verified_job = job.pk
+    pipeline.verify_at = due_at(
+        policy.verification, verified_at=now, quiet=policy.quiet, now=now
+    )
+    fields = ["verified_at", "verdict", "verified_job", "verify_at"]
+    pipeline.save(update_fields=fields)
+
+
+def note_undecided(pipeline: TableOnboarding) -> None:
+    """A verification failed: what was known before still counts."""
+    again = retry_at(policy_of(pipeline).verification, now=_NOW())
+    _rows(pipeline).update(verify_at=again)
+
+
+def note_replaced(pipeline: TableOnboarding) -> None:
+    """A load wrote every row anew: the next verification is due, the former void."""
+    _rows(pipeline).update(
+        verify_at=_NOW(), verified_at=None, verdict="", verified_job=None
+    )
+
+
+def _rows(pipeline: TableOnboarding) -> QuerySet[Any]:
+    return TableOnboarding.objects.filter(pk=pipeline.pk)

@@ -1,0 +1,305 @@
+"""Rows of ingestion: requests, onboarded tables, epochs, maintenance plans.
+
+Django rows are caches of what the lake says, except for what people asked for.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import ClassVar
+
+from django.db import models
+from django.db.models import Q
+
+from catalog.models import Database, Datasource, Table
+from core.models import EventBase
+from core.states import Transitions
+from ingest.models import states
+from ingest.models.alerts import Alert as Alert
+from ingest.models.alerts import AlertDelivery as AlertDelivery
+from ingest.models.alerts import AlertTarget as AlertTarget
+from ingest.models.alerts import Presence as Presence
+
+
+class Onboarding(models.Model):
+    """One request to carry tables: what was asked, and the plan that was shown."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    datasource = models.ForeignKey(
+        Datasource, on_delete=models.CASCADE, related_name="onboardings"
+    )
+    request = models.JSONField()
+    requested_by = models.CharField(max_length=150)
+    created_at = models.DateTimeField(auto_now_add=True)
+    approved_at = models.DateTimeField(null=True, blank=True)
+    approved_by = models.CharField(max_length=150, blank=True)
+
+    class Meta:
+        ordering: ClassVar = ["-created_at"]
+
+    def __str__(self) -> str:
+        return f"onboarding {self.id}"
+
+
+class TableOnboarding(models.Model):
+    """A source table on its way into a lake table.
+
+    Several source tables may feed one lake table (sharded databases), so both
+    ends are foreign keys.
+
+    policy        the table's own settings; the rest is inherited, see Policy
+    plan          steps and proposals of ingest.planning, JSON; executed as shown
+    drift         added columns that were followed, and whether their older values were
+                  read (ingest.pipelines.schema_diff), by source name
+    resume_event  the event that goes back to where a pause or failure stopped it
+    load_epoch    epoch of the load; events of later epochs win over its rows
+    bound         lower bound of capture, noted before the first load attempt
+    position      upper bound of the last committed round
+    alone_reason  why its jobs run in processes of their own; "" = in the shared driver
+    signs         of its source as the last sync saw them, see ingest.changes.signs
+    owed_from     moments of its schedule after this want a round still
+    late_at       when it counts as late unless a round ends before; None = never
+    verify_at     when to look whether it has to be verified; None = never
+    verified_at, verdict, verified_job   of the newest verification of these rows
+    """
+
+    transitions: ClassVar[Transitions] = states.ONBOARDING
+
+    onboarding = models.ForeignKey(
+        Onboarding, on_delete=models.CASCADE, related_name="tables"
+    )
+    source_table = models.ForeignKey(
+        Table, on_delete=models.PROTECT, related_name="onboardings"
+    )
+    lake_table = models.ForeignKey(
+        Table,
+        on_delete=models.SET_NULL,
+        related_name="feeds",
+        null=True,
+        blank=True,
+    )
+    capture = models.CharField(max_length=20)
+    policy = models.JSONField(default=dict, blank=True)
+    plan = models.JSONField(default=dict)
+    drift = models.JSONField(default=dict, blank=True)
+    state = models.CharField(max_length=20, default=states.DRAFT)
+    status_reason = models.TextField(blank=True)
+    resume_event = models.CharField(max_length=30, blank=True)
+    load_epoch = models.BigIntegerField(null=True, blank=True)
+    consistency = models.CharField(max_length=20, blank=True)
+    bound = models.TextField(blank=True)
+    position = models.TextField(blank=True)
+    signs = models.JSONField(default=dict, blank=True)
+    due_at = models.DateTimeField(null=True, blank=True)
+    owed_from = models.DateTimeField(null=True, blank=True)
+    late_at = models.DateTimeField(null=True, blank=True)
+    verify_at = models.DateTimeField(null=True, blank=True)
+    verified_at = models.DateTimeField(null=True, blank=True)
+    verdict = models.CharField(max_length=20, blank=True)
+    verified_job = models.UUIDField(null=True, blank=True)
+    failures = models.PositiveIntegerField(default=0)
+    drop_data = models.BooleanField(default=False)
+    alone_reason = models.TextField(blank=True, default="")
+    created_at = models.DateTimeField(auto_now_add=True)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["source_table"],
+                condition=~Q(state="RETIRED"),
+                name="one_live_onboarding_per_table",
+            )
+        ]
+        indexes: ClassVar = [
+            models.Index(
+                fields=["due_at"],
+                condition=Q(due_at__isnull=False),
+                name="due_onboardings",
+            ),
+            models.Index(fields=["state", "id"]),
+            models.Index(
+                fields=["late_at"],
+                condition=Q(late_at__isnull=False),
+                name="late_onboardings",
+            ),
+            models.Index(
+                fields=["verify_at"],
+                condition=Q(verify_at__isnull=False),
+                name="due_verifications",
+            ),
+            models.Index(
+                fields=["verified_job"],
+                condition=Q(verified_job__isnull=False),
+                name="newest_verifications",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.source_table} [{self.state}]"
+
+
+class OnboardingEvent(EventBase):
+    table = models.ForeignKey(
+        TableOnboarding, on_delete=models.CASCADE, related_name="events"
+    )
+
+    def __str__(self) -> str:
+        return f"{self.before} → {self.after}"
+
+
+class Policy(models.Model):
+    """Settings given at a datasource, or at one of its databases; tables inherit.
+
+    given  keys and values as ingest.policies checks them; an absent key is inherited
+    """
+
+    datasource = models.ForeignKey(
+        Datasource, on_delete=models.CASCADE, related_name="policies"
+    )
+    database = models.OneToOneField(
+        Database,
+        on_delete=models.CASCADE,
+        related_name="policy",
+        null=True,
+        blank=True,
+    )
+    given = models.JSONField(default=dict, blank=True)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        verbose_name_plural = "policies"
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["datasource"],
+                condition=Q(database=None),
+                name="one_policy_per_datasource",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"policy of {self.database or self.datasource}"
+
+
+class SourceEpoch(models.Model):
+    """The next free epoch of a source; the lake's seals are the truth."""
+
+    datasource = models.OneToOneField(
+        Datasource, on_delete=models.CASCADE, related_name="epoch"
+    )
+    next_epoch = models.BigIntegerField(default=1)
+
+    def __str__(self) -> str:
+        return f"{self.datasource} epoch {self.next_epoch}"
+
+
+class MaintenancePlan(models.Model):
+    """Mirrors one instant of a lake table's timeline (compaction)."""
+
+    transitions: ClassVar[Transitions] = states.MAINTENANCE
+
+    table = models.ForeignKey(
+        Table, on_delete=models.CASCADE, related_name="maintenance_plans"
+    )
+    kind = models.CharField(max_length=20, default="compaction")
+    instant = models.CharField(max_length=30)
+    state = models.CharField(max_length=20, default=states.PROPOSED_PLAN)
+    status_reason = models.TextField(blank=True)
+    failures = models.PositiveIntegerField(default=0)
+    due_at = models.DateTimeField(null=True, blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["table", "instant"], name="one_plan_per_instant"
+            )
+        ]
+        # asked each second, and completed plans are many
+        indexes: ClassVar = [
+            models.Index(fields=["created_at"], name="plans_by_age"),
+            models.Index(
+                fields=["instant"],
+                condition=Q(state=states.SCHEDULED),
+                name="plans_scheduled",
+            ),
+            models.Index(
+                fields=["due_at"],
+                condition=Q(state=states.PLAN_FAILED),
+                name="plans_to_repeat",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.instant} [{self.state}]"
+
+
+class MaintenanceEvent(EventBase):
+    plan = models.ForeignKey(
+        MaintenancePlan, on_delete=models.CASCADE, related_name="events"
+    )
+
+    def __str__(self) -> str:
+        return f"{self.before} → {self.after}"
+
+
+class TableHealth(models.Model):
+    """What was last seen of a lake table's files and timeline, and what it is worth.
+
+    facts    of ingest.maintenance.facts; losses, plan: what the score and the policy
+             made of them
+    trend    points of time, newest last, for charts
+    problem  why the last look failed, "" when it did not
+    due_at   when to look again; None = not before its next commit
+    base_bytes … stuck   of the facts, for sums over all tables
+    """
+
+    table = models.OneToOneField(Table, on_delete=models.CASCADE, related_name="health")
+    score = models.PositiveSmallIntegerField(null=True, blank=True)
+    facts = models.JSONField(default=dict, blank=True)
+    losses = models.JSONField(default=list, blank=True)
+    plan = models.JSONField(default=list, blank=True)
+    base_bytes = models.BigIntegerField(default=0)
+    log_bytes = models.BigIntegerField(default=0)
+    old_bytes = models.BigIntegerField(default=0)
+    pending = models.PositiveIntegerField(default=0)
+    stuck = models.PositiveIntegerField(default=0)
+    trend = models.JSONField(default=list, blank=True)
+    problem = models.TextField(blank=True)
+    collected_at = models.DateTimeField(null=True, blank=True)
+    due_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        verbose_name_plural = "table healths"
+        indexes: ClassVar = [
+            models.Index(fields=["score", "table"], name="worst_health_first"),
+            models.Index(
+                fields=["due_at"],
+                condition=Q(due_at__isnull=False),
+                name="due_health_looks",
+            ),
+            models.Index(
+                fields=["table"],
+                condition=~Q(problem=""),
+                name="failed_health_looks",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"health of {self.table_id}: {self.score}"
+
+
+class DriverBoot(models.Model):
+    """One start of a warm driver, so that jobs of a dead one are recognised."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    pid = models.PositiveIntegerField(null=True, blank=True)
+    pid_started = models.FloatField(null=True, blank=True)
+    started_at = models.DateTimeField(auto_now_add=True)
+    ready_at = models.DateTimeField(null=True, blank=True)
+    heartbeat_at = models.DateTimeField(null=True, blank=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+    facts = models.JSONField(default=dict, blank=True)
+
+    def __str__(self) -> str:
+        return f"driver {self.pid}"

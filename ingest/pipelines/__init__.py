@@ -1,0 +1,1 @@
+"""Onboarded tables: from a request to a plan, to a table that follows its source."""

@@ -1,0 +1,352 @@
+"""After a restore of the metadata database: its rows follow the lake, table by table.
+
+Each table is one transaction that first takes the table's fences, so that drivers of
+the lost database commit nothing any more, and then reads the lake. Whoever dies between
+two tables runs it again: what agrees is left alone. It must not know command lines.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Q
+from django.db.models.functions import Now
+
+from catalog.models import Table
+from core.clock import SystemClock
+from core.errors import SluiceError, TransientError
+from core.jobs import ACTIVE, TERMINAL, WAITING
+from core.models import Job, Lease
+from ingest.hudi.identity import COUNT, DELETED, KEY, SEQ, drift
+from ingest.jobs import lake_reconcile, leases, results
+from ingest.jobs.kinds import KINDS, LOADS, REMOVE
+from ingest.jobs.rows import move_job
+from ingest.lake.commits import LakeState, read_lake_table
+from ingest.lake.epochs import last_epoch
+from ingest.lake.place import place_at
+from ingest.maintenance import compaction_plans
+from ingest.models import DriverBoot, SourceEpoch, TableOnboarding
+from ingest.models.states import (
+    APPROVED,
+    FAILED,
+    LOADED,
+    PAUSED,
+    REMOVING,
+    RESYNCING,
+    RETIRED,
+    SNAPSHOTTING,
+)
+from ingest.pipelines import transitions
+from ingest.pipelines.adoption_rules import (
+    FOLLOWED,
+    Finding,
+    Known,
+    Seen,
+    judge,
+    next_epoch,
+)
+from ingest.pipelines.lake_identity import planned_identity, set_buckets
+from ingest.planning.plan import CreateTable, plan_from_json
+
+ACTOR = "adopt-lake"
+WHY = "the database was restored from a backup"
+PAGE = 500
+# Epochs that drivers of the lost database may hold without a file in the lake.
+MARGIN = 1_000
+_OWN_COLUMNS = frozenset({KEY, SEQ, COUNT, DELETED})
+
+
+@dataclass(frozen=True, slots=True)
+class Adopted:
+    """table: database.table of the lake. jobs: of the backup that were ended."""
+
+    table: str
+    finding: Finding
+    jobs: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """What one query each tells of the tables of a page, by table id."""
+
+    feeds: list[TableOnboarding]
+    jobs: dict[str, list[Job]]
+    live: frozenset[str]
+
+
+def adopt(*, dry_run: bool) -> Iterator[Adopted]:
+    """Every table that the database knows a pipeline of, in the order of their ids.
+    With `dry_run` nothing is changed."""
+    if not dry_run:
+        _lift_epochs()
+    for page in _pages():
+        for feed in page.feeds:
+            jobs = page.jobs.get(str(feed.lake_table_id), [])
+            yield _preview(feed, jobs, page.live) if dry_run else _adopt(feed.pk)
+
+
+def unknown_tables() -> list[str]:
+    """Folders of the lake with a table in them that the database has no row of: made
+    after the backup."""
+    lake = place_at(settings.SLUICE_LAKE_URI)
+    known = set(Table.objects.filter(kind=Table.LAKE).values_list("path", flat=True))
+    found = []
+    for database in sorted(lake.names()):
+        if database[:1] in {"_", "."}:
+            continue
+        for name in sorted((lake / database).names()):
+            place = lake / database / name
+            if place.uri not in known and _is_table(place.uri):
+                found.append(f"{database}.{name}")
+    return found
+
+
+def _is_table(uri: str) -> bool:
+    return (place_at(uri) / ".hoodie" / "hoodie.properties").exists()
+
+
+def _pages() -> Iterator[_Page]:
+    last = 0
+    while True:
+        rows = TableOnboarding.objects.exclude(state=RETIRED).select_related(
+            "lake_table__database__datasource", "source_table__database__datasource"
+        )
+        rows = rows.filter(pk__gt=last, lake_table__isnull=False).order_by("pk")
+        found = list(rows[:PAGE])
+        if not found:
+            return
+        last = found[-1].pk
+        yield _Page(found, _jobs_of(found), _live_boots())
+
+
+def _jobs_of(found: Sequence[TableOnboarding]) -> dict[str, list[Job]]:
+    ids = [str(feed.lake_table_id) for feed in found]
+    jobs = Job.objects.filter(subject_id__in=ids, kind__in=[*KINDS, REMOVE])
+    by_table: dict[str, list[Job]] = defaultdict(list)
+    for job in jobs.exclude(state__in=TERMINAL).order_by("created_at"):
+        by_table[job.subject_id].append(job)
+    return by_table
+
+
+def _live_boots() -> frozenset[str]:
+    heard = Now() - timedelta(seconds=settings.SLUICE_LEASE_SECONDS)
+    boots = DriverBoot.objects.filter(ended_at=None).filter(
+        Q(heartbeat_at__gt=heard) | Q(heartbeat_at=None, started_at__gt=heard)
+    )
+    return frozenset(str(pk) for pk in boots.values_list("pk", flat=True))
+
+
+def _is_at_work(job: Job, live: frozenset[str]) -> bool:
+    if job.state not in ACTIVE:
+        return False
+    if job.kind == REMOVE:
+        late = SystemClock().now() - timedelta(seconds=settings.SLUICE_LEASE_SECONDS)
+        return job.progress_at is not None and job.progress_at > late
+    return job.handle.get("boot", "") in live
+
+
+def _preview(
+    feed: TableOnboarding, jobs: Sequence[Job], live: frozenset[str]
+) -> Adopted:
+    finding, _ = _look(feed, jobs, live)
+    return Adopted(str(feed.lake_table), finding, len(jobs))
+
+
+def _look(
+    feed: TableOnboarding, jobs: Sequence[Job], live: frozenset[str]
+) -> tuple[Finding, LakeState | None]:
+    table = feed.lake_table
+    assert table is not None
+    create: CreateTable = plan_from_json(feed.plan).step(CreateTable)
+    known = Known(
+        instant=table.last_commit_instant,
+        epoch=table.last_commit_epoch or 0,
+        position=feed.position,
+        source=feed.source_table.database.datasource_id,
+        columns=frozenset(c.name for c in create.columns),
+        is_busy=any(_is_at_work(job, live) for job in jobs),
+        load_epoch=feed.load_epoch if feed.state == RESYNCING else None,
+    )
+    try:
+        state = read_lake_table(table.path)
+        seen = _seen(feed, state)
+    except SluiceError as error:
+        is_passing = isinstance(error, TransientError)
+        return judge(known, Seen(problem=str(error), is_passing=is_passing)), None
+    return judge(known, seen), state
+
+
+def _seen(feed: TableOnboarding, state: LakeState) -> Seen:
+    done, position = state.timeline.completed_writes, state.position
+    if not done:
+        return Seen()
+    newest = max(i.asked for i in done)
+    if position is None:
+        return Seen(problem=f"commit {newest} of the lake has no position of ours")
+    own = (c for c in state.commits if c.position == position)
+    commit = next((c for c in own if c.instant.action != "compaction"), None)
+    found, planned = position.identity, planned_identity(feed)
+    differing = drift(found, planned)
+    only_buckets = found.buckets != planned.buckets and len(differing) == 1
+    return Seen(
+        instant=commit.instant.asked if commit else newest,
+        newest=newest,
+        end=position.end,
+        epoch=position.epoch_to,
+        source=position.source,
+        columns=frozenset(
+            c for c in state.columns if c not in _OWN_COLUMNS and c[:8] != "_hoodie_"
+        ),
+        drift=() if only_buckets else differing,
+    )
+
+
+def _lift_epochs() -> None:
+    """Before anything else: no job of now may get an epoch that the lake has."""
+    sources = TableOnboarding.objects.exclude(lake_table=None).values_list(
+        "source_table__database__datasource_id", flat=True
+    )
+    for source in sorted(set(sources)):
+        _lift(source, last_epoch(settings.SLUICE_LAKE_URI, source, with_events=True))
+
+
+def _lift(source: int, known: int) -> None:
+    with transaction.atomic():
+        row, _ = SourceEpoch.objects.select_for_update().get_or_create(
+            datasource_id=source
+        )
+        lifted = next_epoch(known, row.next_epoch, margin=MARGIN)
+        if lifted != row.next_epoch:
+            row.next_epoch = lifted
+            row.save(update_fields=["next_epoch"])
+
+
+def _adopt(pk: int) -> Adopted:
+    with transaction.atomic():
+        TableOnboarding.objects.select_for_update().get(pk=pk)
+        feed = TableOnboarding.objects.select_related(
+            "lake_table__database__datasource", "source_table__database__datasource"
+        ).get(pk=pk)
+        jobs = _jobs_of([feed]).get(str(feed.lake_table_id), [])
+        live = _live_boots()
+        if not any(_is_at_work(job, live) for job in jobs):
+            _take_fences(feed, must=bool(jobs))
+        finding, state = _look(feed, jobs, live)
+        if finding.status in {"busy", "unreachable"}:
+            return Adopted(str(feed.lake_table), finding)
+        if state is not None:
+            _follow(feed, state, finding, jobs)
+        if finding.status in {"missing", "needs resync"}:
+            _needs_resync(feed, finding)
+        for job in jobs:
+            _end(job, feed)
+        return Adopted(str(feed.lake_table), finding, len(jobs))
+
+
+def _take_fences(feed: TableOnboarding, *, must: bool) -> None:
+    """Drivers of the lost database are shut out, and jobs of now are let in. `must`:
+    also where the database gave out the token that stands there, for its owner's job
+    is ended."""
+    table_id = feed.lake_table_id
+    assert table_id is not None
+    for scope in (leases.WRITE, leases.SERVICE):
+        leases.win_back(table_id, scope, must=must)
+
+
+def _follow(
+    feed: TableOnboarding, state: LakeState, finding: Finding, jobs: Sequence[Job]
+) -> None:
+    table_id, position = feed.lake_table_id, state.position
+    assert table_id is not None
+    if position is not None:
+        _lift(feed.source_table.database.datasource_id, position.epoch_to)
+    if finding.status in FOLLOWED and position is not None:
+        set_buckets(feed, position.identity.buckets, why=WHY)
+        if finding.status == "went back":
+            lake_reconcile.follow_lake(feed)
+        _load_is_there(feed, state, jobs)
+        feed.refresh_from_db(fields=["state", "resume_event"])
+        due = SystemClock().now() if feed.state in LOADED else None
+        due = None if feed.capture == "snapshot" else due
+        changes: dict[str, Any] = {"position": finding.position, "due_at": due}
+        TableOnboarding.objects.filter(pk=feed.pk).update(**changes, load_epoch=None)
+        seen = _seen(feed, state)
+        transitions.show(
+            feed,
+            last_commit_instant=seen.instant,
+            last_commit_position={"to": seen.end},
+            last_commit_epoch=seen.epoch,
+            last_commit_at=Now(),
+        )
+    elif feed.load_epoch is not None:
+        # staged by a load that the backup knows half of: it begins anew
+        TableOnboarding.objects.filter(pk=feed.pk).update(load_epoch=None)
+    compaction_plans.mirror(table_id, list(state.pending_compactions), since=None)
+
+
+def _load_is_there(
+    feed: TableOnboarding, state: LakeState, jobs: Sequence[Job]
+) -> None:
+    """The load that the backup shows as under way, or as paused, is in the lake."""
+    if feed.state == APPROVED:
+        transitions.move(feed, "start_snapshot", reason=WHY, actor=ACTOR)
+    is_stopped = feed.state in {PAUSED, FAILED} and feed.resume_event in {
+        "resume_snapshot",
+        "resume_approved",
+    }
+    if feed.state not in {SNAPSHOTTING, RESYNCING} and not is_stopped:
+        return
+    assert state.position is not None
+    newest = max(i.asked for i in state.timeline.completed_writes)
+    facts = {
+        "instant": newest,
+        "bound": state.position.end,
+        "epoch": state.position.epoch_to,
+        "consistency": feed.consistency or "per_chunk",
+    }
+    feed.load_epoch = state.position.epoch_to
+    results.note_loaded(feed, facts)
+
+
+def _needs_resync(feed: TableOnboarding, finding: Finding) -> None:
+    reason = f"{WHY}, and {finding.message}: re-sync the table, or remove it"
+    if feed.state in LOADED:
+        transitions.move(feed, "lose_position", reason=reason, actor=ACTOR, due_at=None)
+    else:
+        transitions.say(feed, reason)
+
+
+def _end(job: Job, feed: TableOnboarding) -> None:
+    """A job of the backup never runs again: what it was for may be done, or wrong."""
+    event = "cancel" if job.state in WAITING else "cancelled"
+    reason = f"{WHY}: ask again if it is still wanted"
+    move_job(job, event, reason=reason, actor=ACTOR, finished_at=SystemClock().now())
+    Lease.objects.filter(owner__startswith=f"job:{job.pk}:").update(
+        owner="", expires_at=None
+    )
+    feed.refresh_from_db(fields=["state", "resume_event", "load_epoch"])
+    if job.kind == REMOVE:
+        if feed.state == REMOVING:
+            transitions.move(
+                feed,
+                "keep",
+                reason=f"{WHY} while it was being removed: remove it again",
+                actor=ACTOR,
+                resume_event="resume_catch_up",
+                drop_data=False,
+            )
+            table = feed.lake_table
+            has_data = bool(table and table.last_commit_instant)
+            transitions.show(feed, is_queryable=has_data)
+        return
+    is_load_open = job.kind in LOADS and feed.state in {
+        APPROVED, SNAPSHOTTING, RESYNCING,
+    }  # fmt: skip
+    if is_load_open:
+        results.note_cancelled(job, feed, actor=ACTOR)

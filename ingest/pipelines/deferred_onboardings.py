@@ -1,0 +1,118 @@
+"""Onboardings of sources that are not discovered yet: kept as asked, planned after.
+
+They are requests without tables whose `waits` says what for. Nothing here approves
+or loads. Must not know where the request came from.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from django.db import transaction
+from django.db.models import QuerySet
+
+from catalog.models import Datasource
+from core.errors import SluiceError
+from ingest.models import Onboarding, TableOnboarding
+from ingest.pipelines.onboarding import start_onboarding
+from ingest.pipelines.requests import parse_request
+from ingest.policies.policy import changed
+
+log = logging.getLogger(__name__)
+
+NOT_DISCOVERED = "the source is not discovered yet"
+Body = Mapping[str, Any]
+
+
+def wait_for_discovery(source: Datasource, body: Body, *, actor: str) -> Onboarding:
+    """Keep `body` (see `begin`) until the source's tables are known."""
+    parse_request(_request(body))
+    return Onboarding.objects.create(
+        datasource=source,
+        request={
+            "datasource": source.name,
+            "capture": body.get("capture", "timestamp"),
+            "include": list(body.get("include") or []),
+            "exclude": list(body.get("exclude") or []),
+            "target_database": body.get("target_database"),
+            "tables": dict(body.get("tables") or {}),
+            "policy": dict(body.get("policy") or {}),
+            "waits": NOT_DISCOVERED,
+        },
+        requested_by=actor,
+    )
+
+
+def waiting_rows() -> QuerySet[Onboarding]:
+    return Onboarding.objects.filter(request__has_key="waits").order_by("created_at")
+
+
+def forget_waiting(source: str, table: str) -> None:
+    """Take one table back from what waits; a request without any is gone."""
+    for row in waiting_rows().filter(datasource__name=source):
+        if row.request["tables"].pop(table, None) is None:
+            continue
+        if row.request["tables"] or row.request["include"]:
+            row.save(update_fields=["request"])
+        else:
+            row.delete()
+
+
+def begin(body: Body, *, actor: str) -> Onboarding:
+    """An onboarding with proposed tables.
+
+    body: as for `POST /onboardings`, with `policy` for settings that all its tables
+    get as their own; tables named under `tables` need not be in `include`.
+    """
+    policy = changed({}, body.get("policy") or {})
+    with transaction.atomic():
+        row = start_onboarding(parse_request(_request(body)), actor=actor)
+        if policy:
+            row.tables.update(policy=policy)
+    return row
+
+
+def plan_waiting() -> int:
+    """Plan what waited for a discovery that has happened; how many requests.
+
+    What cannot be planned says why and is tried again after the next discovery.
+    """
+    planned = 0
+    rows = waiting_rows().filter(datasource__discovered_at__isnull=False)
+    for row in rows.select_related("datasource"):
+        seen = str(row.datasource.discovered_at)
+        if row.request.get("tried") == seen:
+            continue
+        try:
+            _plan(row)
+            planned += 1
+        except SluiceError as error:
+            row.request |= {"waits": str(error), "tried": seen}
+            row.save(update_fields=["request"])
+            log.warning("onboarding %s waits: %s", row.pk, error)
+    return planned
+
+
+def _plan(row: Onboarding) -> None:
+    """The same request, now with its tables: its id stays."""
+    with transaction.atomic():
+        made = begin(row.request, actor=row.requested_by)
+        TableOnboarding.objects.filter(onboarding=made).update(onboarding=row)
+        row.request = made.request
+        row.save(update_fields=["request"])
+        made.delete()
+
+
+def _request(body: Body) -> dict[str, Any]:
+    tables = body.get("tables") or {}
+    return {
+        "datasource": body["datasource"],
+        "capture": body.get("capture", "timestamp"),
+        "include": [*(body.get("include") or []), *tables],
+        "exclude": list(body.get("exclude") or []),
+        "target_database": body.get("target_database"),
+        "schedule": (body.get("policy") or {}).get("schedule"),
+        "tables": tables,
+    }

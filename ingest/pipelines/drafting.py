@@ -1,0 +1,305 @@
+"""A request as plans, table by table; nothing is stored, nothing runs.
+
+Thousands of tables cost a fixed number of statements. Every mistake of a request is
+found before any is told. Must not know REST or drivers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from catalog.discovery.store import NOT_TO_CARRY
+from catalog.discovery.uncarried import Uncarried, uncarried
+from catalog.models import Datasource, Table
+from core.errors import InvalidRequest, NotFound
+from ingest.models import TableOnboarding
+from ingest.models.states import RETIRED
+from ingest.pipelines import table_facts as reading
+from ingest.pipelines.planning_context import Circumstances
+from ingest.pipelines.requests import OnboardingRequest, escape
+from ingest.planning.facts import Capture, Choices, TableFacts, Target
+from ingest.planning.patterns import matches, select
+from ingest.planning.plan import CreateTable, TablePlan, plan_from_json
+from ingest.planning.wishes import plan_wished
+from ingest.policies.policy import Effective
+from ingest.policies.schedule import schedule_to_json
+
+MOST_TOLD = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A table of a request; nothing is stored yet. own: its settings of policy."""
+
+    table: Table
+    capture: Capture
+    plan: TablePlan
+    own: Mapping[str, Any]
+    policy: Effective
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A planned request. `skipped`: tables a pattern meant that are carried already;
+    `uncarried`: those it meant that cannot be."""
+
+    source: Datasource
+    capture: Capture
+    planned: tuple[Planned, ...]
+    skipped: tuple[str, ...]
+    uncarried: tuple[Uncarried, ...] = ()
+
+
+@dataclass(slots=True)
+class Mistakes:
+    """What is wrong in a request, told all at once."""
+
+    found: list[tuple[str, str, str, str]] = field(default_factory=list)
+
+    def add(self, pointer: str, detail: str, *, code: str, hint: str = "") -> None:
+        self.found.append((pointer, detail, code, hint))
+
+    def take(self, error: InvalidRequest) -> None:
+        """An error about a table (facts.table, facts.field), or with pointers."""
+        given = error.facts.get("errors")
+        if isinstance(given, list):
+            pointers = [str(one["pointer"]) for one in given]
+        else:
+            table, name = error.facts.get("table", ""), error.facts.get("field", "")
+            pointers = [f"/tables/{escape(str(table))}/{name}"]
+        for pointer in pointers:
+            self.add(pointer, error.message, code=error.code, hint=error.hint)
+
+    def tell(self) -> None:
+        """InvalidRequest when there is one; the first speaks for all."""
+        if not self.found:
+            return
+        _, detail, code, _ = self.found[0]
+        more = len(self.found) - 1
+        hints = dict.fromkeys(hint for *_, hint in self.found if hint)
+        raise InvalidRequest(
+            f"{detail} (and {more} more)" if more else detail,
+            code=code,
+            hint="; ".join(list(hints)[:3]),
+            facts={
+                "errors": [
+                    {"pointer": pointer, "detail": said}
+                    for pointer, said, _, _ in self.found[:MOST_TOLD]
+                ]
+            },
+        )
+
+
+def plan_onboarding(request: OnboardingRequest) -> Draft:
+    """What would happen, without storing anything. InvalidRequest with pointers."""
+    source = Datasource.objects.filter(name=request.datasource).first()
+    if source is None or source.is_lake:
+        raise NotFound(
+            f"there is no datasource '{request.datasource}'",
+            code="datasource_not_found",
+            hint="see /api/v1/datasources for those there are",
+        )
+    mistakes = Mistakes()
+    others = _uncarried_of(source, request)
+    tables, skipped = _chosen_tables(source, request, others, mistakes)
+    facts = reading.facts_of(tables)
+    targets = _targets(source, facts, request, mistakes)
+    planned = _plan_all(source, request, (tables, facts, targets), mistakes)
+    mistakes.tell()
+    return Draft(
+        source=source,
+        capture=request.capture,
+        planned=tuple(planned),
+        skipped=skipped,
+        uncarried=tuple(others.values()),
+    )
+
+
+Chosen = tuple[Sequence[Table], Sequence[TableFacts], Sequence[Target]]
+
+
+def _plan_all(
+    source: Datasource, request: OnboardingRequest, chosen: Chosen, mistakes: Mistakes
+) -> list[Planned]:
+    circumstances = Circumstances(source)
+    planned = []
+    for table, fact, target in zip(*chosen, strict=True):
+        choices = request.tables.get(fact.source_name, Choices())
+        own = own_policy(choices.schedule or schedule_to_json(request.schedule))
+        policy = circumstances.policy_of(table.database, own)
+
+        try:
+            capture, plan = plan_wished(
+                fact,
+                choices,
+                request.defaults,
+                target,
+                partial(circumstances.under, policy),
+                request.capture,
+            )
+        except InvalidRequest as error:
+            mistakes.take(error)
+            continue
+        own = {} if capture == "snapshot" else own
+        planned.append(Planned(table, capture, plan, own, policy))
+    return planned
+
+
+def own_policy(schedule: object) -> dict[str, Any]:
+    """What a request itself gives a table; the rest is inherited."""
+    return {} if schedule is None else {"schedule": schedule}
+
+
+def _targets(
+    source: Datasource,
+    facts: list[TableFacts],
+    request: OnboardingRequest,
+    mistakes: Mistakes,
+) -> list[Target]:
+    """With a derived name where a given one is a mistake, to find the others."""
+    names = [fact.source_name for fact in facts]
+    lakes = [request.tables.get(name, Choices()).lake for name in names]
+    try:
+        derived = reading.targets_of(
+            source, facts, target_database=request.target_database
+        )
+    except InvalidRequest as error:
+        mistakes.take(error)
+        derived = reading.targets_of(source, facts, target_database=None)
+    try:
+        return reading.pin_targets(derived, lakes, names)
+    except InvalidRequest as error:
+        mistakes.take(error)
+        return derived
+
+
+# ------------------------------------------------------------------- which tables
+
+
+def _uncarried_of(
+    source: Datasource, request: OnboardingRequest
+) -> dict[str, Uncarried]:
+    """By name, the tables that the request means and that cannot be synced."""
+    rows = Table.objects.filter(database__datasource=source, status__in=NOT_TO_CARRY)
+    given = list(rows.values_list("database__name", "name", "status", "status_reason"))
+    meant = select(
+        [(database, table) for database, table, *_ in given],
+        include=request.include,
+        exclude=request.exclude,
+    )
+    login = (source.kind, source.username)
+    found = [
+        uncarried(database, table, status=status, reason=reason, login=login)
+        for database, table, status, reason in (given[i] for i in meant.matched)
+    ]
+    return {one.name: one for one in found}
+
+
+def _chosen_tables(
+    source: Datasource,
+    request: OnboardingRequest,
+    others: Mapping[str, Uncarried],
+    mistakes: Mistakes,
+) -> tuple[list[Table], tuple[str, ...]]:
+    names = reading.names_of(source)
+    found = select(
+        [(database, table) for _, database, table in names],
+        include=request.include,
+        exclude=request.exclude,
+    )
+    for index in found.unmatched:
+        _unmatched(source, request, index, others, mistakes)
+    chosen = {names[i][0]: f"{names[i][1]}.{names[i][2]}" for i in found.matched}
+    present = set(chosen.values())
+    for name in request.tables:
+        if name not in present:
+            mistakes.add(
+                f"/tables/{escape(name)}",
+                f"'{name}' is not among the chosen tables",
+                code="unknown_table",
+                hint="add it to 'include', or take its choices away",
+            )
+    carried = set(
+        TableOnboarding.objects.exclude(state=RETIRED)
+        .filter(source_table__database__datasource=source)
+        .values_list("source_table_id", flat=True)
+    )
+    skipped = tuple(name for pk, name in chosen.items() if pk in carried)
+    _find_other_updates(source, request, skipped, mistakes)
+    _find_named_again(request, skipped, mistakes)
+    rows = Table.objects.filter(pk__in=[pk for pk in chosen if pk not in carried])
+    ordered = (
+        rows.select_related("database__datasource")
+        .prefetch_related("columns")
+        .order_by("database__name", "name")
+    )
+    return list(ordered), skipped
+
+
+def _unmatched(
+    source: Datasource,
+    request: OnboardingRequest,
+    index: int,
+    others: Mapping[str, Uncarried],
+    mistakes: Mistakes,
+) -> None:
+    """A name that means no table; a pattern that means only such that cannot be
+    carried is told by the draft instead."""
+    pattern, at = request.include[index], f"/include/{index}"
+    if one := others.get(pattern):
+        detail = f"'{pattern}' cannot be synced: {one.reason}"
+        mistakes.add(at, detail, code="unknown_table", hint=one.way_out)
+        return
+    if "*" in pattern and any(matches(pattern, *n.split(".", 1)) for n in others):
+        return
+    mistakes.add(
+        at,
+        f"'{pattern}' matches no table of {source.name}; "
+        "discover the source again if it is new",
+        code="unknown_table",
+        hint=f"POST /api/v1/datasources/{source.name}:discover, and see its tables",
+    )
+
+
+def _find_other_updates(
+    source: Datasource,
+    request: OnboardingRequest,
+    skipped: Sequence[str],
+    mistakes: Mistakes,
+) -> None:
+    """What a NULL means is fixed for a table's life: merging both ways would show
+    neither."""
+    asked = {
+        n: c.updates for n in skipped if (c := request.tables.get(n)) and c.updates
+    }
+    if not asked:
+        return
+    rows = TableOnboarding.objects.exclude(state=RETIRED).filter(
+        source_table__database__datasource=source, plan__source__in=list(asked)
+    )
+    for name, plan in rows.values_list("plan__source", "plan"):
+        create: CreateTable | None = plan_from_json(plan).step(CreateTable)
+        if create is not None and create.updates != asked[name]:
+            mistakes.add(
+                f"/tables/{escape(name)}/updates",
+                f"'{name}' is carried with {create.updates} updates, not with"
+                f" {asked[name]} ones, and that is fixed for its life: remove its"
+                " onboarding and ask again, which loads it into a new lake table",
+                code="updates_fixed",
+            )
+
+
+def _find_named_again(
+    request: OnboardingRequest, skipped: Sequence[str], mistakes: Mistakes
+) -> None:
+    for index, pattern in enumerate(request.include):
+        if pattern in skipped:
+            mistakes.add(
+                f"/include/{index}",
+                f"'{pattern}' is onboarded already; change or remove it there",
+                code="already_onboarded",
+                hint="leave it out here; a pattern such as db.* passes over it",
+            )

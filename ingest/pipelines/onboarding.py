@@ -1,0 +1,226 @@
+"""From a request to tables on their way: plan → approve → load.
+
+Thousands of tables in one request cost a fixed number of statements. It stores
+plans exactly as they were shown; what runs later is what was approved. It must not
+know REST or drivers. `ingest.pipelines.drafting` makes the plans.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from django.db import transaction
+from django.db.models.functions import Now
+
+from catalog.discovery.facts import known_rows
+from catalog.lake import lake_database, lake_datasource
+from catalog.models import Column, Database, Datasource, SchemaVersion, Table
+from core.advance import advance_all, record_moves
+from core.errors import InvalidRequest
+from core.models import Job
+from ingest.hudi.identity import identity_for
+from ingest.jobs.kinds import SNAPSHOT
+from ingest.jobs.lifecycle import new_job, start_jobs
+from ingest.jobs.specs import table_spec
+from ingest.models import Onboarding, TableOnboarding
+from ingest.models.states import APPROVED, DISCOVERED, DRAFT, PROPOSED
+from ingest.pipelines.drafting import Draft, Planned, plan_onboarding
+from ingest.pipelines.requests import OnboardingRequest
+from ingest.pipelines.schema_diff import source_changed
+from ingest.planning.plan import (
+    ApplyChanges,
+    CreateTable,
+    PlannedColumn,
+    TablePlan,
+    plan_from_json,
+    plan_to_json,
+)
+
+# ------------------------------------------------------------------------- store
+
+
+def start_onboarding(request: OnboardingRequest, *, actor: str) -> Onboarding:
+    """Store the request with its plans, and approve them when it says so."""
+    draft = plan_onboarding(request)
+    if not draft.planned:
+        raise _nothing_left(draft)
+    with transaction.atomic():
+        row = Onboarding.objects.create(
+            datasource=draft.source,
+            request=request.to_data()
+            | {
+                "skipped": list(draft.skipped),
+                "uncarried": [dataclasses.asdict(one) for one in draft.uncarried],
+            },
+            requested_by=actor,
+        )
+        feeds = TableOnboarding.objects.bulk_create(
+            [_feed(row, each) for each in draft.planned], batch_size=500
+        )
+        record_moves(feeds, "discover", before=DRAFT, actor=actor)
+        record_moves(feeds, "propose", before=DISCOVERED, actor=actor)
+        if request.approve:
+            approve_onboarding(row, actor=actor)
+    return row
+
+
+def _nothing_left(draft: Draft) -> InvalidRequest:
+    if draft.skipped or not draft.uncarried:
+        return InvalidRequest(
+            "every table of this request is onboarded already",
+            code="already_onboarded",
+            hint="look at /api/v1/onboardings",
+        )
+    first = draft.uncarried[0]
+    return InvalidRequest(
+        f"no table of this request can be carried: {first.name}, {first.reason}",
+        code="unknown_table",
+        hint=first.way_out,
+    )
+
+
+def _feed(row: Onboarding, each: Planned) -> TableOnboarding:
+    return TableOnboarding(
+        onboarding=row,
+        source_table=each.table,
+        capture=each.capture,
+        policy=each.own,
+        plan=plan_to_json(each.plan),
+        state=PROPOSED,
+        status_reason=each.plan.blocked,
+    )
+
+
+# ----------------------------------------------------------------------- approve
+
+
+def approve_onboarding(row: Onboarding, *, actor: str) -> list[Job]:
+    """Pin names and identity of every table whose plan is complete, and queue its
+    load. Tables that still need a choice, or that changed since, stay PROPOSED and
+    say so. Approving again does nothing."""
+    with transaction.atomic():
+        # one approval at a time: lake names are given out here
+        Datasource.objects.select_for_update().get(pk=lake_datasource().pk)
+        ready = _ready(row)
+        if not ready:
+            return []
+        lake_tables = _create_lake_tables(ready)
+        for feed, table in zip((f for f, _ in ready), lake_tables, strict=True):
+            feed.lake_table = table
+        feeds = [feed for feed, _ in ready]
+        TableOnboarding.objects.bulk_update(feeds, ["lake_table"], batch_size=500)
+        advance_all(feeds, "approve", actor=actor, status_reason="")
+        Onboarding.objects.filter(pk=row.pk, approved_at=None).update(
+            approved_at=Now(), approved_by=actor
+        )
+        return start_jobs([new_job(feed, SNAPSHOT, actor=actor) for feed in feeds])
+
+
+def _ready(row: Onboarding) -> list[tuple[TableOnboarding, TablePlan]]:
+    rows = (
+        TableOnboarding.objects.select_for_update(of=("self",))
+        .filter(onboarding=row, state=PROPOSED)
+        .select_related("source_table__database__datasource")
+        .order_by("pk")
+    )
+    plans = [(feed, plan_from_json(feed.plan)) for feed in rows]
+    taken = _names_in({plan.database for _, plan in plans})
+    ready, waiting = [], []
+    for feed, plan in plans:
+        reason = plan.blocked
+        if changed := source_changed(feed, plan):
+            reason = str(changed)
+        elif f"{plan.database}.{plan.name}" in taken:
+            reason = (
+                f"lake.{plan.database}.{plan.name} exists already: remove it, or ask "
+                "again with another 'target_database'"
+            )
+        if reason:
+            feed.status_reason = reason
+            waiting.append(feed)
+        else:
+            ready.append((feed, plan))
+            taken.add(f"{plan.database}.{plan.name}")
+    TableOnboarding.objects.bulk_update(waiting, ["status_reason"], batch_size=500)
+    return ready
+
+
+def _names_in(databases: set[str]) -> set[str]:
+    """ "database.table" of what lies in these databases of the lake."""
+    rows = Database.objects.filter(datasource=lake_datasource(), name__in=databases)
+    tables = Table.objects.filter(database__in=list(rows))
+    found = tables.values_list("database__name", "name")
+    return {f"{database}.{name}" for database, name in found}
+
+
+def _create_lake_tables(
+    ready: Sequence[tuple[TableOnboarding, TablePlan]],
+) -> list[Table]:
+    databases: dict[str, Database] = {
+        name: lake_database(name) for name in {plan.database for _, plan in ready}
+    }
+    tables = Table.objects.bulk_create(
+        [_lake_table(feed, plan, databases[plan.database]) for feed, plan in ready],
+        batch_size=500,
+    )
+    columns = [
+        (table, plan.step(CreateTable).columns)
+        for table, (_, plan) in zip(tables, ready, strict=True)
+    ]
+    Column.objects.bulk_create(
+        [
+            _lake_column(table, position, column)
+            for table, planned in columns
+            for position, column in enumerate(planned, start=1)
+        ],
+        batch_size=2000,
+    )
+    SchemaVersion.objects.bulk_create(
+        [
+            SchemaVersion(
+                table=table, version=1, columns=[dataclasses.asdict(c) for c in planned]
+            )
+            for table, planned in columns
+        ],
+        batch_size=500,
+    )
+    return tables
+
+
+def _lake_table(feed: TableOnboarding, plan: TablePlan, database: Database) -> Table:
+    create: CreateTable = plan.step(CreateTable)
+    apply: ApplyChanges | None = plan.step(ApplyChanges)
+    lake_name = {c.source_name: c.name for c in create.columns}
+    source = feed.source_table
+    table = Table(
+        database=database,
+        name=plan.name,
+        source_name=plan.source,
+        kind=Table.LAKE,
+        comment=source.comment,
+        record_key=[lake_name[name] for name in create.record_key],
+        cursor=lake_name[apply.cursor] if apply else "",
+        partition_by=[lake_name[name] for name in create.partition_by],
+        table_type=create.table_type,
+        index_type=create.index_type,
+        buckets=create.buckets,
+        path=create.path,
+        estimated_rows=known_rows(source) or 0,
+        status=APPROVED,
+    )
+    table.identity = identity_for(table_spec(plan, table, source)).to_data()
+    return table
+
+
+def _lake_column(table: Table, position: int, column: PlannedColumn) -> Column:
+    return Column(
+        table=table,
+        position=position,
+        name=column.name,
+        source_name=column.source_name,
+        source_type=column.source_type,
+        type=column.type,
+        nullable=column.nullable,
+        key=column.key,
+    )

@@ -1,0 +1,225 @@
+"""Choices for tables of a plan that is not approved yet: their plans are made anew.
+
+The other tables of the request stay as they were shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from django.db import transaction
+from django.db.models import QuerySet
+
+from core.advance import advance, record_moves
+from core.errors import InvalidRequest, StaleState
+from ingest.models import TableOnboarding
+from ingest.models.states import PROPOSED
+from ingest.pipelines import table_facts as reading
+from ingest.pipelines.drafting import own_policy
+from ingest.pipelines.planning_context import Circumstances
+from ingest.planning.facts import ROW_HASH, Capture, Choices, TableFacts, Target
+from ingest.planning.plan import TablePlan, plan_to_json
+from ingest.planning.wishes import NO_WISH, Wish, plan_wished, replaced
+
+MOST_AT_ONCE = 2000
+
+
+def choose_for(
+    feed: TableOnboarding,
+    choices: Choices,
+    *,
+    actor: str,
+    own: Mapping[str, Any] | None = None,
+) -> TablePlan:
+    """Propose again with these choices. `own` replaces the table's own settings.
+
+    StaleState once it is approved; InvalidRequest for choices that the table cannot
+    have.
+    """
+    with transaction.atomic():
+        row = _locked(TableOnboarding.objects.filter(pk=feed.pk)).get()
+        if row.state != PROPOSED:
+            raise StaleState(
+                f"{row.source_table} is {row.state}: its plan is fixed",
+                hint="remove the table and ask again",
+            )
+        new = _Anew.of([row])
+        plan = new.plan(row, choices, NO_WISH, own=own)
+        changes = {"capture": row.capture, "policy": row.policy}
+        advance(
+            row,
+            "propose",
+            actor=actor,
+            plan=plan_to_json(plan),
+            status_reason=plan.blocked,
+            **changes,
+        )
+    return plan
+
+
+@dataclass(frozen=True, slots=True)
+class Everywhere:
+    """What many tables of a plan get. Unset = stays as it is for each of them.
+    own: a patch of their own settings, null takes one back."""
+
+    wish: Wish = NO_WISH
+    capture: Capture | None = None
+    own: Mapping[str, Any] | None = None
+    database: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """planned  how many were. refused  source name and why, in the plan's order"""
+
+    planned: int
+    refused: tuple[tuple[str, str], ...]
+
+
+def choose_for_many(
+    feeds: QuerySet[TableOnboarding], given: Everywhere, *, actor: str
+) -> Chosen:
+    """The same for up to MOST_AT_ONCE tables; those that cannot have it are named and
+    stay as they were."""
+    with transaction.atomic():
+        rows = list(_locked(feeds.filter(state=PROPOSED))[: MOST_AT_ONCE + 1])
+        if len(rows) > MOST_AT_ONCE:
+            raise InvalidRequest(
+                f"more than {MOST_AT_ONCE:,} tables at once",
+                hint="choose for some of them first",
+            )
+        if not rows:
+            # somebody approved them meanwhile
+            return Chosen(0, ())
+        done, refused = [], []
+        new = _Anew.of(rows)
+        given_out: dict[str, str] = {}
+        for row in rows:
+            name = str(row.plan.get("source", ""))
+            try:
+                choices, wish = _changed(row, given)
+                _refuse_given_out(choices.lake, given_out)
+                plan = new.plan(row, choices, wish, own=_own(row, given))
+            except InvalidRequest as error:
+                refused.append((name, error.message))
+                continue
+            given_out[f"{plan.database}.{plan.name}"] = name
+            row.plan, row.status_reason = plan_to_json(plan), plan.blocked
+            done.append(row)
+        fields = ["plan", "capture", "policy", "status_reason"]
+        TableOnboarding.objects.bulk_update(done, fields, batch_size=200)
+        if done:
+            record_moves(done, "propose", before=PROPOSED, actor=actor)
+    return Chosen(len(done), tuple(refused))
+
+
+def _refuse_given_out(lake: str | None, given_out: Mapping[str, str]) -> None:
+    """Tables of several schemas may be called the same, and none is stored yet."""
+    if lake is not None and lake in given_out:
+        raise InvalidRequest(f"{given_out[lake]} becomes lake.{lake}")
+
+
+def chosen_in(plan: Mapping[str, Any]) -> Choices:
+    """What people chose in a stored plan, without its lake name."""
+    proposals = plan.get("proposals", {})
+
+    def value(name: str) -> Any:
+        one = proposals.get(name) or {}
+        return one.get("value") if one.get("is_chosen") else None
+
+    key = value("record_key")
+    return Choices(
+        record_key=tuple(key) if isinstance(key, list) else key,
+        cursor=value("cursor"),
+        partition_by=tuple(value("partition_by") or ()),
+        buckets=value("buckets"),
+        exclude_columns=tuple(plan.get("excluded", ())),
+        updates=value("updates"),
+    )
+
+
+def _changed(row: TableOnboarding, given: Everywhere) -> tuple[Choices, Wish]:
+    choices = replace(replaced(chosen_in(row.plan), given.wish), capture=given.capture)
+    if given.capture == "timestamp" and choices.record_key == ROW_HASH:
+        choices = replace(choices, record_key=None)
+    if given.database:
+        choices = replace(choices, lake=f"{given.database}.{row.plan['name']}")
+    return choices, given.wish
+
+
+def _own(row: TableOnboarding, given: Everywhere) -> dict[str, Any]:
+    merged = {**row.policy, **(given.own or {})}
+    return {key: value for key, value in merged.items() if value is not None}
+
+
+def _locked(feeds: QuerySet[TableOnboarding]) -> QuerySet[TableOnboarding]:
+    return (
+        feeds.select_for_update(of=("self",))
+        .select_related("source_table__database__datasource", "onboarding")
+        .prefetch_related("source_table__columns")
+        .order_by("pk")
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Anew:
+    """What planning some rows of one onboarding again needs, read once."""
+
+    circumstances: Circumstances
+    facts: Mapping[int, TableFacts]
+    targets: Mapping[int, Target]
+
+    @classmethod
+    def of(cls, rows: Sequence[TableOnboarding]) -> _Anew:
+        sources = {row.source_table.database.datasource for row in rows}
+        assert len(sources) == 1, "tables of one onboarding have one source"
+        (source,) = sources
+        facts = reading.facts_of([row.source_table for row in rows])
+        asked = rows[0].onboarding.request.get("target_database")
+        targets = reading.targets_of(source, facts, target_database=asked)
+        pks = [row.pk for row in rows]
+        return cls(
+            Circumstances(source),
+            dict(zip(pks, facts, strict=True)),
+            dict(zip(pks, targets, strict=True)),
+        )
+
+    def plan(
+        self,
+        row: TableOnboarding,
+        choices: Choices,
+        wish: Wish,
+        *,
+        own: Mapping[str, Any] | None,
+    ) -> TablePlan:
+        """Sets the row's way of capture and settings, too, once all is right."""
+        fact = self.facts[row.pk]
+        before: Capture = "snapshot" if row.capture == "snapshot" else "timestamp"
+        policy = own_policy(choices.schedule) if choices.schedule else own
+        policy = dict(row.policy if policy is None else policy)
+        effective = self.circumstances.policy_of(row.source_table.database, policy)
+        capture, plan = plan_wished(
+            fact,
+            choices,
+            wish,
+            self._target(row, choices),
+            partial(self.circumstances.under, effective),
+            before,
+        )
+        if capture == "snapshot":
+            policy.pop("schedule", None)
+        row.capture, row.policy = capture, policy
+        return plan
+
+    def _target(self, row: TableOnboarding, choices: Choices) -> Target:
+        """The name that was shown stays, unless another one is chosen."""
+        derived = self.targets[row.pk]
+        shown = (row.plan["database"], row.plan["name"])
+        if not choices.lake or choices.lake == ".".join(shown):
+            return reading.renamed(derived, *shown)
+        name = self.facts[row.pk].source_name
+        (target,) = reading.pin_targets([derived], [choices.lake], [name])
+        return target

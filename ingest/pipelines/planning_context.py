@@ -1,0 +1,41 @@
+"""What holds while tables of one source are planned: space, and the policies in force.
+
+Read once per request, asked once per table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.conf import settings
+
+from catalog.models import Database, Datasource
+from ingest.pipelines import table_facts as reading
+from ingest.planning.facts import Capture, Conditions
+from ingest.policies.policy import Effective
+from ingest.policies.schedule import every_seconds_of, in_words
+from ingest.policies.store import Policies
+
+
+class Circumstances:
+    """Of one request on `source`."""
+
+    def __init__(self, source: Datasource) -> None:
+        self._policies = Policies([source.pk])
+        self._free_bytes = reading.free_bytes()
+
+    def policy_of(self, database: Database, own: Mapping[str, Any]) -> Effective:
+        """For a table of this database with its own settings."""
+        return self._policies.of_database(database, own)
+
+    def under(self, policy: Effective, capture: Capture) -> Conditions:
+        return Conditions(
+            capture=capture,
+            every_seconds=every_seconds_of(policy.schedule),
+            when=in_words(policy.schedule),
+            lag_seconds=policy.lag_seconds,
+            lag_is_chosen=policy.is_chosen("lag_seconds"),
+            free_bytes=self._free_bytes,
+            lock="zookeeper" if settings.SLUICE_LAKE_LOCK else "",
+        )

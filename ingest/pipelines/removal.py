@@ -1,0 +1,193 @@
+"""Stopping to carry a table: preview, then keep or drop its lake data, in pages.
+
+Files are deleted a page at a time with the job row as the only memory, so a removal
+survives every kill. Only paths below the lake that Sluice derived are ever touched.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models.functions import Now
+
+from catalog.access import audit
+from catalog.models import Table
+from core.clock import SystemClock
+from core.errors import SluiceError, TerminalError, TransientError
+from core.jobs import ACTIVE, QUEUED, WAITING
+from core.models import Job
+from ingest.alerts import triggers
+from ingest.jobs import leases, lifecycle
+from ingest.jobs.dispatch import ring
+from ingest.jobs.kinds import COMPACT, LOADS, REMOVE, REPAIR, ROUND, VERIFY
+from ingest.jobs.rows import move_job
+from ingest.jobs.specs import staging_path
+from ingest.lake.place import place_at
+from ingest.lake.port import Place
+from ingest.maintenance import compaction_plans
+from ingest.models import TableHealth, TableOnboarding
+from ingest.pipelines.table_commands import ask_to_stop, cancel_waiting
+from ingest.pipelines.transitions import feed_of, locked_feed, move
+
+PAGE_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class RemovalPreview:
+    """What a removal would do, before anybody says yes. bytes: on disk now."""
+
+    table: str
+    drop_data: bool
+    files: int
+    bytes: int
+    will: tuple[str, ...]
+
+
+def plan_removal(table: Table, *, drop_data: bool) -> RemovalPreview:
+    files = size = 0
+    for file in place_at(table.path).files() if table.path else ():
+        files += 1
+        size += file.size
+    stop = f"stop carrying {table.source_name} into {table}"
+    data = (
+        f"delete {files:,} files, {size:,} bytes, and {table} from the catalog"
+        if drop_data
+        else f"keep {table} as it is, readable, no longer refreshed"
+    )
+    return RemovalPreview(str(table), drop_data, files, size, (stop, data))
+
+
+def start_removal(table: Table, *, drop_data: bool, actor: str) -> Job:
+    """Queue the removal; running work on the table is asked to stop first."""
+    with transaction.atomic():
+        if feed_of(table.pk) is not None:
+            _stop_feed(table, drop_data=drop_data, actor=actor)
+        if drop_data:
+            Table.objects.filter(pk=table.pk).update(is_queryable=False)
+        job = Job(
+            kind=REMOVE,
+            subject=str(table),
+            subject_id=str(table.pk),
+            exclusive_key=leases.lease_name(table.pk, "write"),
+            payload={"table": table.pk, "drop_data": drop_data, "path": table.path},
+            requested_by=actor,
+            state=QUEUED,
+            queued_at=SystemClock().now(),
+            reason="waiting for running work on the table to stop",
+        )
+        found = lifecycle.start_jobs([job])[0]
+        said: dict[str, Any] = {
+            "job": str(found.pk),
+            "data": "drop" if drop_data else "keep",
+        }
+        audit.record("table.remove", on=str(table), actor=actor, **said)
+        return found
+
+
+def _stop_feed(table: Table, *, drop_data: bool, actor: str) -> None:
+    feed = locked_feed(table)
+    move(feed, "remove", actor=actor, drop_data=drop_data, due_at=None)
+    cancel_waiting(feed, [ROUND, COMPACT, VERIFY, REPAIR, *LOADS], actor=actor)
+    running = Job.objects.filter(subject_id=str(table.pk), state__in=ACTIVE)
+    for job in running.exclude(kind=REMOVE).select_for_update():
+        ask_to_stop(job, "cancel", actor=actor)
+
+
+def advance_removals() -> int:
+    """Give each unfinished removal a page of work; how many moved on."""
+    waiting = Job.objects.filter(kind=REMOVE, state__in=[*WAITING, *ACTIVE])
+    oldest = waiting.order_by("queued_at").values_list("pk", flat=True)
+    return sum(_advance(pk) for pk in list(oldest[:20]))
+
+
+def _advance(job_id: UUID) -> bool:
+    with transaction.atomic():
+        rows = Job.objects.select_for_update(skip_locked=True)
+        job = rows.filter(pk=job_id).first()
+        if job is None or job.is_finished:
+            return False
+        try:
+            if job.state == QUEUED and not _begin(job):
+                return False
+            is_done = not job.payload["drop_data"] or _delete_page(job)
+        except TransientError as error:
+            Job.objects.filter(pk=job.pk).update(reason=str(error))
+            return False
+        except TerminalError as error:
+            event = "reject" if job.state == QUEUED else "fail"
+            move_job(job, event, reason=str(error), finished_at=SystemClock().now(),
+                     error_code=error.code, error_message=error.message,
+                     error_hint=error.hint)  # fmt: skip
+            leases.release(lifecycle.owner_of(job.pk, 1))
+            triggers.job_failed(job, error)
+            return False
+        if is_done:
+            _end(job)
+    if not is_done:
+        ring()
+    return True
+
+
+def _begin(job: Job) -> bool:
+    table_id = int(job.payload["table"])
+    others = Job.objects.filter(subject_id=str(table_id), state__in=ACTIVE)
+    if others.exclude(pk=job.pk).exists():
+        return False
+    owner = lifecycle.owner_of(job.pk, 1)
+    fences = leases.take_table(
+        table_id, ("write", "service"), owner=owner, takes_back=True
+    )
+    if fences is None:
+        return False
+    now = SystemClock().now()
+    move_job(job, "claim", started_at=now, attempts=1)
+    move_job(job, "accepted", progress_at=now, phase="deleting", unit="files")
+    return True
+
+
+def _delete_page(job: Job) -> bool:
+    """Delete for at most PAGE_SECONDS; True when nothing is left."""
+    base = _require_below_lake(str(job.payload["path"]))
+    leases.take_table(
+        int(job.payload["table"]),
+        ("write", "service"),
+        owner=lifecycle.owner_of(job.pk, 1),
+        takes_back=True,
+    )
+    deleted, is_gone = base.delete_page(PAGE_SECONDS)
+    Job.objects.filter(pk=job.pk).update(done=job.done + deleted, progress_at=Now())
+    return is_gone
+
+
+def _require_below_lake(path: str) -> Place:
+    lake, base = place_at(settings.SLUICE_LAKE_URI), place_at(path)
+    names = base.uri.removeprefix(f"{lake.uri}/").split("/")
+    is_below = base.uri.startswith(f"{lake.uri}/") and len(names) == 2
+    if not is_below or names[0][:1] in ("", "_", ".") or names[1] in ("", ".", ".."):
+        raise TerminalError(
+            f"{path} is not a lake table's path: nothing was deleted",
+            code="path_refused",
+        )
+    return base
+
+
+def _end(job: Job) -> None:
+    table_id = int(job.payload["table"])
+    with contextlib.suppress(SluiceError):
+        place_at(staging_path(table_id)).delete_all()
+    feed = feed_of(table_id)
+    if feed is not None:
+        TableOnboarding.objects.select_for_update().get(pk=feed.pk)
+        move(feed, "retire", actor=job.requested_by)
+    compaction_plans.give_up(table_id)
+    # what is wrong with a table that stays as it is counts no more
+    TableHealth.objects.filter(table_id=table_id).delete()
+    move_job(job, "succeed", finished_at=SystemClock().now())
+    leases.release(lifecycle.owner_of(job.pk, 1))
+    if job.payload["drop_data"]:
+        Table.objects.filter(pk=table_id).delete()

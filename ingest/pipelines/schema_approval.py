@@ -1,0 +1,141 @@
+"""Somebody approves what changed at the source: the plan takes it over, and the table
+goes on by a sync where that can bring it, else by a re-sync."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.db import transaction
+
+from catalog.access import audit
+from catalog.models import Table
+from core.errors import InvalidRequest
+from core.models import Job
+from ingest.alerts import triggers
+from ingest.jobs import lifecycle
+from ingest.models import TableOnboarding
+from ingest.models.states import FAILED, LOADED, NEEDS_RESYNC, PAUSED
+from ingest.pipelines import schema_diff, table_commands
+from ingest.pipelines.schema_diff import drift_of, in_sentence
+from ingest.pipelines.transitions import feed_of, locked_feed, move
+from ingest.planning.drift import NO_DRIFT, SchemaDrift
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaProposal:
+    """What changed at the source of a table, and what approving it does.
+
+    changes  in sentences; will: what happens then, in sentences, in order
+    is_possible  False: only another lake table can take it, `will` says how
+    left_out columns that are not synced, recorded only
+    partial_columns  those whose older rows are NULL in the lake, in words; "" = none
+    """
+
+    changes: tuple[str, ...] = ()
+    will: tuple[str, ...] = ()
+    is_possible: bool = True
+    needs_resync: bool = False
+    left_out: tuple[str, ...] = ()
+    partial_columns: str = ""
+
+
+def proposal_of(table: Table) -> SchemaProposal:
+    """Empty for a table that follows its source, or that is not synced any more."""
+    feed = feed_of(table.pk)
+    drift = drift_of(feed) if feed is not None else NO_DRIFT
+    partial = schema_diff.partial_columns(feed) if feed is not None else {}
+    return SchemaProposal(
+        changes=tuple(str(change) for change in drift.to_approve),
+        will=_what_happens(drift) if drift.is_open else (),
+        is_possible=not drift.impossible,
+        needs_resync=drift.needs_resync,
+        left_out=tuple(change.column for change in drift.left_out),
+        partial_columns=schema_diff.earlier_in_words(partial),
+    )
+
+
+def _what_happens(drift: SchemaDrift) -> tuple[str, ...]:
+    if drift.impossible:
+        return (drift.impossible,)
+    taken = f"The lake table takes over: {in_sentence(drift.to_approve)}"
+    if not drift.needs_resync:
+        return (
+            taken,
+            "A sync brings it, with rows that got values of new columns before",
+        )
+    return (
+        taken,
+        "The whole table is read from the source again, and one commit replaces what"
+        " is there: readers see the old rows or the new ones, never a mixture",
+        *(
+            f"Column {change.column} and its values leave the lake table"
+            for change in drift.blocking
+            if change.kind == "removed"
+        ),
+    )
+
+
+def approve_schema_change(table: Table, *, actor: str) -> Job:
+    """The job that brings it. InvalidRequest when there is nothing to approve, when
+    the lake table cannot take it, or while a load runs."""
+    with transaction.atomic():
+        feed = locked_feed(table)
+        drift = drift_of(feed)
+        _refuse(table, drift)
+        schema_diff.take_over(
+            feed, drift.to_approve, is_followed=not drift.needs_resync
+        )
+        job = _go_on(feed, table, drift, actor=actor)
+        triggers.source_compared(feed)
+        said = [str(change) for change in drift.to_approve]
+        audit.record(
+            "table.approve_schema_change",
+            on=str(table),
+            actor=actor,
+            job=str(job.pk),
+            changes=said,
+        )
+        return job
+
+
+def _refuse(table: Table, drift: SchemaDrift) -> None:
+    if not drift.is_open:
+        raise InvalidRequest(
+            f"{table} waits for no decision about its columns",
+            code="nothing_to_approve",
+            hint="discover the source again when it changed since",
+        )
+    if drift.impossible:
+        raise InvalidRequest(
+            f"{table} cannot take over: {in_sentence(drift.to_approve)}",
+            code="cannot_take_over",
+            hint=drift.impossible,
+        )
+
+
+def _go_on(
+    feed: TableOnboarding, table: Table, drift: SchemaDrift, *, actor: str
+) -> Job:
+    is_stopped = feed.state in {PAUSED, FAILED}
+    if is_stopped and (not table.is_queryable or not drift.needs_resync):
+        return table_commands.retry_feed(feed, actor=actor)
+    if not drift.needs_resync:
+        if feed.state not in LOADED:
+            raise _busy(feed, table)
+        return lifecycle.start_round(feed, actor=actor)
+    if feed.state == PAUSED:
+        if feed.resume_event == "resume_resync":
+            return table_commands.retry_feed(feed, actor=actor)
+        move(feed, "resume_catch_up", actor=actor, resume_event="")
+    if feed.state not in {*LOADED, NEEDS_RESYNC, FAILED}:
+        raise _busy(feed, table)
+    return table_commands.load_again(feed, table, actor=actor)
+
+
+def _busy(feed: TableOnboarding, table: Table) -> InvalidRequest:
+    return InvalidRequest(
+        f"{table} is {feed.state}: its columns do not change under a running load",
+        code="not_now",
+        hint="approve when the load has ended, or cancel it first",
+        facts={"state": feed.state},
+    )

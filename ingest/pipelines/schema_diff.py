@@ -1,0 +1,274 @@
+"""How the columns of a source table differ from its plan, and the plan's way there.
+
+The plan takes changes over when they are followed or approved, the catalogue when a
+commit has brought them: until then readers see the columns that are in the lake. It
+must not know how rows are read, nor how a table moves between its states.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from django.db import transaction
+
+from catalog.discovery.facts import schema_of
+from catalog.discovery.store import VANISHED
+from catalog.models import Column, SchemaVersion, Table
+from catalog.schema.diff import SchemaChange
+from core.clock import SystemClock
+from core.errors import InvalidRequest, SluiceError
+from ingest.models import TableOnboarding
+from ingest.planning.drift import NO_DRIFT, SchemaDrift, evolved, judge_drift
+from ingest.planning.plan import (
+    CreateTable,
+    PlannedColumn,
+    TablePlan,
+    plan_from_json,
+    plan_to_json,
+)
+from ingest.policies.effective import policy_of
+
+APPROVE = (
+    "look at the change on the table's page and approve it there, or by POST"
+    " /api/v1/tables/{id}:approve-schema-change"
+)
+# What is known of a column that was followed: whether its older values were read.
+PENDING, READ, PARTIAL = "pending", "read", "partial"
+# And of one that a sync met: nobody can follow it before a discovery sees it, too.
+UNSEEN = "unseen"
+
+
+def drift_of(feed: TableOnboarding, plan: TablePlan | None = None) -> SchemaDrift:
+    """What the last discovery saw at the source against the plan of an approved
+    table. A table that vanished has no columns to compare."""
+    source = feed.source_table
+    known = feed.plan.get("fingerprint", "")
+    if source.status == VANISHED or known in {"", source.schema_fingerprint}:
+        return NO_DRIFT
+    plan = plan or plan_from_json(feed.plan)
+    if plan.step(CreateTable) is None:
+        return NO_DRIFT
+    return judge_drift(plan, schema_of(source), policy_of(feed).schema_changes)
+
+
+def source_changed(feed: TableOnboarding, plan: TablePlan) -> SluiceError | None:
+    """Why the source table is not what the plan was made for; None when it is, or when
+    what changed there holds up nothing. A plan that nobody has approved yet was shown
+    with columns, so for it every change counts."""
+    source = feed.source_table
+    if source.status == VANISHED:
+        return InvalidRequest(
+            f"{plan.source} was dropped at the source after the plan was made",
+            code="source_dropped",
+            hint="remove its onboarding, or restore the table and discover again",
+        )
+    if feed.lake_table_id is None:
+        return _altered_before_approval(feed, plan)
+    drift = drift_of(feed, plan)
+    if not drift.blocking:
+        return None
+    return InvalidRequest(
+        f"{plan.source} was altered at the source: {in_sentence(drift.blocking)};"
+        " nothing was written",
+        code="source_altered",
+        hint=drift.impossible or APPROVE,
+    )
+
+
+def _altered_before_approval(
+    feed: TableOnboarding, plan: TablePlan
+) -> SluiceError | None:
+    if plan.fingerprint in {"", feed.source_table.schema_fingerprint}:
+        return None
+    return InvalidRequest(
+        f"{plan.source} was altered at the source after the plan was made; "
+        "nothing was written",
+        code="source_altered",
+        hint="remove this onboarding and ask for the table again: its new plan has"
+        " the columns of now",
+    )
+
+
+def in_sentence(changes: Iterable[SchemaChange]) -> str:
+    return "; ".join(str(change) for change in changes)
+
+
+# -------------------------------------------------------------------- the plan moves
+
+
+def take_over(
+    feed: TableOnboarding, changes: Sequence[SchemaChange], *, is_followed: bool
+) -> None:
+    """The plan has these changes from now on; the next job reads and writes by it.
+
+    is_followed  the table goes on from its position, so values that an added column
+                 got below that have to be read by a sync of their own
+    """
+    plan = plan_from_json(feed.plan)
+    source = feed.source_table
+    kind = source.database.datasource.kind
+    plan = evolved(plan, schema_of(source), changes, kind=kind)
+    feed.plan = plan_to_json(plan)
+    if is_followed:
+        at = SystemClock().now().isoformat()
+        added = [c.column for c in changes if c.kind == "added"]
+        _note(feed, {name: {"state": PENDING, "at": at} for name in added})
+    left = judge_drift(plan, schema_of(source), policy_of(feed).schema_changes)
+    if not (left.is_open or left.left_out):
+        feed.plan["fingerprint"] = source.schema_fingerprint
+    TableOnboarding.objects.filter(pk=feed.pk).update(plan=feed.plan, drift=feed.drift)
+
+
+def _note(feed: TableOnboarding, columns: Mapping[str, Mapping[str, str]]) -> None:
+    feed.drift = {**feed.drift, **columns}
+
+
+def leave_out(feed: TableOnboarding) -> str:
+    """What the plan leaves out from now on, in words; "" when that is nothing."""
+    gone = to_leave_out(feed)
+    if not gone:
+        return ""
+    take_over(feed, drift_of(feed).blocking, is_followed=False)
+    return in_words(gone)
+
+
+def in_words(gone: Sequence[str]) -> str:
+    names = ", ".join(gone)
+    return f"gone at the source, so the fresh copy has them no more: {names}"
+
+
+def to_leave_out(feed: TableOnboarding) -> list[str]:
+    """Columns that the next re-sync leaves out; none when nothing is gone, or when
+    more than that has changed: the load is refused then until somebody approves."""
+    drift = drift_of(feed)
+    is_only_gone = all(change.kind == "removed" for change in drift.blocking)
+    if not is_only_gone or drift.impossible:
+        return []
+    return [change.column for change in drift.blocking]
+
+
+# --------------------------------------------------------- values of followed columns
+
+
+def pending_columns(feed: TableOnboarding) -> tuple[str, ...]:
+    """Followed columns whose values below the table's position are to be read."""
+    return tuple(n for n, note in feed.drift.items() if note["state"] == PENDING)
+
+
+def partial_columns(feed: TableOnboarding) -> dict[str, str]:
+    """Followed columns that are NULL in older rows of the lake, with the position from
+    which on they count."""
+    found = feed.drift.items()
+    return {n: note["from"] for n, note in found if note["state"] == PARTIAL}
+
+
+def earlier_in_words(partial: Mapping[str, str]) -> str:
+    """Of `partial_columns`; "" when there are none."""
+    return "; ".join(
+        f"column {name} counts from {start}: rows from before that have NULL there in"
+        " the lake until a re-sync"
+        for name, start in partial.items()
+    )
+
+
+def note_earlier(feed: TableOnboarding, found: Mapping[str, Any]) -> None:
+    """What a sync did about older values, as its report says: `columns`, `earlier`
+    ("none", "read", "many" or "unknown"), `from`."""
+    is_whole = found["earlier"] in {"none", "read"}
+    state = READ if is_whole else PARTIAL
+    start = str(found.get("from") or "")
+    columns = [name for name in found["columns"] if name in feed.drift]
+    _note(feed, {n: {**feed.drift[n], "state": state, "from": start} for n in columns})
+    TableOnboarding.objects.filter(pk=feed.pk).update(drift=feed.drift)
+
+
+def note_unseen(feed: TableOnboarding, names: Iterable[str]) -> None:
+    """A sync met these source columns, which the catalogue does not have."""
+    _note(feed, {name: {"state": UNSEEN} for name in names if name not in feed.drift})
+    TableOnboarding.objects.filter(pk=feed.pk).update(drift=feed.drift)
+
+
+def unseen_columns(feed: TableOnboarding) -> tuple[str, ...]:
+    return tuple(n for n, note in feed.drift.items() if note["state"] == UNSEEN)
+
+
+def note_loaded(feed: TableOnboarding, columns: Iterable[str]) -> None:
+    """A load brought every value of these source columns; what is noted of columns
+    that the plan left meanwhile is over."""
+    create: CreateTable = plan_from_json(feed.plan).step(CreateTable)
+    left = {c.source_name for c in create.columns} - set(columns)
+    feed.drift = {k: v for k, v in feed.drift.items() if k in left}
+    TableOnboarding.objects.filter(pk=feed.pk).update(drift=feed.drift)
+
+
+def note_gone_back(feed: TableOnboarding) -> None:
+    """The lake is as it was earlier: what was read for followed columns may be gone."""
+    feed.drift = {
+        k: v if v["state"] == UNSEEN else {**v, "state": PENDING}
+        for k, v in feed.drift.items()
+    }
+    TableOnboarding.objects.filter(pk=feed.pk).update(drift=feed.drift)
+
+
+# ------------------------------------------------------------------- the catalogue
+
+
+def show_columns(feed: TableOnboarding, committed: Sequence[Mapping[str, Any]]) -> None:
+    """The catalogue shows the columns that a job has committed, as its spec had them.
+
+    Engines read the table anew when they see another version, so it must not be there
+    before the commit. A plan that has moved on since is shown by a later job.
+    """
+    create: CreateTable = plan_from_json(feed.plan).step(CreateTable)
+    planned = {c.source_name: c for c in create.columns}
+    if any(not _is_planned(column, planned) for column in committed):
+        return
+    wanted = [planned[str(column["source_name"])] for column in committed]
+    assert feed.lake_table is not None
+    with transaction.atomic():
+        table = Table.objects.select_for_update().get(pk=feed.lake_table.pk)
+        if not _write_columns(table, wanted):
+            return
+        table.schema_version += 1
+        table.save(update_fields=["schema_version"])
+        SchemaVersion.objects.create(
+            table=table,
+            version=table.schema_version,
+            columns=[dataclasses.asdict(c) for c in wanted],
+        )
+
+
+def _is_planned(
+    column: Mapping[str, Any], planned: Mapping[str, PlannedColumn]
+) -> bool:
+    same = planned.get(str(column["source_name"]))
+    return same is not None and same.type == column["type"]
+
+
+def _write_columns(table: Table, wanted: Sequence[PlannedColumn]) -> bool:
+    """Whether any row changed."""
+    rows = {row.name: row for row in Column.objects.filter(table=table)}
+    last = max((row.position for row in rows.values()), default=0)
+    former = rows.keys() - {column.name for column in wanted}
+    Column.objects.filter(table=table, name__in=former).delete()
+    altered = bool(former)
+    for column in wanted:
+        facts = {
+            "source_name": column.source_name,
+            "source_type": column.source_type,
+            "type": column.type,
+            "nullable": column.nullable,
+            "key": column.key,
+        }
+        row = rows.get(column.name)
+        if row is None:
+            last += 1
+            Column.objects.create(table=table, position=last, name=column.name, **facts)
+        elif any(getattr(row, name) != value for name, value in facts.items()):
+            Column.objects.filter(pk=row.pk).update(**facts)
+        else:
+            continue
+        altered = True
+    return altered

@@ -1,0 +1,167 @@
+"""What happens to a table whose source table has other columns now: it follows them,
+waits for a decision, or goes on as before.
+
+Called where a discovery has written what it saw, and before a job of the table begins.
+A job that meets a change first has the table looked at once more, then tries again.
+Must not know REST or drivers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Any
+
+from django.db.models import QuerySet
+
+from catalog.discovery.services import start_look
+from catalog.models import Table
+from catalog.schema.diff import SchemaChange
+from core.clock import SystemClock
+from core.errors import SluiceError, TransientError
+from core.jobs import TERMINAL
+from core.models import Job
+from ingest.alerts import triggers
+from ingest.jobs.kinds import LOADS, ROUND
+from ingest.models import TableOnboarding
+from ingest.models.states import (
+    APPROVED,
+    CATCHING_UP,
+    DISCOVERED,
+    DRAFT,
+    LIVE,
+    PAUSED,
+    PROPOSED,
+    REMOVING,
+    RETIRED,
+)
+from ingest.pipelines import schema_diff, transitions
+from ingest.pipelines.schema_diff import drift_of, in_sentence
+from ingest.planning.plan import CreateTable, plan_from_json
+from ingest.policies.effective import policy_of
+
+ACTOR = "schema policy"
+# By these a driver says that the source has other columns than the plan.
+ABOUT_COLUMNS = frozenset({"columns_added", "source_changed"})
+# A job that ends with one of these waits for a decision, it did not fail.
+UNDECIDED = frozenset({"source_changed", "source_altered"})
+_WITHOUT_PLAN = (DRAFT, DISCOVERED, PROPOSED, REMOVING, RETIRED)
+_PAUSES = frozenset({LIVE, CATCHING_UP, APPROVED})
+LOOK_SECONDS = 1.0
+_WAITS = "the source table changed and waits for a decision: "
+
+
+def sources_altered(tables: QuerySet[Table]) -> None:
+    """Discovery found other columns in these source tables than before."""
+    rows = (
+        TableOnboarding.objects.select_for_update(of=("self",))
+        .filter(source_table__in=tables)
+        .exclude(lake_table=None)
+        .exclude(state__in=_WITHOUT_PLAN)
+        .select_related("source_table__database__datasource", "lake_table__database")
+        .order_by("pk")
+    )
+    for feed in rows:
+        settle(feed)
+
+
+def settle(feed: TableOnboarding) -> None:
+    """Follow what the policy lets it, pause for what somebody has to approve, and go on
+    when nothing is left to decide. The row must be locked."""
+    drift = drift_of(feed)
+    if drift.followed:
+        schema_diff.take_over(feed, drift.followed, is_followed=True)
+        triggers.source_compared(feed)
+    if drift.blocking:
+        pause(feed, why_paused(drift.blocking))
+    elif feed.state == PAUSED and feed.status_reason.startswith(_WAITS):
+        due = None if feed.capture == "snapshot" else SystemClock().now()
+        event = feed.resume_event or "resume_catch_up"
+        transitions.move(feed, event, actor=ACTOR, resume_event="", due_at=due)
+
+
+def pause(feed: TableOnboarding, reason: str) -> None:
+    """Where no job reads it now; a running load or sync finds out by itself. A table
+    that is loaded once has nothing to stop."""
+    if feed.state in _PAUSES and feed.capture != "snapshot":
+        transitions.stop(feed, "pause", reason=reason, actor=ACTOR)
+
+
+def why_paused(changes: Iterable[SchemaChange]) -> str:
+    return f"{_WAITS}{in_sentence(changes)}"
+
+
+# ------------------------------------------------------------------------- its jobs
+
+
+def lock_settled(job: Job) -> TableOnboarding | None:
+    """The row a job works for, locked, by what the catalogue knows of the source now.
+    A change of the policy, too, takes effect here."""
+    feed = transitions.lock_feed(job)
+    if feed is not None and job.kind in {ROUND, *LOADS}:
+        settle(feed)
+    return feed
+
+
+def looked_first(job: Job, feed: TableOnboarding, error: SluiceError) -> SluiceError:
+    """The error, or a transient one while the table's columns are read again: what a
+    driver met may be nothing but what the policy follows. Once for each job."""
+    if error.code not in ABOUT_COLUMNS or "look" in job.payload:
+        return error
+    look = start_look(feed.source_table, by=ACTOR)
+    job.payload = job.payload | {"look": str(look.pk)}
+    Job.objects.filter(pk=job.pk).update(payload=job.payload)
+    job.max_attempts += 1
+    return TransientError(f"{error.message}; they are read again", code=error.code)
+
+
+def waits_for_look(job: Job) -> bool:
+    """Whether the look that this job had asked for has not ended; it waits then."""
+    look = job.payload.get("look")
+    if not look or not _is_open(look):
+        return False
+    later = SystemClock().now() + timedelta(seconds=LOOK_SECONDS)
+    reason = "waiting until the columns at the source are read again"
+    Job.objects.filter(pk=job.pk).update(reason=reason, not_before=later)
+    return True
+
+
+def _is_open(job_id: str) -> bool:
+    rows = Job.objects.filter(pk=job_id).exclude(state__in=sorted(TERMINAL))
+    return rows.exists()
+
+
+def met_unknown(job: Job, feed: TableOnboarding, names: Iterable[str]) -> None:
+    """A sync went on beside columns that the catalogue does not have: they are looked
+    for once, and stop no later sync."""
+    schema_diff.note_unseen(feed, names)
+    if "look" not in job.payload:
+        start_look(feed.source_table, by=ACTOR)
+
+
+def round_facts(job: Job, feed: TableOnboarding) -> dict[str, Any]:
+    """What a sync has to know about columns that its spec does not read."""
+    create: CreateTable = plan_from_json(feed.plan).step(CreateTable)
+    read = {column.source_name for column in create.columns}
+    names = feed.source_table.columns.values_list("source_name", flat=True)
+    follows = policy_of(feed).schema_changes == "follow"
+    return {
+        "added": tuple(n for n in schema_diff.pending_columns(feed) if n in read),
+        "known": (
+            *(name for name in names if name not in read),
+            *schema_diff.unseen_columns(feed),
+        ),
+        # the table was looked at for this job: what it still meets is left out
+        "stops_at_new": follows and "look" not in job.payload,
+    }
+
+
+def ended_undecided(feed: TableOnboarding, error: SluiceError) -> bool:
+    """Pause the table of a job that ended at a change which somebody has to approve;
+    False when the job ended for another reason."""
+    if error.code not in UNDECIDED:
+        return False
+    blocking = drift_of(feed).blocking
+    reason = why_paused(blocking) if blocking else str(error)
+    transitions.stop(feed, "pause", reason=reason, actor=ACTOR)
+    return True

@@ -1,0 +1,152 @@
+"""Reads of ingestion rows: what is due, and what a principal may see."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+from uuid import UUID
+
+from django.db.models import (
+    BigIntegerField,
+    Case,
+    CharField,
+    Exists,
+    OuterRef,
+    Q,
+    QuerySet,
+    TextField,
+    Value,
+    When,
+)
+from django.db.models.functions import Cast, Coalesce, Now
+
+from catalog.access.policy import Principal
+from catalog.access.scope import in_scope, scope_of
+from catalog.access.visibility import visible_datasources, visible_tables
+from catalog.compiled import AnyRow
+from catalog.discovery.services import KINDS as SOURCE_KINDS
+from catalog.models import Datasource, Table
+from core.errors import NotFound
+from core.models import Job
+from ingest.models import Onboarding, TableOnboarding
+from ingest.models.states import LOADED, RETIRED
+from ingest.policies.schedule import MANUAL, ON_REQUEST, ONCE
+from ingest.policies.store import setting_as_text
+
+
+def _due() -> QuerySet[TableOnboarding]:
+    return TableOnboarding.objects.filter(
+        due_at__lte=Now(),
+        state__in=sorted(LOADED),
+        capture="timestamp",
+        lake_table__isnull=False,
+    )
+
+
+is_any_due = AnyRow(_due)
+
+
+def onboardings_due(*, limit: int = 200) -> QuerySet[TableOnboarding]:
+    """Tables whose next round is due, locked; rows that somebody has are skipped."""
+    return (
+        _due()
+        .select_for_update(skip_locked=True, of=("self",))
+        .select_related("lake_table__database__datasource")
+        .order_by("due_at")[:limit]
+    )
+
+
+def feeds_on_schedule() -> QuerySet[TableOnboarding]:
+    """Tables whose rounds run by themselves: only they can lag. One on request shows
+    what was asked for, and one that was loaded once follows nothing."""
+    rows = TableOnboarding.objects.filter(
+        state__in=sorted(LOADED), capture="timestamp", lake_table__isnull=False
+    )
+    return rows.alias(schedule=_schedule()).exclude(schedule=MANUAL)
+
+
+def resting(table_ids: Iterable[int]) -> dict[int, str]:
+    """Of lake tables those whose rows get no newer by themselves, and in two words
+    why."""
+    rows = TableOnboarding.objects.filter(lake_table__in=list(table_ids))
+    feeds = rows.exclude(state=RETIRED).annotate(schedule=_schedule())
+    found = {}
+    for table, capture, schedule in feeds.values_list(
+        "lake_table_id", "capture", "schedule"
+    ):
+        if capture == "snapshot":
+            found[table] = ONCE
+        elif schedule == MANUAL:
+            found[table] = ON_REQUEST
+    return found
+
+
+def _schedule() -> Coalesce:
+    """What counts for a feed, as text."""
+    default = Value(MANUAL, TextField())
+    return Coalesce(setting_as_text("schedule"), default)
+
+
+def jobs_for(principal: Principal) -> QuerySet[Job]:
+    """Jobs on what the principal may see, and those he asked for himself."""
+    if principal.is_admin and principal.is_active:
+        return Job.objects.all()
+    sources = Datasource.objects.filter(visible_datasources(principal))
+    on_source = Q(kind__in=SOURCE_KINDS, subject_id__in=_as_text(sources))
+    # from each job to its table: the other way, those in sight may be millions
+    seen = Table.objects.filter(in_scope(scope_of(principal)), pk=OuterRef("table_id"))
+    on_table = ~Q(kind__in=SOURCE_KINDS) & Exists(seen)
+    number = When(
+        subject_id__regex=r"^[0-9]{1,18}$", then=Cast("subject_id", BigIntegerField())
+    )
+    return Job.objects.alias(table_id=Case(number)).filter(
+        on_source | on_table | Q(requested_by=principal.name)
+    )
+
+
+def of_table(rows: QuerySet[Job], table_id: str) -> QuerySet[Job]:
+    """Those that work on this table: jobs on sources name another thing by a number."""
+    return rows.filter(~Q(kind__in=SOURCE_KINDS), subject_id=table_id)
+
+
+def _as_text(rows: QuerySet[Any]) -> QuerySet[Any, Any]:
+    """Their primary keys as jobs name them."""
+    return rows.order_by().values_list(Cast("pk", CharField()), flat=True)
+
+
+def job_for(principal: Principal, job_id: UUID) -> Job:
+    """NotFound when absent or hidden."""
+    job = jobs_for(principal).filter(pk=job_id).first()
+    if job is None:
+        raise NotFound(f"there is no job {job_id}", code="job_not_found")
+    return job
+
+
+def onboardings_for(principal: Principal) -> QuerySet[Onboarding]:
+    """Requests on datasources the principal may see."""
+    rows = Onboarding.objects.select_related("datasource")
+    if principal.is_admin and principal.is_active:
+        return rows
+    sources = Datasource.objects.filter(visible_datasources(principal))
+    return rows.filter(datasource__in=sources)
+
+
+def onboarding_for(principal: Principal, onboarding_id: UUID) -> Onboarding:
+    row = onboardings_for(principal).filter(pk=onboarding_id).first()
+    if row is None:
+        raise NotFound(
+            f"there is no onboarding {onboarding_id}", code="onboarding_not_found"
+        )
+    return row
+
+
+def feeds_for(
+    principal: Principal, onboarding: Onboarding
+) -> QuerySet[TableOnboarding]:
+    """Its tables, as far as the principal may see them."""
+    visible = Table.objects.filter(visible_tables(principal))
+    return (
+        onboarding.tables.filter(source_table__in=visible)
+        .select_related("source_table__database__datasource", "lake_table__database")
+        .order_by("id")
+    )

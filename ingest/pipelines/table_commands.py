@@ -1,0 +1,335 @@
+"""What people ask of a table or a job that is there: sync, re-sync, pause, resume,
+compact, cancel, retry. Each call writes rows, the audit's too, and rings; nothing runs
+here."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.db import IntegrityError, transaction
+
+from catalog.access import audit
+from catalog.discovery import again
+from catalog.discovery.services import KINDS as SOURCE_KINDS
+from catalog.models import Table
+from core.advance import advance_all
+from core.clock import SystemClock
+from core.errors import InvalidRequest, NotFound, StaleState
+from core.jobs import ACTIVE, CANCELLING, TERMINAL, WAITING
+from core.models import Job
+from ingest.jobs import lifecycle, results
+from ingest.jobs.dispatch import ring
+from ingest.jobs.kinds import (
+    COMPACT,
+    KINDS,
+    LOADS,
+    REPAIR,
+    RESYNC,
+    ROUND,
+    SNAPSHOT,
+    VERIFY,
+)
+from ingest.jobs.rows import move_job
+from ingest.lake.commits import read_timeline
+from ingest.lake.place import place_at
+from ingest.maintenance import compaction_plans, repairs
+from ingest.maintenance.compaction_drivers import Wish
+from ingest.models import MaintenancePlan, TableOnboarding
+from ingest.models.states import (
+    APPROVED,
+    FAILED,
+    LOADED,
+    NEEDS_RESYNC,
+    ONBOARDING,
+    PAUSED,
+    REMOVING,
+    RESYNCING,
+    SNAPSHOTTING,
+)
+from ingest.pipelines import schema_diff, transitions
+from ingest.pipelines.transitions import feed_of, locked_feed, move, stop
+
+
+def start_sync(table: Table, *, actor: str) -> Job:
+    """One round now. For a table that is loaded once, this is a re-sync's work."""
+    with transaction.atomic():
+        feed = locked_feed(table)
+        if feed.capture == "snapshot":
+            raise InvalidRequest(
+                f"{table} is loaded once and has no rounds",
+                code="not_continuous",
+                hint="use :resync for a fresh copy",
+            )
+        if feed.state not in LOADED:
+            raise _not_now(feed, "synchronise")
+        job = lifecycle.start_round(feed, actor=actor)
+        TableOnboarding.objects.filter(pk=feed.pk).update(due_at=None)
+        audit.record("table.sync", on=str(table), actor=actor, job=str(job.pk))
+        return job
+
+
+def start_resync(table: Table, *, actor: str, accept_empty: bool = False) -> Job:
+    """A fresh copy that replaces the table in one commit; readers keep the old one.
+    A source that reads as empty is refused unless `accept_empty`."""
+    with transaction.atomic():
+        feed = locked_feed(table)
+        job = load_again(feed, table, actor=actor, accept_empty=accept_empty)
+        said: dict[str, Any] = {"job": str(job.pk), "accept_empty": accept_empty}
+        audit.record("table.resync", on=str(table), actor=actor, **said)
+        return job
+
+
+def load_again(
+    feed: TableOnboarding, table: Table, *, actor: str, accept_empty: bool = False
+) -> Job:
+    if goes_on_loading(feed, table):
+        return retry_feed(feed, actor=actor, accept_empty=accept_empty)
+    cancel_waiting(feed, [ROUND], actor=actor)
+    told = schema_diff.leave_out(feed)
+    fresh: dict[str, Any] = {"due_at": None, "load_epoch": None, "bound": ""}
+    move(feed, "start_resync", reason=told, actor=actor, **fresh)
+    return lifecycle.start_load(feed, RESYNC, actor=actor, accept_empty=accept_empty)
+
+
+def goes_on_loading(feed: TableOnboarding, table: Table) -> bool:
+    """Whether a re-sync only goes on with a first load that failed. InvalidRequest in
+    a state that knows no re-sync."""
+    if feed.state == FAILED and not table.is_queryable:
+        return True
+    if not ONBOARDING.is_legal(feed.state, "start_resync"):
+        raise _not_now(feed, "re-sync")
+    return False
+
+
+def start_compaction(table: Table, *, actor: str, wish: Wish = None) -> Job:
+    """Execute what is scheduled on the timeline; schedule first when nothing is. In
+    the driver that is wished for, else as the table's policy says."""
+    with transaction.atomic():
+        feed = locked_feed(table)
+        if not table.is_queryable or feed.state == REMOVING:
+            raise _not_now(feed, "compact")
+        instants = MaintenancePlan.objects.filter(
+            table=table, state__in=compaction_plans.OPEN
+        )
+        failed = list(instants.filter(state="FAILED"))
+        advance_all(failed, "reschedule", actor=actor)
+        planned = read_timeline(place_at(table.path)).pending_compactions
+        # one that no job told of stands on the timeline alone
+        known = instants.values_list("instant", flat=True)
+        names = sorted({*known, *(instant.asked for instant in planned)})
+        job = lifecycle.start_compaction(table, actor=actor, instants=names, wish=wish)
+        said = {"job": str(job.pk), "driver": job.payload.get("driver")}
+        audit.record("table.compact", on=str(table), actor=actor, **said)
+        return job
+
+
+def start_verify(table: Table, *, actor: str) -> Job:
+    """Compare the lake table with its source; one that waits already is returned."""
+    with transaction.atomic():
+        feed = locked_feed(table)
+        if not table.is_queryable or feed.state == REMOVING:
+            raise _not_now(feed, "verify")
+        job = lifecycle.start_jobs([lifecycle.new_job(feed, VERIFY, actor=actor)])[0]
+        audit.record("table.verify", on=str(table), actor=actor, job=str(job.pk))
+        return job
+
+
+def pause(table: Table, *, actor: str) -> TableOnboarding:
+    """Stop after what is finished; a running load keeps its finished chunks."""
+    with transaction.atomic():
+        feed = locked_feed(table)
+        if feed.state == PAUSED:
+            audit.record("table.pause", on=str(table), actor=actor)
+            return feed
+        if not ONBOARDING.is_legal(feed.state, "pause"):
+            raise _not_now(feed, "pause")
+        stop(feed, "pause", reason=f"paused by {actor}", actor=actor)
+        cancel_waiting(feed, [ROUND, *LOADS], actor=actor)
+        running = Job.objects.filter(
+            subject_id=str(table.pk), kind__in=[ROUND, *LOADS], state__in=ACTIVE
+        )
+        for job in running.select_for_update():
+            ask_to_stop(job, "pause", actor=actor)
+        audit.record("table.pause", on=str(table), actor=actor)
+        ring()
+        return feed
+
+
+def resume(table: Table, *, actor: str) -> TableOnboarding:
+    """Go on where a pause or a failure stopped it."""
+    with transaction.atomic():
+        feed = locked_feed(table)
+        if feed.state not in {PAUSED, FAILED}:
+            raise _not_now(feed, "resume")
+        retry_feed(feed, actor=actor)
+        audit.record("table.resume", on=str(table), actor=actor)
+        return feed
+
+
+def share_driver(table: Table, *, actor: str) -> TableOnboarding:
+    """Its jobs run in the shared driver again, from the next one on."""
+    with transaction.atomic():
+        feed = locked_feed(table)
+        if not feed.alone_reason:
+            raise InvalidRequest(
+                f"the jobs of {table} run in the shared driver already",
+                code="nothing_to_do",
+            )
+        TableOnboarding.objects.filter(pk=feed.pk).update(alone_reason="")
+        audit.record("table.share_driver", on=str(table), actor=actor)
+        return feed
+
+
+def retry_feed(feed: TableOnboarding, *, actor: str, accept_empty: bool = False) -> Job:
+    """The job with which a stopped table goes on. Its loads keep finished chunks."""
+    event = feed.resume_event or "resume_approved"
+    move(feed, event, actor=actor, resume_event="", failures=0)
+    if feed.state in {APPROVED, SNAPSHOTTING}:
+        return lifecycle.start_load(
+            feed, SNAPSHOT, actor=actor, accept_empty=accept_empty
+        )
+    if feed.state == RESYNCING:
+        return lifecycle.start_load(
+            feed, RESYNC, actor=actor, accept_empty=accept_empty
+        )
+    if feed.capture == "snapshot":
+        move(feed, "catch_up", actor=actor)
+        return _last_job(feed)
+    return lifecycle.start_round(feed, actor=actor)
+
+
+def _last_job(feed: TableOnboarding) -> Job:
+    job = Job.objects.filter(subject_id=str(feed.lake_table_id)).order_by("-created_at")
+    return job[0]
+
+
+# --------------------------------------------------------------------------- jobs
+
+
+def cancel_job(job_id: UUID, *, actor: str) -> Job:
+    """A waiting job just ends; a running one is asked, and honours it soon."""
+    with transaction.atomic():
+        job = Job.objects.select_for_update().filter(pk=job_id).first()
+        if job is None:
+            raise NotFound("there is no such job", code="job_not_found")
+        if job.state in TERMINAL:
+            raise StaleState(
+                f"{job.kind} of {job.subject} is {job.state} already",
+                code="job_finished",
+            )
+        if job.state in WAITING:
+            _end_waiting(job, actor=actor)
+            if job.kind in KINDS:
+                from_feed = feed_of(int(job.payload["table"]))
+                results.note_cancelled(job, from_feed, actor=actor)
+        elif job.kind == "remove":
+            raise InvalidRequest(
+                "a removal that has begun cannot be cancelled", code="not_now"
+            )
+        else:
+            ask_to_stop(job, "cancel", actor=actor)
+        audit.record("job.cancel", on=job.subject, actor=actor, id=str(job.pk))
+        ring()
+        return job
+
+
+def retry_job(job_id: UUID, *, actor: str) -> Job:
+    """Another go for a job that failed or was cancelled."""
+    is_of_source = Job.objects.filter(pk=job_id, kind__in=SOURCE_KINDS).exists()
+    again_of = again.retry if is_of_source else _retry
+    try:
+        with transaction.atomic():
+            job = again_of(job_id, by=actor)
+            which = repairs.named(job) if job.kind == REPAIR else {}
+            said = {"id": str(job.pk), **which}
+            audit.record("job.retry", on=job.subject, actor=actor, **said)
+            return job
+    except IntegrityError as error:
+        raise StaleState(
+            "another job of this kind already waits for the table",
+            code="already_queued",
+            hint="look at the table's jobs",
+        ) from error
+
+
+def _retry(job_id: UUID, *, by: str) -> Job:
+    job = Job.objects.select_for_update().filter(pk=job_id).first()
+    if job is None:
+        raise NotFound("there is no such job", code="job_not_found")
+    if job.kind not in KINDS:
+        raise InvalidRequest(f"a {job.kind} job is not retried", code="not_now")
+    move_job(
+        job,
+        "retry",
+        reason="waiting for a driver",
+        actor=by,
+        queued_at=SystemClock().now(),
+        not_before=None,
+        moved_at=None,
+        finished_at=None,
+        cancel_requested="",
+        max_attempts=job.attempts + KINDS[job.kind].max_attempts,
+    )
+    _revive(job, actor=by)
+    ring()
+    return job
+
+
+def _revive(job: Job, *, actor: str) -> None:
+    """The table must be where this job may run; only its newest job can say that."""
+    feed = feed_of(int(job.payload["table"]))
+    if feed is None:
+        raise InvalidRequest(f"{job.subject} is no longer onboarded", code="not_now")
+    if job.kind == REPAIR:
+        repairs.require_worth_repeating(job, feed)
+    if job.kind in {VERIFY, REPAIR}:
+        return
+    if job.kind == COMPACT:
+        failed = MaintenancePlan.objects.filter(table=feed.lake_table, state="FAILED")
+        advance_all(list(failed), "reschedule", actor=actor)
+        return
+    if feed.state in {PAUSED, FAILED}:
+        event = "resume_resync" if job.kind == RESYNC else feed.resume_event
+        move(feed, event or "resume_approved", actor=actor, resume_event="")
+    refusal = transitions.why_refused(job, feed)
+    if refusal is not None:
+        raise refusal
+
+
+def ask_to_stop(job: Job, mode: str, *, actor: str) -> None:
+    Job.objects.filter(pk=job.pk).update(cancel_requested=mode)
+    if job.state != CANCELLING:
+        move_job(job, "request_cancel", reason=f"{mode} asked by {actor}", actor=actor)
+
+
+def cancel_waiting(feed: TableOnboarding, kinds: list[str], *, actor: str) -> None:
+    waiting = Job.objects.select_for_update().filter(
+        subject_id=str(feed.lake_table_id), kind__in=kinds, state__in=WAITING
+    )
+    for job in waiting:
+        _end_waiting(job, actor=actor)
+
+
+def _end_waiting(job: Job, *, actor: str) -> None:
+    move_job(
+        job,
+        "cancel",
+        reason=f"cancelled by {actor}",
+        actor=actor,
+        finished_at=SystemClock().now(),
+    )
+
+
+def _not_now(feed: TableOnboarding, verb: str) -> InvalidRequest:
+    hints = {
+        PAUSED: "resume it first",
+        FAILED: "resume it, or retry its last job",
+        NEEDS_RESYNC: "re-sync it",
+    }
+    return InvalidRequest(
+        f"cannot {verb} {feed.lake_table or feed.source_table}: it is {feed.state}",
+        code="not_now",
+        hint=hints.get(feed.state, "wait until that is done"),
+        facts={"state": feed.state},
+    )

@@ -1,0 +1,1 @@
+"""Settings that a table inherits from its database and source."""

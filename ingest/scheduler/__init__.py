@@ -1,0 +1,1 @@
+"""What time brings about, found in the database by a beat."""

@@ -1,0 +1,156 @@
+"""Everything that time brings about, found in the database.
+
+The tick loop does each part as often as somebody could notice, Celery's doorbell those
+that somebody may be waiting for; two at once do no harm. A part that fails is logged
+and does not stop the others.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from datetime import timedelta
+
+from django.db import DatabaseError, transaction
+from django.db.models import Exists, OuterRef, Q
+from django.db.models.functions import Now
+
+from catalog.discovery.services import DISCOVER, LOOK
+from core.jobs import FAILED, SUCCEEDED
+from core.models import Job
+from ingest.alerts import fan_out, lag, stalled
+from ingest.alerts.heartbeat import note_presence
+from ingest.jobs import claims, lifecycle
+from ingest.jobs.kinds import COMPACT, ROUND, VERIFY
+from ingest.jobs.reconcile import reconcile_jobs
+from ingest.maintenance import compaction_plans, health_collector, verification_schedule
+from ingest.models import DriverBoot, TableOnboarding
+from ingest.pipelines import deferred_onboardings, removal
+from ingest.pipelines.rediscovery import ACTOR
+from ingest.pipelines.selectors import is_any_due, onboardings_due
+
+log = logging.getLogger(__name__)
+
+DUE_PAGE = 200
+KEPT_JOBS = timedelta(days=2)
+PRUNE_PAGE = 2000
+
+
+def tick_once() -> None:
+    """One pass over what is due. Database errors go up: the caller tries again."""
+    for part in _parts():
+        _run(part)
+
+
+def tick_asked() -> None:
+    """What a doorbell may be about: a job that was queued or has ended, a removal, a
+    discovery for which onboardings wait."""
+    for part in (
+        claims.claim_queued,
+        removal.advance_removals,
+        deferred_onboardings.plan_waiting,
+    ):
+        _run(part)
+
+
+class Ticking:
+    """A process that ticks: each part as often as it is worth its statements."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._due: dict[str, float] = {}
+
+    def tick(self) -> None:
+        """What is due by now; database errors as in `tick_once`."""
+        now = self._clock()
+        for part, seconds in _parts().items():
+            if now < self._due.get(part.__name__, now):
+                continue
+            _run(part)
+            # not before: after a database that was away it is due at once
+            self._due[part.__name__] = now + seconds
+
+
+def _parts() -> dict[Callable[[], object], float]:
+    """Parts in their order → seconds from one time to the next."""
+    return {
+        note_presence: 5,
+        reconcile_jobs: 2,
+        start_due_rounds: 0,
+        health_collector.look_at_due: 2,
+        start_due_compactions: 5,
+        start_due_verifications: 10,
+        lag.open_late: 10,
+        stalled.look_at_stalled: 10,
+        fan_out.announce: 2,
+        # whoever queues a job rings
+        claims.claim_queued: 2,
+        removal.advance_removals: 2,
+        deferred_onboardings.plan_waiting: 5,
+        prune: 60,
+        fan_out.forget_old: 300,
+    }
+
+
+def _run(part: Callable[[], object]) -> None:
+    try:
+        part()
+    except DatabaseError:
+        raise
+    except Exception:
+        log.exception("tick: %s failed", part.__name__)
+
+
+def start_due_rounds() -> int:
+    """Queue a round for every table whose time has come; how many."""
+    if not is_any_due():
+        return 0
+    with transaction.atomic():
+        due = list(onboardings_due(limit=DUE_PAGE))
+        if due:
+            jobs = [lifecycle.new_job(feed, ROUND, actor=ACTOR) for feed in due]
+            lifecycle.start_jobs(jobs, rings=False)
+            TableOnboarding.objects.filter(pk__in=[f.pk for f in due]).update(
+                due_at=None
+            )
+    return len(due)
+
+
+def start_due_compactions() -> int:
+    due = compaction_plans.compactions_due()
+    for table, instants in due.items():
+        lifecycle.start_compaction(table, actor=ACTOR, instants=instants)
+    return len(due)
+
+
+def start_due_verifications() -> int:
+    """Queue those that the policies of their tables ask for; how many."""
+    with transaction.atomic():
+        due = verification_schedule.verifications_due()
+        if due:
+            lifecycle.start_jobs(
+                [lifecycle.new_job(each, VERIFY, actor=ACTOR) for each in due]
+            )
+    return len(due)
+
+
+def prune() -> int:
+    """Forget what went by itself long ago: a busy table makes thousands of rounds a
+    day that go well, each fifth brings a compaction, and a source is discovered again
+    each hour."""
+    newest = TableOnboarding.objects.filter(verified_job=OuterRef("pk"))
+    old = Job.objects.filter(
+        Q(kind=ROUND, state=SUCCEEDED)
+        | Q(kind=COMPACT, state=SUCCEEDED, requested_by=ACTOR)
+        | Q(kind=DISCOVER, state__in=[SUCCEEDED, FAILED], requested_by=ACTOR)
+        | (Q(kind=VERIFY, state=SUCCEEDED, requested_by=ACTOR) & ~Exists(newest))
+        | Q(kind=LOOK, state__in=[SUCCEEDED, FAILED]),
+        finished_at__lt=Now() - KEPT_JOBS,
+    )
+    pks = list(old.values_list("pk", flat=True)[:PRUNE_PAGE])
+    if pks:
+        Job.objects.filter(pk__in=pks).delete()
+    compaction_plans.forget_old(PRUNE_PAGE)
+    DriverBoot.objects.filter(ended_at__lt=Now() - KEPT_JOBS).delete()
+    return len(pks)
