@@ -57,6 +57,10 @@ compat: setup ## PyHive, SQLAlchemy, pandas, impyla and dbt against a running de
 fault: setup ## long fault campaigns, seeded, with a report
 	@$(VENV)/python -m tests.fault.campaign
 
+.PHONY: messages
+messages: setup ## bring the translations up to date with what pages show
+	@$(VENV)/python -m config.parts.translations
+
 .PHONY: lock
 lock: ## resolve the Python requirements anew and write the hashed locks
 	@cd config/parts && for name in requirements requirements-dev requirements-build; do \

@@ -1,5 +1,5 @@
-"""What people can ask of a lake table, in words: what it does, what waits meanwhile,
-and the way back. Pure; `frontend.acting` asks for it, and the services decide."""
+"""Describes what users can request for a lake table: what it does, what it blocks,
+and how to undo it. Pure; `frontend.acting` asks for it, and the services decide."""
 
 from __future__ import annotations
 
@@ -63,11 +63,11 @@ ACTIONS = {
                 "instead of later."
             ),
             meanwhile="Nothing.",
-            way_back="None is needed: the schedule would bring the same rows.",
+            way_back="Not needed: the schedule would bring the same rows.",
             effects=(
                 "One sync runs now: rows changed since the last position are read "
                 "from the source and committed.",
-                "The schedule goes on from there.",
+                "The schedule continues from there.",
             ),
         ),
         Action(
@@ -76,13 +76,13 @@ ACTIONS = {
             "pause",
             Privilege.OPERATE,
             ON_ITS_WAY | {NEEDS_RESYNC},
-            does="Stops syncing this table until somebody resumes it.",
-            meanwhile="Readers keep the last commit; the source's changes wait there.",
-            way_back="Resume goes on from there.",
+            does="Stops syncing this table until it is resumed.",
+            meanwhile="Readers keep the last commit; changes stay at the source.",
+            way_back="Resume continues from there.",
             effects=(
-                "What runs for this table stops within seconds, also at the source.",
-                "Finished chunks of a load are kept and not read again.",
-                "Readers go on seeing the last commit.",
+                "Running jobs of this table stop within seconds, also at the source.",
+                "Finished chunks of a snapshot are kept and not read again.",
+                "Readers still see the last commit.",
             ),
         ),
         Action(
@@ -91,10 +91,10 @@ ACTIONS = {
             "play",
             Privilege.OPERATE,
             frozenset({PAUSED, FAILED}),
-            does="Carries this table again, from where it stopped.",
+            does="Syncs this table again, from where it stopped.",
             meanwhile="Nothing.",
             way_back="Pause stops it again.",
-            effects=("The table goes on where it stopped.",),
+            effects=("Syncing continues where it stopped.",),
         ),
         Action(
             "share-driver",
@@ -103,11 +103,14 @@ ACTIONS = {
             Privilege.OPERATE,
             ON_ITS_WAY | QUERYABLE,
             does="Runs this table's jobs in the shared driver again.",
-            meanwhile="Nothing: a job that runs now stays where it is.",
-            way_back="None is needed: if it ends that one, too, it runs alone again.",
+            meanwhile="Nothing: a running job stays where it is.",
+            way_back=(
+                "Not needed: if it crashes that driver too, it gets a "
+                "dedicated one again."
+            ),
             effects=(
                 "From the next job on, the table shares the driver with all others.",
-                "If it ends that driver, other tables' jobs run again.",
+                "If it crashes that driver, other tables' jobs are retried.",
             ),
         ),
         Action(
@@ -120,8 +123,8 @@ ACTIONS = {
                 "Merges the log files into the base files, so that readers "
                 "merge less. No row changes."
             ),
-            meanwhile="Nothing: reading and syncing go on.",
-            way_back="None is needed: readers see the same rows before and after.",
+            meanwhile="Nothing: reading and syncing continue.",
+            way_back="Not needed: readers see the same rows before and after.",
             asks_driver=True,
         ),
         Action(
@@ -135,10 +138,11 @@ ACTIONS = {
                 "differ. Changes nothing."
             ),
             meanwhile="Compaction of this table waits. The source is read once.",
-            way_back="None is needed.",
+            way_back="Not needed.",
             effects=(
                 "Every row of the source is read once and compared with the lake.",
-                "Nothing is changed, and syncing goes on; compaction waits meanwhile.",
+                "Nothing is changed, and syncing continues; compaction waits "
+                "until then.",
             ),
         ),
         Action(
@@ -148,13 +152,13 @@ ACTIONS = {
             Privilege.OPERATE,
             QUERYABLE,
             does=(
-                "Removes what an unfinished write or compaction left behind, which "
-                "nobody could ever see. Takes back a lock or settings that another "
-                "program changed."
+                "Removes what an unfinished write or compaction left behind; no reader "
+                "ever saw it. Takes back a lock or settings that another program "
+                "changed."
             ),
-            meanwhile="No sync of this table runs; readers go on.",
+            meanwhile="No sync of this table runs; reading continues.",
             way_back=(
-                "None is needed: rows of a write come again with the next "
+                "Not needed: rows of a write are read again by the next "
                 "sync, a planned compaction is executed again."
             ),
             repair=RepairWork("rollback"),
@@ -169,30 +173,31 @@ ACTIONS = {
                 "Takes a planned compaction off the table's timeline. Its log "
                 "files stay and go into the next plan."
             ),
-            meanwhile="No sync of this table runs; readers go on.",
-            way_back="Compact plans a new one whenever you like.",
+            meanwhile="No sync of this table runs; reading continues.",
+            way_back="Compact plans a new one at any time.",
             asks_replan=True,
             repair=RepairWork("unschedule"),
         ),
         Action(
             "duplicates",
-            "Look for duplicates",
+            "Find duplicates",
             "search",
             Privilege.OPERATE,
             QUERYABLE,
             does=(
-                "Counts rows whose key is there more than once, and says why. "
+                "Counts rows whose key occurs more than once, and reports why. "
                 "Changes nothing."
             ),
             meanwhile=(
                 "No sync of this table runs while every row is read once; "
-                "readers go on."
+                "reading continues."
             ),
-            way_back="None is needed.",
+            way_back="Not needed.",
             effects=(
-                "Every row is read once and counted by its key; the job says how many "
+                "Every row is read once and counted by its key; the job "
+                "reports how many "
                 "occur twice, which copies would stay, and the likely cause.",
-                "Nothing is changed. No sync runs meanwhile.",
+                "Nothing is changed. No sync runs until it is done.",
             ),
             repair=RepairWork("deduplicate", dry_run=True),
         ),
@@ -212,7 +217,7 @@ ACTIONS = {
             ),
             way_back=(
                 "A savepoint is made first: for 7 days, Restore brings the "
-                "table of before."
+                "former table back."
             ),
             is_danger=True,
             repair=RepairWork("deduplicate"),
@@ -225,11 +230,11 @@ ACTIONS = {
             QUERYABLE,
             does=(
                 "Deletes files that no reader needs any more: old versions, and "
-                "what writers left that were cut off."
+                "what interrupted writers left behind."
             ),
-            meanwhile="No sync of this table runs; readers go on.",
+            meanwhile="No sync of this table runs; reading continues.",
             way_back=(
-                "None: no row of now is lost, but older states of the table "
+                "None: no current row is lost, but older states of the table "
                 "can no longer be queried."
             ),
             repair=RepairWork("clean"),
@@ -240,10 +245,12 @@ ACTIONS = {
             "table",
             Privilege.OPERATE,
             QUERYABLE,
-            does=("Puts the same rows into another number of buckets, by one commit."),
+            does=(
+                "Rewrites the same rows into another number of buckets, by one commit."
+            ),
             meanwhile=(
                 "No sync of this table runs while every row is read and "
-                "written once; readers go on."
+                "written once; reading continues."
             ),
             way_back=(
                 "A savepoint is made first: for 7 days, Restore brings the old "
@@ -262,8 +269,8 @@ ACTIONS = {
                 "Removes an index that another program made and Sluice does "
                 "not keep. No row changes."
             ),
-            meanwhile="No sync of this table runs; readers go on.",
-            way_back="None is needed: readers list the table's folders instead.",
+            meanwhile="No sync of this table runs; reading continues.",
+            way_back="Not needed: readers list the table's folders instead.",
             repair=RepairWork("drop-metadata-table"),
         ),
         Action(
@@ -273,15 +280,15 @@ ACTIONS = {
             Privilege.OPERATE,
             QUERYABLE,
             does=(
-                "Keeps the table as it is now for 7 days, so that you can go "
-                "back to it."
+                "Keeps the current state of the table for 7 days, so that you can "
+                "restore it."
             ),
             meanwhile=(
                 "No sync of this table runs for some seconds. Planned "
-                "compactions are taken off the timeline, and the next sync "
-                "plans anew. Files of now take up space for 7 days."
+                "compactions are unscheduled, and the next sync plans them again. "
+                "Current files take up space for 7 days."
             ),
-            way_back="None is needed: it ends by itself.",
+            way_back="Not needed: it expires automatically.",
             repair=RepairWork("savepoint"),
         ),
         Action(
@@ -290,24 +297,21 @@ ACTIONS = {
             "warn",
             Privilege.OPERATE,
             QUERYABLE,
-            does=(
-                "Puts the table back to a savepoint. Commits that came after "
-                "it are deleted."
-            ),
+            does=("Restores the table to a savepoint. Later commits are deleted."),
             meanwhile=(
                 "No sync of this table runs; readers see the rows of the "
                 "savepoint afterwards."
             ),
             way_back=(
                 "None: the commits are gone. The next sync reads from the "
-                "source what changed since, a re-sync everything."
+                "source what changed since; a resync reads everything."
             ),
             is_danger=True,
             repair=RepairWork("restore"),
         ),
         Action(
             "resync",
-            "Re-sync",
+            "Resync",
             "refresh",
             Privilege.OPERATE,
             frozenset({LIVE, CATCHING_UP, NEEDS_RESYNC, FAILED}),
@@ -319,7 +323,7 @@ ACTIONS = {
                 "The source is read completely. Readers keep the old rows "
                 "until it is done."
             ),
-            way_back="Make a savepoint before it: Restore then brings the old rows.",
+            way_back="Make a savepoint first: Restore then brings the old rows back.",
             is_danger=True,
             asks_empty=True,
         ),
@@ -329,11 +333,11 @@ ACTIONS = {
             "check",
             Privilege.OPERATE,
             QUERYABLE | ON_ITS_WAY,
-            does="Takes over what changed in the columns of the source table.",
+            does="Applies the changed columns of the source table.",
             meanwhile="Readers keep the rows and columns of the last commit.",
             way_back=(
-                "A column that left comes back with the source's values when it is "
-                "added there again; make a savepoint first to keep its old ones."
+                "A dropped column comes back with the source's values when it is "
+                "added there again; make a savepoint first to keep its old values."
             ),
             is_decision=True,
         ),
@@ -344,10 +348,13 @@ ACTIONS = {
             Privilege.MANAGE,
             ON_ITS_WAY | QUERYABLE,
             does=(
-                "Stops syncing this table for good, and deletes its data if you say so."
+                "Stops syncing this table permanently; deletes its data if "
+                "you choose so."
             ),
             meanwhile="Nothing.",
-            way_back="None when the data is deleted; else it can be onboarded again.",
+            way_back=(
+                "None if the data is deleted; otherwise the table can be added again."
+            ),
             is_danger=True,
             asks_drop=True,
         ),

@@ -18,6 +18,7 @@ from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import redirect, render
 from django.utils.http import url_has_allowed_host_and_scheme
+from django.utils.translation import gettext
 from django_htmx.middleware import HtmxDetails
 
 from catalog.access.policy import Principal
@@ -214,9 +215,9 @@ def _status_of(error: SluiceError) -> int:
 def _title_of(error: SluiceError) -> str:
     match error:
         case NotFound():
-            return "Page not found"
+            return gettext("Page not found")
         case AccessDenied():
-            return "Not allowed"
+            return gettext("Not allowed")
         case TransientError():
-            return "Not reachable just now"
-    return "Something went wrong"
+            return gettext("Temporarily unreachable")
+    return gettext("Something went wrong")

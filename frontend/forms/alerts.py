@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
+from django.utils.translation import gettext_lazy as _
 
 from frontend.reading.alerts import TITLES
 from ingest.alerts.rules import KINDS
@@ -12,16 +13,19 @@ from ingest.alerts.targets import SHORTEST_SECRET, NewTarget
 
 
 class TargetForm(forms.Form):
-    name = forms.CharField(max_length=100, help_text="What people call it.")
+    name = forms.CharField(max_length=100, help_text=_("Shown in the list of targets."))
     kind = forms.ChoiceField(choices=[("webhook", "webhook"), ("email", "e-mail")])
     address = forms.CharField(
-        max_length=254, required=False, label="E-mail address", help_text="For e-mail."
+        max_length=254,
+        required=False,
+        label=_("E-mail address"),
+        help_text=_("For e-mail."),
     )
     url = forms.CharField(
         max_length=1000,
         required=False,
-        label="URL",
-        help_text="For a webhook: https://host/path",
+        label=_("URL"),
+        help_text=_("For a webhook: https://host/path"),
     )
     secret = forms.CharField(
         max_length=1000,
@@ -36,8 +40,8 @@ class TargetForm(forms.Form):
     on = forms.CharField(
         max_length=600,
         required=False,
-        label="Only on",
-        help_text="lake.shop or lake.shop.orders. Empty: the whole lake.",
+        label=_("Only on"),
+        help_text=_("lake.shop or lake.shop.orders. Empty: the whole lake."),
     )
     kinds = forms.MultipleChoiceField(
         required=False,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
+from django.utils.translation import gettext_lazy as _
 
 from frontend.forms.schedules import (
     INHERIT,
@@ -19,8 +20,8 @@ from ingest.planning.facts import ROW_HASH, Capture, Choices
 from ingest.planning.wishes import Wish
 
 CAPTURES = [
-    ("timestamp", "Kept fresh by a timestamp column"),
-    ("snapshot", "Loaded once"),
+    ("timestamp", _("Kept fresh by a timestamp column")),
+    ("snapshot", _("Snapshot once")),
 ]
 _NAMES = forms.Textarea(attrs={"rows": 2})
 
@@ -30,33 +31,36 @@ class WishFields(forms.Form):
 
     wish_cursor = forms.CharField(
         required=False,
-        label="Cursor columns",
-        help_text="One a line, in order of preference; the first a table has is taken.",
+        label=_("Cursor columns"),
+        help_text=_(
+            "One a line, in order of preference; the first a table has is taken."
+        ),
         widget=_NAMES,
     )
     wish_exclude = forms.CharField(
         required=False,
-        label="Columns left out",
-        help_text="One a line. Tables that have them go without; keys are kept.",
+        label=_("Columns left out"),
+        help_text=_("One a line. Tables that have them go without; keys are kept."),
         widget=_NAMES,
     )
     wish_partition = forms.CharField(
         required=False,
-        label="Partitioned by",
-        help_text="A column whose value never changes for a row.",
+        label=_("Partitioned by"),
+        help_text=_("A column whose value never changes for a row."),
     )
     wish_buckets = forms.IntegerField(
         required=False,
         min_value=1,
         max_value=4096,
-        label="Buckets",
-        help_text="Empty: by each table's size.",
+        label=_("Buckets"),
+        help_text=_("Empty: by each table's size."),
     )
     wish_row_hash = forms.BooleanField(
-        required=False, label="Tables without a key are keyed by a hash of the row"
+        required=False, label=_("Tables without a key are keyed by a hash of the row")
     )
     wish_once = forms.BooleanField(
-        required=False, label="Tables that cannot be kept fresh are loaded once"
+        required=False,
+        label=_("Tables that cannot be synced incrementally are snapshotted once"),
     )
 
     @property
@@ -83,23 +87,23 @@ class WishFields(forms.Form):
 
 
 class OnboardForm(ScheduleFields, WishFields):
-    capture = forms.ChoiceField(choices=CAPTURES, label="Capture")
+    capture = forms.ChoiceField(choices=CAPTURES, label=_("Capture"))
     target_database = forms.CharField(
         required=False,
         max_length=200,
-        label="Lake database",
-        help_text="Empty: derived from source and database names.",
+        label=_("Lake database"),
+        help_text=_("Empty: derived from source and database names."),
     )
     include = forms.CharField(
         required=False,
-        label="Include",
-        help_text="One a line: public.*, public.order*, public.orders",
+        label=_("Include"),
+        help_text=_("One a line: public.*, public.order*, public.orders"),
         widget=forms.Textarea(attrs={"rows": 3}),
     )
     exclude = forms.CharField(
         required=False,
-        label="Exclude",
-        help_text="One a line, as above.",
+        label=_("Exclude"),
+        help_text=_("One a line, as above."),
         widget=forms.Textarea(attrs={"rows": 3}),
     )
     selected = forms.CharField(required=False, widget=forms.HiddenInput)
@@ -131,20 +135,20 @@ class OnboardForm(ScheduleFields, WishFields):
         }
 
 
-STAYS = ("", "As it is for each of them")
+STAYS = ("", _("As it is for each of them"))
 
 
 class ManyForm(ScheduleFields, WishFields):
     """Choices for many tables of a plan; what is empty stays as it is."""
 
     capture = forms.ChoiceField(
-        choices=[STAYS, *CAPTURES], required=False, label="Capture"
+        choices=[STAYS, *CAPTURES], required=False, label=_("Capture")
     )
     database = forms.CharField(
         required=False,
         max_length=200,
-        label="Lake database",
-        help_text="Empty: as it is.",
+        label=_("Lake database"),
+        help_text=_("Empty: as it is."),
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -169,50 +173,50 @@ class ManyForm(ScheduleFields, WishFields):
 
 
 KEYS = [
-    ("", "As proposed"),
-    ("columns", "These columns"),
-    (ROW_HASH, "A hash of the whole row"),
+    ("", _("As proposed")),
+    ("columns", _("These columns")),
+    (ROW_HASH, _("A hash of the whole row")),
 ]
 
 
 UPDATES = [
-    ("", "Full rows"),
-    ("partial", "NULL means unchanged"),
+    ("", _("Full rows")),
+    ("partial", _("NULL means unchanged")),
 ]
 
 
 class ChoicesForm(ScheduleFields):
     """Choices for one table. Column lists come from the source's columns."""
 
-    capture = forms.ChoiceField(choices=CAPTURES, required=False, label="Capture")
+    capture = forms.ChoiceField(choices=CAPTURES, required=False, label=_("Capture"))
     lake = forms.CharField(
         required=False,
         max_length=300,
-        label="Name in the lake",
-        help_text="database.table in lower case letters, digits and _.",
+        label=_("Name in the lake"),
+        help_text=_("database.table in lower case letters, digits and _."),
     )
-    key_kind = forms.ChoiceField(choices=KEYS, required=False, label="Record key")
+    key_kind = forms.ChoiceField(choices=KEYS, required=False, label=_("Record key"))
     key_columns = forms.CharField(
         required=False,
-        label="Key columns",
-        help_text="Only with “These columns”: source names, one a line.",
+        label=_("Key columns"),
+        help_text=_("Only with “These columns”: source names, one a line."),
         widget=forms.Textarea(attrs={"rows": 2}),
     )
-    cursor = forms.ChoiceField(required=False, label="Cursor")
+    cursor = forms.ChoiceField(required=False, label=_("Cursor"))
     buckets = forms.IntegerField(
-        required=False, min_value=1, max_value=4096, label="Buckets"
+        required=False, min_value=1, max_value=4096, label=_("Buckets")
     )
     partition_by = forms.ChoiceField(
         required=False,
-        label="Partitioned by",
-        help_text="Only a column whose value never changes for a row.",
+        label=_("Partitioned by"),
+        help_text=_("Only a column whose value never changes for a row."),
     )
     updates = forms.ChoiceField(
         choices=UPDATES,
         required=False,
-        label="Updates",
+        label=_("Updates"),
         help_text="Full rows replace the lake's, NULLs included. Else a column that is "
-        "NULL in a changed row keeps its value; only a re-sync sets it to NULL. Fixed "
+        "NULL in a changed row keeps its value; only a resync sets it to NULL. Fixed "
         "for the table's life.",
     )
     exclude_columns = forms.MultipleChoiceField(
@@ -225,8 +229,8 @@ class ChoicesForm(ScheduleFields):
         self.label_suffix = ""
         columns = list(feed.source_table.columns.all())
         cursors = [c.source_name for c in columns if c.type in CURSOR_TYPES]
-        choices: Any = [("", "As proposed"), *((n, n) for n in cursors)]
-        parts: Any = [("", "As proposed"), *((c.source_name, c.source_name)
+        choices: Any = [("", _("As proposed")), *((n, n) for n in cursors)]
+        parts: Any = [("", _("As proposed")), *((c.source_name, c.source_name)
                                              for c in columns if c.type)]  # fmt: skip
         self.fields["partition_by"].choices = parts  # type: ignore[attr-defined]
         names: Any = [(c.source_name, _described(c)) for c in columns]

@@ -6,13 +6,14 @@ from typing import Any
 
 from django import forms
 from django.contrib.auth.models import User
+from django.utils.translation import gettext_lazy as _
 
 from catalog.access.existence import what_is_missing
 from catalog.access.grants import parse_securable
 from catalog.access.policy import Privilege, Role
 from core.errors import SluiceError
 
-IS_TO_COME = "It does not exist yet"
+IS_TO_COME = _("It does not exist yet")
 PASSWORD = forms.PasswordInput(
     render_value=False, attrs={"autocomplete": "new-password"}
 )
@@ -37,13 +38,13 @@ class _Form(forms.Form):
 
 
 class NewUserForm(_Form):
-    name = forms.CharField(max_length=150, label="User name")
+    name = forms.CharField(max_length=150, label=_("User name"))
     password = forms.CharField(max_length=1000, strip=False, widget=PASSWORD)
     groups = forms.CharField(
         required=False,
-        help_text="Separated by commas. A group exists by being named.",
+        help_text=_("Separated by commas. A group exists by being named."),
     )
-    is_admin = forms.BooleanField(required=False, label="Administrator")
+    is_admin = forms.BooleanField(required=False, label=_("Administrator"))
 
     def values(self) -> dict[str, Any]:
         return {**self.cleaned_data, "groups": _names(self.cleaned_data["groups"])}
@@ -55,12 +56,12 @@ class UserForm(_Form):
         required=False,
         strip=False,
         widget=PASSWORD,
-        label="New password",
-        help_text="Empty: it stays as it is.",
+        label=_("New password"),
+        help_text=_("Empty: it stays as it is."),
     )
-    groups = forms.CharField(required=False, help_text="Separated by commas.")
-    is_admin = forms.BooleanField(required=False, label="Administrator")
-    is_active = forms.BooleanField(required=False, label="May log in")
+    groups = forms.CharField(required=False, help_text=_("Separated by commas."))
+    is_admin = forms.BooleanField(required=False, label=_("Administrator"))
+    is_active = forms.BooleanField(required=False, label=_("May log in"))
 
     @staticmethod
     def initial_of(user: User) -> dict[str, Any]:
@@ -81,12 +82,12 @@ class UserForm(_Form):
 class GrantForm(_Form):
     principal = forms.CharField(
         max_length=160,
-        label="To",
+        label=_("To"),
         widget=forms.TextInput(attrs={"list": "principals"}),
-        help_text="user:ann or group:bi",
+        help_text=_("user:ann or group:bi"),
     )
     privilege = forms.ChoiceField(
-        label="Privilege or role",
+        label=_("Privilege or role"),
         choices=[
             ("Privileges", [(p.value, m) for p, m in MEANINGS.items()]),
             ("Roles", [(r.value, m) for r, m in ROLE_MEANINGS.items()]),
@@ -94,7 +95,7 @@ class GrantForm(_Form):
     )
     on = forms.CharField(
         max_length=600,
-        label="On",
+        label=_("On"),
         widget=forms.TextInput(
             attrs={
                 "list": "securables",
@@ -104,12 +105,12 @@ class GrantForm(_Form):
                 "hx-target": "#securables",
             }
         ),
-        help_text="lake, lake.shop, lake.shop.orders, or a source",
+        help_text=_("lake, lake.shop, lake.shop.orders, or a source"),
     )
     is_to_come = forms.BooleanField(
         required=False,
         label=IS_TO_COME,
-        help_text="The grant holds as soon as there is a thing of that name.",
+        help_text=_("The grant holds as soon as there is a thing of that name."),
     )
 
     def clean(self) -> dict[str, Any]:
@@ -128,14 +129,14 @@ class GrantForm(_Form):
 
 
 class TokenForm(_Form):
-    name = forms.CharField(max_length=100, help_text="What it is for.")
+    name = forms.CharField(max_length=100, help_text=_("What it is for."))
     expires_in_days = forms.IntegerField(
         required=False,
         min_value=1,
         max_value=3650,
         initial=90,
-        label="Valid for … days",
-        help_text="Empty: it does not expire.",
+        label=_("Valid for … days"),
+        help_text=_("Empty: it does not expire."),
     )
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django import forms
+from django.utils.translation import gettext_lazy as _
 
 from core.errors import InvalidRequest
 from frontend.forms.schedules import ScheduleFields, schedule_initial
@@ -70,7 +71,7 @@ _SCHEMA = {
     "ask": "Wait for approval",
     "ignore": "Are left out",
 }
-INHERITED = ("", "Inherited")
+INHERITED = ("", _("Inherited"))
 
 
 class PolicyForm(ScheduleFields):
@@ -79,30 +80,30 @@ class PolicyForm(ScheduleFields):
     quiet_from = forms.CharField(
         required=False,
         max_length=5,
-        label="From",
-        help_text="A time of day, such as 22:00.",
+        label=_("From"),
+        help_text=_("A time of day, such as 22:00."),
     )
     quiet_to = forms.CharField(
         required=False,
         max_length=5,
-        label="To",
-        help_text="Over midnight when it is earlier.",
+        label=_("To"),
+        help_text=_("Over midnight when it is earlier."),
     )
     quiet_timezone = forms.CharField(
-        required=False, max_length=60, label="Time zone", help_text="Empty: UTC."
+        required=False, max_length=60, label=_("Time zone"), help_text=_("Empty: UTC.")
     )
     driver_memory = forms.CharField(
         required=False,
         max_length=10,
-        label="Own driver's memory",
-        help_text="Such as 4g; empty: no driver of its own.",
+        label=_("Own driver's memory"),
+        help_text=_("Such as 4g; empty: no driver of its own."),
     )
     driver_cores = forms.IntegerField(
-        required=False, min_value=1, max_value=1000, label="Own driver's cores"
+        required=False, min_value=1, max_value=1000, label=_("Own driver's cores")
     )
     schema_changes = forms.ChoiceField(
         required=False,
-        label="Columns added at the source",
+        label=_("Columns added at the source"),
         choices=[INHERITED, *((name, _SCHEMA[name]) for name in SCHEMA_POLICIES)],
     )
 

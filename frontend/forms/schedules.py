@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from django import forms
+from django.utils.translation import gettext_lazy as _
 
 from core.errors import InvalidRequest
 from ingest.policies.schedule import (
@@ -19,35 +20,35 @@ from ingest.policies.schedule import (
 
 INHERIT, EVERY, CRON = "inherit", "every", "cron"
 WHEN = [
-    (INHERIT, "As its database or source has it"),
-    (EVERY, "Every … seconds"),
-    (CRON, "By cron"),
-    (MANUAL, "By hand only"),
+    (INHERIT, _("As its database or source has it")),
+    (EVERY, _("Every … seconds")),
+    (CRON, _("By cron")),
+    (MANUAL, _("Manual only")),
 ]
 
 
 class ScheduleFields(forms.Form):
     """`when` says which of the other fields counts."""
 
-    when = forms.ChoiceField(choices=WHEN, required=False, label="Syncs run")
+    when = forms.ChoiceField(choices=WHEN, required=False, label=_("Syncs run"))
     every_seconds = forms.IntegerField(
         required=False,
         min_value=1,
         max_value=MAX_SECONDS,
-        label="Seconds",
-        help_text="From one sync to the next.",
+        label=_("Seconds"),
+        help_text=_("From one sync to the next."),
     )
     cron = forms.CharField(
         required=False,
         max_length=LONGEST_CRON,
-        label="Cron",
-        help_text="Five fields, such as 30 2 * * MON-FRI.",
+        label=_("Cron"),
+        help_text=_("Five fields, such as 30 2 * * MON-FRI."),
     )
     timezone = forms.CharField(
         required=False,
         max_length=60,
-        label="Time zone",
-        help_text="Such as Europe/Berlin. Empty: UTC.",
+        label=_("Time zone"),
+        help_text=_("Such as Europe/Berlin. Empty: UTC."),
     )
 
     def clean(self) -> dict[str, Any]:

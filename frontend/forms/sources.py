@@ -6,6 +6,7 @@ from typing import Any
 
 from django import forms
 from django.forms import BoundField
+from django.utils.translation import gettext_lazy as _
 
 from catalog.models import Datasource
 from catalog.sources.kinds import Option, SourceKind
@@ -26,14 +27,14 @@ class SourceForm(forms.Form):
     required_css_class = "is-required"
     name = forms.CharField(
         max_length=63,
-        help_text="Begins the names of its tables: a to z, digits and _. It stays.",
+        help_text=_("Begins the names of its tables: a to z, digits and _. It stays."),
     )
     host = forms.CharField(
-        max_length=253, help_text="A host name or address, without a scheme."
+        max_length=253, help_text=_("A host name or address, without a scheme.")
     )
     port = forms.IntegerField(min_value=1, max_value=65535)
     database = forms.CharField(max_length=200)
-    username = forms.CharField(max_length=200, label="User")
+    username = forms.CharField(max_length=200, label=_("User"))
     password = forms.CharField(
         max_length=1000,
         required=False,
@@ -42,7 +43,7 @@ class SourceForm(forms.Form):
             render_value=False, attrs={"autocomplete": "new-password"}
         ),
     )
-    tls = forms.ChoiceField(choices=TLS, label="TLS")
+    tls = forms.ChoiceField(choices=TLS, label=_("TLS"))
 
     def __init__(
         self,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from django.contrib.auth.models import User
 from django.urls import reverse
+from django.utils.translation import gettext
 
 from catalog.access.policy import Principal
 from catalog.models import ApiToken, AuditEntry, Datasource, Table
@@ -43,8 +44,10 @@ def first_steps(principal: Principal) -> list[FirstStep]:
 
 def _source(source: Datasource | None) -> FirstStep:
     return FirstStep(
-        "Add a source",
-        "A host, a database and a user that may read; tested before it is stored.",
+        gettext("Add a source"),
+        gettext(
+            "A host, a database and a user that may read; tested before it is saved."
+        ),
         reverse("frontend:source-new"),
         is_done=source is not None,
     )
@@ -57,8 +60,8 @@ def _tables(source: Datasource | None) -> FirstStep:
         view = "frontend:onboard" if is_known else "frontend:source"
         url = reverse(view, args=[source.name])
     return FirstStep(
-        "Add its tables",
-        "Discover what is there, choose tables, look at the plan and approve it.",
+        gettext("Add its tables"),
+        gettext("Discover its tables, select some, review the plan and approve it."),
         url,
         is_done=TableOnboarding.objects.filter(lake_table__isnull=False).exists(),
     )
@@ -71,8 +74,8 @@ def _query(principal: Principal) -> FirstStep:
     newest = AuditEntry.objects.filter(actor=principal.name).order_by("-at", "-id")
     asked = newest.values_list("action", flat=True)[:LOOKED_AT]
     return FirstStep(
-        "Query them",
-        "The SQL page reads the lake with your rights.",
+        gettext("Query them"),
+        gettext("The SQL page queries the lake with your privileges."),
         reverse("frontend:sql") + more,
         is_done="statement.run" in asked,
     )
@@ -80,8 +83,10 @@ def _query(principal: Principal) -> FirstStep:
 
 def _client() -> FirstStep:
     return FirstStep(
-        "Connect a client",
-        "Make a token, and use it as the password in beeline, DBeaver or Python.",
+        gettext("Connect a client"),
+        gettext(
+            "Create a token and use it as the password in beeline, DBeaver or Python."
+        ),
         reverse("frontend:connect"),
         is_done=ApiToken.objects.filter(last_used_at__isnull=False).exists(),
     )
@@ -89,8 +94,8 @@ def _client() -> FirstStep:
 
 def _people() -> FirstStep:
     return FirstStep(
-        "Invite people",
-        "Add users, and grant what they may see.",
+        gettext("Invite people"),
+        gettext("Add users and grant them privileges."),
         reverse("frontend:users"),
         is_done=User.objects.filter(is_active=True).count() > 1,
     )

@@ -35,31 +35,31 @@ STEPS = {
     "wait": "Nothing yet",
     "decide": "You decide",
 }
-# what is wrong, for somebody who never heard of Hudi; the reason follows
+# issues, for readers who do not know Hudi; the reason follows
 TITLES = {
     "table_failed": "The table failed",
-    "needs_resync": "The table needs a re-sync",
+    "needs_resync": "The table needs a resync",
     "table_paused": "The table is paused",
-    "plan_unreadable": "Nobody can read or write this table",
-    "bucket_conflict": "Rows may be here twice",
-    "bucket_drift": "Another program wrote rows into buckets that are not theirs",
-    "properties_drift": "Somebody changed the table's own settings",
-    "stray_files": "Files are left that should not be here",
+    "plan_unreadable": "The table cannot be read or written",
+    "bucket_conflict": "Rows may be duplicated",
+    "bucket_drift": "Another program wrote rows into the wrong buckets",
+    "properties_drift": "The table's properties were externally modified",
+    "stray_files": "Orphan files",
     "differs_from_source": "Rows differ from the source",
     "compaction_stuck": "A compaction started and never finished",
-    "compaction_waits": "A planned compaction waits for too long",
-    "lock_taken": "Somebody took the table's lock: no job can write",
+    "compaction_waits": "A planned compaction is overdue",
+    "lock_taken": "The table's lock was taken externally: no job can write",
     "log_ratio": "Readers merge too much while they read",
     "write_stuck": "A write started and never finished",
     "compaction_late": "Too many commits since the last compaction",
-    "many_logs": "Too many log files lie in one place",
+    "many_logs": "Too many log files in one file group",
     "readers_goal": "Reading is slow, and the budget allows no compaction",
-    "write_amplification": "More was written than the policy allows",
-    "long_timeline": "The table's history is long, and every read lists it",
+    "write_amplification": "More bytes were written than the policy allows",
+    "long_timeline": "The timeline is long, and every read lists it",
     "metadata_table": "Another program writes to this table",
-    "many_rollbacks": "Work on this table keeps being cut off",
+    "many_rollbacks": "Jobs of this table keep being interrupted",
     "bucket_skew": "One bucket is much larger than the others",
-    "small_files": "The files are small, and there are many",
+    "small_files": "Many small files",
 }
 # what Compact is to a compaction that was begun
 GO_ON = replace(
@@ -191,7 +191,7 @@ def _title(loss: dict[str, Any]) -> str:
     """Of unfinished work, what it is."""
     if loss["code"] == "write_stuck" and loss.get("action"):
         what = called(loss["action"], loss["state"])
-        return f"{what}, and nobody goes on with it"
+        return f"{what}, and no job continues it"
     return TITLES.get(loss["code"], "")
 
 
@@ -219,7 +219,10 @@ def _holds(one: Pending) -> list[str]:
     """What has to wait until it has ended, in sentences."""
     lines = []
     if not one.is_readable:
-        lines.append("Its request is gone or damaged: nobody can read or write.")
+        lines.append(
+            "Its request file is missing or damaged: the table cannot be "
+            "read or written."
+        )
     elif one.plan is not None and one.plan.groups:
         logs = size(one.plan.log_bytes)
         groups = f"{one.plan.groups} file group{'' if one.plan.groups == 1 else 's'}"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from django import template
+from django.utils.translation import gettext
 
 register = template.Library()
 
@@ -32,14 +33,14 @@ LOOKS = {
     # tables
     "DRAFT": Look("idle", "wait", "draft"),
     "DISCOVERED": Look("idle", "dash", "not synced"),
-    "PROPOSED": Look("warn", "wait", "waits for approval"),
+    "PROPOSED": Look("warn", "wait", "awaiting approval"),
     "APPROVED": Look("info", "wait", "approved"),
-    "SNAPSHOTTING": Look("info", "move", "loading", moves=True),
+    "SNAPSHOTTING": Look("info", "move", "snapshotting", moves=True),
     "CATCHING_UP": Look("info", "move", "catching up", moves=True),
     "LIVE": Look("ok", "check", "live"),
     "PAUSED": Look("idle", "pause", "paused"),
-    "NEEDS_RESYNC": Look("warn", "warn", "needs re-sync"),
-    "RESYNCING": Look("info", "move", "re-syncing", moves=True),
+    "NEEDS_RESYNC": Look("warn", "warn", "needs resync"),
+    "RESYNCING": Look("info", "move", "resyncing", moves=True),
     "REMOVING": Look("warn", "move", "removing", moves=True),
     "RETIRED": Look("idle", "stop", "removed"),
     "FAILED": Look("bad", "cross", "failed"),
@@ -52,8 +53,8 @@ LOOKS = {
     "ERROR": Look("bad", "cross", "error"),
     "TIMEDOUT": Look("bad", "wait", "timed out"),
     # alerts, who is told of them, and how that went
-    "late": Look("warn", "wait", "late"),
-    "stalled": Look("bad", "wait", "stands still"),
+    "late": Look("warn", "wait", "lagging"),
+    "stalled": Look("bad", "wait", "stalled"),
     "stuck": Look("bad", "warn", "stuck or broken"),
     "schema_change": Look("warn", "warn", "changed at source"),
     "verification_mismatch": Look("bad", "warn", "differs"),
@@ -81,6 +82,20 @@ LOOKS = {
 }
 
 
+KINDS = {
+    "round": "sync",
+    "load": "snapshot",
+    "compaction": "compaction",
+    "verify": "verify",
+    "discover": "discovery",
+    "test": "connection test",
+    "resync": "resync",
+    "remove": "remove",
+    "repair": "repair",
+    "collect": "health check",
+}
+
+
 def look_of(state: str) -> Look:
     return LOOKS.get(state) or Look("idle", "unknown", state.lower() or "unknown")
 
@@ -88,15 +103,17 @@ def look_of(state: str) -> Look:
 @register.inclusion_tag("frontend/parts/state.html")
 def state(name: object) -> dict[str, object]:
     """A badge for a state's machine word."""
-    return {"look": look_of(str(name)), "name": name}
+    return {"look": look(name), "name": name}
 
 
 @register.filter
 def as_work(kind: str) -> str:
     """What people call a job of this kind (docs/glossary.md)."""
-    return "sync" if kind == "round" else kind
+    return gettext(KINDS.get(kind, kind))
 
 
 @register.filter
 def look(name: object) -> Look:
-    return look_of(str(name))
+    """The look with its word in the reader's language."""
+    found = look_of(str(name))
+    return replace(found, word=gettext(found.word))

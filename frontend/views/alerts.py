@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.translation import gettext
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import (
     require_http_methods,
@@ -86,7 +87,9 @@ def target_list(request: PageRequest) -> HttpResponse:
         except SluiceError as refused:
             error = refused
         else:
-            said = f"{row.name} is told of alerts from now on. Send a test to be sure."
+            said = gettext("%(name)s added. Send a test to try it.") % {
+                "name": row.name
+            }
             messages.success(request, said, extra_tags="ok")
             return redirect("frontend:alert-target", row.name)
     context = {
@@ -120,7 +123,7 @@ def send_test(request: PageRequest, name: str) -> HttpResponse:
     actor = request.principal.name
     attempt(
         request,
-        "A test is on its way; its line below says what came of it.",
+        gettext("Test requested; the delivery log shows its result."),
         lambda: targets.send_test(name, by=actor),
     )
     return redirect("frontend:alert-target", name)
@@ -132,7 +135,7 @@ def resume(request: PageRequest, name: str) -> HttpResponse:
     actor = request.principal.name
     attempt(
         request,
-        "What waits is tried again now.",
+        gettext("Retry requested."),
         lambda: targets.resume_target(name, by=actor),
     )
     return redirect("frontend:alert-target", name)
@@ -146,7 +149,7 @@ def delete(request: PageRequest, name: str) -> HttpResponse:
     if request.method == "POST":
         if is_confirmed(request, row.name):
             targets.delete_target(row.name, by=request.principal.name)
-            said = f"{row.name} is told nothing any more."
+            said = gettext("%(name)s deleted.") % {"name": row.name}
             messages.success(request, said, extra_tags="ok")
             return redirect("frontend:alert-targets")
         error = SluiceError(NOT_CONFIRMED)

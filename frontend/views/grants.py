@@ -6,6 +6,7 @@ from django.contrib import messages
 from django.contrib.auth.models import Group, User
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.translation import gettext
 from django.views.decorators.http import (
     require_http_methods,
     require_POST,
@@ -35,7 +36,11 @@ def grant_list(request: PageRequest) -> HttpResponse:
         except SluiceError as refused:
             error = refused
         else:
-            messages.success(request, f"Granted: {row}.", extra_tags="ok")
+            messages.success(
+                request,
+                gettext("Granted: %(grant)s.") % {"grant": row},
+                extra_tags="ok",
+            )
             return redirect("frontend:grants")
     rows = Grant.objects.order_by("principal_kind", "principal_name", "id")
     q = request.GET.get("q", "").strip()
@@ -82,7 +87,7 @@ def revoke_grant(request: PageRequest, grant_id: int) -> HttpResponse:
     actor = request.principal.name
     attempt(
         request,
-        "Revoked. It holds for every statement from now on.",
+        gettext("Revoked, for every statement from now on."),
         lambda: revoke(grant_id, by=actor),
     )
     return redirect("frontend:grants")

@@ -9,6 +9,7 @@ from django.db.models import QuerySet
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils.translation import gettext
 from django.views.decorators.http import require_POST, require_safe
 
 from catalog.access.enforcement import decision_for, require
@@ -123,7 +124,7 @@ def cancel(request: PageRequest, pk: uuid.UUID) -> HttpResponse:
     actor = request.principal.name
     attempt(
         request,
-        "Cancellation requested.",
+        gettext("Cancellation requested."),
         lambda: table_commands.cancel_job(pk, actor=actor),
     )
     return redirect("frontend:job", pk)
@@ -137,7 +138,11 @@ def retry(request: PageRequest, pk: uuid.UUID) -> HttpResponse:
         # nothing is repaired before somebody saw what that does now
         return redirect(preview)
     actor = request.principal.name
-    attempt(request, "Queued again.", lambda: table_commands.retry_job(pk, actor=actor))
+    attempt(
+        request,
+        gettext("Retry requested."),
+        lambda: table_commands.retry_job(pk, actor=actor),
+    )
     return redirect("frontend:job", pk)
 
 
@@ -174,13 +179,13 @@ def _live(request: PageRequest, job: Job) -> dict[str, object]:
 def _links(job: Job) -> list[dict[str, str]]:
     if job.kind in {TEST, DISCOVER}:
         url = reverse("frontend:source", args=[job.subject])
-        return [{"url": url, "icon": "source", "word": "Source"}]
+        return [{"url": url, "icon": "source", "word": gettext("Source")}]
     if job.subject_id.isdigit():
         place = [int(job.subject_id)]
         table = reverse("frontend:table", args=place)
-        links = [{"url": table, "icon": "table", "word": "Table"}]
+        links = [{"url": table, "icon": "table", "word": gettext("Table")}]
         if job.kind in {COMPACT, REPAIR}:
             health = reverse("frontend:table-health", args=place)
-            links.insert(0, {"url": health, "icon": "chart", "word": "Health"})
+            links.insert(0, {"url": health, "icon": "chart", "word": gettext("Health")})
         return links
     return []

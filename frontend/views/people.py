@@ -7,6 +7,7 @@ from django.contrib.auth.models import Group, User
 from django.db.models import Count, Q
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.translation import gettext
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_safe
 
@@ -31,7 +32,11 @@ def user_list(request: PageRequest) -> HttpResponse:
         except SluiceError as refused:
             error = refused
         else:
-            messages.success(request, f"{user.username} may log in.", extra_tags="ok")
+            messages.success(
+                request,
+                gettext("User %(name)s created.") % {"name": user.username},
+                extra_tags="ok",
+            )
             return redirect("frontend:users")
     q = request.GET.get("q", "").strip()
     rows = User.objects.prefetch_related("groups").order_by("username")
@@ -58,7 +63,11 @@ def user_page(request: PageRequest, name: str) -> HttpResponse:
         except SluiceError as refused:
             error = refused
         else:
-            messages.success(request, f"{name} is changed.", extra_tags="ok")
+            messages.success(
+                request,
+                gettext("User %(name)s saved.") % {"name": name},
+                extra_tags="ok",
+            )
             return redirect("frontend:users-user", name)
     grants = rows_for(principal_of(user)).order_by("datasource", "database", "table")
     context = {

@@ -7,6 +7,7 @@ import uuid
 from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.translation import gettext
 from django.views.decorators.http import (
     require_http_methods,
     require_POST,
@@ -73,7 +74,7 @@ def approve(request: PageRequest, pk: uuid.UUID) -> HttpResponse:
     actor = request.principal.name
     refused = attempt(
         request,
-        "Approved. The loads begin as soon as the driver is free.",
+        gettext("Approved. Snapshots start when the driver is free."),
         lambda: approve_onboarding(onboarding, actor=actor),
     )
     if refused is None:
@@ -99,7 +100,7 @@ def choose(request: PageRequest, pk: uuid.UUID, feed_id: int) -> HttpResponse:
         except SluiceError as refused:
             error = refused
         else:
-            messages.success(request, "Planned anew.", extra_tags="ok")
+            messages.success(request, gettext("Planned again."), extra_tags="ok")
             return redirect("frontend:onboarding", pk)
     context = {
         "onboarding": onboarding,

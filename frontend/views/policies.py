@@ -6,6 +6,7 @@ from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
+from django.utils.translation import gettext
 from django.views.decorators.http import require_http_methods
 
 from catalog.access import audit
@@ -78,5 +79,5 @@ def _change(request: PageRequest, level: Settings, form: PolicyForm) -> None:
     if patch:
         level.change(patch)
         audit.record("policy.change", on=str(level.on), change=patch)
-    said = "These settings count from now on." if patch else "Nothing was changed."
+    said = gettext("Settings saved.") if patch else gettext("Nothing was changed.")
     messages.success(request, said, extra_tags="ok")

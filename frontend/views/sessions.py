@@ -7,6 +7,7 @@ from uuid import UUID
 
 from django.http import HttpResponse
 from django.shortcuts import render
+from django.utils.translation import gettext
 from django.views.decorators.http import require_POST, require_safe
 
 from core.errors import SluiceError
@@ -41,5 +42,5 @@ def session_list(request: PageRequest) -> HttpResponse:
 @admin_page
 @require_POST
 def close(request: PageRequest, session_id: UUID) -> HttpResponse:
-    attempt(request, "The session is closed.", lambda: close_session(str(session_id)))
+    attempt(request, gettext("Session closed."), lambda: close_session(str(session_id)))
     return back(request, "sessions")

@@ -7,6 +7,7 @@ from typing import Any
 from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.translation import gettext
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods
 
@@ -95,7 +96,11 @@ def delete_source(request: PageRequest, name: str) -> HttpResponse:
             except SluiceError as refused:
                 error = refused
             else:
-                messages.success(request, f"{name} is deleted.", extra_tags="ok")
+                messages.success(
+                    request,
+                    gettext("%(name)s deleted.") % {"name": name},
+                    extra_tags="ok",
+                )
                 return redirect("frontend:sources")
         else:
             error = SluiceError(NOT_CONFIRMED)

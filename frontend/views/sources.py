@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.translation import gettext
 from django.views.decorators.http import require_POST, require_safe
 
 from catalog.access.enforcement import require
@@ -99,7 +100,11 @@ def test_source(request: PageRequest, name: str) -> HttpResponse:
     source = source_named(request, name)
     require(request.principal, Privilege.OPERATE, Securable(source.name))
     actor = request.principal.name
-    attempt(request, "Testing.", lambda: start_test(source, by=actor))
+    attempt(
+        request,
+        gettext("Connection test requested."),
+        lambda: start_test(source, by=actor),
+    )
     return redirect("frontend:source", name)
 
 
@@ -109,7 +114,11 @@ def discover(request: PageRequest, name: str) -> HttpResponse:
     source = source_named(request, name)
     require(request.principal, Privilege.OPERATE, Securable(source.name))
     actor = request.principal.name
-    attempt(request, "Discovering.", lambda: start_discovery(source, by=actor))
+    attempt(
+        request,
+        gettext("Discovery requested."),
+        lambda: start_discovery(source, by=actor),
+    )
     return redirect("frontend:source", name)
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.translation import gettext
 from django.views.decorators.http import require_http_methods
 
 from catalog.access.enforcement import require
@@ -39,7 +40,11 @@ def table_action(request: PageRequest, table_id: int, name: str) -> HttpResponse
         except SluiceError as refused:
             error = refused
         else:
-            messages.success(request, f"{action.word} requested.", extra_tags="ok")
+            messages.success(
+                request,
+                gettext("%(action)s requested.") % {"action": gettext(action.word)},
+                extra_tags="ok",
+            )
             if job is not None:
                 return redirect("frontend:job", job.pk)
             return redirect("frontend:table", table.pk)

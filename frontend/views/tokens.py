@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.http import HttpResponse
 from django.shortcuts import render
+from django.utils.translation import gettext
 from django.views.decorators.http import require_http_methods, require_POST
 
 from catalog.access.grants import rows_for
@@ -46,7 +47,7 @@ def token_list(request: PageRequest) -> HttpResponse:
 def delete(request: PageRequest, token_id: int) -> HttpResponse:
     attempt(
         request,
-        "The token has ended.",
+        gettext("Token revoked."),
         lambda: delete_token(token_id, by=request.user),
     )
     return back(request, "tokens")

@@ -131,7 +131,7 @@ def test_a_lost_plan_is_found_and_taken_off(
     page.click("nav >> text=Health")
     await_words(page, "beds")
     page.click("main a:has-text('beds')")
-    await_words(page, "Nobody can read or write this table")
+    await_words(page, "The table cannot be read or written")
     assert "100" not in page.inner_text(".score")
     keep(page, "repairs-1-broken")
     page.click("main a:has-text('Unschedule')")

@@ -220,7 +220,7 @@ def test_a_schedule_is_told_in_words(world, browse):
         ({"every_seconds": "5", "cron": "61 * * * *"}, "not possible"),
         ({"cron": "0 0 * * *", "timezone": "Mars/Base"}, "no IANA time zone"),
         ({"every_seconds": "-3"}, "whole number"),
-        ({}, "else by hand"),
+        ({}, "otherwise manual"),
     ):
         assert said in ann.get("/schedule", asked).content.decode(), asked
 
@@ -234,7 +234,7 @@ def test_a_table_that_runs_alone_says_why_and_how_to_undo_it(world, browse, redi
     feeds = TableOnboarding.objects.filter(lake_table=table)
     feeds.update(alone_reason="out of memory while reading wide rows")
     page = client.get(f"/tables/{table.pk}").content.decode()
-    assert "Runs alone: out of memory while reading wide rows." in page
+    assert "Runs in a dedicated driver: out of memory while reading wide rows." in page
     assert "choose Use the shared driver" in page
     client.post(f"/tables/{table.pk}/share-driver")
     assert feeds.get().alone_reason == ""

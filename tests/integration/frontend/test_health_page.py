@@ -39,7 +39,7 @@ def test_what_is_wrong_stands_beside_what_helps(world, browse):
     for code in ("bucket_conflict", "compaction_stuck", "many_logs"):
         assert TITLES[code] in text
     # of unfinished work, what it is
-    assert "Write, begun, and nobody goes on with it" in text
+    assert "Write, begun, and no job continues it" in text
     # each of its buttons is about one instant, so each says what it does
     wrong = text.partition('id="wrong-title"')[2].partition("</section>")[0]
     assert wrong.count(ACTIONS["rollback"].does) == 2
@@ -49,7 +49,10 @@ def test_what_is_wrong_stands_beside_what_helps(world, browse):
     assert "4 file groups with 80 MB of log files are not compacted again" in text
     assert "9 later instants stay on the timeline" in text
     assert "Open alerts" in text
-    assert "Its request is gone or damaged: nobody can read or write." in text
+    assert (
+        "Its request file is missing or damaged: the table cannot be read or written."
+        in text
+    )
 
 
 def test_unfinished_work_is_called_by_what_it_is_whatever_the_reason_says(
@@ -61,7 +64,7 @@ def test_unfinished_work_is_called_by_what_it_is_whatever_the_reason_says(
     older = {**loss, "reason": "two"}  # stored before losses said what they are about
     TableHealth.objects.filter(table=table).update(losses=[told, older])
     text = page_of(browse("root"), table)
-    assert "Cleaning, planned, and nobody goes on with it.</strong> One." in text
+    assert "Cleaning, planned, and no job continues it.</strong> One." in text
     assert f"{TITLES['write_stuck']}.</strong> Two." in text
 
 
@@ -80,7 +83,7 @@ def test_a_page_shows_what_was_seen_and_asks_no_lake(world, browse, monkeypatch)
     events = world.lake_tables["events"]
     TableOnboarding.objects.filter(lake_table=events).update(state="LIVE")
     text = page_of(browse("root"), events)
-    assert "could go back to when it was seen" in text
+    assert "restore points of this table" in text
     assert "2026-01-08 00:20:00 UTC" in text
     assert f"/tables/{events.pk}/restore?instant=20260101001000000" in text
 
@@ -88,17 +91,17 @@ def test_a_page_shows_what_was_seen_and_asks_no_lake(world, browse, monkeypatch)
 def test_who_may_not_repair_is_told_what_would_help(world, browse):
     text = page_of(browse("ann"), world.lake_tables["orders"])
     assert "Remove duplicates helps. It needs the privilege operate" in text
-    assert "What you can do" not in text
+    assert "each shows a preview first" not in text
     assert f"/tables/{world.lake_tables['orders'].pk}/deduplicate" not in text
 
 
 @pytest.mark.parametrize(
     ("state", "said"),
     [
-        ("PAUSED", "Re-sync helps. The table is paused: resume it first."),
+        ("PAUSED", "Resync helps. The table is paused: resume it first."),
         (
             "RESYNCING",
-            "Re-sync helps. The table is re-syncing: ask when that has ended.",
+            "Resync helps. The table is resyncing: ask when that has ended.",
         ),
     ],
 )

@@ -67,9 +67,9 @@ def test_a_finished_load_keeps_what_it_carried(world, browse):
         state="SUCCEEDED", phase="loaded", report={"facts": facts}
     )
     page = browse("root").get(f"/jobs/{job.pk}").content.decode()
-    assert "120,000 of 120,000 rows" in page
+    assert "120,000 / 120,000 rows" in page
     assert "120,000 rows,\n" in page
-    assert "3\n            chunks" in page
+    assert "in 3 chunks" in page
 
 
 def test_a_table_that_was_never_counted_says_so(world, browse):

@@ -213,9 +213,9 @@ def test_the_end_of_a_session_is_told_to_htmx(world):
 
 def test_a_source_s_page_says_what_the_source_sees(world, browse):
     text = browse("root").get("/sources/shop").content.decode()
-    assert "What this source sees of Sluice" in text
+    assert "Load on the source" in text
     assert "2 that read rows, shared by all jobs of this source, and 2 for each" in text
-    assert "5 s; then the job gives everything back" in text
+    assert "5 s; then the job releases everything" in text
 
 
 def test_a_table_s_page_says_what_its_syncs_cannot_see(world, browse):
@@ -225,7 +225,7 @@ def test_a_table_s_page_says_what_its_syncs_cannot_see(world, browse):
     plan = {"steps": [missed], "reading": promised}
     world.onboarding.tables.filter(lake_table=table).update(plan=plan)
     page = browse("root").get(f"/tables/{table.pk}").content.decode()
-    assert "What its syncs cannot see" in page
+    assert "What syncs do not capture" in page
     assert "Deleted rows stay in the lake" in page
     assert promised[0] in page
 
@@ -260,7 +260,7 @@ def test_why_somebody_may_is_explained(world, browse):
     text = browse("root").get("/grants/effective", asked).content.decode()
     rows = text.split("<tr>")
     assert next(r for r in rows if ">select<" in r).count("group:bi") == 1
-    assert "no grant gives it" in next(r for r in rows if ">manage<" in r)
+    assert "no grant allows it" in next(r for r in rows if ">manage<" in r)
     wrong = browse("root").get("/grants/effective", {**asked, "who": "user:nobody"})
     assert "there is no user" in wrong.content.decode().lower()
 
@@ -289,5 +289,5 @@ def test_health_tells_what_upkeep_writes_and_how_a_table_grows(world, browse):
     assert "Written per byte of changed rows" in text
     # 28 MB of changed rows in 7 days, 21 MB of compactions; a megabyte more each day
     assert '<dd class="number">1.8 <' in text
-    assert "1 MB" in text.partition("Grows a day by")[2][:80]
+    assert "1 MB" in text.partition("Grows per day by")[2][:80]
     assert "Bytes written again by upkeep, by day" in text

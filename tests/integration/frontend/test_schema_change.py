@@ -40,7 +40,7 @@ def test_who_may_decide_gets_the_change_its_effects_and_a_button(
     assert "column &#x27;amount&#x27; (decimal(12,2)) was removed" in shown
     assert "Column amount and its values leave the lake table" in shown
     assert 'id="approve-change"' in shown
-    assert "Approve and re-sync" in shown
+    assert "Approve and resync" in shown
     assert "Column name counts from 2026-01-02T03:04:05Z" in shown
     seen = page(browse("ann"), "table", changed.pk)
     assert "was removed" in seen

@@ -293,7 +293,7 @@ def test_an_administrator_s_page_changes_only_what_he_changed(client, provider):
     root = Client()
     root.post("/login", {"username": "root", "password": "a long password"})
     page = root.get("/users/ann@example.org").content.decode()
-    assert "access was taken away there" in page
+    assert "Access was revoked there" in page
     assert 'name="password"' not in page
     saved = root.post("/users/ann@example.org", {"groups": "bi, more"})
     assert saved.status_code == 302

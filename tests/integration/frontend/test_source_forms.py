@@ -25,7 +25,7 @@ def test_a_test_that_fails_stores_nothing_and_says_which_step(world, browse):
     response = browse("root").post("/sources/new", {**SOURCE, "port": "1"})
     page = response.content.decode()
     assert response.status_code == 200, "the form itself is right"
-    assert "nothing was stored" in page
+    assert "nothing was saved" in page
     assert "What to do:" in page
     skipped = page.partition("not tried, because")[2].partition("</li>")[0]
     assert " ms" not in skipped, "what was not tried took no time"
@@ -37,7 +37,7 @@ def test_a_source_is_tested_and_saved_with_the_password_kept(world, browse, serv
     client = browse("root")
     wrong = {**server, "database": "nowhere", "then": "test"}
     page = client.post("/sources/new", wrong).content.decode()
-    assert "nothing was stored" in page
+    assert "nothing was saved" in page
     assert "is kept, sealed" in page
     assert 'value="nowhere"' in page
     assert server["password"] not in page

@@ -21,7 +21,7 @@ def test_the_tree_opens_level_by_level_for_what_may_be_seen(world, browse):
     seen = browse("ann").get("/sql/tree", {"database": "shop"}).content.decode()
     assert "orders" in seen
     assert "customers" not in seen
-    assert "Nothing that you may see" in browse("eve").get("/sql").content.decode()
+    assert "Nothing visible to you" in browse("eve").get("/sql").content.decode()
 
 
 def test_queries_are_saved_shared_and_thrown_away(world, browse):

@@ -1,0 +1,107 @@
+"""Collects every sentence that pages translate, for the catalogue and its test.
+
+Templates tell theirs as compiled nodes, Python as calls of gettext, and tables of
+constants (actions, states) that templates translate when they show them.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import astuple, dataclass
+from pathlib import Path
+from typing import Any
+
+from django.template.base import FilterExpression, Node, Template, Variable
+from django.template.loader import get_template
+from django.templatetags.i18n import BlockTranslateNode, TranslateNode
+
+from frontend.actions import ACTIONS
+from frontend.reading import health
+from frontend.templatetags.states import LOOKS
+
+HERE = Path(__file__).parent
+CALLS = {"_", "gettext", "gettext_lazy", "ngettext", "ngettext_lazy"}
+_MARKED = re.compile(r'_\("([^"]+)"\)')
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """plural is "" for a message without one."""
+
+    text: str
+    plural: str = ""
+
+
+def messages() -> dict[Message, list[str]]:
+    """Return each message with the files that show it."""
+    found: dict[Message, list[str]] = {}
+    for place, message in (*_of_templates(), *_of_python(), *_of_tables()):
+        places = found.setdefault(message, [])
+        if place not in places:
+            places.append(place)
+    return found
+
+
+def _of_templates() -> Iterator[tuple[str, Message]]:
+    root = HERE / "templates"
+    for path in sorted(root.rglob("*.html")):
+        name = str(path.relative_to(root))
+        template: Template = get_template(name).template  # type: ignore[attr-defined]
+        for node in template.nodelist.get_nodes_by_type(Node):
+            message = _of_node(node)
+            if message:
+                yield name, message
+        for text in _MARKED.findall(path.read_text()):
+            yield name, Message(text)
+
+
+def _of_node(node: Any) -> Message | None:
+    if isinstance(node, BlockTranslateNode):
+        singular, _ = node.render_token_list(node.singular)
+        plural = node.render_token_list(node.plural)[0] if node.plural else ""
+        if node.trimmed:
+            singular, plural = _trimmed(singular), _trimmed(plural)
+        return Message(singular, plural)
+    if isinstance(node, TranslateNode):
+        expression: FilterExpression = node.filter_expression
+        value = expression.var
+        is_text = isinstance(value, Variable) and isinstance(value.literal, str)
+        text = value.literal if is_text else value
+        return Message(text) if isinstance(text, str) else None
+    return None
+
+
+def _trimmed(text: str) -> str:
+    return " ".join(line.strip() for line in text.strip().splitlines())
+
+
+def _of_python() -> Iterator[tuple[str, Message]]:
+    for path in sorted(HERE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+                continue
+            if node.func.id not in CALLS:
+                continue
+            texts = [a.value for a in node.args if isinstance(a, ast.Constant)]
+            plain = [text for text in texts if isinstance(text, str)]
+            if plain:
+                plural = plain[1] if node.func.id.startswith("n") else ""
+                yield str(path.relative_to(HERE)), Message(plain[0], plural)
+
+
+def _of_tables() -> Iterator[tuple[str, Message]]:
+    for look in LOOKS.values():
+        yield "templatetags/states.py", Message(look.word)
+    for action in ACTIONS.values():
+        shown = (action.word, action.does, action.meanwhile, action.way_back)
+        for text in (*shown, *action.effects):
+            yield "actions.py", Message(text)
+    for title in (
+        *health.TITLES.values(),
+        *health.STEPS.values(),
+        *astuple(health.GO_ON),
+    ):
+        if isinstance(title, str) and title[:1].isupper():
+            yield "reading/health.py", Message(title)
