@@ -111,10 +111,11 @@ _JOBS = """
 INSERT INTO core_job (id, kind, subject, subject_id, exclusive_key, lane, state, reason,
   payload, handle, cursor, phase, done, unit, error_code, error_message, error_hint,
   attempts, max_attempts, cancel_requested, requested_by, request_id, created_at,
-  finished_at)
+  finished_at, share_key, weight)
 SELECT gen_random_uuid(), 'round', 't' || g, ((g * 2) % {tables} + 2)::text, '', 'rounds',
   CASE WHEN g % 5000 = 0 THEN 'QUEUED' ELSE 'SUCCEEDED' END, '', '{{}}', '{{}}', '{{}}',
-  '', 0, '', '', '', '', 1, 3, '', '', '', now() - g * interval '1 s', now()
+  '', 0, '', '', '', '', 1, 3, '', '', '', now() - g * interval '1 s', now(),
+  '', 1
 FROM generate_series(1, {jobs}) g
 """
 # What triggers collect, which a bulk load passes by.
