@@ -21,7 +21,6 @@ from catalog.api.bodies import (
     schema_version_body,
     table_body,
 )
-from catalog.api.lookup import TableLookupView
 from catalog.api.views import PAGING, ApiView, page_size, paged
 from catalog.selectors.paging import offset_of, offset_token
 from core.errors import InvalidRequest, NotFound
@@ -50,30 +49,24 @@ class TablesView(ApiView):
         return Response({"items": [_unmatched(table)], "next_page_token": None})
 
 
-class TableView(TableLookupView):
+class TableView(ApiView):
     @extend_schema(responses=replies.Table)
     def get(self, request: Request, **place: Any) -> Response:
         """A table with columns, key, state and last commit."""
-        return super().get(request, **place)
-
-    def where(self, **place: Any) -> selectors.Where:
-        return (place["id"],)
-
-    def body(self, table: selectors.TableFacts) -> Body:
-        return table_body(table)
+        return Response(table_body(selectors.facts_for(self.principal, place["id"])))
 
 
-class TableSchemaView(TableView):
+class TableSchemaView(ApiView):
     """The columns now, or those of an earlier `?version=`."""
 
     queries = frozenset({"version"})
 
     @extend_schema(responses=replies.TableSchema)
     def get(self, request: Request, **place: Any) -> Response:
+        table = selectors.facts_for(self.principal, place["id"])
         asked = request.query_params.get("version")
         if asked is None:
-            return super().get(request, **place)
-        table = selectors.facts_where(self.principal, self.where(**place))
+            return Response(schema_body(table))
         is_number = asked.isascii() and asked.isdigit() and len(asked) < 10
         rows = selectors.schema_versions(table.id)
         found = rows.filter(version=int(asked)).first() if is_number else None
@@ -85,9 +78,6 @@ class TableSchemaView(TableView):
             )
         return Response(schema_version_body(found))
 
-    def body(self, table: selectors.TableFacts) -> Body:
-        return schema_body(table)
-
 
 class TableHistoryView(ApiView):
     """What changed in its columns, and when; the newest version first."""
@@ -96,7 +86,7 @@ class TableHistoryView(ApiView):
 
     @extend_schema(responses=replies.page_of(replies.SchemaStep))
     def get(self, request: Request, **place: Any) -> Response:
-        table = selectors.facts_where(self.principal, (place["id"],))
+        table = selectors.facts_for(self.principal, place["id"])
         return paged(
             request,
             selectors.schema_versions(table.id),
@@ -122,11 +112,12 @@ class DatabaseTablesView(ApiView):
         return found
 
 
-class NamedTableView(TableView):
-    """The same by its names instead of its id."""
-
-    def where(self, **place: Any) -> selectors.Where:
-        return selectors.place_of(place["ds"], place["db"], place["table"])
+class NamedTableView(ApiView):
+    @extend_schema(responses=replies.Table)
+    def get(self, request: Request, **place: Any) -> Response:
+        """The same by its names instead of its id."""
+        names = place["ds"], place["db"], place["table"]
+        return Response(table_body(selectors.facts_at(self.principal, *names)))
 
 
 def _listed(view: ApiView, request: Request, ds: str, db: str) -> Response:

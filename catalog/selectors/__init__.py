@@ -18,7 +18,6 @@ from catalog.selectors.facts import (
     facts_by_ids,
     facts_for,
     facts_named,
-    facts_where,
 )
 from catalog.selectors.history import (
     SchemaStep,
@@ -36,8 +35,7 @@ from catalog.selectors.lake import (
     lake_tables_matching,
 )
 from catalog.selectors.listing import ByName, Found, Ordered
-from catalog.selectors.lookups import Where, place_of, tables_by_ids
-from catalog.selectors.owned import owned_facts
+from catalog.selectors.lookups import place_of, tables_by_ids
 from catalog.selectors.paging import Page, Window, keyset_page, keyset_window
 from catalog.selectors.search import Hit, Hits, search_tables
 from catalog.selectors.tables import (
@@ -61,7 +59,6 @@ __all__ = [
     "SchemaStep",
     "TableFacts",
     "TableFilter",
-    "Where",
     "Window",
     "database_for",
     "databases_for",
@@ -71,7 +68,6 @@ __all__ = [
     "facts_by_ids",
     "facts_for",
     "facts_named",
-    "facts_where",
     "keyset_page",
     "keyset_window",
     "lake_columns_matching",
@@ -79,7 +75,6 @@ __all__ = [
     "lake_databases_matching",
     "lake_table_location",
     "lake_tables_matching",
-    "owned_facts",
     "place_of",
     "schema_steps",
     "schema_versions",

@@ -14,11 +14,10 @@ from django.db.models import BigIntegerField, Case, F, JSONField, QuerySet, When
 from django.db.models.expressions import RawSQL
 from django.db.models.fields.json import KT
 
-from catalog.access.policy import Principal
 from catalog.compiled import CompiledValues
 from catalog.discovery.facts import NOT_ANALYSED
 from catalog.models import Table
-from catalog.selectors.lookups import TableLookup, Where
+from catalog.selectors.lookups import TableLookup
 
 _COLUMNS = """COALESCE((SELECT json_agg(json_build_object(
   'name', c.name, 'source_name', c.source_name, 'type', c.type,
@@ -82,13 +81,13 @@ _READ = {
 }
 
 
-def facts_of(rows: QuerySet[Table], *more: str) -> QuerySet[Table, Any]:
-    """The fields of TableFacts of these rows in order, and `more` annotations."""
+def facts_of(rows: QuerySet[Table]) -> QuerySet[Table, Any]:
+    """The fields of TableFacts of these rows, in order."""
     # names of fields and relations may not be annotated over: read under others
     read = {f"{name}_read": expression for name, expression in _READ.items()}
     names = [one.name for one in fields(TableFacts)]
     chosen = [f"{name}_read" if name in _READ else name for name in names]
-    return rows.select_related(None).annotate(**read).values_list(*chosen, *more)
+    return rows.select_related(None).annotate(**read).values_list(*chosen)
 
 
 def _compiled(
@@ -100,10 +99,3 @@ def _compiled(
 _found: TableLookup[TableFacts] = TableLookup(_compiled)
 facts_for, facts_at, facts_named = _found.by_id, _found.at, _found.named
 facts_by_ids = _found.by_ids
-
-
-def facts_where(principal: Principal, where: Where) -> TableFacts:
-    """`facts_for` or `facts_at`, as the place is given."""
-    return (
-        facts_for(principal, *where) if len(where) == 1 else facts_at(principal, *where)
-    )

@@ -30,17 +30,16 @@ _IDS = [_ID]
 _PLACE = ("\x01datasource", "\x01database", "\x01table")
 _GIVEN: dict[str, tuple[object, ...]] = {"id": (_ID,), "ids": (_IDS,), "place": _PLACE}
 # The rules of `policy.decide` for one row; a test holds the two against each other.
-GRANTED = """EXISTS (SELECT 1 FROM catalog_grant g
+_IS_GRANTED = """EXISTS (SELECT 1 FROM catalog_grant g
  WHERE g.datasource = catalog_datasource.name
  AND (g.database = '' OR (g.database = catalog_database.name
    AND g."table" IN ('', catalog_table.name)))
  AND g.privilege = ANY(%s)
- AND ((g.principal_kind = 'user' AND g.principal_name = {name})
-   OR (g.principal_kind = 'group' AND g.principal_name = ANY({groups}))))"""
-_IS_GRANTED = GRANTED.format(name="%s", groups="%s")
+ AND ((g.principal_kind = 'user' AND g.principal_name = %s)
+   OR (g.principal_kind = 'group' AND g.principal_name = ANY(%s))))"""
 
 R = TypeVar("R")
-Where = tuple[int] | tuple[str, str, str]  # an id, or the names down to it
+_Where = tuple[int] | tuple[str, str, str]  # an id, or the names down to it
 Compile = Callable[[QuerySet[Table], Sequence[object]], CompiledValues[R]]
 
 
@@ -87,10 +86,10 @@ class TableLookup(Generic[R]):
         found = {row.id: row for row in rows}
         return [found[one] for one in ids if one in found]
 
-    def _found(self, principal: Principal, given: Where) -> R | None:
+    def _found(self, principal: Principal, given: _Where) -> R | None:
         if not principal.is_active:
             return None
-        by = kind_of(given)
+        by = "id" if len(given) == 1 else "place"
         if principal.is_admin:
             return self._sought(by, is_checked=False).first(*given)
         who = (principal.name, sorted(principal.groups))
@@ -99,7 +98,7 @@ class TableLookup(Generic[R]):
     def _sought(self, by: str, *, is_checked: bool) -> CompiledValues[R]:
         found = self._compiled.get((by, is_checked))
         if found is None:
-            found = self._compile(*filtered(by, is_checked=is_checked))
+            found = self._compile(*_filtered(by, is_checked=is_checked))
             self._compiled[by, is_checked] = found
         return found
 
@@ -111,12 +110,7 @@ def place_of(datasource: str, database: str, name: str) -> tuple[str, str, str]:
     return datasource, database, name
 
 
-def kind_of(given: Where) -> str:
-    """How `filtered` calls it."""
-    return "id" if len(given) == 1 else "place"
-
-
-def filtered(
+def _filtered(
     by: str, *, is_checked: bool
 ) -> tuple[QuerySet[Table], tuple[object, ...]]:
     """Rows with sentinels in the place of what is asked for, and the sentinels."""
