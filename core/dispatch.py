@@ -15,19 +15,20 @@ from django.conf import settings
 from kombu.exceptions import KombuError
 from redis.exceptions import RedisError
 
+from core.retries import CircuitBreaker
+
 log = logging.getLogger(__name__)
 
 QUIET_SECONDS = 10.0
 # A message nobody took for so long is void; the tick rings anew.
 EXPIRES_SECONDS = 60
 
-_quiet_until = 0.0
+_breaker = CircuitBreaker(QUIET_SECONDS)  # one per process
 
 
 def send(task: str, *args: str) -> bool:
     """Whether the broker took the message. Never raises."""
-    global _quiet_until  # one breaker per process
-    if time.monotonic() < _quiet_until:
+    if not _breaker.allows(time.monotonic()):
         return False
     try:
         _producer(settings.CELERY_BROKER_URL).send_task(
@@ -38,7 +39,7 @@ def send(task: str, *args: str) -> bool:
             expires=EXPIRES_SECONDS,
         )
     except (KombuError, RedisError, OSError) as error:
-        _quiet_until = time.monotonic() + QUIET_SECONDS
+        _breaker.fail(time.monotonic())
         log.warning("the broker is away, the tick will find the work: %s", error)
         return False
     return True

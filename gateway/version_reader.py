@@ -1,7 +1,7 @@
 """Reads the version of all rights over one database connection of the event loop.
 
 Every statement waits for a read that began after it arrived; statements that arrive
-while a read is under way share the next one. Must not know policies or fuses.
+while a read is under way share the next one. Must not know policies or breakers.
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ from django.db import (
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from core.errors import TransientError
+from core.retries import CircuitBreaker
 from gateway.fair import Caller, FairPlaces, TooManyWait
 
 log = logging.getLogger(__name__)
@@ -56,19 +57,18 @@ class WorkQueue:
         waiting_each: int = WAITING_EACH,
     ) -> None:
         self.kind = kind
-        self.open_until = 0.0
+        self.breaker = CircuitBreaker(BREAKER_SECONDS, failures=BREAKER_AFTER)
         self.last_read = time.monotonic()
         self._seconds = seconds
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix=kind)
         self._places = FairPlaces(threads, waiting=waiting, waiting_each=waiting_each)
-        self._failures = 0
         self._opened: set[BaseDatabaseWrapper] = set()
         self._thread = threading.local()
 
     @property
     def is_open(self) -> bool:
         """True while the circuit breaker lets calls through."""
-        return time.monotonic() >= self.open_until
+        return self.breaker.allows(time.monotonic())
 
     async def run(self, caller: Caller, work: Callable[[], T]) -> T:
         """Return what `work` returns in a thread; TooManyWait when its turn does not
@@ -99,7 +99,7 @@ class WorkQueue:
             future.add_done_callback(lambda f: f.cancelled() or f.exception())
             self._count_failure(error)
             raise _away() from error
-        self._failures = 0
+        self.breaker.succeed()
         self.last_read = time.monotonic()
         return result
 
@@ -137,9 +137,7 @@ class WorkQueue:
             opened.close()
 
     def _count_failure(self, error: BaseException) -> None:
-        self._failures += 1
-        if self._failures >= BREAKER_AFTER:
-            self.open_until = time.monotonic() + BREAKER_SECONDS
+        self.breaker.fail(time.monotonic())
         log.warning(
             "the metadata database did not answer a call of the kind %s: %s",
             self.kind,

@@ -1,7 +1,7 @@
 """Log in with the directory's password, and look again whether people are still there.
 
 The directory proves; `external_users` decides what that means here. While no server
-answers, a fuse spares the doors' threads the wait: local users notice nothing.
+answers, a circuit breaker spares logins the wait: local users notice nothing.
 """
 
 from __future__ import annotations
@@ -27,16 +27,17 @@ from catalog.access.ldap_spec import PROVIDER, LdapSpec
 from catalog.access.naming import is_name
 from catalog.models import ExternalIdentity
 from core.errors import AccessDenied
+from core.retries import CircuitBreaker
 
 if TYPE_CHECKING:
     from catalog.access.ldap_directory import Directory
 
 log = logging.getLogger(__name__)
 
-FUSE_SECONDS = 5.0
+BREAKER_SECONDS = 5.0
 RECHECK_PAGE = 200
 RING_SECONDS = 5.0
-_open_until = 0.0
+_breaker = CircuitBreaker(BREAKER_SECONDS)  # one per process
 _rung_at = 0.0
 
 
@@ -107,8 +108,7 @@ def recheck_due(most: int = RECHECK_PAGE) -> int:
 def _proven_person(
     spec: LdapSpec, username: str, password: str
 ) -> ExternalPerson | None:
-    global _open_until  # one fuse per process
-    if time.monotonic() < _open_until:
+    if not _breaker.allows(time.monotonic()):
         raise DirectoryUnreachable(
             "the directory did not answer a moment ago",
             hint="try again in a moment; local accounts work meanwhile",
@@ -124,7 +124,7 @@ def _proven_person(
             return person_of(spec, directory, entry)
     except DirectoryUnreachable as error:
         log.warning("a login waits for the directory: %s", error)
-        _open_until = time.monotonic() + FUSE_SECONDS
+        _breaker.fail(time.monotonic())
         raise
 
 

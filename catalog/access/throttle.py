@@ -6,11 +6,13 @@ from django.db import connection
 from django.db.models.functions import Now
 
 from catalog.models import LoginFailure
+from core.retries import Backoff
 
 FREE_FAILURES = 10
 FORGOTTEN_AFTER = 900.0
 LONGEST_PAUSE = 300.0
 MOST_ROWS = 10_000
+_PAUSES = Backoff(5.0, LONGEST_PAUSE)
 
 _COUNT = """
 INSERT INTO catalog_loginfailure (username, address, failures, last_at)
@@ -39,8 +41,8 @@ def seconds_to_wait(username: str, address: str) -> float:
     since = (row.database_now - row.last_at).total_seconds()
     if since > FORGOTTEN_AFTER:
         return 0.0
-    pause = min(5.0 * 2 ** min(row.failures - FREE_FAILURES, 6), LONGEST_PAUSE)
-    return float(max(0.0, pause - since))
+    pause = _PAUSES.after(row.failures - FREE_FAILURES + 1)
+    return max(0.0, pause - since)
 
 
 def count_failure(username: str, address: str) -> int:

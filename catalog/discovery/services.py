@@ -33,6 +33,7 @@ from core.clock import SystemClock
 from core.errors import IllegalTransition, SluiceError, StaleState, TransientError
 from core.models import Job, JobLog
 from core.redaction import redact
+from core.retries import Backoff
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +42,7 @@ KINDS = (TEST, DISCOVER, LOOK)
 PAGE_TABLES = 500
 FEWEST_TABLES = 10
 SILENT_SECONDS = 10
-LONGEST_WAIT_SECONDS = 60
+WAITS = Backoff(1, 60)
 # Fewer rows than this do not change how the catalog is best read.
 ROWS_WORTH_STATISTICS = 1_000
 _clock = SystemClock()
@@ -189,11 +190,11 @@ def _watched(
         if job.attempts + 1 >= job.max_attempts:
             _move(job, "fail", **_ended_by(error))
             return
-        wait = min(2**job.attempts, LONGEST_WAIT_SECONDS)
+        wait = WAITS.after(job.attempts + 1)
         _move(
             job,
             "try_again",
-            why=f"tries again in {wait} s: {error.message}",
+            why=f"tries again in {wait:.0f} s: {error.message}",
             attempts=job.attempts + 1,
             not_before=_clock.now() + timedelta(seconds=wait),
             **_told(error),

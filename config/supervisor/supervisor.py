@@ -42,6 +42,7 @@ from config.supervisor.stack import (
     web_address,
 )
 from core.errors import TerminalError
+from core.retries import Backoff
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +71,7 @@ class Child:
 
 def wait_before_restart(crashes: int) -> float:
     """Seconds until the next start: half a second, doubling up to half a minute."""
-    return float(min(LONGEST_WAIT_SECONDS, 0.5 * 2 ** min(crashes - 1, 10)))
+    return Backoff(0.5, LONGEST_WAIT_SECONDS).after(crashes)
 
 
 @dataclass(slots=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from core.retries import Backoff
 from core.states import Transitions, fan
 
 
@@ -108,7 +109,7 @@ ENGINE = Transitions(
 
 def retry_pause(failures: int, limits: Limits) -> float:
     """Seconds to leave between a failed start and the next one."""
-    return min(limits.retry_first * 2.0 ** max(failures - 1, 0), limits.retry_longest)
+    return Backoff(limits.retry_first, limits.retry_longest).after(failures)
 
 
 def next_action(

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from core.retries import Backoff
 from ingest.policies.schedule import Manual, Schedule, next_runs
 
 FAILED: Final = "failed"
@@ -175,7 +176,7 @@ def excused(
 
 def wait_after(failures: int) -> float:
     """Seconds before the next attempt at a target, after so many failures in a row."""
-    return min(LONGEST_WAIT, FIRST_WAIT * 2.0 ** max(0, failures - 1))
+    return Backoff(FIRST_WAIT, LONGEST_WAIT).after(failures)
 
 
 def has_given_up(attempts: int, created: datetime, now: datetime) -> bool:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from core.retries import Backoff
+
 FIRST_SECONDS = 2.0
 LONGEST_SECONDS = 300.0
 # Deaths so soon after one another have one reason, and not the job each time: a machine
@@ -15,9 +17,7 @@ GLITCH_SECONDS = 30.0
 
 def wait_after(failures: int) -> float:
     """Seconds to wait after so many failures in a row: 2, 4, 8 … at most 300."""
-    return float(
-        min(LONGEST_SECONDS, FIRST_SECONDS * 2 ** min(max(failures, 1) - 1, 10))
-    )
+    return Backoff(FIRST_SECONDS, LONGEST_SECONDS).after(failures)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,11 +22,12 @@ from xml.sax.saxutils import escape
 
 from core.errors import TerminalError, TransientError
 from core.object_store import StoreAccess
+from core.retries import Backoff
 from ingest.lake.s3.signing import Request, signed_headers
 
 _SECONDS = 30.0
 _TRIES = 5
-_FIRST_WAIT = 0.1
+_FIRST_WAIT, _LONGEST_WAIT = 0.1, 10.0
 _PAGE = 1_000
 _BUSY = frozenset({408, 429, 500, 502, 503, 504})
 _NAMESPACE = re.compile(rb'\sxmlns="[^"]*"')
@@ -168,7 +169,7 @@ class StoreClient:
         failure = ""
         for number in range(self._tries):
             if number:
-                time.sleep(_FIRST_WAIT * 2**number)
+                time.sleep(Backoff(_FIRST_WAIT, _LONGEST_WAIT).after(number + 1))
             try:
                 reply = self._send(request)
             except (OSError, http.client.HTTPException) as error:

@@ -16,6 +16,7 @@ from config.celery import app
 from core import dispatch as doorbell
 from core import jobs
 from core.models import Job
+from core.retries import CircuitBreaker
 from tests.integration.discovery.support import finish
 
 pytestmark = pytest.mark.django_db
@@ -46,7 +47,7 @@ def test_the_bell_reaches_a_worker_through_redis(
     source, redis_url, settings, monkeypatch
 ):
     settings.CELERY_BROKER_URL = redis_url
-    monkeypatch.setattr(doorbell, "_quiet_until", 0.0)
+    monkeypatch.setattr(doorbell, "_breaker", CircuitBreaker(10))
     job = services.start_discovery(source.datasource, by="ann")
     assert ring_for_real(job.pk)
     client = redis.Redis.from_url(redis_url)
@@ -62,7 +63,7 @@ def test_the_bell_reaches_a_worker_through_redis(
 
 def test_a_broker_that_is_away_fails_nothing(source, settings, monkeypatch) -> None:
     settings.CELERY_BROKER_URL = "redis://127.0.0.1:1/0"
-    monkeypatch.setattr(doorbell, "_quiet_until", 0.0)
+    monkeypatch.setattr(doorbell, "_breaker", CircuitBreaker(10))
     job = services.start_discovery(source.datasource, by="ann")
     assert ring_for_real(job.pk) is False
     assert ring_for_real(job.pk) is False

@@ -86,9 +86,9 @@ def test_wrong_logins_hold_up_nobody_who_came_in_before(gateway, strangers):
 def test_a_fuse_keeps_back_its_own_kind_only(gateway, kind):
     with connect(gateway) as connection:
         queue = getattr(gateway.gateway.store, kind)
-        queue.open_until = float("inf")
+        queue.breaker.blocked_until = float("inf")
         assert rows_of(connection) == [(7,)]
-        queue.open_until = 0.0
+        queue.breaker.blocked_until = 0.0
         with connect(gateway) as another:
             assert rows_of(another) == [(7,)]
 

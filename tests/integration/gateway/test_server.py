@@ -197,7 +197,7 @@ def test_while_the_database_is_away_fetches_go_on_and_statements_fail(gateway):
 
         kinds = gateway.gateway.store.kinds
         for kind in kinds:
-            kind.open_until = float("inf")
+            kind.breaker.blocked_until = float("inf")
         assert len(first) + len(cursor.fetchall()) == 1000
         with pytest.raises(OperationalError) as raised:
             connection.cursor().execute("SELECT 1")
@@ -205,7 +205,7 @@ def test_while_the_database_is_away_fetches_go_on_and_statements_fail(gateway):
         with pytest.raises(Exception, match="08S01"):
             connect(gateway)
         for kind in kinds:
-            kind.open_until = 0.0
+            kind.breaker.blocked_until = 0.0
         cursor.execute("SELECT 1")
         assert cursor.fetchall() == [(1,)]
 

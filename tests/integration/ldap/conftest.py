@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from catalog.access.ldap_spec import LdapGroups, LdapServers, LdapSpec, LdapUsers
+from core.retries import CircuitBreaker
 from tests.ldap import (
     GROUPS,
     PEOPLE,
@@ -37,7 +38,7 @@ def directory(slapd: Slapd, settings: Any, monkeypatch: Any) -> Slapd:
 
     slapd.empty()
     # what a password hash costs is not the matter here
-    monkeypatch.setattr(ldap_login, "_open_until", 0.0)
+    monkeypatch.setattr(ldap_login, "_breaker", CircuitBreaker(5))
     settings.SLUICE_LDAP = spec_of(slapd)
     return slapd
 

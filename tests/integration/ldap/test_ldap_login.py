@@ -20,6 +20,7 @@ from catalog.access.ldap_directory import (
 from catalog.access.ldap_spec import LdapUsers
 from catalog.models import AuditEntry
 from core.errors import AccessDenied, InvalidRequest
+from core.retries import CircuitBreaker
 from tests.integration.ldap.conftest import spec_of
 from tests.ldap import PEOPLE
 
@@ -96,7 +97,7 @@ def test_an_empty_password_never_reaches_the_network(directory, settings):
 def test_odd_passwords_are_wrong_and_nothing_else(directory, password):
     directory.add_person("ann", PASSWORD)
     assert refused(password=password) == "bad_credentials"
-    assert ldap_login._open_until == 0.0  # strangers cannot blow the fuse
+    assert not ldap_login._breaker.failed  # odd names cannot open the breaker
 
 
 def test_passwords_are_not_only_ascii(directory):
@@ -190,7 +191,7 @@ def test_a_silent_server_costs_one_wait_not_one_per_login(
 ):
     import socket
 
-    monkeypatch.setattr(ldap_login, "FUSE_SECONDS", 60.0)
+    monkeypatch.setattr(ldap_login, "_breaker", CircuitBreaker(60))
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"ldaps://127.0.0.1:{silent.getsockname()[1]}"
         settings.SLUICE_LDAP = spec_of(directory, urls=(url,), step_seconds=1)
