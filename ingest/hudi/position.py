@@ -11,11 +11,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from core.errors import TerminalError
+from ingest.changes.source_positions import is_cursor
 from ingest.contract.members import version_of
 from ingest.hudi.identity import TableIdentity
 
 EXTRA_KEY = "_sluice"
-VERSION = 1
+# 2: a position that is not a cursor's. Those are written as version 1, for a former
+# release goes on from them.
+VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +43,7 @@ class CommitPosition:
 
 def encode_position(position: CommitPosition) -> str:
     data = {
-        "v": VERSION,
+        "v": 1 if all(map(is_cursor, (position.start, position.end))) else VERSION,
         "source": position.source,
         "from": position.start,
         "to": position.end,

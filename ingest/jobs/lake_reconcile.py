@@ -12,6 +12,7 @@ from django.conf import settings
 from django.db.models.functions import Now
 
 from core.errors import SluiceError, TransientError
+from ingest.changes.source_positions import later
 from ingest.hudi.identity import drift
 from ingest.hudi.position import CommitPosition
 from ingest.jobs import results
@@ -117,7 +118,7 @@ def _catch_up(feed: TableOnboarding) -> str:
 def _take_newest(
     feed: TableOnboarding, state: LakeState, position: CommitPosition
 ) -> None:
-    end = max(feed.position, position.end)
+    end = later(feed.position, position.end)
     TableOnboarding.objects.filter(pk=feed.pk).update(position=end)
     feed.position = end
     transitions.show(

@@ -21,6 +21,7 @@ from ingest.changes.chunks import Chunk
 from ingest.changes.dialects import dialect_of
 from ingest.changes.positions import from_text
 from ingest.changes.select import Selection, relation_of, select_columns
+from ingest.changes.source_positions import later
 from ingest.changes.verdict import Comparison, Sums, facts_of
 from ingest.contract.job import JobSpec, SourceSpec, VerifyWork
 from ingest.hudi.identity import COUNT, DELETED, key_column
@@ -150,7 +151,7 @@ def _position(spec: JobSpec, state: LakeState) -> str:
     if spec.table.cursor is None:
         return ""
     known = (spec.verify or VerifyWork()).position
-    return max(known, state.position.end if state.position else "")
+    return later(known, state.position.end if state.position else "")
 
 
 # ------------------------------------------------------------------- both sides
