@@ -49,11 +49,26 @@ def epochs_needed(rows: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
+class SealedColumn:
+    """A column of a sealed file. bit: its place in the masks of unfit values, -1 when
+    all values fit."""
+
+    alias: str
+    source_name: str
+    type: str
+    bit: int = -1
+
+
+@dataclass(frozen=True, slots=True)
 class SealedFile:
     """A file of change events: path relative to the epoch's directory.
 
+    sha256       of its parts; "" = a former release did not say
     unfit        rows with a value that has no form in the lake
     unique_keys  no key occurs twice: the source guarantees it
+    columns      what it holds; () = of a former release: those of the plan
+    has_changes  each row says what happened (`op`) and where in the epoch (`i`), keys
+                 may occur more than once; else all rows are there, as they are now
     """
 
     table_id: int
@@ -63,13 +78,15 @@ class SealedFile:
     sha256: str = ""
     unfit: int = 0
     unique_keys: bool = False
+    columns: tuple[SealedColumn, ...] = ()
+    has_changes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Seal:
     """An epoch is what its seal says, byte for byte.
 
-    start, end       source positions
+    start, end       source positions, encoded (`ingest.changes.source_positions`)
     schema_versions  table id → schema version its rows were written with; the tables
                      that the epoch is about, each of which has to be accounted for
     is_shared        of a capture that follows many tables: one seal for all of them,
@@ -187,7 +204,8 @@ def encode(value: Seal | LedgerEntry) -> str:
 def _version_needed(value: Seal | LedgerEntry) -> int:
     """2 when a release that knows version 1 only would read it wrong."""
     if isinstance(value, Seal):
-        return 2 if value.is_shared else 1
+        is_new = value.is_shared or any(f.has_changes for f in value.files)
+        return 2 if is_new else 1
     return 2 if any(line.generation for line in value.tables.values()) else 1
 
 
@@ -195,10 +213,15 @@ def decode_seal(text: str) -> Seal:
     """TerminalError `seal_damaged`, or `seal_too_new` for one of a newer version."""
     data = _decoded(text, "seal")
     try:
-        files = tuple(value_of(SealedFile, f) for f in data["files"])
+        files = tuple(_sealed_file(f) for f in data["files"])
         return Seal(**{**known_members(Seal, data), "files": files})
     except (KeyError, TypeError, AttributeError) as error:
         raise _damaged("seal", error) from error
+
+
+def _sealed_file(data: Mapping[str, Any]) -> SealedFile:
+    columns = tuple(value_of(SealedColumn, c) for c in data.get("columns", ()))
+    return SealedFile(**{**known_members(SealedFile, data), "columns": columns})
 
 
 def decode_ledger_entry(text: str) -> LedgerEntry:

@@ -1,87 +1,31 @@
 """Applying sealed epochs to a lake table: a range of them, one commit.
 
 Believes seals and the lake's last commit only, so a replay changes nothing. It
-must not know how events were captured.
+must not know how events were captured (`ingest.spark.follower`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from core.errors import InvalidRequest
 from ingest.changes.dialects import dialect_of
-from ingest.changes.epochs import Seal, seq_of
+from ingest.changes.epochs import Seal, SealedFile, seq_of
+from ingest.changes.events import INDEX, OP
 from ingest.changes.select import Selection, select_columns
-from ingest.contract.job import JobSpec
+from ingest.contract.job import JobSpec, TableSpec
 from ingest.hudi.evolution import lacking_columns
 from ingest.lake.applying import EpochTable, Reached, apply_epochs
 from ingest.lake.commits import Commit, LakeState
-from ingest.lake.epochs import epoch_folder, seals_of
-from ingest.spark.agreement import (
-    own_seal,
-    refuse_gone_back,
-    refuse_unreadable_plan,
-    refuse_used_epoch,
-)
-from ingest.spark.capture_timestamp import NOTHING_READ, capture_round, round_work
-from ingest.spark.compaction import plan_within_budget
-from ingest.spark.gate import SourceGate
+from ingest.lake.epochs import epoch_folder
 from ingest.spark.jobrun import JobRun
 from ingest.spark.recovery import roll_back_writes
-from ingest.spark.rows import lake_rows, read_staged, unfit_counts
-from ingest.spark.sources import SourceAccess
+from ingest.spark.rows import lake_rows, latest_per_key, read_staged
+from ingest.spark.sealed import read_sealed, refuse_damaged
 from ingest.spark.writer import Batch, Span, checked_state, commit_rows, qualified_name
-
-
-def run_round(
-    run: JobRun, spark: SparkSession, access: SourceAccess, gate: SourceGate
-) -> dict[str, Any]:
-    """Kind round: capture → seal → apply → ledger; the facts of the report."""
-    run.enter("checking")
-    state = checked_state(run.spec)
-    if not state.timeline.completed_writes:
-        raise InvalidRequest(
-            f"lake table {qualified_name(run.spec)} has no load yet",
-            code="not_loaded",
-            hint="load the table first",
-        )
-    epoch = round_work(run).epoch
-    seals = seals_of(run.spec.lake, access.spec.datasource_id, epoch)
-    refuse_gone_back(run.spec, state)
-    refuse_used_epoch(run.spec, state, epoch, seals)
-    refuse_unreadable_plan(run.spec, state)
-    if seal := own_seal(run.spec, seals):
-        facts = dict(NOTHING_READ)
-    else:
-        seal, facts = capture_round(run, spark, access, gate)
-    run.enter("applying", total=seal.rows_for(run.spec.table.table_id))
-    commit, rows = apply_sealed(run, spark, newest=seal)
-    if commit is not None:
-        _plan_compaction(run, spark)
-    return {
-        **facts,
-        **run.signs,
-        "rows": rows,
-        "epoch": seal.epoch,
-        "instant": commit.instant.asked if commit else None,
-        "completed_at": commit.instant.completed if commit else None,
-        "bytes": commit.bytes_written if commit else 0,
-        "position": {"from": seal.start, "to": seal.end},
-        "has_columns": commit is not None or not _lacking(run.spec, state),
-        "lossy": dict(run.lossy),
-    }
-
-
-def _plan_compaction(run: JobRun, spark: SparkSession) -> None:
-    """The rows are committed: a plan that cannot be made is made by a later job."""
-    try:
-        plan_within_budget(spark, run.spec)
-    except Exception as error:  # noqa: BLE001 - whatever class Hudi or the JVM raises
-        run.warn(f"no compaction could be planned after the commit: {error}")
 
 
 def apply_sealed(
@@ -112,7 +56,7 @@ def _commit(
 ) -> Commit | None:
     spec = run.spec
     full = [s for s in seals if s.rows_for(spec.table.table_id)]
-    if not full and not _lacking(spec, state):
+    if not full and not lacking(spec, state):
         return None
     span = Span(
         start=seals[0].start,
@@ -120,8 +64,7 @@ def _commit(
         epoch_from=seals[0].epoch,
         epoch_to=seals[-1].epoch_last,
     )
-    rows = _events_of(run, spark, full)
-    batch = Batch(rows, "upsert", span, unique_keys=_are_keys_unique(spec, full))
+    batch = _batch(run, spark, full, span)
     run.check()
     commit = commit_rows(spec, batch, state)
     run.add_done(sum(s.rows_for(spec.table.table_id) for s in full))
@@ -141,47 +84,73 @@ def _reached(state: LakeState) -> Reached:
     )
 
 
-def _events_of(run: JobRun, spark: SparkSession, seals: Sequence[Seal]) -> DataFrame:
-    kind = run.spec.source.kind if run.spec.source else ""
-    selection = select_columns(dialect_of(kind), run.spec.table.columns)
-    if not seals:
+def _batch(
+    run: JobRun, spark: SparkSession, seals: Sequence[Seal], span: Span
+) -> Batch:
+    spec = run.spec
+    table = spec.table
+    files = [(s, f) for s in seals for f in s.files_for(table.table_id) if f.rows]
+    kind = spec.source.kind if spec.source else ""
+    selection = select_columns(dialect_of(kind), table.columns)
+    if not files:
         # a commit that brings new columns and no row
         nothing = read_staged(spark, selection, [])
-        return lake_rows(
-            nothing, run.spec.table, selection, seq=F.lit(0).cast("bigint")
-        )
-    parts = [_events(run, spark, selection, seal) for seal in seals]
+        seq = F.lit(0).cast("bigint")
+        return Batch(lake_rows(nothing, table, selection, seq=seq), "upsert", span)
+    has_changes = any(file.has_changes for _, file in files)
+    if has_changes:
+        _refuse_changes(table)
+    parts = [_rows_of(run, spark, selection, seal, file) for seal, file in files]
     rows = parts[0]
     for part in parts[1:]:
-        # one row per key within an epoch; across epochs Hudi keeps the highest
-        # _sluice_seq when it combines the batch
         rows = rows.unionByName(part)
-    return rows
+    if has_changes:
+        return Batch(latest_per_key(rows, table), "upsert", span, unique_keys=True)
+    # one row per key within a file; of those in several Hudi keeps the highest
+    # _sluice_seq when it combines the batch
+    is_unique = len(files) == 1 and files[0][1].unique_keys
+    return Batch(rows, "upsert", span, unique_keys=is_unique)
 
 
-def _lacking(spec: JobSpec, state: LakeState) -> tuple[str, ...]:
+def _rows_of(
+    run: JobRun, spark: SparkSession, selection: Selection, seal: Seal, file: SealedFile
+) -> DataFrame:
+    spec = run.spec
+    refuse_damaged(spark, spec.lake, seal, file)
+    place = epoch_folder(spec.lake, seal.source, seal.epoch) / file.path
+    rows, unfit = read_sealed(
+        spark, place, seal=seal, file=file, table=spec.table, now=selection
+    )
+    for name, count in unfit.items():
+        run.lossy[name] = run.lossy.get(name, 0) + count
+        run.warn(f"{count} values of {name} have no form in the lake: NULL there")
+    if not file.has_changes:
+        # keys are unique in one snapshot, so all of its rows may carry the same index
+        seq = F.lit(seq_of(seal.epoch, 1)).cast("bigint")
+        return lake_rows(rows, spec.table, selection, seq=seq)
+    # an index that needs more bits goes on into the epochs that the seal reserved
+    seq = F.lit(seq_of(seal.epoch, 0)).cast("bigint") + F.coalesce(INDEX, F.lit(0))
+    gone = F.coalesce(F.col(OP) == "delete", F.lit(False))  # noqa: FBT003
+    return lake_rows(rows, spec.table, selection, seq=seq, deleted=gone)
+
+
+def _refuse_changes(table: TableSpec) -> None:
+    """InvalidRequest where a delete cannot say which row of the lake is gone."""
+    why = ""
+    if table.row_hash:
+        why = "it has no key, its rows are counted"
+    elif not set(table.partition_by) <= set(table.key):
+        why = "a delete tells its key, and the partition is of other columns"
+    if why:
+        raise InvalidRequest(
+            f"changes cannot be applied to {table.database}.{table.name}: {why}."
+            " Nothing was written",
+            code="changes_unsupported",
+            hint="sync it by a cursor, or plan it with a key that has the partition",
+        )
+
+
+def lacking(spec: JobSpec, state: LakeState) -> tuple[str, ...]:
     """Columns of the spec that no write of ours has brought yet."""
     schema = next((c.schema for c in state.commits if c.is_write and c.schema), "")
     return lacking_columns(schema, spec.table.columns)
-
-
-def _are_keys_unique(spec: JobSpec, seals: Sequence[Seal]) -> bool:
-    files = [f for s in seals for f in s.files_for(spec.table.table_id)]
-    return len(files) == 1 and files[0].unique_keys
-
-
-def _events(
-    run: JobRun, spark: SparkSession, selection: Selection, seal: Seal
-) -> DataFrame:
-    spec = run.spec
-    folder = epoch_folder(spec.lake, seal.source, seal.epoch)
-    files = [(folder / f.path).uri for f in seal.files_for(spec.table.table_id)]
-    # one file per epoch and table, so ids count from 0 within it
-    events = read_staged(spark, selection, files)
-    if any(f.unfit for f in seal.files_for(spec.table.table_id)):
-        for name, count in unfit_counts(events, selection).items():
-            run.lossy[name] = run.lossy.get(name, 0) + count
-            run.warn(f"{count} values of {name} have no form in the lake: NULL there")
-    # keys are unique in one snapshot, so every event may carry the same index
-    seq = F.lit(seq_of(seal.epoch, 1)).cast("bigint")
-    return lake_rows(events, spec.table, selection, seq=seq)

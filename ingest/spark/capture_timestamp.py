@@ -19,6 +19,7 @@ from core.errors import InvalidRequest, SluiceError, TerminalError
 from ingest.changes.dialects import Dialect, dialect_of
 from ingest.changes.epochs import MAX_INDEX, Seal, SealedFile
 from ingest.changes.positions import Bound, SourceClock, from_text, to_text
+from ingest.changes.sealed import columns_of
 from ingest.changes.select import relation_of, select_columns
 from ingest.contract.job import RoundWork, TableSpec
 from ingest.lake.epochs import drop_events, epoch_folder, write_seal
@@ -31,6 +32,7 @@ from ingest.spark.added_columns import (
     new_columns,
 )
 from ingest.spark.cursor import has_zone, range_of, read_bound
+from ingest.spark.follower import Captured
 from ingest.spark.gate import SourceGate
 from ingest.spark.jdbc import Fetch, fetch_rows
 from ingest.spark.jobrun import JobRun
@@ -38,6 +40,7 @@ from ingest.spark.keys import has_unique_keys, refuse_repeated_keys
 from ingest.spark.patience import Trial, read_patiently
 from ingest.spark.reading import Counts, Reading, open_stoppable, read_to_parquet
 from ingest.spark.recreated import refuse_made_anew
+from ingest.spark.sealed import sha256_of
 from ingest.spark.source_check import require_columns
 from ingest.spark.sources import Snapshot, Source, SourceAccess
 
@@ -67,25 +70,41 @@ class Window:
     unknown: tuple[str, ...] = ()
 
 
-def capture_round(
-    run: JobRun, spark: SparkSession, access: SourceAccess, gate: SourceGate
-) -> tuple[Seal, dict[str, Any]]:
-    """Reads the round's window and seals its epoch."""
-    spec = run.spec
-    try:
-        window, file = _captured_patiently(run, spark, access, gate)
-    except BaseException:
-        _drop_unsealed(run, access)
-        raise
-    run.add_done(file.rows)
-    seal = write_seal(spec.lake, _seal(run, access, window, file))
-    return seal, {
-        "held_back": window.held_back,
-        "more": window.more,
-        "null_cursors": window.null_cursors,
-        **window.earlier.facts(window.low),
-        **({"unknown_columns": list(window.unknown)} if window.unknown else {}),
-    }
+@dataclass(frozen=True, slots=True)
+class TimestampFollower:
+    """Follows one table by its cursor: each `capture` is an incremental sync."""
+
+    run: JobRun
+    spark: SparkSession
+    access: SourceAccess
+    gate: SourceGate
+
+    @property
+    def epoch(self) -> int:
+        return round_work(self.run).epoch
+
+    def capture(self) -> Captured:
+        """Reads the window and seals its epoch."""
+        run, access = self.run, self.access
+        try:
+            window, file = _captured_patiently(run, self.spark, access, self.gate)
+        except BaseException:
+            _drop_unsealed(run, access)
+            raise
+        run.add_done(file.rows)
+        seal = write_seal(run.spec.lake, _seal(run, access, window, file))
+        facts = {
+            "held_back": window.held_back,
+            "more": window.more,
+            "null_cursors": window.null_cursors,
+            **window.earlier.facts(window.low),
+            **({"unknown_columns": list(window.unknown)} if window.unknown else {}),
+        }
+        return Captured(seal, facts)
+
+    def replay(self, seal: Seal) -> Captured:
+        """What a former attempt has sealed, read no more."""
+        return Captured(seal, dict(NOTHING_READ))
 
 
 def _captured_patiently(
@@ -208,7 +227,15 @@ def _read(
     counts = read_to_parquet(run, spark, reading, target)
     _refuse(table, counts)
     size = bytes_below(target)
-    return SealedFile(table.table_id, path, counts.rows, size, unfit=counts.unfit)
+    return SealedFile(
+        table.table_id,
+        path,
+        counts.rows,
+        size,
+        sha256=sha256_of(spark, target),
+        unfit=counts.unfit,
+        columns=columns_of(selection, table.columns),
+    )
 
 
 def _is_empty(source: Source, table: TableSpec, window: Window) -> bool:

@@ -24,7 +24,7 @@ from ingest.contract.job import (
 from ingest.lake.fence import require_fence
 from ingest.lake.place import place_at
 from ingest.lake.staging import StagingArea
-from ingest.spark.apply import run_round
+from ingest.spark.capture_timestamp import TimestampFollower
 from ingest.spark.clocks import forget_instants_ahead, require_clock
 from ingest.spark.compaction import compact_table, pending_compactions
 from ingest.spark.failures import failure_of
@@ -37,6 +37,7 @@ from ingest.spark.repair import repair_table
 from ingest.spark.snapshot import committed_load, load_table
 from ingest.spark.sources import SourceAccess
 from ingest.spark.store import open_lake
+from ingest.spark.sync import run_sync
 from ingest.spark.verify import verify_table
 
 log = logging.getLogger(__name__)
@@ -117,7 +118,7 @@ def _work(run: JobRun, spark: SparkSession, gates: SourceGates) -> dict[str, Any
     if spec.kind in _LOADS:
         return load_table(run, spark, access, gate)
     if spec.kind == "round":
-        return run_round(run, spark, access, gate)
+        return run_sync(run, spark, TimestampFollower(run, spark, access, gate))
     if spec.kind == "verify":
         return verify_table(run, spark, access, gate)
     raise InvalidRequest(f"unknown kind of job: {spec.kind}", code="unknown_kind")

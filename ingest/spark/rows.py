@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -19,6 +19,7 @@ from ingest.contract.job import TableSpec
 from ingest.hudi.identity import COUNT, DELETED, KEY, SEQ, key_column
 from ingest.planning.partitions import MOST_PARTITIONS
 
+_RANK = "_sluice_rank"
 _SIMPLE: Mapping[str, type[T.DataType]] = {
     "boolean": T.BooleanType,
     "int": T.IntegerType,
@@ -50,19 +51,28 @@ def staged_schema(selection: Selection) -> T.StructType:
 
 
 def read_staged(
-    spark: SparkSession, selection: Selection, folders: Sequence[str]
+    spark: SparkSession,
+    selection: Selection,
+    folders: Sequence[str],
+    *more: T.StructField,
 ) -> DataFrame:
-    schema = staged_schema(selection)
+    schema = T.StructType([*staged_schema(selection).fields, *more])
     if not folders:
         return spark.createDataFrame([], schema)
     return spark.read.schema(schema).parquet(*folders)
 
 
 def lake_rows(
-    rows: DataFrame, table: TableSpec, selection: Selection, *, seq: Column
+    rows: DataFrame,
+    table: TableSpec,
+    selection: Selection,
+    *,
+    seq: Column,
+    deleted: Column | None = None,
 ) -> DataFrame:
     """Rows with lake names and Sluice's columns. `seq` must not be NULL; rows
-    without a key must have been refused before."""
+    without a key must have been refused before. deleted: which are gone; None = none.
+    """
     if table.row_hash:
         rows = _counted(rows, selection)
     columns = [F.col(c.alias).alias(c.name) for c in selection.columns]
@@ -82,7 +92,18 @@ def lake_rows(
             solid if c.name == key else column
             for c, column in zip(selection.columns, columns, strict=True)
         ]
-    return rows.select(*columns, seq.alias(SEQ), F.lit(False).alias(DELETED))  # noqa: FBT003
+    gone = F.lit(False) if deleted is None else deleted  # noqa: FBT003
+    return rows.select(*columns, seq.alias(SEQ), gone.alias(DELETED))
+
+
+def latest_per_key(rows: DataFrame, table: TableSpec) -> DataFrame:
+    """Of lake rows the last write per key, by `_sluice_seq`; a delete stays as such."""
+    key = Window.partitionBy(f"`{key_column(table)}`").orderBy(F.desc(SEQ))
+    return (
+        rows.withColumn(_RANK, F.row_number().over(key))
+        .where(f"{_RANK} = 1")
+        .drop(_RANK)
+    )
 
 
 def record_key(table: TableSpec, selection: Selection) -> Column:

@@ -1,0 +1,68 @@
+"""An incremental sync: capture closes an epoch, then its table is brought up to it.
+
+The only place where a follower and apply meet; each of them may be replaced.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from core.errors import InvalidRequest
+from ingest.lake.epochs import seals_of
+from ingest.spark.agreement import (
+    own_seal,
+    refuse_gone_back,
+    refuse_unreadable_plan,
+    refuse_used_epoch,
+)
+from ingest.spark.apply import apply_sealed, lacking
+from ingest.spark.compaction import plan_within_budget
+from ingest.spark.follower import Follower
+from ingest.spark.jobrun import JobRun
+from ingest.spark.writer import checked_state, qualified_name
+
+
+def run_sync(run: JobRun, spark: SparkSession, follower: Follower) -> dict[str, Any]:
+    """Kind round: capture → seal → apply → ledger; the facts of the report."""
+    run.enter("checking")
+    state = checked_state(run.spec)
+    if not state.timeline.completed_writes:
+        raise InvalidRequest(
+            f"lake table {qualified_name(run.spec)} has no load yet",
+            code="not_loaded",
+            hint="load the table first",
+        )
+    epoch, source = follower.epoch, run.spec.source
+    seals = seals_of(run.spec.lake, source.datasource_id if source else 0, epoch)
+    refuse_gone_back(run.spec, state)
+    refuse_used_epoch(run.spec, state, epoch, seals)
+    refuse_unreadable_plan(run.spec, state)
+    sealed = own_seal(run.spec, seals)
+    captured = follower.replay(sealed) if sealed else follower.capture()
+    seal = captured.seal
+    run.enter("applying", total=seal.rows_for(run.spec.table.table_id))
+    commit, rows = apply_sealed(run, spark, newest=seal)
+    if commit is not None:
+        _plan_compaction(run, spark)
+    return {
+        **captured.facts,
+        **run.signs,
+        "rows": rows,
+        "epoch": seal.epoch,
+        "instant": commit.instant.asked if commit else None,
+        "completed_at": commit.instant.completed if commit else None,
+        "bytes": commit.bytes_written if commit else 0,
+        "position": {"from": seal.start, "to": seal.end},
+        "has_columns": commit is not None or not lacking(run.spec, state),
+        "lossy": dict(run.lossy),
+    }
+
+
+def _plan_compaction(run: JobRun, spark: SparkSession) -> None:
+    """The rows are committed: a plan that cannot be made is made by a later job."""
+    try:
+        plan_within_budget(spark, run.spec)
+    except Exception as error:  # noqa: BLE001 - whatever class Hudi or the JVM raises
+        run.warn(f"no compaction could be planned after the commit: {error}")

@@ -1,0 +1,215 @@
+"""Epochs of two tables at once, as the follower of a log seals them, on real parts."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.errors import SluiceError
+from ingest.changes.dialects import dialect_of
+from ingest.changes.epochs import Seal, SealedFile
+from ingest.changes.events import INDEX, OP, ChangeEvent, numbered
+from ingest.changes.sealed import columns_of
+from ingest.changes.select import select_columns
+from ingest.contract.job import TableSpec
+from ingest.lake.epochs import epoch_folder, seals_of, shared_seals, write_seal
+from ingest.lake.ledger import read_ledger_entry
+from ingest.lake.place import place_at
+from ingest.spark import apply
+from ingest.spark.rows import spark_type
+from ingest.spark.sealed import sha256_of
+from tests.spark.lake_bench import LakeBench, assert_done
+from tests.spark.test_repair import deaths_around
+
+SOURCE = 1
+
+
+@dataclass
+class LogFollower:
+    """Seals changes that the test tells it."""
+
+    bench: LakeBench
+    tables: tuple[TableSpec, ...]
+    last: dict[str, int] = field(default_factory=dict)
+
+    def seal(self, events: Sequence[ChangeEvent]) -> Seal:
+        bench, epoch = self.bench, self.bench.next_epoch()
+        found = list(numbered(events))
+        files = [
+            self._stage(epoch, t, [e for e in found if e.table_id == t.table_id])
+            for t in self.tables
+            if any(e.table_id == t.table_id for e in found)
+        ]
+        about = {str(f.table_id): 1 for f in files}
+        previous = {t: self.last.get(t, 0) for t in about}
+        self.last |= dict.fromkeys(about, epoch)
+        seal = Seal(
+            SOURCE, epoch, epoch, "", "", tuple(files), about, "log",
+            is_shared=True, previous=previous,
+        )  # fmt: skip
+        return write_seal(bench.lake, seal)
+
+    def _stage(
+        self, epoch: int, table: TableSpec, events: Sequence[ChangeEvent]
+    ) -> SealedFile:
+        selection = select_columns(dialect_of("postgresql"), table.columns)
+        shape = ", ".join(
+            f"{c.alias} {spark_type(c.type).simpleString()}" for c in selection.columns
+        )
+        names = [c.source_name for c in table.columns]
+        keys = dict(zip(table.key, range(len(table.key)), strict=True))
+        rows = [
+            (*(e.key[keys[n]] if n in keys else e.row.get(n) for n in names), e.op, e.index)
+            for e in events
+        ]  # fmt: skip
+        path = str(table.table_id)
+        folder = epoch_folder(self.bench.lake, SOURCE, epoch) / path
+        frame = self.bench.spark.createDataFrame(
+            rows, f"{shape}, {OP} string, {INDEX} bigint"
+        )
+        frame.write.parquet(folder.uri)
+        return SealedFile(
+            table.table_id, path, len(rows), 1,
+            sha256=sha256_of(self.bench.spark, folder),
+            columns=columns_of(selection, table.columns), has_changes=True,
+        )  # fmt: skip
+
+
+@pytest.fixture
+def followed(lake_bench: LakeBench) -> tuple[LakeBench, TableSpec, TableSpec]:
+    lake_bench.sql("CREATE TABLE a (id int PRIMARY KEY, v text, w text)")
+    lake_bench.sql("CREATE TABLE b (x int, y text, v text, PRIMARY KEY (x, y))")
+    lake_bench.sql("INSERT INTO a SELECT g, 'load', 'w' FROM generate_series(1, 5) g")
+    lake_bench.sql("INSERT INTO b VALUES (1, 'one', 'load'), (2, 'two', 'load')")
+    one, two = lake_bench.table("a"), lake_bench.table("b", key=("x", "y"))
+    assert_done(lake_bench.load(one))
+    assert_done(lake_bench.load(two))
+    return lake_bench, one, two
+
+
+def change(table: TableSpec, op: str, *key: Any, **row: Any) -> ChangeEvent:
+    old = row.pop("old", None)
+    return ChangeEvent(table.table_id, op, key, row, old_key=old)  # type: ignore[arg-type]
+
+
+def bring_up(bench: LakeBench, table: TableSpec, newest: Seal, **k: Any) -> Any:
+    run = bench.start(bench.spec("round", table, **k))
+    return apply.apply_sealed(run, bench.spark, newest=newest)
+
+
+def of_a(bench: LakeBench, table: TableSpec) -> dict[int, tuple[str, str]]:
+    return {r[0]: (r[1], r[2]) for r in bench.rows(table, "id", "v", "w")}
+
+
+def of_two_epochs(bench: LakeBench, one: TableSpec, two: TableSpec) -> Seal:
+    """Seals changes of both tables; the newest seal."""
+    follower = LogFollower(bench, (one, two))
+    follower.seal(
+        [
+            change(one, "update", 1, v="first", w="w"),
+            change(two, "insert", 3, "three", v="new"),
+            change(one, "update", 1, v="second", w="w"),
+            change(one, "delete", 2),
+            change(two, "delete", 1, "one"),
+            change(one, "insert", 9, v="nine", w="w"),
+            change(one, "delete", 9),
+            change(one, "update", 7, v="moved", w="w", old=(3,)),
+        ]
+    )
+    return follower.seal(
+        [
+            change(one, "insert", 2, v="again", w="w"),
+            change(one, "delete", 4),
+            change(two, "update", 2, "TWO", v="cased", old=(2, "two")),
+        ]
+    )
+
+
+def test_two_tables_of_one_epoch_each_get_their_changes(followed: Any) -> None:
+    bench, one, two = followed
+    newest = of_two_epochs(bench, one, two)
+    # killed before the commit, and between the commit and the ledger
+    for death in deaths_around(apply, "commit_rows"):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(apply, "commit_rows", death)
+            with pytest.raises(KeyboardInterrupt):
+                bring_up(bench, one, newest)
+    bring_up(bench, one, newest)
+    wanted = {
+        1: ("second", "w"),
+        2: ("again", "w"),
+        5: ("load", "w"),
+        7: ("moved", "w"),
+    }
+    assert of_a(bench, one) == wanted
+    assert len(bench.state(one).commits) == 2, "one commit for both epochs, once"
+    # the other table comes later, and finds its events
+    seals = shared_seals(bench.lake, SOURCE)
+    assert [epoch_folder(bench.lake, SOURCE, s.epoch).exists() for s in seals] == [1, 1]
+    assert bring_up(bench, two, newest)[1] == 4
+    assert bench.rows(two, "x", "y", "v") == [(2, "TWO", "cased"), (3, "three", "new")]
+    for seal in seals:
+        entry = read_ledger_entry(bench.lake, SOURCE, seal.epoch)
+        assert entry is not None
+        assert {t: line.state for t, line in entry.tables.items()} == {
+            str(one.table_id): "committed",
+            str(two.table_id): "committed",
+        }
+        assert not epoch_folder(bench.lake, SOURCE, seal.epoch).exists()
+    assert [s.epoch for s in shared_seals(bench.lake, SOURCE)] == [newest.epoch]
+    # deletes stay, also once their log files are compacted
+    for table in (one, two):
+        assert_done(bench.compact(table))
+    assert of_a(bench, one) == wanted
+    assert bench.frame(two).count() == 2
+
+
+def test_what_was_sealed_is_what_is_applied(followed: Any) -> None:
+    bench, one, two = followed
+    follower = LogFollower(bench, (one, two))
+    seal = follower.seal([change(one, "update", 1, v="v", w="w2")])
+    # the plan has its columns in another order meanwhile, and its values stay
+    other = replace(one, columns=(one.columns[0], one.columns[2], one.columns[1]))
+    bring_up(bench, other, seal)
+    assert of_a(bench, one)[1] == ("v", "w2")
+    seal = follower.seal([change(one, "update", i, v="x", w="w") for i in (1, 5)])
+    (file,) = seal.files
+    folder = Path(place_at(bench.lake).uri.removeprefix("file://"))
+    parts = folder / "_sluice" / "epochs" / "1" / f"{seal.epoch:012d}" / file.path
+    first, *others = sorted(parts.glob("*.parquet"))
+    assert others
+    kept = first.read_bytes()
+    commits = len(bench.state(one).commits)
+    first.unlink()
+    assert refused(bench, one, seal) == "events_damaged"
+    # as many rows, and not the same
+    largest = max(others, key=lambda p: p.stat().st_size)
+    shutil.copy(largest, first)
+    assert refused(bench, one, seal) == "events_damaged", "by Hadoop's own checksum"
+    first.with_name(f".{first.name}.crc").unlink()
+    assert refused(bench, one, seal) == "events_damaged"
+    assert len(bench.state(one).commits) == commits
+    first.write_bytes(kept)
+    bring_up(bench, one, seal)
+    assert of_a(bench, one)[5] == ("x", "w")
+
+
+def refused(bench: LakeBench, table: TableSpec, seal: Seal) -> str:
+    with pytest.raises(SluiceError) as caught:
+        bring_up(bench, table, seal)
+    return caught.value.code
+
+
+def test_changes_need_a_key_that_a_delete_can_tell(lake_bench: LakeBench) -> None:
+    lake_bench.sql("CREATE TABLE p (id int PRIMARY KEY, area text)")
+    lake_bench.sql("INSERT INTO p VALUES (1, 'north')")
+    table = lake_bench.table("p", partition_by=("area",))
+    assert_done(lake_bench.load(table))
+    seal = LogFollower(lake_bench, (table,)).seal([change(table, "delete", 1)])
+    assert refused(lake_bench, table, seal) == "changes_unsupported"
+    assert seals_of(lake_bench.lake, SOURCE, seal.epoch) == [seal]

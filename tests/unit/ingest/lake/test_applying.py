@@ -1,0 +1,70 @@
+"""Steps of apply that the state machine of the contract comes to too seldom."""
+
+from __future__ import annotations
+
+import pytest
+
+from core.errors import TerminalError
+from ingest.changes.epochs import Seal, SealedFile
+from ingest.lake.applying import EpochTable, Reached, apply_epochs, give_up
+from ingest.lake.epochs import epoch_folder, shared_seals, write_seal
+from ingest.lake.ledger import read_ledger_entry
+
+
+def sealed(lake: str, epoch: int, **previous: int) -> Seal:
+    """A shared epoch of tables t1, t2, … and the epoch before of each."""
+    tables = [int(name[1:]) for name in previous]
+    for table in tables:
+        (epoch_folder(lake, 7, epoch) / str(table) / "part").replace("events")
+    files = tuple(SealedFile(t, str(t), 1, 6) for t in tables)
+    about = {str(t): 1 for t in tables}
+    before = {name[1:]: epoch for name, epoch in previous.items()}
+    seal = Seal(
+        7, epoch, epoch, "a", "b", files, about, is_shared=True, previous=before
+    )
+    return write_seal(lake, seal)
+
+
+def at(lake: str, table: int) -> EpochTable:
+    return EpochTable(lake, 7, table, f"shop.t{table}")
+
+
+def test_an_epoch_that_is_missing_is_not_written_over(lake: str) -> None:
+    sealed(lake, 5, t1=3, t2=0)
+    written: list[int] = []
+
+    def write(seals: object) -> str:
+        written.append(1)
+        return "i"
+
+    with pytest.raises(TerminalError, match=r"epoch 3 of shop\.t1 is gone") as caught:
+        apply_epochs(at(lake, 1), Reached(7, 2, 2, "i2"), newest=5, write=write)
+    assert caught.value.code == "events_lost"
+    assert not written
+    assert apply_epochs(at(lake, 1), Reached(7, 3, 3, "i3"), newest=5, write=write)
+    assert apply_epochs(at(lake, 2), Reached(), newest=5, write=write)
+
+
+def test_events_that_are_gone_are_missed_before_the_commit(lake: str) -> None:
+    sealed(lake, 5, t1=0, t2=0)
+    (epoch_folder(lake, 7, 5) / "1").delete_all()
+    with pytest.raises(TerminalError, match="its events are gone"):
+        apply_epochs(at(lake, 1), Reached(), newest=5, write=lambda _: "i")
+    assert read_ledger_entry(lake, 7, 5) is None
+
+
+def test_a_table_that_is_given_up_holds_nobody(lake: str) -> None:
+    for epoch in (4, 5):
+        sealed(lake, epoch, t1=0, t2=0)
+        apply_epochs(at(lake, 1), Reached(), newest=epoch, write=lambda _: "i")
+    assert epoch_folder(lake, 7, 4).exists()
+    give_up(at(lake, 2), upto=9, reason="it has left")
+    assert [seal.epoch for seal in shared_seals(lake, 7)] == [5]
+    assert not epoch_folder(lake, 7, 4).exists()
+    assert not epoch_folder(lake, 7, 5).exists()
+    entry = read_ledger_entry(lake, 7, 5)
+    assert entry is not None
+    assert (entry.tables["2"].state, entry.tables["2"].reason) == (
+        "deferred",
+        "it has left",
+    )
