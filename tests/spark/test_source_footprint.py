@@ -47,7 +47,9 @@ def watched(dsn: str, most: list[float]) -> Iterator[None]:
         watcher.join()
 
 
-@pytest.mark.parametrize("key", [("id",), ()])
+@pytest.mark.parametrize(
+    "key", [("id",), pytest.param((), marks=pytest.mark.long, id="none")]
+)
 def test_a_source_never_sees_more_than_is_promised(
     lake_bench: LakeBench, key: tuple[str, ...]
 ) -> None:
