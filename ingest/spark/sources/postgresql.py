@@ -65,6 +65,8 @@ class PostgresSource:
         self._lock = threading.Lock()
         self._kinds: dict[str, str] = {}
         self._waits = Waits()
+        # a connection that is closed meanwhile does not tell it
+        self._session = connection.info.backend_pid
         self.gave_way = ""
         # nobody else would end a wait of a connection that is not known yet
         with answered_within(connection, LIMITS.unanswered):
@@ -137,8 +139,7 @@ class PostgresSource:
         hang_up(self._connection)
 
     def waiting(self, seconds: float) -> dict[str, int]:
-        session = self._connection.info.backend_pid
-        return dict.fromkeys(self._waits.longer_than(seconds), session)
+        return dict.fromkeys(self._waits.longer_than(seconds), self._session)
 
     def _alive_holder(self, *, can_renew: bool) -> SnapshotHolder:
         if self._holder is not None and not self._holder.is_alive:

@@ -19,7 +19,7 @@ class Connection:
     closed = False
 
     def __init__(self) -> None:
-        self.info: Any = type("Info", (), {"hostaddr": ""})
+        self.info: Any = type("Info", (), {"hostaddr": "", "backend_pid": 7})
 
     def execute(self, sql: str, parameters: object = None) -> Connection:
         return self
