@@ -45,9 +45,9 @@ GROUPS: tuple[tuple[str, tuple[Number, ...]], ...] = (
         "Verification",
         (
             Number("verify_every", "Verify every … seconds", "Compares source and lake "
-                   "by itself; 0 switches off what a level above asks for.", "s"),
+                   "automatically; 0 switches off what a level above asks for.", "s"),
             Number("verify_rows_per_second", "At most … rows a second", "What a "
-                   "verification by itself reads; 0 is as fast as it goes."),
+                   "automatic verification reads; 0 is as fast as it goes."),
         ),
     ),
     (

@@ -15,7 +15,7 @@ MAIN = ("name", "host", "port", "database", "username", "password", "tls")
 OPTION = "option_"
 TLS = [
     ("off", "off"),
-    ("require", "require: encrypted, whoever answers"),
+    ("require", "require: encrypted, any certificate"),
     ("verify", "verify: encrypted, certificate checked"),
 ]
 

@@ -27,7 +27,7 @@ TITLES = {
     "failed": "failed",
     "late": "late",
     "stuck": "stuck or broken",
-    "stalled": "has a job that stands still",
+    "stalled": "has a stalled job",
     "schema_change": "changed at its source",
     "verification_mismatch": "differs from its source",
     "recovered": "the end of any of these",

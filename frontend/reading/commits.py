@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from django.utils import timezone
+from django.utils.translation import gettext
+
 from catalog.models import Table
 from frontend.charts import Chart, Point, chart_of
 from frontend.templatetags.figures import duration, figure
@@ -53,12 +56,15 @@ def charts_of(rows: list[CommitRow]) -> list[Chart]:
     if len(rows) < 2:
         return []
     told = rows[::-1]
-    labels = [f"{row.at:%H:%M:%S}" if row.at else row.instant for row in told]
+    labels = [
+        f"{timezone.localtime(row.at):%H:%M:%S}" if row.at else row.instant
+        for row in told
+    ]
     tones = ["idle" if row.what == "compaction" else "" for row in told]
     drawn = (
-        ("Rows per commit", [float(row.rows) for row in told], _rows_shown),
-        ("Time a commit took", [row.seconds for row in told], duration),
-        ("Lag at the commit", [row.lag for row in told], duration),
+        (gettext("Rows per commit"), [float(row.rows) for row in told], _rows_shown),
+        (gettext("Time a commit took"), [row.seconds for row in told], duration),
+        (gettext("Lag at the commit"), [row.lag for row in told], duration),
     )
     charts = []
     for title, values, shown in drawn:

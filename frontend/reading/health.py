@@ -200,7 +200,7 @@ def _step(step: dict[str, Any]) -> StepRow:
 
 
 def _pending(one: Pending, able: dict[str, Action]) -> PendingRow:
-    worker = "a job works on it" if one.is_held else "nobody works on it"
+    worker = "a job works on it" if one.is_held else "no job works on it"
     ways = () if one.is_held and one.is_readable else ways_out(one)
     offered = [
         (_called_here(able[way.repair], one), way.instant)

@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
+from django.utils import timezone
+from django.utils.translation import gettext
+
 from frontend.charts import Chart, Lane, Mark, Point, chart_of, lane_of
 from frontend.templatetags.figures import duration, figure, size
 from ingest.hudi.timeline import at_of
@@ -23,7 +26,7 @@ MOST_UNFINISHED = 5
 ACTIONS_OF_HUDI = {
     "compaction": "Compaction",
     "deltacommit": "Write",
-    "commit": "Load",
+    "commit": "Snapshot",
     "replacecommit": "Replacement",
     "rollback": "Rollback",
     "clean": "Cleaning",
@@ -53,7 +56,7 @@ def tone_of(score: int | None) -> str:
 def called(action: str, state: str) -> str:
     """What is unfinished, in two words."""
     word = ACTIONS_OF_HUDI.get(action, action.capitalize())
-    return f"{word}, {'begun' if state == 'INFLIGHT' else 'planned'}"
+    return f"{word}, {'started' if state == 'INFLIGHT' else 'planned'}"
 
 
 def timeline_of(facts: LakeFacts) -> Happened | None:
@@ -70,11 +73,13 @@ def timeline_of(facts: LakeFacts) -> Happened | None:
         ends = {"begin": begin.timestamp(), "end": seen_at.timestamp()}
         lanes.append(lane_of(title, marks, summary=said, **ends))
     return Happened(
-        "What happened, and when",
-        "A bar is as wide as it took. What is unfinished reaches to the right: grey"
-        " while a job works on it, brown while nobody does.",
-        f"{begin:%d %b %H:%M}",
-        f"{seen_at.astimezone(UTC):%d %b %H:%M}",
+        gettext("What happened, and when"),
+        gettext(
+            "A bar is as wide as it took. Unfinished work reaches to the right: grey "
+            "while a job works on it, brown while none does."
+        ),
+        f"{timezone.localtime(begin):%m-%d %H:%M}",
+        f"{timezone.localtime(seen_at):%m-%d %H:%M}",
         lanes,
     )
 
@@ -92,9 +97,9 @@ def _lanes(facts: LakeFacts, seen_at: datetime) -> list[tuple[str, list[Mark]]]:
         for one in facts.pending[:MOST_UNFINISHED]
     ]
     return [
-        ("Writes", writes),
-        ("Compactions", compactions),
-        ("Rollbacks", rollbacks),
+        (gettext("Writes"), writes),
+        (gettext("Compactions"), compactions),
+        (gettext("Rollbacks"), rollbacks),
         *unfinished,
     ]
 
@@ -136,16 +141,16 @@ def _of_commits(facts: LakeFacts) -> list[Chart | None]:
     ]
     return [
         chart_of(
-            "Time a commit took",
+            gettext("Time a commit took"),
             times if len(times) > 1 else [],
             shown=duration,
-            note="Oldest left. Grey: compactions.",
+            note=gettext("Oldest left. Grey: compactions."),
         ),
         chart_of(
-            "Rollbacks, by hour",
+            gettext("Rollbacks, by hour"),
             _rollbacks_by_hour(facts),
             shown=_whole,
-            note="Work of this table that was cut off, and removed again.",
+            note=gettext("Interrupted work of this table that was removed again."),
         ),
     ]
 
@@ -175,23 +180,25 @@ def _of_files(facts: LakeFacts) -> list[Chart | None]:
     ]
     return [
         chart_of(
-            "Base files by size in MB",
+            gettext("Base files by size in MB"),
             sizes,
             shown=_files,
             names_all=True,
-            note="Up to 8, up to 32 …; 64 to 256 MB are read best.",
+            note=gettext("Up to 8, up to 32 …; 64 to 256 MB are read best."),
         ),
         chart_of(
-            "Bytes per bucket",
+            gettext("Bytes per bucket"),
             [Point(f"bucket {n}", float(count)) for n, count in enumerate(buckets)],
             shown=size,
-            note="Even heights are good: a task works on a bucket.",
+            note=gettext("Even heights are good: a task works on a bucket."),
         ),
         chart_of(
-            "Log bytes per base byte, by bucket",
+            gettext("Log bytes per base byte, by bucket"),
             ratios if facts.log_bytes else [],
             shown=_ratio,
-            note="What readers merge while they read; a compaction brings it to 0.",
+            note=gettext(
+                "What readers merge while they read; a compaction brings it to 0."
+            ),
         ),
     ]
 
@@ -205,21 +212,23 @@ def _of_trend(trend: Sequence[dict[str, Any]]) -> list[Chart | None]:
         for day, p in zip(days, trend, strict=True)
     ]
     return [
-        chart_of("Score", scores, shown=_whole, note="100: nothing is wrong."),
         chart_of(
-            "Behind the source",
-            [Point(day, p.get("lag")) for day, p in zip(days, trend, strict=True)],
-            shown=duration,
-            note="How old the state was that readers saw, at each look.",
+            gettext("Score"), scores, shown=_whole, note=gettext("100: no issues.")
         ),
         chart_of(
-            "Log files",
+            gettext("Lag"),
+            [Point(day, p.get("lag")) for day, p in zip(days, trend, strict=True)],
+            shown=duration,
+            note=gettext("How old the state was that readers saw, at each check."),
+        ),
+        chart_of(
+            gettext("Log files"),
             [
                 Point(day, float(p["log_bytes"]))
                 for day, p in zip(days, trend, strict=True)
             ],
             shown=size,
-            note="They grow with each commit and go with a compaction.",
+            note=gettext("They grow with each commit and go with a compaction."),
         ),
     ]
 
@@ -236,19 +245,19 @@ def _of_written(written: Written) -> list[Chart | None]:
 
     return [
         bars(
-            "What readers read, by day",
+            gettext("What readers read, by day"),
             [day.table_bytes for day in written.days],
-            "Base and log files of the newest state.",
+            gettext("Base and log files of the newest state."),
         ),
         bars(
-            "Bytes of changed rows, by day",
+            gettext("Bytes of changed rows, by day"),
             [day.changed_bytes for day in written.days],
-            "What rounds wrote.",
+            gettext("What syncs wrote."),
         ),
         bars(
-            "Bytes written again by upkeep, by day",
+            gettext("Bytes rewritten by maintenance, by day"),
             [day.upkeep_bytes for day in written.days],
-            "What compactions and repairs wrote.",
+            gettext("What compactions and repairs wrote."),
         ),
     ]
 
@@ -267,8 +276,8 @@ def _ratio(value: float) -> str:
 
 def _clock(instant: str) -> str:
     at = at_of(instant)
-    return f"{at:%H:%M:%S}" if at else instant
+    return f"{timezone.localtime(at):%H:%M:%S}" if at else instant
 
 
 def _day(text: str) -> str:
-    return f"{datetime.fromisoformat(text):%d %b %H:%M}"
+    return f"{timezone.localtime(datetime.fromisoformat(text)):%m-%d %H:%M}"

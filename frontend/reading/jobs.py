@@ -25,8 +25,8 @@ LOG_PAGE = 200
 DONE = {
     "rolled_back": "Attempts rolled back",
     "unscheduled": "Plans taken off the timeline",
-    "planned": "Planned anew",
-    "taken_away": "Commits taken away",
+    "planned": "Planned again",
+    "taken_away": "Commits removed",
 }
 DIFFERENCES = {
     "missing": "Missing in the lake",
@@ -114,7 +114,7 @@ def _said(facts: Mapping[str, Any]) -> str:
     if facts["action"] == "restore":
         return f"The table is what it was at savepoint {facts.get('restored')}."
     if facts["action"] == "savepoint":
-        return f"The way back is kept: savepoint {facts.get('savepoint')}."
+        return f"Savepoint {facts.get('savepoint')} was kept; restore it to undo this."
     return "; ".join(parts) + "." if parts else "There was nothing to do."
 
 

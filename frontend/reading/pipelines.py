@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from django.db.models import CharField, Count, Exists, Max, OuterRef, Q, QuerySet, Sum
 from django.db.models.functions import Cast, TruncMinute
 from django.utils import timezone
+from django.utils.translation import gettext
 
 from catalog.access.policy import Principal, Securable
 from catalog.models import Datasource, Table
@@ -28,8 +29,8 @@ from ingest.pipelines.selectors import feeds_on_schedule, jobs_for
 MINUTES = 60
 CARDS = 5
 NEXT_STEPS = {
-    FAILED: "look at its jobs and mend the cause, then resume or re-sync it",
-    NEEDS_RESYNC: "re-sync it from its page; until then it keeps what it has",
+    FAILED: "see its jobs for the cause, fix it, then resume or resync it",
+    NEEDS_RESYNC: "resync it from its page; until then it keeps its last commit",
 }
 LAGS = (
     ("under 10 s", 10, ""),
@@ -132,7 +133,7 @@ def _throughput(jobs: QuerySet[Job], source: Datasource, now: datetime) -> Chart
         return None
     minutes = [start + timedelta(minutes=number) for number in range(MINUTES)]
     points = [Point(f"{at:%H:%M}", float(by_minute.get(at) or 0)) for at in minutes]
-    return chart_of("Rows synced per minute", points, shown=_rows)
+    return chart_of(gettext("Rows synced per minute"), points, shown=_rows)
 
 
 def _lags(tables: QuerySet[Table], now: datetime) -> Chart | None:
@@ -155,7 +156,9 @@ def _lags(tables: QuerySet[Table], now: datetime) -> Chart | None:
     ]
     if not any(point.value for point in points):
         return None
-    return chart_of("Live tables by lag", points, shown=_tables, names_all=True)
+    return chart_of(
+        gettext("Live tables by lag"), points, shown=_tables, names_all=True
+    )
 
 
 def _rows(value: float) -> str:

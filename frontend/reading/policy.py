@@ -62,7 +62,7 @@ def _words(policy: Effective, table: Table) -> Iterator[tuple[str, str, str]]:
         if quiet
         else "at any time"
     )
-    yield "quiet_hours", "It starts by itself", hours
+    yield "quiet_hours", "Maintenance window", hours
     own = compaction_drivers.by_policy(table)
     where = (
         f"in a driver of its own, {own.memory} and {counted(own.cores, 'core')}"

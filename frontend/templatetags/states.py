@@ -82,17 +82,17 @@ LOOKS = {
 }
 
 
+# what people call a job of this kind (docs/glossary.md)
 KINDS = {
     "round": "sync",
-    "load": "snapshot",
-    "compaction": "compaction",
+    "snapshot": "snapshot",
+    "resync": "resync",
+    "compact": "compaction",
     "verify": "verify",
+    "repair": "repair",
+    "remove": "remove",
     "discover": "discovery",
     "test": "connection test",
-    "resync": "resync",
-    "remove": "remove",
-    "repair": "repair",
-    "collect": "health check",
 }
 
 

@@ -146,7 +146,7 @@ def _tell(request: PageRequest, done: Chosen) -> None:
     if done.planned:
         many = "table" if done.planned == 1 else "tables"
         messages.success(
-            request, f"{done.planned} {many} planned anew.", extra_tags="ok"
+            request, f"{done.planned} {many} planned again.", extra_tags="ok"
         )
     for name, why in done.refused[:NAMED]:
         messages.error(request, f"{name} stays as it was: {why}", extra_tags="bad")

@@ -70,7 +70,7 @@ def _form_page(
 def _change(request: PageRequest, level: Settings, form: PolicyForm) -> None:
     if request.POST.get("tag") != level.tag:
         raise StaleState(
-            "somebody else changed these settings since you opened this page",
+            "another user changed these settings since you opened this page",
             hint="look at what counts now, and save again if it is still right",
         )
     patch = form.change()

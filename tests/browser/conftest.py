@@ -49,11 +49,20 @@ def open_page(
     """Make a page; whatever it complains about on its console fails the test."""
     contexts, complaints = [], []
 
-    def make(*, width: int = 1280, height: int = 860, dark: bool = False) -> Page:
+    def make(
+        *,
+        width: int = 1280,
+        height: int = 860,
+        dark: bool = False,
+        locale: str = "en-US",
+        zone: str = "UTC",
+    ) -> Page:
         context = chromium.new_context(
             viewport={"width": width, "height": height},
             color_scheme="dark" if dark else "light",
             reduced_motion="reduce",
+            locale=locale,
+            timezone_id=zone,
         )
         contexts.append(context)
         page = context.new_page()

@@ -39,7 +39,7 @@ def test_what_is_wrong_stands_beside_what_helps(world, browse):
     for code in ("bucket_conflict", "compaction_stuck", "many_logs"):
         assert TITLES[code] in text
     # of unfinished work, what it is
-    assert "Write, begun, and no job continues it" in text
+    assert "Write, started, and no job continues it" in text
     # each of its buttons is about one instant, so each says what it does
     wrong = text.partition('id="wrong-title"')[2].partition("</section>")[0]
     assert wrong.count(ACTIONS["rollback"].does) == 2

@@ -290,4 +290,4 @@ def test_health_tells_what_upkeep_writes_and_how_a_table_grows(world, browse):
     # 28 MB of changed rows in 7 days, 21 MB of compactions; a megabyte more each day
     assert '<dd class="number">1.8 <' in text
     assert "1 MB" in text.partition("Grows per day by")[2][:80]
-    assert "Bytes written again by upkeep, by day" in text
+    assert "Bytes rewritten by maintenance, by day" in text

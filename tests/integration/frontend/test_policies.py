@@ -99,5 +99,5 @@ def test_a_change_of_somebody_else_is_not_overwritten(world, browse, at):
     stale = client.post(
         "/sources/shop/policy", {"tag": "old", "when": "inherit", "compact_after": "9"}
     )
-    assert "omebody else changed" in stale.content.decode()
+    assert "nother user changed" in stale.content.decode()
     assert given_at(world.source, None) == {"compact_after": 3}

@@ -52,13 +52,13 @@ def test_a_timeline_has_a_lane_for_each_kind_and_for_all_that_is_unfinished() ->
     facts = replace(FACTS, pending=(stuck, busy), rollbacks=(f"{DAY}111500000",))
     found = timeline_of(facts)
     assert found is not None
-    assert (found.first, found.last) == ("01 Jan 10:00", "01 Jan 12:00")
+    assert (found.first, found.last) == ("01-01 10:00", "01-01 12:00")
     drawn = [(lane.title, len(lane.bars), lane.summary) for lane in found.lanes]
     assert drawn == [
         ("Writes", 1, "Writes: 1."),
         ("Compactions", 1, "Compactions: 1."),
         ("Rollbacks", 1, "Rollbacks: 1."),
-        ("Compaction, begun", 1, "Compaction, begun: 1."),
+        ("Compaction, started", 1, "Compaction, started: 1."),
         ("Write, planned", 1, "Write, planned: 1."),
     ]
     bars = [found.lanes[3].bars[0], found.lanes[4].bars[0]]
@@ -94,7 +94,7 @@ def test_charts_are_drawn_of_what_there_is() -> None:
     assert [b.tip for b in rollbacks.bars if b.height != "0.00"] == ["11:00: 2"]
     assert len(rollbacks.bars) == 24
     # a point from before lag was kept has none
-    assert [b.tip for b in charts["Behind the source"].bars] == ["01 Jan 11:00: 7.0 s"]
+    assert [b.tip for b in charts["Lag"].bars] == ["01-01 11:00: 7.0 s"]
 
 
 def test_every_action_says_what_it_does_what_waits_and_the_way_back() -> None:

@@ -1,5 +1,6 @@
 // Table picker: a list of any length of which only what is seen is in the page.
 // Ticks stay while searches change; "all of this search" is one wish, not many names.
+import { say } from "./words.js";
 const form = document.getElementById("picker");
 const list = document.getElementById("pick-list");
 const STRETCH = 200;
@@ -49,11 +50,11 @@ function tell() {
   const more = all ? all.free - all.without.size : 0;
   const number = (value) => value.toLocaleString("en");
   document.getElementById("picked-count").textContent = number(picked.size + more);
-  const what = all && [all.q && `“${all.q}”`, all.database].filter(Boolean).join(" in ");
+  const what = all && [all.q && `“${all.q}”`, all.database].filter(Boolean).join(" · ");
   document.getElementById("picked-how").textContent = all
-    ? `: all ${number(all.free)} ${what ? `of ${what}` : "not synced yet"}` +
-      (all.without.size ? ` but ${number(all.without.size)}` : "") +
-      (picked.size ? `, and ${number(picked.size)} more` : "")
+    ? say(what ? "picked_of" : "picked_all", { number: number(all.free), what }) +
+      (all.without.size ? say("picked_but", { number: number(all.without.size) }) : "") +
+      (picked.size ? say("picked_more", { number: number(picked.size) }) : "")
     : "";
   const fields = document.getElementById("pick-all-fields");
   fields.replaceChildren();
@@ -139,12 +140,12 @@ async function load(offset, counts) {
 function describe() {
   const number = (value) => value.toLocaleString("en");
   document.getElementById("pick-found").textContent =
-    `${number(total)} table${total === 1 ? "" : "s"}` +
-    (free < total ? `, ${number(free)} not synced` : "") +
-    (cannot ? `, ${number(cannot)} cannot be` : "");
+    say("found", { number: number(total) }) +
+    (free < total ? say("found_free", { number: number(free) }) : "") +
+    (cannot ? say("found_cannot", { number: number(cannot) }) : "");
   const button = document.getElementById("pick-all");
   button.hidden = free < 2;
-  button.textContent = `Choose all ${number(free)}`;
+  button.textContent = say("select_all", { number: number(free) });
 }
 
 function start() {
@@ -208,21 +209,21 @@ function row(index) {
   words.append(part("span", "muted", `${one.database}.`), part("strong", "", one.name));
   words.title = one.comment ? `${name}: ${one.comment}` : name;
   label.append(box, words);
-  const why = one.cannot ? `cannot be synced: ${one.cannot}` : "";
+  const why = one.cannot ? say("cannot", { reason: one.cannot }) : "";
   made.append(
     label,
-    part("span", "vrow-number", `${one.rows} rows`),
+    part("span", "vrow-number", say("rows", { number: one.rows })),
     part("span", "vrow-number", one.size),
-    part("span", "vrow-carried muted", one.carried ? `synced as ${one.carried}` : why),
+    part("span", "vrow-carried muted", one.carried ? say("synced_as", { name: one.carried }) : why),
   );
-  made.lastChild.title = one.carried || (why && `${why}. To change that, ${one.way_out}`);
+  made.lastChild.title = one.carried || (why && say("remedy", { why, remedy: one.way_out }));
   if (why) box.setAttribute("aria-description", made.lastChild.title);
   return made;
 }
 
 function empty() {
   const made = part("div", "empty", "");
-  made.append(part("p", "", "No table matches. A star stands for any text: order*"));
+  made.append(part("p", "", say("no_match")));
   return made;
 }
 

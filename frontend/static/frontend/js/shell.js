@@ -1,4 +1,6 @@
 // Theme toggle, keyboard shortcuts, copy buttons and quiet polling, for every page.
+import { say } from "./words.js";
+
 const root = document.documentElement;
 
 function isDark() {
@@ -9,7 +11,7 @@ function isDark() {
 function toggleTheme() {
   root.dataset.theme = isDark() ? "light" : "dark";
   localStorage.setItem("sluice-theme", root.dataset.theme);
-  announce(`${root.dataset.theme} colours`);
+  announce(say(root.dataset.theme));
 }
 
 function announce(text) {
@@ -23,14 +25,14 @@ async function copyFrom(button) {
   const text = "value" in source ? source.value : source.textContent;
   try {
     await navigator.clipboard.writeText(text);
-    announce("Copied");
-    flash(button, "Copied");
+    announce(say("copied"));
+    flash(button, say("copied"));
   } catch {
     const range = document.createRange();
     range.selectNodeContents(source);
     getSelection().removeAllRanges();
     getSelection().addRange(range);
-    flash(button, "Selected");
+    flash(button, say("selected"));
   }
 }
 

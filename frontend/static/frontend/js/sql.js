@@ -1,5 +1,6 @@
 // SQL page: editor with completion from the catalogue, tabs, run selection, results.
 // Without this file, or without CodeMirror, the plain textarea does the job.
+import { say } from "./words.js";
 import { statementAt, statementsOf, tablesOf } from "./sql_text.js";
 
 const area = document.getElementById("sql");
@@ -20,7 +21,7 @@ function makeEditor() {
       autoCloseBrackets: true,
       indentUnit: 2,
       placeholder: area.placeholder,
-      screenReaderLabel: "SQL statement; Escape leaves the editor",
+      screenReaderLabel: say("editor"),
       viewportMargin: Infinity,
       extraKeys: {
         "Ctrl-Enter": run,
@@ -273,7 +274,7 @@ function load() {
 
 function add(sql) {
   const numbers = tabs.map((one) => Number(/\d+$/.exec(one.name)?.[0] || 0));
-  tabs.push({ name: `Query ${Math.max(0, ...numbers) + 1}`, sql });
+  tabs.push({ name: say("query", { number: Math.max(0, ...numbers) + 1 }), sql });
   if (tabs.length > MOST_TABS) tabs.shift();
   current = tabs.length - 1;
 }
@@ -315,7 +316,7 @@ function draw() {
       choose.setAttribute("aria-pressed", String(number === current));
       const end = button("×", () => close(number));
       end.className = "tab-close";
-      end.setAttribute("aria-label", `Close ${tab.name}`);
+      end.setAttribute("aria-label", say("close", { name: tab.name }));
       box.append(choose, end);
       return box;
     }),
@@ -325,7 +326,7 @@ function draw() {
         open(current);
         editor.focus();
       }),
-      { className: "tab-new", ariaLabel: "New tab", title: "New tab" },
+      { className: "tab-new", ariaLabel: say("new_tab"), title: say("new_tab") },
     ),
   );
   keep();
@@ -399,10 +400,10 @@ async function copyCell() {
   const announcer = document.getElementById("announcer");
   try {
     await navigator.clipboard.writeText(isNull ? "" : picked.textContent);
-    announcer.textContent = "Copied the cell";
+    announcer.textContent = say("cell_copied");
   } catch {
     getSelection().selectAllChildren(picked);
-    announcer.textContent = "Selected the cell";
+    announcer.textContent = say("cell_selected");
   }
 }
 
