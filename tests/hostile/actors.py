@@ -92,7 +92,8 @@ class Actor:
         # another's restart may have broken it, and it would find out with a statement
         self._monitor.close()
         if self.is_busy:
-            self._monitor.run(self._side.end.format(number=self._link.number))
+            if number := self._link.number:  # one who moves the server has none
+                self._monitor.run(self._side.end.format(number=number))
             wait_for(self._idle.is_set, "the actor's statement to end")
         self._link.close()
         self._monitor.roll_back_prepared()

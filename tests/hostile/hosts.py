@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
@@ -116,19 +117,34 @@ class MariadbHost:
         raise NotImplementedError("its clock is the machine's")
 
 
-def moves_of(host: Host, proxy: WireProxy) -> dict[str, Callable[[], object]]:
-    """What statements of acts are that move the source behind this proxy."""
+def network_of(
+    bench: LakeBench, host: Host | None, proxy: WireProxy
+) -> dict[str, Callable[[], object]]:
+    """What statements of acts are that are no SQL. Whoever stops or starts the server
+    is alone meanwhile."""
+    turn = threading.Lock()
 
-    def moving(move: Callable[[], None]) -> Callable[[], None]:
-        def moved() -> None:
-            move()
-            proxy.follow(host.port)
+    def alone(move: Callable[[], object]) -> Callable[[], None]:
+        def run() -> None:
+            with turn:
+                move()
+                if host is not None:
+                    proxy.follow(host.port)
 
-        return moved
+        return run
 
-    return {
-        acts.FAIL_OVER: moving(host.fail_over),
-        acts.RESTORE: moving(host.restore),
+    found: dict[str, Callable[[], object]] = {
+        acts.CUT: proxy.cut,
+        acts.FREEZE: proxy.freeze,
+        acts.THAW: proxy.thaw,
+        acts.TRICKLE: proxy.trickle,
+        acts.RESTART: alone(bench.restart),
+    }
+    if host is None:
+        return found
+    return found | {
+        acts.FAIL_OVER: alone(host.fail_over),
+        acts.RESTORE: alone(host.restore),
         acts.CLOCK_AHEAD: lambda: host.set_clock(AHEAD_SECONDS),
         acts.CLOCK_BACK: lambda: host.set_clock(BACK_SECONDS),
     }

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,7 +22,7 @@ from tests.hostile.actors import Actor, Wait
 from tests.hostile.beginning import Beginnings, Loaded, signs_of
 from tests.hostile.follow import Followed, follow, sync_of
 from tests.hostile.history import History, lake_state
-from tests.hostile.hosts import CLOCKS, MOVED, Host, moves_of
+from tests.hostile.hosts import CLOCKS, MOVED, Host, network_of
 from tests.hostile.proxy import Statement, WireProxy, proxy_of
 from tests.hostile.shapes import Shape
 from tests.hostile.source import SIDES
@@ -98,25 +98,13 @@ class Stage:
             bench.source.kind, bench.source.host, bench.source.port
         )
         bench.source = replace(bench.source, port=self.proxy.port, max_parallel_reads=1)
+        self.network = network_of(bench, host, self.proxy)
         self._tables = 0
         self._beginnings = Beginnings(bench)
 
     def close(self) -> None:
         self.proxy.close()
         self.bench.close()
-
-    @property
-    def network(self) -> dict[str, Callable[[], object]]:
-        """What a statement of an act is that is no SQL."""
-        host = self.host
-        found: dict[str, Callable[[], object]] = {
-            acts.CUT: self.proxy.cut,
-            acts.FREEZE: self.proxy.freeze,
-            acts.THAW: self.proxy.thaw,
-            acts.TRICKLE: self.proxy.trickle,
-            acts.RESTART: self.bench.restart,
-        }
-        return found if host is None else found | moves_of(host, self.proxy)
 
     def back_up(self) -> None:
         """What `restored` goes back to."""
