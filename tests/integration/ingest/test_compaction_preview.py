@@ -56,7 +56,7 @@ def test_a_dry_run_tells_what_is_merged_and_starts_nothing(
     client = signed_in(django_user_model)
     page = client.get(f"/tables/{table}/compact").content.decode()
     assert "1 log file of 7 B in 1 of 1 file group are merged" in page
-    assert "this table's lock is known to one driver only" in page
+    assert "Runs in the shared driver: only that driver holds this table" in page
     assert 'name="driver"' not in page
 
     (timeline_of(world) / f"{OLD}.compaction.inflight").touch()
@@ -142,7 +142,7 @@ def test_a_driver_of_its_own_is_asked_for_on_the_page(
     table = live(world)
     client = signed_in(django_user_model)
     page = client.get(f"/tables/{table}/compact").content.decode()
-    assert "policy says: the shared driver" in page
+    assert "By the table's policy: the shared driver" in page
     assert 'name="memory"' in page
     own = {"driver": "own", "memory": "1g", "cores": "2"}
     page = client.get(f"/tables/{table}/compact", own).content.decode()
@@ -162,4 +162,4 @@ def test_a_driver_of_its_own_is_asked_for_on_the_page(
     policy = {"compact_driver": {"memory": "1g", "cores": 1}}
     assert admin("PATCH", f"tables/{table}/policy", policy).status_code == 200
     page = client.get(f"/tables/{table}/compact").content.decode()
-    assert "a driver of its own, 1g and 1 core" in " ".join(page.split())
+    assert "a dedicated driver with 1g and 1 core" in page

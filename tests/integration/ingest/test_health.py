@@ -274,7 +274,7 @@ def test_a_savepoint_is_gone_back_to_with_the_position(
     assert "deleted at the source" in dry["misses"][1]
     assert dry["then"] == "resync"
     form = client.get(f"/tables/{table}/restore?instant={done}").content.decode()
-    will, _, misses = form.partition("What it does not bring back by itself")
+    will, _, misses = form.partition("What it does not restore")
     assert "are taken away" in will
     assert "deleted at the source" not in will
     assert "deleted at the source" in misses
