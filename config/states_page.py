@@ -7,11 +7,11 @@ from core.states import Transitions
 from gateway.engines.lifecycle import ENGINE
 from gateway.hs2.states import NEGOTIATION
 from gateway.operation import OPERATION
-from ingest.models.states import MAINTENANCE, ONBOARDING
+from ingest.models.states import MAINTENANCE, PIPELINE
 
 MACHINES: tuple[Transitions, ...] = (
     JOB,
-    ONBOARDING,
+    PIPELINE,
     MAINTENANCE,
     ENGINE,
     OPERATION,

@@ -18,12 +18,12 @@ from catalog.discovery.facts import NOT_ANALYSED
 from catalog.extensions import registered
 from catalog.models import Column, Database, Datasource, SchemaVersion, Table
 from catalog.schema.diff import columns_as_json, fingerprint
-from catalog.sources.port import CARRIED_KINDS, DiscoveredTable
+from catalog.sources.port import SYNCED_KINDS, DiscoveredTable
 
 DISCOVERED, UNSUPPORTED = "DISCOVERED", "UNSUPPORTED"
 NO_PRIVILEGE, VANISHED = "NO_PRIVILEGE", "VANISHED"
 # A pattern of an onboarding passes over these.
-NOT_TO_CARRY = (UNSUPPORTED, NO_PRIVILEGE, VANISHED)
+NOT_SYNCED = (UNSUPPORTED, NO_PRIVILEGE, VANISHED)
 HIDES_ROWS = "row security at the source hides rows from the datasource's user"
 # What a discovery fills.
 _FILLED = (Database, Table, Column, SchemaVersion)
@@ -230,7 +230,7 @@ def _row(
 def _status(found: DiscoveredTable, old: Table | None) -> tuple[str, str]:
     if old is not None and old.status not in _OWN_STATUS:
         return old.status, old.status_reason
-    if found.kind not in CARRIED_KINDS:
+    if found.kind not in SYNCED_KINDS:
         return UNSUPPORTED, f"a {found.kind} is not carried in this release"
     if not found.is_readable:
         return NO_PRIVILEGE, "the datasource's user may not SELECT it"

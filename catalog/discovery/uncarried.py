@@ -25,7 +25,7 @@ class Uncarried:
 def uncarried(
     database: str, table: str, *, status: str, reason: str, login: tuple[str, str]
 ) -> Uncarried:
-    """Of a table whose status is one of NOT_TO_CARRY; login: kind and user name."""
+    """Of a table whose status is one of NOT_SYNCED; login: kind and user name."""
     kind, username = login
     grant = kind_named(kind).privileges.select_grant(username, database, table)
     ways = {

@@ -17,7 +17,7 @@ TableKind = Literal[
 # It has children that inherit from it; some of its rows are at another server; it is
 # emptied by a crash; it keeps former versions of its rows.
 Trait = Literal["children", "foreign", "unlogged", "versioned"]
-CARRIED_KINDS = frozenset({"table", "partitioned table"})
+SYNCED_KINDS = frozenset({"table", "partitioned table"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from config.exchange.document import (
     Item,
 )
 from config.exchange.targets import targets_of_house
-from ingest.models import Policy, TableOnboarding
+from ingest.models import Pipeline, Policy
 from ingest.models.states import REMOVING, RETIRED
 from ingest.pipelines.deferred_onboardings import waiting_rows
 
@@ -98,7 +98,7 @@ def _grants() -> Iterator[Item]:
 
 
 def _tables() -> Iterator[Item]:
-    rows = TableOnboarding.objects.exclude(state__in=[RETIRED, REMOVING])
+    rows = Pipeline.objects.exclude(state__in=[RETIRED, REMOVING])
     for row in rows.select_related("source_table__database__datasource"):
         database = row.source_table.database
         name = f"{database.name}.{row.source_table.name}"

@@ -17,7 +17,7 @@ from config.exchange.diff import Change, Difference
 from config.exchange.document import PATTERN, TABLE, Item
 from config.exchange.located import located, placed
 from core.errors import InvalidRequest
-from ingest.models import TableOnboarding
+from ingest.models import Pipeline
 from ingest.models.states import PROPOSED, REMOVING, RETIRED
 from ingest.pipelines.deferred_onboardings import (
     begin,
@@ -157,8 +157,8 @@ def update_table(change: Change, new: list[Change]) -> list[Change]:
     One that waits for a discovery is asked for anew, by adding it to `new`.
     """
     source, name = change.item.key
-    feed = _feed(source, name)
-    if feed is None:
+    pipeline = _pipeline(source, name)
+    if pipeline is None:
         forget_waiting(source, name)
         new.append(change)
         return []
@@ -166,27 +166,29 @@ def update_table(change: Change, new: list[Change]) -> list[Change]:
     others = tuple(d for d in change.differences if d.field != "policy")
     done = []
     if of_policy:
-        change_table_policy(feed, _patch(feed.policy, of_policy[0].after))
+        change_table_policy(pipeline, _patch(pipeline.policy, of_policy[0].after))
         done.append(replace(change, differences=of_policy))
     if others:
-        done.append(_choose(change, feed, others))
+        done.append(_choose(change, pipeline, others))
     return done
 
 
 def _choose(
-    change: Change, feed: TableOnboarding, differences: tuple[Difference, ...]
+    change: Change, pipeline: Pipeline, differences: tuple[Difference, ...]
 ) -> Change:
     fields = {d.field for d in differences}
-    if feed.state == PROPOSED and fields <= set(CHOICES):
+    if pipeline.state == PROPOSED and fields <= set(CHOICES):
         data = {k: v for k, v in change.item.fields.items() if k in CHOICES}
-        choose_for(feed, parse_choices(data, ""), actor=ACTOR)
+        choose_for(pipeline, parse_choices(data, ""), actor=ACTOR)
         return replace(change, differences=differences)
-    reason = f"it is {feed.state}: its plan is fixed; remove the table and import again"
+    reason = (
+        f"it is {pipeline.state}: its plan is fixed; remove the table and import again"
+    )
     return replace(change, action="skip", differences=differences, reason=reason)
 
 
-def _feed(source: str, name: str) -> TableOnboarding | None:
-    rows = TableOnboarding.objects.exclude(state__in=[RETIRED, REMOVING]).filter(
+def _pipeline(source: str, name: str) -> Pipeline | None:
+    rows = Pipeline.objects.exclude(state__in=[RETIRED, REMOVING]).filter(
         source_table__database__datasource__name=source, plan__source=name
     )
     return rows.select_related("source_table__database__datasource").first()

@@ -13,7 +13,7 @@ from frontend.forms.schedules import (
     ScheduleFields,
     schedule_initial,
 )
-from ingest.models import TableOnboarding
+from ingest.models import Pipeline
 from ingest.pipelines.plan_overrides import Everywhere, chosen_in
 from ingest.planning.cursor import CURSOR_TYPES
 from ingest.planning.facts import ROW_HASH, Capture, Choices
@@ -223,11 +223,11 @@ class ChoicesForm(ScheduleFields):
         required=False, widget=forms.CheckboxSelectMultiple
     )
 
-    def __init__(self, *args: Any, feed: TableOnboarding, **kwargs: Any) -> None:
-        kwargs.setdefault("initial", _chosen(feed))
+    def __init__(self, *args: Any, pipeline: Pipeline, **kwargs: Any) -> None:
+        kwargs.setdefault("initial", _chosen(pipeline))
         super().__init__(*args, **kwargs)
         self.label_suffix = ""
-        columns = list(feed.source_table.columns.all())
+        columns = list(pipeline.source_table.columns.all())
         cursors = [c.source_name for c in columns if c.type in CURSOR_TYPES]
         choices: Any = [("", _("As proposed")), *((n, n) for n in cursors)]
         parts: Any = [("", _("As proposed")), *((c.source_name, c.source_name)
@@ -266,13 +266,13 @@ class ChoicesForm(ScheduleFields):
         return found
 
 
-def _chosen(feed: TableOnboarding) -> dict[str, Any]:
+def _chosen(pipeline: Pipeline) -> dict[str, Any]:
     """What was chosen before, so that a new choice does not undo it."""
-    was = chosen_in(feed.plan)
+    was = chosen_in(pipeline.plan)
     key = was.record_key
     return {
-        "capture": feed.capture,
-        "lake": f"{feed.plan.get('database', '')}.{feed.plan.get('name', '')}",
+        "capture": pipeline.capture,
+        "lake": f"{pipeline.plan.get('database', '')}.{pipeline.plan.get('name', '')}",
         "key_kind": ROW_HASH if key == ROW_HASH else "columns" if key else "",
         "key_columns": "\n".join(key) if isinstance(key, tuple) else "",
         "cursor": was.cursor or "",
@@ -280,7 +280,7 @@ def _chosen(feed: TableOnboarding) -> dict[str, Any]:
         "partition_by": next(iter(was.partition_by), ""),
         "exclude_columns": list(was.exclude_columns),
         "updates": "partial" if was.updates == "partial" else "",
-        **schedule_initial(feed.policy.get("schedule")),
+        **schedule_initial(pipeline.policy.get("schedule")),
     }
 
 

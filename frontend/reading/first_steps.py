@@ -14,7 +14,7 @@ from django.utils.translation import gettext
 from catalog.access.policy import Principal
 from catalog.models import ApiToken, AuditEntry, Datasource, Table
 from catalog.names import LAKE
-from ingest.models import TableOnboarding
+from ingest.models import Pipeline
 
 LOOKED_AT = 500
 
@@ -63,7 +63,7 @@ def _tables(source: Datasource | None) -> FirstStep:
         gettext("Add its tables"),
         gettext("Discover its tables, select some, review the plan and approve it."),
         url,
-        is_done=TableOnboarding.objects.filter(lake_table__isnull=False).exists(),
+        is_done=Pipeline.objects.filter(lake_table__isnull=False).exists(),
     )
 
 

@@ -20,7 +20,7 @@ from frontend.reading.health_charts import (
     timeline_of,
     tone_of,
 )
-from frontend.reading.tables import Feed
+from frontend.reading.tables import TablePipeline
 from frontend.templatetags.figures import size
 from ingest.alerts.selectors import alerts_for
 from ingest.maintenance.buckets import Suggestion, suggest_buckets
@@ -125,8 +125,8 @@ class Health:
     fit: Suggestion | None = None
 
 
-def health_for(table: Table, feed: Feed) -> Health:
-    able = {action.name: action for action in (*feed.actions, *feed.repairs)}
+def health_for(table: Table, pipeline: TablePipeline) -> Health:
+    able = {action.name: action for action in (*pipeline.actions, *pipeline.repairs)}
     care = tuple(able[name] for name in CARE if name in able)
     row = TableHealth.objects.filter(table=table).first()
     if row is None or not row.facts:
@@ -136,7 +136,7 @@ def health_for(table: Table, feed: Feed) -> Health:
     return Health(
         row,
         tone_of(row.score),
-        tuple(_losses(row.losses, able, feed.missing)),
+        tuple(_losses(row.losses, able, pipeline.missing)),
         tuple(_step(step) for step in row.plan),
         tuple(_pending(one, able) for one in facts.pending),
         care,

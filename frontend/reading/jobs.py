@@ -18,7 +18,7 @@ from core.jobs import SUCCEEDED
 from core.models import Job, JobLog
 from frontend.actions import action_of
 from ingest.contract.job import RepairWork
-from ingest.jobs.kinds import LOADS, REPAIR, ROUND, VERIFY
+from ingest.jobs.kinds import LOADS, REPAIR, SYNC, VERIFY
 from ingest.pipelines.selectors import jobs_for, of_table
 
 LOG_PAGE = 200
@@ -164,7 +164,7 @@ def verified_of(principal: Principal, table_id: int) -> tuple[Job, Findings] | N
 def carried_by(job: Job) -> Mapping[str, Any] | None:
     """Rows, bytes and chunks of a finished load or sync; None for other jobs."""
     facts = (job.report or {}).get("facts") or {}
-    if job.state != SUCCEEDED or job.kind not in {*LOADS, ROUND}:
+    if job.state != SUCCEEDED or job.kind not in {*LOADS, SYNC}:
         return None
     known = {name: facts.get(name) for name in ("rows", "bytes", "chunks")}
     return known if known["rows"] is not None else None

@@ -13,8 +13,8 @@ from catalog.access.policy import Securable
 from catalog.models import Database, Datasource, Table
 from catalog.selectors.tables import securable_of
 from core.errors import NotFound
-from ingest.models import TableOnboarding
-from ingest.pipelines.transitions import feed_of
+from ingest.models import Pipeline
+from ingest.pipelines.transitions import pipeline_of
 from ingest.policies.effective import Policies, defaults
 from ingest.policies.policy import Effective, effective
 from ingest.policies.schedule import in_words, next_runs
@@ -31,14 +31,14 @@ class Settings:
     on: Securable
     source: Datasource
     database: Database | None
-    feed: TableOnboarding | None
+    pipeline: Pipeline | None
     given: Mapping[str, Any]
     counts: Effective
     above: Effective
 
     @property
-    def has_rounds(self) -> bool:
-        return self.feed is None or self.feed.capture != "snapshot"
+    def has_syncs(self) -> bool:
+        return self.pipeline is None or self.pipeline.capture != "snapshot"
 
     @property
     def tag(self) -> str:
@@ -51,33 +51,33 @@ class Settings:
         return in_words(self.counts.schedule)
 
     def runs(self, now: datetime) -> list[datetime]:
-        due = self.feed.due_at if self.feed else None
+        due = self.pipeline.due_at if self.pipeline else None
         found = [due] if due and due > now else []
         after = found[0] if found else now
         more = RUNS - len(found)
         return [*found, *next_runs(self.counts.schedule, after, more)]
 
     def change(self, patch: Mapping[str, Any]) -> None:
-        if self.feed is not None:
-            change_table_policy(self.feed, patch)
+        if self.pipeline is not None:
+            change_table_policy(self.pipeline, patch)
         else:
             change_policy(self.source, self.database, patch)
 
 
 def of_table(table: Table) -> Settings:
-    feed = feed_of(table.pk) if table.kind == Table.LAKE else None
-    if feed is None:
+    pipeline = pipeline_of(table.pk) if table.kind == Table.LAKE else None
+    if pipeline is None:
         raise NotFound("this table is not synced, so it has no settings")
-    database = feed.source_table.database
+    database = pipeline.source_table.database
     policies = Policies([database.datasource_id])
     return Settings(
         title=f"lake.{table.database.name}.{table.name}",
         on=securable_of(table),
         source=database.datasource,
         database=database,
-        feed=feed,
-        given=feed.policy,
-        counts=policies.of_feed(feed),
+        pipeline=pipeline,
+        given=pipeline.policy,
+        counts=policies.of_pipeline(pipeline),
         above=policies.of_database(database),
     )
 
@@ -96,7 +96,7 @@ def of_source(source: Datasource, database: Database | None) -> Settings:
         on=Securable(source.name, database.name if database else ""),
         source=source,
         database=database,
-        feed=None,
+        pipeline=None,
         given=given,
         counts=counts,
         above=above,

@@ -16,10 +16,10 @@ from catalog.access.policy import Principal
 from core.jobs import ACTIVE, WAITING
 from core.models import Job
 from frontend.templatetags.figures import rows_of
-from ingest.models import Onboarding, TableOnboarding
+from ingest.models import Onboarding, Pipeline
 from ingest.models.states import APPROVED, MOVING, PROPOSED
 from ingest.pipelines import table_facts as reading
-from ingest.pipelines.selectors import feeds_for, jobs_for
+from ingest.pipelines.selectors import jobs_for, pipelines_for
 
 STAGING_SECONDS = 600
 TITLES = {
@@ -59,11 +59,11 @@ class Progress:
 
 
 def progress_of(principal: Principal, onboarding: Onboarding) -> Progress:
-    feeds = feeds_for(principal, onboarding).order_by().select_related(None)
+    pipelines = pipelines_for(principal, onboarding).order_by().select_related(None)
     states = list(
-        feeds.values_list("state").annotate(count=Count("pk")).order_by("state")
+        pipelines.values_list("state").annotate(count=Count("pk")).order_by("state")
     )
-    open_rows = feeds.filter(state=PROPOSED)
+    open_rows = pipelines.filter(state=PROPOSED)
     sums = open_rows.aggregate(
         blocked=Count("pk", filter=_BLOCKED),
         all=Count("pk"),
@@ -76,7 +76,7 @@ def progress_of(principal: Principal, onboarding: Onboarding) -> Progress:
         key = f"staging:{onboarding.pk}:{sums['all']}:{sums['newest'].timestamp()}"
         found = cache.get_or_set(key, lambda: _staging_of(open_rows), STAGING_SECONDS)
         staging = int(found or 0)
-    carried = feeds.filter(lake_table__isnull=False).values_list(
+    carried = pipelines.filter(lake_table__isnull=False).values_list(
         "lake_table_id", flat=True
     )
     jobs = (
@@ -96,16 +96,14 @@ def progress_of(principal: Principal, onboarding: Onboarding) -> Progress:
     )
 
 
-def page_of(
-    feeds: QuerySet[TableOnboarding], start: int, stop: int
-) -> list[TableOnboarding]:
+def page_of(pipelines: QuerySet[Pipeline], start: int, stop: int) -> list[Pipeline]:
     """Those of a stretch with their plans; the others' plans are not even read."""
-    keys = list(feeds.order_by("id").values_list("pk", flat=True)[start:stop])
-    return list(feeds.filter(pk__in=keys))
+    keys = list(pipelines.order_by("id").values_list("pk", flat=True)[start:stop])
+    return list(pipelines.filter(pk__in=keys))
 
 
-def _staging_of(feeds: QuerySet[TableOnboarding]) -> int:
-    return feeds.aggregate(staging=Sum(_STAGING))["staging"] or 0
+def _staging_of(pipelines: QuerySet[Pipeline]) -> int:
+    return pipelines.aggregate(staging=Sum(_STAGING))["staging"] or 0
 
 
 # Of a table that is PROPOSED the reason is what blocks its plan.
@@ -147,9 +145,9 @@ class Item:
     is_open: bool
 
 
-def item_of(feed: TableOnboarding, *, is_open: bool = False) -> Item:
-    plan, lake = feed.plan, feed.lake_table
-    source = feed.source_table
+def item_of(pipeline: Pipeline, *, is_open: bool = False) -> Item:
+    plan, lake = pipeline.plan, pipeline.lake_table
+    source = pipeline.source_table
     steps = plan.get("steps", [])
     create: dict[str, Any] = next((s for s in steps if s["step"] == "CreateTable"), {})
     target = (
@@ -157,14 +155,14 @@ def item_of(feed: TableOnboarding, *, is_open: bool = False) -> Item:
         if lake
         else f"{plan.get('database', '')}.{plan.get('name', '')}"
     )
-    is_proposed = feed.state == PROPOSED
+    is_proposed = pipeline.state == PROPOSED
     return Item(
-        pk=feed.pk,
+        pk=pipeline.pk,
         source=f"{source.database.name}.{source.name}",
         target=target,
-        state=feed.state,
-        status_reason=feed.status_reason,
-        lake_table_id=feed.lake_table_id,
+        state=pipeline.state,
+        status_reason=pipeline.status_reason,
+        lake_table_id=pipeline.lake_table_id,
         rows=rows_of(source),
         staging_bytes=next(
             (s["staging_bytes"] for s in steps if "staging_bytes" in s), None
@@ -197,22 +195,22 @@ def _decisions(plan: dict[str, Any]) -> list[Decided]:
     ]
 
 
-def only_blocked(feeds: QuerySet[TableOnboarding]) -> QuerySet[TableOnboarding]:
+def only_blocked(pipelines: QuerySet[Pipeline]) -> QuerySet[Pipeline]:
     """Those that need a choice before they can be approved."""
-    return feeds.filter(_BLOCKED, state=PROPOSED)
+    return pipelines.filter(_BLOCKED, state=PROPOSED)
 
 
 def meant(
-    feeds: QuerySet[TableOnboarding], given: QueryDict
-) -> tuple[QuerySet[TableOnboarding], str]:
+    pipelines: QuerySet[Pipeline], given: QueryDict
+) -> tuple[QuerySet[Pipeline], str]:
     """The open tables that a form is for, and which: ticked, blocked, or all."""
-    feeds, of = feeds.filter(state=PROPOSED), given.get("of", "")
+    pipelines, of = pipelines.filter(state=PROPOSED), given.get("of", "")
     if of == "all":
-        return feeds, of
+        return pipelines, of
     if of == "blocked":
-        return only_blocked(feeds), of
+        return only_blocked(pipelines), of
     ticked = [int(pk) for pk in given.getlist("feed") if pk.isdigit() and len(pk) < 19]
-    return feeds.filter(pk__in=ticked), ""
+    return pipelines.filter(pk__in=ticked), ""
 
 
 def shown(value: Any) -> str:

@@ -19,10 +19,10 @@ from frontend.reading.fleet import in_sight
 from frontend.reading.health_charts import FAIR
 from ingest.alerts.rules import ALERTS
 from ingest.alerts.selectors import alerts_for
-from ingest.models import Onboarding, TableHealth, TableOnboarding
+from ingest.models import Onboarding, Pipeline, TableHealth
 from ingest.models.alerts import Alert
 from ingest.models.states import FAILED, LIVE, NEEDS_RESYNC, PAUSED, PROPOSED
-from ingest.pipelines.selectors import feeds_on_schedule, jobs_for, onboardings_for
+from ingest.pipelines.selectors import jobs_for, onboardings_for, pipelines_on_schedule
 
 SHOWN = 8
 COUNTED = 10_000
@@ -74,13 +74,13 @@ class Overview:
 def overview_for(principal: Principal) -> Overview:
     lake = tables_for(principal, TableFilter(kind=Table.LAKE)).prefetch_related(None)
     live = lake.filter(status=LIVE)
-    feeds = feeds_on_schedule().filter(lake_table=OuterRef("pk"))
-    followed = live.exclude(caught_up_at=None).filter(Exists(feeds))
+    pipelines = pipelines_on_schedule().filter(lake_table=OuterRef("pk"))
+    followed = live.exclude(caught_up_at=None).filter(Exists(pipelines))
     worst = followed.order_by("caught_up_at", "id").first()
     moving = jobs_for(principal).filter(state__in=[*WAITING, *ACTIVE])
     jobs = list(moving.order_by("-started_at", "-created_at")[: SHOWN + 1])
     # no DISTINCT over a join: a request may name thousands of tables
-    planned = TableOnboarding.objects.filter(onboarding=OuterRef("pk"), state=PROPOSED)
+    planned = Pipeline.objects.filter(onboarding=OuterRef("pk"), state=PROPOSED)
     waiting = onboardings_for(principal).filter(Exists(planned), approved_at=None)
     problems = _problems(principal, lake)
     return Overview(

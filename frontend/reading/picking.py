@@ -12,7 +12,7 @@ from typing import Any
 from django.db.models import Q, QuerySet
 
 from catalog.access.policy import Principal
-from catalog.discovery.store import NOT_TO_CARRY
+from catalog.discovery.store import NOT_SYNCED
 from catalog.discovery.uncarried import Uncarried, uncarried
 from catalog.like import escaped
 from catalog.models import Table
@@ -22,7 +22,7 @@ from frontend.templatetags.figures import rows_of, size
 STRETCH = 200
 MOST_COUNTED = 100_000
 NOT_CARRIED = Q(("carried_as", None))  # an annotation of the selector
-CANNOT = Q(status__in=NOT_TO_CARRY)
+CANNOT = Q(status__in=NOT_SYNCED)
 FREE = NOT_CARRIED & ~CANNOT
 MOST_PASSED_OVER = 50
 WILD = "*"
@@ -114,6 +114,6 @@ def _item(table: Table) -> dict[str, Any]:
         "rows": rows_of(table),
         "size": size(table.estimated_bytes),
         "carried": getattr(table, "carried_as", "") or "",
-        "cannot": table.status_reason if table.status in NOT_TO_CARRY else "",
-        "way_out": why_not(table).way_out if table.status in NOT_TO_CARRY else "",
+        "cannot": table.status_reason if table.status in NOT_SYNCED else "",
+        "way_out": why_not(table).way_out if table.status in NOT_SYNCED else "",
     }

@@ -22,9 +22,9 @@ from frontend.charts import Chart, Point, chart_of
 from frontend.reading.sources import rights_on
 from frontend.templatetags.figures import figure
 from ingest.jobs.kinds import KINDS
-from ingest.models import TableOnboarding
+from ingest.models import Pipeline
 from ingest.models.states import FAILED, LIVE, NEEDS_RESYNC, PROPOSED, RETIRED
-from ingest.pipelines.selectors import feeds_on_schedule, jobs_for
+from ingest.pipelines.selectors import jobs_for, pipelines_on_schedule
 
 MINUTES = 60
 CARDS = 5
@@ -66,7 +66,7 @@ class FailureCard:
 
 
 @dataclass(frozen=True, slots=True)
-class Pipeline:
+class SourcePipelines:
     """counts: (state, tables), most first. waiting: planned, not approved, for who
     may approve."""
 
@@ -79,27 +79,27 @@ class Pipeline:
 
 def carried_from(principal: Principal, source: Datasource) -> QuerySet[Table]:
     """Visible lake tables that a table of this source feeds."""
-    feeds = TableOnboarding.objects.filter(
+    pipelines = Pipeline.objects.filter(
         lake_table=OuterRef("pk"), source_table__database__datasource=source
     ).exclude(state=RETIRED)
-    rows = tables_for(principal, TableFilter(kind=Table.LAKE)).filter(Exists(feeds))
+    rows = tables_for(principal, TableFilter(kind=Table.LAKE)).filter(Exists(pipelines))
     return rows.prefetch_related(None)
 
 
-def pipeline_of(principal: Principal, source: Datasource) -> Pipeline:
+def pipelines_of_source(principal: Principal, source: Datasource) -> SourcePipelines:
     tables = carried_from(principal, source)
     counted = tables.order_by().values("status").annotate(found=Count("pk"))
     counts = sorted(counted.values_list("status", "found"), key=lambda one: -one[1])
     waiting = 0
     if rights_on(principal, Securable(source.name)).manage:
-        planned = TableOnboarding.objects.filter(state=PROPOSED)
+        planned = Pipeline.objects.filter(state=PROPOSED)
         waiting = planned.filter(source_table__database__datasource=source).count()
     now = timezone.now()
     charts = [
         _throughput(jobs_for(principal), source, now),
         _lags(tables, now),
     ]
-    return Pipeline(
+    return SourcePipelines(
         counts=counts,
         tables=sum(number for _, number in counts),
         waiting=waiting,
@@ -111,10 +111,10 @@ def pipeline_of(principal: Principal, source: Datasource) -> Pipeline:
 def _throughput(jobs: QuerySet[Job], source: Datasource, now: datetime) -> Chart | None:
     """Rows of loads and rounds per minute in which they ended."""
     start = (now - timedelta(minutes=MINUTES - 1)).replace(second=0, microsecond=0)
-    feeds = TableOnboarding.objects.filter(
+    pipelines = Pipeline.objects.filter(
         source_table__database__datasource=source, lake_table__isnull=False
     )
-    keys = feeds.annotate(key=Cast("lake_table_id", CharField())).values("key")
+    keys = pipelines.annotate(key=Cast("lake_table_id", CharField())).values("key")
     ended = jobs.filter(
         finished_at__gte=start,
         kind__in=KINDS,
@@ -148,8 +148,8 @@ def _lags(tables: QuerySet[Table], now: datetime) -> Chart | None:
             wanted &= Q(caught_up_at__gt=now - timedelta(seconds=most))
             least = most
         counts[f"band_{number}"] = Count("pk", filter=wanted)
-    feeds = feeds_on_schedule().filter(lake_table=OuterRef("pk"))
-    found = tables.order_by().filter(Exists(feeds), status=LIVE).aggregate(**counts)
+    pipelines = pipelines_on_schedule().filter(lake_table=OuterRef("pk"))
+    found = tables.order_by().filter(Exists(pipelines), status=LIVE).aggregate(**counts)
     points = [
         Point(word, float(found[f"band_{number}"]), tone)
         for number, (word, _, tone) in enumerate(LAGS)

@@ -9,7 +9,7 @@ from catalog.models import Table
 from frontend.templatetags.figures import duration, size
 from ingest.maintenance import compaction_drivers
 from ingest.maintenance.descriptions import counted
-from ingest.pipelines.transitions import feed_of
+from ingest.pipelines.transitions import pipeline_of
 from ingest.policies.policy import DEFAULT, OWN, Effective
 from ingest.policies.store import policy_of
 
@@ -33,10 +33,10 @@ _FOLLOWED = {
 
 def policy_rows(table: Table) -> list[PolicyRow]:
     """Empty for a table that nothing is carried into any more."""
-    feed = feed_of(table.pk)
-    if feed is None:
+    pipeline = pipeline_of(table.pk)
+    if pipeline is None:
         return []
-    policy = policy_of(feed)
+    policy = policy_of(pipeline)
     said = {DEFAULT: "default", OWN: "this table"}
     return [
         PolicyRow(key, title, words, said.get(origin, origin))

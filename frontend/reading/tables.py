@@ -1,4 +1,4 @@
-"""A lake table's page: its feed and what may be done with it."""
+"""A lake table's page: its pipeline and what may be done with it."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from catalog.selectors.tables import securable_of
 from frontend.actions import ACTIONS, Action
 from frontend.templatetags.states import LOOKS
 from ingest.jobs.results import how_consistent
-from ingest.models import TableOnboarding
+from ingest.models import Pipeline
 from ingest.models.states import PAUSED, REMOVING
 from ingest.pipelines.schema_approval import SchemaProposal, proposal_of
-from ingest.pipelines.transitions import feed_of
+from ingest.pipelines.transitions import pipeline_of
 from ingest.policies.policy import DEFAULT, OWN
 from ingest.policies.schedule import in_words
 from ingest.policies.store import policy_of
 
 
 @dataclass(frozen=True, slots=True)
-class Feed:
+class TablePipeline:
     """The onboarding row that carries a table (or None), the actions offered (repairs
     apart, for they are offered where they help), and when its rounds run and how
     consistent its load is, in words. missing: why an action is not offered, by name.
     change: what of its source's columns waits for a decision, or should be known."""
 
-    row: TableOnboarding | None
+    row: Pipeline | None
     actions: list[Action]
     repairs: list[Action]
     when: str = ""
@@ -54,10 +54,10 @@ class Feed:
         return self.row.plan if self.row else {}
 
 
-def feed_for(principal: Principal, table: Table) -> Feed:
+def pipeline_for(principal: Principal, table: Table) -> TablePipeline:
     if table.kind != Table.LAKE:
-        return Feed(None, [], [])
-    row = feed_of(table.pk)
+        return TablePipeline(None, [], [])
+    row = pipeline_of(table.pk)
     held = {
         privilege
         for privilege in (Privilege.OPERATE, Privilege.MANAGE)
@@ -75,8 +75,8 @@ def feed_for(principal: Principal, table: Table) -> Feed:
         if action not in offered
     }
     if row is None:
-        return Feed(None, actions, repairs, missing=missing)
-    return Feed(
+        return TablePipeline(None, actions, repairs, missing=missing)
+    return TablePipeline(
         row,
         actions,
         repairs,
@@ -101,7 +101,7 @@ def _missing(action: Action, *, is_held: bool, state: str) -> str:
     return f"The table is {LOOKS[state].word}: {then}."
 
 
-def _when(row: TableOnboarding) -> str:
+def _when(row: Pipeline) -> str:
     """The schedule in words, and from where it is inherited."""
     if row.capture == "snapshot":
         return ""

@@ -13,7 +13,7 @@ from frontend.pages import PageRequest, page, turn
 from frontend.reading.fleet import fleet_for, wanted_from
 from frontend.reading.health import TITLES, health_for, open_alerts
 from frontend.reading.policy import policy_rows
-from frontend.reading.tables import feed_for
+from frontend.reading.tables import pipeline_for
 from ingest.pipelines.selectors import resting
 
 
@@ -39,11 +39,11 @@ def table_health(request: PageRequest, table_id: int) -> HttpResponse:
     table = table_for(request.principal, table_id)
     if table.kind != Table.LAKE:
         raise NotFound("only tables of the lake have files to look at")
-    feed = feed_for(request.principal, table)
+    pipeline = pipeline_for(request.principal, table)
     context = {
         "table": table,
-        "health": health_for(table, feed),
-        "repairs": {action.name: action for action in feed.repairs},
+        "health": health_for(table, pipeline),
+        "repairs": {action.name: action for action in pipeline.repairs},
         "rests": resting([table.pk]).get(table.pk, ""),
         "policy": policy_rows(table),
         "alerts": open_alerts(request.principal, table),

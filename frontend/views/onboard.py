@@ -13,7 +13,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 from catalog.access import audit
 from catalog.access.enforcement import require
 from catalog.access.policy import Privilege, Securable
-from catalog.discovery.store import NOT_TO_CARRY
+from catalog.discovery.store import NOT_SYNCED
 from catalog.models import Datasource, Table
 from catalog.selectors import databases_for
 from core.errors import SluiceError
@@ -137,7 +137,7 @@ def _rows(request: PageRequest, source: Datasource) -> dict[str, object]:
     rows = wanted.rows(request.principal, source.name)
     found = cut(request, rows, size=25)
     for table in found.items:
-        table.cannot = why_not(table) if table.status in NOT_TO_CARRY else None
+        table.cannot = why_not(table) if table.status in NOT_SYNCED else None
     return {
         "wanted": wanted,
         "tables": found,

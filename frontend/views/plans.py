@@ -31,7 +31,7 @@ from frontend.reading.sources import rights_on
 from ingest.models import Onboarding
 from ingest.pipelines.onboarding import approve_onboarding
 from ingest.pipelines.plan_overrides import Chosen, choose_for, choose_for_many
-from ingest.pipelines.selectors import feeds_for, onboarding_for
+from ingest.pipelines.selectors import onboarding_for, pipelines_for
 
 SIZE = 25
 NAMED = 20
@@ -41,13 +41,13 @@ NAMED = 20
 @require_safe
 def plan_page(request: PageRequest, pk: uuid.UUID) -> HttpResponse:
     onboarding = onboarding_for(request.principal, pk)
-    feeds = _feeds(request, onboarding)
-    is_open = len(feeds.items) == 1
-    items = [item_of(feed, is_open=is_open) for feed in feeds.items]
+    pipelines = _pipelines(request, onboarding)
+    is_open = len(pipelines.items) == 1
+    items = [item_of(pipeline, is_open=is_open) for pipeline in pipelines.items]
     context = {
         "onboarding": onboarding,
         "overview": progress_of(request.principal, onboarding),
-        "tables": Slice(items, feeds.number, feeds.has_next, feeds.size),
+        "tables": Slice(items, pipelines.number, pipelines.has_next, pipelines.size),
         "wanted": request.GET.get("show", ""),
         "may": rights_on(request.principal, _securable(onboarding)),
     }
@@ -61,7 +61,7 @@ def overview(request: PageRequest, pk: uuid.UUID) -> HttpResponse:
     context = {
         "onboarding": onboarding,
         "overview": progress_of(request.principal, onboarding),
-        "moved": _feeds(request, onboarding).items,
+        "moved": _pipelines(request, onboarding).items,
     }
     return render(request, "frontend/onboarding/overview.html", context)
 
@@ -85,18 +85,20 @@ def approve(request: PageRequest, pk: uuid.UUID) -> HttpResponse:
 
 @page
 @require_http_methods(["GET", "POST"])
-def choose(request: PageRequest, pk: uuid.UUID, feed_id: int) -> HttpResponse:
+def choose(request: PageRequest, pk: uuid.UUID, pipeline_id: int) -> HttpResponse:
     onboarding = onboarding_for(request.principal, pk)
     require(request.principal, Privilege.MANAGE, _securable(onboarding))
-    feed = feeds_for(request.principal, onboarding).filter(pk=feed_id).first()
-    if feed is None:
+    pipeline = (
+        pipelines_for(request.principal, onboarding).filter(pk=pipeline_id).first()
+    )
+    if pipeline is None:
         raise NotFound("there is no such table in this plan")
-    form = ChoicesForm(request.POST or None, feed=feed)
+    form = ChoicesForm(request.POST or None, pipeline=pipeline)
     error: SluiceError | None = None
     if request.method == "POST" and form.is_valid():
         try:
-            actor, own = request.principal.name, form.own(feed.policy)
-            choose_for(feed, form.choices(), actor=actor, own=own)
+            actor, own = request.principal.name, form.own(pipeline.policy)
+            choose_for(pipeline, form.choices(), actor=actor, own=own)
         except SluiceError as refused:
             error = refused
         else:
@@ -104,7 +106,7 @@ def choose(request: PageRequest, pk: uuid.UUID, feed_id: int) -> HttpResponse:
             return redirect("frontend:onboarding", pk)
     context = {
         "onboarding": onboarding,
-        "item": item_of(feed),
+        "item": item_of(pipeline),
         "form": form,
         "error": error,
     }
@@ -118,13 +120,13 @@ def choose_many(request: PageRequest, pk: uuid.UUID) -> HttpResponse:
     onboarding = onboarding_for(request.principal, pk)
     require(request.principal, Privilege.MANAGE, _securable(onboarding))
     given = request.POST if request.method == "POST" else request.GET
-    feeds, of = meant(feeds_for(request.principal, onboarding), given)
+    pipelines, of = meant(pipelines_for(request.principal, onboarding), given)
     form = ManyForm(request.POST or None)
     error: SluiceError | None = None
     if request.method == "POST" and form.is_valid():
         actor = request.principal.name
         try:
-            done = choose_for_many(feeds, form.given(), actor=actor)
+            done = choose_for_many(pipelines, form.given(), actor=actor)
         except SluiceError as refused:
             error = refused
         else:
@@ -136,8 +138,8 @@ def choose_many(request: PageRequest, pk: uuid.UUID) -> HttpResponse:
         "error": error,
         "of": of,
         "ticked": given.getlist("feed"),
-        "count": feeds.count(),
-        "names": [feed.plan.get("source", "") for feed in feeds[:NAMED]],
+        "count": pipelines.count(),
+        "names": [pipeline.plan.get("source", "") for pipeline in pipelines[:NAMED]],
     }
     return render(request, "frontend/onboarding/many.html", context)
 
@@ -156,8 +158,8 @@ def _securable(onboarding: Onboarding) -> Securable:
     return Securable(onboarding.datasource.name)
 
 
-def _feeds(request: PageRequest, onboarding: Onboarding) -> Slice:
-    rows = feeds_for(request.principal, onboarding)
+def _pipelines(request: PageRequest, onboarding: Onboarding) -> Slice:
+    rows = pipelines_for(request.principal, onboarding)
     if request.GET.get("show") == "blocked":
         rows = only_blocked(rows)
     number = min(page_number(request), 100_000)

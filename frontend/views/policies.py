@@ -61,7 +61,7 @@ def _form_page(
         "source": level.source,
         "form": form,
         "error": error,
-        "runs": level.runs(timezone.now()) if level.has_rounds else [],
+        "runs": level.runs(timezone.now()) if level.has_syncs else [],
     }
     status = 422 if request.method == "POST" else 200
     return render(request, "frontend/policy.html", context, status=status)
@@ -74,7 +74,7 @@ def _change(request: PageRequest, level: Settings, form: PolicyForm) -> None:
             hint="look at what counts now, and save again if it is still right",
         )
     patch = form.change()
-    if not level.has_rounds:
+    if not level.has_syncs:
         patch.pop("schedule", None)
     if patch:
         level.change(patch)

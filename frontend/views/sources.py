@@ -26,7 +26,7 @@ from catalog.sources.registry import footprint_of
 from core.errors import NotFound
 from frontend.pages import PageRequest, attempt, cut, page, turn
 from frontend.reading.jobs import latest_on_source
-from frontend.reading.pipelines import carried_from, pipeline_of
+from frontend.reading.pipelines import carried_from, pipelines_of_source
 from frontend.reading.sources import may_register, rights_on, steps_of, stored_steps
 from ingest.models.states import MOVING
 from ingest.pipelines.selectors import resting
@@ -130,7 +130,7 @@ def pipeline_page(request: PageRequest, name: str) -> HttpResponse:
     context: dict[str, object] = {"source": source}
     target = request.htmx.target if request.htmx else ""
     if target != "table-list":
-        context["pipeline"] = pipeline_of(request.principal, source)
+        context["pipeline"] = pipelines_of_source(request.principal, source)
     if target == "pipeline-live":
         return render(request, "frontend/sources/pipeline_live.html", context)
     status = request.GET.get("status", "")

@@ -34,7 +34,7 @@ from frontend.pages import PageRequest, Slice, Turn, cut, page, turn
 from frontend.reading.commits import commits_of
 from frontend.reading.health import open_alerts
 from frontend.reading.jobs import jobs_on_table, verified_of
-from frontend.reading.tables import feed_for
+from frontend.reading.tables import pipeline_for
 from ingest.alerts.rules import STALLED
 from ingest.alerts.store import open_on
 from ingest.models.states import APPROVED, MOVING, REMOVING
@@ -155,7 +155,7 @@ def _moving(request: PageRequest, table: Table) -> dict[str, object]:
     jobs = jobs_on_table(request.principal, table.pk)
     is_moving = table.status in MOVING or any(job.state in ACTIVE for job in jobs)
     return {
-        "feed": feed_for(request.principal, table),
+        "feed": pipeline_for(request.principal, table),
         "jobs": jobs,
         "stalled": open_on(table.pk, {STALLED}).first(),
         "alerts": open_alerts(request.principal, table),

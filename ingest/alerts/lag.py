@@ -14,7 +14,7 @@ from core.clock import SystemClock
 from ingest.alerts.heartbeat import last_absence
 from ingest.alerts.rules import LATE, Absence, Trouble, excused, late_at, span
 from ingest.alerts.store import open_alert
-from ingest.models import TableOnboarding
+from ingest.models import Pipeline
 from ingest.models.states import LOADED, RETIRED
 from ingest.policies.policy import Effective
 from ingest.policies.store import Policies, policy_of
@@ -33,17 +33,17 @@ def _moment(policy: Effective, since: datetime) -> datetime | None:
 
 def ask_again(table_id: int) -> None:
     """Somebody closed its alert: it has as long as always, from now on."""
-    rows = TableOnboarding.objects.filter(lake_table=table_id, late_at=None)
-    feed = (
+    rows = Pipeline.objects.filter(lake_table=table_id, late_at=None)
+    pipeline = (
         rows.exclude(state=RETIRED)
         .select_related("source_table__database__datasource")
         .first()
     )
-    if feed is None:
+    if pipeline is None:
         return
-    allowed = timedelta(seconds=policy_of(feed).late_after)
+    allowed = timedelta(seconds=policy_of(pipeline).late_after)
     # a round that ends meanwhile knows better
-    rows.filter(pk=feed.pk).update(late_at=SystemClock().now() + allowed)
+    rows.filter(pk=pipeline.pk).update(late_at=SystemClock().now() + allowed)
 
 
 def open_late() -> int:
@@ -51,7 +51,7 @@ def open_late() -> int:
     now = SystemClock().now()
     with transaction.atomic():
         due = list(
-            TableOnboarding.objects.select_for_update(skip_locked=True, of=("self",))
+            Pipeline.objects.select_for_update(skip_locked=True, of=("self",))
             .filter(late_at__lte=now)
             .select_related("source_table__database__datasource", "lake_table")
             .order_by("late_at")[:PAGE]
@@ -60,9 +60,9 @@ def open_late() -> int:
             return 0
         absence = last_absence()
         policies = Policies({f.source_table.database.datasource_id for f in due})
-        for feed in due:
-            _judge(feed, policies.of_feed(feed), now, absence)
-        TableOnboarding.objects.bulk_update(due, ["late_at"])
+        for pipeline in due:
+            _judge(pipeline, policies.of_pipeline(pipeline), now, absence)
+        Pipeline.objects.bulk_update(due, ["late_at"])
     return len(due)
 
 
@@ -74,21 +74,21 @@ def _shown(moment: datetime | None, now: datetime) -> str:
 
 
 def _judge(
-    feed: TableOnboarding, policy: Effective, now: datetime, absence: Absence | None
+    pipeline: Pipeline, policy: Effective, now: datetime, absence: Absence | None
 ) -> None:
     """Policy and state are those of now, not of when the moment was noted."""
-    feed.late_at = None
-    table = feed.lake_table
-    if table is None or feed.state not in LOADED or feed.capture == "snapshot":
+    pipeline.late_at = None
+    table = pipeline.lake_table
+    if table is None or pipeline.state not in LOADED or pipeline.capture == "snapshot":
         return
-    shows = table.caught_up_at or feed.created_at
-    expected = _moment(policy, feed.owed_from or shows)
+    shows = table.caught_up_at or pipeline.created_at
+    expected = _moment(policy, pipeline.owed_from or shows)
     if expected is not None:
         expected = excused(expected, absence, policy.late_after)
     if expected is None or expected > now:
-        feed.late_at = expected
+        pipeline.late_at = expected
         return
-    reason = f": {feed.status_reason}" if feed.status_reason else ""
+    reason = f": {pipeline.status_reason}" if pipeline.status_reason else ""
     trouble = Trouble(
         LATE,
         cause=shows.isoformat(),

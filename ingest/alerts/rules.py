@@ -53,7 +53,7 @@ BROKEN_CODES: Final = frozenset(
     }
 )
 # A source that restarts makes a round fail once; that is no alert yet.
-ROUNDS_BEFORE_ALERT: Final = 2
+SYNCS_BEFORE_ALERT: Final = 2
 
 FIRST_WAIT, LONGEST_WAIT = 5.0, 3600.0
 MOST_ATTEMPTS: Final = 20

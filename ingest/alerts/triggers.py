@@ -16,14 +16,14 @@ from ingest.alerts.rules import (
     FAILED,
     LATE,
     MISMATCH,
-    ROUNDS_BEFORE_ALERT,
     SCHEMA_CHANGE,
     STUCK,
+    SYNCS_BEFORE_ALERT,
     Trouble,
     stuck_trouble,
 )
 from ingest.jobs.kinds import LOADS, RESYNC, VERIFY
-from ingest.models import TableOnboarding
+from ingest.models import Pipeline
 from ingest.models.alerts import Alert
 from ingest.models.states import DISCOVERED, DRAFT, PROPOSED, RETIRED
 from ingest.pipelines import schema_diff
@@ -37,12 +37,12 @@ from ingest.pipelines.schema_diff import (
 from ingest.planning.plan import plan_from_json
 
 GONE = "gone"
-_NOT_CARRIED = (DRAFT, DISCOVERED, PROPOSED, RETIRED)
+_NOT_SYNCED = (DRAFT, DISCOVERED, PROPOSED, RETIRED)
 
 
 def job_failed(job: Job, error: SluiceError, *, failures: int = 0) -> None:
     """failures  how many rounds failed in a row, when this one is tried again later"""
-    if 0 < failures < ROUNDS_BEFORE_ALERT:
+    if 0 < failures < SYNCS_BEFORE_ALERT:
         return
     trouble = Trouble(
         FAILED,
@@ -107,9 +107,9 @@ def table_paused(table_id: int) -> None:
     store.close(late, because=store.PAUSED, reason="the table was paused")
 
 
-def schedule_ended(feeds: QuerySet[TableOnboarding]) -> None:
+def schedule_ended(pipelines: QuerySet[Pipeline]) -> None:
     """From now on these tables are brought up to date when somebody asks."""
-    late = Alert.objects.filter(kind=LATE, table__in=feeds.values("lake_table"))
+    late = Alert.objects.filter(kind=LATE, table__in=pipelines.values("lake_table"))
     store.close(late, reason="the table has no schedule any more")
 
 
@@ -124,24 +124,24 @@ def sources_altered(tables: QuerySet[Table]) -> None:
     told = Alert.objects.filter(
         table=OuterRef("lake_table"), kind=SCHEMA_CHANGE, closed_at=None, cause=GONE
     )
-    feeds = (
-        TableOnboarding.objects.filter(source_table__in=tables)
+    pipelines = (
+        Pipeline.objects.filter(source_table__in=tables)
         .exclude(lake_table=None)
-        .exclude(state__in=_NOT_CARRIED)
+        .exclude(state__in=_NOT_SYNCED)
         # one that is still gone is found by every discovery
         .exclude(Q(source_table__status=VANISHED) & Exists(told))
     )
-    for feed in feeds.select_related("source_table__database__datasource"):
-        source_compared(feed)
+    for pipeline in pipelines.select_related("source_table__database__datasource"):
+        source_compared(pipeline)
 
 
-def source_compared(feed: TableOnboarding) -> None:
+def source_compared(pipeline: Pipeline) -> None:
     """One alert over what somebody has to decide about a table's columns, or should
     know of them."""
-    lake_table = feed.lake_table_id
+    lake_table = pipeline.lake_table_id
     if lake_table is None:
         return
-    trouble = _about_columns(feed)
+    trouble = _about_columns(pipeline)
     if trouble is not None:
         store.open_alert(lake_table, trouble)
     else:
@@ -149,16 +149,16 @@ def source_compared(feed: TableOnboarding) -> None:
         store.close(same, reason="the source has the columns of the plan")
 
 
-def _about_columns(feed: TableOnboarding) -> Trouble | None:
-    source = feed.source_table
+def _about_columns(pipeline: Pipeline) -> Trouble | None:
+    source = pipeline.source_table
     name = f"{source.database.name}.{source.name}"
-    changed = source_changed(feed, plan_from_json(feed.plan))
+    changed = source_changed(pipeline, plan_from_json(pipeline.plan))
     if source.status == VANISHED and changed is not None:
         message = f"{name} was dropped at the source"
         return Trouble(
             SCHEMA_CHANGE, GONE, message, code=changed.code, hint=changed.hint
         )
-    drift = drift_of(feed)
+    drift = drift_of(pipeline)
     if drift.is_open:
         return Trouble(
             SCHEMA_CHANGE,
@@ -167,7 +167,7 @@ def _about_columns(feed: TableOnboarding) -> Trouble | None:
             code="source_altered",
             hint=drift.impossible or APPROVE,
         )
-    if partial := schema_diff.partial_columns(feed):
+    if partial := schema_diff.partial_columns(pipeline):
         return Trouble(
             SCHEMA_CHANGE,
             cause=",".join(sorted(partial)),

@@ -14,7 +14,7 @@ from core.models import Job, JobLog
 from ingest.alerts.stalled import stalled_since
 from ingest.hudi.timeline import at_of
 from ingest.lake.commits import Commit
-from ingest.models import Onboarding, TableOnboarding
+from ingest.models import Onboarding, Pipeline
 from ingest.models.states import FAILED, NEEDS_RESYNC, PAUSED, REMOVING, RETIRED
 from ingest.pipelines.drafting import Draft
 from ingest.pipelines.removal import RemovalPreview
@@ -116,10 +116,10 @@ def schedule_body(schedule: Schedule | None, *, due: datetime | None = None) -> 
     }
 
 
-def feed_schedule_body(feed: TableOnboarding, policy: Effective) -> Body:
+def pipeline_schedule_body(pipeline: Pipeline, policy: Effective) -> Body:
     """None of it runs while the table is stopped; the schedule stays."""
-    body = capture_schedule_body(feed.capture, policy, due=feed.due_at)
-    return body | {"next_runs": []} if feed.state in STOPPED else body
+    body = capture_schedule_body(pipeline.capture, policy, due=pipeline.due_at)
+    return body | {"next_runs": []} if pipeline.state in STOPPED else body
 
 
 def capture_schedule_body(
@@ -136,23 +136,23 @@ def policy_body(given: Mapping[str, object], policy: Effective) -> Body:
     return {"given": dict(given), "effective": policy.to_json()}
 
 
-def feed_body(feed: TableOnboarding, policy: Effective) -> Body:
-    lake = feed.lake_table
-    name = join_name(feed.plan.get("database", ""), feed.plan.get("name", ""))
+def pipeline_body(pipeline: Pipeline, policy: Effective) -> Body:
+    lake = pipeline.lake_table
+    name = join_name(pipeline.plan.get("database", ""), pipeline.plan.get("name", ""))
     return {
-        "id": feed.pk,
-        "source": feed.plan.get("source", ""),
-        "source_table": feed.source_table_id,
+        "id": pipeline.pk,
+        "source": pipeline.plan.get("source", ""),
+        "source_table": pipeline.source_table_id,
         "table": lake.pk if lake else None,
         "name": f"{LAKE}.{name}",
-        "capture": feed.capture,
+        "capture": pipeline.capture,
         "every_seconds": every_seconds_of(policy.schedule),
-        **feed_schedule_body(feed, policy),
-        "status": feed.state,
-        "status_reason": feed.status_reason,
-        "position": feed.position or None,
-        "consistency": feed.consistency or None,
-        "plan": feed.plan,
+        **pipeline_schedule_body(pipeline, policy),
+        "status": pipeline.state,
+        "status_reason": pipeline.status_reason,
+        "position": pipeline.position or None,
+        "consistency": pipeline.consistency or None,
+        "plan": pipeline.plan,
     }
 
 

@@ -29,8 +29,8 @@ from ingest.maintenance.facts import LakeFacts, Pending, facts_from
 from ingest.maintenance.health_collector import look_now
 from ingest.maintenance.merging import MergeCost, describe
 from ingest.maintenance.written import Written, written_from
-from ingest.models import TableHealth, TableOnboarding
-from ingest.pipelines.transitions import feed_of
+from ingest.models import Pipeline, TableHealth
+from ingest.pipelines.transitions import pipeline_of
 
 
 class HealthView(ApiView):
@@ -110,11 +110,11 @@ def health_body(table: Table, row: TableHealth) -> Body:
         "pending": [pending_body(p) for p in facts.pending] if facts else [],
         "merge": merge_body(facts.merge) if facts and facts.merge else None,
         "facts": _facts_body(facts) if facts else None,
-        "verification": _verification_body(feed_of(table.pk)),
+        "verification": _verification_body(pipeline_of(table.pk)),
     }
 
 
-def _verification_body(pipeline: TableOnboarding | None) -> Body:
+def _verification_body(pipeline: Pipeline | None) -> Body:
     """Of the rows that are there now: a load begins anew."""
     if pipeline is None:
         return {"at": None, "result": None, "job": None, "next_at": None}

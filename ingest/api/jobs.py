@@ -33,7 +33,7 @@ class JobsView(ApiView):
 
     queries = PAGING | {"state", "kind", "table", "is_finished"}
 
-    @extend_schema(responses=page_of(replies.CarryingJob))
+    @extend_schema(responses=page_of(replies.SyncingJob))
     def get(self, request: Request) -> Response:
         rows = _filtered(selectors.jobs_for(self.principal), request)
         return paged(request, rows, sorts=NEWEST, body=job_body)
@@ -78,7 +78,7 @@ class JobView(ApiView):
 class JobCancelView(ApiView):
     """Ask a job to stop. The job ends CANCELLED once it left nothing half done."""
 
-    @extend_schema(request=Empty, responses={202: replies.CarryingJob})
+    @extend_schema(request=Empty, responses={202: replies.SyncingJob})
     @idempotent
     def post(self, request: Request, job_id: UUID) -> Response:
         _require_to_operate(self, selectors.job_for(self.principal, job_id))
@@ -90,7 +90,7 @@ class JobCancelView(ApiView):
 class JobRetryView(ApiView):
     """Another go for a job that failed or was cancelled."""
 
-    @extend_schema(request=Empty, responses={202: replies.CarryingJob})
+    @extend_schema(request=Empty, responses={202: replies.SyncingJob})
     @idempotent
     def post(self, request: Request, job_id: UUID) -> Response:
         _require_to_operate(self, selectors.job_for(self.principal, job_id))

@@ -20,7 +20,7 @@ from catalog.api.views import PAGING, ApiView, members_of, paged
 from catalog.api.views import page_size as page_size_of
 from catalog.selectors.paging import keyset_page
 from ingest.api import replies
-from ingest.api.bodies import draft_body, feed_body, job_body, onboarding_body
+from ingest.api.bodies import draft_body, job_body, onboarding_body, pipeline_body
 from ingest.models import Onboarding
 from ingest.pipelines import onboarding, selectors
 from ingest.pipelines.drafting import plan_onboarding
@@ -95,11 +95,11 @@ class ApproveView(ApiView):
 
 def _shown(view: ApiView, row: Onboarding, *, status: int = 200) -> Response:
     """The request with a page of its tables, counts by state, and its open jobs."""
-    feeds = selectors.feeds_for(view.principal, row)
+    pipelines = selectors.pipelines_for(view.principal, row)
     size = page_size_of(view.request) if status == 200 else INLINE_TABLES
     token = view.request.query_params.get("page_token")
-    page = keyset_page(feeds, order=("id",), size=size, token=token)
-    counts = dict(feeds.order_by().values_list("state").annotate(Count("pk")))
+    page = keyset_page(pipelines, order=("id",), size=size, token=token)
+    counts = dict(pipelines.order_by().values_list("state").annotate(Count("pk")))
     policies = Policies([row.datasource_id])
     tables = [f.lake_table_id for f in page.items if f.lake_table_id]
     jobs = (
@@ -109,7 +109,10 @@ def _shown(view: ApiView, row: Onboarding, *, status: int = 200) -> Response:
     )
     body = onboarding_body(row) | {
         "counts": counts,
-        "tables": [feed_body(feed, policies.of_feed(feed)) for feed in page.items],
+        "tables": [
+            pipeline_body(pipeline, policies.of_pipeline(pipeline))
+            for pipeline in page.items
+        ],
         "jobs": [job_body(job) for job in jobs],
         "not_approved": [
             {"source": f.plan.get("source", ""), "reason": f.status_reason}

@@ -17,10 +17,10 @@ from catalog.api.views import ApiView
 from catalog.datasources import require_a_source
 from catalog.models import Database, Datasource
 from ingest.api import replies
-from ingest.api.bodies import feed_schedule_body, policy_body, schedule_body
+from ingest.api.bodies import pipeline_schedule_body, policy_body, schedule_body
 from ingest.api.tables import lake_table_of
-from ingest.models import TableOnboarding
-from ingest.pipelines.transitions import feed_of, locked_feed
+from ingest.models import Pipeline
+from ingest.pipelines.transitions import locked_pipeline, pipeline_of
 from ingest.policies import store
 
 
@@ -78,20 +78,20 @@ class TablePolicyView(ApiView):
     @extend_schema(responses=replies.TablePolicy)
     def get(self, request: Request, table_id: int) -> Response:
         table = lake_table_of(self, table_id, Privilege.DISCOVER)
-        feed = feed_of(table.pk) or locked_feed(table)
-        return tagged(request, _table_body(feed), content_tag(feed.policy))
+        pipeline = pipeline_of(table.pk) or locked_pipeline(table)
+        return tagged(request, _table_body(pipeline), content_tag(pipeline.policy))
 
     @extend_schema(request=replies.PolicyChange, responses=replies.TablePolicy)
     def patch(self, request: Request, table_id: int) -> Response:
         """A merge patch; null takes a setting back."""
         table = lake_table_of(self, table_id, Privilege.MANAGE)
-        feed = feed_of(table.pk) or locked_feed(table)
+        pipeline = pipeline_of(table.pk) or locked_pipeline(table)
         with transaction.atomic():
-            held = TableOnboarding.objects.select_for_update().get(pk=feed.pk)
+            held = Pipeline.objects.select_for_update().get(pk=pipeline.pk)
             require_match(request, content_tag(held.policy))
-            store.change_table_policy(feed, request.data)
+            store.change_table_policy(pipeline, request.data)
             audit.record("policy.change", on=str(table), change=request.data)
-        return tagged(request, _table_body(feed), content_tag(feed.policy))
+        return tagged(request, _table_body(pipeline), content_tag(pipeline.policy))
 
 
 def _level(request: Request, source: Datasource, database: Database | None) -> Response:
@@ -124,12 +124,12 @@ def _level_body(source: Datasource, database: Database | None) -> Body:
     }
 
 
-def _table_body(feed: TableOnboarding) -> Body:
-    policy = store.policy_of(feed)
+def _table_body(pipeline: Pipeline) -> Body:
+    policy = store.policy_of(pipeline)
     return {
-        "table": feed.lake_table_id,
-        "name": str(feed.lake_table),
-        **policy_body(feed.policy, policy),
-        **feed_schedule_body(feed, policy),
-        "due_at": instant(feed.due_at),
+        "table": pipeline.lake_table_id,
+        "name": str(pipeline.lake_table),
+        **policy_body(pipeline.policy, policy),
+        **pipeline_schedule_body(pipeline, policy),
+        "due_at": instant(pipeline.due_at),
     }

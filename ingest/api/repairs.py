@@ -25,7 +25,7 @@ from ingest.pipelines import table_commands
 from ingest.pipelines.requests import flag, refuse
 
 _INSTANT = re.compile(r"(\d{17})?", re.ASCII)
-PREVIEWED = {200: health_replies.RepairPreview, 202: replies.CarryingJob}
+PREVIEWED = {200: health_replies.RepairPreview, 202: replies.SyncingJob}
 
 
 class _Repair(ApiView):
@@ -159,7 +159,7 @@ class SavepointsView(_Repair):
         kept = [dataclasses.asdict(one) for one in savepoints_of(table)]
         return Response({"items": kept, "next_page_token": None})
 
-    @extend_schema(request=Empty, responses={202: replies.CarryingJob})
+    @extend_schema(request=Empty, responses={202: replies.SyncingJob})
     @idempotent
     def post(self, request: Request, table_id: int) -> Response:
         return self.ask(request, table_id)
@@ -172,7 +172,7 @@ class DeduplicateView(_Repair):
     members = ("dry_run",)
 
     @extend_schema(
-        request=health_replies.DeduplicateNew, responses={202: replies.CarryingJob}
+        request=health_replies.DeduplicateNew, responses={202: replies.SyncingJob}
     )
     @idempotent
     def post(self, request: Request, table_id: int) -> Response:

@@ -28,7 +28,7 @@ class JobLinks(Links):
     events = s.CharField()
 
 
-class CarryingJob(Job):
+class SyncingJob(Job):
     subject_id = s.CharField()
     progress_at = s.DateTimeField(allow_null=True, help_text="last sign of life")
     moved_at = s.DateTimeField(
@@ -47,7 +47,7 @@ class JobMove(s.Serializer[Any]):
     reason = s.CharField()
 
 
-class JobDetail(CarryingJob):
+class JobDetail(SyncingJob):
     stalled_since = s.DateTimeField(
         allow_null=True,
         help_text="set while a running job stands still for longer than"
@@ -115,7 +115,7 @@ class NotApproved(s.Serializer[Any]):
 class OnboardingDetail(Onboarding):
     counts = s.DictField(child=s.IntegerField())
     tables = OnboardedTable(many=True)
-    jobs = CarryingJob(many=True)
+    jobs = SyncingJob(many=True)
     not_approved = NotApproved(many=True)
     next_page_token = s.CharField(allow_null=True)
 
@@ -143,7 +143,7 @@ class TableSwitched(s.Serializer[Any]):
     table = s.IntegerField()
     status = s.CharField()
     status_reason = s.CharField()
-    jobs = CarryingJob(many=True)
+    jobs = SyncingJob(many=True)
     links = s.DictField()
 
 

@@ -15,7 +15,7 @@ from catalog.api.views import ApiView, members_of
 from ingest.api import replies
 from ingest.api.tables import accepted, lake_table_of
 from ingest.pipelines.schema_approval import approve_schema_change, proposal_of
-from ingest.pipelines.transitions import feed_of, locked_feed
+from ingest.pipelines.transitions import locked_pipeline, pipeline_of
 from ingest.policies.effective import policy_of
 
 
@@ -25,10 +25,10 @@ class SchemaChangeView(ApiView):
     @extend_schema(responses=replies.SchemaProposal)
     def get(self, request: Request, table_id: int) -> Response:
         table = lake_table_of(self, table_id, Privilege.DISCOVER)
-        feed = feed_of(table.pk) or locked_feed(table)
+        pipeline = pipeline_of(table.pk) or locked_pipeline(table)
         body = {
             "table": table.pk,
-            "schema_changes": policy_of(feed).schema_changes,
+            "schema_changes": policy_of(pipeline).schema_changes,
             **dataclasses.asdict(proposal_of(table)),
         }
         return Response(body)
@@ -37,7 +37,7 @@ class SchemaChangeView(ApiView):
 class ApproveSchemaChangeView(ApiView):
     """Take over what changed at the source: by a sync, or a re-sync where need be."""
 
-    @extend_schema(request=Empty, responses={202: replies.CarryingJob})
+    @extend_schema(request=Empty, responses={202: replies.SyncingJob})
     @idempotent
     def post(self, request: Request, table_id: int) -> Response:
         table = lake_table_of(self, table_id, Privilege.OPERATE)

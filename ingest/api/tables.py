@@ -22,7 +22,7 @@ from core.jobs import TERMINAL
 from core.models import Job
 from ingest.api import replies
 from ingest.api.bodies import commit_body, job_body, removal_body
-from ingest.models import TableOnboarding
+from ingest.models import Pipeline
 from ingest.models.states import RETIRED
 from ingest.pipelines import removal, samples, sampling, table_commands
 from ingest.pipelines.requests import flag, refuse
@@ -37,18 +37,18 @@ def lake_table_of(view: ApiView, table_id: int, privilege: Privilege) -> Table:
     require(view.principal, privilege, securable_of(table))
     if table.kind == Table.LAKE:
         return table
-    feed = (
-        TableOnboarding.objects.exclude(state=RETIRED)
+    pipeline = (
+        Pipeline.objects.exclude(state=RETIRED)
         .filter(source_table=table, lake_table__isnull=False)
         .first()
     )
-    if feed is None or feed.lake_table_id is None:
+    if pipeline is None or pipeline.lake_table_id is None:
         raise InvalidRequest(
             f"{table} is not carried into the lake",
             code="not_onboarded",
             hint="POST /api/v1/onboardings",
         )
-    lake = table_for(view.principal, feed.lake_table_id)
+    lake = table_for(view.principal, pipeline.lake_table_id)
     require(view.principal, privilege, securable_of(lake))
     return lake
 
@@ -58,7 +58,7 @@ class _Verb(ApiView):
 
     start: ClassVar[Callable[..., Job]]
 
-    @extend_schema(request=Empty, responses={202: replies.CarryingJob})
+    @extend_schema(request=Empty, responses={202: replies.SyncingJob})
     @idempotent
     def post(self, request: Request, table_id: int) -> Response:
         table = lake_table_of(self, table_id, Privilege.OPERATE)
@@ -87,21 +87,21 @@ class VerifyView(_Verb):
 class _Switch(ApiView):
     """A verb that changes the table's state at once; running work follows."""
 
-    move: ClassVar[Callable[..., TableOnboarding]]
+    move: ClassVar[Callable[..., Pipeline]]
 
     @extend_schema(request=Empty, responses={202: replies.TableSwitched})
     @idempotent
     def post(self, request: Request, table_id: int) -> Response:
         table = lake_table_of(self, table_id, Privilege.OPERATE)
         members_of(request)
-        feed = type(self).move(table, actor=self.principal.name)
+        pipeline = type(self).move(table, actor=self.principal.name)
         open_jobs = Job.objects.filter(subject_id=str(table.pk)).exclude(
             state__in=sorted(TERMINAL)
         )
         body = {
             "table": table.pk,
-            "status": feed.state,
-            "status_reason": feed.status_reason,
+            "status": pipeline.state,
+            "status_reason": pipeline.status_reason,
             "jobs": [job_body(job) for job in open_jobs.order_by("created_at")],
             "links": {"table": f"/api/v1/tables/{table.pk}"},
         }
@@ -132,7 +132,7 @@ class RemoveView(ApiView):
 
     @extend_schema(
         request=replies.RemovalNew,
-        responses={200: replies.Removal, 202: replies.CarryingJob},
+        responses={200: replies.Removal, 202: replies.SyncingJob},
     )
     @idempotent
     def post(self, request: Request, table_id: int) -> Response:

@@ -131,7 +131,7 @@ class SnapshotWork:
 
 
 @dataclass(frozen=True, slots=True)
-class RoundWork:
+class SyncWork:
     """kind round: one timestamp round (capture → seal → apply → ledger).
 
     low           cursor bound of the last round as text; None = everything
@@ -225,7 +225,7 @@ class JobSpec:
     lock_service: str = ""
     keep_seconds: float = 1800.0
     snapshot: SnapshotWork | None = None
-    round: RoundWork | None = None
+    round: SyncWork | None = None
     compact: CompactWork | None = None
     verify: VerifyWork | None = None
     repair: RepairWork | None = None
@@ -325,7 +325,7 @@ def spec_from(data: Mapping[str, Any]) -> JobSpec:
                 "fence": value_of(FenceSpec, data["fence"]),
                 "source": _maybe(SourceSpec, data.get("source")),
                 "snapshot": _maybe(SnapshotWork, data.get("snapshot")),
-                "round": _maybe(RoundWork, data.get("round"), "added", "known"),
+                "round": _maybe(SyncWork, data.get("round"), "added", "known"),
                 "compact": _maybe(CompactWork, data.get("compact"), "instants"),
                 "verify": _maybe(VerifyWork, data.get("verify")),
                 "repair": _maybe(RepairWork, data.get("repair")),

@@ -48,7 +48,7 @@ from ingest.jobs.lifecycle import owner_of
 from ingest.jobs.rows import move_job
 from ingest.lake.fence import Scope
 from ingest.maintenance import compaction_plans
-from ingest.models import DriverBoot, TableOnboarding
+from ingest.models import DriverBoot, Pipeline
 from ingest.pipelines import transitions
 from ingest.pipelines.schema_drift import lock_settled, waits_for_look
 
@@ -186,19 +186,19 @@ def _has_room(job: Job) -> bool:
 
 
 def _claim(job: Job, boot: DriverBoot) -> bool:
-    feed = lock_settled(job)
-    refusal = transitions.why_refused(job, feed)
-    if feed is None or refusal is not None:
-        results.reject(job, feed, refusal or TerminalError("its table is gone"))
+    pipeline = lock_settled(job)
+    refusal = transitions.why_refused(job, pipeline)
+    if pipeline is None or refusal is not None:
+        results.reject(job, pipeline, refusal or TerminalError("its table is gone"))
         return False
     is_isolated = (
         settings.SLUICE_LAUNCHER == "submit"
         or job.payload.get("deaths", 0) >= DEATHS_BEFORE_ISOLATION
         or bool(job.payload.get("driver"))
-        or bool(feed.alone_reason)
+        or bool(pipeline.alone_reason)
     )
     kind = KINDS[job.kind]
-    scopes = _scopes_of(job, feed) if is_isolated else kind.scopes
+    scopes = _scopes_of(job, pipeline) if is_isolated else kind.scopes
     owner = owner_of(job.pk, job.attempts + 1)
     with transaction.atomic():
         fences = leases.take_table(
@@ -215,8 +215,10 @@ def _claim(job: Job, boot: DriverBoot) -> bool:
     fence = fences[scopes.index(kind.scopes[0])]
     if job.kind == REPAIR:
         # a former attempt may have changed what the plan says
-        lake_reconcile.follow_lake(feed)
-    spec = specs.build_spec(job, feed, fence=fence, epoch=epochs.epoch_for(job, feed))
+        lake_reconcile.follow_lake(pipeline)
+    spec = specs.build_spec(
+        job, pipeline, fence=fence, epoch=epochs.epoch_for(job, pipeline)
+    )
     move_job(
         job,
         "claim",
@@ -233,14 +235,14 @@ def _claim(job: Job, boot: DriverBoot) -> bool:
     )
     if job.kind == COMPACT:
         compaction_plans.start(int(job.payload["table"]), job.payload["instants"])
-    transitions.note_claimed(job, feed)
+    transitions.note_claimed(job, pipeline)
     return True
 
 
-def _scopes_of(job: Job, feed: TableOnboarding) -> tuple[Scope, ...]:
+def _scopes_of(job: Job, pipeline: Pipeline) -> tuple[Scope, ...]:
     """Of a job in a driver of its own. Such drivers share no lock in memory: they take
     the whole table, unless it has a lock that all of them know."""
-    lake = feed.lake_table
+    lake = pipeline.lake_table
     is_shared = lake is not None and shares_lock(lake.identity)
     return KINDS[job.kind].scopes if is_shared else ("write", "service")
 
@@ -265,4 +267,4 @@ def _put_off(job_id: UUID, error: SluiceError) -> None:
             later = SystemClock().now() + timedelta(seconds=wait_after(3))
             Job.objects.filter(pk=job_id).update(reason=str(error), not_before=later)
         else:
-            results.reject(job, transitions.lock_feed(job), error)
+            results.reject(job, transitions.lock_pipeline(job), error)

@@ -8,7 +8,7 @@ from django.db import transaction
 from core.models import Job
 from ingest.jobs.kinds import LOADS, UPKEEP
 from ingest.lake.epochs import last_epoch
-from ingest.models import SourceEpoch, TableOnboarding
+from ingest.models import Pipeline, SourceEpoch
 
 
 def reserve_epochs(datasource_id: int, count: int = 1) -> int:
@@ -43,7 +43,7 @@ def lift_epochs(datasource_id: int, known: int) -> int:
     return row.next_epoch
 
 
-def epoch_for(job: Job, feed: TableOnboarding) -> int:
+def epoch_for(job: Job, pipeline: Pipeline) -> int:
     """The epoch of this job's next attempt; 0 when it needs none.
 
     All attempts of a load share one, because staged chunks survive them; a round
@@ -51,10 +51,10 @@ def epoch_for(job: Job, feed: TableOnboarding) -> int:
     """
     if job.kind in UPKEEP:
         return 0
-    source_id = feed.source_table.database.datasource_id
+    source_id = pipeline.source_table.database.datasource_id
     if job.kind not in LOADS:
         return reserve_epochs(source_id)
-    if feed.load_epoch is None:
-        feed.load_epoch = reserve_epochs(source_id)
-        feed.save(update_fields=["load_epoch"])
-    return feed.load_epoch
+    if pipeline.load_epoch is None:
+        pipeline.load_epoch = reserve_epochs(source_id)
+        pipeline.save(update_fields=["load_epoch"])
+    return pipeline.load_epoch

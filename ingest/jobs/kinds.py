@@ -9,7 +9,7 @@ from ingest.lake.fence import Scope
 
 SNAPSHOT: Final = "snapshot"
 RESYNC: Final = "resync"
-ROUND: Final = "round"
+SYNC: Final = "round"
 COMPACT: Final = "compact"
 VERIFY: Final = "verify"
 REPAIR: Final = "repair"
@@ -32,7 +32,7 @@ KINDS: Final = {
         JobKind(SNAPSHOT, "snapshot", ("write",)),
         # replaces every file group, so nothing may compact them meanwhile
         JobKind(RESYNC, "snapshot", ("write", "service")),
-        JobKind(ROUND, "apply", ("write",), max_attempts=3),
+        JobKind(SYNC, "apply", ("write",), max_attempts=3),
         JobKind(COMPACT, "maintenance", ("service",)),
         # writes nothing; nothing it reads may be cleaned away meanwhile
         # in a lane of its own: one with a budget takes hours, compactions do not wait

@@ -19,7 +19,7 @@ from ingest.jobs import results
 from ingest.jobs.epochs import lift_epochs
 from ingest.lake.commits import LakeState, read_lake_table
 from ingest.lake.ledger import forget_later
-from ingest.models import TableOnboarding
+from ingest.models import Pipeline
 from ingest.pipelines import transitions
 from ingest.pipelines.lake_identity import planned_identity, set_buckets
 
@@ -29,47 +29,51 @@ log = logging.getLogger(__name__)
 _DISAGREE = frozenset({"identity_drift", "lake_went_back", "lake_went_ahead"})
 
 
-def healed(feed: TableOnboarding, error: SluiceError) -> SluiceError:
+def healed(pipeline: Pipeline, error: SluiceError) -> SluiceError:
     """The error, or a transient one when rows follow the lake now: the next attempt
     is told the truth."""
     if error.code not in _DISAGREE:
         return error
-    ahead = _catch_up(feed) if error.code == "lake_went_ahead" else ""
-    if not (taken := "; ".join(filter(None, [ahead, follow_lake(feed)]))):
+    ahead = _catch_up(pipeline) if error.code == "lake_went_ahead" else ""
+    if not (taken := "; ".join(filter(None, [ahead, follow_lake(pipeline)]))):
         return error
     return TransientError(f"{error.message}; {taken}", code=error.code)
 
 
-def follow_lake(feed: TableOnboarding) -> str:
+def follow_lake(pipeline: Pipeline) -> str:
     """What the rows took over from the lake, in words; "" when they agreed, or when
     the lake cannot be read now: whoever writes next refuses and comes here again."""
-    if feed.lake_table is None or not feed.lake_table.path:
+    if pipeline.lake_table is None or not pipeline.lake_table.path:
         return ""
     try:
-        state = read_lake_table(feed.lake_table.path)
-        return "; ".join(filter(None, [_buckets(feed, state), _moment(feed, state)]))
+        state = read_lake_table(pipeline.lake_table.path)
+        return "; ".join(
+            filter(None, [_buckets(pipeline, state), _moment(pipeline, state)])
+        )
     except SluiceError as error:
-        log.warning("cannot compare %s with its lake", feed.lake_table, exc_info=error)
+        log.warning(
+            "cannot compare %s with its lake", pipeline.lake_table, exc_info=error
+        )
         return ""
 
 
-def _buckets(feed: TableOnboarding, state: LakeState) -> str:
+def _buckets(pipeline: Pipeline, state: LakeState) -> str:
     """Every other difference is for people."""
     if state.position is None:
         return ""
-    found, planned = state.position.identity, planned_identity(feed)
+    found, planned = state.position.identity, planned_identity(pipeline)
     if found.buckets == planned.buckets or len(drift(found, planned)) != 1:
         return ""
     why = f"the lake has {found.buckets} buckets where the plan said {planned.buckets}"
-    set_buckets(feed, found.buckets, why=why)
+    set_buckets(pipeline, found.buckets, why=why)
     return f"{why}: the plan says so now"
 
 
-def _moment(feed: TableOnboarding, state: LakeState) -> str:
+def _moment(pipeline: Pipeline, state: LakeState) -> str:
     done = state.timeline.completed_writes
-    assert feed.lake_table is not None
-    feed.lake_table.refresh_from_db(fields=["last_commit_instant"])
-    known = feed.lake_table.last_commit_instant
+    assert pipeline.lake_table is not None
+    pipeline.lake_table.refresh_from_db(fields=["last_commit_instant"])
+    known = pipeline.lake_table.last_commit_instant
     if state.position is None or not done or not known:
         return ""
     newest = max(instant.asked for instant in done)
@@ -85,44 +89,44 @@ def _moment(feed: TableOnboarding, state: LakeState) -> str:
     forget_later(
         settings.SLUICE_LAKE_URI,
         state.position.source,
-        feed.lake_table.pk,
+        pipeline.lake_table.pk,
         after=state.position.epoch_to,
         instant=newest,
     )
-    results.note_restored(feed, facts)
+    results.note_restored(pipeline, facts)
     return f"the lake went back to {newest}: capture goes on from there"
 
 
-def _catch_up(feed: TableOnboarding) -> str:
+def _catch_up(pipeline: Pipeline) -> str:
     """The rows are older than the lake: of a database from a backup. Its counter would
     hand out epochs again that the lake has."""
-    table = feed.lake_table
+    table = pipeline.lake_table
     if table is None or not table.path:
         return ""
     try:
         state = read_lake_table(table.path)
         known = state.position.epoch_to if state.position else 0
         table.refresh_from_db(fields=["last_commit_epoch"])
-        first = lift_epochs(feed.source_table.database.datasource_id, known)
+        first = lift_epochs(pipeline.source_table.database.datasource_id, known)
     except SluiceError as error:
         log.warning("cannot ask the lake about %s", table, exc_info=error)
         return ""
     # a load keeps its epoch over its attempts: this one needs another
-    TableOnboarding.objects.filter(pk=feed.pk).update(load_epoch=None)
-    feed.load_epoch = None
+    Pipeline.objects.filter(pk=pipeline.pk).update(load_epoch=None)
+    pipeline.load_epoch = None
     if state.position and known > (table.last_commit_epoch or 0):
-        _take_newest(feed, state, state.position)
+        _take_newest(pipeline, state, state.position)
     return f"the database was older than the lake: epochs go on at {first}"
 
 
 def _take_newest(
-    feed: TableOnboarding, state: LakeState, position: CommitPosition
+    pipeline: Pipeline, state: LakeState, position: CommitPosition
 ) -> None:
-    end = later(feed.position, position.end)
-    TableOnboarding.objects.filter(pk=feed.pk).update(position=end)
-    feed.position = end
+    end = later(pipeline.position, position.end)
+    Pipeline.objects.filter(pk=pipeline.pk).update(position=end)
+    pipeline.position = end
     transitions.show(
-        feed,
+        pipeline,
         last_commit_instant=max(i.asked for i in state.timeline.completed_writes),
         last_commit_position={"to": end},
         last_commit_epoch=position.epoch_to,

@@ -50,11 +50,11 @@ from ingest.contract.job import (
 from ingest.jobs import lake_reconcile, leases, results
 from ingest.jobs.backoff import wait_after
 from ingest.jobs.dispatch import ring
-from ingest.jobs.kinds import COMPACT, KINDS, LOADS, OWN_LANE, REPAIR, ROUND
+from ingest.jobs.kinds import COMPACT, KINDS, LOADS, OWN_LANE, REPAIR, SYNC
 from ingest.jobs.rows import move_job
 from ingest.maintenance import compaction_drivers
 from ingest.maintenance.compaction_drivers import Wish
-from ingest.models import TableOnboarding
+from ingest.models import Pipeline
 from ingest.models.states import LOADED
 from ingest.pipelines import transitions
 from ingest.pipelines.schema_drift import looked_first
@@ -63,18 +63,18 @@ from ingest.pipelines.schema_drift import looked_first
 
 
 def start_load(
-    feed: TableOnboarding, kind: str, *, actor: str, accept_empty: bool = False
+    pipeline: Pipeline, kind: str, *, actor: str, accept_empty: bool = False
 ) -> Job:
     """Queue the load (snapshot or resync) of an approved table."""
-    job = new_job(feed, kind, actor=actor)
+    job = new_job(pipeline, kind, actor=actor)
     if accept_empty:
         job.payload["accept_empty"] = True
     return start_jobs([job])[0]
 
 
-def start_round(feed: TableOnboarding, *, actor: str) -> Job:
+def start_sync(pipeline: Pipeline, *, actor: str) -> Job:
     """Queue one round of timestamp capture; one that waits already is returned."""
-    return start_jobs([new_job(feed, ROUND, actor=actor)])[0]
+    return start_jobs([new_job(pipeline, SYNC, actor=actor)])[0]
 
 
 def start_compaction(
@@ -98,15 +98,17 @@ def start_compaction(
     return found
 
 
-def new_job(feed: TableOnboarding, kind: str, *, actor: str) -> Job:
-    """An unsaved job of this feed, for `start_jobs`."""
-    if feed.lake_table is None:
-        raise InvalidRequest(f"{feed.source_table} is not approved yet", code="not_now")
-    payload = {"feed": feed.pk, "table": feed.lake_table_id}
-    job = _job(feed.lake_table, kind, payload, actor=actor)
-    job.share_key = f"source:{feed.source_table.database.datasource_id}"
+def new_job(pipeline: Pipeline, kind: str, *, actor: str) -> Job:
+    """An unsaved job of this pipeline, for `start_jobs`."""
+    if pipeline.lake_table is None:
+        raise InvalidRequest(
+            f"{pipeline.source_table} is not approved yet", code="not_now"
+        )
+    payload = {"feed": pipeline.pk, "table": pipeline.lake_table_id}
+    job = _job(pipeline.lake_table, kind, payload, actor=actor)
+    job.share_key = f"source:{pipeline.source_table.database.datasource_id}"
     if kind in LOADS:
-        job.weight = max(0, feed.source_table.estimated_rows)
+        job.weight = max(0, pipeline.source_table.estimated_rows)
     return job
 
 
@@ -220,47 +222,53 @@ def finish(report: JobReport) -> bool:
         job = Job.objects.select_for_update().filter(pk=report.job_id).first()
         if job is None or job.attempts != report.attempt or job.state not in ACTIVE:
             return False
-        feed = transitions.lock_feed(job)
+        pipeline = transitions.lock_pipeline(job)
         job.report = json.loads(encode(report))
         Job.objects.filter(pk=job.pk).update(report=job.report)
         if report.outcome == "succeeded":
             move_job(job, "succeed", finished_at=SystemClock().now())
-            results.apply_success(job, feed, report.facts)
+            results.apply_success(job, pipeline, report.facts)
         elif job.state == CANCELLING:
-            results.end_cancelled(job, feed, report.facts, reason=job.reason)
+            results.end_cancelled(job, pipeline, report.facts, reason=job.reason)
         else:
-            _fail_or_retry(job, feed, _why_not(report, job, feed))
+            _fail_or_retry(job, pipeline, _why_not(report, job, pipeline))
             results.note_plans(job, report.facts)
-        if feed is not None and job.kind == REPAIR and report.outcome != "succeeded":
+        if (
+            pipeline is not None
+            and job.kind == REPAIR
+            and report.outcome != "succeeded"
+        ):
             # it may have ended behind its commit
-            lake_reconcile.follow_lake(feed)
+            lake_reconcile.follow_lake(pipeline)
         leases.release(owner_of(job.pk, report.attempt))
-        if not _is_usual(job, feed):
+        if not _is_usual(job, pipeline):
             ring()
     return True
 
 
-def _is_usual(job: Job, feed: TableOnboarding | None) -> bool:
+def _is_usual(job: Job, pipeline: Pipeline | None) -> bool:
     """A sync that went well and that nobody waits for: what waits for its place is
     claimed by the host that reports it."""
-    is_carried = feed is not None and feed.state in LOADED
-    return job.kind == ROUND and job.state == SUCCEEDED and is_carried
+    is_carried = pipeline is not None and pipeline.state in LOADED
+    return job.kind == SYNC and job.state == SUCCEEDED and is_carried
 
 
-def _why_not(report: JobReport, job: Job, feed: TableOnboarding | None) -> SluiceError:
+def _why_not(report: JobReport, job: Job, pipeline: Pipeline | None) -> SluiceError:
     if report.outcome in {"cancelled", "paused"}:
         # nobody asked for that: its driver was told to stop
         job.max_attempts += 1
         return TransientError("its driver was stopped")
     error = _error(report)
-    if feed is not None and error.code == OUT_OF_MEMORY:
-        transitions.run_alone(feed, f"{error.message} ended the shared driver")
+    if pipeline is not None and error.code == OUT_OF_MEMORY:
+        transitions.run_alone(pipeline, f"{error.message} ended the shared driver")
     return (
-        looked_first(job, feed, lake_reconcile.healed(feed, error)) if feed else error
+        looked_first(job, pipeline, lake_reconcile.healed(pipeline, error))
+        if pipeline
+        else error
     )
 
 
-def _fail_or_retry(job: Job, feed: TableOnboarding | None, error: SluiceError) -> None:
+def _fail_or_retry(job: Job, pipeline: Pipeline | None, error: SluiceError) -> None:
     now = SystemClock().now()
     if isinstance(error, TransientError) and job.attempts < job.max_attempts:
         wait = wait_after(job.attempts)
@@ -270,7 +278,7 @@ def _fail_or_retry(job: Job, feed: TableOnboarding | None, error: SluiceError) -
         move_job(job, "try_again", reason=reason, not_before=later, max_attempts=limit)
         results.note_retry(job)
         return
-    results.fail(job, feed, error)
+    results.fail(job, pipeline, error)
 
 
 def _error(report: JobReport) -> SluiceError:

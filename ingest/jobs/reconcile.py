@@ -29,11 +29,11 @@ from ingest.hudi.evolution import lacking_columns
 from ingest.jobs import lake_reconcile, leases, results
 from ingest.jobs.backoff import Deaths, wait_after
 from ingest.jobs.dispatch import ring
-from ingest.jobs.kinds import COMPACT, KINDS, LOADS, REPAIR, ROUND
+from ingest.jobs.kinds import COMPACT, KINDS, LOADS, REPAIR, SYNC
 from ingest.jobs.rows import move_job
 from ingest.lake.commits import LakeState, read_lake_table
 from ingest.lake.fence import Scope
-from ingest.models import DriverBoot, TableOnboarding
+from ingest.models import DriverBoot, Pipeline
 from ingest.pipelines import transitions
 
 log = logging.getLogger(__name__)
@@ -185,7 +185,9 @@ def judge_lost(job_id: UUID, why: str, *, boot: str | None = None) -> bool:
             state = read_lake_table(_path_of(job), commits=LOOK_BACK)
         except SluiceError as error:
             if error.code == DAMAGED:
-                results.fail(job, transitions.lock_feed(job), _unreadable(job, error))
+                results.fail(
+                    job, transitions.lock_pipeline(job), _unreadable(job, error)
+                )
                 return True
             _lose_sight(job, _lake_is_away(error.message))
             return False
@@ -231,7 +233,7 @@ def _lose_sight(job: Job, reason: str) -> None:
 
 
 def _decide(job: Job, state: LakeState, why: str) -> None:
-    feed = transitions.lock_feed(job)
+    pipeline = transitions.lock_pipeline(job)
     now = SystemClock().now()
     facts = _found(job, state)
     seen = {"pending_compactions": list(state.pending_compactions)}
@@ -243,23 +245,25 @@ def _decide(job: Job, state: LakeState, why: str) -> None:
             finished_at=now,
             report={"v": 1, "from": "timeline", "facts": dict(facts)},
         )
-        results.apply_success(job, feed, facts)
+        results.apply_success(job, pipeline, facts)
         return
     if job.state == CANCELLING:
         is_gone = why in {GONE, STOPPED} or "answer" not in why
         reason = f"{why} before it answered" if is_gone else why
-        results.end_cancelled(job, feed, seen, reason=reason)
+        results.end_cancelled(job, pipeline, seen, reason=reason)
         return
     # a repair ends with a comparison of its rows, which the next attempt makes
     left = "no commit" if facts is None else "a commit that was not compared"
-    _try_again(job, feed, state, why=why, left=left)
+    _try_again(job, pipeline, state, why=why, left=left)
     results.note_plans(job, seen)
-    if feed is not None and job.kind == REPAIR:
+    if pipeline is not None and job.kind == REPAIR:
         # what it left is in the lake until the next attempt
-        lake_reconcile.follow_lake(feed)
+        lake_reconcile.follow_lake(pipeline)
 
 
-def _try_again(job: Job, feed: Any, state: LakeState, *, why: str, left: str) -> None:
+def _try_again(
+    job: Job, pipeline: Any, state: LakeState, *, why: str, left: str
+) -> None:
     is_death = job.state != LAUNCHING and why != STOPPED
     now = SystemClock().now()
     deaths = Deaths.of(job.payload)
@@ -272,10 +276,10 @@ def _try_again(job: Job, feed: Any, state: LakeState, *, why: str, left: str) ->
             code="driver_died",
             hint="look at the log of the last attempt, then retry the job",
         )
-        results.fail(job, feed, error)
+        results.fail(job, pipeline, error)
         return
-    if feed is not None and is_death and job.handle.get("isolated"):
-        _note_own_death(feed, deaths)
+    if pipeline is not None and is_death and job.handle.get("isolated"):
+        _note_own_death(pipeline, deaths)
     payload = job.payload | deaths.to_payload()
     if job.kind == COMPACT and not payload.get("instants"):
         payload["instants"] = list(state.pending_compactions)
@@ -292,19 +296,19 @@ def _try_again(job: Job, feed: Any, state: LakeState, *, why: str, left: str) ->
     )
 
 
-def _note_own_death(feed: TableOnboarding, deaths: Deaths) -> None:
+def _note_own_death(pipeline: Pipeline, deaths: Deaths) -> None:
     """It died with nobody beside it, after it had been in two drivers that died."""
     if settings.SLUICE_LAUNCHER != "submit" and deaths.counted > 2:
         transitions.run_alone(
-            feed, f"its driver died {deaths.seen} times, the last time alone"
+            pipeline, f"its driver died {deaths.seen} times, the last time alone"
         )
 
 
 def _shares_snapshots(job: Job) -> bool:
-    feed = transitions.feed_of(int(job.payload["table"]))
-    if feed is None:
+    pipeline = transitions.pipeline_of(int(job.payload["table"]))
+    if pipeline is None:
         return True
-    return kind_named(feed.source_table.database.datasource.kind).shares_snapshots
+    return kind_named(pipeline.source_table.database.datasource.kind).shares_snapshots
 
 
 def _found(job: Job, state: LakeState) -> Mapping[str, Any] | None:
@@ -328,7 +332,7 @@ def _found(job: Job, state: LakeState) -> Mapping[str, Any] | None:
             "rows": commit.rows_written,
             "pending_compactions": pending,
         }
-        if job.kind in {ROUND, *LOADS}:
+        if job.kind in {SYNC, *LOADS}:
             # an earlier attempt may have committed by an earlier plan
             wanted_columns = spec_from(job.spec).table.columns if job.spec else ()
             lacking = lacking_columns(commit.schema, wanted_columns)
@@ -339,7 +343,7 @@ def _found(job: Job, state: LakeState) -> Mapping[str, Any] | None:
             facts["consistency"] = "snapshot" if single else "per_chunk"
         else:
             facts["position"] = {"from": position.start, "to": position.end}
-        if job.kind == ROUND:
+        if job.kind == SYNC:
             # whether it was cut nobody knows: one round more finds nothing, or the rest
             facts["more"] = True
         if job.kind == REPAIR:

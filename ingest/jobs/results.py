@@ -20,12 +20,12 @@ from ingest.alerts.lag import owing
 from ingest.alerts.rules import owed_from
 from ingest.changes.signs import from_data, sentences_of, settled, to_data
 from ingest.jobs.backoff import wait_after
-from ingest.jobs.kinds import COMPACT, LOADS, REPAIR, RESYNC, ROUND, UPKEEP, VERIFY
+from ingest.jobs.kinds import COMPACT, LOADS, REPAIR, RESYNC, SYNC, UPKEEP, VERIFY
 from ingest.jobs.loads import left_by, note_done
 from ingest.jobs.rows import move_job
 from ingest.maintenance import compaction_plans, verification_schedule
 from ingest.maintenance.due import note_change
-from ingest.models import TableOnboarding, states
+from ingest.models import Pipeline, states
 from ingest.pipelines import schema_diff, schema_drift, transitions
 from ingest.pipelines.lake_identity import set_buckets
 from ingest.policies import store
@@ -33,32 +33,32 @@ from ingest.policies.schedule import every_seconds_of, skipped_words
 
 
 def apply_success(
-    job: Job, feed: TableOnboarding | None, facts: Mapping[str, Any]
+    job: Job, pipeline: Pipeline | None, facts: Mapping[str, Any]
 ) -> None:
     """Advance the table by what has been committed."""
     table_id = int(job.payload["table"])
-    has_caught_up = feed is not None and job.kind in LOADS
+    has_caught_up = pipeline is not None and job.kind in LOADS
     if job.kind == COMPACT:
         compaction_plans.complete(table_id, [str(i) for i in facts.get("instants", ())])
     elif job.kind == REPAIR:
-        _repaired(table_id, feed, facts)
-    elif feed is not None and job.kind in LOADS:
-        note_loaded(feed, facts, columns=_columns_of(job))
-    elif feed is not None and job.kind == ROUND:
-        has_caught_up = _round_done(job, feed, facts)
-    elif feed is not None and job.kind == VERIFY:
-        _verified(job, feed, str(facts.get("verdict") or ""))
+        _repaired(table_id, pipeline, facts)
+    elif pipeline is not None and job.kind in LOADS:
+        note_loaded(pipeline, facts, columns=_columns_of(job))
+    elif pipeline is not None and job.kind == SYNC:
+        has_caught_up = _sync_done(job, pipeline, facts)
+    elif pipeline is not None and job.kind == VERIFY:
+        _verified(job, pipeline, str(facts.get("verdict") or ""))
     note_done(job, facts)
     note_plans(job, facts)
     triggers.job_succeeded(job, facts, has_caught_up=has_caught_up)
     note_change(table_id)
 
 
-def _verified(job: Job, feed: TableOnboarding, verdict: str) -> None:
-    verification_schedule.note_verified(feed, job, verdict)
+def _verified(job: Job, pipeline: Pipeline, verdict: str) -> None:
+    verification_schedule.note_verified(pipeline, job, verdict)
     if verdict == "equal":
         # whatever happened to the source, nothing of it is wrong in the lake
-        _set(feed, signs=to_data(settled(from_data(feed.signs))))
+        _set(pipeline, signs=to_data(settled(from_data(pipeline.signs))))
 
 
 def note_plans(job: Job, facts: Mapping[str, Any]) -> None:
@@ -72,24 +72,24 @@ def note_plans(job: Job, facts: Mapping[str, Any]) -> None:
 
 
 def _repaired(
-    table_id: int, feed: TableOnboarding | None, facts: Mapping[str, Any]
+    table_id: int, pipeline: Pipeline | None, facts: Mapping[str, Any]
 ) -> None:
     compaction_plans.roll_back(table_id, [str(i) for i in facts.get("rolled_back", ())])
     compaction_plans.unschedule(
         table_id, [str(i) for i in facts.get("unscheduled", ())]
     )
-    if feed is not None and facts.get("buckets"):
-        set_buckets(feed, int(facts["buckets"]), why="resized, or gone back to it")
-    if feed is not None and facts.get("restored"):
-        note_restored(feed, facts)
-    elif feed is not None and facts.get("instant"):
+    if pipeline is not None and facts.get("buckets"):
+        set_buckets(pipeline, int(facts["buckets"]), why="resized, or gone back to it")
+    if pipeline is not None and facts.get("restored"):
+        note_restored(pipeline, facts)
+    elif pipeline is not None and facts.get("instant"):
         # the same rows once, at the same position
         instant = str(facts["instant"])
-        transitions.show(feed, last_commit_instant=instant, last_commit_at=Now())
+        transitions.show(pipeline, last_commit_instant=instant, last_commit_at=Now())
 
 
 def note_loaded(
-    feed: TableOnboarding,
+    pipeline: Pipeline,
     facts: Mapping[str, Any],
     *,
     columns: Sequence[Mapping[str, Any]] | None = None,
@@ -99,7 +99,7 @@ def note_loaded(
     columns  that its attempt read and wrote; None = not known, a sync will tell
     """
     bound = str(facts.get("bound") or "")
-    is_continuous = feed.capture != "snapshot"
+    is_continuous = pipeline.capture != "snapshot"
     changes: dict[str, Any] = {
         "bound": bound,
         "position": bound,
@@ -109,25 +109,25 @@ def note_loaded(
     }
     now = SystemClock().now()
     if is_continuous:
-        changes |= owing(store.policy_of(feed), now)
-    if feed.state in {states.SNAPSHOTTING, states.RESYNCING}:
+        changes |= owing(store.policy_of(pipeline), now)
+    if pipeline.state in {states.SNAPSHOTTING, states.RESYNCING}:
         due = now if is_continuous else None
-        transitions.move(feed, "load", due_at=due, **changes)
+        transitions.move(pipeline, "load", due_at=due, **changes)
         if not is_continuous:
-            transitions.move(feed, "catch_up", reason=how_consistent(feed))
+            transitions.move(pipeline, "catch_up", reason=how_consistent(pipeline))
     else:
         # it was committed while somebody paused it: it goes on behind the load
-        _set(feed, resume_event="resume_catch_up", **changes)
+        _set(pipeline, resume_event="resume_catch_up", **changes)
     transitions.show(
-        feed,
+        pipeline,
         is_queryable=True,
         caught_up_at=now,
-        **_commit(feed, facts, position=bound, epoch=feed.load_epoch),
+        **_commit(pipeline, facts, position=bound, epoch=pipeline.load_epoch),
     )
     if columns is not None and facts.get("has_columns", True):
-        schema_diff.note_loaded(feed, [str(c["source_name"]) for c in columns])
-        schema_diff.show_columns(feed, columns)
-    verification_schedule.note_replaced(feed)
+        schema_diff.note_loaded(pipeline, [str(c["source_name"]) for c in columns])
+        schema_diff.show_columns(pipeline, columns)
+    verification_schedule.note_replaced(pipeline)
 
 
 def _columns_of(job: Job) -> list[dict[str, Any]]:
@@ -135,33 +135,35 @@ def _columns_of(job: Job) -> list[dict[str, Any]]:
     return list((job.spec or {}).get("table", {}).get("columns", ()))
 
 
-def note_restored(feed: TableOnboarding, facts: Mapping[str, Any]) -> None:
+def note_restored(pipeline: Pipeline, facts: Mapping[str, Any]) -> None:
     """The table is at an older position again: capture goes on from there."""
     position = str(facts["position"]["to"])
-    _set(feed, position=position)
-    schema_diff.note_gone_back(feed)
+    _set(pipeline, position=position)
+    schema_diff.note_gone_back(pipeline)
     reason = f"restored to savepoint {facts['restored']}; it catches up from there"
-    if facts.get("reaches_back") is False and feed.state in states.LOADED:
+    if facts.get("reaches_back") is False and pipeline.state in states.LOADED:
         told = f"restored to savepoint {facts['restored']}. {facts['misses'][0]}"
-        transitions.move(feed, "lose_position", reason=told, due_at=None)
-    elif feed.capture == "snapshot":
-        transitions.say(feed, f"restored to savepoint {facts['restored']}")
-    elif feed.state == states.LIVE:
-        transitions.move(feed, "fall_behind", reason=reason, due_at=SystemClock().now())
+        transitions.move(pipeline, "lose_position", reason=told, due_at=None)
+    elif pipeline.capture == "snapshot":
+        transitions.say(pipeline, f"restored to savepoint {facts['restored']}")
+    elif pipeline.state == states.LIVE:
+        transitions.move(
+            pipeline, "fall_behind", reason=reason, due_at=SystemClock().now()
+        )
     else:
-        transitions.say(feed, reason)
+        transitions.say(pipeline, reason)
     transitions.show(
-        feed,
+        pipeline,
         caught_up_at=None,
-        **_commit(feed, facts, position=position, epoch=facts.get("epoch")),
+        **_commit(pipeline, facts, position=position, epoch=facts.get("epoch")),
     )
 
 
-def how_consistent(feed: TableOnboarding) -> str:
+def how_consistent(pipeline: Pipeline) -> str:
     """What a load of several moments means, for people; "" when it has one."""
-    if feed.consistency != "per_chunk":
+    if pipeline.consistency != "per_chunk":
         return ""
-    kind = kind_named(feed.source_table.database.datasource.kind)
+    kind = kind_named(pipeline.source_table.database.datasource.kind)
     if not kind.shares_snapshots:
         return (
             f"its chunks show the source at different moments, as {kind.title} shares "
@@ -173,12 +175,12 @@ def how_consistent(feed: TableOnboarding) -> str:
     )
 
 
-def _round_done(job: Job, feed: TableOnboarding, facts: Mapping[str, Any]) -> bool:
+def _sync_done(job: Job, pipeline: Pipeline, facts: Mapping[str, Any]) -> bool:
     """Whether the table shows all that was asked for."""
-    position = str((facts.get("position") or {}).get("to") or feed.position)
+    position = str((facts.get("position") or {}).get("to") or pipeline.position)
     is_more = bool(facts.get("more"))
     now = SystemClock().now()
-    policy = store.policy_of(feed)
+    policy = store.policy_of(pipeline)
     schedule = policy.schedule
     began = job.queued_at or now
     due = now if is_more else store.due_after(schedule, began)
@@ -194,28 +196,28 @@ def _round_done(job: Job, feed: TableOnboarding, facts: Mapping[str, Any]) -> bo
     if not is_more:
         changes["caught_up_at"] = started - timedelta(seconds=lag + held_back)
         done |= owing(policy, owed)
-    if feed.state == states.CATCHING_UP and not is_more:
-        transitions.move(feed, "catch_up", reason=reason, due_at=due, **done)
+    if pipeline.state == states.CATCHING_UP and not is_more:
+        transitions.move(pipeline, "catch_up", reason=reason, due_at=due, **done)
     else:
-        is_moving = feed.state in states.LOADED
-        _set(feed, due_at=due if is_moving else None, **done)
+        is_moving = pipeline.state in states.LOADED
+        _set(pipeline, due_at=due if is_moving else None, **done)
         if is_moving:
-            transitions.say(feed, reason)
+            transitions.say(pipeline, reason)
     if facts.get("instant"):
-        changes |= _commit(feed, facts, position=position, epoch=facts.get("epoch"))
-    transitions.show(feed, **changes)
-    _columns_synced(job, feed, facts)
+        changes |= _commit(pipeline, facts, position=position, epoch=facts.get("epoch"))
+    transitions.show(pipeline, **changes)
+    _columns_synced(job, pipeline, facts)
     return not is_more and owed == started
 
 
-def _columns_synced(job: Job, feed: TableOnboarding, facts: Mapping[str, Any]) -> None:
+def _columns_synced(job: Job, pipeline: Pipeline, facts: Mapping[str, Any]) -> None:
     if found := facts.get("added"):
-        schema_diff.note_earlier(feed, found)
-        triggers.source_compared(feed)
+        schema_diff.note_earlier(pipeline, found)
+        triggers.source_compared(pipeline)
     if unknown := facts.get("unknown_columns"):
-        schema_drift.met_unknown(job, feed, unknown)
+        schema_drift.met_unknown(job, pipeline, unknown)
     if facts.get("has_columns", True) and (columns := _columns_of(job)):
-        schema_diff.show_columns(feed, columns)
+        schema_diff.show_columns(pipeline, columns)
 
 
 def _behind(job: Job, facts: Mapping[str, Any]) -> tuple[float, float]:
@@ -226,10 +228,10 @@ def _behind(job: Job, facts: Mapping[str, Any]) -> tuple[float, float]:
     return lag, max(0.0, float(held.get("age_seconds") or 0) - lag)
 
 
-def next_round(feed: TableOnboarding, job: Job) -> datetime | None:
+def next_sync(pipeline: Pipeline, job: Job) -> datetime | None:
     """When the round after this one, which ends now, is due; None = by hand."""
     began = job.queued_at or SystemClock().now()
-    return store.due_after(store.policy_of(feed).schedule, began)
+    return store.due_after(store.policy_of(pipeline).schedule, began)
 
 
 def _held_back_text(facts: Mapping[str, Any]) -> str:
@@ -251,7 +253,7 @@ def _held_back_text(facts: Mapping[str, Any]) -> str:
 
 
 def _commit(
-    feed: TableOnboarding, facts: Mapping[str, Any], *, position: str, epoch: Any
+    pipeline: Pipeline, facts: Mapping[str, Any], *, position: str, epoch: Any
 ) -> dict[str, Any]:
     return {
         "last_commit_instant": str(facts.get("instant") or ""),
@@ -261,52 +263,52 @@ def _commit(
     }
 
 
-def _set(feed: TableOnboarding, **changes: Any) -> None:
-    TableOnboarding.objects.filter(pk=feed.pk).update(**changes)
+def _set(pipeline: Pipeline, **changes: Any) -> None:
+    Pipeline.objects.filter(pk=pipeline.pk).update(**changes)
     for name, value in changes.items():
-        setattr(feed, name, value)
+        setattr(pipeline, name, value)
 
 
 # --------------------------------------------------------------- other endings
 
 
-def fail(job: Job, feed: TableOnboarding | None, error: SluiceError) -> None:
+def fail(job: Job, pipeline: Pipeline | None, error: SluiceError) -> None:
     """End the job FAILED. A round's transient trouble never stops its table."""
     _end_failed(job, "fail", error)
-    if feed is not None:
+    if pipeline is not None:
         # what is wrong with the table's files may be why
         note_change(int(job.payload["table"]))
     if job.kind == COMPACT:
         compaction_plans.fail(
             int(job.payload["table"]), job.payload.get("instants", []), error
         )
-    is_passing = job.kind == ROUND and error.default_code == "transient"
-    failures = feed.failures + 1 if feed and is_passing else 0
-    if feed is not None:
+    is_passing = job.kind == SYNC and error.default_code == "transient"
+    failures = pipeline.failures + 1 if pipeline and is_passing else 0
+    if pipeline is not None:
         triggers.job_failed(job, error, failures=failures)
-    if feed is not None and job.kind == VERIFY:
-        verification_schedule.note_undecided(feed)
-    if feed is None or job.kind in UPKEEP:
+    if pipeline is not None and job.kind == VERIFY:
+        verification_schedule.note_undecided(pipeline)
+    if pipeline is None or job.kind in UPKEEP:
         return
-    if error.code == "source_recreated" and feed.state in states.LOADED:
-        transitions.move(feed, "lose_position", reason=str(error), due_at=None)
+    if error.code == "source_recreated" and pipeline.state in states.LOADED:
+        transitions.move(pipeline, "lose_position", reason=str(error), due_at=None)
         return
     if is_passing:
-        schedule = store.policy_of(feed).schedule
+        schedule = store.policy_of(pipeline).schedule
         wait = max(wait_after(failures + 2), every_seconds_of(schedule) or 0)
         _set(
-            feed,
+            pipeline,
             failures=failures,
             due_at=SystemClock().now() + timedelta(seconds=wait),
         )
         reason = f"{error.message}; next try in {wait:.0f} s"
-        if feed.state == states.LIVE:
-            transitions.move(feed, "fall_behind", reason=reason)
+        if pipeline.state == states.LIVE:
+            transitions.move(pipeline, "fall_behind", reason=reason)
         else:
-            transitions.say(feed, reason)
+            transitions.say(pipeline, reason)
         return
-    if not schema_drift.ended_undecided(feed, error):
-        transitions.stop(feed, "fail", reason=str(error))
+    if not schema_drift.ended_undecided(pipeline, error):
+        transitions.stop(pipeline, "fail", reason=str(error))
 
 
 def note_retry(job: Job) -> None:
@@ -317,19 +319,19 @@ def note_retry(job: Job) -> None:
 
 
 def end_cancelled(
-    job: Job, feed: TableOnboarding | None, facts: Mapping[str, Any], *, reason: str
+    job: Job, pipeline: Pipeline | None, facts: Mapping[str, Any], *, reason: str
 ) -> None:
     """A running job was asked to stop and has ended, by its own word or by its death.
     facts: what was seen of the table then."""
     asked = job.events.filter(event="request_cancel").last()
     move_job(job, "cancelled", finished_at=SystemClock().now(), reason=reason)
     note_plans(job, facts)
-    note_cancelled(job, feed, actor=asked.actor if asked else "")
+    note_cancelled(job, pipeline, actor=asked.actor if asked else "")
 
 
 def note_cancelled(
     job: Job,
-    feed: TableOnboarding | None,
+    pipeline: Pipeline | None,
     *,
     actor: str,
 ) -> None:
@@ -337,19 +339,19 @@ def note_cancelled(
     if job.kind == COMPACT:
         _put_off(job, actor)
         return
-    if feed is None or feed.state == states.PAUSED or job.kind in UPKEEP:
+    if pipeline is None or pipeline.state == states.PAUSED or job.kind in UPKEEP:
         return
-    if job.kind == ROUND:
-        if feed.state in states.LOADED:
-            _set(feed, due_at=next_round(feed, job))
+    if job.kind == SYNC:
+        if pipeline.state in states.LOADED:
+            _set(pipeline, due_at=next_sync(pipeline, job))
         return
     by = f" by {actor}" if actor else ""
     was_resync = job.kind == RESYNC
     reason = f"its {job.kind} was cancelled{by}, so it is paused: {left_by(job)}"
-    transitions.stop(feed, "pause", reason=reason, actor=actor)
-    if was_resync and feed.state == states.PAUSED:
+    transitions.stop(pipeline, "pause", reason=reason, actor=actor)
+    if was_resync and pipeline.state == states.PAUSED:
         # the old copy and its position are untouched, so that is where it goes on
-        _set(feed, resume_event="resume_catch_up")
+        _set(pipeline, resume_event="resume_catch_up")
 
 
 def _put_off(job: Job, actor: str) -> None:
@@ -365,20 +367,20 @@ def _put_off(job: Job, actor: str) -> None:
     Job.objects.filter(pk=job.pk).update(reason=job.reason)
 
 
-def reject(job: Job, feed: TableOnboarding | None, error: SluiceError) -> None:
+def reject(job: Job, pipeline: Pipeline | None, error: SluiceError) -> None:
     """It cannot run any more: nothing was attempted."""
     if error.code == "not_now":
         move_job(job, "cancel", reason=error.message, finished_at=SystemClock().now())
         return
     _end_failed(job, "reject", error)
-    if feed is None:
+    if pipeline is None:
         return
     triggers.job_failed(job, error)
     if job.kind == VERIFY:
-        verification_schedule.note_undecided(feed)
-    if job.kind in {VERIFY, REPAIR} or schema_drift.ended_undecided(feed, error):
+        verification_schedule.note_undecided(pipeline)
+    if job.kind in {VERIFY, REPAIR} or schema_drift.ended_undecided(pipeline, error):
         return
-    transitions.stop(feed, "fail", reason=str(error))
+    transitions.stop(pipeline, "fail", reason=str(error))
 
 
 def _end_failed(job: Job, event: str, error: SluiceError) -> None:

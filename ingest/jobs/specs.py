@@ -18,17 +18,17 @@ from ingest.contract.job import (
     FenceSpec,
     JobSpec,
     RepairWork,
-    RoundWork,
     SnapshotWork,
     SourceSpec,
+    SyncWork,
     TableSpec,
     VerifyWork,
 )
 from ingest.contract.members import value_of
 from ingest.hudi.budget import CompactionBudget
-from ingest.jobs.kinds import COMPACT, KINDS, REPAIR, ROUND, VERIFY
+from ingest.jobs.kinds import COMPACT, KINDS, REPAIR, SYNC, VERIFY
 from ingest.maintenance.compaction_drivers import BOUND
-from ingest.models import TableHealth, TableOnboarding
+from ingest.models import Pipeline, TableHealth
 from ingest.pipelines import schema_drift
 from ingest.pipelines.rediscovery import ACTOR
 from ingest.planning.plan import ApplyChanges, CreateTable, TablePlan, plan_from_json
@@ -41,11 +41,11 @@ SWEPT_WITHIN = 120.0
 
 
 def build_spec(
-    job: Job, feed: TableOnboarding, *, fence: FenceSpec, epoch: int
+    job: Job, pipeline: Pipeline, *, fence: FenceSpec, epoch: int
 ) -> JobSpec:
     """The spec of this job's next attempt. `epoch` is reserved for it, 0 = none."""
-    plan = plan_from_json(feed.plan)
-    table = _lake_table(feed)
+    plan = plan_from_json(pipeline.plan)
+    table = _lake_table(pipeline)
     shared: dict[str, Any] = {
         "job_id": str(job.pk),
         "attempt": job.attempts + 1,
@@ -54,24 +54,24 @@ def build_spec(
         "lake": settings.SLUICE_LAKE_URI,
         "lock_service": settings.SLUICE_LAKE_LOCK,
         "keep_seconds": keep_seconds(),
-        "table": table_spec(plan, table, feed.source_table),
+        "table": table_spec(plan, table, pipeline.source_table),
         "fence": fence,
     }
     if job.kind == COMPACT:
-        return JobSpec(**shared, **_compaction(job, feed, table))
-    shared["source"] = source_spec(feed.source_table.database.datasource)
+        return JobSpec(**shared, **_compaction(job, pipeline, table))
+    shared["source"] = source_spec(pipeline.source_table.database.datasource)
     if job.kind == REPAIR:
         return JobSpec(**shared, repair=value_of(RepairWork, job.payload["repair"]))
-    policy = policy_of(feed)
-    if job.kind == ROUND:
-        work = RoundWork(
-            low=feed.position or None,
+    policy = policy_of(pipeline)
+    if job.kind == SYNC:
+        work = SyncWork(
+            low=pipeline.position or None,
             lag_seconds=policy.lag_seconds,
             epoch=epoch,
             behind=table.last_commit_instant,
             lag_is_chosen=policy.is_chosen("lag_seconds"),
-            signs=feed.signs,
-            **schema_drift.round_facts(job, feed),
+            signs=pipeline.signs,
+            **schema_drift.sync_facts(job, pipeline),
         )
         return JobSpec(
             **shared,
@@ -83,7 +83,7 @@ def build_spec(
         # who asks for one wants its answer; what comes automatically has a budget
         is_asked_for = job.requested_by != ACTOR
         rate = 0 if is_asked_for else policy.verification.rows_per_second
-        work_of = VerifyWork(position=feed.position, rows_per_second=rate)
+        work_of = VerifyWork(position=pipeline.position, rows_per_second=rate)
         return JobSpec(**shared, verify=work_of)
     return JobSpec(**shared, epoch=epoch, snapshot=_load(job, policy))
 
@@ -96,13 +96,13 @@ def _load(job: Job, policy: Effective) -> SnapshotWork:
     )
 
 
-def _compaction(job: Job, feed: TableOnboarding, table: Table) -> dict[str, Any]:
+def _compaction(job: Job, pipeline: Pipeline, table: Table) -> dict[str, Any]:
     """What a spec says of a compaction beside what all jobs say."""
     own = job.payload.get("driver")
     is_bound = job.payload.get(BOUND)
     return {
         "compact": CompactWork(instants=tuple(job.payload.get("instants", ()))),
-        "budget": budget_of(table.pk, policy_of(feed)) if is_bound else None,
+        "budget": budget_of(table.pk, policy_of(pipeline)) if is_bound else None,
         "driver": value_of(DriverSpec, own) if own else None,
     }
 
@@ -181,7 +181,7 @@ def staging_path(table_id: int) -> str:
     return f"{settings.SLUICE_LAKE_URI}/_sluice/staging/{table_id}"
 
 
-def _lake_table(feed: TableOnboarding) -> Table:
-    if feed.lake_table is None:
-        raise ValueError(f"onboarding {feed.pk} was never approved")
-    return feed.lake_table
+def _lake_table(pipeline: Pipeline) -> Table:
+    if pipeline.lake_table is None:
+        raise ValueError(f"onboarding {pipeline.pk} was never approved")
+    return pipeline.lake_table

@@ -19,7 +19,7 @@ from core.models import Job
 from ingest.contract.driver_size import parse_driver, shares_lock, within
 from ingest.contract.job import DriverSpec
 from ingest.pipelines.requests import refuse
-from ingest.pipelines.transitions import feed_of
+from ingest.pipelines.transitions import pipeline_of
 from ingest.policies import store
 
 Wish = DriverSpec | Literal["shared"] | None
@@ -83,8 +83,8 @@ def take_over(waiting: Job, asked: Job, wish: Wish) -> None:
 def by_policy(table: Table) -> DriverSpec | None:
     """Of tables with a shared lock; the others stay in the shared driver, for the
     setting may be that of a whole datasource."""
-    feed = feed_of(table.pk) if shares_lock(table.identity) else None
-    given = store.policy_of(feed).values["compact_driver"] if feed else None
+    pipeline = pipeline_of(table.pk) if shares_lock(table.identity) else None
+    given = store.policy_of(pipeline).values["compact_driver"] if pipeline else None
     if not given:
         return None
     return within(parse_driver(given, "/compact_driver", most=None), most())

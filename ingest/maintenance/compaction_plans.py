@@ -25,7 +25,7 @@ from core.models import Job
 from ingest.jobs.backoff import wait_after
 from ingest.jobs.kinds import COMPACT, REPAIR
 from ingest.maintenance.window import opens_at, quiet_from
-from ingest.models import MaintenancePlan, TableOnboarding
+from ingest.models import MaintenancePlan, Pipeline
 from ingest.models.states import (
     INFLIGHT,
     PLAN_FAILED,
@@ -212,14 +212,16 @@ def _candidates() -> QuerySet[Any]:
         .exclude(state__in=sorted(TERMINAL))
         .filter(subject_id=Cast(OuterRef("table_id"), CharField()))
     )
-    feeds = (
-        TableOnboarding.objects.filter(lake_table=OuterRef("table"))
+    pipelines = (
+        Pipeline.objects.filter(lake_table=OuterRef("table"))
         .exclude(state__in=[REMOVING, RETIRED])
         .order_by("-id")
     )
-    quiet = feeds.values_list(setting_as_text("quiet_hours"))[:1]
+    quiet = pipelines.values_list(setting_as_text("quiet_hours"))[:1]
     return (
-        MaintenancePlan.objects.filter(Exists(feeds), ~Exists(busy), state=SCHEDULED)
+        MaintenancePlan.objects.filter(
+            Exists(pipelines), ~Exists(busy), state=SCHEDULED
+        )
         .filter(Q(due_at=None) | Q(due_at__lte=Now()))
         .annotate(quiet=Subquery(quiet))
         .select_related("table__database__datasource")

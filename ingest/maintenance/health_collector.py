@@ -56,11 +56,11 @@ from ingest.maintenance.facts import (
 )
 from ingest.maintenance.merging import MergeCost, weigh
 from ingest.maintenance.plan import Step, plan_maintenance
-from ingest.maintenance.score import Health, KeepingPolicy, score, stuck_in
+from ingest.maintenance.score import Health, MaintenancePolicy, score, stuck_in
 from ingest.maintenance.written import Written, Wrote, add, written_from
-from ingest.models import TableHealth, TableOnboarding
+from ingest.models import Pipeline, TableHealth
 from ingest.models.states import REMOVING
-from ingest.pipelines.transitions import feed_of, require_feed
+from ingest.pipelines.transitions import pipeline_of, require_pipeline
 from ingest.policies.policy import Effective, effective
 from ingest.policies.store import defaults, policy_of
 
@@ -117,8 +117,8 @@ def look_at(row: TableHealth) -> None:
     try:
         seen = look_into(table, now=now)
         facts = seen.facts
-        feed = feed_of(table.pk)
-        policy = _policy(feed)
+        pipeline = pipeline_of(table.pk)
+        policy = _policy(pipeline)
         written = _written(row, seen, policy.keeping, now=now)
         facts = replace(facts, merge=_merge(seen, policy.keeping, written, now=now))
     except Exception as error:
@@ -130,7 +130,7 @@ def look_at(row: TableHealth) -> None:
             problem=text, due_at=now + AFTER_TROUBLE
         )
         return
-    standing = (feed.state, feed.status_reason) if feed else ("", "")
+    standing = (pipeline.state, pipeline.status_reason) if pipeline else ("", "")
     differs = _differs(table.pk)
     health = score(facts, policy.keeping, differs=differs, standing=standing)
     steps = plan_maintenance(facts, policy.keeping, now, quiet=policy.quiet)
@@ -149,9 +149,9 @@ def look_at(row: TableHealth) -> None:
         pending=len(facts.pending_compactions),
         stuck=sum(loss["code"] in STUCK_CODES for loss in losses),
         collected_at=now,
-        due_at=_next(feed, now, _waits(facts, policy.keeping, steps, health)),
+        due_at=_next(pipeline, now, _waits(facts, policy.keeping, steps, health)),
     )
-    if feed is not None and feed.state != REMOVING:
+    if pipeline is not None and pipeline.state != REMOVING:
         triggers.health_seen(table.pk, losses)
         if table.is_queryable:
             _start(table, steps)
@@ -161,7 +161,7 @@ def look_now(table: Table) -> None:
     """Somebody asked. A look under way is waited for, and one that began since then
     is enough: however many ask at once, a table is looked at twice at most.
     InvalidRequest when nobody carries it: a row would count it for ever."""
-    require_feed(table)
+    require_pipeline(table)
     asked = SystemClock().now()
     note_change(table.pk)
     with transaction.atomic():
@@ -232,7 +232,7 @@ def _is_resizing(table_id: int) -> bool:
 
 
 def _merge(
-    seen: Sight, policy: KeepingPolicy, written: Written, *, now: datetime
+    seen: Sight, policy: MaintenancePolicy, written: Written, *, now: datetime
 ) -> MergeCost:
     """What the log files cost readers, and what is worth a compaction now."""
     groups, credit = seen.layout.groups, written.credit or 0
@@ -247,7 +247,7 @@ def _merge(
 
 
 def _written(
-    row: TableHealth, seen: Sight, policy: KeepingPolicy, *, now: datetime
+    row: TableHealth, seen: Sight, policy: MaintenancePolicy, *, now: datetime
 ) -> Written:
     """What was known, and the commits since; each is read once."""
     before = written_from(row.facts.get("written", {}))
@@ -285,8 +285,8 @@ def _held(table_id: int) -> frozenset[str]:
     return frozenset(names[name] for name in held.values_list("name", flat=True))
 
 
-def _policy(feed: TableOnboarding | None) -> Effective:
-    return effective([], defaults()) if feed is None else policy_of(feed)
+def _policy(pipeline: Pipeline | None) -> Effective:
+    return effective([], defaults()) if pipeline is None else policy_of(pipeline)
 
 
 def _differs(table_id: int) -> bool:
@@ -300,15 +300,13 @@ def _differs(table_id: int) -> bool:
     return bool(verdicts.first() == "different")
 
 
-def _next(
-    feed: TableOnboarding | None, now: datetime, wait: timedelta
-) -> datetime | None:
+def _next(pipeline: Pipeline | None, now: datetime, wait: timedelta) -> datetime | None:
     """A table that nobody carries any more changes no more."""
-    return None if feed is None else now + wait
+    return None if pipeline is None else now + wait
 
 
 def _waits(
-    facts: LakeFacts, policy: KeepingPolicy, steps: tuple[Step, ...], health: Health
+    facts: LakeFacts, policy: MaintenancePolicy, steps: tuple[Step, ...], health: Health
 ) -> timedelta:
     """How long until the next look; something pending is looked at when it begins to
     count as stuck."""

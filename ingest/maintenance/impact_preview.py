@@ -15,7 +15,7 @@ from ingest.maintenance.health_collector import look_into
 from ingest.maintenance.repairs import Preview
 from ingest.pipelines.schema_diff import in_words, source_changed, to_leave_out
 from ingest.pipelines.table_commands import goes_on_loading
-from ingest.pipelines.transitions import feed_of, locked_feed
+from ingest.pipelines.transitions import locked_pipeline, pipeline_of
 from ingest.planning.plan import plan_from_json
 
 
@@ -44,16 +44,16 @@ def preview_compaction(table: Table, wish: Wish = None) -> Preview:
 def preview_resync(table: Table) -> Preview:
     """InvalidRequest where a re-sync is refused or fails at once: the table's state
     knows none, or its source is not what the plan was made for."""
-    feed = feed_of(table.pk) or locked_feed(table)
-    if goes_on_loading(feed, table):
+    pipeline = pipeline_of(table.pk) or locked_pipeline(table)
+    if goes_on_loading(pipeline, table):
         return _resync(
             table,
             "The first load goes on where it stopped: finished chunks are not read"
             " again",
             "Readers see the table when its one commit is there",
         )
-    gone = to_leave_out(feed)
-    altered = source_changed(feed, plan_from_json(feed.plan))
+    gone = to_leave_out(pipeline)
+    altered = source_changed(pipeline, plan_from_json(pipeline.plan))
     if altered is not None and not gone:
         raise altered
     narrower = (f"Columns {in_words(gone)}",) if gone else ()

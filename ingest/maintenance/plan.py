@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 from ingest.maintenance.descriptions import counted, sized
 from ingest.maintenance.facts import LakeFacts
-from ingest.maintenance.score import LEAST_LOG_BYTES, KeepingPolicy, is_stuck
-from ingest.maintenance.window import QuietHours, opens_at
+from ingest.maintenance.score import LEAST_LOG_BYTES, MaintenancePolicy, is_stuck
+from ingest.maintenance.window import MaintenanceWindow, opens_at
 
 StepName = Literal["execute", "schedule", "wait", "decide"]
 
@@ -40,10 +40,10 @@ class Step:
 
 def plan_maintenance(
     facts: LakeFacts,
-    policy: KeepingPolicy,
+    policy: MaintenancePolicy,
     now: datetime,
     *,
-    quiet: QuietHours | None = None,
+    quiet: MaintenanceWindow | None = None,
 ) -> tuple[Step, ...]:
     """() when the table needs nothing."""
     unreadable = [p.instant for p in facts.pending_compactions if not p.is_readable]
@@ -65,7 +65,7 @@ def plan_maintenance(
     return (wanted,)
 
 
-def _execute(facts: LakeFacts, policy: KeepingPolicy) -> Step | None:
+def _execute(facts: LakeFacts, policy: MaintenancePolicy) -> Step | None:
     """Also what a dead job left inflight: whoever holds the lease does it again."""
     plans = facts.pending_compactions
     free = [p for p in plans if not p.is_held]
@@ -81,7 +81,9 @@ def _execute(facts: LakeFacts, policy: KeepingPolicy) -> Step | None:
     )
 
 
-def _schedule(facts: LakeFacts, policy: KeepingPolicy, now: datetime) -> Step | None:
+def _schedule(
+    facts: LakeFacts, policy: MaintenancePolicy, now: datetime
+) -> Step | None:
     if facts.pending_compactions or not facts.log_files:
         return None
     if facts.merge is not None and not facts.merge.due_groups:
@@ -94,7 +96,9 @@ def _schedule(facts: LakeFacts, policy: KeepingPolicy, now: datetime) -> Step | 
     return Step("schedule", "; ".join(reasons)) if reasons else None
 
 
-def _triggers(facts: LakeFacts, policy: KeepingPolicy, now: datetime) -> Iterator[str]:
+def _triggers(
+    facts: LakeFacts, policy: MaintenancePolicy, now: datetime
+) -> Iterator[str]:
     if facts.delta_commits >= policy.compact_after:
         yield f"{facts.delta_commits} commits since the last compaction"
     if facts.log_bytes >= policy.log_bytes:

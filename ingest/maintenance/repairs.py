@@ -35,10 +35,10 @@ from ingest.maintenance.health_collector import facts_of
 from ingest.maintenance.remedies import Repair, Way, ways_out
 from ingest.maintenance.resizing import Resize, plan_resize, words_for
 from ingest.maintenance.savepoints import Savepoint, savepoints_on
-from ingest.models import TableOnboarding
+from ingest.models import Pipeline
 from ingest.models.states import REMOVING
 from ingest.pipelines.schema_diff import source_changed
-from ingest.pipelines.transitions import feed_of, locked_feed
+from ingest.pipelines.transitions import locked_pipeline, pipeline_of
 from ingest.planning.plan import plan_from_json
 
 
@@ -155,8 +155,10 @@ def _restore(table: Table, facts: LakeFacts, work: RepairWork) -> Preview:
         )
     will[:0] = words.undone_first(facts)
     misses = list(what_is_missed(table.cursor, _position_at(base, timeline, work)))
-    feed = feed_of(table.pk)
-    if feed and (altered := source_changed(feed, plan_from_json(feed.plan))):
+    pipeline = pipeline_of(table.pk)
+    if pipeline and (
+        altered := source_changed(pipeline, plan_from_json(pipeline.plan))
+    ):
         misses.append(f"Since it was onboarded, {altered.message}")
     return Preview(
         str(table), "restore", (), tuple(will), misses=tuple(misses), then="resync"
@@ -192,9 +194,9 @@ def _drop_words(table: Table, facts: LakeFacts) -> Sequence[str]:
 def start_repair(table: Table, work: RepairWork, *, actor: str) -> Job:
     """Queue it; StaleState when another repair of the table waits already."""
     with transaction.atomic():
-        feed = locked_feed(table)
-        _require_sense(table, work, feed)
-        job = lifecycle.new_job(feed, REPAIR, actor=actor)
+        pipeline = locked_pipeline(table)
+        _require_sense(table, work, pipeline)
+        job = lifecycle.new_job(pipeline, REPAIR, actor=actor)
         wanted: dict[str, Any] = dataclasses.asdict(work)
         job.payload = job.payload | {"repair": wanted}
         found = lifecycle.start_jobs([job])[0]
@@ -219,22 +221,22 @@ def named(job: Job) -> dict[str, Any]:
     return {"repair": verb, **said}
 
 
-def require_worth_repeating(job: Job, feed: TableOnboarding) -> None:
+def require_worth_repeating(job: Job, pipeline: Pipeline) -> None:
     """What is asked of a new repair, for one that ended without success. One that was
     cut off half way may be gone on with, though it would find nothing to begin."""
-    table, work = feed.lake_table, value_of(RepairWork, job.payload["repair"])
+    table, work = pipeline.lake_table, value_of(RepairWork, job.payload["repair"])
     assert table is not None
     try:
-        _require_sense(table, work, feed)
+        _require_sense(table, work, pipeline)
     except InvalidRequest as refusal:
         if refusal.code != "nothing_to_do" or not _is_begun(job, table, work):
             raise
 
 
-def _require_sense(table: Table, work: RepairWork, feed: TableOnboarding) -> None:
-    if not table.is_queryable or feed.state == REMOVING:
+def _require_sense(table: Table, work: RepairWork, pipeline: Pipeline) -> None:
+    if not table.is_queryable or pipeline.state == REMOVING:
         raise InvalidRequest(
-            f"cannot repair {table}: it is {feed.state}",
+            f"cannot repair {table}: it is {pipeline.state}",
             code="not_now",
             hint="its load has to be done, and it must not be removed",
         )

@@ -23,7 +23,7 @@ LEAST_LOG_BYTES = MB
 
 
 @dataclass(frozen=True, slots=True)
-class KeepingPolicy:
+class MaintenancePolicy:
     """When a table counts as in need of care; `ingest.policies` says where from."""
 
     compact_after: int = 5
@@ -87,7 +87,7 @@ STOPPED: Mapping[str, tuple[int, str, str, Repair]] = {
 
 def score(
     facts: LakeFacts,
-    policy: KeepingPolicy,
+    policy: MaintenancePolicy,
     *,
     differs: bool = False,
     standing: tuple[str, str] = ("", ""),
@@ -194,7 +194,7 @@ def _meddled(facts: LakeFacts) -> Iterator[Loss]:
         )
 
 
-def _stuck(facts: LakeFacts, policy: KeepingPolicy) -> Iterator[Loss]:
+def _stuck(facts: LakeFacts, policy: MaintenancePolicy) -> Iterator[Loss]:
     for pending in facts.pending:
         if not is_stuck(pending, policy.stuck_after_seconds):
             continue
@@ -247,7 +247,7 @@ def _blocks(pending: Pending) -> str:
     return f"; {' and '.join(parts)}" if parts else ""
 
 
-def _slow(facts: LakeFacts, policy: KeepingPolicy) -> Iterator[Loss]:
+def _slow(facts: LakeFacts, policy: MaintenancePolicy) -> Iterator[Loss]:
     if facts.merge is None or facts.merge.due_groups:
         yield from _late_merges(facts, policy)
     if facts.merge is not None:
@@ -292,7 +292,7 @@ def _missed_goals(merge: MergeCost) -> Iterator[Loss]:
         )
 
 
-def _late_merges(facts: LakeFacts, policy: KeepingPolicy) -> Iterator[Loss]:
+def _late_merges(facts: LakeFacts, policy: MaintenancePolicy) -> Iterator[Loss]:
     """Log files that are not merged though the budget allows it."""
     is_worth_it = facts.log_bytes >= LEAST_LOG_BYTES
     if is_worth_it and facts.log_ratio > policy.log_ratio:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from ingest.maintenance.window import QuietHours, opens_at
+from ingest.maintenance.window import MaintenanceWindow, opens_at
 
 RETRY_SECONDS = 3600.0
 
@@ -32,7 +32,7 @@ def due_at(
     policy: VerificationPolicy,
     *,
     verified_at: datetime | None,
-    quiet: QuietHours | None,
+    quiet: MaintenanceWindow | None,
     now: datetime,
 ) -> datetime | None:
     """The moment of the next verification: `now` when it is due, None = never.

@@ -16,7 +16,7 @@ from core.jobs import TERMINAL
 from core.models import Job
 from ingest.jobs.kinds import VERIFY
 from ingest.maintenance.verification import due_at, retry_at
-from ingest.models import TableOnboarding
+from ingest.models import Pipeline
 from ingest.models.states import LOADED
 from ingest.pipelines.rediscovery import ACTOR
 from ingest.policies.store import Policies, policy_of
@@ -29,7 +29,7 @@ LOOK_AGAIN = timedelta(minutes=10)
 _NOW = SystemClock().now
 
 
-def verifications_due() -> list[TableOnboarding]:
+def verifications_due() -> list[Pipeline]:
     """Those that have waited longest, to be queued in the caller's transaction."""
     busy = _busy_sources()
     room = MOST_AT_ONCE - len(busy)
@@ -37,7 +37,7 @@ def verifications_due() -> list[TableOnboarding]:
         return []
     page = list(_candidates(busy)[:PAGE])
     chosen = _decide(page, room)
-    TableOnboarding.objects.bulk_update(page, ["verify_at"])
+    Pipeline.objects.bulk_update(page, ["verify_at"])
     return chosen
 
 
@@ -47,13 +47,13 @@ def _busy_sources() -> set[int]:
         state__in=sorted(TERMINAL)
     )
     pipelines = [job.payload["feed"] for job in open_jobs.only("payload")]
-    found = TableOnboarding.objects.filter(pk__in=pipelines)
+    found = Pipeline.objects.filter(pk__in=pipelines)
     return set(found.values_list("source_table__database__datasource_id", flat=True))
 
 
-def _candidates(busy: set[int]) -> QuerySet[TableOnboarding]:
+def _candidates(busy: set[int]) -> QuerySet[Pipeline]:
     return (
-        TableOnboarding.objects.select_for_update(skip_locked=True, of=("self",))
+        Pipeline.objects.select_for_update(skip_locked=True, of=("self",))
         .filter(verify_at__lte=_NOW())
         .exclude(source_table__database__datasource__in=busy)
         .select_related("source_table__database__datasource", "lake_table")
@@ -61,13 +61,13 @@ def _candidates(busy: set[int]) -> QuerySet[TableOnboarding]:
     )
 
 
-def _decide(page: list[TableOnboarding], room: int) -> list[TableOnboarding]:
+def _decide(page: list[Pipeline], room: int) -> list[Pipeline]:
     """Those to verify now; every row gets the moment of its next look."""
     policies = Policies({p.source_table.database.datasource_id for p in page})
     now = _NOW()
-    chosen: dict[int, TableOnboarding] = {}
+    chosen: dict[int, Pipeline] = {}
     for pipeline in page:
-        policy = policies.of_feed(pipeline)
+        policy = policies.of_pipeline(pipeline)
         wanted = due_at(
             policy.verification,
             verified_at=pipeline.verified_at,
@@ -88,7 +88,7 @@ def _decide(page: list[TableOnboarding], room: int) -> list[TableOnboarding]:
     return list(chosen.values())
 
 
-def _is_ready(pipeline: TableOnboarding) -> bool:
+def _is_ready(pipeline: Pipeline) -> bool:
     table = pipeline.lake_table
     return table is not None and table.is_queryable and pipeline.state in LOADED
 
@@ -96,7 +96,7 @@ def _is_ready(pipeline: TableOnboarding) -> bool:
 # ------------------------------------------------------------------------- endings
 
 
-def note_verified(pipeline: TableOnboarding, job: Job, verdict: str) -> None:
+def note_verified(pipeline: Pipeline, job: Job, verdict: str) -> None:
     """A verification has ended well, whoever asked for it."""
     now = _NOW()
     policy = policy_of(pipeline)
@@ -109,18 +109,18 @@ def note_verified(pipeline: TableOnboarding, job: Job, verdict: str) -> None:
     pipeline.save(update_fields=fields)
 
 
-def note_undecided(pipeline: TableOnboarding) -> None:
+def note_undecided(pipeline: Pipeline) -> None:
     """A verification failed: what was known before still counts."""
     again = retry_at(policy_of(pipeline).verification, now=_NOW())
     _rows(pipeline).update(verify_at=again)
 
 
-def note_replaced(pipeline: TableOnboarding) -> None:
+def note_replaced(pipeline: Pipeline) -> None:
     """A load wrote every row anew: the next verification is due, the former void."""
     _rows(pipeline).update(
         verify_at=_NOW(), verified_at=None, verdict="", verified_job=None
     )
 
 
-def _rows(pipeline: TableOnboarding) -> QuerySet[Any]:
-    return TableOnboarding.objects.filter(pk=pipeline.pk)
+def _rows(pipeline: Pipeline) -> QuerySet[Any]:
+    return Pipeline.objects.filter(pk=pipeline.pk)

@@ -12,7 +12,7 @@ _CLOCK = re.compile(r"([01]\d|2[0-3]):([0-5]\d)", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class QuietHours:
+class MaintenanceWindow:
     """From `start` to `end`, over midnight when end is the earlier one."""
 
     start: time
@@ -20,11 +20,11 @@ class QuietHours:
     timezone: str = "UTC"
 
 
-def quiet_from(value: Any) -> QuietHours | None:
+def quiet_from(value: Any) -> MaintenanceWindow | None:
     """From checked JSON {"from": "22:00", "to": "06:00", "timezone": "UTC"}."""
     if not value:
         return None
-    return QuietHours(
+    return MaintenanceWindow(
         clock(value["from"]), clock(value["to"]), value.get("timezone") or "UTC"
     )
 
@@ -37,7 +37,7 @@ def clock(text: str) -> time:
     return time(int(found[1]), int(found[2]))
 
 
-def opens_at(quiet: QuietHours, now: datetime) -> datetime | None:
+def opens_at(quiet: MaintenanceWindow, now: datetime) -> datetime | None:
     """None while they last, else the moment (UTC) when they begin next."""
     zone = ZoneInfo(quiet.timezone)
     local = now.astimezone(zone)

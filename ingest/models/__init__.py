@@ -41,10 +41,10 @@ class Onboarding(models.Model):
         return f"onboarding {self.id}"
 
 
-class TableOnboarding(models.Model):
-    """A source table on its way into a lake table.
+class Pipeline(models.Model):
+    """The sync of one source table into one lake table.
 
-    Several source tables may feed one lake table (sharded databases), so both
+    Several source tables may pipeline one lake table (sharded databases), so both
     ends are foreign keys.
 
     policy        the table's own settings; the rest is inherited, see Policy
@@ -63,7 +63,7 @@ class TableOnboarding(models.Model):
     verified_at, verdict, verified_job   of the newest verification of these rows
     """
 
-    transitions: ClassVar[Transitions] = states.ONBOARDING
+    transitions: ClassVar[Transitions] = states.PIPELINE
 
     onboarding = models.ForeignKey(
         Onboarding, on_delete=models.CASCADE, related_name="tables"
@@ -74,7 +74,7 @@ class TableOnboarding(models.Model):
     lake_table = models.ForeignKey(
         Table,
         on_delete=models.SET_NULL,
-        related_name="feeds",
+        related_name="pipelines",
         null=True,
         blank=True,
     )
@@ -104,6 +104,7 @@ class TableOnboarding(models.Model):
     updated_at = models.DateTimeField(auto_now=True)
 
     class Meta:
+        db_table = "ingest_tableonboarding"
         constraints: ClassVar = [
             models.UniqueConstraint(
                 fields=["source_table"],
@@ -139,10 +140,12 @@ class TableOnboarding(models.Model):
         return f"{self.source_table} [{self.state}]"
 
 
-class OnboardingEvent(EventBase):
-    table = models.ForeignKey(
-        TableOnboarding, on_delete=models.CASCADE, related_name="events"
-    )
+class PipelineEvent(EventBase):
+    table = models.ForeignKey(Pipeline, on_delete=models.CASCADE, related_name="events")
+
+    class Meta:
+        db_table = "ingest_onboardingevent"
+        ordering: ClassVar = ["id"]
 
     def __str__(self) -> str:
         return f"{self.before} → {self.after}"

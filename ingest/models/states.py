@@ -14,8 +14,8 @@ MOVING = frozenset({SNAPSHOTTING, CATCHING_UP, RESYNCING})
 
 _RUNNING = (SNAPSHOTTING, CATCHING_UP, LIVE, RESYNCING, NEEDS_RESYNC)
 
-ONBOARDING = Transitions(
-    name="TableOnboarding",
+PIPELINE = Transitions(
+    name="Pipeline",
     initial=DRAFT,
     terminal=frozenset({RETIRED}),
     arrows={

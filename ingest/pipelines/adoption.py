@@ -31,7 +31,7 @@ from ingest.lake.commits import LakeState, read_lake_table
 from ingest.lake.epochs import last_epoch
 from ingest.lake.place import place_at
 from ingest.maintenance import compaction_plans
-from ingest.models import DriverBoot, SourceEpoch, TableOnboarding
+from ingest.models import DriverBoot, Pipeline, SourceEpoch
 from ingest.models.states import (
     APPROVED,
     FAILED,
@@ -75,7 +75,7 @@ class Adopted:
 class _Page:
     """What one query each tells of the tables of a page, by table id."""
 
-    feeds: list[TableOnboarding]
+    pipelines: list[Pipeline]
     jobs: dict[str, list[Job]]
     live: frozenset[str]
 
@@ -86,9 +86,11 @@ def adopt(*, dry_run: bool) -> Iterator[Adopted]:
     if not dry_run:
         _lift_epochs()
     for page in _pages():
-        for feed in page.feeds:
-            jobs = page.jobs.get(str(feed.lake_table_id), [])
-            yield _preview(feed, jobs, page.live) if dry_run else _adopt(feed.pk)
+        for pipeline in page.pipelines:
+            jobs = page.jobs.get(str(pipeline.lake_table_id), [])
+            yield (
+                _preview(pipeline, jobs, page.live) if dry_run else _adopt(pipeline.pk)
+            )
 
 
 def unknown_tables() -> list[str]:
@@ -114,7 +116,7 @@ def _is_table(uri: str) -> bool:
 def _pages() -> Iterator[_Page]:
     last = 0
     while True:
-        rows = TableOnboarding.objects.exclude(state=RETIRED).select_related(
+        rows = Pipeline.objects.exclude(state=RETIRED).select_related(
             "lake_table__database__datasource", "source_table__database__datasource"
         )
         rows = rows.filter(pk__gt=last, lake_table__isnull=False).order_by("pk")
@@ -125,8 +127,8 @@ def _pages() -> Iterator[_Page]:
         yield _Page(found, _jobs_of(found), _live_boots())
 
 
-def _jobs_of(found: Sequence[TableOnboarding]) -> dict[str, list[Job]]:
-    ids = [str(feed.lake_table_id) for feed in found]
+def _jobs_of(found: Sequence[Pipeline]) -> dict[str, list[Job]]:
+    ids = [str(pipeline.lake_table_id) for pipeline in found]
     jobs = Job.objects.filter(subject_id__in=ids, kind__in=[*KINDS, REMOVE])
     by_table: dict[str, list[Job]] = defaultdict(list)
     for job in jobs.exclude(state__in=TERMINAL).order_by("created_at"):
@@ -151,38 +153,36 @@ def _is_at_work(job: Job, live: frozenset[str]) -> bool:
     return job.handle.get("boot", "") in live
 
 
-def _preview(
-    feed: TableOnboarding, jobs: Sequence[Job], live: frozenset[str]
-) -> Adopted:
-    finding, _ = _look(feed, jobs, live)
-    return Adopted(str(feed.lake_table), finding, len(jobs))
+def _preview(pipeline: Pipeline, jobs: Sequence[Job], live: frozenset[str]) -> Adopted:
+    finding, _ = _look(pipeline, jobs, live)
+    return Adopted(str(pipeline.lake_table), finding, len(jobs))
 
 
 def _look(
-    feed: TableOnboarding, jobs: Sequence[Job], live: frozenset[str]
+    pipeline: Pipeline, jobs: Sequence[Job], live: frozenset[str]
 ) -> tuple[Finding, LakeState | None]:
-    table = feed.lake_table
+    table = pipeline.lake_table
     assert table is not None
-    create: CreateTable = plan_from_json(feed.plan).step(CreateTable)
+    create: CreateTable = plan_from_json(pipeline.plan).step(CreateTable)
     known = Known(
         instant=table.last_commit_instant,
         epoch=table.last_commit_epoch or 0,
-        position=feed.position,
-        source=feed.source_table.database.datasource_id,
+        position=pipeline.position,
+        source=pipeline.source_table.database.datasource_id,
         columns=frozenset(c.name for c in create.columns),
         is_busy=any(_is_at_work(job, live) for job in jobs),
-        load_epoch=feed.load_epoch if feed.state == RESYNCING else None,
+        load_epoch=pipeline.load_epoch if pipeline.state == RESYNCING else None,
     )
     try:
         state = read_lake_table(table.path)
-        seen = _seen(feed, state)
+        seen = _seen(pipeline, state)
     except SluiceError as error:
         is_passing = isinstance(error, TransientError)
         return judge(known, Seen(problem=str(error), is_passing=is_passing)), None
     return judge(known, seen), state
 
 
-def _seen(feed: TableOnboarding, state: LakeState) -> Seen:
+def _seen(pipeline: Pipeline, state: LakeState) -> Seen:
     done, position = state.timeline.completed_writes, state.position
     if not done:
         return Seen()
@@ -191,7 +191,7 @@ def _seen(feed: TableOnboarding, state: LakeState) -> Seen:
         return Seen(problem=f"commit {newest} of the lake has no position of ours")
     own = (c for c in state.commits if c.position == position)
     commit = next((c for c in own if c.instant.action != "compaction"), None)
-    found, planned = position.identity, planned_identity(feed)
+    found, planned = position.identity, planned_identity(pipeline)
     differing = drift(found, planned)
     only_buckets = found.buckets != planned.buckets and len(differing) == 1
     return Seen(
@@ -209,7 +209,7 @@ def _seen(feed: TableOnboarding, state: LakeState) -> Seen:
 
 def _lift_epochs() -> None:
     """Before anything else: no job of now may get an epoch that the lake has."""
-    sources = TableOnboarding.objects.exclude(lake_table=None).values_list(
+    sources = Pipeline.objects.exclude(lake_table=None).values_list(
         "source_table__database__datasource_id", flat=True
     )
     for source in sorted(set(sources)):
@@ -229,78 +229,76 @@ def _lift(source: int, known: int) -> None:
 
 def _adopt(pk: int) -> Adopted:
     with transaction.atomic():
-        TableOnboarding.objects.select_for_update().get(pk=pk)
-        feed = TableOnboarding.objects.select_related(
+        Pipeline.objects.select_for_update().get(pk=pk)
+        pipeline = Pipeline.objects.select_related(
             "lake_table__database__datasource", "source_table__database__datasource"
         ).get(pk=pk)
-        jobs = _jobs_of([feed]).get(str(feed.lake_table_id), [])
+        jobs = _jobs_of([pipeline]).get(str(pipeline.lake_table_id), [])
         live = _live_boots()
         if not any(_is_at_work(job, live) for job in jobs):
-            _take_fences(feed, must=bool(jobs))
-        finding, state = _look(feed, jobs, live)
+            _take_fences(pipeline, must=bool(jobs))
+        finding, state = _look(pipeline, jobs, live)
         if finding.status in {"busy", "unreachable"}:
-            return Adopted(str(feed.lake_table), finding)
+            return Adopted(str(pipeline.lake_table), finding)
         if state is not None:
-            _follow(feed, state, finding, jobs)
+            _follow(pipeline, state, finding, jobs)
         if finding.status in {"missing", "needs resync"}:
-            _needs_resync(feed, finding)
+            _needs_resync(pipeline, finding)
         for job in jobs:
-            _end(job, feed)
-        return Adopted(str(feed.lake_table), finding, len(jobs))
+            _end(job, pipeline)
+        return Adopted(str(pipeline.lake_table), finding, len(jobs))
 
 
-def _take_fences(feed: TableOnboarding, *, must: bool) -> None:
+def _take_fences(pipeline: Pipeline, *, must: bool) -> None:
     """Drivers of the lost database are shut out, and jobs of now are let in. `must`:
     also where the database gave out the token that stands there, for its owner's job
     is ended."""
-    table_id = feed.lake_table_id
+    table_id = pipeline.lake_table_id
     assert table_id is not None
     for scope in (leases.WRITE, leases.SERVICE):
         leases.win_back(table_id, scope, must=must)
 
 
 def _follow(
-    feed: TableOnboarding, state: LakeState, finding: Finding, jobs: Sequence[Job]
+    pipeline: Pipeline, state: LakeState, finding: Finding, jobs: Sequence[Job]
 ) -> None:
-    table_id, position = feed.lake_table_id, state.position
+    table_id, position = pipeline.lake_table_id, state.position
     assert table_id is not None
     if position is not None:
-        _lift(feed.source_table.database.datasource_id, position.epoch_to)
+        _lift(pipeline.source_table.database.datasource_id, position.epoch_to)
     if finding.status in FOLLOWED and position is not None:
-        set_buckets(feed, position.identity.buckets, why=WHY)
+        set_buckets(pipeline, position.identity.buckets, why=WHY)
         if finding.status == "went back":
-            lake_reconcile.follow_lake(feed)
-        _load_is_there(feed, state, jobs)
-        feed.refresh_from_db(fields=["state", "resume_event"])
-        due = SystemClock().now() if feed.state in LOADED else None
-        due = None if feed.capture == "snapshot" else due
+            lake_reconcile.follow_lake(pipeline)
+        _load_is_there(pipeline, state, jobs)
+        pipeline.refresh_from_db(fields=["state", "resume_event"])
+        due = SystemClock().now() if pipeline.state in LOADED else None
+        due = None if pipeline.capture == "snapshot" else due
         changes: dict[str, Any] = {"position": finding.position, "due_at": due}
-        TableOnboarding.objects.filter(pk=feed.pk).update(**changes, load_epoch=None)
-        seen = _seen(feed, state)
+        Pipeline.objects.filter(pk=pipeline.pk).update(**changes, load_epoch=None)
+        seen = _seen(pipeline, state)
         transitions.show(
-            feed,
+            pipeline,
             last_commit_instant=seen.instant,
             last_commit_position={"to": seen.end},
             last_commit_epoch=seen.epoch,
             last_commit_at=Now(),
         )
-    elif feed.load_epoch is not None:
+    elif pipeline.load_epoch is not None:
         # staged by a load that the backup knows half of: it begins anew
-        TableOnboarding.objects.filter(pk=feed.pk).update(load_epoch=None)
+        Pipeline.objects.filter(pk=pipeline.pk).update(load_epoch=None)
     compaction_plans.mirror(table_id, list(state.pending_compactions), since=None)
 
 
-def _load_is_there(
-    feed: TableOnboarding, state: LakeState, jobs: Sequence[Job]
-) -> None:
+def _load_is_there(pipeline: Pipeline, state: LakeState, jobs: Sequence[Job]) -> None:
     """The load that the backup shows as under way, or as paused, is in the lake."""
-    if feed.state == APPROVED:
-        transitions.move(feed, "start_snapshot", reason=WHY, actor=ACTOR)
-    is_stopped = feed.state in {PAUSED, FAILED} and feed.resume_event in {
+    if pipeline.state == APPROVED:
+        transitions.move(pipeline, "start_snapshot", reason=WHY, actor=ACTOR)
+    is_stopped = pipeline.state in {PAUSED, FAILED} and pipeline.resume_event in {
         "resume_snapshot",
         "resume_approved",
     }
-    if feed.state not in {SNAPSHOTTING, RESYNCING} and not is_stopped:
+    if pipeline.state not in {SNAPSHOTTING, RESYNCING} and not is_stopped:
         return
     assert state.position is not None
     newest = max(i.asked for i in state.timeline.completed_writes)
@@ -308,21 +306,23 @@ def _load_is_there(
         "instant": newest,
         "bound": state.position.end,
         "epoch": state.position.epoch_to,
-        "consistency": feed.consistency or "per_chunk",
+        "consistency": pipeline.consistency or "per_chunk",
     }
-    feed.load_epoch = state.position.epoch_to
-    results.note_loaded(feed, facts)
+    pipeline.load_epoch = state.position.epoch_to
+    results.note_loaded(pipeline, facts)
 
 
-def _needs_resync(feed: TableOnboarding, finding: Finding) -> None:
+def _needs_resync(pipeline: Pipeline, finding: Finding) -> None:
     reason = f"{WHY}, and {finding.message}: re-sync the table, or remove it"
-    if feed.state in LOADED:
-        transitions.move(feed, "lose_position", reason=reason, actor=ACTOR, due_at=None)
+    if pipeline.state in LOADED:
+        transitions.move(
+            pipeline, "lose_position", reason=reason, actor=ACTOR, due_at=None
+        )
     else:
-        transitions.say(feed, reason)
+        transitions.say(pipeline, reason)
 
 
-def _end(job: Job, feed: TableOnboarding) -> None:
+def _end(job: Job, pipeline: Pipeline) -> None:
     """A job of the backup never runs again: what it was for may be done, or wrong."""
     event = "cancel" if job.state in WAITING else "cancelled"
     reason = f"{WHY}: ask again if it is still wanted"
@@ -330,23 +330,23 @@ def _end(job: Job, feed: TableOnboarding) -> None:
     Lease.objects.filter(owner__startswith=f"job:{job.pk}:").update(
         owner="", expires_at=None
     )
-    feed.refresh_from_db(fields=["state", "resume_event", "load_epoch"])
+    pipeline.refresh_from_db(fields=["state", "resume_event", "load_epoch"])
     if job.kind == REMOVE:
-        if feed.state == REMOVING:
+        if pipeline.state == REMOVING:
             transitions.move(
-                feed,
+                pipeline,
                 "keep",
                 reason=f"{WHY} while it was being removed: remove it again",
                 actor=ACTOR,
                 resume_event="resume_catch_up",
                 drop_data=False,
             )
-            table = feed.lake_table
+            table = pipeline.lake_table
             has_data = bool(table and table.last_commit_instant)
-            transitions.show(feed, is_queryable=has_data)
+            transitions.show(pipeline, is_queryable=has_data)
         return
-    is_load_open = job.kind in LOADS and feed.state in {
+    is_load_open = job.kind in LOADS and pipeline.state in {
         APPROVED, SNAPSHOTTING, RESYNCING,
     }  # fmt: skip
     if is_load_open:
-        results.note_cancelled(job, feed, actor=ACTOR)
+        results.note_cancelled(job, pipeline, actor=ACTOR)

@@ -16,23 +16,23 @@ from django.db.models import (
 from django.db.models.functions import Concat, JSONObject
 
 from catalog.models import Datasource
-from ingest.models import Onboarding, TableOnboarding
+from ingest.models import Onboarding, Pipeline
 from ingest.models.states import RETIRED
 
 
 def onboarding_id() -> Expression:
     """On Table rows: the request that carries it, seen from either end."""
-    feeds = TableOnboarding.objects.exclude(state=RETIRED).filter(
+    pipelines = Pipeline.objects.exclude(state=RETIRED).filter(
         Q(lake_table=OuterRef("pk")) | Q(source_table=OuterRef("pk"))
     )
-    newest = feeds.order_by("-id").values("onboarding_id")[:1]
+    newest = pipelines.order_by("-id").values("onboarding_id")[:1]
     field = UUIDField(null=True)
     return ExpressionWrapper(Subquery(newest), output_field=field)
 
 
 def carried_as() -> Expression:
     """On Table rows of a source: "database.table" in the lake."""
-    feeds = TableOnboarding.objects.exclude(state=RETIRED).filter(
+    pipelines = Pipeline.objects.exclude(state=RETIRED).filter(
         source_table=OuterRef("pk"), lake_table__isnull=False
     )
     name = Concat(
@@ -41,7 +41,7 @@ def carried_as() -> Expression:
         "lake_table__name",
         output_field=CharField(),
     )
-    newest = feeds.order_by("-id").values(name=name)[:1]
+    newest = pipelines.order_by("-id").values(name=name)[:1]
     field = CharField(null=True)
     return ExpressionWrapper(Subquery(newest), output_field=field)
 
@@ -49,27 +49,27 @@ def carried_as() -> Expression:
 def sync() -> Expression:
     """On Table rows of a source: state and reason of the sync it feeds, and its table
     in the lake, once there is one."""
-    feeds = TableOnboarding.objects.exclude(state=RETIRED).filter(
+    pipelines = Pipeline.objects.exclude(state=RETIRED).filter(
         source_table=OuterRef("pk")
     )
     said = JSONObject(state="state", reason="status_reason", lake_table="lake_table_id")
-    newest = feeds.order_by("-id").values(said=said)[:1]
+    newest = pipelines.order_by("-id").values(said=said)[:1]
     field = JSONField(null=True)
     return ExpressionWrapper(Subquery(newest), output_field=field)
 
 
 def what_needs(source: Datasource) -> list[str]:
     """Tables that are still on their way from this datasource."""
-    feeds = TableOnboarding.objects.exclude(state=RETIRED).filter(
+    pipelines = Pipeline.objects.exclude(state=RETIRED).filter(
         source_table__database__datasource=source
     )
-    named = feeds.select_related("source_table__database__datasource")
-    return [str(feed.source_table) for feed in named.order_by("id")[:200]]
+    named = pipelines.select_related("source_table__database__datasource")
+    return [str(pipeline.source_table) for pipeline in named.order_by("id")[:200]]
 
 
 def forget_retired(source: Datasource) -> None:
     """Rows of what is no longer carried; lake tables that were kept stay."""
-    TableOnboarding.objects.filter(
+    Pipeline.objects.filter(
         state=RETIRED, source_table__database__datasource=source
     ).delete()
     Onboarding.objects.filter(datasource=source, tables=None).delete()

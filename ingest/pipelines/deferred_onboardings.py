@@ -15,7 +15,7 @@ from django.db.models import QuerySet
 
 from catalog.models import Datasource
 from core.errors import SluiceError
-from ingest.models import Onboarding, TableOnboarding
+from ingest.models import Onboarding, Pipeline
 from ingest.pipelines.onboarding import start_onboarding
 from ingest.pipelines.requests import parse_request
 from ingest.policies.policy import changed
@@ -99,7 +99,7 @@ def _plan(row: Onboarding) -> None:
     """The same request, now with its tables: its id stays."""
     with transaction.atomic():
         made = begin(row.request, actor=row.requested_by)
-        TableOnboarding.objects.filter(onboarding=made).update(onboarding=row)
+        Pipeline.objects.filter(onboarding=made).update(onboarding=row)
         row.request = made.request
         row.save(update_fields=["request"])
         made.delete()

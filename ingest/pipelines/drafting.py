@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from catalog.discovery.store import NOT_TO_CARRY
+from catalog.discovery.store import NOT_SYNCED
 from catalog.discovery.uncarried import Uncarried, uncarried
 from catalog.models import Datasource, Table
 from core.errors import InvalidRequest, NotFound
-from ingest.models import TableOnboarding
+from ingest.models import Pipeline
 from ingest.models.states import RETIRED
 from ingest.pipelines import table_facts as reading
 from ingest.pipelines.planning_context import Circumstances
@@ -183,7 +183,7 @@ def _uncarried_of(
     source: Datasource, request: OnboardingRequest
 ) -> dict[str, Uncarried]:
     """By name, the tables that the request means and that cannot be synced."""
-    rows = Table.objects.filter(database__datasource=source, status__in=NOT_TO_CARRY)
+    rows = Table.objects.filter(database__datasource=source, status__in=NOT_SYNCED)
     given = list(rows.values_list("database__name", "name", "status", "status_reason"))
     meant = select(
         [(database, table) for database, table, *_ in given],
@@ -223,7 +223,7 @@ def _chosen_tables(
                 hint="add it to 'include', or take its choices away",
             )
     carried = set(
-        TableOnboarding.objects.exclude(state=RETIRED)
+        Pipeline.objects.exclude(state=RETIRED)
         .filter(source_table__database__datasource=source)
         .values_list("source_table_id", flat=True)
     )
@@ -277,7 +277,7 @@ def _find_other_updates(
     }
     if not asked:
         return
-    rows = TableOnboarding.objects.exclude(state=RETIRED).filter(
+    rows = Pipeline.objects.exclude(state=RETIRED).filter(
         source_table__database__datasource=source, plan__source__in=list(asked)
     )
     for name, plan in rows.values_list("plan__source", "plan"):

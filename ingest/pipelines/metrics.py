@@ -13,10 +13,10 @@ from django.db.models import Count, Min, Q, Sum
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from ingest.alerts.rules import ALERTS
-from ingest.models import TableHealth, TableOnboarding
+from ingest.models import Pipeline, TableHealth
 from ingest.models.alerts import Alert, AlertDelivery, AlertTarget
 from ingest.models.states import LIVE
-from ingest.pipelines.selectors import feeds_on_schedule
+from ingest.pipelines.selectors import pipelines_on_schedule
 
 # Upper ends; the last is "+Inf".
 LAG_BUCKETS = (10, 30, 60, 300, 900, 3_600, 21_600, 86_400)
@@ -52,7 +52,7 @@ def _lag() -> Iterator[Metric]:
         for end in LAG_BUCKETS
     }
     ends = {"oldest": Min(at), "oldest_live": Min(at, filter=Q(state=LIVE))}
-    found = feeds_on_schedule().aggregate(n=Count("pk"), **ends, **within)
+    found = pipelines_on_schedule().aggregate(n=Count("pk"), **ends, **within)
     family = GaugeMetricFamily(
         "sluice_table_lag_seconds_bucket",
         "Followed tables with at most so much lag",
@@ -123,7 +123,7 @@ def _health() -> Iterator[Metric]:
 def _verification() -> Iterator[Metric]:
     """Of tables whose policy asks for verification; one index has them all."""
     now = datetime.now(UTC)
-    followed = TableOnboarding.objects.filter(verify_at__isnull=False)
+    followed = Pipeline.objects.filter(verify_at__isnull=False)
     found = followed.aggregate(
         never=Count("pk", filter=Q(verified_at=None)),
         equal=Count("pk", filter=Q(verdict="equal")),

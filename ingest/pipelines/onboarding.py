@@ -23,7 +23,7 @@ from ingest.hudi.identity import identity_for
 from ingest.jobs.kinds import SNAPSHOT
 from ingest.jobs.lifecycle import new_job, start_jobs
 from ingest.jobs.specs import table_spec
-from ingest.models import Onboarding, TableOnboarding
+from ingest.models import Onboarding, Pipeline
 from ingest.models.states import APPROVED, DISCOVERED, DRAFT, PROPOSED
 from ingest.pipelines.drafting import Draft, Planned, plan_onboarding
 from ingest.pipelines.requests import OnboardingRequest
@@ -55,11 +55,11 @@ def start_onboarding(request: OnboardingRequest, *, actor: str) -> Onboarding:
             },
             requested_by=actor,
         )
-        feeds = TableOnboarding.objects.bulk_create(
-            [_feed(row, each) for each in draft.planned], batch_size=500
+        pipelines = Pipeline.objects.bulk_create(
+            [_pipeline(row, each) for each in draft.planned], batch_size=500
         )
-        record_moves(feeds, "discover", before=DRAFT, actor=actor)
-        record_moves(feeds, "propose", before=DISCOVERED, actor=actor)
+        record_moves(pipelines, "discover", before=DRAFT, actor=actor)
+        record_moves(pipelines, "propose", before=DISCOVERED, actor=actor)
         if request.approve:
             approve_onboarding(row, actor=actor)
     return row
@@ -80,8 +80,8 @@ def _nothing_left(draft: Draft) -> InvalidRequest:
     )
 
 
-def _feed(row: Onboarding, each: Planned) -> TableOnboarding:
-    return TableOnboarding(
+def _pipeline(row: Onboarding, each: Planned) -> Pipeline:
+    return Pipeline(
         onboarding=row,
         source_table=each.table,
         capture=each.capture,
@@ -106,30 +106,32 @@ def approve_onboarding(row: Onboarding, *, actor: str) -> list[Job]:
         if not ready:
             return []
         lake_tables = _create_lake_tables(ready)
-        for feed, table in zip((f for f, _ in ready), lake_tables, strict=True):
-            feed.lake_table = table
-        feeds = [feed for feed, _ in ready]
-        TableOnboarding.objects.bulk_update(feeds, ["lake_table"], batch_size=500)
-        advance_all(feeds, "approve", actor=actor, status_reason="")
+        for pipeline, table in zip((f for f, _ in ready), lake_tables, strict=True):
+            pipeline.lake_table = table
+        pipelines = [pipeline for pipeline, _ in ready]
+        Pipeline.objects.bulk_update(pipelines, ["lake_table"], batch_size=500)
+        advance_all(pipelines, "approve", actor=actor, status_reason="")
         Onboarding.objects.filter(pk=row.pk, approved_at=None).update(
             approved_at=Now(), approved_by=actor
         )
-        return start_jobs([new_job(feed, SNAPSHOT, actor=actor) for feed in feeds])
+        return start_jobs(
+            [new_job(pipeline, SNAPSHOT, actor=actor) for pipeline in pipelines]
+        )
 
 
-def _ready(row: Onboarding) -> list[tuple[TableOnboarding, TablePlan]]:
+def _ready(row: Onboarding) -> list[tuple[Pipeline, TablePlan]]:
     rows = (
-        TableOnboarding.objects.select_for_update(of=("self",))
+        Pipeline.objects.select_for_update(of=("self",))
         .filter(onboarding=row, state=PROPOSED)
         .select_related("source_table__database__datasource")
         .order_by("pk")
     )
-    plans = [(feed, plan_from_json(feed.plan)) for feed in rows]
+    plans = [(pipeline, plan_from_json(pipeline.plan)) for pipeline in rows]
     taken = _names_in({plan.database for _, plan in plans})
     ready, waiting = [], []
-    for feed, plan in plans:
+    for pipeline, plan in plans:
         reason = plan.blocked
-        if changed := source_changed(feed, plan):
+        if changed := source_changed(pipeline, plan):
             reason = str(changed)
         elif f"{plan.database}.{plan.name}" in taken:
             reason = (
@@ -137,12 +139,12 @@ def _ready(row: Onboarding) -> list[tuple[TableOnboarding, TablePlan]]:
                 "again with another 'target_database'"
             )
         if reason:
-            feed.status_reason = reason
-            waiting.append(feed)
+            pipeline.status_reason = reason
+            waiting.append(pipeline)
         else:
-            ready.append((feed, plan))
+            ready.append((pipeline, plan))
             taken.add(f"{plan.database}.{plan.name}")
-    TableOnboarding.objects.bulk_update(waiting, ["status_reason"], batch_size=500)
+    Pipeline.objects.bulk_update(waiting, ["status_reason"], batch_size=500)
     return ready
 
 
@@ -155,13 +157,16 @@ def _names_in(databases: set[str]) -> set[str]:
 
 
 def _create_lake_tables(
-    ready: Sequence[tuple[TableOnboarding, TablePlan]],
+    ready: Sequence[tuple[Pipeline, TablePlan]],
 ) -> list[Table]:
     databases: dict[str, Database] = {
         name: lake_database(name) for name in {plan.database for _, plan in ready}
     }
     tables = Table.objects.bulk_create(
-        [_lake_table(feed, plan, databases[plan.database]) for feed, plan in ready],
+        [
+            _lake_table(pipeline, plan, databases[plan.database])
+            for pipeline, plan in ready
+        ],
         batch_size=500,
     )
     columns = [
@@ -188,11 +193,11 @@ def _create_lake_tables(
     return tables
 
 
-def _lake_table(feed: TableOnboarding, plan: TablePlan, database: Database) -> Table:
+def _lake_table(pipeline: Pipeline, plan: TablePlan, database: Database) -> Table:
     create: CreateTable = plan.step(CreateTable)
     apply: ApplyChanges | None = plan.step(ApplyChanges)
     lake_name = {c.source_name: c.name for c in create.columns}
-    source = feed.source_table
+    source = pipeline.source_table
     table = Table(
         database=database,
         name=plan.name,

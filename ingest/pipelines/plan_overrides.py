@@ -15,7 +15,7 @@ from django.db.models import QuerySet
 
 from core.advance import advance, record_moves
 from core.errors import InvalidRequest, StaleState
-from ingest.models import TableOnboarding
+from ingest.models import Pipeline
 from ingest.models.states import PROPOSED
 from ingest.pipelines import table_facts as reading
 from ingest.pipelines.drafting import own_policy
@@ -28,7 +28,7 @@ MOST_AT_ONCE = 2000
 
 
 def choose_for(
-    feed: TableOnboarding,
+    pipeline: Pipeline,
     choices: Choices,
     *,
     actor: str,
@@ -40,7 +40,7 @@ def choose_for(
     have.
     """
     with transaction.atomic():
-        row = _locked(TableOnboarding.objects.filter(pk=feed.pk)).get()
+        row = _locked(Pipeline.objects.filter(pk=pipeline.pk)).get()
         if row.state != PROPOSED:
             raise StaleState(
                 f"{row.source_table} is {row.state}: its plan is fixed",
@@ -80,12 +80,12 @@ class Chosen:
 
 
 def choose_for_many(
-    feeds: QuerySet[TableOnboarding], given: Everywhere, *, actor: str
+    pipelines: QuerySet[Pipeline], given: Everywhere, *, actor: str
 ) -> Chosen:
     """The same for up to MOST_AT_ONCE tables; those that cannot have it are named and
     stay as they were."""
     with transaction.atomic():
-        rows = list(_locked(feeds.filter(state=PROPOSED))[: MOST_AT_ONCE + 1])
+        rows = list(_locked(pipelines.filter(state=PROPOSED))[: MOST_AT_ONCE + 1])
         if len(rows) > MOST_AT_ONCE:
             raise InvalidRequest(
                 f"more than {MOST_AT_ONCE:,} tables at once",
@@ -110,7 +110,7 @@ def choose_for_many(
             row.plan, row.status_reason = plan_to_json(plan), plan.blocked
             done.append(row)
         fields = ["plan", "capture", "policy", "status_reason"]
-        TableOnboarding.objects.bulk_update(done, fields, batch_size=200)
+        Pipeline.objects.bulk_update(done, fields, batch_size=200)
         if done:
             record_moves(done, "propose", before=PROPOSED, actor=actor)
     return Chosen(len(done), tuple(refused))
@@ -141,7 +141,7 @@ def chosen_in(plan: Mapping[str, Any]) -> Choices:
     )
 
 
-def _changed(row: TableOnboarding, given: Everywhere) -> tuple[Choices, Wish]:
+def _changed(row: Pipeline, given: Everywhere) -> tuple[Choices, Wish]:
     choices = replace(replaced(chosen_in(row.plan), given.wish), capture=given.capture)
     if given.capture == "timestamp" and choices.record_key == ROW_HASH:
         choices = replace(choices, record_key=None)
@@ -150,14 +150,14 @@ def _changed(row: TableOnboarding, given: Everywhere) -> tuple[Choices, Wish]:
     return choices, given.wish
 
 
-def _own(row: TableOnboarding, given: Everywhere) -> dict[str, Any]:
+def _own(row: Pipeline, given: Everywhere) -> dict[str, Any]:
     merged = {**row.policy, **(given.own or {})}
     return {key: value for key, value in merged.items() if value is not None}
 
 
-def _locked(feeds: QuerySet[TableOnboarding]) -> QuerySet[TableOnboarding]:
+def _locked(pipelines: QuerySet[Pipeline]) -> QuerySet[Pipeline]:
     return (
-        feeds.select_for_update(of=("self",))
+        pipelines.select_for_update(of=("self",))
         .select_related("source_table__database__datasource", "onboarding")
         .prefetch_related("source_table__columns")
         .order_by("pk")
@@ -173,7 +173,7 @@ class _Anew:
     targets: Mapping[int, Target]
 
     @classmethod
-    def of(cls, rows: Sequence[TableOnboarding]) -> _Anew:
+    def of(cls, rows: Sequence[Pipeline]) -> _Anew:
         sources = {row.source_table.database.datasource for row in rows}
         assert len(sources) == 1, "tables of one onboarding have one source"
         (source,) = sources
@@ -189,7 +189,7 @@ class _Anew:
 
     def plan(
         self,
-        row: TableOnboarding,
+        row: Pipeline,
         choices: Choices,
         wish: Wish,
         *,
@@ -214,7 +214,7 @@ class _Anew:
         row.capture, row.policy = capture, policy
         return plan
 
-    def _target(self, row: TableOnboarding, choices: Choices) -> Target:
+    def _target(self, row: Pipeline, choices: Choices) -> Target:
         """The name that was shown stays, unless another one is chosen."""
         derived = self.targets[row.pk]
         shown = (row.plan["database"], row.plan["name"])

@@ -13,7 +13,7 @@ from django.db.models.functions import Cast, Now
 from catalog.discovery.services import DISCOVER, start_discovery
 from catalog.models import Datasource
 from core.models import Job
-from ingest.models import TableOnboarding
+from ingest.models import Pipeline
 from ingest.models.states import CATCHING_UP, LIVE, NEEDS_RESYNC, PAUSED, RESYNCING
 
 ACTOR = "schedule"
@@ -46,7 +46,7 @@ def discover_again() -> int:
 def _due(every: timedelta) -> QuerySet[Datasource]:
     """Those that were discovered before and are asked by nobody; a discovery that
     failed waits as long as one that went well."""
-    carried = TableOnboarding.objects.filter(
+    carried = Pipeline.objects.filter(
         source_table__database__datasource=OuterRef("pk"), state__in=CARRIED
     )
     asked = Job.objects.filter(

@@ -24,15 +24,15 @@ from core.models import Job
 from ingest.alerts import triggers
 from ingest.jobs import leases, lifecycle
 from ingest.jobs.dispatch import ring
-from ingest.jobs.kinds import COMPACT, LOADS, REMOVE, REPAIR, ROUND, VERIFY
+from ingest.jobs.kinds import COMPACT, LOADS, REMOVE, REPAIR, SYNC, VERIFY
 from ingest.jobs.rows import move_job
 from ingest.jobs.specs import staging_path
 from ingest.lake.place import place_at
 from ingest.lake.port import Place
 from ingest.maintenance import compaction_plans
-from ingest.models import TableHealth, TableOnboarding
+from ingest.models import Pipeline, TableHealth
 from ingest.pipelines.table_commands import ask_to_stop, cancel_waiting
-from ingest.pipelines.transitions import feed_of, locked_feed, move
+from ingest.pipelines.transitions import locked_pipeline, move, pipeline_of
 
 PAGE_SECONDS = 2.0
 
@@ -65,8 +65,8 @@ def plan_removal(table: Table, *, drop_data: bool) -> RemovalPreview:
 def start_removal(table: Table, *, drop_data: bool, actor: str) -> Job:
     """Queue the removal; running work on the table is asked to stop first."""
     with transaction.atomic():
-        if feed_of(table.pk) is not None:
-            _stop_feed(table, drop_data=drop_data, actor=actor)
+        if pipeline_of(table.pk) is not None:
+            _stop_pipeline(table, drop_data=drop_data, actor=actor)
         if drop_data:
             Table.objects.filter(pk=table.pk).update(is_queryable=False)
         job = Job(
@@ -89,10 +89,10 @@ def start_removal(table: Table, *, drop_data: bool, actor: str) -> Job:
         return found
 
 
-def _stop_feed(table: Table, *, drop_data: bool, actor: str) -> None:
-    feed = locked_feed(table)
-    move(feed, "remove", actor=actor, drop_data=drop_data, due_at=None)
-    cancel_waiting(feed, [ROUND, COMPACT, VERIFY, REPAIR, *LOADS], actor=actor)
+def _stop_pipeline(table: Table, *, drop_data: bool, actor: str) -> None:
+    pipeline = locked_pipeline(table)
+    move(pipeline, "remove", actor=actor, drop_data=drop_data, due_at=None)
+    cancel_waiting(pipeline, [SYNC, COMPACT, VERIFY, REPAIR, *LOADS], actor=actor)
     running = Job.objects.filter(subject_id=str(table.pk), state__in=ACTIVE)
     for job in running.exclude(kind=REMOVE).select_for_update():
         ask_to_stop(job, "cancel", actor=actor)
@@ -180,10 +180,10 @@ def _end(job: Job) -> None:
     table_id = int(job.payload["table"])
     with contextlib.suppress(SluiceError):
         place_at(staging_path(table_id)).delete_all()
-    feed = feed_of(table_id)
-    if feed is not None:
-        TableOnboarding.objects.select_for_update().get(pk=feed.pk)
-        move(feed, "retire", actor=job.requested_by)
+    pipeline = pipeline_of(table_id)
+    if pipeline is not None:
+        Pipeline.objects.select_for_update().get(pk=pipeline.pk)
+        move(pipeline, "retire", actor=job.requested_by)
     compaction_plans.give_up(table_id)
     # what is wrong with a table that stays as it is counts no more
     TableHealth.objects.filter(table_id=table_id).delete()

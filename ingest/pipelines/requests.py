@@ -35,7 +35,7 @@ _WISH_FIELDS = frozenset(
 )  # fmt: skip
 _LATER_CAPTURES = frozenset({"log"})
 _CORRECT = "correct what 'errors' points at, and send the request again"
-_NO_ROUNDS = "a table that is loaded once has no rounds, so it takes no schedule"
+_NO_SYNCS = "a table that is loaded once has no rounds, so it takes no schedule"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ def parse_request(data: Any) -> OnboardingRequest:
     _known(body, _FIELDS, "")
     schedule = parse_schedule(body.get("schedule"))
     if schedule is not None and body.get("capture") == "snapshot":
-        refuse("/schedule", _NO_ROUNDS)
+        refuse("/schedule", _NO_SYNCS)
     return OnboardingRequest(
         datasource=_text(body, "datasource"),
         include=_texts(body.get("include"), "/include", at_least=1),
@@ -142,7 +142,7 @@ def parse_choices(value: Any, at: str) -> Choices:
     capture = None if given is None else _capture(given, f"{at}/capture")
     schedule = parse_schedule(data.get("schedule"), f"{at}/schedule")
     if schedule is not None and capture == "snapshot":
-        refuse(f"{at}/schedule", _NO_ROUNDS)
+        refuse(f"{at}/schedule", _NO_SYNCS)
     return Choices(
         record_key=_key(key, f"{at}/record_key"),
         cursor=cursor,

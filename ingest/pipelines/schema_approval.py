@@ -13,11 +13,11 @@ from core.errors import InvalidRequest
 from core.models import Job
 from ingest.alerts import triggers
 from ingest.jobs import lifecycle
-from ingest.models import TableOnboarding
+from ingest.models import Pipeline
 from ingest.models.states import FAILED, LOADED, NEEDS_RESYNC, PAUSED
 from ingest.pipelines import schema_diff, table_commands
 from ingest.pipelines.schema_diff import drift_of, in_sentence
-from ingest.pipelines.transitions import feed_of, locked_feed, move
+from ingest.pipelines.transitions import locked_pipeline, move, pipeline_of
 from ingest.planning.drift import NO_DRIFT, SchemaDrift
 
 
@@ -41,9 +41,9 @@ class SchemaProposal:
 
 def proposal_of(table: Table) -> SchemaProposal:
     """Empty for a table that follows its source, or that is not synced any more."""
-    feed = feed_of(table.pk)
-    drift = drift_of(feed) if feed is not None else NO_DRIFT
-    partial = schema_diff.partial_columns(feed) if feed is not None else {}
+    pipeline = pipeline_of(table.pk)
+    drift = drift_of(pipeline) if pipeline is not None else NO_DRIFT
+    partial = schema_diff.partial_columns(pipeline) if pipeline is not None else {}
     return SchemaProposal(
         changes=tuple(str(change) for change in drift.to_approve),
         will=_what_happens(drift) if drift.is_open else (),
@@ -79,14 +79,14 @@ def approve_schema_change(table: Table, *, actor: str) -> Job:
     """The job that brings it. InvalidRequest when there is nothing to approve, when
     the lake table cannot take it, or while a load runs."""
     with transaction.atomic():
-        feed = locked_feed(table)
-        drift = drift_of(feed)
+        pipeline = locked_pipeline(table)
+        drift = drift_of(pipeline)
         _refuse(table, drift)
         schema_diff.take_over(
-            feed, drift.to_approve, is_followed=not drift.needs_resync
+            pipeline, drift.to_approve, is_followed=not drift.needs_resync
         )
-        job = _go_on(feed, table, drift, actor=actor)
-        triggers.source_compared(feed)
+        job = _go_on(pipeline, table, drift, actor=actor)
+        triggers.source_compared(pipeline)
         said = [str(change) for change in drift.to_approve]
         audit.record(
             "table.approve_schema_change",
@@ -113,29 +113,27 @@ def _refuse(table: Table, drift: SchemaDrift) -> None:
         )
 
 
-def _go_on(
-    feed: TableOnboarding, table: Table, drift: SchemaDrift, *, actor: str
-) -> Job:
-    is_stopped = feed.state in {PAUSED, FAILED}
+def _go_on(pipeline: Pipeline, table: Table, drift: SchemaDrift, *, actor: str) -> Job:
+    is_stopped = pipeline.state in {PAUSED, FAILED}
     if is_stopped and (not table.is_queryable or not drift.needs_resync):
-        return table_commands.retry_feed(feed, actor=actor)
+        return table_commands.retry_pipeline(pipeline, actor=actor)
     if not drift.needs_resync:
-        if feed.state not in LOADED:
-            raise _busy(feed, table)
-        return lifecycle.start_round(feed, actor=actor)
-    if feed.state == PAUSED:
-        if feed.resume_event == "resume_resync":
-            return table_commands.retry_feed(feed, actor=actor)
-        move(feed, "resume_catch_up", actor=actor, resume_event="")
-    if feed.state not in {*LOADED, NEEDS_RESYNC, FAILED}:
-        raise _busy(feed, table)
-    return table_commands.load_again(feed, table, actor=actor)
+        if pipeline.state not in LOADED:
+            raise _busy(pipeline, table)
+        return lifecycle.start_sync(pipeline, actor=actor)
+    if pipeline.state == PAUSED:
+        if pipeline.resume_event == "resume_resync":
+            return table_commands.retry_pipeline(pipeline, actor=actor)
+        move(pipeline, "resume_catch_up", actor=actor, resume_event="")
+    if pipeline.state not in {*LOADED, NEEDS_RESYNC, FAILED}:
+        raise _busy(pipeline, table)
+    return table_commands.load_again(pipeline, table, actor=actor)
 
 
-def _busy(feed: TableOnboarding, table: Table) -> InvalidRequest:
+def _busy(pipeline: Pipeline, table: Table) -> InvalidRequest:
     return InvalidRequest(
-        f"{table} is {feed.state}: its columns do not change under a running load",
+        f"{table} is {pipeline.state}: its columns do not change under a running load",
         code="not_now",
         hint="approve when the load has ended, or cancel it first",
-        facts={"state": feed.state},
+        facts={"state": pipeline.state},
     )

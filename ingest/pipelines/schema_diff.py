@@ -19,7 +19,7 @@ from catalog.models import Column, SchemaVersion, Table
 from catalog.schema.diff import SchemaChange
 from core.clock import SystemClock
 from core.errors import InvalidRequest, SluiceError
-from ingest.models import TableOnboarding
+from ingest.models import Pipeline
 from ingest.planning.drift import NO_DRIFT, SchemaDrift, evolved, judge_drift
 from ingest.planning.plan import (
     CreateTable,
@@ -40,33 +40,33 @@ PENDING, READ, PARTIAL = "pending", "read", "partial"
 UNSEEN = "unseen"
 
 
-def drift_of(feed: TableOnboarding, plan: TablePlan | None = None) -> SchemaDrift:
+def drift_of(pipeline: Pipeline, plan: TablePlan | None = None) -> SchemaDrift:
     """What the last discovery saw at the source against the plan of an approved
     table. A table that vanished has no columns to compare."""
-    source = feed.source_table
-    known = feed.plan.get("fingerprint", "")
+    source = pipeline.source_table
+    known = pipeline.plan.get("fingerprint", "")
     if source.status == VANISHED or known in {"", source.schema_fingerprint}:
         return NO_DRIFT
-    plan = plan or plan_from_json(feed.plan)
+    plan = plan or plan_from_json(pipeline.plan)
     if plan.step(CreateTable) is None:
         return NO_DRIFT
-    return judge_drift(plan, schema_of(source), policy_of(feed).schema_changes)
+    return judge_drift(plan, schema_of(source), policy_of(pipeline).schema_changes)
 
 
-def source_changed(feed: TableOnboarding, plan: TablePlan) -> SluiceError | None:
+def source_changed(pipeline: Pipeline, plan: TablePlan) -> SluiceError | None:
     """Why the source table is not what the plan was made for; None when it is, or when
     what changed there holds up nothing. A plan that nobody has approved yet was shown
     with columns, so for it every change counts."""
-    source = feed.source_table
+    source = pipeline.source_table
     if source.status == VANISHED:
         return InvalidRequest(
             f"{plan.source} was dropped at the source after the plan was made",
             code="source_dropped",
             hint="remove its onboarding, or restore the table and discover again",
         )
-    if feed.lake_table_id is None:
-        return _altered_before_approval(feed, plan)
-    drift = drift_of(feed, plan)
+    if pipeline.lake_table_id is None:
+        return _altered_before_approval(pipeline, plan)
+    drift = drift_of(pipeline, plan)
     if not drift.blocking:
         return None
     return InvalidRequest(
@@ -77,10 +77,8 @@ def source_changed(feed: TableOnboarding, plan: TablePlan) -> SluiceError | None
     )
 
 
-def _altered_before_approval(
-    feed: TableOnboarding, plan: TablePlan
-) -> SluiceError | None:
-    if plan.fingerprint in {"", feed.source_table.schema_fingerprint}:
+def _altered_before_approval(pipeline: Pipeline, plan: TablePlan) -> SluiceError | None:
+    if plan.fingerprint in {"", pipeline.source_table.schema_fingerprint}:
         return None
     return InvalidRequest(
         f"{plan.source} was altered at the source after the plan was made; "
@@ -99,38 +97,40 @@ def in_sentence(changes: Iterable[SchemaChange]) -> str:
 
 
 def take_over(
-    feed: TableOnboarding, changes: Sequence[SchemaChange], *, is_followed: bool
+    pipeline: Pipeline, changes: Sequence[SchemaChange], *, is_followed: bool
 ) -> None:
     """The plan has these changes from now on; the next job reads and writes by it.
 
     is_followed  the table goes on from its position, so values that an added column
                  got below that have to be read by a sync of their own
     """
-    plan = plan_from_json(feed.plan)
-    source = feed.source_table
+    plan = plan_from_json(pipeline.plan)
+    source = pipeline.source_table
     kind = source.database.datasource.kind
     plan = evolved(plan, schema_of(source), changes, kind=kind)
-    feed.plan = plan_to_json(plan)
+    pipeline.plan = plan_to_json(plan)
     if is_followed:
         at = SystemClock().now().isoformat()
         added = [c.column for c in changes if c.kind == "added"]
-        _note(feed, {name: {"state": PENDING, "at": at} for name in added})
-    left = judge_drift(plan, schema_of(source), policy_of(feed).schema_changes)
+        _note(pipeline, {name: {"state": PENDING, "at": at} for name in added})
+    left = judge_drift(plan, schema_of(source), policy_of(pipeline).schema_changes)
     if not (left.is_open or left.left_out):
-        feed.plan["fingerprint"] = source.schema_fingerprint
-    TableOnboarding.objects.filter(pk=feed.pk).update(plan=feed.plan, drift=feed.drift)
+        pipeline.plan["fingerprint"] = source.schema_fingerprint
+    Pipeline.objects.filter(pk=pipeline.pk).update(
+        plan=pipeline.plan, drift=pipeline.drift
+    )
 
 
-def _note(feed: TableOnboarding, columns: Mapping[str, Mapping[str, str]]) -> None:
-    feed.drift = {**feed.drift, **columns}
+def _note(pipeline: Pipeline, columns: Mapping[str, Mapping[str, str]]) -> None:
+    pipeline.drift = {**pipeline.drift, **columns}
 
 
-def leave_out(feed: TableOnboarding) -> str:
+def leave_out(pipeline: Pipeline) -> str:
     """What the plan leaves out from now on, in words; "" when that is nothing."""
-    gone = to_leave_out(feed)
+    gone = to_leave_out(pipeline)
     if not gone:
         return ""
-    take_over(feed, drift_of(feed).blocking, is_followed=False)
+    take_over(pipeline, drift_of(pipeline).blocking, is_followed=False)
     return in_words(gone)
 
 
@@ -139,10 +139,10 @@ def in_words(gone: Sequence[str]) -> str:
     return f"gone at the source, so the fresh copy has them no more: {names}"
 
 
-def to_leave_out(feed: TableOnboarding) -> list[str]:
+def to_leave_out(pipeline: Pipeline) -> list[str]:
     """Columns that the next re-sync leaves out; none when nothing is gone, or when
     more than that has changed: the load is refused then until somebody approves."""
-    drift = drift_of(feed)
+    drift = drift_of(pipeline)
     is_only_gone = all(change.kind == "removed" for change in drift.blocking)
     if not is_only_gone or drift.impossible:
         return []
@@ -152,15 +152,15 @@ def to_leave_out(feed: TableOnboarding) -> list[str]:
 # --------------------------------------------------------- values of followed columns
 
 
-def pending_columns(feed: TableOnboarding) -> tuple[str, ...]:
+def pending_columns(pipeline: Pipeline) -> tuple[str, ...]:
     """Followed columns whose values below the table's position are to be read."""
-    return tuple(n for n, note in feed.drift.items() if note["state"] == PENDING)
+    return tuple(n for n, note in pipeline.drift.items() if note["state"] == PENDING)
 
 
-def partial_columns(feed: TableOnboarding) -> dict[str, str]:
+def partial_columns(pipeline: Pipeline) -> dict[str, str]:
     """Followed columns that are NULL in older rows of the lake, with the position from
     which on they count."""
-    found = feed.drift.items()
+    found = pipeline.drift.items()
     return {n: note["from"] for n, note in found if note["state"] == PARTIAL}
 
 
@@ -173,62 +173,68 @@ def earlier_in_words(partial: Mapping[str, str]) -> str:
     )
 
 
-def note_earlier(feed: TableOnboarding, found: Mapping[str, Any]) -> None:
+def note_earlier(pipeline: Pipeline, found: Mapping[str, Any]) -> None:
     """What a sync did about older values, as its report says: `columns`, `earlier`
     ("none", "read", "many" or "unknown"), `from`."""
     is_whole = found["earlier"] in {"none", "read"}
     state = READ if is_whole else PARTIAL
     start = str(found.get("from") or "")
-    columns = [name for name in found["columns"] if name in feed.drift]
-    _note(feed, {n: {**feed.drift[n], "state": state, "from": start} for n in columns})
-    TableOnboarding.objects.filter(pk=feed.pk).update(drift=feed.drift)
+    columns = [name for name in found["columns"] if name in pipeline.drift]
+    _note(
+        pipeline,
+        {n: {**pipeline.drift[n], "state": state, "from": start} for n in columns},
+    )
+    Pipeline.objects.filter(pk=pipeline.pk).update(drift=pipeline.drift)
 
 
-def note_unseen(feed: TableOnboarding, names: Iterable[str]) -> None:
+def note_unseen(pipeline: Pipeline, names: Iterable[str]) -> None:
     """A sync met these source columns, which the catalogue does not have."""
-    _note(feed, {name: {"state": UNSEEN} for name in names if name not in feed.drift})
-    TableOnboarding.objects.filter(pk=feed.pk).update(drift=feed.drift)
+    _note(
+        pipeline,
+        {name: {"state": UNSEEN} for name in names if name not in pipeline.drift},
+    )
+    Pipeline.objects.filter(pk=pipeline.pk).update(drift=pipeline.drift)
 
 
-def unseen_columns(feed: TableOnboarding) -> tuple[str, ...]:
-    return tuple(n for n, note in feed.drift.items() if note["state"] == UNSEEN)
+def unseen_columns(pipeline: Pipeline) -> tuple[str, ...]:
+    return tuple(n for n, note in pipeline.drift.items() if note["state"] == UNSEEN)
 
 
-def note_loaded(feed: TableOnboarding, columns: Iterable[str]) -> None:
+def note_loaded(pipeline: Pipeline, columns: Iterable[str]) -> None:
     """A load brought every value of these source columns; what is noted of columns
     that the plan left meanwhile is over."""
-    create: CreateTable = plan_from_json(feed.plan).step(CreateTable)
+    create: CreateTable = plan_from_json(pipeline.plan).step(CreateTable)
     left = {c.source_name for c in create.columns} - set(columns)
-    feed.drift = {k: v for k, v in feed.drift.items() if k in left}
-    TableOnboarding.objects.filter(pk=feed.pk).update(drift=feed.drift)
+    pipeline.drift = {k: v for k, v in pipeline.drift.items() if k in left}
+    Pipeline.objects.filter(pk=pipeline.pk).update(drift=pipeline.drift)
 
 
-def note_gone_back(feed: TableOnboarding) -> None:
+def note_gone_back(pipeline: Pipeline) -> None:
     """The lake is as it was earlier: what was read for followed columns may be gone."""
-    feed.drift = {
+    pipeline.drift = {
         k: v if v["state"] == UNSEEN else {**v, "state": PENDING}
-        for k, v in feed.drift.items()
+        for k, v in pipeline.drift.items()
     }
-    TableOnboarding.objects.filter(pk=feed.pk).update(drift=feed.drift)
+    Pipeline.objects.filter(pk=pipeline.pk).update(drift=pipeline.drift)
 
 
 # ------------------------------------------------------------------- the catalogue
 
 
-def show_columns(feed: TableOnboarding, committed: Sequence[Mapping[str, Any]]) -> None:
+def show_columns(pipeline: Pipeline, committed: Sequence[Mapping[str, Any]]) -> None:
     """The catalogue shows the columns that a job has committed, as its spec had them.
 
     Engines read the table anew when they see another version, so it must not be there
     before the commit. A plan that has moved on since is shown by a later job.
     """
-    create: CreateTable = plan_from_json(feed.plan).step(CreateTable)
+    create: CreateTable = plan_from_json(pipeline.plan).step(CreateTable)
     planned = {c.source_name: c for c in create.columns}
     if any(not _is_planned(column, planned) for column in committed):
         return
     wanted = [planned[str(column["source_name"])] for column in committed]
-    assert feed.lake_table is not None
+    assert pipeline.lake_table is not None
     with transaction.atomic():
-        table = Table.objects.select_for_update().get(pk=feed.lake_table.pk)
+        table = Table.objects.select_for_update().get(pk=pipeline.lake_table.pk)
         if not _write_columns(table, wanted):
             return
         table.schema_version += 1

@@ -22,8 +22,8 @@ from core.errors import SluiceError, TransientError
 from core.jobs import TERMINAL
 from core.models import Job
 from ingest.alerts import triggers
-from ingest.jobs.kinds import LOADS, ROUND
-from ingest.models import TableOnboarding
+from ingest.jobs.kinds import LOADS, SYNC
+from ingest.models import Pipeline
 from ingest.models.states import (
     APPROVED,
     CATCHING_UP,
@@ -54,37 +54,37 @@ _WAITS = "the source table changed and waits for a decision: "
 def sources_altered(tables: QuerySet[Table]) -> None:
     """Discovery found other columns in these source tables than before."""
     rows = (
-        TableOnboarding.objects.select_for_update(of=("self",))
+        Pipeline.objects.select_for_update(of=("self",))
         .filter(source_table__in=tables)
         .exclude(lake_table=None)
         .exclude(state__in=_WITHOUT_PLAN)
         .select_related("source_table__database__datasource", "lake_table__database")
         .order_by("pk")
     )
-    for feed in rows:
-        settle(feed)
+    for pipeline in rows:
+        settle(pipeline)
 
 
-def settle(feed: TableOnboarding) -> None:
+def settle(pipeline: Pipeline) -> None:
     """Follow what the policy lets it, pause for what somebody has to approve, and go on
     when nothing is left to decide. The row must be locked."""
-    drift = drift_of(feed)
+    drift = drift_of(pipeline)
     if drift.followed:
-        schema_diff.take_over(feed, drift.followed, is_followed=True)
-        triggers.source_compared(feed)
+        schema_diff.take_over(pipeline, drift.followed, is_followed=True)
+        triggers.source_compared(pipeline)
     if drift.blocking:
-        pause(feed, why_paused(drift.blocking))
-    elif feed.state == PAUSED and feed.status_reason.startswith(_WAITS):
-        due = None if feed.capture == "snapshot" else SystemClock().now()
-        event = feed.resume_event or "resume_catch_up"
-        transitions.move(feed, event, actor=ACTOR, resume_event="", due_at=due)
+        pause(pipeline, why_paused(drift.blocking))
+    elif pipeline.state == PAUSED and pipeline.status_reason.startswith(_WAITS):
+        due = None if pipeline.capture == "snapshot" else SystemClock().now()
+        event = pipeline.resume_event or "resume_catch_up"
+        transitions.move(pipeline, event, actor=ACTOR, resume_event="", due_at=due)
 
 
-def pause(feed: TableOnboarding, reason: str) -> None:
+def pause(pipeline: Pipeline, reason: str) -> None:
     """Where no job reads it now; a running load or sync finds out by itself. A table
     that is loaded once has nothing to stop."""
-    if feed.state in _PAUSES and feed.capture != "snapshot":
-        transitions.stop(feed, "pause", reason=reason, actor=ACTOR)
+    if pipeline.state in _PAUSES and pipeline.capture != "snapshot":
+        transitions.stop(pipeline, "pause", reason=reason, actor=ACTOR)
 
 
 def why_paused(changes: Iterable[SchemaChange]) -> str:
@@ -94,21 +94,21 @@ def why_paused(changes: Iterable[SchemaChange]) -> str:
 # ------------------------------------------------------------------------- its jobs
 
 
-def lock_settled(job: Job) -> TableOnboarding | None:
+def lock_settled(job: Job) -> Pipeline | None:
     """The row a job works for, locked, by what the catalogue knows of the source now.
     A change of the policy, too, takes effect here."""
-    feed = transitions.lock_feed(job)
-    if feed is not None and job.kind in {ROUND, *LOADS}:
-        settle(feed)
-    return feed
+    pipeline = transitions.lock_pipeline(job)
+    if pipeline is not None and job.kind in {SYNC, *LOADS}:
+        settle(pipeline)
+    return pipeline
 
 
-def looked_first(job: Job, feed: TableOnboarding, error: SluiceError) -> SluiceError:
+def looked_first(job: Job, pipeline: Pipeline, error: SluiceError) -> SluiceError:
     """The error, or a transient one while the table's columns are read again: what a
     driver met may be nothing but what the policy follows. Once for each job."""
     if error.code not in ABOUT_COLUMNS or "look" in job.payload:
         return error
-    look = start_look(feed.source_table, by=ACTOR)
+    look = start_look(pipeline.source_table, by=ACTOR)
     job.payload = job.payload | {"look": str(look.pk)}
     Job.objects.filter(pk=job.pk).update(payload=job.payload)
     job.max_attempts += 1
@@ -131,37 +131,37 @@ def _is_open(job_id: str) -> bool:
     return rows.exists()
 
 
-def met_unknown(job: Job, feed: TableOnboarding, names: Iterable[str]) -> None:
+def met_unknown(job: Job, pipeline: Pipeline, names: Iterable[str]) -> None:
     """A sync went on beside columns that the catalogue does not have: they are looked
     for once, and stop no later sync."""
-    schema_diff.note_unseen(feed, names)
+    schema_diff.note_unseen(pipeline, names)
     if "look" not in job.payload:
-        start_look(feed.source_table, by=ACTOR)
+        start_look(pipeline.source_table, by=ACTOR)
 
 
-def round_facts(job: Job, feed: TableOnboarding) -> dict[str, Any]:
+def sync_facts(job: Job, pipeline: Pipeline) -> dict[str, Any]:
     """What a sync has to know about columns that its spec does not read."""
-    create: CreateTable = plan_from_json(feed.plan).step(CreateTable)
+    create: CreateTable = plan_from_json(pipeline.plan).step(CreateTable)
     read = {column.source_name for column in create.columns}
-    names = feed.source_table.columns.values_list("source_name", flat=True)
-    follows = policy_of(feed).schema_changes == "follow"
+    names = pipeline.source_table.columns.values_list("source_name", flat=True)
+    follows = policy_of(pipeline).schema_changes == "follow"
     return {
-        "added": tuple(n for n in schema_diff.pending_columns(feed) if n in read),
+        "added": tuple(n for n in schema_diff.pending_columns(pipeline) if n in read),
         "known": (
             *(name for name in names if name not in read),
-            *schema_diff.unseen_columns(feed),
+            *schema_diff.unseen_columns(pipeline),
         ),
         # the table was looked at for this job: what it still meets is left out
         "stops_at_new": follows and "look" not in job.payload,
     }
 
 
-def ended_undecided(feed: TableOnboarding, error: SluiceError) -> bool:
+def ended_undecided(pipeline: Pipeline, error: SluiceError) -> bool:
     """Pause the table of a job that ended at a change which somebody has to approve;
     False when the job ended for another reason."""
     if error.code not in UNDECIDED:
         return False
-    blocking = drift_of(feed).blocking
+    blocking = drift_of(pipeline).blocking
     reason = why_paused(blocking) if blocking else str(error)
-    transitions.stop(feed, "pause", reason=reason, actor=ACTOR)
+    transitions.stop(pipeline, "pause", reason=reason, actor=ACTOR)
     return True

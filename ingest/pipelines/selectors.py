@@ -28,14 +28,14 @@ from catalog.discovery.services import KINDS as SOURCE_KINDS
 from catalog.models import Datasource, Table
 from core.errors import NotFound
 from core.models import Job
-from ingest.models import Onboarding, TableOnboarding
+from ingest.models import Onboarding, Pipeline
 from ingest.models.states import LOADED, RETIRED
 from ingest.policies.schedule import MANUAL, ON_REQUEST, ONCE
 from ingest.policies.store import setting_as_text
 
 
-def _due() -> QuerySet[TableOnboarding]:
-    return TableOnboarding.objects.filter(
+def _due() -> QuerySet[Pipeline]:
+    return Pipeline.objects.filter(
         due_at__lte=Now(),
         state__in=sorted(LOADED),
         capture="timestamp",
@@ -46,7 +46,7 @@ def _due() -> QuerySet[TableOnboarding]:
 is_any_due = AnyRow(_due)
 
 
-def onboardings_due(*, limit: int = 200) -> QuerySet[TableOnboarding]:
+def onboardings_due(*, limit: int = 200) -> QuerySet[Pipeline]:
     """Tables whose next round is due, locked; rows that somebody has are skipped."""
     return (
         _due()
@@ -56,10 +56,10 @@ def onboardings_due(*, limit: int = 200) -> QuerySet[TableOnboarding]:
     )
 
 
-def feeds_on_schedule() -> QuerySet[TableOnboarding]:
+def pipelines_on_schedule() -> QuerySet[Pipeline]:
     """Tables whose rounds run by themselves: only they can lag. One on request shows
     what was asked for, and one that was loaded once follows nothing."""
-    rows = TableOnboarding.objects.filter(
+    rows = Pipeline.objects.filter(
         state__in=sorted(LOADED), capture="timestamp", lake_table__isnull=False
     )
     return rows.alias(schedule=_schedule()).exclude(schedule=MANUAL)
@@ -68,10 +68,10 @@ def feeds_on_schedule() -> QuerySet[TableOnboarding]:
 def resting(table_ids: Iterable[int]) -> dict[int, str]:
     """Of lake tables those whose rows get no newer by themselves, and in two words
     why."""
-    rows = TableOnboarding.objects.filter(lake_table__in=list(table_ids))
-    feeds = rows.exclude(state=RETIRED).annotate(schedule=_schedule())
+    rows = Pipeline.objects.filter(lake_table__in=list(table_ids))
+    pipelines = rows.exclude(state=RETIRED).annotate(schedule=_schedule())
     found = {}
-    for table, capture, schedule in feeds.values_list(
+    for table, capture, schedule in pipelines.values_list(
         "lake_table_id", "capture", "schedule"
     ):
         if capture == "snapshot":
@@ -82,7 +82,7 @@ def resting(table_ids: Iterable[int]) -> dict[int, str]:
 
 
 def _schedule() -> Coalesce:
-    """What counts for a feed, as text."""
+    """What counts for a pipeline, as text."""
     default = Value(MANUAL, TextField())
     return Coalesce(setting_as_text("schedule"), default)
 
@@ -140,9 +140,7 @@ def onboarding_for(principal: Principal, onboarding_id: UUID) -> Onboarding:
     return row
 
 
-def feeds_for(
-    principal: Principal, onboarding: Onboarding
-) -> QuerySet[TableOnboarding]:
+def pipelines_for(principal: Principal, onboarding: Onboarding) -> QuerySet[Pipeline]:
     """Its tables, as far as the principal may see them."""
     visible = Table.objects.filter(visible_tables(principal))
     return (

@@ -26,8 +26,8 @@ from ingest.jobs.kinds import (
     LOADS,
     REPAIR,
     RESYNC,
-    ROUND,
     SNAPSHOT,
+    SYNC,
     VERIFY,
 )
 from ingest.jobs.rows import move_job
@@ -35,36 +35,36 @@ from ingest.lake.commits import read_timeline
 from ingest.lake.place import place_at
 from ingest.maintenance import compaction_plans, repairs
 from ingest.maintenance.compaction_drivers import Wish
-from ingest.models import MaintenancePlan, TableOnboarding
+from ingest.models import MaintenancePlan, Pipeline
 from ingest.models.states import (
     APPROVED,
     FAILED,
     LOADED,
     NEEDS_RESYNC,
-    ONBOARDING,
     PAUSED,
+    PIPELINE,
     REMOVING,
     RESYNCING,
     SNAPSHOTTING,
 )
 from ingest.pipelines import schema_diff, transitions
-from ingest.pipelines.transitions import feed_of, locked_feed, move, stop
+from ingest.pipelines.transitions import locked_pipeline, move, pipeline_of, stop
 
 
 def start_sync(table: Table, *, actor: str) -> Job:
     """One round now. For a table that is loaded once, this is a re-sync's work."""
     with transaction.atomic():
-        feed = locked_feed(table)
-        if feed.capture == "snapshot":
+        pipeline = locked_pipeline(table)
+        if pipeline.capture == "snapshot":
             raise InvalidRequest(
                 f"{table} is loaded once and has no rounds",
                 code="not_continuous",
                 hint="use :resync for a fresh copy",
             )
-        if feed.state not in LOADED:
-            raise _not_now(feed, "synchronise")
-        job = lifecycle.start_round(feed, actor=actor)
-        TableOnboarding.objects.filter(pk=feed.pk).update(due_at=None)
+        if pipeline.state not in LOADED:
+            raise _not_now(pipeline, "synchronise")
+        job = lifecycle.start_sync(pipeline, actor=actor)
+        Pipeline.objects.filter(pk=pipeline.pk).update(due_at=None)
         audit.record("table.sync", on=str(table), actor=actor, job=str(job.pk))
         return job
 
@@ -73,32 +73,34 @@ def start_resync(table: Table, *, actor: str, accept_empty: bool = False) -> Job
     """A fresh copy that replaces the table in one commit; readers keep the old one.
     A source that reads as empty is refused unless `accept_empty`."""
     with transaction.atomic():
-        feed = locked_feed(table)
-        job = load_again(feed, table, actor=actor, accept_empty=accept_empty)
+        pipeline = locked_pipeline(table)
+        job = load_again(pipeline, table, actor=actor, accept_empty=accept_empty)
         said: dict[str, Any] = {"job": str(job.pk), "accept_empty": accept_empty}
         audit.record("table.resync", on=str(table), actor=actor, **said)
         return job
 
 
 def load_again(
-    feed: TableOnboarding, table: Table, *, actor: str, accept_empty: bool = False
+    pipeline: Pipeline, table: Table, *, actor: str, accept_empty: bool = False
 ) -> Job:
-    if goes_on_loading(feed, table):
-        return retry_feed(feed, actor=actor, accept_empty=accept_empty)
-    cancel_waiting(feed, [ROUND], actor=actor)
-    told = schema_diff.leave_out(feed)
+    if goes_on_loading(pipeline, table):
+        return retry_pipeline(pipeline, actor=actor, accept_empty=accept_empty)
+    cancel_waiting(pipeline, [SYNC], actor=actor)
+    told = schema_diff.leave_out(pipeline)
     fresh: dict[str, Any] = {"due_at": None, "load_epoch": None, "bound": ""}
-    move(feed, "start_resync", reason=told, actor=actor, **fresh)
-    return lifecycle.start_load(feed, RESYNC, actor=actor, accept_empty=accept_empty)
+    move(pipeline, "start_resync", reason=told, actor=actor, **fresh)
+    return lifecycle.start_load(
+        pipeline, RESYNC, actor=actor, accept_empty=accept_empty
+    )
 
 
-def goes_on_loading(feed: TableOnboarding, table: Table) -> bool:
+def goes_on_loading(pipeline: Pipeline, table: Table) -> bool:
     """Whether a re-sync only goes on with a first load that failed. InvalidRequest in
     a state that knows no re-sync."""
-    if feed.state == FAILED and not table.is_queryable:
+    if pipeline.state == FAILED and not table.is_queryable:
         return True
-    if not ONBOARDING.is_legal(feed.state, "start_resync"):
-        raise _not_now(feed, "re-sync")
+    if not PIPELINE.is_legal(pipeline.state, "start_resync"):
+        raise _not_now(pipeline, "re-sync")
     return False
 
 
@@ -106,9 +108,9 @@ def start_compaction(table: Table, *, actor: str, wish: Wish = None) -> Job:
     """Execute what is scheduled on the timeline; schedule first when nothing is. In
     the driver that is wished for, else as the table's policy says."""
     with transaction.atomic():
-        feed = locked_feed(table)
-        if not table.is_queryable or feed.state == REMOVING:
-            raise _not_now(feed, "compact")
+        pipeline = locked_pipeline(table)
+        if not table.is_queryable or pipeline.state == REMOVING:
+            raise _not_now(pipeline, "compact")
         instants = MaintenancePlan.objects.filter(
             table=table, state__in=compaction_plans.OPEN
         )
@@ -127,80 +129,86 @@ def start_compaction(table: Table, *, actor: str, wish: Wish = None) -> Job:
 def start_verify(table: Table, *, actor: str) -> Job:
     """Compare the lake table with its source; one that waits already is returned."""
     with transaction.atomic():
-        feed = locked_feed(table)
-        if not table.is_queryable or feed.state == REMOVING:
-            raise _not_now(feed, "verify")
-        job = lifecycle.start_jobs([lifecycle.new_job(feed, VERIFY, actor=actor)])[0]
+        pipeline = locked_pipeline(table)
+        if not table.is_queryable or pipeline.state == REMOVING:
+            raise _not_now(pipeline, "verify")
+        job = lifecycle.start_jobs([lifecycle.new_job(pipeline, VERIFY, actor=actor)])[
+            0
+        ]
         audit.record("table.verify", on=str(table), actor=actor, job=str(job.pk))
         return job
 
 
-def pause(table: Table, *, actor: str) -> TableOnboarding:
+def pause(table: Table, *, actor: str) -> Pipeline:
     """Stop after what is finished; a running load keeps its finished chunks."""
     with transaction.atomic():
-        feed = locked_feed(table)
-        if feed.state == PAUSED:
+        pipeline = locked_pipeline(table)
+        if pipeline.state == PAUSED:
             audit.record("table.pause", on=str(table), actor=actor)
-            return feed
-        if not ONBOARDING.is_legal(feed.state, "pause"):
-            raise _not_now(feed, "pause")
-        stop(feed, "pause", reason=f"paused by {actor}", actor=actor)
-        cancel_waiting(feed, [ROUND, *LOADS], actor=actor)
+            return pipeline
+        if not PIPELINE.is_legal(pipeline.state, "pause"):
+            raise _not_now(pipeline, "pause")
+        stop(pipeline, "pause", reason=f"paused by {actor}", actor=actor)
+        cancel_waiting(pipeline, [SYNC, *LOADS], actor=actor)
         running = Job.objects.filter(
-            subject_id=str(table.pk), kind__in=[ROUND, *LOADS], state__in=ACTIVE
+            subject_id=str(table.pk), kind__in=[SYNC, *LOADS], state__in=ACTIVE
         )
         for job in running.select_for_update():
             ask_to_stop(job, "pause", actor=actor)
         audit.record("table.pause", on=str(table), actor=actor)
         ring()
-        return feed
+        return pipeline
 
 
-def resume(table: Table, *, actor: str) -> TableOnboarding:
+def resume(table: Table, *, actor: str) -> Pipeline:
     """Go on where a pause or a failure stopped it."""
     with transaction.atomic():
-        feed = locked_feed(table)
-        if feed.state not in {PAUSED, FAILED}:
-            raise _not_now(feed, "resume")
-        retry_feed(feed, actor=actor)
+        pipeline = locked_pipeline(table)
+        if pipeline.state not in {PAUSED, FAILED}:
+            raise _not_now(pipeline, "resume")
+        retry_pipeline(pipeline, actor=actor)
         audit.record("table.resume", on=str(table), actor=actor)
-        return feed
+        return pipeline
 
 
-def share_driver(table: Table, *, actor: str) -> TableOnboarding:
+def share_driver(table: Table, *, actor: str) -> Pipeline:
     """Its jobs run in the shared driver again, from the next one on."""
     with transaction.atomic():
-        feed = locked_feed(table)
-        if not feed.alone_reason:
+        pipeline = locked_pipeline(table)
+        if not pipeline.alone_reason:
             raise InvalidRequest(
                 f"the jobs of {table} run in the shared driver already",
                 code="nothing_to_do",
             )
-        TableOnboarding.objects.filter(pk=feed.pk).update(alone_reason="")
+        Pipeline.objects.filter(pk=pipeline.pk).update(alone_reason="")
         audit.record("table.share_driver", on=str(table), actor=actor)
-        return feed
+        return pipeline
 
 
-def retry_feed(feed: TableOnboarding, *, actor: str, accept_empty: bool = False) -> Job:
+def retry_pipeline(
+    pipeline: Pipeline, *, actor: str, accept_empty: bool = False
+) -> Job:
     """The job with which a stopped table goes on. Its loads keep finished chunks."""
-    event = feed.resume_event or "resume_approved"
-    move(feed, event, actor=actor, resume_event="", failures=0)
-    if feed.state in {APPROVED, SNAPSHOTTING}:
+    event = pipeline.resume_event or "resume_approved"
+    move(pipeline, event, actor=actor, resume_event="", failures=0)
+    if pipeline.state in {APPROVED, SNAPSHOTTING}:
         return lifecycle.start_load(
-            feed, SNAPSHOT, actor=actor, accept_empty=accept_empty
+            pipeline, SNAPSHOT, actor=actor, accept_empty=accept_empty
         )
-    if feed.state == RESYNCING:
+    if pipeline.state == RESYNCING:
         return lifecycle.start_load(
-            feed, RESYNC, actor=actor, accept_empty=accept_empty
+            pipeline, RESYNC, actor=actor, accept_empty=accept_empty
         )
-    if feed.capture == "snapshot":
-        move(feed, "catch_up", actor=actor)
-        return _last_job(feed)
-    return lifecycle.start_round(feed, actor=actor)
+    if pipeline.capture == "snapshot":
+        move(pipeline, "catch_up", actor=actor)
+        return _last_job(pipeline)
+    return lifecycle.start_sync(pipeline, actor=actor)
 
 
-def _last_job(feed: TableOnboarding) -> Job:
-    job = Job.objects.filter(subject_id=str(feed.lake_table_id)).order_by("-created_at")
+def _last_job(pipeline: Pipeline) -> Job:
+    job = Job.objects.filter(subject_id=str(pipeline.lake_table_id)).order_by(
+        "-created_at"
+    )
     return job[0]
 
 
@@ -221,8 +229,8 @@ def cancel_job(job_id: UUID, *, actor: str) -> Job:
         if job.state in WAITING:
             _end_waiting(job, actor=actor)
             if job.kind in KINDS:
-                from_feed = feed_of(int(job.payload["table"]))
-                results.note_cancelled(job, from_feed, actor=actor)
+                from_pipeline = pipeline_of(int(job.payload["table"]))
+                results.note_cancelled(job, from_pipeline, actor=actor)
         elif job.kind == "remove":
             raise InvalidRequest(
                 "a removal that has begun cannot be cancelled", code="not_now"
@@ -278,21 +286,23 @@ def _retry(job_id: UUID, *, by: str) -> Job:
 
 def _revive(job: Job, *, actor: str) -> None:
     """The table must be where this job may run; only its newest job can say that."""
-    feed = feed_of(int(job.payload["table"]))
-    if feed is None:
+    pipeline = pipeline_of(int(job.payload["table"]))
+    if pipeline is None:
         raise InvalidRequest(f"{job.subject} is no longer onboarded", code="not_now")
     if job.kind == REPAIR:
-        repairs.require_worth_repeating(job, feed)
+        repairs.require_worth_repeating(job, pipeline)
     if job.kind in {VERIFY, REPAIR}:
         return
     if job.kind == COMPACT:
-        failed = MaintenancePlan.objects.filter(table=feed.lake_table, state="FAILED")
+        failed = MaintenancePlan.objects.filter(
+            table=pipeline.lake_table, state="FAILED"
+        )
         advance_all(list(failed), "reschedule", actor=actor)
         return
-    if feed.state in {PAUSED, FAILED}:
-        event = "resume_resync" if job.kind == RESYNC else feed.resume_event
-        move(feed, event or "resume_approved", actor=actor, resume_event="")
-    refusal = transitions.why_refused(job, feed)
+    if pipeline.state in {PAUSED, FAILED}:
+        event = "resume_resync" if job.kind == RESYNC else pipeline.resume_event
+        move(pipeline, event or "resume_approved", actor=actor, resume_event="")
+    refusal = transitions.why_refused(job, pipeline)
     if refusal is not None:
         raise refusal
 
@@ -303,9 +313,9 @@ def ask_to_stop(job: Job, mode: str, *, actor: str) -> None:
         move_job(job, "request_cancel", reason=f"{mode} asked by {actor}", actor=actor)
 
 
-def cancel_waiting(feed: TableOnboarding, kinds: list[str], *, actor: str) -> None:
+def cancel_waiting(pipeline: Pipeline, kinds: list[str], *, actor: str) -> None:
     waiting = Job.objects.select_for_update().filter(
-        subject_id=str(feed.lake_table_id), kind__in=kinds, state__in=WAITING
+        subject_id=str(pipeline.lake_table_id), kind__in=kinds, state__in=WAITING
     )
     for job in waiting:
         _end_waiting(job, actor=actor)
@@ -321,15 +331,16 @@ def _end_waiting(job: Job, *, actor: str) -> None:
     )
 
 
-def _not_now(feed: TableOnboarding, verb: str) -> InvalidRequest:
+def _not_now(pipeline: Pipeline, verb: str) -> InvalidRequest:
     hints = {
         PAUSED: "resume it first",
         FAILED: "resume it, or retry its last job",
         NEEDS_RESYNC: "re-sync it",
     }
+    table = pipeline.lake_table or pipeline.source_table
     return InvalidRequest(
-        f"cannot {verb} {feed.lake_table or feed.source_table}: it is {feed.state}",
+        f"cannot {verb} {table}: it is {pipeline.state}",
         code="not_now",
-        hint=hints.get(feed.state, "wait until that is done"),
-        facts={"state": feed.state},
+        hint=hints.get(pipeline.state, "wait until that is done"),
+        facts={"state": pipeline.state},
     )

@@ -13,7 +13,7 @@ from django.db.models.fields.json import KT
 from django.db.models.functions import Concat
 
 from catalog.discovery.facts import source_facts
-from catalog.discovery.store import NOT_TO_CARRY
+from catalog.discovery.store import NOT_SYNCED
 from catalog.lake import lake_datasource
 from catalog.models import Database, Datasource, Table
 from catalog.schema.naming import (
@@ -27,7 +27,7 @@ from catalog.sources.mapping import proposed_choice
 from catalog.sources.registry import kind_named
 from core.errors import InvalidRequest
 from ingest.lake.place import place_at
-from ingest.models import TableOnboarding
+from ingest.models import Pipeline
 from ingest.models.states import RETIRED
 from ingest.planning.facts import TableFacts, Target
 
@@ -102,7 +102,7 @@ class _Taken:
 
     def __init__(self, source: Datasource) -> None:
         lake = lake_datasource()
-        carried = TableOnboarding.objects.exclude(state=RETIRED)
+        carried = Pipeline.objects.exclude(state=RETIRED)
         # What is approved has its database in the lake; only plans are looked into.
         self._promised = carried.filter(lake_table=None)
         self.databases: set[str] = {
@@ -192,7 +192,7 @@ def pin_targets(
     if not any(lakes):
         return list(targets)
     given = {lake for lake in lakes if lake}
-    taken = TableOnboarding.objects.exclude(state=RETIRED).annotate(
+    taken = Pipeline.objects.exclude(state=RETIRED).annotate(
         lake=Concat(
             KT("plan__database"),
             Value("."),
@@ -245,7 +245,7 @@ def free_bytes() -> int | None:
 def names_of(source: Datasource) -> list[tuple[int, str, str]]:
     """(id, database, table) of every table of a source that can be carried."""
     return list(
-        Table.objects.filter(~Q(status__in=NOT_TO_CARRY), database__datasource=source)
+        Table.objects.filter(~Q(status__in=NOT_SYNCED), database__datasource=source)
         .order_by("database__name", "name")
         .values_list("pk", "database__name", "name")
     )

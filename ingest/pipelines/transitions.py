@@ -17,10 +17,10 @@ from core.clock import SystemClock
 from core.errors import InvalidRequest, SluiceError
 from core.models import Job
 from ingest.alerts import lag, triggers
-from ingest.jobs.kinds import LOADS, RESYNC, ROUND, SNAPSHOT
+from ingest.jobs.kinds import LOADS, RESYNC, SNAPSHOT, SYNC
 from ingest.maintenance.due import note_change
 from ingest.maintenance.score import STOPPED
-from ingest.models import TableOnboarding
+from ingest.models import Pipeline
 from ingest.models.states import (
     APPROVED,
     CATCHING_UP,
@@ -28,8 +28,8 @@ from ingest.models.states import (
     LIVE,
     LOADED,
     NEEDS_RESYNC,
-    ONBOARDING,
     PAUSED,
+    PIPELINE,
     RESYNCING,
     RETIRED,
     SNAPSHOTTING,
@@ -52,51 +52,51 @@ _ANY = -1
 _RUNS_IN = {
     SNAPSHOT: frozenset({APPROVED, SNAPSHOTTING}),
     RESYNC: frozenset({RESYNCING}),
-    ROUND: LOADED,
+    SYNC: LOADED,
 }
 
 
-def feed_of(table_id: int) -> TableOnboarding | None:
+def pipeline_of(table_id: int) -> Pipeline | None:
     """The onboarding that carries this lake table now, if one does."""
     return _carrying().first(table_id)
 
 
 @cache
-def _carrying() -> CompiledQuery[TableOnboarding]:
+def _carrying() -> CompiledQuery[Pipeline]:
     """By lake table; each claim and each end of a job reads it."""
-    rows = TableOnboarding.objects.filter(lake_table_id=_ANY).exclude(state=RETIRED)
+    rows = Pipeline.objects.filter(lake_table_id=_ANY).exclude(state=RETIRED)
     related = ("lake_table__database__datasource", "source_table__database__datasource")
     return CompiledQuery(rows.select_related(*related).order_by("-id")[:1], [_ANY])
 
 
-def require_feed(table: Table) -> TableOnboarding:
+def require_pipeline(table: Table) -> Pipeline:
     """The same; InvalidRequest when nobody carries it."""
-    feed = feed_of(table.pk)
-    if feed is None:
+    pipeline = pipeline_of(table.pk)
+    if pipeline is None:
         raise InvalidRequest(
             f"{table} is not carried by an onboarding",
             code="not_onboarded",
             hint="give the name of its lake table, or onboard it first",
         )
-    return feed
+    return pipeline
 
 
-def locked_feed(table: Table) -> TableOnboarding:
+def locked_pipeline(table: Table) -> Pipeline:
     """The onboarding of a lake table, locked; InvalidRequest when it has none."""
-    feed = require_feed(table)
-    TableOnboarding.objects.select_for_update().get(pk=feed.pk)
-    feed.refresh_from_db()
-    return feed
+    pipeline = require_pipeline(table)
+    Pipeline.objects.select_for_update().get(pk=pipeline.pk)
+    pipeline.refresh_from_db()
+    return pipeline
 
 
-def lock_feed(job: Job) -> TableOnboarding | None:
+def lock_pipeline(job: Job) -> Pipeline | None:
     """The row a job works for, locked: moves of one table never overlap."""
-    found = feed_of(int(job.payload["table"]))
+    found = pipeline_of(int(job.payload["table"]))
     if found is None:
         return None
     # a discovery may have changed these since the row was read
     state, found.policy, found.plan, found.drift = (
-        TableOnboarding.objects.select_for_update()
+        Pipeline.objects.select_for_update()
         .filter(pk=found.pk)
         .values_list("state", "policy", "plan", "drift")
         .get()
@@ -109,7 +109,7 @@ def lock_feed(job: Job) -> TableOnboarding | None:
 
 
 def move(
-    feed: TableOnboarding,
+    pipeline: Pipeline,
     event: str,
     *,
     reason: str = "",
@@ -117,88 +117,88 @@ def move(
     **changes: object,
 ) -> None:
     """Advance the row and show its new state on the lake table, together."""
-    before = feed.state
+    before = pipeline.state
     with transaction.atomic():
         advance(
-            feed, event, actor=actor, reason=reason, status_reason=reason, **changes
+            pipeline, event, actor=actor, reason=reason, status_reason=reason, **changes
         )
-        show(feed)
-        if feed.lake_table_id and {before, feed.state} & set(STOPPED):
+        show(pipeline)
+        if pipeline.lake_table_id and {before, pipeline.state} & set(STOPPED):
             # its score says so
-            note_change(feed.lake_table_id)
-        _note_for_alerts(feed, event)
+            note_change(pipeline.lake_table_id)
+        _note_for_alerts(pipeline, event)
 
 
-def _note_for_alerts(feed: TableOnboarding, event: str) -> None:
-    if feed.lake_table_id is None:
+def _note_for_alerts(pipeline: Pipeline, event: str) -> None:
+    if pipeline.lake_table_id is None:
         return
     if event == "pause":
-        triggers.table_paused(feed.lake_table_id)
+        triggers.table_paused(pipeline.lake_table_id)
     elif event in {"remove", "retire"}:
-        triggers.table_removed(feed.lake_table_id)
-    elif event == "resume_catch_up" and feed.capture != "snapshot":
+        triggers.table_removed(pipeline.lake_table_id)
+    elif event == "resume_catch_up" and pipeline.capture != "snapshot":
         # it gets the time of one round to come back
-        owing = lag.owing(policy_of(feed), SystemClock().now())
-        TableOnboarding.objects.filter(pk=feed.pk).update(**owing)
-        feed.late_at = owing["late_at"]
+        owing = lag.owing(policy_of(pipeline), SystemClock().now())
+        Pipeline.objects.filter(pk=pipeline.pk).update(**owing)
+        pipeline.late_at = owing["late_at"]
 
 
-def stop(feed: TableOnboarding, event: str, *, reason: str, actor: str = "") -> None:
+def stop(pipeline: Pipeline, event: str, *, reason: str, actor: str = "") -> None:
     """Pause or fail, remembering where it goes on. A stopped row only says why."""
-    if not ONBOARDING.is_legal(feed.state, event):
-        say(feed, reason)
+    if not PIPELINE.is_legal(pipeline.state, event):
+        say(pipeline, reason)
         return
-    resume = RESUME.get(feed.state, feed.resume_event)
-    move(feed, event, reason=reason, actor=actor, resume_event=resume, due_at=None)
+    resume = RESUME.get(pipeline.state, pipeline.resume_event)
+    move(pipeline, event, reason=reason, actor=actor, resume_event=resume, due_at=None)
 
 
-def say(feed: TableOnboarding, reason: str) -> None:
+def say(pipeline: Pipeline, reason: str) -> None:
     """Change only the sentence that people see."""
-    if feed.status_reason != reason:
-        TableOnboarding.objects.filter(pk=feed.pk).update(status_reason=reason)
-        feed.status_reason = reason
-        show(feed)
+    if pipeline.status_reason != reason:
+        Pipeline.objects.filter(pk=pipeline.pk).update(status_reason=reason)
+        pipeline.status_reason = reason
+        show(pipeline)
 
 
-def run_alone(feed: TableOnboarding, why: str) -> None:
+def run_alone(pipeline: Pipeline, why: str) -> None:
     """From now on its jobs get processes of their own: what ends those ends nothing
     of other tables."""
-    if feed.alone_reason:
+    if pipeline.alone_reason:
         return
-    TableOnboarding.objects.filter(pk=feed.pk).update(alone_reason=why)
-    feed.alone_reason = why
+    Pipeline.objects.filter(pk=pipeline.pk).update(alone_reason=why)
+    pipeline.alone_reason = why
 
 
-def show(feed: TableOnboarding, **changes: object) -> None:
+def show(pipeline: Pipeline, **changes: object) -> None:
     """Copy state and reason to the lake table; `changes` are further columns."""
-    if feed.lake_table_id is None:
+    if pipeline.lake_table_id is None:
         return
-    Table.objects.filter(pk=feed.lake_table_id).update(
-        status=feed.state, status_reason=feed.status_reason, **changes
+    Table.objects.filter(pk=pipeline.lake_table_id).update(
+        status=pipeline.state, status_reason=pipeline.status_reason, **changes
     )
 
 
-def why_refused(job: Job, feed: TableOnboarding | None) -> SluiceError | None:
+def why_refused(job: Job, pipeline: Pipeline | None) -> SluiceError | None:
     """Why this job can no longer run, or None. Asked right before each attempt."""
-    if feed is None:
+    if pipeline is None:
         return InvalidRequest(
             f"{job.subject} is no longer onboarded",
             code="not_onboarded",
             hint="onboard the table again if it shall be carried",
         )
     expected = _RUNS_IN.get(job.kind)
-    if expected is not None and feed.state not in expected:
+    if expected is not None and pipeline.state not in expected:
         return InvalidRequest(
-            f"{job.subject} is {feed.state}: a {job.kind} does not run now",
+            f"{job.subject} is {pipeline.state}: a {job.kind} does not run now",
             code="not_now",
-            hint="resume the table first" if feed.state in {PAUSED, FAILED} else "",
+            hint="resume the table first" if pipeline.state in {PAUSED, FAILED} else "",
         )
     if job.kind in LOADS:
-        return source_changed(feed, plan_from_json(feed.plan))
+        return source_changed(pipeline, plan_from_json(pipeline.plan))
     return None
 
 
-def note_claimed(job: Job, feed: TableOnboarding) -> None:
+def note_claimed(job: Job, pipeline: Pipeline) -> None:
     """A load that may run now shows as one."""
-    if job.kind == SNAPSHOT and feed.state == APPROVED:
-        move(feed, "start_snapshot")
+    if job.kind == SNAPSHOT and pipeline.state == APPROVED:
+        move(pipeline, "start_snapshot")

@@ -13,7 +13,7 @@ from django.conf import settings
 
 from catalog.compiled import CompiledValues
 from catalog.models import Database, Datasource
-from ingest.models import Policy, TableOnboarding
+from ingest.models import Pipeline, Policy
 from ingest.policies.policy import OWN, Effective, Level, effective
 from ingest.policies.schedule import MANUAL
 
@@ -31,9 +31,9 @@ class Policies:
             (datasource, database): given for datasource, database, given in rows
         }
 
-    def of_feed(self, feed: TableOnboarding) -> Effective:
-        """`feed` with its source table, database and datasource."""
-        return self.of_database(feed.source_table.database, feed.policy)
+    def of_pipeline(self, pipeline: Pipeline) -> Effective:
+        """`pipeline` with its source table, database and datasource."""
+        return self.of_database(pipeline.source_table.database, pipeline.policy)
 
     def of_database(
         self, database: Database, own: Mapping[str, Any] | None = None
@@ -74,6 +74,8 @@ def defaults() -> dict[str, Any]:
     }
 
 
-def policy_of(feed: TableOnboarding) -> Effective:
+def policy_of(pipeline: Pipeline) -> Effective:
     """What counts for this table now; one statement."""
-    return Policies([feed.source_table.database.datasource_id]).of_feed(feed)
+    return Policies([pipeline.source_table.database.datasource_id]).of_pipeline(
+        pipeline
+    )

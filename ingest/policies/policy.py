@@ -13,9 +13,9 @@ from zoneinfo import available_timezones
 
 from core.errors import InvalidRequest
 from ingest.contract.driver_size import parse_driver
-from ingest.maintenance.score import KeepingPolicy
+from ingest.maintenance.score import MaintenancePolicy
 from ingest.maintenance.verification import VerificationPolicy
-from ingest.maintenance.window import QuietHours, clock, quiet_from
+from ingest.maintenance.window import MaintenanceWindow, clock, quiet_from
 from ingest.planning.drift import SCHEMA_POLICIES, SchemaPolicy
 from ingest.policies.schedule import Schedule, parse_schedule, schedule_to_json
 
@@ -58,8 +58,8 @@ class Effective:
 
     schedule: Schedule
     lag_seconds: float
-    keeping: KeepingPolicy
-    quiet: QuietHours | None
+    keeping: MaintenancePolicy
+    quiet: MaintenanceWindow | None
     late_after: float
     verification: VerificationPolicy
     values: Mapping[str, Any]
@@ -101,7 +101,7 @@ def effective(chain: Sequence[Level], defaults: Mapping[str, Any]) -> Effective:
         schedule=schedule,
         # a former release let people choose less
         lag_seconds=max(LEAST_LAG_SECONDS, float(values["lag_seconds"])),
-        keeping=KeepingPolicy(
+        keeping=MaintenancePolicy(
             compact_after=int(values["compact_after"]),
             log_bytes=int(values["compact_log_bytes"]),
             log_ratio=float(values["compact_log_ratio"]),
@@ -221,7 +221,7 @@ KEYS: Mapping[str, Callable[[Any, str], Any]] = {
     "verify_rows_per_second": _whole(0, MOST_ROWS_PER_SECOND),
     "schema_changes": _one_of(*SCHEMA_POLICIES),
 }
-_DEFAULTS = KeepingPolicy()
+_DEFAULTS = MaintenancePolicy()
 _VERIFICATION = VerificationPolicy()
 KEEPING: Mapping[str, Any] = {
     "compact_after": _DEFAULTS.compact_after,

@@ -22,8 +22,8 @@ from core.errors import InvalidRequest
 from core.jobs import TERMINAL
 from core.models import Job
 from ingest.alerts import triggers
-from ingest.jobs.kinds import ROUND
-from ingest.models import Policy, TableOnboarding
+from ingest.jobs.kinds import SYNC
+from ingest.models import Pipeline, Policy
 from ingest.models.states import LIVE, RETIRED
 from ingest.policies.effective import Policies as Policies
 from ingest.policies.effective import defaults as defaults
@@ -35,7 +35,7 @@ PAGE = 1000
 
 
 def setting_as_text(key: str) -> Coalesce:
-    """The same of one setting for rows of feeds, as JSON text; NULL = the default."""
+    """The same of one setting for pipelines, as JSON text; NULL = the default."""
     source = OuterRef("source_table__database__datasource")
     above = Policy.objects.filter(datasource=source).annotate(text=KT(f"given__{key}"))
     here = above.filter(database=OuterRef("source_table__database"))
@@ -67,37 +67,35 @@ def change_policy(
         Policy.objects.update_or_create(
             datasource=datasource, database=database, defaults={"given": given}
         )
-        below = TableOnboarding.objects.filter(
-            source_table__database__datasource=datasource
-        )
+        below = Pipeline.objects.filter(source_table__database__datasource=datasource)
         if database is not None:
             below = below.filter(source_table__database=database)
         if "schedule" in change:
-            _reschedule(below, before.of_feed)
+            _reschedule(below, before.of_pipeline)
         _verify_anew(below, change)
     return given
 
 
-def change_table_policy(feed: TableOnboarding, change: Any) -> Mapping[str, Any]:
+def change_table_policy(pipeline: Pipeline, change: Any) -> Mapping[str, Any]:
     """The same for one table, which is then up to date in memory too."""
     if isinstance(change, Mapping) and change.get("schedule") is not None:
-        require_rounds(feed.capture, "/schedule")
+        require_syncs(pipeline.capture, "/schedule")
     with transaction.atomic():
-        row = TableOnboarding.objects.select_for_update().get(pk=feed.pk)
-        feed.policy = changed(row.policy, change)
-        before = Policies([feed.source_table.database.datasource_id])
-        TableOnboarding.objects.filter(pk=feed.pk).update(policy=feed.policy)
+        row = Pipeline.objects.select_for_update().get(pk=pipeline.pk)
+        pipeline.policy = changed(row.policy, change)
+        before = Policies([pipeline.source_table.database.datasource_id])
+        Pipeline.objects.filter(pk=pipeline.pk).update(policy=pipeline.policy)
         if "schedule" in change:
             _reschedule(
-                TableOnboarding.objects.filter(pk=feed.pk),
+                Pipeline.objects.filter(pk=pipeline.pk),
                 lambda each: before.of_database(each.source_table.database, row.policy),
             )
-        _verify_anew(TableOnboarding.objects.filter(pk=feed.pk), change)
-    given: Mapping[str, Any] = feed.policy
+        _verify_anew(Pipeline.objects.filter(pk=pipeline.pk), change)
+    given: Mapping[str, Any] = pipeline.policy
     return given
 
 
-def require_rounds(capture: str, pointer: str) -> None:
+def require_syncs(capture: str, pointer: str) -> None:
     """A schedule needs a way of capture that has rounds."""
     if capture == "snapshot":
         detail = "a table that is loaded once has no rounds, so it takes no schedule"
@@ -109,55 +107,55 @@ def require_rounds(capture: str, pointer: str) -> None:
         )
 
 
-Before = Callable[[TableOnboarding], Effective]
+Before = Callable[[Pipeline], Effective]
 
 
-def _reschedule(feeds: QuerySet[TableOnboarding], before: Before) -> None:
+def _reschedule(pipelines: QuerySet[Pipeline], before: Before) -> None:
     """New times for LIVE tables whose schedule is now another one.
 
     One whose round is queued or running gets its time when that ends; one that
     catches up, or that failed and tries again, keeps its own.
     """
-    waiting = feeds.filter(state=LIVE, capture="timestamp", failures=0)
+    waiting = pipelines.filter(state=LIVE, capture="timestamp", failures=0)
     pks = list(waiting.order_by("pk").values_list("pk", flat=True))
     for start in range(0, len(pks), PAGE):
         rows = list(
-            TableOnboarding.objects.select_for_update(of=("self",))
+            Pipeline.objects.select_for_update(of=("self",))
             .filter(pk__in=pks[start : start + PAGE], state=LIVE, failures=0)
             .select_related("source_table__database__datasource")
             .order_by("pk")
         )
-        busy = _in_round(rows)
+        busy = _in_sync(rows)
         _set_due([r for r in rows if r.lake_table_id not in busy], before)
 
 
-def _verify_anew(pipelines: QuerySet[TableOnboarding], change: Any) -> None:
+def _verify_anew(pipelines: QuerySet[Pipeline], change: Any) -> None:
     """When each is verified next is decided when it is looked at, not here: there may
     be a million of them."""
     if not {"verify_every", "quiet_hours"}.isdisjoint(change):
         pipelines.exclude(state=RETIRED).update(verify_at=SystemClock().now())
 
 
-def _in_round(rows: list[TableOnboarding]) -> set[int | None]:
+def _in_sync(rows: list[Pipeline]) -> set[int | None]:
     idle = [str(row.lake_table_id) for row in rows if row.due_at is None]
-    open_rounds = Job.objects.filter(kind=ROUND, subject_id__in=idle).exclude(
+    open_syncs = Job.objects.filter(kind=SYNC, subject_id__in=idle).exclude(
         state__in=sorted(TERMINAL)
     )
-    return {int(pk) for pk in open_rounds.values_list("subject_id", flat=True)}
+    return {int(pk) for pk in open_syncs.values_list("subject_id", flat=True)}
 
 
-def _set_due(rows: list[TableOnboarding], before: Before) -> None:
+def _set_due(rows: list[Pipeline], before: Before) -> None:
     policies = Policies({r.source_table.database.datasource_id for r in rows})
     now = SystemClock().now()
     by_schedule: dict[Schedule, list[int]] = defaultdict(list)
     for row in rows:
-        schedule = policies.of_feed(row).schedule
+        schedule = policies.of_pipeline(row).schedule
         if schedule != before(row).schedule:
             by_schedule[schedule].append(row.pk)
     for schedule, pks in by_schedule.items():
         due = next(iter(next_runs(schedule, now, 1)), None)
         # whether it is late by then is asked then
-        rows_of = TableOnboarding.objects.filter(pk__in=pks)
+        rows_of = Pipeline.objects.filter(pk__in=pks)
         rows_of.update(due_at=due, owed_from=now, late_at=due)
         if due is None:
             triggers.schedule_ended(rows_of)

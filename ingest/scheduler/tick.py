@@ -22,10 +22,10 @@ from core.models import Job
 from ingest.alerts import fan_out, lag, stalled
 from ingest.alerts.heartbeat import note_presence
 from ingest.jobs import claims, lifecycle
-from ingest.jobs.kinds import COMPACT, ROUND, VERIFY
+from ingest.jobs.kinds import COMPACT, SYNC, VERIFY
 from ingest.jobs.reconcile import reconcile_jobs
 from ingest.maintenance import compaction_plans, health_collector, verification_schedule
-from ingest.models import DriverBoot, TableOnboarding
+from ingest.models import DriverBoot, Pipeline
 from ingest.pipelines import deferred_onboardings, removal
 from ingest.pipelines.rediscovery import ACTOR
 from ingest.pipelines.selectors import is_any_due, onboardings_due
@@ -77,7 +77,7 @@ def _parts() -> dict[Callable[[], object], float]:
     return {
         note_presence: 5,
         reconcile_jobs: 2,
-        start_due_rounds: 0,
+        start_due_syncs: 0,
         health_collector.look_at_due: 2,
         start_due_compactions: 5,
         start_due_verifications: 10,
@@ -102,18 +102,16 @@ def _run(part: Callable[[], object]) -> None:
         log.exception("tick: %s failed", part.__name__)
 
 
-def start_due_rounds() -> int:
+def start_due_syncs() -> int:
     """Queue a round for every table whose time has come; how many."""
     if not is_any_due():
         return 0
     with transaction.atomic():
         due = list(onboardings_due(limit=DUE_PAGE))
         if due:
-            jobs = [lifecycle.new_job(feed, ROUND, actor=ACTOR) for feed in due]
+            jobs = [lifecycle.new_job(pipeline, SYNC, actor=ACTOR) for pipeline in due]
             lifecycle.start_jobs(jobs, rings=False)
-            TableOnboarding.objects.filter(pk__in=[f.pk for f in due]).update(
-                due_at=None
-            )
+            Pipeline.objects.filter(pk__in=[f.pk for f in due]).update(due_at=None)
     return len(due)
 
 
@@ -139,9 +137,9 @@ def prune() -> int:
     """Forget what went by itself long ago: a busy table makes thousands of rounds a
     day that go well, each fifth brings a compaction, and a source is discovered again
     each hour."""
-    newest = TableOnboarding.objects.filter(verified_job=OuterRef("pk"))
+    newest = Pipeline.objects.filter(verified_job=OuterRef("pk"))
     old = Job.objects.filter(
-        Q(kind=ROUND, state=SUCCEEDED)
+        Q(kind=SYNC, state=SUCCEEDED)
         | Q(kind=COMPACT, state=SUCCEEDED, requested_by=ACTOR)
         | Q(kind=DISCOVER, state__in=[SUCCEEDED, FAILED], requested_by=ACTOR)
         | (Q(kind=VERIFY, state=SUCCEEDED, requested_by=ACTOR) & ~Exists(newest))

@@ -4,7 +4,7 @@ A sync that meets one it does not know ends before it reads anything, so that it
 planned first. One that reads a column for the first time also reads the rows that got
 values of it before: those at or below its position, which no window holds again.
 
-Of a `RoundWork`: `added` are such columns, `known` those that are left out knowingly,
+Of a `SyncWork`: `added` are such columns, `known` those that are left out knowingly,
 and with `stops_at_new` a column that is neither ends the sync.
 """
 
@@ -17,7 +17,7 @@ from typing import Any, Literal
 from core.errors import TransientError
 from ingest.changes.dialects import Dialect
 from ingest.changes.select import relation_of
-from ingest.contract.job import RoundWork, TableSpec
+from ingest.contract.job import SyncWork, TableSpec
 from ingest.spark.cursor import has_zone
 from ingest.spark.failures import failure_of
 from ingest.spark.jobrun import JobRun
@@ -50,7 +50,7 @@ class EarlierValues:
 
 
 def new_columns(
-    table: TableSpec, work: RoundWork, at_source: Iterable[str]
+    table: TableSpec, work: SyncWork, at_source: Iterable[str]
 ) -> tuple[str, ...]:
     """Those that nobody has decided about, for the report; TransientError
     `columns_added` where the table's policy wants them planned first."""
@@ -66,7 +66,7 @@ def new_columns(
     return new
 
 
-def find_earlier_values(run: JobRun, source: Source, work: RoundWork) -> EarlierValues:
+def find_earlier_values(run: JobRun, source: Source, work: SyncWork) -> EarlierValues:
     """Looked for outside of any transaction: a statement cut short spoils none."""
     table = run.spec.table
     names = {c.source_name for c in table.columns}

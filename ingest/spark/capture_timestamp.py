@@ -21,7 +21,7 @@ from ingest.changes.epochs import MAX_INDEX, Seal, SealedFile
 from ingest.changes.positions import Bound, SourceClock, from_text, to_text
 from ingest.changes.sealed import columns_of
 from ingest.changes.select import relation_of, select_columns
-from ingest.contract.job import RoundWork, TableSpec
+from ingest.contract.job import SyncWork, TableSpec
 from ingest.lake.epochs import drop_events, epoch_folder, write_seal
 from ingest.lake.fence import require_fence
 from ingest.lake.place import place_at
@@ -81,7 +81,7 @@ class TimestampFollower:
 
     @property
     def epoch(self) -> int:
-        return round_work(self.run).epoch
+        return sync_work(self.run).epoch
 
     def capture(self) -> Captured:
         """Reads the window and seals its epoch."""
@@ -130,7 +130,7 @@ def _captured(
     access: SourceAccess,
     trial: Trial,
 ) -> tuple[Window, SealedFile]:
-    spec, work = run.spec, round_work(run)
+    spec, work = run.spec, sync_work(run)
     table = spec.table
     columns = require_columns(source, table, run.warn)
     unknown = new_columns(table, work, columns)
@@ -166,17 +166,17 @@ def _drop_unsealed(run: JobRun, access: SourceAccess) -> None:
     spec = run.spec
     with contextlib.suppress(SluiceError, OSError):
         require_fence(place_at(spec.fence.path), spec.fence.token)
-        drop_events(spec.lake, access.spec.datasource_id, round_work(run).epoch)
+        drop_events(spec.lake, access.spec.datasource_id, sync_work(run).epoch)
 
 
-def round_work(run: JobRun) -> RoundWork:
+def sync_work(run: JobRun) -> SyncWork:
     if run.spec.round is None or run.spec.table.cursor is None:
         raise InvalidRequest("a round needs a cursor and its bounds")
     return run.spec.round
 
 
 def _window(run: JobRun, source: Source, clock: SourceClock, bound: Bound) -> Window:
-    table, work = run.spec.table, round_work(run)
+    table, work = run.spec.table, sync_work(run)
     is_zoned = has_zone(table)
     dialect = source.dialect
     cursor = dialect.name(table.cursor or "")
@@ -211,7 +211,7 @@ def _read(
     view: tuple[Snapshot, Fetch],
     window: Window,
 ) -> SealedFile:
-    spec, work = run.spec, round_work(run)
+    spec, work = run.spec, sync_work(run)
     table = spec.table
     dialect = dialect_of(access.spec.kind)
     selection = select_columns(dialect, table.columns)
@@ -298,7 +298,7 @@ def _same(transaction: Any, bound: Bound) -> bool:
 
 
 def _seal(run: JobRun, access: SourceAccess, window: Window, file: SealedFile) -> Seal:
-    spec, work = run.spec, round_work(run)
+    spec, work = run.spec, sync_work(run)
     return Seal(
         source=access.spec.datasource_id,
         epoch=work.epoch,

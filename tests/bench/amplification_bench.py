@@ -23,7 +23,7 @@ from ingest.lake.commits import read_commit
 from ingest.lake.layout import read_layout
 from ingest.lake.place import place_at
 from ingest.maintenance.merging import weigh
-from ingest.maintenance.score import KeepingPolicy
+from ingest.maintenance.score import MaintenancePolicy
 from tests.bench.ingest_bench import CREATE, FILL, started
 from tests.bench.queries import compare_to_compacted
 from tests.spark.lake_bench import LakeBench, assert_done
@@ -91,7 +91,7 @@ class AmplificationBench:
             self.table,
             self.low,
             budget=budget if AMPLIFICATION else None,
-            compact_after=KeepingPolicy().compact_after,
+            compact_after=MaintenancePolicy().compact_after,
         )
         took = round(time.monotonic() - start, 3)
         facts = assert_done(report).facts

@@ -164,7 +164,7 @@ def fill(dsn: str, tables: int) -> None:
             for script in (_WORDS, _PLACES, _TABLES, _COLUMNS, _TERMS):
                 link.execute(script.format(**facts))
             link.execute("ANALYZE catalog_table")
-            link.execute(_feeds(link))
+            link.execute(_pipelines(link))
             link.execute(_JOBS.format(jobs=min(JOBS, tables), **facts))
         link.execute("ANALYZE")
         link.execute(_GRANTS.format(**facts))
@@ -175,8 +175,8 @@ def fill(dsn: str, tables: int) -> None:
         link.execute("VACUUM ANALYZE")
 
 
-def _feeds(link: psycopg.Connection[tuple[str, ...]]) -> str:
-    """The feeds' statement with a zero or "" for every further required column."""
+def _pipelines(link: psycopg.Connection[tuple[str, ...]]) -> str:
+    """The pipelines' statement with a zero or "" for every further required column."""
     rows = link.execute(
         "SELECT column_name, data_type FROM information_schema.columns WHERE "
         "table_name = 'ingest_tableonboarding' AND is_nullable = 'NO' AND column_default"

@@ -22,7 +22,7 @@ from typing import Any
 from ingest.lake.layout import read_layout
 from ingest.maintenance.facts import read_facts
 from ingest.maintenance.plan import plan_maintenance
-from ingest.maintenance.score import KeepingPolicy
+from ingest.maintenance.score import MaintenancePolicy
 from tests.bench.ingest_bench import CREATE, FILL, started
 from tests.bench.queries import compare_to_compacted, cpu_seconds
 from tests.spark.lake_bench import LakeBench, assert_done
@@ -37,7 +37,7 @@ BUCKETS = 4
 SAMPLE_EVERY = 23
 LOOK_EVERY = 5
 QUERY_PAIRS = 6
-POLICIES = {"default": KeepingPolicy(), "rare": KeepingPolicy(compact_after=25)}
+POLICIES = {"default": MaintenancePolicy(), "rare": MaintenancePolicy(compact_after=25)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class Extent:
 class UpkeepBench:
     """One table; `commit` is a round, followed by what its policy asks for."""
 
-    def __init__(self, bench: LakeBench, name: str, policy: KeepingPolicy) -> None:
+    def __init__(self, bench: LakeBench, name: str, policy: MaintenancePolicy) -> None:
         self.bench = bench
         self.policy = policy
         bench.sql(CREATE.format(name=name))

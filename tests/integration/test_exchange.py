@@ -15,7 +15,7 @@ from catalog.models import Database, Datasource, ExternalIdentity, Grant, Table
 from catalog.secrets import password_of
 from core.clock import SystemClock
 from core.models import Job
-from ingest.models import Onboarding, Policy, TableOnboarding
+from ingest.models import Onboarding, Pipeline, Policy
 from ingest.pipelines import deferred_onboardings
 from ingest.pipelines.onboarding import start_onboarding
 from ingest.pipelines.requests import parse_request
@@ -80,9 +80,9 @@ def house(db) -> None:
         schedule={"every_seconds": 5},
         approve=True,
     )
-    feed = row.tables.get(source_table__name="orders")
+    pipeline = row.tables.get(source_table__name="orders")
     change_table_policy(
-        feed, {"schedule": {"cron": "30 2 * * MON", "timezone": "Europe/Berlin"}}
+        pipeline, {"schedule": {"cron": "30 2 * * MON", "timezone": "Europe/Berlin"}}
     )
     onboard(
         include=["public.yes"],
@@ -98,7 +98,7 @@ def house(db) -> None:
 
 
 def empty_the_house() -> None:
-    for model in [TableOnboarding, Onboarding, Policy, Job, Grant, Table, Datasource]:
+    for model in [Pipeline, Onboarding, Policy, Job, Grant, Table, Datasource]:
         model.objects.all().delete()
     User.objects.all().delete()
     Group.objects.all().delete()
@@ -117,18 +117,16 @@ def test_there_and_back_is_the_same_text(house, tmp_path):
     assert ExternalIdentity.objects.get(user__username="sue").subject == "uuid-1"
     assert "user ann needs a password" in said
     assert "user sue needs" not in said
-    assert not TableOnboarding.objects.exists()
+    assert not Pipeline.objects.exists()
 
 
 def test_what_waited_is_proposed_after_the_discovery(house, tmp_path):
     text = exported()
-    names = dict(
-        TableOnboarding.objects.values_list("source_table__name", "plan__name")
-    )
+    names = dict(Pipeline.objects.values_list("source_table__name", "plan__name"))
     empty_the_house()
     imported(tmp_path, text)
     deferred_onboardings.plan_waiting()
-    assert not TableOnboarding.objects.exists()
+    assert not Pipeline.objects.exists()
     rows = set(Onboarding.objects.values_list("pk", flat=True))
     source = Datasource.objects.get(name="shop")
     discovered(source, "orders", "people", "2026-01-01", "yes")
@@ -136,10 +134,8 @@ def test_what_waited_is_proposed_after_the_discovery(house, tmp_path):
     assert deferred_onboardings.plan_waiting() == len(rows)
     assert deferred_onboardings.plan_waiting() == 0
     assert set(Onboarding.objects.values_list("pk", flat=True)) == rows
-    assert {f.state for f in TableOnboarding.objects.all()} == {"PROPOSED"}
-    again = dict(
-        TableOnboarding.objects.values_list("source_table__name", "plan__name")
-    )
+    assert {f.state for f in Pipeline.objects.all()} == {"PROPOSED"}
+    again = dict(Pipeline.objects.values_list("source_table__name", "plan__name"))
     assert again == names
     assert exported() == text
     assert not Job.objects.exists()
@@ -217,10 +213,10 @@ def test_choices_of_a_proposed_table_are_changed(house, tmp_path):
     code, said = imported(tmp_path, text)
     assert code == 0, said
     assert "lake: 'elsewhere.yes' -> 'other.certainly'" in said
-    feed = TableOnboarding.objects.get(source_table__name="yes")
-    steps = {step["step"]: step for step in feed.plan["steps"]}
+    pipeline = Pipeline.objects.get(source_table__name="yes")
+    steps = {step["step"]: step for step in pipeline.plan["steps"]}
     assert steps["CreateTable"]["path"].endswith("/other/certainly")
-    assert (feed.state, exported()) == ("PROPOSED", text)
+    assert (pipeline.state, exported()) == ("PROPOSED", text)
 
 
 REFUSALS = [

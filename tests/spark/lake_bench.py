@@ -24,9 +24,9 @@ from ingest.contract.job import (
     FenceSpec,
     JobReport,
     JobSpec,
-    RoundWork,
     SecretAnswer,
     SnapshotWork,
+    SyncWork,
     TableSpec,
     VerifyWork,
     encode,
@@ -223,7 +223,7 @@ class LakeBench:
         max_rows: int = 5_000_000,
         **k: Any,
     ) -> JobSpec:
-        work = RoundWork(low, lag, self.next_epoch(), max_rows)
+        work = SyncWork(low, lag, self.next_epoch(), max_rows)
         return self.spec("round", table, round=work, **k)
 
     def round(self, table: TableSpec, low: str | None, **k: Any) -> JobReport:

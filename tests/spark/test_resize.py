@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ingest.contract.job import RepairWork, RoundWork
+from ingest.contract.job import RepairWork, SyncWork
 from ingest.hudi.identity import identity_for
 from ingest.hudi.options import table_options
 from ingest.lake.layout import metadata_partitions, read_layout
@@ -114,7 +114,7 @@ def test_a_table_is_resized_and_only_the_new_count_can_write(loaded: Any) -> Non
     assert (back["buckets"], back["position"]["to"]) == (2, position.end)
     assert seen(bench, table) == rows
     # a round that was told of the commits which are gone reads nothing
-    work = RoundWork(two["position"]["to"], 0, 900, behind=two["instant"])
+    work = SyncWork(two["position"]["to"], 0, 900, behind=two["instant"])
     stale = bench.run(bench.spec("round", table, round=work)).error
     assert stale is not None
     assert stale.code == "lake_went_back"

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ingest.contract.job import RoundWork
+from ingest.contract.job import SyncWork
 from ingest.hudi import retention
 from ingest.lake.epochs import seals_of
 from ingest.lake.layout import read_begun_restore
@@ -164,7 +164,7 @@ def test_a_restore_voids_later_epochs_and_tells_what_its_source_answered(
     void = read_ledger_entry(bench.lake, 1, epoch)
     assert void is not None
     assert void.tables["1"].state == "deferred"
-    work = RoundWork(low, 0, epoch)
+    work = SyncWork(low, 0, epoch)
     used = bench.run(bench.spec("round", table, round=work)).error
     assert used is not None
     assert used.code == "lake_went_ahead"

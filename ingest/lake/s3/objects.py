@@ -17,7 +17,7 @@ from ingest.lake.s3.client import StoreClient
 
 _ABSENT = {"if-none-match": "*"}
 # Each loser of a race reads again; races of a table's fence have two or three sides.
-_ROUNDS = 50
+_SYNCS = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class ObjectPlace:
 
     def update(self, change: Change) -> None:
         require_conditions(self)
-        for _ in range(_ROUNDS):
+        for _ in range(_SYNCS):
             found = self.client.get(self.bucket, self.key)
             wanted = change(None if found is None else found.body.decode())
             if wanted is None:

@@ -18,7 +18,7 @@ from ingest.maintenance.facts import (
 )
 from ingest.maintenance.plan import plan_maintenance
 from ingest.maintenance.savepoints import Savepoint
-from ingest.maintenance.score import KeepingPolicy, score
+from ingest.maintenance.score import MaintenancePolicy, score
 from ingest.maintenance.written import Day, Written
 from ingest.models import TableHealth
 
@@ -88,7 +88,7 @@ WRITTEN = Written(
 def show_health(table: Table, facts: LakeFacts) -> None:
     """The row as a look would have stored it."""
     now = timezone.now()
-    health = score(facts, KeepingPolicy())
+    health = score(facts, MaintenancePolicy())
     points = [
         {
             "at": f"2026-01-01T0{hour}:00:00Z",
@@ -106,7 +106,9 @@ def show_health(table: Table, facts: LakeFacts) -> None:
         score=health.score,
         facts=facts.to_json() | {"written": WRITTEN.to_json()},
         losses=[loss.to_json() for loss in health.losses],
-        plan=[step.to_json() for step in plan_maintenance(facts, KeepingPolicy(), now)],
+        plan=[
+            step.to_json() for step in plan_maintenance(facts, MaintenancePolicy(), now)
+        ],
         trend=points,
         pending=len(facts.pending_compactions),
         stuck=sum(loss.code in STUCK_CODES for loss in health.losses),

@@ -6,7 +6,7 @@ from django.utils import timezone
 
 from catalog.access import audit
 from catalog.models import ApiToken, Datasource, Table
-from ingest.models import Onboarding, TableOnboarding
+from ingest.models import Onboarding, Pipeline
 
 
 def ways(page) -> list[bool]:
@@ -14,7 +14,7 @@ def ways(page) -> list[bool]:
 
 
 def test_an_empty_home_begins_with_a_source(world, browse):
-    TableOnboarding.objects.all().delete()
+    Pipeline.objects.all().delete()
     Onboarding.objects.all().delete()
     Table.objects.all().delete()
     Datasource.objects.exclude(kind="lake").delete()

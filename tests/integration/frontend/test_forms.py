@@ -8,7 +8,7 @@ from django.urls import reverse
 
 from catalog.models import ApiToken, Datasource, Grant
 from core.models import Job
-from ingest.models import TableOnboarding
+from ingest.models import Pipeline
 from tests.integration.frontend.world import PASSWORD
 
 SOURCE = {
@@ -135,9 +135,9 @@ def test_deleting_a_source_asks_for_its_name(world, browse):
 
 
 def test_tables_are_picked_planned_chosen_and_approved(world, browse, redis_url):
-    from ingest.models import Onboarding, TableOnboarding
+    from ingest.models import Onboarding, Pipeline
 
-    TableOnboarding.objects.filter(onboarding=world.proposed).delete()
+    Pipeline.objects.filter(onboarding=world.proposed).delete()
     client = browse("root")
     nothing = client.post("/sources/shop/onboard", {"capture": "timestamp"})
     assert b"Choose at least one table" in nothing.content
@@ -148,24 +148,24 @@ def test_tables_are_picked_planned_chosen_and_approved(world, browse, redis_url)
     plan = client.get(response["Location"]).content.decode()
     assert "the primary key" in plan
     assert "updated_at" in plan
-    feed = TableOnboarding.objects.get(onboarding=pk)
-    choose = reverse("frontend:onboarding-choose", args=[pk, feed.pk])
+    pipeline = Pipeline.objects.get(onboarding=pk)
+    choose = reverse("frontend:onboarding-choose", args=[pk, pipeline.pk])
     client.post(choose, {"key_kind": "", "buckets": "7", "exclude_columns": ["name"]})
-    feed.refresh_from_db()
-    assert feed.plan["proposals"]["buckets"]["value"] == 7
-    assert feed.plan["excluded"] == ["name"]
+    pipeline.refresh_from_db()
+    assert pipeline.plan["proposals"]["buckets"]["value"] == 7
+    assert pipeline.plan["excluded"] == ["name"]
     refused = client.post(choose, {"key_kind": "columns", "key_columns": "nope"})
     assert b"has no column" in refused.content
     client.post(reverse("frontend:onboarding-approve", args=[pk]))
-    feed.refresh_from_db()
-    assert feed.state in {"APPROVED", "SNAPSHOTTING"}
-    assert Job.objects.filter(subject_id=str(feed.lake_table_id)).exists()
+    pipeline.refresh_from_db()
+    assert pipeline.state in {"APPROVED", "SNAPSHOTTING"}
+    assert Job.objects.filter(subject_id=str(pipeline.lake_table_id)).exists()
 
 
 def test_all_tables_of_a_search_are_picked(world, browse, redis_url):
-    from ingest.models import Onboarding, TableOnboarding
+    from ingest.models import Onboarding, Pipeline
 
-    TableOnboarding.objects.filter(onboarding=world.proposed).delete()
+    Pipeline.objects.filter(onboarding=world.proposed).delete()
     data = {"capture": "snapshot", "all_matching": "1", "matching_q": "fre"}
     browse("root").post("/sources/shop/onboard", data)
     newest = Onboarding.objects.order_by("-created_at").first()
@@ -194,9 +194,9 @@ def test_the_list_of_tables_comes_in_stretches_and_counts(world, browse):
 
 
 def test_all_tables_of_a_search_but_some(world, browse, redis_url):
-    from ingest.models import Onboarding, TableOnboarding
+    from ingest.models import Onboarding, Pipeline
 
-    TableOnboarding.objects.all().delete()
+    Pipeline.objects.all().delete()
     data = {
         "capture": "timestamp",
         "cron": "30 2 * * MON-FRI",
@@ -231,13 +231,13 @@ def test_a_table_that_runs_alone_says_why_and_how_to_undo_it(world, browse, redi
     page = client.get(f"/tables/{table.pk}").content.decode()
     assert "Runs alone" not in page
     assert "Use the shared driver" not in page
-    feeds = TableOnboarding.objects.filter(lake_table=table)
-    feeds.update(alone_reason="out of memory while reading wide rows")
+    pipelines = Pipeline.objects.filter(lake_table=table)
+    pipelines.update(alone_reason="out of memory while reading wide rows")
     page = client.get(f"/tables/{table.pk}").content.decode()
     assert "Runs in a dedicated driver: out of memory while reading wide rows." in page
     assert "choose Use the shared driver" in page
     client.post(f"/tables/{table.pk}/share-driver")
-    assert feeds.get().alone_reason == ""
+    assert pipelines.get().alone_reason == ""
 
 
 def test_pause_and_resume(world, browse, redis_url):

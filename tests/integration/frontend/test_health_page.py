@@ -11,8 +11,8 @@ import pytest
 from frontend.actions import ACTIONS
 from frontend.reading.health import CARE, TITLES
 from ingest.maintenance import repairs
-from ingest.models import TableHealth, TableOnboarding
-from ingest.pipelines.transitions import feed_of
+from ingest.models import Pipeline, TableHealth
+from ingest.pipelines.transitions import pipeline_of
 from ingest.policies.policy import KEEPING
 from ingest.policies.store import change_policy, change_table_policy
 from tests.integration.frontend.world import HOSTILE
@@ -81,7 +81,7 @@ def test_what_is_always_offered_says_what_waits_and_the_way_back(world, browse):
 def test_a_page_shows_what_was_seen_and_asks_no_lake(world, browse, monkeypatch):
     monkeypatch.setattr(repairs, "read_timeline", None)  # a store that hangs, say
     events = world.lake_tables["events"]
-    TableOnboarding.objects.filter(lake_table=events).update(state="LIVE")
+    Pipeline.objects.filter(lake_table=events).update(state="LIVE")
     text = page_of(browse("root"), events)
     assert "restore points of this table" in text
     assert "2026-01-08 00:20:00 UTC" in text
@@ -107,7 +107,7 @@ def test_who_may_not_repair_is_told_what_would_help(world, browse):
 )
 def test_what_the_table_must_not_be_is_told_to_who_may(world, browse, state, said):
     table = world.lake_tables["orders"]
-    TableOnboarding.objects.filter(lake_table=table).update(state=state)
+    Pipeline.objects.filter(lake_table=table).update(state=state)
     loss = {"code": "differs_from_source", "points": 30, "repair": "resync"}
     row = TableHealth.objects.filter(table=table)
     row.update(losses=[loss | {"reason": "rows differ", "instant": None}])
@@ -130,7 +130,7 @@ def test_the_policy_is_told_in_words_with_where_each_value_is_from(world, browse
     change_policy(shop, None, {"compact_after": 7, "stuck_after_seconds": 120})
     change_policy(shop, shop.databases.get(), {"compact_after": 1})
     quiet = {"from": "22:00", "to": "06:00", "timezone": "Europe/Berlin"}
-    change_table_policy(feed_of(table.pk), {"quiet_hours": quiet})
+    change_table_policy(pipeline_of(table.pk), {"quiet_hours": quiet})
     text = page_of(browse("ann"), table)
     policy = text.partition('id="policy-title"')[2].partition("</table>")[0]
     rows = [

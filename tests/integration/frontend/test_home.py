@@ -12,7 +12,7 @@ from django.utils import timezone
 from catalog.api.gauges import CatalogGauges
 from catalog.models import Table
 from frontend.reading import overview
-from ingest.models import TableHealth, TableOnboarding
+from ingest.models import Pipeline, TableHealth
 from ingest.models.alerts import Alert
 from ingest.policies.store import change_policy
 from tests.integration.frontend.test_alerts import cost
@@ -76,7 +76,7 @@ def test_many_problems_cost_as_little_as_few_and_are_said_to_be_more(
 
 
 def test_only_what_follows_a_schedule_lags(world, browse):
-    TableOnboarding.objects.update(state="PAUSED")
+    Pipeline.objects.update(state="PAUSED")
     Table.objects.filter(kind=Table.LAKE).update(status="PAUSED")
     change_policy(world.source, None, {"schedule": {"every_seconds": 60}})
     for name, hours, capture, own in (
@@ -87,7 +87,7 @@ def test_only_what_follows_a_schedule_lags(world, browse):
         table = world.lake_tables[name]
         at = timezone.now() - timedelta(hours=hours)
         Table.objects.filter(pk=table.pk).update(status="LIVE", caught_up_at=at)
-        rows = TableOnboarding.objects.filter(lake_table=table)
+        rows = Pipeline.objects.filter(lake_table=table)
         rows.update(state="LIVE", capture=capture, policy=own)
     client = browse("root")
     text = client.get("/").content.decode()

@@ -8,7 +8,7 @@ import pytest
 from django.urls import reverse
 
 from catalog.models import Table
-from ingest.models import Onboarding, TableOnboarding
+from ingest.models import Onboarding, Pipeline
 from tests.integration.frontend.world import HOSTILE
 
 PICK = "/sources/shop/onboard"
@@ -17,7 +17,7 @@ PICK = "/sources/shop/onboard"
 @pytest.fixture
 def fresh(world) -> Any:
     """A world without plans, and a table nobody may read."""
-    TableOnboarding.objects.filter(onboarding=world.proposed).delete()
+    Pipeline.objects.filter(onboarding=world.proposed).delete()
     database = world.source_tables["free"].database
     Table.objects.create(
         database=database,
@@ -90,8 +90,10 @@ def test_all_mistakes_of_a_request_are_told(fresh, browse):
 def test_one_table_is_given_everything(fresh, browse):
     client = browse("root")
     client.post(PICK, {"capture": "timestamp", "selected": "public.free"})
-    feed = newest().tables.get()
-    at = reverse("frontend:onboarding-choose", args=[feed.onboarding_id, feed.pk])
+    pipeline = newest().tables.get()
+    at = reverse(
+        "frontend:onboarding-choose", args=[pipeline.onboarding_id, pipeline.pk]
+    )
     shown = client.get(at).content.decode()
     assert 'value="shop.free"' in shown
     given = {
@@ -103,15 +105,15 @@ def test_one_table_is_given_everything(fresh, browse):
         "exclude_columns": ["amount"],
     }
     assert client.post(at, given).status_code == 302
-    feed.refresh_from_db()
-    assert (feed.capture, feed.plan["blocked"]) == ("snapshot", "")
-    assert (feed.plan["database"], feed.plan["name"]) == ("mart", "free_table")
-    assert feed.plan["steps"][0]["row_hash"]
+    pipeline.refresh_from_db()
+    assert (pipeline.capture, pipeline.plan["blocked"]) == ("snapshot", "")
+    assert (pipeline.plan["database"], pipeline.plan["name"]) == ("mart", "free_table")
+    assert pipeline.plan["steps"][0]["row_hash"]
     back = {"capture": "timestamp", "key_kind": "", "when": "cron", "cron": "5 1 * * *"}
     client.post(at, back)
-    feed.refresh_from_db()
-    assert feed.capture == "timestamp"
-    assert feed.policy["schedule"] == {"cron": "5 1 * * *", "timezone": "UTC"}
+    pipeline.refresh_from_db()
+    assert pipeline.capture == "timestamp"
+    assert pipeline.policy["schedule"] == {"cron": "5 1 * * *", "timezone": "UTC"}
     wrong = client.post(at, {**back, "cron": "", "lake": "Not.Good"}).content.decode()
     assert "cron has 0 fields" in wrong
     assert "Not.Good" in wrong
@@ -121,8 +123,8 @@ def test_many_tables_are_given_choices_at_once(fresh, browse):
     client = browse("root")
     chosen = {"capture": "timestamp", "include": "public.*"}
     pk = client.post(PICK, chosen)["Location"].rpartition("/")[2]
-    feeds = TableOnboarding.objects.filter(onboarding=pk)
-    assert feeds.count() == 2
+    pipelines = Pipeline.objects.filter(onboarding=pk)
+    assert pipelines.count() == 2
     plan = client.get(reverse("frontend:onboarding", args=[pk])).content.decode()
     assert 'form="many"' in plan
     many = reverse("frontend:onboarding-many", args=[pk])
@@ -137,17 +139,17 @@ def test_many_tables_are_given_choices_at_once(fresh, browse):
         "wish_buckets": "5",
     }
     assert client.post(many, given).status_code == 302
-    for feed in feeds:
-        assert feed.policy["schedule"] == {"every_seconds": 60}
-        assert feed.plan["database"] == "mart"
-        assert feed.plan["excluded"] == ["name"]
-        assert feed.plan["proposals"]["buckets"]["value"] == 5
-    one = feeds.get(source_table__name="free")
+    for pipeline in pipelines:
+        assert pipeline.policy["schedule"] == {"every_seconds": 60}
+        assert pipeline.plan["database"] == "mart"
+        assert pipeline.plan["excluded"] == ["name"]
+        assert pipeline.plan["proposals"]["buckets"]["value"] == 5
+    one = pipelines.get(source_table__name="free")
     client.post(many, {"feed": [one.pk], "capture": "snapshot", "when": ""})
-    assert feeds.get(pk=one.pk).capture == "snapshot"
-    other = feeds.get(source_table__name=HOSTILE)
+    assert pipelines.get(pk=one.pk).capture == "snapshot"
+    other = pipelines.get(source_table__name=HOSTILE)
     assert (other.capture, other.plan["excluded"]) == ("timestamp", ["name"])
-    assert feeds.get(pk=one.pk).plan["excluded"] == ["name"]
+    assert pipelines.get(pk=one.pk).plan["excluded"] == ["name"]
     clash = {"of": "all", "database": "Not Good", "when": ""}
     told = client.post(many, clash, follow=True).content.decode()
     assert "public.free stays as it was" in told

@@ -8,23 +8,23 @@ from catalog.models import Grant, Table
 from core.models import Job
 from ingest.jobs import results
 from ingest.maintenance.facts import LakeFacts
-from ingest.maintenance.score import KeepingPolicy, score
-from ingest.models import TableOnboarding
-from ingest.pipelines.transitions import feed_of
+from ingest.maintenance.score import MaintenancePolicy, score
+from ingest.models import Pipeline
+from ingest.pipelines.transitions import pipeline_of
 
 
 @pytest.mark.parametrize("state", ["FAILED", "NEEDS_RESYNC", "PAUSED"])
 def test_what_stands_still_is_not_well(state):
     facts = LakeFacts(at="2026-03-02T12:00:00Z")
-    well = score(facts, KeepingPolicy(), standing=("LIVE", ""))
-    ill = score(facts, KeepingPolicy(), standing=(state, "the disk is full"))
+    well = score(facts, MaintenancePolicy(), standing=("LIVE", ""))
+    ill = score(facts, MaintenancePolicy(), standing=(state, "the disk is full"))
     assert well.score == 100
     assert ill.score <= 75
     assert "the disk is full" in ill.losses[0].reason
 
 
 def test_home_lists_what_is_paused(world, browse):
-    TableOnboarding.objects.exclude(state__in=["PAUSED", "PROPOSED"]).delete()
+    Pipeline.objects.exclude(state__in=["PAUSED", "PROPOSED"]).delete()
     Table.objects.filter(kind="lake").exclude(status="PAUSED").delete()
     page = browse("root").get("/").content.decode()
     assert "paused by root" in page
@@ -46,11 +46,11 @@ def test_the_table_page_shows_its_open_alerts(world, browse):
 def test_a_cancelled_load_says_what_the_table_is_now(world, browse, kind, said):
     table = world.lake_tables["customers"]
     state = "RESYNCING" if kind == "resync" else "SNAPSHOTTING"
-    TableOnboarding.objects.filter(lake_table=table).update(state=state)
+    Pipeline.objects.filter(lake_table=table).update(state=state)
     job = world.jobs["running"]
     Job.objects.filter(pk=job.pk).update(kind=kind)
     job.refresh_from_db()
-    results.note_cancelled(job, feed_of(table.pk), actor="root")
+    results.note_cancelled(job, pipeline_of(table.pk), actor="root")
     page = browse("root").get(f"/tables/{table.pk}").content.decode()
     assert "so it is paused" in page
     assert said in page

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ingest.models import TableOnboarding
-from ingest.pipelines.transitions import feed_of
+from ingest.models import Pipeline
+from ingest.pipelines.transitions import pipeline_of
 from ingest.policies.store import change_policy, given_at, policy_of
 
 
@@ -14,8 +14,8 @@ def at(world):
     return f"/tables/{world.lake_tables['orders'].pk}/policy"
 
 
-def feed(world) -> TableOnboarding:
-    found = feed_of(world.lake_tables["orders"].pk)
+def pipeline(world) -> Pipeline:
+    found = pipeline_of(world.lake_tables["orders"].pk)
     assert found is not None
     return found
 
@@ -38,7 +38,7 @@ def test_a_tables_settings_are_changed_and_taken_back(world, browse, at):
         "schema_changes": "ask",
     }
     assert sent(client, at, **given).status_code == 302
-    policy = policy_of(feed(world))
+    policy = policy_of(pipeline(world))
     assert policy.verification.every_seconds == 86400
     assert policy.keeping.max_write_amplification == 5.5
     assert policy.schema_changes == "ask"
@@ -51,7 +51,7 @@ def test_a_tables_settings_are_changed_and_taken_back(world, browse, at):
     assert "verify_every: 1 d" in page
     assert "instead of off, default" in page
     assert sent(client, at, when="inherit").status_code == 302
-    assert feed(world).policy == {}
+    assert pipeline(world).policy == {}
 
 
 def optional(page: str, field: str) -> bool:
@@ -61,7 +61,7 @@ def optional(page: str, field: str) -> bool:
 
 
 def test_all_mistakes_stand_at_their_fields_and_nothing_is_lost(world, browse, at):
-    before = feed(world).policy
+    before = pipeline(world).policy
     wrong = {
         "when": "every",
         "every_seconds": "30",
@@ -77,7 +77,7 @@ def test_all_mistakes_stand_at_their_fields_and_nothing_is_lost(world, browse, a
     for said in ("like 22:00", "verify_every must be", "from 2 to", "1200m or 4g"):
         assert said in page
     assert 'value="25:00"' in page
-    assert feed(world).policy == before
+    assert pipeline(world).policy == before
 
 
 def test_levels_above_are_changed_and_named_below(world, browse, at):

@@ -8,7 +8,7 @@ import pytest
 from django.urls import reverse
 
 from catalog.models import Column, Table
-from ingest.models import TableOnboarding
+from ingest.models import Pipeline
 from tests.integration.frontend.world import plan_of
 
 pytestmark = pytest.mark.django_db
@@ -21,7 +21,7 @@ def changed(world: Any) -> Any:
     Column.objects.filter(table=source, name="amount").delete()
     Table.objects.filter(pk=source.pk).update(schema_fingerprint="now")
     note = {"state": "partial", "from": "2026-01-02T03:04:05Z"}
-    TableOnboarding.objects.filter(source_table=source).update(
+    Pipeline.objects.filter(source_table=source).update(
         plan=plan_of("orders") | {"fingerprint": "then"}, drift={"name": note}
     )
     return world.lake_tables["orders"]

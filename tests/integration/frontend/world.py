@@ -16,7 +16,7 @@ from catalog.lake import lake_database
 from catalog.models import Column, Database, Datasource, Table
 from core.models import Job
 from ingest.hudi.identity import SHARED_LOCK_PROVIDER
-from ingest.models import Onboarding, TableOnboarding
+from ingest.models import Onboarding, Pipeline
 from tests.integration.frontend.alerts import show_alerts
 from tests.integration.frontend.healths import ILL, WELL, show_health
 
@@ -121,7 +121,7 @@ def _proposed(source: Datasource, tables: dict[str, Table]) -> Onboarding:
         datasource=source, request={"datasource": "shop"}, requested_by="root"
     )
     for name in (HOSTILE, "free"):
-        TableOnboarding.objects.create(
+        Pipeline.objects.create(
             onboarding=proposed,
             source_table=tables[name],
             capture="timestamp",
@@ -240,7 +240,7 @@ def _carried(
         last_commit_at=now - timedelta(minutes=3) if is_loaded else None,
         last_commit_epoch=41 if is_loaded else None,
     )
-    TableOnboarding.objects.create(
+    Pipeline.objects.create(
         onboarding=onboarding,
         source_table=source,
         lake_table=table,

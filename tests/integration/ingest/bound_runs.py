@@ -8,8 +8,8 @@ from ingest.contract.job import (
     ColumnSpec,
     FenceSpec,
     JobSpec,
-    RoundWork,
     SourceSpec,
+    SyncWork,
     TableSpec,
 )
 from ingest.spark.jobrun import JobRun
@@ -18,11 +18,11 @@ LAG = 30.0
 
 
 def run_of(spec: SourceSpec, table: TableSpec, *, chosen: bool) -> JobRun:
-    return run_with(RoundWork(None, LAG, 1, lag_is_chosen=chosen), table, spec)
+    return run_with(SyncWork(None, LAG, 1, lag_is_chosen=chosen), table, spec)
 
 
 def run_with(
-    work: RoundWork, table: TableSpec, source: SourceSpec | None = None
+    work: SyncWork, table: TableSpec, source: SourceSpec | None = None
 ) -> JobRun:
     fence = FenceSpec("/f", 1)
     made = JobSpec("1", 1, "round", "apply", "/l", table, fence, source, round=work)

@@ -26,7 +26,7 @@ from ingest.jobs import lifecycle, reconcile
 from ingest.jobs.specs import build_spec
 from ingest.lake.epochs import last_epoch
 from ingest.lake.fence import fence_at, fence_path
-from ingest.models import DriverBoot, MaintenancePlan, SourceEpoch, TableOnboarding
+from ingest.models import DriverBoot, MaintenancePlan, Pipeline, SourceEpoch
 from ingest.pipelines import adoption
 from ingest.pipelines.adoption_rules import Finding, Known, Seen, judge, next_epoch
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
@@ -77,12 +77,12 @@ def test_everything_goes_on_after_the_restore(world, admin, settings) -> None:
     table = world.lake("orders").pk
     lifecycle.start_compaction(world.lake("orders"), actor="x")
     world.until(lambda: world.jobs("compact")[-1].state == "SUCCEEDED")
-    feed, lake = world.feed("orders"), world.lake("orders")
-    newest = (feed.position, lake.last_commit_instant, lake.last_commit_epoch)
+    pipeline, lake = world.pipeline("orders"), world.lake("orders")
+    newest = (pipeline.position, lake.last_commit_instant, lake.last_commit_epoch)
     before = fences(settings, table)
 
     lose_database(world, backup)
-    assert world.feed("orders").position < newest[0]
+    assert world.pipeline("orders").position < newest[0]
     rows = list(Job.objects.values_list("pk", "state"))
     code, told = adopt("--dry-run")
     assert (code, "ahead" in told, "Nothing was changed" in told) == (0, True, True)
@@ -93,9 +93,9 @@ def test_everything_goes_on_after_the_restore(world, admin, settings) -> None:
     assert code == 0, told
     assert "orders: adopted (ahead)" in told
     assert "1 agrees, 1 ahead" in told
-    feed, lake = world.feed("orders"), world.lake("orders")
+    pipeline, lake = world.pipeline("orders"), world.lake("orders")
     assert newest == (
-        feed.position,
+        pipeline.position,
         lake.last_commit_instant,
         lake.last_commit_epoch,
     )
@@ -143,9 +143,9 @@ def test_jobs_of_the_backup_never_run_again(world, admin, settings, kind: str) -
     assert {j.state for j in world.jobs(kind)} <= {"CANCELLED", "SUCCEEDED"}
     assert world.jobs(kind)[-1].state == "CANCELLED"
     submitted = len(world.launcher.submitted)
-    feed = world.feed("orders")
+    pipeline = world.pipeline("orders")
     if kind in {"resync", "remove"}:
-        assert feed.state == "PAUSED"
+        assert pipeline.state == "PAUSED"
         assert Path(world.lake("orders").path).exists()
         assert world.lake("orders").is_queryable
         assert admin("POST", f"tables/{table}:resume").status_code < 300
@@ -163,7 +163,7 @@ def test_a_snapshot_that_ended_after_the_backup_is_known(world, admin, state) ->
         world.until(lambda: [j.state for j in world.jobs("snapshot")] == ["RUNNING"])
     if state == "paused":
         admin("POST", f"jobs/{world.jobs('snapshot')[0].pk}:cancel")
-        world.until(lambda: world.feed("orders").state == "PAUSED")
+        world.until(lambda: world.pipeline("orders").state == "PAUSED")
     backup = transaction.savepoint()
     if state == "running":
         world.new_host()
@@ -204,9 +204,9 @@ def test_what_the_lake_does_not_have_is_told(world, admin, settings) -> None:
     assert "items: needs resync" in told
     assert f"lake.{later}".replace("lake.lake.", "lake.") in told
     assert "not in the database" in told
-    assert world.feed("orders").state == "NEEDS_RESYNC"
-    assert world.feed("items").state == "NEEDS_RESYNC"
-    assert world.feed("parts").state == "LIVE"
+    assert world.pipeline("orders").state == "NEEDS_RESYNC"
+    assert world.pipeline("items").state == "NEEDS_RESYNC"
+    assert world.pipeline("parts").state == "LIVE"
     code, again = adopt()
     assert (code, "orders: missing" in again) == (1, True)
 
@@ -243,7 +243,7 @@ def test_a_kill_anywhere_leaves_what_the_next_run_ends(
     world.until(lambda: world.jobs("compact")[-1].state == "RUNNING")
     backup = transaction.savepoint()
     sync(world, admin, "orders")
-    newest, table = world.feed("orders").position, world.lake("orders").pk
+    newest, table = world.pipeline("orders").position, world.lake("orders").pk
     for module, name in STEPS:
         for is_behind in (False, True):
             lose_database(world, backup)
@@ -253,7 +253,7 @@ def test_a_kill_anywhere_leaves_what_the_next_run_ends(
                     adopt()
             code, told = adopt()
             assert code == 0, told
-            assert world.feed("orders").position == newest
+            assert world.pipeline("orders").position == newest
             assert [j.state for j in world.jobs("compact")] == ["CANCELLED"]
             assert fences(settings, table) == leases(table)
             assert not MaintenancePlan.objects.filter(state="INFLIGHT").exists()
@@ -346,15 +346,15 @@ def test_a_thousand_tables_are_adopted(world, capsys) -> None:
 def adopted(world: Any, *, count: int) -> None:
     """Tables that are loaded, whose lake has a later commit than their rows."""
     world.onboard(*(f"t{number}" for number in range(count)))
-    feeds = TableOnboarding.objects.select_related(
+    pipelines = Pipeline.objects.select_related(
         "lake_table__database__datasource", "source_table__database__datasource"
     )
     Job.objects.all().delete()
     jobs, fence = [], FenceSpec("", 9)
-    for feed in feeds.order_by("pk"):
-        table = feed.lake_table
-        jobs.append(lifecycle.new_job(feed, "snapshot", actor="x"))
-        spec = build_spec(jobs[-1], feed, fence=fence, epoch=1)
+    for pipeline in pipelines.order_by("pk"):
+        table = pipeline.lake_table
+        jobs.append(lifecycle.new_job(pipeline, "snapshot", actor="x"))
+        spec = build_spec(jobs[-1], pipeline, fence=fence, epoch=1)
         known = write_commit(spec, start="", end="a", epoch=1)
         # the fake's instants have whole seconds and a number that begins anew at 1,000
         while write_commit(spec, start="a", end="b", epoch=7) <= known:
@@ -362,15 +362,15 @@ def adopted(world: Any, *, count: int) -> None:
         table.last_commit_instant, table.last_commit_epoch = known, 1
         table.is_queryable = True
         fence_path(spec.lake, table.pk).replace("9\n")
-        TableOnboarding.objects.filter(pk=feed.pk).update(state="LIVE", position="a")
+        Pipeline.objects.filter(pk=pipeline.pk).update(state="LIVE", position="a")
         table.save()
 
 
 def test_a_page_of_tables_ends_at_its_limit(world, monkeypatch) -> None:
     adopted(world, count=5)
     # rows that were changed come last, unless somebody orders them
-    for feed in TableOnboarding.objects.order_by("-pk"):
-        feed.save()
+    for pipeline in Pipeline.objects.order_by("-pk"):
+        pipeline.save()
     monkeypatch.setattr(adoption, "PAGE", 2)
     code, told = adopt()
     assert (code, "5 tables, 5 ahead" in told) == (0, True), told

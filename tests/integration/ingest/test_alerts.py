@@ -17,7 +17,7 @@ from ingest.alerts.rules import Trouble
 from ingest.alerts.store import open_alert
 from ingest.drivers.fake import Fault
 from ingest.jobs import lifecycle, results
-from ingest.models import TableHealth, TableOnboarding
+from ingest.models import Pipeline, TableHealth
 from ingest.models.alerts import Alert, AlertDelivery, AlertTarget, Presence
 from ingest.pipelines import removal
 from ingest.policies.store import change_table_policy
@@ -53,7 +53,7 @@ def opened(**more: Any) -> list[str]:
 def test_a_failure_opens_one_alert_and_success_closes_it(world, admin, table) -> None:
     world.fail_with("round", Fault.TERMINAL)
     admin("POST", f"tables/{table}:sync")
-    world.until(lambda: world.feed("orders").state == "FAILED")
+    world.until(lambda: world.pipeline("orders").state == "FAILED")
     (one,) = admin("GET", "alerts").json()["items"]
     assert (one["kind"], one["state"], one["count"]) == ("failed", "open", 1)
     assert (one["name"], one["table"]) == ("lake.shop.orders", table)
@@ -63,7 +63,7 @@ def test_a_failure_opens_one_alert_and_success_closes_it(world, admin, table) ->
     world.fail_with("round", Fault.TERMINAL)
     admin("POST", f"tables/{table}:resume")
     world.until(lambda: Alert.objects.get().count == 2)
-    world.until(lambda: world.feed("orders").state == "FAILED")
+    world.until(lambda: world.pipeline("orders").state == "FAILED")
     # a success of something else takes nothing back
     admin("POST", f"tables/{table}:verify")
     world.until(lambda: world.jobs("verify")[-1].state == "SUCCEEDED")
@@ -85,8 +85,8 @@ def test_a_failed_compaction_is_an_alert_until_one_goes_well(
     alert = Alert.objects.get()
     assert (alert.sources, alert.count) == (["compact"], 1)
     assert str(alert.job) == str(world.jobs("compact")[0].pk)
-    assert world.feed("orders").state == "LIVE", "its rounds go on"
-    lifecycle.start_round(world.feed("orders"), actor="x")
+    assert world.pipeline("orders").state == "LIVE", "its rounds go on"
+    lifecycle.start_sync(world.pipeline("orders"), actor="x")
     world.until(lambda: world.jobs("round")[-1].is_finished)
     assert opened() == ["failed"], "a round takes no compaction back"
     admin("POST", f"tables/{table}:compact")
@@ -98,52 +98,52 @@ def test_a_failed_compaction_is_an_alert_until_one_goes_well(
 def test_a_round_that_fails_in_passing_is_an_alert_the_second_time(
     world, table
 ) -> None:
-    feed = world.feed("orders")
+    pipeline = world.pipeline("orders")
     for count, expected in [(0, []), (1, ["failed"])]:
-        TableOnboarding.objects.filter(pk=feed.pk).update(failures=count)
-        job = lifecycle.start_round(world.feed("orders"), actor="x")
+        Pipeline.objects.filter(pk=pipeline.pk).update(failures=count)
+        job = lifecycle.start_sync(world.pipeline("orders"), actor="x")
         job.attempts = job.max_attempts
         job.save()
         world.fail_with("round", Fault.TRANSIENT)
         world.until(lambda job=job: type(job).objects.get(pk=job.pk).is_finished)
         assert opened() == expected
-    assert world.feed("orders").state == "CATCHING_UP"
+    assert world.pipeline("orders").state == "CATCHING_UP"
 
 
 @pytest.mark.django_db
 def test_a_table_behind_its_schedule_is_late_until_a_round_ends(
     world, admin, table
 ) -> None:
-    feed = world.feed("orders")
-    assert feed.late_at is None, "rounds on request are never late"
-    set_policy(feed, schedule={"every_seconds": 60}, late_after_seconds=600)
+    pipeline = world.pipeline("orders")
+    assert pipeline.late_at is None, "rounds on request are never late"
+    set_policy(pipeline, schedule={"every_seconds": 60}, late_after_seconds=600)
     world.steps(3)
-    lifecycle.start_round(world.feed("orders"), actor="x")
-    world.until(lambda: world.feed("orders").late_at is not None)
-    wait = world.feed("orders").late_at - world.jobs("round")[-1].started_at
+    lifecycle.start_sync(world.pipeline("orders"), actor="x")
+    world.until(lambda: world.pipeline("orders").late_at is not None)
+    wait = world.pipeline("orders").late_at - world.jobs("round")[-1].started_at
     assert wait == timedelta(seconds=660)
     assert lag.open_late() == 0
     hour = timezone.now() - timedelta(hours=1)
-    TableOnboarding.objects.filter(pk=feed.pk).update(late_at=hour, due_at=None)
+    Pipeline.objects.filter(pk=pipeline.pk).update(late_at=hour, due_at=None)
     # its moment has come, and it has caught up meanwhile
     assert lag.open_late() == 1
     assert opened() == []
     Table.objects.filter(pk=table).update(caught_up_at=hour)
-    TableOnboarding.objects.filter(pk=feed.pk).update(owed_from=hour, late_at=hour)
+    Pipeline.objects.filter(pk=pipeline.pk).update(owed_from=hour, late_at=hour)
     lag.open_late()
     assert lag.open_late() == 0, "one look is enough until a round ends"
     one = Alert.objects.get()
     assert one.message.startswith("it shows the source as it was 1 h ago")
     # closed by hand it comes again: nothing has caught up
     admin("POST", f"alerts/{one.pk}:dismiss")
-    again = world.feed("orders").late_at - timezone.now()
+    again = world.pipeline("orders").late_at - timezone.now()
     assert timedelta(seconds=500) < again <= timedelta(seconds=600)
-    TableOnboarding.objects.filter(pk=feed.pk).update(late_at=hour)
+    Pipeline.objects.filter(pk=pipeline.pk).update(late_at=hour)
     lag.open_late()
     assert opened() == ["late"]
-    lifecycle.start_round(world.feed("orders"), actor="x")
+    lifecycle.start_sync(world.pipeline("orders"), actor="x")
     world.until(lambda: opened() == [])
-    assert world.feed("orders").late_at > timezone.now()
+    assert world.pipeline("orders").late_at > timezone.now()
 
 
 @pytest.mark.django_db
@@ -151,7 +151,7 @@ def test_a_night_in_which_sluice_was_down_makes_nothing_late_at_once(
     world, table
 ) -> None:
     set_policy(
-        world.feed("orders"), schedule={"every_seconds": 60}, late_after_seconds=600
+        world.pipeline("orders"), schedule={"every_seconds": 60}, late_after_seconds=600
     )
     world.steps(3)
     now = timezone.now()
@@ -163,7 +163,7 @@ def test_a_night_in_which_sluice_was_down_makes_nothing_late_at_once(
     assert (row.away_since, row.seen_at) == (evening, row.back_at)
     # its state is of the evening: there was nobody to carry it
     Table.objects.filter(pk=table).update(caught_up_at=evening)
-    rows = TableOnboarding.objects.filter(lake_table=table)
+    rows = Pipeline.objects.filter(lake_table=table)
     rows.update(owed_from=evening, late_at=evening, due_at=None)
     lag.open_late()
     assert opened() == []
@@ -179,19 +179,19 @@ def test_a_night_in_which_sluice_was_down_makes_nothing_late_at_once(
 @pytest.mark.parametrize("shown", ["", "as it was 8 h ago"])
 def test_it_says_what_is_shown_and_ends_with_the_schedule(world, table, shown) -> None:
     set_policy(
-        world.feed("orders"), schedule={"every_seconds": 60}, late_after_seconds=600
+        world.pipeline("orders"), schedule={"every_seconds": 60}, late_after_seconds=600
     )
     world.steps(3)
     evening = timezone.now() - timedelta(hours=8)
     # after a restore nobody knows which moment it shows
     Table.objects.filter(pk=table).update(caught_up_at=evening if shown else None)
-    rows = TableOnboarding.objects.filter(lake_table=table)
+    rows = Pipeline.objects.filter(lake_table=table)
     rows.update(owed_from=evening, late_at=evening, due_at=None)
     lag.open_late()
     assert (
         shown or "has not caught up with its source yet"
     ) in Alert.objects.get().message
-    change_table_policy(world.feed("orders"), {"schedule": "manual"})
+    change_table_policy(world.pipeline("orders"), {"schedule": "manual"})
     assert opened() == []
     assert rows.get().late_at is None
 
@@ -204,18 +204,18 @@ def test_a_nightly_table_is_late_only_with_what_its_round_did_not_carry(
     now = timezone.now()
     cron = {"cron": f"{now.minute} {now.hour} * * *", "timezone": "UTC"}
     set_policy(
-        world.feed("orders"), schedule=cron, lag_seconds=900, late_after_seconds=600
+        world.pipeline("orders"), schedule=cron, lag_seconds=900, late_after_seconds=600
     )
 
     def round_held_back(seconds: float) -> timedelta:
         held = {"pid": 7, "age_seconds": seconds}
         world.launcher.facts["round"] = {"held_back": held}
-        job = lifecycle.start_round(world.feed("orders"), actor="x")
+        job = lifecycle.start_sync(world.pipeline("orders"), actor="x")
         world.until(lambda: type(job).objects.get(pk=job.pk).is_finished)
-        return world.feed("orders").late_at - now
+        return world.pipeline("orders").late_at - now
 
     assert round_held_back(1200) > timedelta(hours=23)
-    rows = TableOnboarding.objects.filter(lake_table=table)
+    rows = Pipeline.objects.filter(lake_table=table)
     rows.update(late_at=now)
     assert lag.open_late() == 1
     assert rows.get().late_at - now > timedelta(hours=23), "judged anew, the same"
@@ -233,8 +233,8 @@ def test_a_nightly_table_is_late_only_with_what_its_round_did_not_carry(
     assert opened() == []
 
 
-def set_policy(feed: TableOnboarding, **given: Any) -> None:
-    TableOnboarding.objects.filter(pk=feed.pk).update(policy=given)
+def set_policy(pipeline: Pipeline, **given: Any) -> None:
+    Pipeline.objects.filter(pk=pipeline.pk).update(policy=given)
 
 
 @pytest.mark.django_db
@@ -277,7 +277,7 @@ def test_a_verification_that_differs_stays_until_one_is_equal(
 
 @pytest.mark.django_db
 def test_other_columns_at_the_source_are_an_alert(world, table) -> None:
-    source = world.feed("orders").source_table
+    source = world.pipeline("orders").source_table
     name = source.columns.filter(name="name")
     for status, mark, expected in [
         ("DISCOVERED", "other", ["schema_change"]),
@@ -371,7 +371,7 @@ def test_cut_off_between_the_event_and_its_alert_neither_is_there(
 ) -> None:
     """The alert is in the transaction of the end: the job is judged again, alert and all."""
     world.fail_with("round", Fault.TERMINAL)
-    job = lifecycle.start_round(world.feed("orders"), actor="x")
+    job = lifecycle.start_sync(world.pipeline("orders"), actor="x")
     monkeypatch.setattr(results.triggers, "job_failed", die)
     with pytest.raises(Killed), transaction.atomic():
         world.until(lambda: False)

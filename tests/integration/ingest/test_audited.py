@@ -79,4 +79,4 @@ def test_nothing_happens_unaudited(
         assert said.status_code == 500, verb
         assert client.post(f"/tables/{table}/{name}", form).status_code == 500, name
     assert set(Job.objects.values_list("pk", "state")) == before
-    assert world.feed("orders").state == "LIVE"
+    assert world.pipeline("orders").state == "LIVE"

@@ -28,7 +28,7 @@ def table(world) -> int:
 
 def test_a_body_that_nobody_reads_is_refused(world, admin, table) -> None:
     job = world.jobs("snapshot")[0].pk
-    onboarding = world.feed("orders").onboarding_id
+    onboarding = world.pipeline("orders").onboarding_id
     verbs = [f"tables/{table}:{verb}" for verb in TABLE]
     verbs += [f"tables/{table}/savepoints", f"jobs/{job}:cancel", f"jobs/{job}:retry"]
     verbs += [f"onboardings/{onboarding}:approve"]
@@ -48,7 +48,7 @@ def test_a_body_that_nobody_reads_is_refused(world, admin, table) -> None:
     said = admin("POST", f"tables/{table}:rollback", {"instant": 0})
     problem(said, 400, "invalid_request")
     assert Job.objects.count() == before
-    assert world.feed("orders").state == "LIVE"
+    assert world.pipeline("orders").state == "LIVE"
     # nothing, an empty object and null ask for the same
     for body in (None, {}, b"null"):
         assert admin("POST", f"tables/{table}:verify", body).status_code == 202
@@ -69,7 +69,7 @@ def test_a_resync_is_previewed_like_every_repair(world, admin, table) -> None:
     alter(world, id=None)
     problem(admin("POST", verb, {"dry_run": True}), 400, "source_altered")
     assert not world.jobs("resync")
-    assert world.feed("orders").state == "LIVE"
+    assert world.pipeline("orders").state == "LIVE"
     admin("POST", f"tables/{table}:pause")
     problem(admin("POST", verb, {"dry_run": True}), 400, "not_now")
     problem(admin("POST", verb), 400, "not_now")

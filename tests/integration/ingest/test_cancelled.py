@@ -53,7 +53,7 @@ def test_one_cancelled_between_claim_and_hand_over_ends(world, clock) -> None:
     table_commands.cancel_job(job.pk, actor="ann")
     world.until(lambda: snapshot(world, "orders").state == "CANCELLED")
     assert world.launcher.submitted == []
-    assert world.feed("orders").state == "PAUSED"
+    assert world.pipeline("orders").state == "PAUSED"
     assert not Lease.objects.exclude(owner="").exists()
 
 
@@ -111,7 +111,7 @@ def test_a_pause_that_is_not_answered_ends_too(world, clock) -> None:
     world.steps(3)
     clock.now += UNANSWERED_SECONDS
     world.until(lambda: snapshot(world, "orders").state == "CANCELLED")
-    assert world.feed("orders").state == "PAUSED"
+    assert world.pipeline("orders").state == "PAUSED"
 
 
 def test_a_job_in_its_own_process_is_ended_with_it(world, clock) -> None:

@@ -209,7 +209,7 @@ def test_a_repair_holds_both_leases_and_does_not_touch_the_tables_state(
     admin("POST", f"jobs/{reply.json()['id']}:cancel")
     world.until(lambda: world.jobs("repair")[-1].is_finished)
     assert [j.state for j in world.jobs("repair")] == ["CANCELLED", "FAILED"]
-    assert world.feed("orders").state == "LIVE"
+    assert world.pipeline("orders").state == "LIVE"
     loss = see(world).losses[0]
     assert (loss["code"], loss["instant"]) == ("write_stuck", OLD)
     admin("POST", f"jobs/{world.jobs('repair')[-1].pk}:retry")
@@ -287,9 +287,12 @@ def test_a_savepoint_is_gone_back_to_with_the_position(
     }
     assert admin("POST", verb, {"instant": done}).status_code == 202
     world.until(lambda: world.jobs("repair")[-1].state == "SUCCEEDED")
-    feed = world.feed("orders")
-    assert (feed.state, feed.position) == ("CATCHING_UP", "2026-01-01T00:00:00Z")
-    assert done in feed.status_reason
+    pipeline = world.pipeline("orders")
+    assert (pipeline.state, pipeline.position) == (
+        "CATCHING_UP",
+        "2026-01-01T00:00:00Z",
+    )
+    assert done in pipeline.status_reason
     world.until_live("orders")
     low = [s.round.low for s in world.launcher.submitted if s.round][-1]
     assert low == "2026-01-01T00:00:00Z"

@@ -13,7 +13,7 @@ from core import dispatch
 from core.models import Job, Lease
 from ingest.drivers.fake import Fault
 from ingest.jobs import claims, lifecycle, reconcile
-from ingest.models import DriverBoot, TableOnboarding
+from ingest.models import DriverBoot, Pipeline
 from ingest.pipelines import onboarding, table_commands
 from ingest.scheduler import tick
 from tests.integration.ingest.world import make_tables
@@ -49,9 +49,9 @@ def test_a_kill_between_any_two_statements_costs_nothing(world, number) -> None:
         world.new_host()
     world.until_live("orders")
     assert {j.state for j in Job.objects.all()} == {"SUCCEEDED"}
-    feed = world.feed("orders")
-    assert feed.position
-    assert feed.due_at
+    pipeline = world.pipeline("orders")
+    assert pipeline.position
+    assert pipeline.due_at
     assert not Lease.objects.exclude(owner="").exists()
 
 
@@ -70,9 +70,9 @@ def test_an_approval_is_whole_or_not_at_all(world, number) -> None:
         was_killed = False
     except Killed:
         was_killed = True
-    feeds = TableOnboarding.objects.count()
+    pipelines = Pipeline.objects.count()
     assert was_killed
-    assert (feeds, Job.objects.count()) == (0, 0)
+    assert (pipelines, Job.objects.count()) == (0, 0)
     onboarding.start_onboarding(asked, actor="ann")
     world.until_live("a", "b")
 
@@ -169,9 +169,9 @@ def test_rounds_that_are_due_are_queued_once(transactional_db, request) -> None:
     world = request.getfixturevalue("world")
     world.onboard("a", "b", schedule={"every_seconds": 60})
     world.until_live("a", "b")
-    TableOnboarding.objects.update(due_at="2026-01-01T00:00:00Z")
+    Pipeline.objects.update(due_at="2026-01-01T00:00:00Z")
     before = len(world.jobs("round"))
-    at_once(4, tick.start_due_rounds)
+    at_once(4, tick.start_due_syncs)
     assert len(world.jobs("round")) == before + 2
 
 

@@ -54,9 +54,9 @@ def test_syncs_of_one_source_leave_a_place_to_others(world) -> None:
     onboard(world.source, *names, schedule={"every_seconds": 60})
     world.until_live(*names)
     world.fail_with("round", *[Fault.HANG] * 3)
-    from ingest.models import TableOnboarding
+    from ingest.models import Pipeline
 
-    TableOnboarding.objects.update(due_at="2026-01-01T00:00:00Z")
+    Pipeline.objects.update(due_at="2026-01-01T00:00:00Z")
     world.until(lambda: len(running("round")) == 3)
     onboard(make_source("crm"), "people", schedule={"every_seconds": 60})
     world.until_live("people")
@@ -66,21 +66,21 @@ def test_syncs_of_one_source_leave_a_place_to_others(world) -> None:
 def test_syncs_of_a_schedule_need_no_message(world, monkeypatch) -> None:
     """The host finds them; the sync that somebody asks for is rung for."""
     from ingest.jobs import lifecycle
-    from ingest.models import TableOnboarding
+    from ingest.models import Pipeline
     from ingest.scheduler import tick
 
     onboard(world.source, "orders", schedule={"every_seconds": 60})
     world.until_live("orders")
     rung: list[bool] = []
     monkeypatch.setattr(lifecycle, "ring", lambda: rung.append(True))
-    TableOnboarding.objects.update(due_at="2026-01-01T00:00:00Z")
-    tick.start_due_rounds()
+    Pipeline.objects.update(due_at="2026-01-01T00:00:00Z")
+    tick.start_due_syncs()
     (job,) = Job.objects.filter(kind="round").exclude(state="SUCCEEDED")
     for _ in range(20):
         world.host.step(0)
     job.refresh_from_db()
     assert (job.state, rung) == ("SUCCEEDED", [])
-    lifecycle.start_round(world.feed("orders"), actor="ann")
+    lifecycle.start_sync(world.pipeline("orders"), actor="ann")
     assert rung == [True]
 
 

@@ -72,7 +72,7 @@ class Stage:
         wait_for(step, self.world.story, pause=0)
 
     def until_live(self) -> None:
-        self.until(lambda: self.world.feed("orders").state == "LIVE")
+        self.until(lambda: self.world.pipeline("orders").state == "LIVE")
 
 
 def launcher_of(kind: str, folder: Path):
@@ -122,7 +122,7 @@ def test_pause_reaches_it(stage) -> None:
     stage.until(lambda: stage.world.jobs("snapshot")[0].state == "RUNNING")
     table_commands.pause(stage.world.lake("orders"), actor="ann")
     stage.until(lambda: stage.world.jobs("snapshot")[0].state == "CANCELLED")
-    assert stage.world.feed("orders").state == "PAUSED"
+    assert stage.world.pipeline("orders").state == "PAUSED"
 
 
 def test_stopping_it_is_not_held_against_the_job(stage) -> None:
@@ -239,7 +239,7 @@ def test_a_killed_host_takes_its_driver_along_and_the_next_finds_the_rest(
 def test_a_denied_address_is_told_instead_of_the_secret(stage, settings) -> None:
     stage.world.onboard("orders")
     settings.SLUICE_SOURCE_NETWORKS_DENIED = ["127.0.0.0/8"]
-    stage.until(lambda: stage.world.feed("orders").state == "FAILED")
+    stage.until(lambda: stage.world.pipeline("orders").state == "FAILED")
     job = stage.world.jobs("snapshot")[0]
     assert (job.state, job.error_code) == ("FAILED", "network_denied")
     assert job.attempts == 1

@@ -155,7 +155,7 @@ def test_a_damaged_timeline_ends_its_job_and_holds_up_no_other_table(
     assert job.error_code == "timeline_damaged"
     assert "whether verify of" in job.reason
     before = len(world.jobs("round"))
-    lifecycle.start_round(world.feed("customers"), actor="x")
+    lifecycle.start_sync(world.pipeline("customers"), actor="x")
     tick.tick_once()
     world.until(lambda: world.jobs("round")[-1].state == "SUCCEEDED")
     assert len(world.jobs("round")) > before

@@ -15,7 +15,7 @@ from ingest.pipelines import table_commands
 
 def alter(world: Any, **types: str | None) -> Table:
     """What a discovery finds: None = the column is gone."""
-    source = world.feed("orders").source_table
+    source = world.pipeline("orders").source_table
     for name, found in types.items():
         column = Column.objects.filter(table=source, name=name)
         column.delete() if found is None else column.update(source_type=found)
@@ -40,13 +40,13 @@ def test_a_column_that_is_gone_leaves_with_the_commit(world) -> None:
     world.fail_with("resync", Fault.HANG)
     table_commands.start_resync(lake, actor="ann")
     world.until(lambda: world.jobs("resync")[-1].state == "RUNNING")
-    assert "gone at the source" in world.feed("orders").status_reason
+    assert "gone at the source" in world.pipeline("orders").status_reason
     (spec,) = [s for s in world.launcher.submitted if s.kind == "resync"]
     assert [c.name for c in spec.table.columns] == ["id", "updated_at"]
     # readers see the old copy until the new one is there
     assert columns_of(lake) == ["id", "name", "updated_at"]
     table_commands.cancel_job(world.jobs("resync")[-1].pk, actor="ann")
-    world.until(lambda: world.feed("orders").state == "PAUSED")
+    world.until(lambda: world.pipeline("orders").state == "PAUSED")
     table_commands.resume(lake, actor="ann")
     world.until_live("orders")
     table_commands.start_resync(lake, actor="ann")

@@ -65,7 +65,7 @@ def test_a_driver_is_told_whom_to_trust(world, tmp_path, monkeypatch) -> None:
 def test_a_network_denied_after_the_approval_ends_the_load(world, settings) -> None:
     world.onboard("orders")
     settings.SLUICE_SOURCE_NETWORKS_DENIED = ["127.0.0.0/8"]
-    world.until(lambda: world.feed("orders").state == "FAILED")
+    world.until(lambda: world.pipeline("orders").state == "FAILED")
     job = world.jobs("snapshot")[0]
     assert (job.state, job.attempts) == ("FAILED", 1)
     assert job.report["outcome"] == "caller"

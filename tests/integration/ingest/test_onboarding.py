@@ -13,7 +13,7 @@ from catalog.models import Column, Table
 from core.errors import InvalidRequest, NotFound, TerminalError, TransientError
 from core.models import Job
 from ingest.jobs import leases
-from ingest.models import TableOnboarding
+from ingest.models import Pipeline
 from ingest.pipelines import onboarding, removal, table_commands
 from ingest.pipelines.drafting import plan_onboarding
 from ingest.pipelines.plan_overrides import Everywhere, choose_for_many
@@ -41,7 +41,7 @@ def test_many_tables_cost_no_statement_each(world) -> None:
     few, many = statements(world, 3, "few"), statements(world, 103, "many")
     assert many - few <= 8, f"{few} statements for 3 tables, {many} for 103"
     assert Job.objects.filter(kind="snapshot", state="QUEUED").count() == 106
-    assert TableOnboarding.objects.filter(state="APPROVED").count() == 106
+    assert Pipeline.objects.filter(state="APPROVED").count() == 106
 
 
 def test_names_are_derived_pinned_and_never_merged(world) -> None:
@@ -92,7 +92,7 @@ def test_a_dry_run_stores_nothing(world) -> None:
         parse_request({"datasource": "shop", "include": ["public.*"], "dry_run": True})
     )
     assert draft.planned[0].plan.steps
-    assert not TableOnboarding.objects.exists()
+    assert not Pipeline.objects.exists()
 
 
 def test_a_table_without_key_waits_and_the_others_go_on(world) -> None:
@@ -130,7 +130,7 @@ def test_mistakes_are_refused_with_a_pointer(world, more, code, pointer) -> None
         ask(world, **more)
     assert caught.value.code == code
     assert caught.value.facts["errors"][0]["pointer"] == pointer
-    assert not TableOnboarding.objects.exists()
+    assert not Pipeline.objects.exists()
 
 
 def test_all_mistakes_are_told_at_once_each_with_its_pointer(world) -> None:
@@ -206,34 +206,34 @@ def test_two_plans_never_promise_one_name(world) -> None:
     ask(world)
     make_tables(world.source, ["order"])
     ask(world)
-    names = {f.plan["name"] for f in TableOnboarding.objects.all()}
+    names = {f.plan["name"] for f in Pipeline.objects.all()}
     assert len(names) == 2
 
 
 def test_tables_called_alike_never_move_to_one_name_at_once(world) -> None:
     make_tables(world.source, ["a", "b"])
     row = ask(world)
-    feeds = TableOnboarding.objects.order_by("pk")
-    for feed in feeds:
+    pipelines = Pipeline.objects.order_by("pk")
+    for pipeline in pipelines:
         # as tables of two schemas are
-        plan = {"database": f"shop_{feed.pk}", "name": "orders"}
-        TableOnboarding.objects.filter(pk=feed.pk).update(plan={**feed.plan, **plan})
-    done = choose_for_many(feeds.all(), Everywhere(database="mart"), actor="ann")
+        plan = {"database": f"shop_{pipeline.pk}", "name": "orders"}
+        Pipeline.objects.filter(pk=pipeline.pk).update(plan={**pipeline.plan, **plan})
+    done = choose_for_many(pipelines.all(), Everywhere(database="mart"), actor="ann")
     assert (done.planned, [name for name, _ in done.refused]) == (1, ["public.b"])
     assert "public.a becomes lake.mart.orders" in done.refused[0][1]
     assert len(onboarding.approve_onboarding(row, actor="ann")) == 2
-    late = choose_for_many(feeds.all(), Everywhere(database="mart"), actor="ann")
+    late = choose_for_many(pipelines.all(), Everywhere(database="mart"), actor="ann")
     assert late.planned == 0
 
 
 def test_of_two_plans_with_one_name_the_second_waits(world) -> None:
     make_tables(world.source, ["a", "b"])
     row = ask(world)
-    for feed in TableOnboarding.objects.all():
-        plan = {**feed.plan, "database": "mart", "name": "orders"}
-        TableOnboarding.objects.filter(pk=feed.pk).update(plan=plan)
+    for pipeline in Pipeline.objects.all():
+        plan = {**pipeline.plan, "database": "mart", "name": "orders"}
+        Pipeline.objects.filter(pk=pipeline.pk).update(plan=plan)
     assert len(onboarding.approve_onboarding(row, actor="ann")) == 1
-    assert "exists already" in world.feed("b").status_reason
+    assert "exists already" in world.pipeline("b").status_reason
 
 
 def test_removal_keeps_the_data(world) -> None:
@@ -244,7 +244,7 @@ def test_removal_keeps_the_data(world) -> None:
     assert "keep" in preview.will[1]
     job = removal.start_removal(table, drop_data=False, actor="ann")
     world.until(lambda: Job.objects.get(pk=job.pk).state == "SUCCEEDED")
-    assert world.feed("orders").state == "RETIRED"
+    assert world.pipeline("orders").state == "RETIRED"
     table.refresh_from_db()
     assert table.is_queryable
     assert Path(table.path).exists()

@@ -47,7 +47,7 @@ def test_ingest_and_other_work_go_on_beside_it(shared, admin) -> None:
     assert spec.driver == DriverSpec("2g", 2)
     assert spec.lane == "maintenance"
 
-    lifecycle.start_round(shared.feed("orders"), actor="ann")
+    lifecycle.start_sync(shared.pipeline("orders"), actor="ann")
     before = len([j for j in shared.jobs("round") if j.state == "SUCCEEDED"])
     shared.until(
         lambda: sum(j.state == "SUCCEEDED" for j in shared.jobs("round")) > before

@@ -13,7 +13,7 @@ from catalog.models import AuditEntry, Table
 from ingest.api import health_replies
 from ingest.drivers.fake import Fault, write_instant
 from ingest.hudi.position import EXTRA_KEY, CommitPosition, encode_position
-from ingest.models import SourceEpoch, TableOnboarding
+from ingest.models import Pipeline, SourceEpoch
 from ingest.pipelines.lake_identity import planned_identity
 from tests.integration.catalog.asking import problem
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
@@ -33,10 +33,10 @@ def table(world: Any) -> int:
 def commit(world: Any, *, buckets: int, run: str = "lost", end: str = "") -> None:
     """What a repair left in the lake when nobody heard of it any more."""
     lake = world.lake("orders")
-    identity = planned_identity(world.feed("orders"))
+    identity = planned_identity(world.pipeline("orders"))
     data = identity.to_data() | {"buckets": buckets}
     position = CommitPosition(
-        1, "", end or world.feed("orders").position, 1, 1, run, 9,
+        1, "", end or world.pipeline("orders").position, 1, 1, run, 9,
         type(identity).from_data(data),
     )  # fmt: skip
     extra = {EXTRA_KEY: encode_position(position)}
@@ -45,7 +45,7 @@ def commit(world: Any, *, buckets: int, run: str = "lost", end: str = "") -> Non
 
 def buckets_of(world: Any) -> tuple[int, int, int]:
     lake = world.lake("orders")
-    assert lake.identity == planned_identity(world.feed("orders")).to_data()
+    assert lake.identity == planned_identity(world.pipeline("orders")).to_data()
     spec = world.launcher.submitted[-1]
     return lake.buckets, lake.identity["buckets"], spec.table.buckets
 
@@ -163,7 +163,7 @@ def test_rows_follow_a_lake_that_has_another_number(world, admin, table, how) ->
     admin("POST", f"tables/{table}:sync")
     world.until(lambda: world.jobs("round")[-1].state == "SUCCEEDED")
     assert buckets_of(world) == (4, 4, 4)
-    assert world.feed("orders").state == "LIVE"
+    assert world.pipeline("orders").state == "LIVE"
 
 
 @pytest.mark.django_db
@@ -176,7 +176,7 @@ def test_a_lake_that_went_back_takes_the_position_back(world, admin, table) -> N
     world.until(lambda: world.jobs("round")[-1].state == "SUCCEEDED")
     later = [p for p in timeline.glob("*_*.deltacommit") if p not in done]
     assert later
-    newer = world.feed("orders").position
+    newer = world.pipeline("orders").position
     for path in later:
         path.unlink()
     world.launcher.errors["round"] = ["lake_went_back"]
@@ -200,19 +200,21 @@ def synced(world: Any, admin: Any, table: int) -> None:
 def test_a_database_from_an_old_backup_catches_up_with_its_lake(
     world, admin, table
 ) -> None:
-    feeds = TableOnboarding.objects.filter(lake_table=table)
+    pipelines = Pipeline.objects.filter(lake_table=table)
     rows = Table.objects.filter(pk=table)
     backup = (
-        feeds.values("position").get(),
+        pipelines.values("position").get(),
         rows.values("last_commit_instant", "last_commit_epoch").get(),
         SourceEpoch.objects.values("next_epoch").get(),
     )
     synced(world, admin, table)
     synced(world, admin, table)
     newest = world.launcher.submitted[-1].round
-    feed, lake = world.feed("orders"), world.lake("orders")
-    position, instant = feed.position, lake.last_commit_instant
-    for objects, values in zip((feeds, rows, SourceEpoch.objects), backup, strict=True):
+    pipeline, lake = world.pipeline("orders"), world.lake("orders")
+    position, instant = pipeline.position, lake.last_commit_instant
+    for objects, values in zip(
+        (pipelines, rows, SourceEpoch.objects), backup, strict=True
+    ):
         objects.update(**values)
 
     world.launcher.errors["round"] = ["lake_went_ahead"]
@@ -249,8 +251,8 @@ def test_a_table_whose_source_no_longer_reaches_back_needs_a_resync(
     }
     admin("POST", f"tables/{table}:restore", {"instant": done})
     world.until(lambda: world.jobs("repair")[-1].state == "SUCCEEDED")
-    feed = world.feed("orders")
-    assert (feed.state, feed.due_at) == ("NEEDS_RESYNC", None)
-    assert "column at is gone" in feed.status_reason
+    pipeline = world.pipeline("orders")
+    assert (pipeline.state, pipeline.due_at) == ("NEEDS_RESYNC", None)
+    assert "column at is gone" in pipeline.status_reason
     admin("POST", f"tables/{table}:resync")
     world.until_live("orders")

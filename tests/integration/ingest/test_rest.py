@@ -79,7 +79,7 @@ def test_strangers_see_nothing_and_helpers_may_operate(world, admin, person) -> 
         ("GET", f"tables/{table}/sample"),
         ("GET", f"tables/{table}/commits"),
         ("POST", "onboardings"),
-        ("GET", f"onboardings/{world.feed('orders').onboarding_id}"),
+        ("GET", f"onboardings/{world.pipeline('orders').onboarding_id}"),
     ]:
         reply = ann(method, path, BODY if path == "onboardings" else None)
         assert reply.status_code == 404, (path, reply.content)

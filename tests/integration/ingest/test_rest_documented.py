@@ -38,7 +38,7 @@ def test_documented_replies_have_the_members_of_real_ones(
         replies.TablePolicy: admin("GET", f"{table}/policy"),
         replies.LevelPolicy: admin("GET", "datasources/shop/policy"),
         replies.Removal: admin("POST", f"{table}:remove", removal),
-        replies.CarryingJob: admin("POST", f"{table}:sync"),
+        replies.SyncingJob: admin("POST", f"{table}:sync"),
         replies.TableSwitched: admin("POST", f"{table}:pause"),
     }
     for serializer, reply in real.items():

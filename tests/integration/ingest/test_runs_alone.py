@@ -34,7 +34,7 @@ def test_who_runs_out_of_memory_runs_alone_and_costs_others_nothing(
     alone = {spec.table.name for spec in world.launcher.submitted
              if spec.job_id in world.launcher.isolated}  # fmt: skip
     assert alone == {"orders"}
-    reason = world.feed("orders").alone_reason
+    reason = world.pipeline("orders").alone_reason
     assert reason == "out of memory while reading wide rows ended the shared driver"
     # its later jobs too
     sync = table_commands.start_sync(world.lake("orders"), actor="ann")
@@ -54,7 +54,7 @@ def test_who_dies_alone_after_two_shared_drivers_is_kept_alone(world) -> None:
     world.fail_with("snapshot", *[Fault.DIE_RUNNING] * 3)
     world.onboard("orders")
     world.until_live("orders")
-    reason = world.feed("orders").alone_reason
+    reason = world.pipeline("orders").alone_reason
     assert reason == "its driver died 3 times, the last time alone"
 
 
@@ -63,7 +63,7 @@ def test_two_deaths_of_a_shared_driver_keep_nobody_alone(world) -> None:
     world.fail_with("snapshot", *[Fault.DIE_RUNNING] * 2)
     world.onboard("orders")
     world.until_live("orders")
-    assert world.feed("orders").alone_reason == ""
+    assert world.pipeline("orders").alone_reason == ""
 
 
 def test_a_report_of_a_dead_jvm_is_no_attempt(world) -> None:

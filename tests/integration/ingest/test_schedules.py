@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from core.models import Job
 from ingest.drivers.fake import Fault
-from ingest.models import TableOnboarding
+from ingest.models import Pipeline
 from ingest.pipelines import table_commands
 from ingest.scheduler import tick
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
@@ -30,7 +30,7 @@ def rounds() -> int:
 
 
 def due(world, name: str, at: datetime) -> None:
-    TableOnboarding.objects.filter(pk=world.feed(name).pk).update(due_at=at)
+    Pipeline.objects.filter(pk=world.pipeline(name).pk).update(due_at=at)
 
 
 def next_hour() -> datetime:
@@ -44,13 +44,13 @@ def next_hour() -> datetime:
 def test_missed_hours_are_one_round_and_the_next_is_at_the_hour(world) -> None:
     world.onboard("orders", schedule=HOURLY)
     world.until_live("orders")
-    assert world.feed("orders").due_at == next_hour()
+    assert world.pipeline("orders").due_at == next_hour()
     before = rounds()
     due(world, "orders", timezone.now() - timedelta(days=3))
     world.steps(8)
     assert rounds() == before + 1
-    assert world.feed("orders").due_at == next_hour()
-    assert world.feed("orders").status_reason == ""
+    assert world.pipeline("orders").due_at == next_hour()
+    assert world.pipeline("orders").status_reason == ""
 
 
 def test_a_run_that_falls_due_while_one_is_going_is_skipped_and_said(world) -> None:
@@ -67,10 +67,10 @@ def test_a_run_that_falls_due_while_one_is_going_is_skipped_and_said(world) -> N
     assert rounds() == before, "nothing is stacked behind it"
     world.launcher._work[str(job.pk)].fault = Fault.NONE
     world.until(lambda: world.jobs("round")[-1].is_finished)
-    feed = world.feed("orders")
-    assert "2 runs" in feed.status_reason or "3 runs" in feed.status_reason
-    assert "skipped: the round before was still going" in feed.status_reason
-    assert feed.due_at > timezone.now()
+    pipeline = world.pipeline("orders")
+    assert "2 runs" in pipeline.status_reason or "3 runs" in pipeline.status_reason
+    assert "skipped: the round before was still going" in pipeline.status_reason
+    assert pipeline.due_at > timezone.now()
 
 
 def test_pausing_keeps_the_schedule(world, admin) -> None:
@@ -94,14 +94,14 @@ def test_two_schedulers_fire_once(world) -> None:
     world.onboard(*names, schedule=NIGHTLY)
     for _ in range(4):
         Job.objects.all().delete()
-        TableOnboarding.objects.update(state="LIVE", due_at=timezone.now())
+        Pipeline.objects.update(state="LIVE", due_at=timezone.now())
         started, gate = [], threading.Barrier(4)
 
         def schedule(started=started, gate=gate) -> None:
             try:
                 connection.ensure_connection()
                 gate.wait()
-                started.append(tick.start_due_rounds())
+                started.append(tick.start_due_syncs())
             finally:
                 connections.close_all()
 
@@ -111,7 +111,7 @@ def test_two_schedulers_fire_once(world) -> None:
         for thread in threads:
             thread.join()
         assert sum(started) == len(names) == rounds()
-        assert not TableOnboarding.objects.exclude(due_at=None).exists()
+        assert not Pipeline.objects.exclude(due_at=None).exists()
 
 
 def test_the_plan_shows_the_schedule_before_approval(world, admin) -> None:
@@ -157,9 +157,9 @@ def test_tables_inherit_from_database_and_source_and_say_so(world, admin) -> Non
     }
     assert seen["given"] == {}
 
-    before = world.feed("orders").due_at
+    before = world.pipeline("orders").due_at
     admin("PATCH", "datasources/shop/policy", {"schedule": HOURLY})
-    assert world.feed("orders").due_at == before, "its own schedule is as it was"
+    assert world.pipeline("orders").due_at == before, "its own schedule is as it was"
     admin("PATCH", "datasources/shop/policy", {"schedule": NIGHTLY})
 
     admin("PATCH", one, {"schedule": "manual", "compact_after": 3})
@@ -178,12 +178,12 @@ def test_tables_inherit_from_database_and_source_and_say_so(world, admin) -> Non
 def test_a_change_counts_at_the_next_decision(world, admin) -> None:
     world.onboard("orders", "lines", schedule=None)
     world.until_live("orders", "lines")
-    assert world.feed("orders").due_at is None
+    assert world.pipeline("orders").due_at is None
     shop = "datasources/shop/policy"
     change = {"schedule": HOURLY, "lag_seconds": 60, "compact_after": 4}
     change |= {"max_write_amplification": 25, "compact_log_age_seconds": 7200}
     admin("PATCH", shop, change)
-    assert {world.feed(n).due_at for n in ("orders", "lines")} == {next_hour()}
+    assert {world.pipeline(n).due_at for n in ("orders", "lines")} == {next_hour()}
     table_commands.start_sync(world.lake("orders"), actor="ann")
     world.until(lambda: world.jobs("round")[-1].spec is not None)
     spec = world.jobs("round")[-1].spec
@@ -191,10 +191,10 @@ def test_a_change_counts_at_the_next_decision(world, admin) -> None:
     assert (spec["budget"]["amplification"], spec["budget"]["log_age"]) == (25, 7200)
     # the running round keeps its place: its table gets a new time when it ends
     admin("PATCH", shop, {"schedule": {"every_seconds": 7200}})
-    assert world.feed("orders").due_at is None
-    assert world.feed("lines").due_at > timezone.now() + timedelta(seconds=7100)
-    world.until(lambda: world.feed("orders").due_at is not None)
-    assert world.feed("orders").due_at > timezone.now() + timedelta(seconds=7000)
+    assert world.pipeline("orders").due_at is None
+    assert world.pipeline("lines").due_at > timezone.now() + timedelta(seconds=7100)
+    world.until(lambda: world.pipeline("orders").due_at is not None)
+    assert world.pipeline("orders").due_at > timezone.now() + timedelta(seconds=7000)
     table_commands.start_resync(world.lake("lines"), actor="ann")
     world.until(lambda: world.jobs("resync")[-1].spec is not None)
     assert world.jobs("resync")[-1].spec["snapshot"]["lag_seconds"] == 60

@@ -22,7 +22,7 @@ def alter(world: Any, **columns: tuple[str, str] | None) -> Table:
     """What a discovery finds at the source: (type there, type in the lake) of new and
     changed columns, None for one that is gone. Tells who listens, as a discovery does.
     """
-    source = world.feed("orders").source_table
+    source = world.pipeline("orders").source_table
     rows = Column.objects.filter(table=source)
     for name, types in columns.items():
         if types is None:
@@ -158,14 +158,14 @@ def test_a_load_by_an_earlier_plan_does_not_settle_the_column(live: Any) -> None
 @pytest.mark.django_db
 def test_a_restored_table_has_its_older_values_read_again(live: Any) -> None:
     from ingest.jobs import results
-    from ingest.pipelines.transitions import feed_of
+    from ingest.pipelines.transitions import pipeline_of
 
     lake = alter(live, note=TEXT)
     sync(live, added=PROMISE)
-    feed = feed_of(lake.pk)
-    assert feed is not None
-    facts = {"restored": "1", "instant": "1", "position": {"to": feed.position}}
-    results.note_restored(feed, facts)
+    pipeline = pipeline_of(lake.pk)
+    assert pipeline is not None
+    facts = {"restored": "1", "instant": "1", "position": {"to": pipeline.position}}
+    results.note_restored(pipeline, facts)
     assert sync(live).round.added == ("note",)
 
 
@@ -194,15 +194,15 @@ def test_what_a_driver_meets_first_is_looked_at_once(live: Any) -> None:
 def test_a_look_that_fails_holds_nothing_up(live: Any) -> None:
     meet(live, "columns_added")
     until_retried(live, "SUCCEEDED")
-    assert live.feed("orders").state == "LIVE"
+    assert live.pipeline("orders").state == "LIVE"
 
 
 @pytest.mark.django_db
 def test_columns_that_no_discovery_sees_are_looked_for_once(live: Any) -> None:
-    change_table_policy(live.feed("orders"), {"schema_changes": "ask"})
+    change_table_policy(live.pipeline("orders"), {"schema_changes": "ask"})
     sync(live, unknown_columns=["hidden"])
     assert Job.objects.filter(kind=LOOK).count() == 1
-    change_table_policy(live.feed("orders"), {"schema_changes": "follow"})
+    change_table_policy(live.pipeline("orders"), {"schema_changes": "follow"})
     spec = sync(live)
     assert (spec.round.known, spec.round.added) == (("hidden",), ())
     assert Job.objects.filter(kind=LOOK).count() == 1
@@ -214,13 +214,13 @@ def test_columns_that_no_discovery_sees_are_looked_for_once(live: Any) -> None:
 
 @pytest.mark.django_db
 def test_ask_goes_on_with_the_known_columns_until_somebody_approves(live: Any) -> None:
-    change_table_policy(live.feed("orders"), {"schema_changes": "ask"})
+    change_table_policy(live.pipeline("orders"), {"schema_changes": "ask"})
     lake = alter(live, note=TEXT)
     assert open_alerts() == [("schema_change", "source_altered")]
     spec = sync(live)
     assert "note" not in [c.name for c in spec.table.columns]
     assert (spec.round.known, spec.round.stops_at_new) == (("note",), False)
-    assert live.feed("orders").state == "LIVE"
+    assert live.pipeline("orders").state == "LIVE"
     told = proposal_of(lake)
     assert told.changes == ("column 'note' (string) was added",)
     assert not told.needs_resync
@@ -242,7 +242,7 @@ def test_ignore_leaves_new_columns_out_and_says_so(live: Any) -> None:
     spec = sync(live)
     assert "note" not in [c.name for c in spec.table.columns]
     assert proposal_of(lake).left_out == ("note",)
-    assert (open_alerts(), live.feed("orders").state) == ([], "LIVE")
+    assert (open_alerts(), live.pipeline("orders").state) == ([], "LIVE")
     # whoever thinks better of it gets the column with the next sync
     change_policy(live.source, None, {"schema_changes": None})
     assert sync(live).round.added == ("note",)
@@ -251,14 +251,14 @@ def test_ignore_leaves_new_columns_out_and_says_so(live: Any) -> None:
 @pytest.mark.django_db
 def test_what_cannot_be_followed_pauses_until_it_is_approved(live: Any) -> None:
     lake = alter(live, name=INT, note=TEXT)
-    feed = live.feed("orders")
-    assert feed.state == "PAUSED"
-    assert "waits for a decision: column 'name' changed" in feed.status_reason
+    pipeline = live.pipeline("orders")
+    assert pipeline.state == "PAUSED"
+    assert "waits for a decision: column 'name' changed" in pipeline.status_reason
     told = proposal_of(lake)
     assert told.needs_resync
     assert any("read from the source again" in line for line in told.will)
     table_commands.resume(lake, actor="bob")
-    live.until(lambda: live.feed("orders").state == "PAUSED")
+    live.until(lambda: live.pipeline("orders").state == "PAUSED")
     job = approve_schema_change(lake, actor="ann")
     assert job.kind == "resync"
     live.until(lambda: live.jobs("resync")[-1].state == "SUCCEEDED")
@@ -275,7 +275,7 @@ def test_what_cannot_be_followed_pauses_until_it_is_approved(live: Any) -> None:
 @pytest.mark.django_db
 def test_a_change_that_is_taken_back_lets_the_table_go_on(live: Any) -> None:
     alter(live, name=None)
-    assert live.feed("orders").state == "PAUSED"
+    assert live.pipeline("orders").state == "PAUSED"
     alter(live, name=TEXT)
     live.until_live("orders")
     assert open_alerts() == []
@@ -295,7 +295,7 @@ def test_what_the_table_stands_on_is_refused_with_the_way_out(live: Any) -> None
 def test_a_changed_type_that_a_driver_meets_first_pauses_the_table(live: Any) -> None:
     meet(live, "source_changed", "source_changed")
     until_retried(live, "FAILED")
-    assert live.feed("orders").state == "PAUSED"
+    assert live.pipeline("orders").state == "PAUSED"
 
 
 @pytest.mark.django_db
@@ -306,7 +306,7 @@ def test_a_wider_type_is_followed_in_place(live: Any) -> None:
     spec = sync(live)
     assert (spec.table.columns[-1].type, spec.round.added) == ("bigint", ())
     assert lake.columns.get(name="amount").type == "bigint"
-    assert live.feed("orders").state == "LIVE"
+    assert live.pipeline("orders").state == "LIVE"
 
 
 @pytest.mark.django_db
@@ -314,7 +314,7 @@ def test_a_table_that_is_loaded_once_takes_columns_with_a_resync(world: Any) -> 
     world.onboard("orders", capture="snapshot")
     world.until_live("orders")
     lake = alter(world, note=TEXT)
-    assert (world.feed("orders").state, proposal_of(lake).needs_resync) == (
+    assert (world.pipeline("orders").state, proposal_of(lake).needs_resync) == (
         "LIVE",
         True,
     )

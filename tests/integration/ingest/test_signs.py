@@ -9,9 +9,9 @@ import pytest
 from core.errors import InvalidRequest
 from ingest.changes.signs import ServerSigns, Signs, to_data
 from ingest.jobs import results
-from ingest.jobs.lifecycle import start_round
+from ingest.jobs.lifecycle import start_sync
 from ingest.jobs.specs import build_spec
-from ingest.pipelines.transitions import feed_of
+from ingest.pipelines.transitions import pipeline_of
 
 pytestmark = pytest.mark.django_db
 
@@ -33,7 +33,7 @@ def live(world: Any) -> Any:
 
 def sync(world: Any, **facts: Any) -> None:
     world.launcher.facts["round"] = facts
-    job = start_round(world.feed("orders"), actor="ann")
+    job = start_sync(world.pipeline("orders"), actor="ann")
 
     def is_over() -> bool:
         job.refresh_from_db()
@@ -45,28 +45,28 @@ def sync(world: Any, **facts: Any) -> None:
 
 def test_the_next_sync_gets_what_the_last_one_saw(live: Any) -> None:
     sync(live, signs=NOTICED)
-    assert live.feed("orders").signs == NOTICED
+    assert live.pipeline("orders").signs == NOTICED
     sync(live)
     rounds = [s for s in live.launcher.submitted if s.kind == "round"]
     assert rounds[-1].round.signs == NOTICED
-    assert live.feed("orders").signs == NOTICED, "a replay of a seal saw nothing"
+    assert live.pipeline("orders").signs == NOTICED, "a replay of a seal saw nothing"
 
 
 def test_the_table_says_it_until_a_verification_finds_both_sides_equal(
     live: Any,
 ) -> None:
     sync(live, signs=NOTICED, ahead=3)
-    reason = live.feed("orders").status_reason
+    reason = live.pipeline("orders").status_reason
     for part in ("another server answers", "at least 2 rows", "3 rows have a cursor"):
         assert part in reason
     assert live.lake("orders").status_reason == reason
     job = live.jobs("round")[-1]
     job.kind = "verify"
-    feed = feed_of(job.payload["table"])
-    results.apply_success(job, feed, {"verdict": "different"})
-    assert live.feed("orders").signs == NOTICED
-    results.apply_success(job, feed, {"verdict": "equal"})
-    kept = live.feed("orders").signs
+    pipeline = pipeline_of(job.payload["table"])
+    results.apply_success(job, pipeline, {"verdict": "different"})
+    assert live.pipeline("orders").signs == NOTICED
+    results.apply_success(job, pipeline, {"verdict": "equal"})
+    kept = live.pipeline("orders").signs
     assert (kept["notices"], kept["late"]) == ([], 0)
     assert kept["server"] == "7001"
 
@@ -74,20 +74,22 @@ def test_the_table_says_it_until_a_verification_finds_both_sides_equal(
 def test_a_load_begins_with_what_it_saw_itself(live: Any) -> None:
     sync(live, signs=NOTICED)
     job = live.jobs("snapshot")[-1]
-    results.apply_success(job, feed_of(job.payload["table"]), {"signs": {"late": 0}})
-    assert live.feed("orders").signs == {"late": 0}
+    results.apply_success(
+        job, pipeline_of(job.payload["table"]), {"signs": {"late": 0}}
+    )
+    assert live.pipeline("orders").signs == {"late": 0}
 
 
 def test_a_table_that_was_created_again_waits_for_a_re_sync(live: Any) -> None:
-    job = start_round(live.feed("orders"), actor="ann")
+    job = start_sync(live.pipeline("orders"), actor="ann")
     live.until(lambda: live.jobs("round")[-1].is_finished)
-    feed = feed_of(job.payload["table"])
+    pipeline = pipeline_of(job.payload["table"])
     refused = InvalidRequest("dropped and created again", code="source_recreated")
-    job = start_round(live.feed("orders"), actor="ann")
+    job = start_sync(live.pipeline("orders"), actor="ann")
     type(job).objects.filter(pk=job.pk).update(state="RUNNING")
     job.refresh_from_db()
-    results.fail(job, feed, refused)
-    now = live.feed("orders")
+    results.fail(job, pipeline, refused)
+    now = live.pipeline("orders")
     assert now.state == "NEEDS_RESYNC"
     assert "created again" in now.status_reason
     assert now.due_at is None
@@ -97,14 +99,16 @@ def test_a_table_that_was_created_again_waits_for_a_re_sync(live: Any) -> None:
     ("own", "is_chosen"), [({}, False), ({"lag_seconds": 60}, True)]
 )
 def test_a_chosen_lag_reaches_the_driver(live: Any, own: Any, is_chosen: bool) -> None:
-    feed = live.feed("orders")
-    feed.policy = own
-    feed.save()
-    feed = feed_of(feed.lake_table_id)
+    pipeline = live.pipeline("orders")
+    pipeline.policy = own
+    pipeline.save()
+    pipeline = pipeline_of(pipeline.lake_table_id)
     for kind in ("snapshot", "round"):
         job = live.jobs("snapshot")[0]
         job.kind = kind
-        spec = build_spec(job, feed, fence=live.launcher.submitted[0].fence, epoch=9)
+        spec = build_spec(
+            job, pipeline, fence=live.launcher.submitted[0].fence, epoch=9
+        )
         work = spec.round or spec.snapshot
         assert work is not None
         assert work.lag_is_chosen is is_chosen

@@ -28,7 +28,7 @@ def running(world: Any, now: datetime) -> Job:
     """A sync at work, of which something came just now."""
     world.onboard("orders")
     world.until_live("orders")
-    job = lifecycle.start_round(world.feed("orders"), actor="x")
+    job = lifecycle.start_sync(world.pipeline("orders"), actor="x")
     return kept(job, state="RUNNING", moved_at=now, reason=LOCKED)
 
 
@@ -134,7 +134,7 @@ def test_nothing_moves_while_nobody_is_there(running: Job, now: datetime) -> Non
 def test_an_attempt_that_begins_is_no_progress(world: Any, admin: Any) -> None:
     world.onboard("orders")
     world.until_live("orders")
-    job = lifecycle.start_round(world.feed("orders"), actor="x")
+    job = lifecycle.start_sync(world.pipeline("orders"), actor="x")
     old = timezone.now() - LONG
     kept(job, moved_at=old, attempts=1)
     world.until(lambda: kept(job).is_finished)

@@ -35,7 +35,7 @@ def test_the_choice_is_planned_pinned_and_shown(world, admin) -> None:
     pinned = world.lake("orders").identity
     assert pinned["partial_update_mode"] == "IGNORE_DEFAULTS"
     assert "partial_update_mode" not in world.lake("items").identity
-    source = admin("GET", f"tables/{world.feed('orders').source_table_id}").json()
+    source = admin("GET", f"tables/{world.pipeline('orders').source_table_id}").json()
     assert source["updates"] is None
 
 

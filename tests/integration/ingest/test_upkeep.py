@@ -73,15 +73,15 @@ def test_closed_quiet_hours_of_many_hide_nobody_else(world, monkeypatch) -> None
     for number, name in enumerate(names):
         plan(world, name, f"2020010100000{number}000")
     closed, open_now = hours(2, 3), hours(-1, 2)
-    database = world.feed("a").source_table.database
+    database = world.pipeline("a").source_table.database
     store.change_policy(world.source, None, {"quiet_hours": open_now})
     store.change_policy(world.source, database, {"quiet_hours": closed})
-    store.change_table_policy(world.feed("d"), {"quiet_hours": open_now})
+    store.change_table_policy(world.pipeline("d"), {"quiet_hours": open_now})
     with CaptureQueriesContext(connection) as seen:
         due = compaction_plans.compactions_due()
     assert [t.name for t in due] == ["d"]
     assert len(seen) <= 3 * 4, "three statements a page"
-    store.change_table_policy(world.feed("d"), {"quiet_hours": closed})
+    store.change_table_policy(world.pipeline("d"), {"quiet_hours": closed})
     assert compaction_plans.compactions_due() == {}
     with CaptureQueriesContext(connection) as seen:
         assert compaction_plans.compactions_due() == {}

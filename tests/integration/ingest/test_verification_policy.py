@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from core.models import Job
 from ingest.drivers.fake import Fault
-from ingest.models import TableOnboarding
+from ingest.models import Pipeline
 from ingest.models.alerts import Alert
 from ingest.pipelines import metrics, table_commands
 from ingest.policies import store
@@ -32,8 +32,8 @@ def table(world: Any) -> int:
     return world.lake("orders").pk
 
 
-def pipeline(world: Any) -> TableOnboarding:
-    return TableOnboarding.objects.get(pk=world.feed("orders").pk)
+def pipeline(world: Any) -> Pipeline:
+    return Pipeline.objects.get(pk=world.pipeline("orders").pk)
 
 
 def verified(world: Any, facts: dict[str, Any]) -> Job:
@@ -98,8 +98,8 @@ def test_a_difference_is_an_alert_with_counts_keys_and_the_repair(
 def test_one_that_fails_changes_nothing_and_is_tried_again(world, table) -> None:
     first = verified(world, EQUAL)
     world.fail_with("verify", Fault.TERMINAL)
-    TableOnboarding.objects.update(verified_at=timezone.now() - timedelta(days=2))
-    TableOnboarding.objects.update(verify_at=timezone.now())
+    Pipeline.objects.update(verified_at=timezone.now() - timedelta(days=2))
+    Pipeline.objects.update(verify_at=timezone.now())
     world.until(lambda: world.jobs("verify")[-1].state == "FAILED")
     after = pipeline(world)
     assert (after.verdict, after.verified_job) == ("equal", first.pk)
@@ -127,7 +127,7 @@ def test_a_load_makes_the_result_void(world, table) -> None:
 
 
 def test_zero_on_the_table_switches_it_off(world, table) -> None:
-    store.change_table_policy(world.feed("orders"), {"verify_every": 0})
+    store.change_table_policy(world.pipeline("orders"), {"verify_every": 0})
     store.change_policy(world.source, None, DAILY)
     assert tick.start_due_verifications() == 0
     assert pipeline(world).verify_at is None

@@ -48,7 +48,7 @@ def test_it_is_a_job_of_the_maintenance_lane(world, admin, table) -> None:
     assert (body["kind"], body["lane"]) == ("verify", "verify")
     assert body["facts"]["verdict"] == "equal"
     spec = next(s for s in world.launcher.submitted if s.kind == "verify")
-    assert spec.verify.position == world.feed("orders").position
+    assert spec.verify.position == world.pipeline("orders").position
     assert spec.source is not None
     assert spec.epoch == 0
     assert spec.fence.path.endswith(".service")
@@ -91,19 +91,19 @@ def test_what_becomes_of_it_does_not_touch_the_table(world, admin, table) -> Non
         job = admin("POST", f"tables/{table}:verify").json()["id"]
         world.until(lambda: world.jobs("verify")[-1].is_finished)
         assert world.jobs("verify")[-1].state == end
-        assert world.feed("orders").state == "LIVE"
+        assert world.pipeline("orders").state == "LIVE"
     assert admin("POST", f"jobs/{job}:retry").status_code == 202
     world.until(lambda: world.jobs("verify")[-1].state == "RUNNING")
     assert admin("POST", f"jobs/{job}:cancel").status_code == 202
     world.until(lambda: world.jobs("verify")[-1].state == "CANCELLED")
-    assert world.feed("orders").state == "LIVE"
+    assert world.pipeline("orders").state == "LIVE"
 
 
 def test_it_runs_again_after_its_driver_died(world, admin, table) -> None:
     world.fail_with("verify", Fault.DIE_RUNNING)
     done(world, admin, table, EQUAL)
     assert world.jobs("verify")[0].attempts == 2
-    assert world.feed("orders").state == "LIVE"
+    assert world.pipeline("orders").state == "LIVE"
 
 
 def test_a_removal_ends_what_waits(world, admin, table) -> None:

@@ -21,17 +21,17 @@ pytestmark = pytest.mark.django_db
 
 def test_a_table_comes_alive(world) -> None:
     world.onboard("orders", schedule={"every_seconds": 60})
-    assert world.feed("orders").state == "APPROVED"
+    assert world.pipeline("orders").state == "APPROVED"
     world.until_live("orders")
     lake = world.lake("orders")
     assert (lake.status, lake.is_queryable) == ("LIVE", True)
     assert lake.last_commit_instant
     assert lake.caught_up_at
-    feed = world.feed("orders")
-    assert feed.position
-    assert feed.due_at
+    pipeline = world.pipeline("orders")
+    assert pipeline.position
+    assert pipeline.due_at
     assert [j.state for j in world.jobs("snapshot")] == ["SUCCEEDED"]
-    moves = [(e.before, e.after) for e in feed.events.all()]
+    moves = [(e.before, e.after) for e in pipeline.events.all()]
     assert moves == [
         ("DRAFT", "DISCOVERED"),
         ("DISCOVERED", "PROPOSED"),
@@ -48,7 +48,7 @@ def test_loaded_once_is_live_without_rounds(world) -> None:
     world.until_live("orders")
     world.steps(5)
     assert world.jobs("round") == []
-    assert world.feed("orders").due_at is None
+    assert world.pipeline("orders").due_at is None
 
 
 def test_the_secret_goes_over_the_pipe_and_nowhere_else(world) -> None:
@@ -98,7 +98,7 @@ def test_a_commit_that_was_not_reported_is_found_and_not_repeated(world) -> None
     assert len(snapshots) == 1
     job = world.jobs("snapshot")[0]
     assert "timeline shows its commit" in job.reason
-    assert world.feed("orders").position
+    assert world.pipeline("orders").position
 
 
 def test_a_round_whose_end_nobody_told_is_followed_by_another(world) -> None:
@@ -154,8 +154,8 @@ def test_a_job_that_always_kills_fails_with_its_reason(world) -> None:
     world.onboard("orders", "calm")
     world.until(
         lambda: (
-            world.feed("orders").state == "FAILED"
-            or world.feed("calm").state == "FAILED"
+            world.pipeline("orders").state == "FAILED"
+            or world.pipeline("calm").state == "FAILED"
         )
     )
     failed = Job.objects.filter(state="FAILED").first()
@@ -167,8 +167,8 @@ def test_a_job_that_always_kills_fails_with_its_reason(world) -> None:
 def test_a_terminal_error_stops_the_table_and_retry_goes_on(world) -> None:
     world.fail_with("snapshot", Fault.TERMINAL)
     world.onboard("orders")
-    world.until(lambda: world.feed("orders").state == "FAILED")
-    assert "it was told to" in world.feed("orders").status_reason
+    world.until(lambda: world.pipeline("orders").state == "FAILED")
+    assert "it was told to" in world.pipeline("orders").status_reason
     assert world.lake("orders").status == "FAILED"
     job = world.jobs("snapshot")[0]
     assert (job.state, job.error_code) == ("FAILED", "fake_terminal")
@@ -182,10 +182,10 @@ def test_a_rounds_transient_trouble_never_stops_its_table(world) -> None:
     world.fail_with("round", *[Fault.TRANSIENT] * 3)
     table_commands.start_sync(world.lake("orders"), actor="ann")
     world.until(lambda: any(j.state == "FAILED" for j in world.jobs("round")))
-    feed = world.feed("orders")
-    assert feed.state == "CATCHING_UP"
-    assert "next try in" in feed.status_reason
-    assert feed.due_at
+    pipeline = world.pipeline("orders")
+    assert pipeline.state == "CATCHING_UP"
+    assert "next try in" in pipeline.status_reason
+    assert pipeline.due_at
 
 
 def test_late_and_foreign_reports_change_nothing(world) -> None:
@@ -205,16 +205,16 @@ def test_pause_and_resume_in_the_middle_of_a_load(world) -> None:
     world.fail_with("snapshot", Fault.HANG)
     world.onboard("orders")
     world.until(lambda: world.jobs("snapshot")[0].state == "RUNNING")
-    epoch = world.feed("orders").load_epoch
+    epoch = world.pipeline("orders").load_epoch
     table_commands.pause(world.lake("orders"), actor="ann")
-    assert world.feed("orders").state == "PAUSED"
+    assert world.pipeline("orders").state == "PAUSED"
     world.until(lambda: world.jobs("snapshot")[0].state == "CANCELLED")
     world.steps(5)
     assert len(world.jobs("snapshot")) == 1
     table_commands.resume(world.lake("orders"), actor="ann")
-    assert world.feed("orders").state == "SNAPSHOTTING"
+    assert world.pipeline("orders").state == "SNAPSHOTTING"
     world.until_live("orders")
-    assert world.feed("orders").load_epoch == epoch
+    assert world.pipeline("orders").load_epoch == epoch
 
 
 def test_a_load_that_commits_while_it_is_paused_is_not_done_again(world) -> None:
@@ -227,10 +227,10 @@ def test_a_load_that_commits_while_it_is_paused_is_not_done_again(world) -> None
     assert lifecycle.finish(
         JobReport(str(job.pk), job.attempts, "succeeded", facts=facts)
     )
-    assert world.feed("orders").state == "PAUSED"
+    assert world.pipeline("orders").state == "PAUSED"
     table_commands.resume(world.lake("orders"), actor="ann")
-    assert world.feed("orders").state == "CATCHING_UP"
-    assert world.feed("orders").position == "b"
+    assert world.pipeline("orders").state == "CATCHING_UP"
+    assert world.pipeline("orders").position == "b"
 
 
 def test_cancel_of_a_load_pauses_the_table_by_name(world) -> None:
@@ -239,9 +239,9 @@ def test_cancel_of_a_load_pauses_the_table_by_name(world) -> None:
     world.until(lambda: world.jobs("snapshot")[0].state == "RUNNING")
     table_commands.cancel_job(world.jobs("snapshot")[0].pk, actor="bob")
     world.until(lambda: world.jobs("snapshot")[0].state == "CANCELLED")
-    feed = world.feed("orders")
-    assert feed.state == "PAUSED"
-    assert "by bob" in feed.status_reason
+    pipeline = world.pipeline("orders")
+    assert pipeline.state == "PAUSED"
+    assert "by bob" in pipeline.status_reason
 
 
 def test_cancel_reaches_a_job_whose_driver_is_dead(world) -> None:
@@ -256,26 +256,26 @@ def test_cancel_reaches_a_job_whose_driver_is_dead(world) -> None:
 def test_resync_replaces_and_goes_on(world) -> None:
     world.onboard("orders", schedule={"every_seconds": 60})
     world.until_live("orders")
-    before = world.feed("orders").load_epoch
+    before = world.pipeline("orders").load_epoch
     job = table_commands.start_resync(world.lake("orders"), actor="ann")
-    assert world.feed("orders").state == "RESYNCING"
+    assert world.pipeline("orders").state == "RESYNCING"
     assert world.lake("orders").is_queryable
     world.until_live("orders")
     job.refresh_from_db()
     assert job.state == "SUCCEEDED"
-    assert world.feed("orders").load_epoch > before
+    assert world.pipeline("orders").load_epoch > before
 
 
 def test_a_cancelled_resync_keeps_the_old_copy_and_position(world) -> None:
     world.onboard("orders", schedule={"every_seconds": 60})
     world.until_live("orders")
-    position = world.feed("orders").position
+    position = world.pipeline("orders").position
     world.fail_with("resync", Fault.HANG)
     job = table_commands.start_resync(world.lake("orders"), actor="ann")
     world.until(lambda: Job.objects.get(pk=job.pk).state == "RUNNING")
     table_commands.cancel_job(job.pk, actor="ann")
-    world.until(lambda: world.feed("orders").state == "PAUSED")
-    assert world.feed("orders").position == position
+    world.until(lambda: world.pipeline("orders").state == "PAUSED")
+    assert world.pipeline("orders").position == position
     table_commands.resume(world.lake("orders"), actor="ann")
     world.until_live("orders")
 
@@ -333,7 +333,7 @@ def test_a_compaction_survives_faults(world, fault, monkeypatch) -> None:
     (timeline / f"{planned}.compaction.requested").touch()
     world.launcher.facts.clear()
     world.until(lambda: MaintenancePlan.objects.filter(state="COMPLETED").exists())
-    assert world.feed("orders").state == "LIVE"
+    assert world.pipeline("orders").state == "LIVE"
 
 
 def test_a_silent_driver_is_killed_and_its_jobs_run_again(world) -> None:
@@ -374,12 +374,12 @@ def test_an_unreadable_lake_makes_it_unknown_not_failed(world, monkeypatch) -> N
 
 def test_an_altered_source_is_refused_before_anything_runs(world) -> None:
     world.onboard("orders")
-    source = world.feed("orders").source_table
+    source = world.pipeline("orders").source_table
     source.columns.filter(name="name").update(source_type="json")
     source.schema_fingerprint = "altered"
     source.save()
-    world.until(lambda: world.feed("orders").state == "PAUSED")
-    assert "waits for a decision" in world.feed("orders").status_reason
+    world.until(lambda: world.pipeline("orders").state == "PAUSED")
+    assert "waits for a decision" in world.pipeline("orders").status_reason
     assert world.launcher.submitted == []
     approve_schema_change(world.lake("orders"), actor="ann")
     world.until_live("orders")
@@ -391,8 +391,8 @@ def test_a_dropped_source_is_refused(world) -> None:
     from catalog.discovery.store import VANISHED
 
     world.onboard("orders")
-    source = world.feed("orders").source_table
+    source = world.pipeline("orders").source_table
     source.status = VANISHED
     source.save()
-    world.until(lambda: world.feed("orders").state == "FAILED")
+    world.until(lambda: world.pipeline("orders").state == "FAILED")
     assert world.jobs("snapshot")[0].error_code == "source_dropped"

@@ -11,7 +11,7 @@ from catalog.secrets import encrypt
 from core.models import Job
 from ingest.drivers.fake import FakeLauncher, Fault
 from ingest.drivers.host import DriverHost
-from ingest.models import Onboarding, TableOnboarding
+from ingest.models import Onboarding, Pipeline
 from ingest.pipelines import onboarding
 from ingest.pipelines.requests import parse_request
 from ingest.scheduler import tick
@@ -113,14 +113,14 @@ class World:
         raise AssertionError(f"not after {steps} steps; jobs: {self.story()}")
 
     def until_live(self, *names: str) -> None:
-        self.until(lambda: all(self.feed(n).state == "LIVE" for n in names))
+        self.until(lambda: all(self.pipeline(n).state == "LIVE" for n in names))
 
-    def feed(self, name: str) -> TableOnboarding:
-        feeds = TableOnboarding.objects.select_related("lake_table__database")
-        return feeds.filter(source_table__name=name).latest("id")
+    def pipeline(self, name: str) -> Pipeline:
+        pipelines = Pipeline.objects.select_related("lake_table__database")
+        return pipelines.filter(source_table__name=name).latest("id")
 
     def lake(self, name: str) -> Table:
-        table = self.feed(name).lake_table
+        table = self.pipeline(name).lake_table
         assert table is not None
         table.refresh_from_db()
         return table

@@ -12,7 +12,7 @@ from core.jobs import JOB
 from frontend.templatetags import figures
 from frontend.templatetags.icons import PATHS, icon
 from frontend.templatetags.states import LOOKS, look_of
-from ingest.models.states import ONBOARDING
+from ingest.models.states import PIPELINE
 
 DASH = "\N{EN DASH}"
 
@@ -74,7 +74,7 @@ def test_times_are_in_the_readers_zone_and_tell_utc_on_hover():
     assert figures.instant("no time") == DASH
 
 
-@pytest.mark.parametrize("state", [*JOB.states, *ONBOARDING.states])
+@pytest.mark.parametrize("state", [*JOB.states, *PIPELINE.states])
 def test_every_state_has_colour_icon_and_word(state):
     look = look_of(state)
     assert state in LOOKS

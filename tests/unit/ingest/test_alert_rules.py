@@ -27,7 +27,7 @@ from ingest.maintenance.facts import (
     PlanFacts,
     TakenLock,
 )
-from ingest.maintenance.score import KeepingPolicy, score
+from ingest.maintenance.score import MaintenancePolicy, score
 from ingest.policies.schedule import Cron, Every, Manual
 
 NOW = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
@@ -140,7 +140,7 @@ def test_nobody_has_to_look_at_a_page_to_hear_of_a_heavy_loss():
         conflicts=(Conflict("", 3, ("a", "b")),),
         pending=(Pending("1", "compaction", "INFLIGHT", 99, False, 0, gone),),
     )
-    losses = score(facts, KeepingPolicy(), differs=True).losses
+    losses = score(facts, MaintenancePolicy(), differs=True).losses
     heavy = {loss.code for loss in losses if loss.points >= 30}
     # what differs from the source has an alert of its own
     assert heavy == BROKEN_CODES | {"plan_unreadable", "differs_from_source"}

@@ -17,7 +17,7 @@ from ingest.hudi.layout import FileGroup, Layout
 from ingest.maintenance.buckets import suggest_buckets
 from ingest.maintenance.facts import MB, Conflict, LakeFacts, Pending, in_buckets
 from ingest.maintenance.resizing import Shape, plan_resize, words_for
-from ingest.maintenance.score import KeepingPolicy, score
+from ingest.maintenance.score import MaintenancePolicy, score
 
 
 def facts(
@@ -90,7 +90,7 @@ def test_a_number_is_suggested_with_its_reason(
 def test_a_lost_point_leads_to_the_number(
     seen: LakeFacts, told: tuple[str, str, int]
 ) -> None:
-    (loss,) = score(seen, KeepingPolicy()).losses
+    (loss,) = score(seen, MaintenancePolicy()).losses
     assert (loss.code, loss.repair, loss.buckets) == told
     assert loss.to_json()["buckets"] == (told[2] or None)
 

@@ -9,7 +9,7 @@ from ingest.hudi.layout import layout_of
 from ingest.hudi.timeline import Timeline
 from ingest.maintenance.facts import facts_from, read_facts
 from ingest.maintenance.repair_descriptions import meddled
-from ingest.maintenance.score import KeepingPolicy, score
+from ingest.maintenance.score import MaintenancePolicy, score
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 FIRST, NEWEST, SOON, FAR = (
@@ -35,7 +35,7 @@ def test_commits_of_a_clock_that_was_ahead_are_told_with_their_repair() -> None:
     )
     assert facts.future == (FAR,)
     (loss,) = [
-        x for x in score(facts, KeepingPolicy()).losses if x.code == "future_commit"
+        x for x in score(facts, MaintenancePolicy()).losses if x.code == "future_commit"
     ]
     assert (loss.points, loss.repair) == (50, "rollback")
     assert FAR in loss.reason

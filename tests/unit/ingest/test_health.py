@@ -28,15 +28,15 @@ from ingest.maintenance.facts import (
     read_facts,
 )
 from ingest.maintenance.plan import plan_maintenance
-from ingest.maintenance.score import KeepingPolicy, score
-from ingest.maintenance.window import QuietHours, opens_at
+from ingest.maintenance.score import MaintenancePolicy, score
+from ingest.maintenance.window import MaintenanceWindow, opens_at
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 ONE, TWO = (
     "00000000-aaaa-bbbb-cccc-000000000001",
     "00000001-aaaa-bbbb-cccc-000000000002",
 )
-POLICY = KeepingPolicy()
+POLICY = MaintenancePolicy()
 
 
 def at(minute: int, hour: int = 11) -> str:
@@ -304,7 +304,7 @@ FREE = replace(STUCK, state="REQUESTED")
         (replace(WELL, log_files=1, log_bytes=50 * MB), POLICY, []),
         (
             replace(WELL, log_files=1, log_bytes=50 * MB),
-            KeepingPolicy(log_ratio=0.5),
+            MaintenancePolicy(log_ratio=0.5),
             ["schedule"],
         ),
         (
@@ -330,10 +330,10 @@ FREE = replace(STUCK, state="REQUESTED")
     ],
 )  # fmt: skip
 def test_what_a_table_needs_next(
-    facts: LakeFacts, policy: KeepingPolicy, steps: list[str]
+    facts: LakeFacts, policy: MaintenancePolicy, steps: list[str]
 ) -> None:
     assert [s.name for s in plan_maintenance(facts, policy, NOW)] == steps
-    night = QuietHours(time(22), time(6))
+    night = MaintenanceWindow(time(22), time(6))
     later = plan_maintenance(facts, policy, NOW, quiet=night)
     waits = [s for s in later if s.name == "wait"]
     assert bool(waits) == bool(set(steps) & {"execute", "schedule"})
@@ -343,27 +343,37 @@ def test_what_a_table_needs_next(
 @pytest.mark.parametrize(
     ("quiet", "now", "opens"),
     [
-        (QuietHours(time(22), time(6)), datetime(2026, 1, 1, 23, tzinfo=UTC), None),
-        (QuietHours(time(22), time(6)), datetime(2026, 1, 1, 5, tzinfo=UTC), None),
         (
-            QuietHours(time(22), time(6)),
+            MaintenanceWindow(time(22), time(6)),
+            datetime(2026, 1, 1, 23, tzinfo=UTC),
+            None,
+        ),
+        (
+            MaintenanceWindow(time(22), time(6)),
+            datetime(2026, 1, 1, 5, tzinfo=UTC),
+            None,
+        ),
+        (
+            MaintenanceWindow(time(22), time(6)),
             datetime(2026, 1, 1, 6, tzinfo=UTC),
             datetime(2026, 1, 1, 22, tzinfo=UTC),
         ),
         (
-            QuietHours(time(1), time(4)),
+            MaintenanceWindow(time(1), time(4)),
             datetime(2026, 1, 1, 4, tzinfo=UTC),
             datetime(2026, 1, 2, 1, tzinfo=UTC),
         ),
         # one in the morning in Berlin is midnight in UTC
         (
-            QuietHours(time(1), time(4), "Europe/Berlin"),
+            MaintenanceWindow(time(1), time(4), "Europe/Berlin"),
             datetime(2026, 1, 1, 20, tzinfo=UTC),
             datetime(2026, 1, 2, 0, tzinfo=UTC),
         ),
     ],
 )
-def test_quiet_hours(quiet: QuietHours, now: datetime, opens: datetime | None) -> None:
+def test_quiet_hours(
+    quiet: MaintenanceWindow, now: datetime, opens: datetime | None
+) -> None:
     assert opens_at(quiet, now) == opens
 
 

@@ -12,7 +12,7 @@ from ingest.hudi.layout import FileGroup
 from ingest.maintenance.facts import MB, LakeFacts, facts_from
 from ingest.maintenance.merging import MergeCost, describe, weigh
 from ingest.maintenance.plan import plan_maintenance
-from ingest.maintenance.score import KeepingPolicy, score
+from ingest.maintenance.score import MaintenancePolicy, score
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 BIG = FileGroup("", "big", "b", "1", 100 * MB, 400, 3 * MB, "2")
@@ -60,13 +60,13 @@ def test_the_cost_is_told_with_what_removes_it() -> None:
 def test_waiting_logs_within_the_budget_are_no_issue(
     merge: MergeCost, codes: list[str]
 ) -> None:
-    found = score(replace(FACTS, merge=merge), KeepingPolicy())
+    found = score(replace(FACTS, merge=merge), MaintenancePolicy())
     assert sorted(loss.code for loss in found.losses) == sorted(codes)
 
 
 def test_a_table_that_cannot_keep_both_goals_says_what_it_would_take() -> None:
     merge = cost(0, replace(BIG, log_files=900))
-    (issue,) = score(replace(FACTS, merge=merge), KeepingPolicy()).losses
+    (issue,) = score(replace(FACTS, merge=merge), MaintenancePolicy()).losses
     assert "3.0 times as long" in issue.reason
     assert "35.3 bytes per byte changed" in issue.reason
     assert "max_write_amplification is 10" in issue.reason
@@ -85,7 +85,7 @@ def test_nothing_is_planned_that_the_budget_does_not_allow(
     merge: MergeCost | None, steps: list[str]
 ) -> None:
     facts = replace(FACTS, merge=merge)
-    assert [s.name for s in plan_maintenance(facts, KeepingPolicy(), NOW)] == steps
+    assert [s.name for s in plan_maintenance(facts, MaintenancePolicy(), NOW)] == steps
 
 
 def test_facts_keep_it() -> None:

@@ -21,7 +21,7 @@ from ingest.maintenance.facts import (
 )
 from ingest.maintenance.remedies import Way, ways_out
 from ingest.maintenance.repair_descriptions import cleaned, deduplicated, kept
-from ingest.maintenance.score import KeepingPolicy, score
+from ingest.maintenance.score import MaintenancePolicy, score
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 AT, KEPT = "20260101110000000", "20260101100000000"
@@ -47,7 +47,7 @@ def test_whose_lease_counts(action: str, held: set[str], is_held: bool) -> None:
     layout = layout_of([], timeline, {})
     facts = read_facts(timeline, layout, now=NOW, held=frozenset(held))
     assert facts.pending[0].is_held == is_held
-    assert bool(score(facts, KeepingPolicy()).losses) != is_held
+    assert bool(score(facts, MaintenancePolicy()).losses) != is_held
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_the_way_out_is_by_what_it_is(name: str, back_to: str, ways: list[Way]) 
     )
     assert facts_from(facts.to_json()) == facts
     assert list(ways_out(facts.pending[0])) == ways
-    (loss,) = score(facts, KeepingPolicy()).losses
+    (loss,) = score(facts, MaintenancePolicy()).losses
     offered = ways[0] if ways else Way("")
     assert (loss.repair, loss.instant) == (offered.repair, offered.instant)
     state = "INFLIGHT" if name.endswith("inflight") else "REQUESTED"

@@ -8,14 +8,14 @@ import pytest
 
 from core.errors import InvalidRequest
 from ingest.maintenance.verification import VerificationPolicy, due_at, retry_at
-from ingest.maintenance.window import QuietHours
+from ingest.maintenance.window import MaintenanceWindow
 from ingest.policies.policy import Level, changed, effective
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 HOURLY = VerificationPolicy(every_seconds=3600)
-NIGHT = QuietHours(time(22), time(6))
-NOON = QuietHours(time(11), time(13))
+NIGHT = MaintenanceWindow(time(22), time(6))
+NOON = MaintenanceWindow(time(11), time(13))
 
 
 @pytest.mark.parametrize(
