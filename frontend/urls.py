@@ -57,7 +57,7 @@ urlpatterns = [
     path("onboardings/<uuid:pk>/approve", plans.approve, name="onboarding-approve"),
     path("onboardings/<uuid:pk>/many", plans.choose_many, name="onboarding-many"),
     path(
-        "onboardings/<uuid:pk>/tables/<int:feed_id>",
+        "onboardings/<uuid:pk>/tables/<int:pipeline_id>",
         plans.choose,
         name="onboarding-choose",
     ),

@@ -216,18 +216,14 @@ def _claim(job: Job, boot: DriverBoot) -> bool:
     if job.kind == REPAIR:
         # a former attempt may have changed what the plan says
         lake_reconcile.follow_lake(pipeline)
-    spec = specs.build_spec(
-        job, pipeline, fence=fence, epoch=epochs.epoch_for(job, pipeline)
-    )
+    epoch = epochs.epoch_for(job, pipeline)
+    spec = specs.build_spec(job, pipeline, fence=fence, epoch=epoch)
+    handle = {"boot": str(boot.pk), "isolated": is_isolated, "scopes": list(scopes)}
     move_job(
         job,
         "claim",
         spec=json.loads(encode(spec)),
-        handle={
-            "boot": str(boot.pk),
-            "isolated": is_isolated,
-            "scopes": list(scopes),
-        },
+        handle=handle,
         attempts=job.attempts + 1,
         started_at=SystemClock().now(),
         moved_at=job.moved_at or SystemClock().now(),

@@ -246,7 +246,7 @@ def commit_and_keep(timeline: Path, asked: int) -> int:
 @pytest.mark.django_db
 def test_a_savepoint_is_gone_back_to_with_the_position(
     world, admin, table, django_user_model
-) -> None:
+):
     timeline = timeline_of(world)
     done = next(timeline.glob("*_*.deltacommit")).name.partition("_")[0]
     verb = f"tables/{table}:restore"
@@ -279,20 +279,14 @@ def test_a_savepoint_is_gone_back_to_with_the_position(
     assert "deleted at the source" not in will
     assert "deleted at the source" in misses
     assert f"/tables/{table}/resync" in misses
-    world.launcher.facts["repair"] = {
-        "restored": done,
-        "instant": done,
-        "epoch": 1,
-        "position": {"to": "2026-01-01T00:00:00Z"},
-    }
+    facts = {"restored": done, "instant": done, "epoch": 1}
+    facts["position"] = {"to": "2026-01-01T00:00:00Z"}
+    world.launcher.facts["repair"] = facts
     assert admin("POST", verb, {"instant": done}).status_code == 202
     world.until(lambda: world.jobs("repair")[-1].state == "SUCCEEDED")
-    pipeline = world.pipeline("orders")
-    assert (pipeline.state, pipeline.position) == (
-        "CATCHING_UP",
-        "2026-01-01T00:00:00Z",
-    )
-    assert done in pipeline.status_reason
+    back = world.pipeline("orders")
+    assert (back.state, back.position) == ("CATCHING_UP", "2026-01-01T00:00:00Z")
+    assert done in back.status_reason
     world.until_live("orders")
     low = [s.round.low for s in world.launcher.submitted if s.round][-1]
     assert low == "2026-01-01T00:00:00Z"

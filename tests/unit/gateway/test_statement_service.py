@@ -16,7 +16,10 @@ from gateway.services import Services
 from gateway.statement_service import PER_USER, Statement, StatementService
 
 
-async def nothing() -> None: ...
+async def nothing(*_: object) -> None: ...
+
+
+AUDIT = SimpleNamespace(write=nothing, note=lambda line: None)
 
 
 def add(service: StatementService, path: Path, user: str, *, is_done: bool) -> None:
@@ -30,7 +33,7 @@ def add(service: StatementService, path: Path, user: str, *, is_done: bool) -> N
 
 
 def service_of(path: Path) -> StatementService:
-    services = Services(cast(Any, None), cast(Any, None), GatewayLimits())
+    services = Services(cast(Any, AUDIT), cast(Any, None), GatewayLimits())
     return StatementService(services, path)
 
 
