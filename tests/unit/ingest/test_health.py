@@ -29,7 +29,8 @@ from ingest.maintenance.facts import (
 )
 from ingest.maintenance.plan import plan_maintenance
 from ingest.maintenance.score import MaintenancePolicy, score
-from ingest.maintenance.window import MaintenanceWindow, opens_at
+from ingest.maintenance.window import MaintenanceWindow as Window
+from ingest.maintenance.window import opens_at
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 ONE, TWO = (
@@ -333,7 +334,7 @@ def test_what_a_table_needs_next(
     facts: LakeFacts, policy: MaintenancePolicy, steps: list[str]
 ) -> None:
     assert [s.name for s in plan_maintenance(facts, policy, NOW)] == steps
-    night = MaintenanceWindow(time(22), time(6))
+    night = Window(time(22), time(6))
     later = plan_maintenance(facts, policy, NOW, quiet=night)
     waits = [s for s in later if s.name == "wait"]
     assert bool(waits) == bool(set(steps) & {"execute", "schedule"})
@@ -343,37 +344,27 @@ def test_what_a_table_needs_next(
 @pytest.mark.parametrize(
     ("quiet", "now", "opens"),
     [
+        (Window(time(22), time(6)), datetime(2026, 1, 1, 23, tzinfo=UTC), None),
+        (Window(time(22), time(6)), datetime(2026, 1, 1, 5, tzinfo=UTC), None),
         (
-            MaintenanceWindow(time(22), time(6)),
-            datetime(2026, 1, 1, 23, tzinfo=UTC),
-            None,
-        ),
-        (
-            MaintenanceWindow(time(22), time(6)),
-            datetime(2026, 1, 1, 5, tzinfo=UTC),
-            None,
-        ),
-        (
-            MaintenanceWindow(time(22), time(6)),
+            Window(time(22), time(6)),
             datetime(2026, 1, 1, 6, tzinfo=UTC),
             datetime(2026, 1, 1, 22, tzinfo=UTC),
         ),
         (
-            MaintenanceWindow(time(1), time(4)),
+            Window(time(1), time(4)),
             datetime(2026, 1, 1, 4, tzinfo=UTC),
             datetime(2026, 1, 2, 1, tzinfo=UTC),
         ),
         # one in the morning in Berlin is midnight in UTC
         (
-            MaintenanceWindow(time(1), time(4), "Europe/Berlin"),
+            Window(time(1), time(4), "Europe/Berlin"),
             datetime(2026, 1, 1, 20, tzinfo=UTC),
             datetime(2026, 1, 2, 0, tzinfo=UTC),
         ),
     ],
 )
-def test_quiet_hours(
-    quiet: MaintenanceWindow, now: datetime, opens: datetime | None
-) -> None:
+def test_quiet_hours(quiet: Window, now: datetime, opens: datetime | None) -> None:
     assert opens_at(quiet, now) == opens
 
 
