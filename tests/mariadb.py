@@ -26,7 +26,8 @@ from pymysql.converters import escape_string
 
 from config.parts.checks import MARIADB
 from config.supervisor.ports import free_port
-from config.supervisor.process import ChildSpec, ProcessIdentity, end, spawn
+from core.processes.child import ChildSpec, spawn
+from core.processes.identity import ProcessIdentity, end
 from tests.integration.discovery.tls_proxy import Authority
 from tests.waiting import LIMIT_SECONDS
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from config.embedded.postgres import EmbeddedPostgres
-from config.supervisor.process import write_private
+from core.files import write_private
 from tests.source_server import SourceServer
 
 

@@ -22,7 +22,7 @@ import psycopg
 from psycopg import sql
 
 from config.embedded import EmbeddedPostgres
-from config.supervisor.process import write_private
+from core.files import write_private
 
 DATABASE, USER = "shop", "shop"
 # from one sale to the next, and how long the shop is busy

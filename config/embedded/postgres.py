@@ -25,18 +25,17 @@ import psycopg
 from psycopg import sql
 
 from config.supervisor.ports import free_port, is_free
-from config.supervisor.process import (
-    ChildSpec,
+from core.errors import TerminalError
+from core.files import write_private
+from core.processes.child import ChildSpec, spawn
+from core.processes.identity import (
     ProcessIdentity,
     ask,
     descendants,
     end,
     read_identity,
-    spawn,
     write_identity,
-    write_private,
 )
-from core.errors import TerminalError
 
 SUPERUSER = "sluice"
 ROOT_STORE = Path("/var/lib/sluice")

@@ -14,15 +14,10 @@ import time
 from pathlib import Path
 
 from config.supervisor.ports import free_port, is_free
-from config.supervisor.process import (
-    ChildSpec,
-    end,
-    read_identity,
-    spawn,
-    write_identity,
-    write_private,
-)
 from core.errors import TerminalError
+from core.files import write_private
+from core.processes.child import ChildSpec, spawn
+from core.processes.identity import end, read_identity, write_identity
 
 START_SECONDS = 20.0
 CONFIGURATION = """\

@@ -11,10 +11,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from config.supervisor.home import Home
-from config.supervisor.process import write_private
 from config.supervisor.stack import Options
 from config.supervisor.supervisor import Supervisor, describe
 from core.errors import TerminalError
+from core.files import write_private
 
 
 class JsonLines(logging.Formatter):

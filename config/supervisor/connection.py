@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from config.supervisor.home import Home
-from config.supervisor.process import read_identity, write_private
 from config.supervisor.stack import Stack
+from core.files import write_private
+from core.processes.identity import read_identity
 
 
 def connection_of(stack: Stack, pids: Mapping[str, int | None]) -> dict[str, object]:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from config.supervisor.process import write_private
+from core.files import write_private
 
 KEY_FILES: dict[str, Callable[[], str]] = {
     "django": lambda: secrets.token_urlsafe(48),

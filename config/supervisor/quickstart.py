@@ -21,16 +21,10 @@ from config.parts.combination import problem
 from config.parts.installed import installed
 from config.parts.javac import ensure_sluice_jar
 from config.supervisor.home import Home, make_keys
-from config.supervisor.process import (
-    ChildSpec,
-    ProcessIdentity,
-    descendants,
-    end,
-    read_identity,
-    spawn,
-)
 from config.supervisor.stack import ROOT
 from core.errors import SluiceError, TerminalError
+from core.processes.child import ChildSpec, spawn
+from core.processes.identity import ProcessIdentity, descendants, end, read_identity
 
 START_SECONDS = 300.0
 STOP_SECONDS = 90.0

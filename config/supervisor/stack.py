@@ -14,8 +14,9 @@ from config.embedded import EmbeddedPostgres, EmbeddedRedis
 from config.env import boolean
 from config.supervisor.home import Home
 from config.supervisor.ports import Claim, choose
-from config.supervisor.process import ChildSpec, write_private
 from core.errors import TerminalError
+from core.files import write_private
+from core.processes.child import ChildSpec
 
 ROOT = Path(__file__).resolve().parents[2]
 LOOPBACK = ("127.0.0.1", "::1", "localhost")

@@ -23,16 +23,6 @@ from config.parts.javac import ensure_sluice_jar
 from config.parts.paths import extras_of, jar_paths
 from config.supervisor.connection import ConnectionFile, connection_of
 from config.supervisor.home import make_keys
-from config.supervisor.process import (
-    ChildSpec,
-    ProcessIdentity,
-    adopt_orphans,
-    descendants,
-    end,
-    reap,
-    spawn,
-    write_identity,
-)
 from config.supervisor.stack import (
     Options,
     Role,
@@ -42,6 +32,8 @@ from config.supervisor.stack import (
     web_address,
 )
 from core.errors import TerminalError
+from core.processes.child import ChildSpec, adopt_orphans, reap, spawn
+from core.processes.identity import ProcessIdentity, descendants, end, write_identity
 from core.retries import Backoff
 
 log = logging.getLogger(__name__)

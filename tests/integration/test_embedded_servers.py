@@ -13,8 +13,8 @@ import pytest
 import redis
 
 from config.embedded import EmbeddedPostgres, EmbeddedRedis, postgres
-from config.supervisor.process import ProcessIdentity, read_identity
 from core.errors import TerminalError
+from core.processes.identity import ProcessIdentity, read_identity
 from tests.processes import wait_until_gone
 
 

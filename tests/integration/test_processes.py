@@ -12,16 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from config.supervisor.process import (
-    ChildSpec,
-    ProcessIdentity,
-    end,
-    read_identity,
-    spawn,
-    write_identity,
-    write_private,
-)
 from config.supervisor.supervisor import wait_before_restart
+from core.files import write_private
+from core.processes.child import ChildSpec, spawn
+from core.processes.identity import ProcessIdentity, end, read_identity, write_identity
 from tests.waiting import wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,7 +28,7 @@ time.sleep(600)
 """
 PARENT = """
 import sys, time
-from config.supervisor.process import ChildSpec, spawn
+from core.processes.child import ChildSpec, spawn
 child = spawn(ChildSpec("child", [sys.executable, "-c", "import time; time.sleep(600)"]))
 print(child.pid, flush=True)
 time.sleep(600)

@@ -15,7 +15,7 @@ from django.core.management.base import BaseCommand
 from catalog.access.tokens import create_token, find_token
 from catalog.access.users import ensure_admin
 from config.supervisor.home import Home
-from config.supervisor.process import write_private
+from core.files import write_private
 
 
 def first_password() -> str:

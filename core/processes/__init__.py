@@ -1,0 +1,1 @@
+"""Child processes: started, known again, stopped and killed in one way everywhere."""
