@@ -16,9 +16,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import psutil
-
 from core.errors import SluiceError
+from core.files import write_private
+from core.processes.identity import ProcessIdentity
 from gateway.engines.lifecycle import EngineState, Limits
 from gateway.engines.port import EngineClient, EnginePolicy, EngineQuestions
 from gateway.engines.supervisor import EngineSupervisor
@@ -91,11 +91,9 @@ class Gateway:
         self.port = await self.server.start(
             self.spec.host, self.spec.port, tls=self.spec.tls
         )
-        _write_private(
-            self.spec.internal_file,
-            {"host": "127.0.0.1", "port": internal_port, "pid": os.getpid()},
-        )
-        _write_private(self._pid_file, _identity(self.port))
+        address = {"host": "127.0.0.1", "port": internal_port, "pid": os.getpid()}
+        write_private(self.spec.internal_file, json.dumps(address))
+        write_private(self._pid_file, json.dumps(_identity(self.port)))
         self._watcher = asyncio.create_task(self._watch())
         log.info("gateway listens on %s:%s", self.spec.host, self.port)
 
@@ -180,14 +178,5 @@ def _raise_file_limit() -> None:
 
 
 def _identity(port: int) -> dict[str, object]:
-    started = psutil.Process().create_time()
-    return {"pid": os.getpid(), "start_time": started, "port": port}
-
-
-def _write_private(path: Path, facts: dict[str, object]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(f".{os.getpid()}.part")
-    handle = os.open(part, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
-    with os.fdopen(handle, "w", encoding="utf-8") as out:
-        json.dump(facts, out)
-    part.replace(path)
+    own = ProcessIdentity.own()
+    return {"pid": own.pid, "start_time": own.start_time, "port": port}

@@ -26,8 +26,7 @@ from pymysql.converters import escape_string
 
 from config.parts.checks import MARIADB
 from config.supervisor.ports import free_port
-from core.processes.child import ChildSpec, spawn
-from core.processes.identity import ProcessIdentity, end
+from core.processes.child import Child, ChildSpec, spawn
 from tests.integration.discovery.tls_proxy import Authority
 from tests.waiting import LIMIT_SECONDS
 
@@ -75,7 +74,7 @@ class MariaDbServer:
         self.authority.server_context(host=self.host)
         self.tls_file = self.authority.path.with_suffix(".server")
         self._account = _account()
-        self._child: subprocess.Popen[bytes] | None = None
+        self._child: Child | None = None
         self._link: Any = None
         # a child ends with the thread that started it, and any may restart a server
         self._starter = ThreadPoolExecutor(1)
@@ -113,7 +112,7 @@ class MariaDbServer:
     def _stop(self) -> None:
         self._hang_up()
         if self._child is not None:
-            self._child.terminate()
+            self._child.ask()
             self._child.wait(LIMIT_SECONDS)
 
     def _copy(self, origin: str, target: str) -> None:
@@ -154,7 +153,7 @@ class MariaDbServer:
             log=self.directory / "log",
             user=self._account.pw_name if self._account else None,
             directory=self.directory,
-            is_bare=True,
+            inherits="path",
         )
         self._child = self._starter.submit(spawn, spec).result()
         self._wait_ready()
@@ -200,10 +199,7 @@ class MariaDbServer:
         """Kill it and delete everything of it: its data is worth nothing."""
         self._hang_up()
         if self._child is not None:
-            identity = ProcessIdentity.of(self._child.pid)
-            if identity is not None:
-                self._child.kill()
-                end([identity], grace_seconds=2.0)
+            self._child.kill()
             self._child.wait(10)
             self._child = None
         self._starter.shutdown()

@@ -14,7 +14,6 @@ import pwd
 import secrets
 import shutil
 import signal
-import subprocess
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +26,7 @@ from psycopg import sql
 from config.supervisor.ports import free_port, is_free
 from core.errors import TerminalError
 from core.files import write_private
-from core.processes.child import ChildSpec, spawn
+from core.processes.child import Child, ChildSpec, spawn
 from core.processes.identity import (
     ProcessIdentity,
     ask,
@@ -96,7 +95,7 @@ class EmbeddedPostgres:
         self.pid_file = self.home / "run" / f"postgres-{name}.pid.json"
         self.log = self.home / "logs" / f"postgres-{name}.log"
         self._password_file = self.home / "keys" / f"postgres-{name}"
-        self._child: subprocess.Popen[bytes] | None = None
+        self._child: Child | None = None
 
     def _store(self) -> Path:
         if self.user is None:
@@ -124,9 +123,11 @@ class EmbeddedPostgres:
             log=self.log,
             user=self.user,
             directory=self.store,
-            stop_signal=signal.SIGINT,  # fast shutdown: does not wait for clients
+            # fast shutdown: does not wait for clients
+            stop_signal=signal.SIGINT,
+            death_signal=signal.SIGINT,
             stop_grace_seconds=20.0,
-            is_bare=True,
+            inherits="path",
         )
 
     def start(self) -> PostgresAddress:
@@ -153,26 +154,24 @@ class EmbeddedPostgres:
             _shut_down(identity)
             end(family, sign=signal.SIGKILL, grace_seconds=1.0)
         if self._child is not None:
-            self._reap(self._child)
+            self._collect(self._child)
             self._child = None
         self.pid_file.unlink(missing_ok=True)
 
     def _identity(self) -> ProcessIdentity | None:
         """Our own child is known without its file, which may be gone or old."""
         if self._child is not None:
-            return ProcessIdentity.of(self._child.pid)
+            return self._child.identity
         return read_identity(self.pid_file)
 
-    def _reap(self, child: subprocess.Popen[bytes]) -> None:
-        try:
-            child.wait(REAP_SECONDS)
-        except subprocess.TimeoutExpired as error:
+    def _collect(self, child: Child) -> None:
+        if child.wait(REAP_SECONDS) is None:
             raise TerminalError(
                 f"process {child.pid} of the embedded PostgreSQL '{self.name}'"
                 " survived being killed",
                 code="postgres_not_stopped",
                 hint="the kernel holds it, most likely for a disk that does not answer",
-            ) from error
+            )
 
     def destroy(self) -> None:
         """Stop it and delete its data; the store of `home` goes with the last one."""
@@ -244,22 +243,19 @@ class EmbeddedPostgres:
             *("--auth=scram-sha-256", "--encoding=UTF8", "--locale=C.UTF-8"),
             *([] if self.durable else ["--no-sync"]),
         ]
-        account = pwd.getpwnam(self.user) if self.user else None
-        result = subprocess.run(
-            command,
-            env={"LC_ALL": "C.UTF-8", "PATH": os.defpath},
-            cwd=self.store,
-            capture_output=True,
-            text=True,
-            check=False,
-            user=account.pw_uid if account else None,
-            group=account.pw_gid if account else None,
-            extra_groups=[] if account else None,
+        spec = ChildSpec(
+            name="initdb",
+            command=command,
+            log=self.log,
+            user=self.user,
+            directory=self.store,
+            inherits="path",
         )
+        code = spawn(spec).wait()
         password_input.unlink(missing_ok=True)
-        if result.returncode != 0:
+        if code != 0:
             shutil.rmtree(self.data, ignore_errors=True)
-            raise self._not_started(result.stderr.strip()[-500:])
+            raise self._not_started(f"initdb ended with exit code {code}")
         write_private(self._password_file, password)
 
     def _configure(self) -> None:

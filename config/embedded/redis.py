@@ -9,14 +9,13 @@ import importlib.util
 import secrets
 import shutil
 import socket
-import subprocess
 import time
 from pathlib import Path
 
 from config.supervisor.ports import free_port, is_free
 from core.errors import TerminalError
 from core.files import write_private
-from core.processes.child import ChildSpec, spawn
+from core.processes.child import Child, ChildSpec, spawn
 from core.processes.identity import end, read_identity, write_identity
 
 START_SECONDS = 20.0
@@ -42,7 +41,7 @@ class EmbeddedRedis:
         self._port_file = self.home / "run" / "redis.port"
         self._password_file = self.home / "keys" / "redis"
         self._configuration = self.home / "keys" / "redis.conf"
-        self._child: subprocess.Popen[bytes] | None = None
+        self._child: Child | None = None
 
     @property
     def url(self) -> str:
@@ -69,7 +68,7 @@ class EmbeddedRedis:
             log=self.log,
             directory=self.home,
             stop_grace_seconds=5.0,
-            is_bare=True,
+            inherits="path",
         )
 
     def start(self) -> str:

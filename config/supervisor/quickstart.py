@@ -25,6 +25,7 @@ from config.supervisor.stack import ROOT
 from core.errors import SluiceError, TerminalError
 from core.processes.child import ChildSpec, spawn
 from core.processes.identity import ProcessIdentity, descendants, end, read_identity
+from core.processes.marks import Mark
 
 START_SECONDS = 300.0
 STOP_SECONDS = 90.0
@@ -133,14 +134,9 @@ def _spawn(home: Home, given: argparse.Namespace) -> ProcessIdentity:
         environment={"SLUICE_HOME": str(home.path), "PYTHONUNBUFFERED": "1"},
         log=home.logs / "supervisor.log",
         directory=ROOT,
-        dies_with_us=not given.detach,
+        death_signal=None if given.detach else signal.SIGTERM,
     )
-    process = spawn(spec)
-    process.returncode = 0  # ours to watch by identity, not by this object
-    found = ProcessIdentity.of(process.pid)
-    if found is None:
-        raise TerminalError("the supervisor did not start", hint=f"see {spec.log}")
-    return found
+    return spawn(spec).let_go()
 
 
 def wait_until_up(home: Home, supervisor: ProcessIdentity) -> dict[str, object]:
@@ -187,16 +183,12 @@ def _is_ours(identity: ProcessIdentity) -> bool:
 
 def _marked(home: Home) -> list[ProcessIdentity]:
     """Processes that still carry this home in their environment."""
-    own = {os.getpid(), *(parent.pid for parent in psutil.Process().parents())}
+    own = {parent.pid for parent in psutil.Process().parents()}
     found = []
-    for process in psutil.process_iter():
-        try:
-            is_marked = process.environ().get("SLUICE_HOME") == str(home.path)
-        except (psutil.Error, OSError):
-            continue
+    for process in Mark("SLUICE_HOME", str(home.path)).processes():
         identity = ProcessIdentity.of(process.pid)
         # a test or a shell with the same setting is not part of the stack
-        if is_marked and process.pid not in own and identity and _is_stack(process):
+        if process.pid not in own and identity and _is_stack(process):
             found.append(identity)
     return found
 

@@ -11,11 +11,9 @@ import logging
 import os
 import signal
 import socket
-import subprocess
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import FrameType
 
@@ -32,7 +30,14 @@ from config.supervisor.stack import (
     web_address,
 )
 from core.errors import TerminalError
-from core.processes.child import ChildSpec, adopt_orphans, reap, spawn
+from core.processes.child import (
+    Child,
+    ChildSpec,
+    adopt_orphans,
+    reap,
+    spawn,
+    stop_all,
+)
 from core.processes.identity import ProcessIdentity, descendants, end, write_identity
 from core.retries import Backoff
 
@@ -46,19 +51,14 @@ STEADY_SECONDS = 60.0
 
 
 @dataclass(slots=True)
-class Child:
+class RunningRole:
     """A role while it runs, and how often it crashed lately."""
 
     role: Role
-    spec: ChildSpec
-    process: subprocess.Popen[bytes]
+    process: Child
     started: float
     crashes: int = 0
     due: float = 0.0  # monotonic time of the next start, 0 while it runs
-
-    @property
-    def identity(self) -> ProcessIdentity | None:
-        return None if self.due else ProcessIdentity.of(self.process.pid)
 
 
 def wait_before_restart(crashes: int) -> float:
@@ -71,7 +71,7 @@ class Supervisor:
     """One run of one home. `run` returns when it was told to stop."""
 
     options: Options
-    children: dict[str, Child] = field(default_factory=dict)
+    children: dict[str, RunningRole] = field(default_factory=dict)
     is_stopping: bool = False
 
     def run(self) -> None:
@@ -163,9 +163,8 @@ class Supervisor:
     def _start(self, role: Role) -> None:
         spec = role.make()
         earlier = self.children.get(role.name)
-        self.children[role.name] = Child(
+        self.children[role.name] = RunningRole(
             role=role,
-            spec=spec,
             process=spawn(spec),
             started=time.monotonic(),
             crashes=earlier.crashes if earlier else 0,
@@ -210,7 +209,7 @@ class Supervisor:
             log.warning("%s ended", child.role.name, extra=facts)
         reap()
 
-    def _restart(self, child: Child) -> None:
+    def _restart(self, child: RunningRole) -> None:
         try:
             self._start(child.role)
         except (OSError, TerminalError) as error:
@@ -223,30 +222,13 @@ class Supervisor:
         self.is_stopping = True
         ours = [one for one in self.children.values() if not one.role.is_server]
         servers = [one for one in self.children.values() if one.role.is_server]
-        below = [one for child in ours for one in _family(child)]
-        self._end(ours)
+        below = [one for role in ours for one in descendants(role.process.identity)]
+        stop_all([one.process for one in ours])
         end(below, sign=signal.SIGKILL, grace_seconds=1.0)
-        self._end(servers)
-        own = ProcessIdentity.of(os.getpid())
-        rest = descendants(own) if own else []
-        if rest:
-            end(rest, sign=signal.SIGKILL, grace_seconds=5.0)
+        stop_all([one.process for one in servers])
+        rest = descendants(ProcessIdentity.own())
+        end(rest, sign=signal.SIGKILL, grace_seconds=5.0)
         reap()
-
-    def _end(self, children: Sequence[Child]) -> None:
-        """All are asked at once; each has its own grace, the longest one counts."""
-        for child in children:
-            if child.process.poll() is None:
-                child.process.send_signal(child.spec.stop_signal)
-        limit = time.monotonic()
-        for child in children:
-            remaining = limit + child.spec.stop_grace_seconds - time.monotonic()
-            try:
-                child.process.wait(max(0.0, remaining))
-            except subprocess.TimeoutExpired:
-                log.warning("%s does not end, killing it", child.role.name)
-                os.killpg(child.process.pid, signal.SIGKILL)
-                child.process.wait(5.0)
 
 
 def _class_path() -> str:
@@ -256,11 +238,6 @@ def _class_path() -> str:
     return os.environ.get("SLUICE_SPARK_JARS") or os.pathsep.join(
         str(path) for path in (own, *jar_paths(*extras_of(lake)))
     )
-
-
-def _family(child: Child) -> list[ProcessIdentity]:
-    identity = child.identity
-    return descendants(identity) if identity else []
 
 
 def _answers(url: str) -> bool:

@@ -1,6 +1,7 @@
 """A process is its pid and its start time, because pids are used again.
 
-Everything is read through psutil, so it works in a container without `ps`.
+So a pid file, however old, never leads to the end of another process. Everything is
+read through psutil, so it works in a container without `ps`.
 """
 
 from __future__ import annotations
@@ -9,15 +10,15 @@ import json
 import os
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
 from core.files import write_private
-from core.processes.child import reap
 
+LOOK_SECONDS = 0.05
 CLOCK_SLACK_SECONDS = 2.0  # psutil derives start times from a boot time that drifts
 
 
@@ -36,18 +37,47 @@ class ProcessIdentity:
         except psutil.Error:
             return None
 
+    @classmethod
+    def own(cls) -> ProcessIdentity:
+        """Return the identity of this process."""
+        return cls(os.getpid(), psutil.Process().create_time())
+
     def process(self) -> psutil.Process | None:
         """The live process, None when it ended, is a zombie or the pid was reused."""
+        found = self._found()
         try:
-            found = psutil.Process(self.pid)
-            if abs(found.create_time() - self.start_time) > CLOCK_SLACK_SECONDS:
-                return None
-            return None if found.status() == psutil.STATUS_ZOMBIE else found
+            is_gone = found is None or found.status() == psutil.STATUS_ZOMBIE
+            return None if is_gone else found
         except psutil.Error:
             return None
 
     def is_alive(self) -> bool:
         return self.process() is not None
+
+    def kill_group(self) -> bool:
+        """Kill it and the group it leads; False when its pid is no longer its own.
+
+        A zombie still keeps its pid, and others of its group may live.
+        """
+        found = self._found()
+        if found is None:
+            return False
+        try:
+            if os.getpgid(self.pid) == self.pid:
+                os.killpg(self.pid, signal.SIGKILL)
+            else:
+                found.kill()
+        except (ProcessLookupError, PermissionError, psutil.Error):
+            return False
+        return True
+
+    def _found(self) -> psutil.Process | None:
+        try:
+            found = psutil.Process(self.pid)
+            drift = abs(found.create_time() - self.start_time)
+        except psutil.Error:
+            return None
+        return found if drift <= CLOCK_SLACK_SECONDS else None
 
 
 def end(
@@ -69,26 +99,47 @@ def ask(identities: Sequence[ProcessIdentity], *, sign: int, seconds: float) -> 
 
 
 def _signal(identity: ProcessIdentity, sign: int) -> None:
+    if sign == signal.SIGKILL:
+        identity.kill_group()
+        return
     process = identity.process()
     if process is None:
         return
     try:
-        if os.getpgid(identity.pid) == identity.pid and sign == signal.SIGKILL:
-            os.killpg(identity.pid, sign)
-        else:
-            process.send_signal(sign)
-    except (ProcessLookupError, PermissionError, psutil.Error):
+        process.send_signal(sign)
+    except psutil.Error:
         return
 
 
 def _wait_gone(identities: Sequence[ProcessIdentity], seconds: float) -> bool:
+    return wait_until(lambda: not any(one.is_alive() for one in identities), seconds)
+
+
+def wait_group_gone(pgid: int, *, seconds: float) -> bool:
+    """Whether nothing of the group lives; zombies that nobody reaps count as gone."""
+    return wait_until(lambda: not _has_members(pgid), seconds)
+
+
+def wait_until(is_so: Callable[[], bool], seconds: float) -> bool:
+    """Look again and again, for at most so long; whether it became so."""
     limit = time.monotonic() + seconds
-    while any(one.is_alive() for one in identities):
+    while not is_so():
         if time.monotonic() > limit:
             return False
-        reap()
-        time.sleep(0.05)
+        time.sleep(LOOK_SECONDS)
     return True
+
+
+def _has_members(pgid: int) -> bool:
+    for process in psutil.process_iter():
+        try:
+            if os.getpgid(process.pid) != pgid:
+                continue
+            if process.status() != psutil.STATUS_ZOMBIE:
+                return True
+        except (ProcessLookupError, psutil.Error):
+            continue
+    return False
 
 
 def descendants(identity: ProcessIdentity) -> list[ProcessIdentity]:
@@ -105,21 +156,17 @@ def descendants(identity: ProcessIdentity) -> list[ProcessIdentity]:
 
 
 def read_identity(path: Path) -> ProcessIdentity | None:
-    """The identity in a `*.pid.json` file; None when it is absent or not readable."""
+    """The identity in a `*.pid.json` file; None when it is absent or not readable.
+
+    Engines call the start time `born`. Without one the pid may be anybody's by now,
+    and the identity is that of no living process.
+    """
     try:
         body = json.loads(path.read_text())
-        return ProcessIdentity(int(body["pid"]), _start_time(body))
-    except (OSError, ValueError, KeyError, TypeError):
+        start_time = body.get("start_time", body.get("born", 0.0))
+        return ProcessIdentity(int(body["pid"]), float(start_time))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
-
-
-def _start_time(body: dict[str, float]) -> float:
-    """As the file says; engines call it `born`; a file without it names a live pid."""
-    for name in ("start_time", "born"):
-        if name in body:
-            return float(body[name])
-    found = ProcessIdentity.of(int(body["pid"]))
-    return found.start_time if found else 0.0
 
 
 def write_identity(path: Path, pid: int, role: str) -> None:

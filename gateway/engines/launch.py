@@ -1,7 +1,7 @@
 """Starts and ends engine processes, and removes those a dead gateway left behind.
 
-An engine gets its own process group, dies with the gateway's main thread, and is told
-its secret through a file only this user can read. Must not know Thrift or policies.
+An engine dies with the gateway's main thread, and is told its secret through a file
+only this user can read. Must not know Thrift or policies.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -20,13 +19,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import psutil
-
+from core.files import write_private
+from core.processes.child import Child, ChildSpec, spawn, stop_all
+from core.processes.identity import read_identity
 from gateway.engines.port import EngineUnavailable
 from gateway.engines.settable import RULES
 
 MODULE = "gateway.engines.spark.main"
 LOG_TAIL = 2000
+LOOK_SECONDS = 0.05
 # Fast to start and small before fast to run: most statements are short, and the
 # serial collector needs no threads of its own on a two-core machine. Without the last
 # one Hudi starts two more JVMs at its first merge, which attach to ours and stop it.
@@ -78,7 +79,7 @@ class EngineProcess:
         # Paths of unix sockets must be short, so the home will not do.
         self._private = Path(tempfile.mkdtemp(prefix="sluice-engine-"))
         self.socket_path = self._private / "control.sock"
-        self._process: asyncio.subprocess.Process | None = None
+        self._process: Child | None = None
 
     @property
     def pid(self) -> int | None:
@@ -88,11 +89,7 @@ class EngineProcess:
     @property
     def is_running(self) -> bool:
         """True from launch until the process ended."""
-        process = self._process
-        if process is None or process.returncode is not None:
-            return False
-        # The loop may learn of an end later than it is told to do something about it.
-        return psutil.pid_exists(process.pid)
+        return self._process is not None and self._process.poll() is None
 
     @property
     def log_path(self) -> Path:
@@ -109,43 +106,38 @@ class EngineProcess:
 
     async def launch(self) -> None:
         """Start the process. Call it on the main thread: the engine dies with it."""
-        for directory in (self._spec.run_dir, self.log_path.parent, self._state_dir):
-            directory.mkdir(parents=True, exist_ok=True)
+        self._state_dir.mkdir(parents=True, exist_ok=True)
         # before the secret lies in a file: whoever comes after a kill finds it
-        self._record(pid=None)
+        self._record(None)
         start_file = self._write_start_file()
-        with self.log_path.open("ab") as log:
-            self._process = await asyncio.create_subprocess_exec(
-                self._spec.python,
-                "-m",
-                MODULE,
-                str(start_file),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env=_environment(),
-                cwd=str(self._state_dir),
-                start_new_session=True,
+        self._process = spawn(
+            ChildSpec(
+                name=f"engine-{self.engine_id}",
+                command=[self._spec.python, "-m", MODULE, str(start_file)],
+                environment=_environment(),
+                inherits="nothing",
+                log=self.log_path,
+                directory=self._state_dir,
+                stops_group=True,
+                death_signal=signal.SIGKILL,
             )
-        self._record(pid=self._process.pid)
+        )
+        self._record(self._process)
 
     async def wait(self) -> int:
         """Return the exit code once the process ended."""
         if self._process is None:
             raise EngineUnavailable("the engine was never launched")
-        return await self._process.wait()
+        while (code := self._process.poll()) is None:
+            await asyncio.sleep(LOOK_SECONDS)
+        return code
 
     async def end(self, *, grace_seconds: float) -> None:
         """End the whole process group, by force after the grace. Idempotent."""
-        process = self._process
-        if process is not None:
-            if process.returncode is None:
-                _signal_group(process.pid, signal.SIGTERM)
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(grace_seconds):
-                        await process.wait()
-            _signal_group(process.pid, signal.SIGKILL)
-            await process.wait()
+        if self._process is not None:
+            await asyncio.to_thread(
+                stop_all, [self._process], grace_seconds=grace_seconds
+            )
         self._forget()
 
     def log_tail(self) -> str:
@@ -159,16 +151,14 @@ class EngineProcess:
         shutil.rmtree(self._private, ignore_errors=True)
         shutil.rmtree(self._state_dir, ignore_errors=True)
 
-    def _record(self, *, pid: int | None) -> None:
+    def _record(self, process: Child | None) -> None:
         """What `clean_orphans` needs when this gateway is killed."""
         facts = {
-            "pid": pid,
-            "born": _birth_of(pid) if pid else 0.0,
+            "pid": process.pid if process else None,
+            "born": process.identity.start_time if process else 0.0,
             "folders": [str(self._private), str(self._state_dir)],
         }
-        scratch = self._pid_file.with_suffix(".new")
-        scratch.write_text(json.dumps(facts), encoding="utf-8")
-        scratch.replace(self._pid_file)
+        write_private(self._pid_file, json.dumps(facts))
 
     def _write_start_file(self) -> Path:
         path = self._private / "start.json"
@@ -206,18 +196,6 @@ def _environment() -> dict[str, str]:
     }
 
 
-def _signal_group(pid: int, number: signal.Signals) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(pid, number)
-
-
-def _birth_of(pid: int) -> float:
-    try:
-        return psutil.Process(pid).create_time()
-    except psutil.NoSuchProcess:
-        return 0.0
-
-
 def clean_orphans(run_dir: Path) -> list[int]:
     """Kill engines of an earlier gateway, remove their secrets and scratch; return
     their process ids.
@@ -229,10 +207,9 @@ def clean_orphans(run_dir: Path) -> list[int]:
         facts: dict[str, Any] = {}
         with contextlib.suppress(ValueError, OSError):
             facts = json.loads(path.read_text(encoding="utf-8"))
-        pid, born = facts.get("pid"), facts.get("born")
-        if pid and born and abs(_birth_of(pid) - born) < 1.0:
-            _signal_group(pid, signal.SIGKILL)
-            killed.append(pid)
+        identity = read_identity(path)
+        if identity is not None and identity.kill_group():
+            killed.append(identity.pid)
         for folder in facts.get("folders", ()):
             shutil.rmtree(folder, ignore_errors=True)
         path.unlink(missing_ok=True)

@@ -10,7 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+from core.processes.marks import Mark
 from ingest.contract.job import JobSpec, SecretAnswer
+
+# In the environment of a driver, and so of everything it starts.
+MARK = "SLUICE_DRIVER_BOOT"
 
 MessageKind = Literal[
     "ready",
@@ -45,6 +49,11 @@ class Survivor:
 
     job_id: str
     attempt: int
+
+
+def mark_of(value: str) -> Mark:
+    """By which a driver's processes are found: its boot, or the tag of a submission."""
+    return Mark(MARK, value)
 
 
 class Launcher(Protocol):

@@ -14,9 +14,9 @@ from django.db.models.functions import Now
 
 from core.jobs import CANCELLING, RUNNING
 from core.models import Job, JobLog
+from core.processes.identity import ProcessIdentity
 from ingest.contract.job import Progress
 from ingest.drivers.host_state import Boot, Flight
-from ingest.drivers.processes import started_at
 from ingest.jobs import leases
 from ingest.jobs.lifecycle import owner_of
 from ingest.models import DriverBoot
@@ -45,7 +45,8 @@ def write_boot(boot: Boot, *, pid: int | None, place: str) -> bool:
         changes |= {"ready_at": None, "facts": facts}
     elif boot.is_ready and boot.facts is not None:
         changes |= {"ready_at": Now(), "facts": {"place": place} | boot.facts}
-        changes["pid_started"] = started_at(pid) if pid else None
+        found = ProcessIdentity.of(pid) if pid else None
+        changes["pid_started"] = found.start_time if found else None
         boot.facts = None
     return bool(DriverBoot.objects.filter(pk=boot.id, ended_at=None).update(**changes))
 

@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import queue
 import shutil
-import subprocess
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -21,21 +19,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from core.files import write_private
+from core.processes.child import ChildSpec, spawn
 from ingest.contract.driver_size import arguments_for
 from ingest.contract.java import driver_options
 from ingest.contract.job import JobSpec, SecretAnswer
 from ingest.drivers.cluster import Cluster, tag_of
 from ingest.drivers.cluster_watch import ClusterWatch, confirm_gone
 from ingest.drivers.control_socket import Connection, ControlDoor, Greeting
-from ingest.drivers.launcher import CancelMode, Message, Survivor
+from ingest.drivers.launcher import MARK, CancelMode, Message, Survivor, mark_of
 from ingest.drivers.lines import drain, parse_line, run_order, secret_order
-from ingest.drivers.processes import (
-    MARK,
-    has_leader,
-    kill_marked,
-    marked,
-    wait_marked,
-)
 
 log = logging.getLogger(__name__)
 
@@ -133,7 +126,7 @@ class SubmitLauncher:
                 work.send(run_order(spec))
                 return
             if work is not None:
-                kill_marked(work.tag)  # its watcher sees it to its end
+                mark_of(work.tag).kill()  # its watcher sees it to its end
             tag = tag_of(self._command.house, spec.job_id, str(spec.attempt))
             work = _Work(spec.job_id, spec.attempt, tag, spec)
             self._works[spec.job_id] = work
@@ -166,7 +159,7 @@ class SubmitLauncher:
 
     def kill(self, origin: str = "") -> None:
         if work := self._works.get(origin):
-            kill_marked(work.tag)
+            mark_of(work.tag).kill()
 
     def stop(self) -> None:
         """Those that end in time are forgotten; the record of any other stays, and the
@@ -177,10 +170,11 @@ class SubmitLauncher:
             work.send({"type": "stop"})
         until = time.monotonic() + STOP_SECONDS
         for work in works:
-            while has_leader(work.tag) and time.monotonic() < until:
+            mark = mark_of(work.tag)
+            while mark.has_leader() and time.monotonic() < until:
                 time.sleep(0.05)
-            kill_marked(work.tag)
-            wait_marked(work.tag, seconds=5)
+            mark.kill()
+            mark.wait_gone(seconds=5)
             if self._is_surely_gone(work):
                 self._forget(work)
         self._works.clear()
@@ -192,7 +186,6 @@ class SubmitLauncher:
 
     def _spawn(self, work: _Work) -> None:
         command = self._command
-        command.log_file.parent.mkdir(parents=True, exist_ok=True)
         scratch = command.scratch / work.tag
         scratch.mkdir(parents=True, exist_ok=True)
         mine = ["--scratch", str(scratch), "--control", str(command.door)]
@@ -205,15 +198,16 @@ class SubmitLauncher:
         if driver is not None and self._cluster is None:
             # this JVM is there before the script can say anything
             jvm += ["--driver-memory", driver.memory]
-        with command.log_file.open("ab") as out:
-            process = subprocess.Popen(
-                [*command.program, *jvm, *tag, *command.script, *mine],
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=out,
-                env={**command.environment, MARK: work.tag},
-                start_new_session=True,
+        process = spawn(
+            ChildSpec(
+                name=work.tag,
+                command=[*command.program, *jvm, *tag, *command.script, *mine],
+                environment={**command.environment, MARK: work.tag},
+                inherits="nothing",
+                log=command.log_file,
+                death_signal=None,  # the next host finds it again
             )
+        )
         # nobody else reaps it while we live
         threading.Thread(target=process.wait, daemon=True).start()
 
@@ -224,11 +218,12 @@ class SubmitLauncher:
         ).start()
 
     def _await_end(self, work: _Work) -> None:
-        while has_leader(work.tag):
+        mark = mark_of(work.tag)
+        while mark.has_leader():
             if self._stopping.wait(LOOK_SECONDS):
                 return
-        kill_marked(work.tag)
-        wait_marked(work.tag, seconds=10)
+        mark.kill()
+        mark.wait_gone(seconds=10)
 
         def unseen(why: str) -> None:
             self._lines.put(Message("unseen", {"why": why}, work.job_id))
@@ -249,7 +244,7 @@ class SubmitLauncher:
 
     def _is_surely_gone(self, work: _Work) -> bool:
         if self._cluster is None:
-            return not marked(work.tag)
+            return not mark_of(work.tag).pids()
         stop = threading.Event()
         return confirm_gone(
             self._cluster, work.tag, unseen=lambda why: stop.set(), stop=stop
@@ -285,15 +280,8 @@ class SubmitLauncher:
 
     def _write(self, work: _Work) -> None:
         """Durable before it runs: an application that nobody knows has no owner."""
-        path = self._record_of(work)
-        path.parent.mkdir(parents=True, exist_ok=True)
         facts = {"job_id": work.job_id, "attempt": work.attempt, "tag": work.tag}
-        aside = path.with_suffix(".tmp")
-        with aside.open("w") as file:
-            file.write(json.dumps(facts))
-            file.flush()
-            os.fsync(file.fileno())
-        aside.replace(path)
+        write_private(self._record_of(work), json.dumps(facts))
 
     def _recorded(self) -> list[_Work]:
         found = (_read(path) for path in sorted(self._command.records.glob("*.json")))

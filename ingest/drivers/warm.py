@@ -1,51 +1,39 @@
 """The warm driver and its one-shot brothers as child processes with pipes.
 
-No process outlives its host: each child leads its own process group, dies with the
-host (PDEATHSIG and end of its stdin), and what an earlier host left behind is found
-by the pid file and killed before anything starts. Knows nothing of rows.
+No process outlives its host: each child dies with the host (death signal and end of
+its stdin), and what an earlier host left behind is found by the pid file and killed
+before anything starts. Knows nothing of rows.
 """
 
 from __future__ import annotations
 
-import ctypes
+import contextlib
 import json
 import logging
 import queue
 import shutil
 import signal
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
+from core.files import write_private
+from core.processes.child import Child, ChildSpec, spawn
+from core.processes.identity import ProcessIdentity, wait_group_gone
 from ingest.contract.driver_size import arguments_for
 from ingest.contract.job import JobSpec, SecretAnswer
 from ingest.drivers.cluster import Cluster, tag_of
 from ingest.drivers.cluster_watch import ClusterWatch, confirm_gone
-from ingest.drivers.launcher import CancelMode, Message, Survivor
+from ingest.drivers.launcher import MARK, CancelMode, Message, Survivor, mark_of
 from ingest.drivers.lines import drain, parse_line, run_order, secret_order
-from ingest.drivers.processes import (
-    MARK,
-    is_same,
-    kill_group,
-    kill_marked,
-    started_at,
-    wait_group,
-)
 
 log = logging.getLogger(__name__)
 
 STOP_SECONDS = 8.0
-_PR_SET_PDEATHSIG = 1
-_libc = ctypes.CDLL(None, use_errno=True)
-
-
-def _die_with_parent() -> None:
-    """Runs in the child between fork and exec."""
-    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+GROUP_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +56,11 @@ class DriverCommand:
 
 
 @dataclass(slots=True)
-class _Child:
-    process: subprocess.Popen[bytes]
+class _Driver:
+    process: Child
     origin: str
     attempt: int
     boot: str
-    log: IO[bytes]
     scratch: Path
     lines: queue.SimpleQueue[Message]
     is_surely_gone: Callable[[], bool]
@@ -89,7 +76,6 @@ class _Child:
         self.waiter.start()
 
     def _read(self) -> None:
-        assert self.process.stdout is not None
         for line in self.process.stdout:
             if message := parse_line(line, self.origin):
                 self.lines.put(message)
@@ -99,8 +85,7 @@ class _Child:
         had started may hold its end of the pipe, so the end of the pipe says little.
         """
         code = self.process.wait()
-        kill_group(self.process.pid)
-        wait_group(self.process.pid, seconds=10)
+        wait_group_gone(self.process.pid, seconds=GROUP_SECONDS)
         shutil.rmtree(self.scratch, ignore_errors=True)
         self.reader.join(timeout=5)
         if self.is_surely_gone():
@@ -114,7 +99,6 @@ class _Child:
         line = json.dumps(data, ensure_ascii=False).encode() + b"\n"
         try:
             with self.write_lock:
-                assert self.process.stdin is not None
                 self.process.stdin.write(line)
                 self.process.stdin.flush()
         except (OSError, ValueError):
@@ -123,12 +107,8 @@ class _Child:
     def close(self) -> None:
         self.waiter.join(timeout=20)
         for stream in (self.process.stdin, self.process.stdout):
-            if stream is not None:
-                try:
-                    stream.close()
-                except OSError:
-                    continue
-        self.log.close()
+            with contextlib.suppress(OSError):
+                stream.close()
 
 
 class WarmLauncher:
@@ -140,7 +120,7 @@ class WarmLauncher:
         self._stopping = threading.Event()
         self._is_watching = False
         self._lines: queue.SimpleQueue[Message] = queue.SimpleQueue()
-        self._children: dict[str, _Child] = {}
+        self._children: dict[str, _Driver] = {}
         self._next: dict[str, JobSpec] = {}
         self._boot = ""
 
@@ -174,7 +154,7 @@ class WarmLauncher:
         child = self._children.get(origin)
         if isolated and child is not None and child.attempt != spec.attempt:
             # an earlier attempt that has not ended yet: its process takes no orders
-            kill_group(child.process.pid)
+            child.process.kill()
             self._next[origin] = spec
             return
         if isolated and child is None:
@@ -206,7 +186,7 @@ class WarmLauncher:
     def kill(self, origin: str = "") -> None:
         self._next.pop(origin, None)
         if child := self._children.get(origin):
-            kill_group(child.process.pid)
+            child.process.kill()
 
     def stop(self) -> None:
         self._stopping.set()
@@ -216,41 +196,39 @@ class WarmLauncher:
             child.send({"type": "stop"})
         until = time.monotonic() + STOP_SECONDS
         for child in children:
-            try:
-                child.process.wait(timeout=max(0.1, until - time.monotonic()))
-            except subprocess.TimeoutExpired:
+            if child.process.wait(until - time.monotonic()) is None:
                 log.warning("driver %s did not stop, killing it", child.process.pid)
-            kill_group(child.process.pid)
+                child.process.kill()
             child.close()
         self._children.clear()
         self._command.pid_file.unlink(missing_ok=True)
 
     def _spawn(self, origin: str, arguments: list[str], *, attempt: int = 0) -> None:
         command = self._command
-        command.log_file.parent.mkdir(parents=True, exist_ok=True)
         scratch = command.scratch / (origin or "warm")
         scratch.mkdir(parents=True, exist_ok=True)
-        out = command.log_file.open("ab")
         tag = self._tag(origin)
-        process = subprocess.Popen(
-            [*command.program, *arguments, "--scratch", str(scratch), "--name", tag],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=out,
-            env={**command.environment, MARK: self._boot},
-            start_new_session=True,
-            preexec_fn=_die_with_parent,
+        own = [*arguments, "--scratch", str(scratch), "--name", tag]
+        process = spawn(
+            ChildSpec(
+                name=f"driver-{origin or 'warm'}",
+                command=[*command.program, *own],
+                environment={**command.environment, MARK: self._boot},
+                inherits="nothing",
+                log=command.log_file,
+                has_pipes=True,
+                death_signal=signal.SIGKILL,
+            )
         )
 
         def is_surely_gone() -> bool:
             return self._is_surely_gone(origin, tag)
 
-        self._children[origin] = _Child(
+        self._children[origin] = _Driver(
             process,
             origin,
             attempt,
             self._boot,
-            out,
             scratch,
             self._lines,
             is_surely_gone,
@@ -288,21 +266,24 @@ class WarmLauncher:
             self._write_pid_file()
 
     def _write_pid_file(self) -> None:
-        path = self._command.pid_file
-        path.parent.mkdir(parents=True, exist_ok=True)
-        pids = [
+        """With the warm driver's identity first, as in every file of this kind."""
+        warm = self._children.get("")
+        children = [
             {
-                "pid": c.process.pid,
-                "started": started_at(c.process.pid),
+                "pid": driver.process.pid,
+                "started": driver.process.identity.start_time,
                 "job": origin,
-                "boot": c.boot,
+                "boot": driver.boot,
             }
-            for origin, c in self._children.items()
+            for origin, driver in self._children.items()
         ]
-        text = json.dumps({"pid": self.pid, "boot": self._boot, "children": pids})
-        scratch = path.with_suffix(".tmp")
-        scratch.write_text(text)
-        scratch.replace(path)
+        facts = {
+            "pid": self.pid,
+            "start_time": warm.process.identity.start_time if warm else 0.0,
+            "boot": self._boot,
+            "children": children,
+        }
+        write_private(self._command.pid_file, json.dumps(facts))
 
 
 def kill_leftovers(pid_file: Path) -> list[int]:
@@ -313,16 +294,18 @@ def kill_leftovers(pid_file: Path) -> list[int]:
         return []
     killed = []
     boot = recorded.get("boot", "")
-    marks = {boot}
+    marks = {mark_of(boot)}
     for child in recorded.get("children", []):
-        mark = child.get("boot", boot)
+        mark = mark_of(child.get("boot", boot))
         marks.add(mark)
-        if is_same(child["pid"], child["started"], mark):
-            kill_group(child["pid"])
-            wait_group(child["pid"], seconds=10)
-            killed.append(child["pid"])
+        identity = ProcessIdentity(child["pid"], child["started"])
+        process = identity.process()
+        if process is not None and mark.is_on(process):
+            identity.kill_group()
+            wait_group_gone(identity.pid, seconds=GROUP_SECONDS)
+            killed.append(identity.pid)
     # members of the boot whose leader died first still carry its mark
     for mark in marks:
-        killed += kill_marked(mark)
+        killed += mark.kill()
     pid_file.unlink(missing_ok=True)
     return killed

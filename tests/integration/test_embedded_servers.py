@@ -79,7 +79,7 @@ def test_postgres_stops_although_its_pid_file_is_gone(server: EmbeddedPostgres) 
     assert child is not None
     server.pid_file.unlink()
     server.stop()
-    assert child.returncode == 0
+    assert child.poll() == 0
 
 
 def test_a_stuck_backend_makes_the_shutdown_immediate(
@@ -112,7 +112,7 @@ def test_a_server_that_hears_nothing_is_killed(
     family = psutil.Process(child.pid).children(recursive=True)
     os.kill(child.pid, signal.SIGSTOP)
     server.stop()
-    assert child.returncode == -signal.SIGKILL
+    assert child.poll() == -signal.SIGKILL
     wait_until_gone(family)
 
 

@@ -8,14 +8,17 @@ import subprocess
 import sys
 import textwrap
 import time
+import uuid
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from config.supervisor.supervisor import wait_before_restart
 from core.files import write_private
-from core.processes.child import ChildSpec, spawn
+from core.processes.child import Child, ChildSpec, spawn, stop_all
 from core.processes.identity import ProcessIdentity, end, read_identity, write_identity
+from core.processes.marks import Mark
 from tests.waiting import wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -27,17 +30,32 @@ print("deaf", flush=True)
 time.sleep(600)
 """
 PARENT = """
-import sys, time
+import signal, sys, time
+from pathlib import Path
 from core.processes.child import ChildSpec, spawn
-child = spawn(ChildSpec("child", [sys.executable, "-c", "import time; time.sleep(600)"]))
+code, sign, log = sys.argv[1:]
+spec = ChildSpec(
+    "child", [sys.executable, "-c", code], log=Path(log),
+    death_signal=signal.Signals[sign],
+)
+child = spawn(spec)
+while "deaf" in code and "deaf" not in Path(log).read_text():
+    time.sleep(0.01)
 print(child.pid, flush=True)
 time.sleep(600)
 """
+WITH_CHILD = "sleep 600 & echo $!; "
 
 
-def test_a_child_dies_with_a_killed_parent() -> None:
+@pytest.mark.parametrize(
+    ("code", "death_signal"), [(SLEEP[2], "SIGTERM"), (DEAF, "SIGKILL")]
+)
+def test_a_child_dies_with_a_killed_parent(
+    code: str, death_signal: str, tmp_path: Path
+) -> None:
+    log = str(tmp_path / "child.log")
     parent = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(PARENT)],
+        [sys.executable, "-c", textwrap.dedent(PARENT), code, death_signal, log],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         text=True,
@@ -62,13 +80,127 @@ def test_a_deaf_child_is_killed_after_its_grace(tmp_path: Path) -> None:
     assert child.wait(60) == -signal.SIGKILL
 
 
+def test_all_are_asked_at_once_and_the_deaf_are_killed(tmp_path: Path) -> None:
+    log = tmp_path / "deaf.log"
+    deaf = spawn(ChildSpec("deaf", [sys.executable, "-c", DEAF], log=log))
+    good = spawn(ChildSpec("good", SLEEP))
+    wait_for(lambda: "deaf" in log.read_text(), "the child to stop listening")
+    stop_all([deaf, good], grace_seconds=0.2)
+    assert (deaf.poll(), good.poll()) == (-signal.SIGKILL, -signal.SIGTERM)
+
+
+@pytest.mark.parametrize(
+    ("script", "ends", "code"),
+    [
+        ("exit 3", lambda child: None, 3),
+        ("wait", lambda child: child.kill(), -signal.SIGKILL),
+        ("wait", lambda child: stop_all([child]), -signal.SIGTERM),
+        ("wait", lambda child: os.kill(child.pid, signal.SIGKILL), -signal.SIGKILL),
+    ],
+)
+def test_a_group_ends_with_its_leader(
+    script: str, ends: Callable[[Child], None], code: int
+) -> None:
+    child = spawn(ChildSpec("sh", ["sh", "-c", WITH_CHILD + script], has_pipes=True))
+    below = ProcessIdentity.of(int(child.stdout.readline()))
+    assert below is not None
+    ends(child)
+    assert child.wait() == code
+    wait_for(lambda: not below.is_alive(), "the rest of the group to end")
+    child.stdin.close()
+    child.stdout.close()
+
+
+def test_a_wait_has_a_limit() -> None:
+    child = spawn(ChildSpec("sleep", SLEEP))
+    assert child.wait(0.05) is None
+    assert child.poll() is None
+    child.kill()
+    assert child.wait() == -signal.SIGKILL
+
+
+def test_a_pid_that_was_given_back_is_not_signalled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Once its end was seen, another process may have its pid."""
+    child = spawn(ChildSpec("true", ["true"]))
+    assert child.wait() == 0
+    sent: list[int] = []
+    monkeypatch.setattr(os, "kill", lambda pid, sign: sent.append(pid))
+    monkeypatch.setattr(os, "killpg", lambda pid, sign: sent.append(pid))
+    child.ask()
+    child.kill()
+    stop_all([child])
+    assert sent == []
+
+
+@pytest.mark.parametrize("text", [
+    '{{"pid": {pid}, "start_time": {other}}}',
+    '{{"pid": {pid}, "born": {other}}}',
+    '{{"pid": {pid}}}',
+])  # fmt: skip
+def test_a_reused_pid_is_left_alone(text: str, tmp_path: Path) -> None:
+    child = spawn(ChildSpec("sleep", SLEEP))
+    path = tmp_path / "earlier.pid.json"
+    other = child.identity.start_time - 100
+    path.write_text(text.format(pid=child.pid, other=other))
+    found = read_identity(path)
+    assert found is not None
+    assert not found.is_alive()
+    assert not found.kill_group()
+    end([found], grace_seconds=0.1)
+    assert child.wait(0.2) is None
+    assert child.identity.kill_group()
+    assert child.wait() == -signal.SIGKILL
+
+
+def test_a_zombie_still_leads_its_group() -> None:
+    """A pid 1 that does not reap keeps it, and others of the group may live."""
+    command = ["sh", "-c", WITH_CHILD + "exit 0"]
+    leader = subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    assert leader.stdout is not None
+    below = ProcessIdentity.of(int(leader.stdout.readline()))
+    identity = ProcessIdentity.of(leader.pid)
+    assert below is not None
+    assert identity is not None
+    wait_for(lambda: not identity.is_alive(), "the leader to end")
+    assert identity.kill_group()
+    wait_for(lambda: not below.is_alive(), "the rest of its group to end")
+    leader.wait()
+    leader.stdout.close()
+
+
+def test_a_mark_finds_what_the_marked_started() -> None:
+    mark = Mark("SLUICE_TEST_MARK", uuid.uuid4().hex)
+    child = spawn(
+        ChildSpec(
+            "sh",
+            ["sh", "-c", WITH_CHILD + "wait"],
+            environment={mark.variable: mark.value},
+            has_pipes=True,
+        )
+    )
+    below = int(child.stdout.readline())
+    assert sorted(mark.pids()) == sorted([child.pid, below])
+    assert mark.has_leader()
+    assert Mark(mark.variable, "").pids() == []
+    assert sorted(mark.kill()) == sorted([child.pid, below])
+    assert child.wait() == -signal.SIGKILL
+    assert mark.wait_gone(seconds=30)
+    assert not mark.has_leader()
+    child.stdin.close()
+    child.stdout.close()
+
+
 def test_servers_get_none_of_our_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SLUICE_CANARY", "secret")
     log = tmp_path / "environment.log"
     show = [sys.executable, "-c", "import os; print(sorted(os.environ))"]
-    spawn(ChildSpec("bare", show, log=log, is_bare=True)).wait(30)
+    spawn(ChildSpec("bare", show, log=log, inherits="path")).wait(30)
     assert "SLUICE_CANARY" not in log.read_text()
     assert "PATH" in log.read_text()
 

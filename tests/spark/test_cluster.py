@@ -20,8 +20,7 @@ from ingest.contract.job import (
 )
 from ingest.drivers.cluster import StandaloneMaster, house_of, tag_of
 from ingest.drivers.commands import driver_command, place_of, submit_command
-from ingest.drivers.launcher import Launcher, Message
-from ingest.drivers.processes import kill_marked, marked
+from ingest.drivers.launcher import Launcher, Message, mark_of
 from ingest.drivers.submit import SubmitLauncher
 from ingest.drivers.warm import WarmLauncher
 from tests.spark.lake_bench import LakeBench, assert_done
@@ -160,7 +159,9 @@ def test_a_submitted_job_outlives_its_host_and_dies_when_the_master_says_so(
     Talk(first, bench).works(spec, "reading")
     # what a killed JVM unpacked goes with the folder of its job
     scratch = home / "tmp" / "driver" / tag
-    assert any(f"-Djava.io.tmpdir={scratch}" in words_of(pid) for pid in marked(tag))
+    assert any(
+        f"-Djava.io.tmpdir={scratch}" in words_of(pid) for pid in mark_of(tag).pids()
+    )
     first._stopping.set()  # killed: its threads and its door are gone, all else stays
     assert first._door is not None
     first._door.close()
@@ -174,13 +175,13 @@ def test_a_submitted_job_outlives_its_host_and_dies_when_the_master_says_so(
     talk.works(spec, "reading")
     assert [app.tag for app in master_of(home, cluster).apps()] == [tag]
     cluster.kill_master()
-    kill_marked(tag)
+    mark_of(tag).kill()
     why = talk.until("unseen", lambda m: m.origin == spec.job_id).data["why"]
     assert "does not answer" in why
     assert not [m for m in talk.heard if m.kind == "died"]
     cluster.start_master()
     talk.until("died", lambda m: m.origin == spec.job_id)
-    assert marked(tag) == []
+    assert mark_of(tag).pids() == []
     wait_until(lambda: not scratch.exists(), "its folder is still there")
     second.stop()
 

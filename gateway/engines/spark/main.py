@@ -7,7 +7,6 @@ that comes over the control channel, which the JVM side keeps.
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import signal
@@ -22,7 +21,6 @@ from pyspark.sql import SparkSession
 
 from core.class_archive import shared_classes
 
-PR_SET_PDEATHSIG = 1
 ENGINE_CLASS = "io.sluice.engine"
 
 
@@ -187,14 +185,8 @@ def _java_package(spark: SparkSession) -> Any:
     return jvm.io.sluice.engine
 
 
-def _die_with_parent() -> None:
-    """Ask the kernel for SIGKILL when the gateway dies, however it dies."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
 def main(arguments: list[str]) -> int:
     """Run until the JVM ends or this process is told to end."""
-    _die_with_parent()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     began = time.monotonic()
     start = EngineStart.read(Path(arguments[0]))

@@ -3,6 +3,7 @@ processes: nothing is ever left behind."""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -15,9 +16,10 @@ import psutil
 import pytest
 
 from core.models import Job
+from core.processes.child import ChildSpec, spawn
 from ingest.drivers.fake import FakeCluster, FakeLauncher, Fault
 from ingest.drivers.host import DriverHost
-from ingest.drivers.processes import MARK
+from ingest.drivers.launcher import MARK
 from ingest.drivers.submit import SubmitLauncher
 from ingest.drivers.warm import DriverCommand, WarmLauncher, kill_leftovers
 from ingest.models import DriverBoot
@@ -234,6 +236,23 @@ def test_a_killed_host_takes_its_driver_along_and_the_next_finds_the_rest(
     kill_leftovers(tmp_path / "run" / "driver.pid.json")
     wait_for(lambda: not marked(boot), "what the driver had started to end")
     assert not psutil.pid_exists(child) or child not in marked(boot)
+
+
+def test_a_reused_pid_in_the_file_of_an_earlier_host_is_left_alone(
+    tmp_path, boot
+) -> None:
+    """Neither what is not as old as recorded, nor what has not our mark."""
+    stranger = spawn(ChildSpec("stranger", ["sleep", "600"]))
+    born = stranger.identity.start_time
+    path = tmp_path / "driver.pid.json"
+    for started, mark in [(born - 100, boot), (born, boot)]:
+        child = {"pid": stranger.pid, "started": started, "job": "", "boot": mark}
+        path.write_text(json.dumps({"boot": mark, "children": [child]}))
+        assert kill_leftovers(path) == []
+        assert not path.exists()
+    assert stranger.poll() is None
+    stranger.kill()
+    stranger.wait()
 
 
 def test_a_denied_address_is_told_instead_of_the_secret(stage, settings) -> None:

@@ -12,7 +12,7 @@ from core.models import Job
 from ingest.drivers.cluster import App, tag_of
 from ingest.drivers.fake import FakeCluster, Fault
 from ingest.drivers.host import DriverHost
-from ingest.drivers.processes import kill_marked, marked
+from ingest.drivers.launcher import mark_of
 from ingest.drivers.submit import SubmitLauncher
 from ingest.models import DriverBoot
 from ingest.scheduler import tick
@@ -87,7 +87,7 @@ def place(tmp_path, settings):
 
 def test_the_next_host_finds_a_running_job_again(place) -> None:
     place.run_hanging_load()
-    pids = marked(place.tag())
+    pids = mark_of(place.tag()).pids()
     place.kill_host()
     place.new_host()
     place.host.step(0.05)
@@ -95,9 +95,9 @@ def test_the_next_host_finds_a_running_job_again(place) -> None:
     assert place.job().handle["boot"] == str(boots.get().pk)
     place.until(lambda: place.host.flights[str(place.job().pk)].progress is not None)
     assert (place.job().state, place.job().attempts) == ("RUNNING", 1)
-    assert marked(place.tag()) == pids
+    assert mark_of(place.tag()).pids() == pids
     place.host.launcher.cancel(str(place.job().pk), "pause")
-    place.until(lambda: not marked(place.tag()))
+    place.until(lambda: not mark_of(place.tag()).pids())
 
 
 class HostKilled(BaseException):
@@ -131,7 +131,7 @@ def test_a_survivor_that_nobody_wants_is_ended(place) -> None:
     place.kill_host()
     Job.objects.filter(pk=place.job().pk).update(state="CANCELLED")
     place.new_host()
-    place.until(lambda: not marked(tag))
+    place.until(lambda: not mark_of(tag).pids())
     place.until(lambda: not list((place.folder / "run" / "submitted").iterdir()))
     assert place.job().state == "CANCELLED"
 
@@ -140,7 +140,7 @@ def test_a_job_is_unknown_while_the_master_is_away(place) -> None:
     place.run_hanging_load()
     place.cluster.running.append(App("app-1", place.tag()))
     place.cluster.is_away = True
-    kill_marked(place.tag())
+    mark_of(place.tag()).kill()
     place.until(lambda: place.job().state == "UNKNOWN")
     assert "the master does not answer" in place.job().reason
     place.until(lambda: place.host.boot is not None and not place.host.boot.is_ready)
@@ -179,7 +179,7 @@ def test_stopping_leaves_nothing_and_holds_nothing_against_the_job(place) -> Non
     place.run_hanging_load()
     tag = place.tag()
     place.host.stop()
-    assert marked(tag) == []
+    assert mark_of(tag).pids() == []
     assert not list((place.folder / "run" / "submitted").iterdir())
     assert place.job().state == "QUEUED"
     assert place.job().payload.get("deaths", 0) == 0

@@ -11,6 +11,7 @@ from typing import Any, cast
 import psutil
 import pytest
 
+from gateway.engines import launch
 from gateway.engines.launch import EngineProcess, EngineSpec, clean_orphans
 from gateway.management.commands import gateway as gateway_command
 from tests.processes import wait_until_gone
@@ -103,10 +104,10 @@ def test_orphans_of_a_dead_gateway_are_killed(spec: EngineSpec) -> None:
 def test_a_gateway_killed_before_its_engine_ran_leaves_no_secret(
     spec: EngineSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def killed(*_: object, **__: object) -> None:
+    def killed(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(asyncio, "create_subprocess_exec", killed)
+    monkeypatch.setattr(launch, "spawn", killed)
     process = EngineProcess(spec, "four", SECRET)
     with pytest.raises(KeyboardInterrupt):
         asyncio.run(process.launch())

@@ -1,0 +1,71 @@
+"""Marks: a variable in the environment by which a process and all it starts are found.
+
+A mark outlives parents, groups and pid files: what was started with it carries it on.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import psutil
+
+from core.processes.identity import wait_until
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """One value of one variable; an empty value marks nothing."""
+
+    variable: str
+    value: str
+
+    def processes(self) -> Iterator[psutil.Process]:
+        """Yield the living processes with this mark, ourselves excepted."""
+        if not self.value:
+            return
+        for process in psutil.process_iter():
+            try:
+                if process.pid == os.getpid() or not self.is_on(process):
+                    continue
+                if process.status() != psutil.STATUS_ZOMBIE:
+                    yield process
+            except psutil.Error:
+                continue
+
+    def is_on(self, process: psutil.Process) -> bool:
+        """Whether the process carries it; False when that cannot be seen."""
+        try:
+            return process.environ().get(self.variable) == self.value
+        except (psutil.Error, OSError):
+            return False
+
+    def pids(self) -> list[int]:
+        return [process.pid for process in self.processes()]
+
+    def has_leader(self) -> bool:
+        """Whether the process that all others of the mark came from still lives."""
+        return any(_leads(pid) for pid in self.pids())
+
+    def kill(self) -> list[int]:
+        """Kill all of them at once; return their pids."""
+        found = []
+        for process in self.processes():
+            try:
+                process.kill()
+                found.append(process.pid)
+            except psutil.NoSuchProcess:
+                continue
+        return found
+
+    def wait_gone(self, *, seconds: float) -> bool:
+        """Whether nothing with this mark lives any more."""
+        return wait_until(lambda: not self.pids(), seconds)
+
+
+def _leads(pid: int) -> bool:
+    try:
+        return os.getsid(pid) == pid
+    except ProcessLookupError:
+        return False
