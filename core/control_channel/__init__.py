@@ -1,0 +1,1 @@
+"""Control channels: JSON messages between two processes, over any stream."""

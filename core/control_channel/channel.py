@@ -1,0 +1,160 @@
+"""One end of a control channel: messages over a pipe or a socket, and its silence.
+
+Any thread may send, one thread reads. It must not know what messages mean.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Protocol
+
+from core.control_channel.framing import (
+    LARGEST_GREETING,
+    LARGEST_MESSAGE,
+    Message,
+    MessageBuffer,
+    encode,
+)
+
+READ_BYTES = 65536
+
+
+class Stream(Protocol):
+    """Bytes both ways. OSError when it is broken or closed."""
+
+    def read(self, size: int) -> bytes:
+        """Return what is there, waiting for the first byte; b"" at the end."""
+        ...
+
+    def write(self, data: bytes) -> None:
+        """Write all of it."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class RawFile(Protocol):
+    """An unbuffered file, as `FileIO` and the pipes of a child."""
+
+    def read(self, size: int, /) -> bytes | None: ...
+
+    def write(self, data: memoryview, /) -> int | None: ...
+
+    def close(self) -> None: ...
+
+
+class PipeStream:
+    """Two pipes, one each way."""
+
+    def __init__(self, inbound: RawFile, outbound: RawFile) -> None:
+        self._in, self._out = inbound, outbound
+
+    def read(self, size: int) -> bytes:
+        with _closed_as_broken():
+            return self._in.read(size) or b""
+
+    def write(self, data: bytes) -> None:
+        left = memoryview(data)
+        with _closed_as_broken():
+            while left:
+                left = left[self._out.write(left) or 0 :]
+
+    def close(self) -> None:
+        for pipe in (self._in, self._out):
+            with contextlib.suppress(OSError):
+                pipe.close()
+
+
+@contextlib.contextmanager
+def _closed_as_broken() -> Iterator[None]:
+    try:
+        yield
+    except ValueError as error:  # what a closed file object raises
+        raise BrokenPipeError(str(error)) from error
+
+
+class SocketStream:
+    """A connected stream socket, unix or TCP."""
+
+    def __init__(self, end: socket.socket) -> None:
+        self._end = end
+
+    def read(self, size: int) -> bytes:
+        return self._end.recv(size)
+
+    def write(self, data: bytes) -> None:
+        self._end.sendall(data)
+
+    def close(self) -> None:
+        """Hang up: a thread that reads sees the end. Its owner closes the socket."""
+        with contextlib.suppress(OSError):
+            self._end.shutdown(socket.SHUT_RDWR)
+
+
+class Silence:
+    """How long a peer has said nothing; monotonic, so no clock's jump counts."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._heard = clock()
+
+    def note_heard(self) -> None:
+        self._heard = self._clock()
+
+    @property
+    def seconds(self) -> float:
+        return self._clock() - self._heard
+
+
+class Channel:
+    """Messages over one stream."""
+
+    def __init__(
+        self,
+        stream: Stream,
+        *,
+        silence: Silence | None = None,
+        limit: int = LARGEST_MESSAGE,
+    ) -> None:
+        self.silence = silence or Silence()
+        self._stream = stream
+        self._limit = limit
+        self._buffer = MessageBuffer(limit=limit)
+        self._writing = threading.Lock()
+
+    def send(self, message: Mapping[str, Any]) -> None:
+        """Send it whole; OSError when nobody can read it any more, MalformedMessage
+        when it is larger than a reader takes."""
+        data = encode(message, limit=self._limit)
+        with self._writing:
+            self._stream.write(data)
+
+    def greeting(self) -> Message | None:
+        """Return the first message, None when the peer hangs up before; anything else
+        than a small message is a MalformedMessage."""
+        self._buffer.limit, self._buffer.is_strict = LARGEST_GREETING, True
+        message = self._next()
+        self._buffer.limit, self._buffer.is_strict = self._limit, False
+        return message
+
+    def messages(self) -> Iterator[Message]:
+        """Yield messages until the peer hangs up. What is none is skipped: a damaged
+        line must not stop running jobs."""
+        while (message := self._next()) is not None:
+            yield message
+
+    def close(self) -> None:
+        self._stream.close()
+
+    def _next(self) -> Message | None:
+        while (message := self._buffer.next()) is None:
+            data = self._stream.read(READ_BYTES)
+            if not data:
+                return None
+            self.silence.note_heard()
+            self._buffer.feed(data)
+        return message
