@@ -8,14 +8,19 @@ re-connect at any time. Must not know Thrift or the database.
 from __future__ import annotations
 
 import asyncio
-import hmac
-import json
 import logging
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from core.control_channel.framing import (
+    LARGEST_GREETING,
+    Message,
+    MessageBuffer,
+    encode,
+    has_secret,
+)
 from gateway.engines.port import EnginePolicy, EngineQuestions, EngineUnavailable
 
 log = logging.getLogger(__name__)
@@ -23,7 +28,8 @@ log = logging.getLogger(__name__)
 HEARTBEAT_SECONDS = 2.0
 ACK_SECONDS = 10.0
 HELLO_SECONDS = 10.0
-MAX_LINE = 1024 * 1024
+MAX_MESSAGE = 1024 * 1024
+READ_BYTES = 65536
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +59,7 @@ class ControlListener:
 
     async def start(self) -> None:
         """Begin to listen; the socket is this user's only."""
-        self._server = await asyncio.start_unix_server(
-            self._serve, path=str(self.path), limit=MAX_LINE
-        )
+        self._server = await asyncio.start_unix_server(self._serve, path=str(self.path))
         self.path.chmod(0o600)
 
     async def close(self) -> None:
@@ -124,7 +128,7 @@ class ControlListener:
         if writer is None:
             raise EngineUnavailable("the engine's control channel is closed")
         try:
-            writer.write(json.dumps(message).encode() + b"\n")
+            writer.write(encode(message))
             await writer.drain()
         except (OSError, RuntimeError) as error:
             raise EngineUnavailable(f"the control channel broke: {error}") from error
@@ -133,9 +137,10 @@ class ControlListener:
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         heartbeat = None
+        buffer = MessageBuffer(limit=LARGEST_GREETING, is_strict=True)
         try:
             async with asyncio.timeout(HELLO_SECONDS):
-                hello = _hello(await reader.readline(), self._secret)
+                hello = _hello(await _next(reader, buffer), self._secret)
             if hello is None:
                 log.warning(
                     "an unauthenticated peer opened an engine's control channel"
@@ -144,12 +149,14 @@ class ControlListener:
             self._welcome(hello, writer)
             await self._send({"type": "welcome"})
             heartbeat = asyncio.create_task(self._beat())
-            while line := await reader.readline():
-                self._receive(json.loads(line))
+            buffer.limit = MAX_MESSAGE
+            while (message := await _next(reader, buffer)) is not None:
+                self._receive(message)
         except (
             OSError,
             ValueError,
             KeyError,
+            TypeError,
             TimeoutError,
             EngineUnavailable,
         ) as error:
@@ -190,7 +197,7 @@ class ControlListener:
             )
             await asyncio.sleep(HEARTBEAT_SECONDS)
 
-    def _receive(self, message: dict[str, Any]) -> None:
+    def _receive(self, message: Message) -> None:
         kind = message["type"]
         if kind == "ack":
             self._acknowledge(str(message["principal"]), int(message["version"]))
@@ -273,10 +280,19 @@ def _policy_line(policy: EnginePolicy) -> dict[str, object]:
     }
 
 
-def _hello(line: bytes, secret: str) -> Hello | None:
-    message = json.loads(line)
-    if message.get("type") != "hello":
+async def _next(reader: asyncio.StreamReader, buffer: MessageBuffer) -> Message | None:
+    """The engine's next message; None when it hangs up."""
+    while (message := buffer.next()) is None:
+        data = await reader.read(READ_BYTES)
+        if not data:
+            return None
+        buffer.feed(data)
+    return message
+
+
+def _hello(message: Message | None, secret: str) -> Hello | None:
+    if message is None or message.get("type") != "hello":
         return None
-    if not hmac.compare_digest(str(message.get("secret", "")), secret):
+    if not has_secret(message, secret):
         return None
     return Hello(str(message["engine_id"]), int(message["pid"]), int(message["port"]))

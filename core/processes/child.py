@@ -41,7 +41,7 @@ class ChildSpec:
     inherits      what it gets of our environment: `all`, `path` for servers that are
                   not ours, `nothing` where `environment` is complete
     log           where its errors go, and its output unless it has pipes
-    has_pipes     its input and output are ours
+    has_pipes     its input and output are ours, unbuffered
     user          the account to run as (root only)
     stop_signal   by which it is asked to end; to the leader alone, or to its group
     death_signal  what it gets when our thread that started it ends, however that ends;
@@ -165,6 +165,7 @@ def spawn(spec: ChildSpec) -> Child:
     try:
         process = subprocess.Popen(
             list(spec.command),
+            bufsize=0,
             env=_environment(spec),
             stdin=pipe or subprocess.DEVNULL,
             stdout=pipe or output,

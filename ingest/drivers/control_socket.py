@@ -7,28 +7,29 @@ who knocks, so no secret is needed. Must not know what messages mean.
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import socket
 import struct
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
+
+from core.control_channel.channel import Channel, SocketStream
+from core.control_channel.framing import MalformedMessage
+from core.sockets import listen_unix, peer_uid
 
 log = logging.getLogger(__name__)
 
 _BACKLOG = 64
-_LONGEST_GREETING = 4096
 _GREETING_SECONDS = 10.0
-_CREDENTIALS = struct.Struct("3i")
 # A driver that is stopped must not stop its host with it: seconds, microseconds.
 _SEND_TIMEOUT = struct.pack("ll", 5, 0)
 
-# Called with (job id, attempt, line) for each line, and never two for one at a time.
-Hear = Callable[[str, int, bytes], None]
+# Called with (job id, attempt, message), and never two for one at a time.
+Hear = Callable[[str, int, dict[str, Any]], None]
 # Called with who it is; False sends the driver away.
 Admit = Callable[["Greeting", "Connection"], bool]
 
@@ -45,9 +46,8 @@ class Greeting:
 class Connection:
     """One driver's end. Sending to one that is gone is no error: it comes back."""
 
-    def __init__(self, end: socket.socket) -> None:
-        self._end = end
-        self._lock = threading.Lock()
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
         self._heard = threading.Event()
 
     def wait_heard(self, seconds: float) -> None:
@@ -58,18 +58,13 @@ class Connection:
         self._heard.set()
 
     def send(self, data: Mapping[str, Any]) -> None:
-        line = json.dumps(data, ensure_ascii=False).encode() + b"\n"
         try:
-            with self._lock:
-                self._end.sendall(line)
+            self._channel.send(data)
         except OSError:
             log.debug("a driver has hung up")
 
     def close(self) -> None:
-        try:
-            self._end.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            return
+        self._channel.close()
 
 
 class ControlDoor:
@@ -80,15 +75,7 @@ class ControlDoor:
         self._admit, self._hear = admit, hear
         path.parent.mkdir(parents=True, exist_ok=True)
         path.parent.chmod(0o700)
-        path.unlink(missing_ok=True)
-        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            # a socket's name holds 107 bytes, the path of a home may not
-            self._listener.bind(f"/proc/self/fd/{directory}/{path.name}")
-        finally:
-            os.close(directory)
-        self._listener.listen(_BACKLOG)
+        self._listener = listen_unix(path, backlog=_BACKLOG)
         threading.Thread(target=self._serve, name="door", daemon=True).start()
 
     def close(self) -> None:
@@ -109,44 +96,39 @@ class ControlDoor:
 
     def _meet(self, end: socket.socket) -> None:
         with end:
-            if not _is_ours(end):
+            if peer_uid(end) != os.geteuid():
                 log.warning("somebody else's process knocks at %s", self._path)
                 return
             end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _SEND_TIMEOUT)
             end.settimeout(_GREETING_SECONDS)
-            with end.makefile("rb") as lines:
-                greeting = _greeting(lines)
-                if greeting is None:
-                    return
-                end.settimeout(None)
-                connection = Connection(end)
-                if not self._admit(greeting, connection):
-                    connection.send({"type": "stop"})
-                    return
-                try:
-                    self._listen(lines, greeting)
-                finally:
-                    connection.note_heard()
+            channel = Channel(SocketStream(end))
+            greeting = _greeting(channel)
+            if greeting is None:
+                return
+            end.settimeout(None)
+            connection = Connection(channel)
+            if not self._admit(greeting, connection):
+                connection.send({"type": "stop"})
+                return
+            try:
+                self._listen(channel, greeting)
+            finally:
+                connection.note_heard()
 
-    def _listen(self, lines: Iterable[bytes], greeting: Greeting) -> None:
+    def _listen(self, channel: Channel, greeting: Greeting) -> None:
         try:
-            for line in lines:
-                self._hear(greeting.job_id, greeting.attempt, line)
+            for message in channel.messages():
+                self._hear(greeting.job_id, greeting.attempt, message)
         except OSError:
             log.debug("driver of job %s hung up", greeting.job_id)
 
 
-def _greeting(lines: BinaryIO) -> Greeting | None:
+def _greeting(channel: Channel) -> Greeting | None:
     try:
-        told = json.loads(lines.readline(_LONGEST_GREETING))
-        job_id, attempt = str(told["job_id"]), int(told["attempt"])
-        return Greeting(job_id, attempt, bool(told.get("is_accepted")))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        found = channel.greeting()
+        if found is None:
+            return None
+        job_id, attempt = str(found["job_id"]), int(found["attempt"])
+        return Greeting(job_id, attempt, bool(found.get("is_accepted")))
+    except (OSError, MalformedMessage, ValueError, KeyError, TypeError):
         return None
-
-
-def _is_ours(end: socket.socket) -> bool:
-    """By SO_PEERCRED (unix(7)): pid, uid, gid of whoever connected."""
-    told = end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    _, uid, _ = _CREDENTIALS.unpack(told)
-    return bool(uid == os.geteuid())

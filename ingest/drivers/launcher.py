@@ -6,12 +6,14 @@ over every implementation.
 
 from __future__ import annotations
 
+import json
+import queue
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from core.processes.marks import Mark
-from ingest.contract.job import JobSpec, SecretAnswer
+from ingest.contract.job import JobSpec, SecretAnswer, encode
 
 # In the environment of a driver, and so of everything it starts.
 MARK = "SLUICE_DRIVER_BOOT"
@@ -49,6 +51,36 @@ class Survivor:
 
     job_id: str
     attempt: int
+
+
+KINDS = frozenset({"ready", "accepted", "secret_request", "heartbeat", "log", "report"})
+
+
+def message_from(data: Mapping[str, Any], origin: str) -> Message | None:
+    """What a driver sent, or None for noise that some library printed."""
+    rest = dict(data)
+    kind = rest.pop("type", None)
+    is_known = isinstance(kind, str) and kind in KINDS
+    return Message(kind, rest, origin) if is_known else None
+
+
+def run_order(spec: JobSpec) -> dict[str, Any]:
+    return {"type": "run", "spec": json.loads(encode(spec))}
+
+
+def secret_order(answer: SecretAnswer) -> dict[str, Any]:
+    return {"type": "secret", **json.loads(encode(answer))}
+
+
+def drain(messages: queue.SimpleQueue[Message], seconds: float) -> list[Message]:
+    """All that is there; waits at most so long for the first."""
+    found: list[Message] = []
+    try:
+        found.append(messages.get(timeout=seconds))
+        while True:
+            found.append(messages.get_nowait())
+    except queue.Empty:
+        return found
 
 
 def mark_of(value: str) -> Mark:

@@ -27,8 +27,17 @@ from ingest.contract.job import JobSpec, SecretAnswer
 from ingest.drivers.cluster import Cluster, tag_of
 from ingest.drivers.cluster_watch import ClusterWatch, confirm_gone
 from ingest.drivers.control_socket import Connection, ControlDoor, Greeting
-from ingest.drivers.launcher import MARK, CancelMode, Message, Survivor, mark_of
-from ingest.drivers.lines import drain, parse_line, run_order, secret_order
+from ingest.drivers.launcher import (
+    MARK,
+    CancelMode,
+    Message,
+    Survivor,
+    drain,
+    mark_of,
+    message_from,
+    run_order,
+    secret_order,
+)
 
 log = logging.getLogger(__name__)
 
@@ -265,11 +274,11 @@ class SubmitLauncher:
                 work.send(run_order(work.spec))
         return True
 
-    def _hear(self, job_id: str, attempt: int, line: bytes) -> None:
+    def _hear(self, job_id: str, attempt: int, data: dict[str, Any]) -> None:
         work = self._works.get(job_id)
         if work is None or work.attempt != attempt:
             return
-        if message := parse_line(line, job_id):
+        if message := message_from(data, job_id):
             self._lines.put(message)
 
     # ------------------------------------------------------------------ records

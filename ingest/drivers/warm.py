@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from core.control_channel.channel import Channel, PipeStream
 from core.files import write_private
 from core.processes.child import Child, ChildSpec, spawn
 from core.processes.identity import ProcessIdentity, wait_group_gone
@@ -27,8 +28,17 @@ from ingest.contract.driver_size import arguments_for
 from ingest.contract.job import JobSpec, SecretAnswer
 from ingest.drivers.cluster import Cluster, tag_of
 from ingest.drivers.cluster_watch import ClusterWatch, confirm_gone
-from ingest.drivers.launcher import MARK, CancelMode, Message, Survivor, mark_of
-from ingest.drivers.lines import drain, parse_line, run_order, secret_order
+from ingest.drivers.launcher import (
+    MARK,
+    CancelMode,
+    Message,
+    Survivor,
+    drain,
+    mark_of,
+    message_from,
+    run_order,
+    secret_order,
+)
 
 log = logging.getLogger(__name__)
 
@@ -64,11 +74,12 @@ class _Driver:
     scratch: Path
     lines: queue.SimpleQueue[Message]
     is_surely_gone: Callable[[], bool]
+    channel: Channel = field(init=False)
     reader: threading.Thread = field(init=False)
     waiter: threading.Thread = field(init=False)
-    write_lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
+        self.channel = Channel(PipeStream(self.process.stdout, self.process.stdin))
         name = f"driver-{self.origin or 'warm'}"
         self.reader = threading.Thread(target=self._read, name=name, daemon=True)
         self.waiter = threading.Thread(target=self._wait, name=name, daemon=True)
@@ -76,9 +87,10 @@ class _Driver:
         self.waiter.start()
 
     def _read(self) -> None:
-        for line in self.process.stdout:
-            if message := parse_line(line, self.origin):
-                self.lines.put(message)
+        with contextlib.suppress(OSError):
+            for data in self.channel.messages():
+                if message := message_from(data, self.origin):
+                    self.lines.put(message)
 
     def _wait(self) -> None:
         """Says `died` once nothing of the group can write any more. What the driver
@@ -96,19 +108,14 @@ class _Driver:
             self.lines.put(Message("died", facts, self.origin))
 
     def send(self, data: Mapping[str, Any]) -> None:
-        line = json.dumps(data, ensure_ascii=False).encode() + b"\n"
         try:
-            with self.write_lock:
-                self.process.stdin.write(line)
-                self.process.stdin.flush()
-        except (OSError, ValueError):
+            self.channel.send(data)
+        except OSError:
             log.debug("driver %s does not listen any more", self.process.pid)
 
     def close(self) -> None:
         self.waiter.join(timeout=20)
-        for stream in (self.process.stdin, self.process.stdout):
-            with contextlib.suppress(OSError):
-                stream.close()
+        self.channel.close()
 
 
 class WarmLauncher:

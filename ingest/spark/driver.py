@@ -25,9 +25,9 @@ from ingest.contract.job import (
     answer_from,
     spec_from,
 )
+from ingest.spark.control import Control
 from ingest.spark.jvm import Jvm
 from ingest.spark.lanes import WORK_SECONDS, Lanes
-from ingest.spark.pipe import Control
 from ingest.spark.secrets import Secrets
 
 HEARTBEAT_SECONDS = 2.0

@@ -20,9 +20,8 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from ingest.spark.control import Control, ControlSocket, take_over_stdio
 from ingest.spark.driver import Driver
-from ingest.spark.knocking import ControlSocket
-from ingest.spark.pipe import Control, take_over_stdio
 from ingest.spark.session import SessionSpec, start_session
 
 

@@ -150,7 +150,13 @@ def test_lists_are_answered():
     channel(scenario)
 
 
-@pytest.mark.parametrize("line", [b"{}\n", b"nonsense\n", b'{"type":"hello"}\n', b"\n"])
+@pytest.mark.parametrize("line", [
+    b"{}\n", b"nonsense\n", b'{"type":"hello"}\n', b"\n", b"[]\n",
+    b'{"type":"hello","secret":"\\u00fc"}\n', b'{"type":"hello","secret":"\\ud800"}\n',
+    b'{"type":"hello","secret":"start-secret","engine_id":"e","pid":null,"port":1}\n',
+    b'{"type":"hello","secret":"start-secret","engine_id":"e"}\n',
+    b" " * 5000,
+])  # fmt: skip
 def test_strangers_are_not_welcomed(line):
     async def scenario(listener, call):
         stranger = await call()

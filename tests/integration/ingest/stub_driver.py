@@ -19,8 +19,7 @@ from pathlib import Path
 
 from ingest.contract.job import answer_from, spec_from
 from ingest.drivers.fake import FakeLauncher, Fault
-from ingest.spark.knocking import ControlSocket
-from ingest.spark.pipe import Control, take_over_stdio
+from ingest.spark.control import Control, ControlSocket, take_over_stdio
 
 PATIENCE = 120.0
 FAULTS = Path(sys.argv[1])
