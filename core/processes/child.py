@@ -29,7 +29,8 @@ LOOK_SECONDS = 0.02
 # How long the kernel may take to end what was killed.
 KILL_SECONDS = 5.0
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
-_libc = ctypes.CDLL(None, use_errno=True)
+# Looked up here: between fork and exec the loader's lock may be another thread's.
+_prctl = ctypes.CDLL(None).prctl
 # Pids of children whose exit status their `Child` still wants.
 _uncollected: set[int] = set()
 
@@ -229,7 +230,7 @@ def _die_with(parent: int, sign: signal.Signals | None) -> Callable[[], None] | 
         return None
 
     def arrange() -> None:
-        _libc.prctl(PR_SET_PDEATHSIG, int(sign), 0, 0, 0)
+        _prctl(PR_SET_PDEATHSIG, int(sign), 0, 0, 0)
         if os.getppid() != parent:
             os._exit(1)
 
@@ -238,7 +239,7 @@ def _die_with(parent: int, sign: signal.Signals | None) -> Callable[[], None] | 
 
 def adopt_orphans() -> None:
     """Make orphaned grandchildren ours, for containers whose PID 1 does not reap."""
-    _libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    _prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def reap() -> None:
