@@ -6,6 +6,7 @@ child kills what is left of its group before the kernel may give its pid to anot
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import logging
 import os
@@ -94,10 +95,8 @@ class Child:
         """Return the exit code, negative for the signal that ended it; None while it
         runs."""
         with self._lock:
-            if self._process.returncode is None and self._has_ended():
-                self._signal_group(signal.SIGKILL)
-                self._process.wait()
-                _uncollected.discard(self.pid)
+            if self._process.returncode is None:
+                self._collect()
             return self._process.returncode
 
     def wait(self, seconds: float | None = None) -> int | None:
@@ -117,8 +116,9 @@ class Child:
                 return
             if self.spec.stops_group:
                 self._signal_group(self.spec.stop_signal)
-            else:
-                os.kill(self.pid, self.spec.stop_signal)  # a zombie may be asked too
+                return
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(self.pid, self.spec.stop_signal)
 
     def kill(self) -> None:
         """End its whole group at once; nothing happens when it has ended."""
@@ -131,27 +131,27 @@ class Child:
         self._process.returncode = 0  # of a child that nobody waits for Popen warns
         return self.identity
 
-    def _has_ended(self) -> bool:
-        try:
+    def _collect(self) -> None:
+        """When it has ended: kill its group while its pid is its own, then give the
+        pid back. One that was collected by another hand has no pid any more."""
+        with contextlib.suppress(ChildProcessError):
             flags = os.WEXITED | os.WNOWAIT | os.WNOHANG
-            return os.waitid(os.P_PID, self.pid, flags) is not None
-        except ChildProcessError:
-            return True
+            if os.waitid(os.P_PID, self.pid, flags) is None:
+                return
+            self._signal_group(signal.SIGKILL)
+        self._process.wait()
+        _uncollected.discard(self.pid)
 
     def _await_end(self) -> None:
         """Without collecting it: its group has to be killed before."""
         if self._process.returncode is not None:
             return
-        try:
+        with contextlib.suppress(ChildProcessError):
             os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
-        except ChildProcessError:
-            return
 
     def _signal_group(self, sign: signal.Signals) -> None:
-        try:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, sign)
-        except (ProcessLookupError, PermissionError):
-            return
 
 
 def spawn(spec: ChildSpec) -> Child:

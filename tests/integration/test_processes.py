@@ -134,6 +134,17 @@ def test_a_pid_that_was_given_back_is_not_signalled(
     assert sent == []
 
 
+def test_a_child_that_another_hand_collected_has_no_group_to_kill(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    child = spawn(ChildSpec("true", ["true"]))
+    os.waitpid(child.pid, 0)
+    sent: list[int] = []
+    monkeypatch.setattr(os, "killpg", lambda pid, sign: sent.append(pid))
+    assert child.wait() is not None
+    assert sent == []
+
+
 @pytest.mark.parametrize("text", [
     '{{"pid": {pid}, "start_time": {other}}}',
     '{{"pid": {pid}, "born": {other}}}',
