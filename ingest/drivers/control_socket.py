@@ -60,6 +60,8 @@ class Connection:
     def send(self, data: Mapping[str, Any]) -> None:
         try:
             self._channel.send(data)
+        except MalformedMessage:
+            log.exception("an order was not sent; its job will count as lost")
         except OSError:
             log.debug("a driver has hung up")
 

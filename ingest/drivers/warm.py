@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from core.control_channel.channel import Channel, PipeStream
+from core.control_channel.framing import MalformedMessage
 from core.files import write_private
 from core.processes.child import Child, ChildSpec, spawn
 from core.processes.identity import ProcessIdentity, wait_group_gone
@@ -110,6 +111,8 @@ class _Driver:
     def send(self, data: Mapping[str, Any]) -> None:
         try:
             self.channel.send(data)
+        except MalformedMessage:
+            log.exception("an order was not sent; its job will count as lost")
         except OSError:
             log.debug("driver %s does not listen any more", self.process.pid)
 
