@@ -61,6 +61,10 @@ fault: setup ## long fault campaigns, seeded, with a report
 messages: setup ## bring the translations up to date with what pages show
 	@$(VENV)/python -m config.parts.translations
 
+.PHONY: editor
+editor: ## bundle the SQL page's editor anew from frontend/editor (needs Node and npm)
+	@cd frontend/editor && npm ci --silent && npm run --silent build && rm -r node_modules
+
 .PHONY: lock
 lock: ## resolve the Python requirements anew and write the hashed locks
 	@cd config/parts && for name in requirements requirements-dev requirements-build; do \

@@ -6,6 +6,7 @@ by shared caches. Sessions with all that hangs on them: CSRF, messages, htmx.
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable
 from typing import Any
 
@@ -17,7 +18,7 @@ POLICY = "; ".join(
     (
         "default-src 'none'",
         "script-src 'self'",
-        "style-src 'self'",
+        "style-src 'self'{nonce}",
         "img-src 'self' data:",
         "font-src 'self'",
         "connect-src 'self'",
@@ -28,6 +29,19 @@ POLICY = "; ".join(
 )
 
 
+_NONCE = "sluice.style_nonce"
+
+
+def style_nonce(request: HttpRequest) -> str:
+    """What a style element on this page must carry; the page's policy then names it.
+
+    For a script of ours that makes such an element (the SQL editor). It is new for each
+    page, so who can write into a page still cannot style it.
+    """
+    nonce: str = request.META.setdefault(_NONCE, secrets.token_urlsafe(16))
+    return nonce
+
+
 class PageHeadersMiddleware:
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
@@ -35,7 +49,9 @@ class PageHeadersMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         response = self.get_response(request)
         if response.get("Content-Type", "").startswith("text/html"):
-            response.setdefault("Content-Security-Policy", POLICY)
+            nonce = request.META.get(_NONCE)
+            allowed = POLICY.format(nonce=f" 'nonce-{nonce}'" if nonce else "")
+            response.setdefault("Content-Security-Policy", allowed)
             response.setdefault("Cache-Control", "no-store")
         return response
 

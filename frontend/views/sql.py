@@ -18,6 +18,7 @@ from catalog import saved_queries
 from catalog.selectors import table_for
 from core.errors import InvalidRequest, SluiceError
 from frontend.connect import select_some
+from frontend.middleware import style_nonce
 from frontend.pages import PageRequest, page
 from frontend.reading import completion, statements
 from frontend.reading.history import asked_by
@@ -26,14 +27,6 @@ from frontend.reading.tree import level_of
 
 MOST_SAVED, MOST_SHARED = 200, 100
 LIMITS = (100, 1_000, 10_000)
-EDITOR = "frontend/vendor/codemirror-5.65.21"
-EDITOR_FILES = [
-    f"{EDITOR}/{name}.js"
-    for name in (
-        "codemirror", "sql", "show-hint", "matchbrackets", "closebrackets",
-        "placeholder", "comment",
-    )
-]  # fmt: skip
 
 
 @page
@@ -184,7 +177,7 @@ def _around(request: PageRequest) -> dict[str, object]:
     """What the whole page needs besides a statement."""
     return {
         "limits": LIMITS,
-        "editor_files": EDITOR_FILES,
+        "style_nonce": style_nonce(request),
         "level": level_of(request.principal, "", ""),
         **_saved(request),
         **_history(request),

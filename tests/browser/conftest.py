@@ -56,6 +56,7 @@ def open_page(
         dark: bool = False,
         locale: str = "en-US",
         zone: str = "UTC",
+        scripts: bool = True,
     ) -> Page:
         context = chromium.new_context(
             viewport={"width": width, "height": height},
@@ -63,6 +64,7 @@ def open_page(
             reduced_motion="reduce",
             locale=locale,
             timezone_id=zone,
+            java_script_enabled=scripts,
         )
         contexts.append(context)
         page = context.new_page()

@@ -56,11 +56,23 @@ def gateway(monkeypatch):
 
 
 @pytest.fixture
-def page(live_server, settings, redis_url, open_page):
+def page(logged_in):
     """Logged in as the administrator of a small world; `open(path)` goes to a page."""
+    return logged_in()
+
+
+@pytest.fixture
+def logged_in(live_server, settings, redis_url, open_page):
     settings.STATIC_ROOT.mkdir(exist_ok=True)
     build()
-    made = open_page()
+
+    def make(**options):
+        return log_in(live_server, open_page(**options))
+
+    return make
+
+
+def log_in(live_server, made):
     made.open = lambda path: made.goto(live_server.url + path)
     made.open("/login")
     made.fill("#username", "root")
@@ -73,7 +85,14 @@ def page(live_server, settings, redis_url, open_page):
 TWO = (
     "SELECT a.na FROM shop.orders a\nWHERE a.name = ';' -- it's\n;\nSELECT nope FROM t"
 )
-CURSOR = "([line, ch]) => document.querySelector('.CodeMirror').CodeMirror.setCursor(line, ch)"
+
+
+def put_cursor(page, line, column):
+    """As a person does: into the editor, to its begin, down and to the right."""
+    page.click(".cm-content")
+    page.keyboard.press("Control+Home")
+    for key in ["ArrowDown"] * line + ["ArrowRight"] * column:
+        page.keyboard.press(key)
 
 
 def run(page, keys="Control+Enter"):
@@ -86,10 +105,9 @@ def test_the_editor_completes_runs_parts_and_keeps_tabs(page, gateway, keep):
     page.open(f"/sql?table={orders.pk}")
     assert page.input_value("#sql") == "SELECT * FROM shop.orders LIMIT 10"
     page.fill("#sql", TWO)
-    page.click(".CodeMirror-lines")
-    page.evaluate(CURSOR, [0, 11])
+    put_cursor(page, 0, 11)
     page.keyboard.type("m")  # a.nam: the alias stands for shop.orders
-    page.wait_for_selector(".CodeMirror-hints >> text=name")
+    page.wait_for_selector(".cm-tooltip-autocomplete >> text=name")
     keep(page, "editor-completion")
     page.keyboard.press("Enter")
     run(page)
@@ -98,13 +116,12 @@ def test_the_editor_completes_runs_parts_and_keeps_tabs(page, gateway, keep):
     page.click("#statement td >> nth=0")
     page.keyboard.press("ArrowDown")
     assert page.inner_text("#statement td.is-picked") == "2"
-    page.evaluate(CURSOR, [3, 2])
+    put_cursor(page, 3, 2)
     page.click("#run")
     page.wait_for_selector("#statement [data-state=ERROR]")
     assert gateway[-1] == "SELECT nope FROM t"
     assert page.inner_text(".is-wrong-line").endswith("SELECT nope FROM t")
-    page.click(".CodeMirror-lines")
-    page.evaluate(CURSOR, [3, 0])
+    put_cursor(page, 3, 0)
     page.keyboard.press("Shift+End")
     page.click("#explain")
     page.wait_for_selector("#history code:has-text('EXPLAIN')")
@@ -119,6 +136,79 @@ def test_the_editor_completes_runs_parts_and_keeps_tabs(page, gateway, keep):
     assert gateway[-2:] == ["SELECT 2", "SELECT 3"]
     page.click("#sql-tabs >> text=Query 1")
     assert page.input_value("#sql").startswith("SELECT a.name")
+
+
+STYLE_OF = "getComputedStyle(document.querySelector('{}')).{}"
+
+
+def test_the_editor_is_worked_and_left_by_keys(page, gateway, keep):
+    page.open("/sql")
+    editor = page.get_by_role("textbox", name="SQL statement; Escape leaves the editor")
+    editor.focus()
+    page.keyboard.type("sel")
+    page.wait_for_selector("[role=listbox][aria-label=Completions] >> text=SELECT")
+    page.keyboard.press("Tab")  # takes it
+    page.keyboard.type(" COUNT(a")
+    page.keyboard.press("End")
+    page.keyboard.press("Enter")  # nothing to indent below a statement's line
+    page.keyboard.type("FROM t")
+    page.keyboard.press("Escape")  # the proposals leave, nothing else
+    page.wait_for_selector("[role=listbox]", state="detached")
+    page.keyboard.press("Home")
+    page.keyboard.press("Tab")
+    assert page.input_value("#sql") == "SELECT COUNT(a)\n    FROM t"
+    page.keyboard.press("Shift+Home")
+    page.keyboard.press("Shift+Tab")
+    assert page.input_value("#sql") == "SELECT COUNT(a)\n  FROM t"
+    page.keyboard.press("Control+/")
+    assert page.input_value("#sql") == "SELECT COUNT(a)\n  -- FROM t"
+    page.keyboard.press("Control+/")
+    assert page.input_value("#sql") == "SELECT COUNT(a)\n  FROM t"
+    page.keyboard.press("Escape")
+    assert page.evaluate("document.activeElement.id") == "run"
+    editor.focus()
+    page.keyboard.press("Control+End")
+    page.keyboard.type("; SELECT ")
+    page.keyboard.press("Control+Space")
+    page.wait_for_selector("[role=listbox]")
+    page.keyboard.press("Escape")
+    page.keyboard.type("2")
+    run(page, "Control+Shift+Enter")
+    page.wait_for_selector("#history code:has-text('SELECT 2')")
+    assert gateway == ["SELECT COUNT(a)\n  FROM t", "SELECT 2"]
+
+
+def test_the_editor_has_the_colours_of_the_theme(page, gateway, keep):
+    """Its style element needs the nonce of the page's policy to count."""
+    page.open("/sql")
+    page.fill("#sql", "-- all\nSELECT count(*), 'a', 1, null FROM t WHERE ")
+    put_cursor(page, 1, 200)
+    assert page.evaluate(STYLE_OF.format(".cm-content", "whiteSpace")) == "pre"
+    page.keyboard.press("Shift+Home")
+    for theme in ("light", "dark"):
+        page.evaluate(
+            "theme => { document.documentElement.dataset.theme = theme }", theme
+        )
+        kinds = ("keyword", "string", "value", "builtin", "comment")
+        shown = {
+            page.evaluate(STYLE_OF.format(f".tok-{kind}", "color")) for kind in kinds
+        }
+        assert len(shown) == len(kinds), shown
+        keep(page, f"editor-colours-{theme}")
+    page.keyboard.press("End")
+    page.keyboard.press("Control+Space")
+    page.wait_for_selector("[role=listbox]")
+    keep(page, "editor-completion-dark")
+
+
+def test_without_scripts_the_plain_field_is_sent(logged_in, gateway):
+    page = logged_in(scripts=False)
+    page.open("/sql")
+    page.get_by_label("SQL statement").fill("SELECT 5")
+    page.click("#run")
+    page.wait_for_selector("#statement td:has-text('NULL')")
+    assert gateway == ["SELECT 5"]
+    assert page.get_by_label("SQL statement").input_value() == "SELECT 5"
 
 
 def test_the_picker_shows_a_few_of_many(page, keep):

@@ -150,6 +150,22 @@ def test_pages_carry_a_strict_content_security_policy(path, world, browse):
     assert response["Cache-Control"] == "no-store"
 
 
+def test_the_editor_may_make_its_style_by_a_nonce_of_one_page(world, browse):
+    """No other element may, and no other page lets any."""
+    client = browse("root")
+    nonces = set()
+    for _ in range(2):
+        response = client.get("/sql")
+        nonce = re.search(r' nonce="([\w-]{22})"', response.content.decode())[1]
+        policy = response["Content-Security-Policy"].split("; ")
+        assert f"style-src 'self' 'nonce-{nonce}'" in policy
+        assert "script-src 'self'" in policy
+        assert not any("unsafe" in part for part in policy)
+        nonces.add(nonce)
+    assert len(nonces) == 2
+    assert "style-src 'self';" in client.get("/tables")["Content-Security-Policy"]
+
+
 def test_log_lines_page_backwards(world, browse):
     job = world.jobs["running"]
     client = browse("root")

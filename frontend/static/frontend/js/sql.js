@@ -1,147 +1,26 @@
 // SQL page: editor with completion from the catalogue, tabs, run selection, results.
 // Without this file, or without CodeMirror, the plain textarea does the job.
 import { say } from "./words.js";
-import { statementAt, statementsOf, tablesOf } from "./sql_text.js";
+import { SqlEditor } from "./sql_editor.js";
+import { statementsOf } from "./sql_text.js";
 
 const area = document.getElementById("sql");
 const form = document.getElementById("sql-form");
-const editor = window.CodeMirror && form ? makeEditor() : null;
 const waiting = []; // statements of "Run all" that come after the one at work
-let mark = null;
-
-// ---------------------------------------------------------------- the editor
-function makeEditor() {
-  const made = window.CodeMirror(
-    (element) => area.after(element),
-    {
-      value: area.value,
-      mode: "text/x-sparksql",
-      lineNumbers: true,
-      matchBrackets: true,
-      autoCloseBrackets: true,
-      indentUnit: 2,
-      placeholder: area.placeholder,
-      screenReaderLabel: say("editor"),
-      viewportMargin: Infinity,
-      extraKeys: {
-        "Ctrl-Enter": run,
-        "Cmd-Enter": run,
-        "Shift-Ctrl-Enter": runAll,
-        "Shift-Cmd-Enter": runAll,
-        "Ctrl-Space": complete,
-        "Ctrl-/": "toggleComment",
-        "Cmd-/": "toggleComment",
-        Esc: leaveWithTab,
-        Tab: indent,
-        "Shift-Tab": "indentLess",
-      },
-      hintOptions: { hint: hints, completeSingle: false },
-    },
-  );
-  // The form's own field stays: it is what is sent, and what a script may fill.
-  area.classList.add("is-behind");
-  area.tabIndex = -1;
-  area.setAttribute("aria-hidden", "true");
-  document.querySelector("label[for=sql]").removeAttribute("for");
-  made.on("changes", () => {
-    area.value = made.getValue();
-    clearMark();
-    keep();
-  });
-  made.on("inputRead", (_, change) => {
-    const typed = change.text[change.text.length - 1];
-    if (/[\w.`\u0080-\uffff]$/.test(typed) && !made.state.completionActive) {
-      clearTimeout(made.sluiceTimer);
-      made.sluiceTimer = setTimeout(complete, 120);
-    }
-  });
-  area.addEventListener("input", () => {
-    if (area.value !== made.getValue()) made.setValue(area.value);
-  });
-  return made;
-}
+const editor =
+  window.CodeMirror && form
+    ? new SqlEditor(area, { run, runAll, leave: leaveWithTab, changed: keep })
+    : null;
 
 function leaveWithTab() {
   document.getElementById("run").focus();
-}
-
-function indent(cm) {
-  if (cm.somethingSelected()) cm.execCommand("indentMore");
-  else cm.execCommand("insertSoftTab");
-}
-
-// ---------------------------------------------------------------- completion
-const known = new Map();
-
-async function ask(parameters) {
-  const url = `${form.dataset.names}?${new URLSearchParams(parameters)}`;
-  if (!known.has(url)) {
-    const response = await fetch(url, { headers: { Accept: "application/json" } });
-    if (!response.ok) return [];
-    known.set(url, (await response.json()).names);
-    if (known.size > 200) known.delete(known.keys().next().value);
-  }
-  return known.get(url);
-}
-
-function complete() {
-  if (editor.hasFocus()) editor.showHint();
-}
-
-async function hints(cm) {
-  const cursor = cm.getCursor();
-  const before = cm.getLine(cursor.line).slice(0, cursor.ch);
-  const typed = /[\w.`\u0080-\uffff]*$/.exec(before)[0];
-  if (cm.getTokenTypeAt(cursor) === "string" || /^\d/.test(typed)) return null;
-  const [first, ...rest] = typed.split(".");
-  const tables = tablesOf(statementAt(cm.getValue(), cm.indexFromPos(cursor)).sql);
-  const meant = rest.length === 1 && tables.aliases.get(first.toLowerCase());
-  const found = meant
-    ? await ask([["table", meant], ["typed", rest[0]]])
-    : await ask([["typed", typed], ...tables.names.map((name) => ["in", name])]);
-  const from = meant ? typed.length - rest[0].length : 0;
-  const list = found.map((one) => ({
-    text: one.text,
-    render: (element) => show(element, one),
-  }));
-  if (!rest.length) list.push(...keywords(typed, list.length));
-  if (!list.length || (list.length === 1 && list[0].text === typed)) return null;
-  return {
-    list,
-    from: { line: cursor.line, ch: cursor.ch - typed.length + from },
-    to: cursor,
-  };
-}
-
-function keywords(typed, room) {
-  if (typed.length < 2) return [];
-  const words = Object.keys(window.CodeMirror.resolveMode("text/x-sparksql").keywords);
-  return words
-    .filter((word) => word.startsWith(typed.toLowerCase()))
-    .slice(0, Math.max(4, 12 - room))
-    .map((word) => ({ text: word.toUpperCase(), className: "hint-keyword" }));
-}
-
-function show(element, one) {
-  element.classList.add(`hint-${one.kind}`);
-  const name = document.createElement("span");
-  name.textContent = one.text;
-  const detail = document.createElement("span");
-  detail.className = "hint-detail";
-  detail.textContent = one.detail || one.kind;
-  element.append(name, detail);
 }
 
 // ---------------------------------------------------------------- running
 let asked = null; // { sql, line }: what the next request carries instead of everything
 
 function chosen() {
-  if (!editor) return { sql: area.value, line: 0 };
-  if (editor.somethingSelected()) {
-    return { sql: editor.getSelection(), line: editor.getCursor("from").line };
-  }
-  const found = statementAt(editor.getValue(), editor.indexFromPos(editor.getCursor()));
-  return { sql: found.sql, line: editor.posFromIndex(found.start).line };
+  return editor ? editor.chosen() : { sql: area.value, line: 0 };
 }
 
 function run() {
@@ -151,14 +30,14 @@ function run() {
 
 function runAll() {
   waiting.length = 0;
-  waiting.push(...statementsOf(editor.getValue()));
+  waiting.push(...statementsOf(editor.value));
   runNext();
 }
 
 function runNext() {
   const next = waiting.shift();
   if (!next) return;
-  asked = { sql: next.sql, line: editor.posFromIndex(next.start).line };
+  asked = { sql: next.sql, line: editor.lineAt(next.start) };
   form.requestSubmit(document.getElementById("run"));
 }
 
@@ -169,7 +48,7 @@ document.addEventListener("htmx:configRequest", (event) => {
   const wanted = asked || chosen();
   asked = null;
   sentFrom = wanted.line;
-  clearMark();
+  editor?.clearMark();
   event.detail.parameters.sql = wanted.sql;
 });
 
@@ -199,16 +78,7 @@ function refreshHistory(state) {
 
 function markError() {
   const place = document.querySelector("#statement [data-line]");
-  if (!editor || !place || mark) return;
-  const line = sentFrom + Number(place.dataset.line) - 1;
-  if (line < editor.lineCount()) {
-    mark = editor.addLineClass(line, "wrap", "is-wrong-line");
-  }
-}
-
-function clearMark() {
-  if (mark) editor.removeLineClass(mark, "wrap", "is-wrong-line");
-  mark = null;
+  if (editor && place) editor.markLine(sentFrom + Number(place.dataset.line) - 1);
 }
 
 area?.addEventListener("keydown", (event) => {
@@ -229,8 +99,7 @@ document.addEventListener("click", (event) => {
   const text = event.target.closest("[data-insert]")?.dataset.insert;
   if (!text || !area) return;
   if (editor) {
-    editor.replaceSelection(text);
-    editor.focus();
+    editor.insert(text);
   } else {
     area.setRangeText(text, area.selectionStart, area.selectionEnd, "end");
     area.focus();
@@ -238,12 +107,12 @@ document.addEventListener("click", (event) => {
 });
 
 function write(sql) {
-  area.value = sql;
   if (editor) {
-    editor.setValue(sql);
-    editor.focus();
-    editor.execCommand("goDocEnd");
-  } else area.focus();
+    editor.write(sql);
+  } else {
+    area.value = sql;
+    area.focus();
+  }
 }
 
 // ---------------------------------------------------------------- tabs
@@ -281,8 +150,7 @@ function add(sql) {
 
 function open(number) {
   current = number;
-  editor.setValue(tabs[current].sql);
-  editor.clearHistory();
+  editor.open(tabs[current].sql);
   draw();
 }
 
@@ -295,7 +163,7 @@ function close(number) {
 
 function keep() {
   if (!tabs[current]) return;
-  tabs[current].sql = editor.getValue();
+  tabs[current].sql = editor.value;
   try {
     localStorage.setItem(KEY, JSON.stringify({ tabs, current }));
   } catch {
