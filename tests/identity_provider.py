@@ -12,7 +12,7 @@ import json
 import secrets
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -32,6 +32,9 @@ class IdentityProvider:
     claims     of the ID token, on top of the right ones (None removes a claim)
     userinfo   what the userinfo endpoint tells; None = there is no such endpoint
     algorithm  what it signs with; "none" and "HS256" are the classic tricks
+    forge      makes an ID token of the claims, in place of signing them
+    foreign    keys that it publishes besides its own, as they are
+    elsewhere  paths that it redirects, and where to
     """
 
     issuer: str = ""
@@ -45,6 +48,9 @@ class IdentityProvider:
     codes: dict[str, dict[str, str]] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
     signs_with: str = ""
+    forge: Callable[[dict[str, Any]], str] | None = None
+    foreign: list[Any] = field(default_factory=list)
+    elsewhere: dict[str, str] = field(default_factory=dict)
 
     def document(self) -> dict[str, Any]:
         found = {
@@ -63,7 +69,7 @@ class IdentityProvider:
         for kid in self.published:
             body = json.loads(RSAAlgorithm.to_jwk(self.key(kid).public_key()))
             keys.append({**body, "kid": kid, "use": "sig", "alg": "RS256"})
-        return {"keys": keys}
+        return {"keys": [*self.foreign, *keys]}
 
     def key(self, kid: str) -> rsa.RSAPrivateKey:
         if kid not in self.keys:
@@ -104,6 +110,8 @@ class IdentityProvider:
             **self.claims,
         }
         told = {name: value for name, value in claims.items() if value is not None}
+        if self.forge:
+            return self.forge(told)
         key: Any = self.key(self.signs_with or self.kid)
         if self.algorithm == "none":
             key = None
@@ -120,6 +128,9 @@ def running_provider() -> Iterator[IdentityProvider]:
         def do_GET(self) -> None:
             parts = urlsplit(self.path)
             provider.asked.append(parts.path)
+            if parts.path in provider.elsewhere:
+                self._reply(302, None, Location=provider.elsewhere[parts.path])
+                return
             if parts.path == "/authorize":
                 query = {k: v[0] for k, v in parse_qs(parts.query).items()}
                 self._reply(302, None, Location=provider.authorize(query))

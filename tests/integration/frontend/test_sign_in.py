@@ -1,13 +1,9 @@
-"""Sign in at a real provider over HTTP; everything it may do wrong is refused."""
+"""Sign in at a real provider over HTTP, and what the answer may not be."""
 
 from __future__ import annotations
 
-import http.client
-import time
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -19,62 +15,18 @@ from catalog.access.external_users import suspend
 from catalog.access.group_rules import rules_from
 from catalog.access.idle import suspend_idle
 from catalog.access.oidc_provider import provider_of
-from catalog.access.oidc_spec import OidcSpec
 from catalog.access.tokens import create_token, find_token
-from catalog.models import AuditEntry, ExternalIdentity
-from tests.identity_provider import CLIENT, SECRET, IdentityProvider, running_provider
+from catalog.models import ExternalIdentity
+from tests.integration.frontend.sign_ins import (
+    ANN,
+    expect_refusal,
+    follow,
+    is_in,
+    local,
+    sign_in,
+)
 
 pytestmark = pytest.mark.django_db
-ANN = {"preferred_username": "Ann@Example.org", "groups": ["bi"]}
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[IdentityProvider]:
-    with running_provider() as provider:
-        provider.key("first")
-        provider.key("second")
-        yield provider
-
-
-@pytest.fixture
-def provider(server: IdentityProvider, settings: Any) -> IdentityProvider:
-    fresh = IdentityProvider(issuer=server.issuer, keys=server.keys, claims=dict(ANN))
-    server.__dict__.update(fresh.__dict__)
-    provider_of.cache_clear()
-    settings.SLUICE_OIDC = OidcSpec(
-        issuer=server.issuer,
-        client_id=CLIENT,
-        client_secret=SECRET,
-        label="the firm",
-        allows_plaintext=True,
-    )
-    return server
-
-
-def follow(address: str) -> str:
-    """What a browser does at the provider: ask, and go where it is sent."""
-    parts = urlsplit(address)
-    link = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=30)
-    try:
-        link.request("GET", f"{parts.path}?{parts.query}")
-        return link.getresponse().headers["Location"]
-    finally:
-        link.close()
-
-
-def local(address: str) -> str:
-    parts = urlsplit(address)
-    return f"{parts.path}?{parts.query}"
-
-
-def sign_in(client: Client, wanted: str = "/tables") -> Any:
-    left = client.get("/login/provider", {"next": wanted})
-    assert left.status_code == 302, left.content
-    return client.get(local(follow(left["Location"])))
-
-
-def is_in(client: Client) -> bool:
-    return client.get("/tokens").status_code == 200
 
 
 def test_the_button_leads_in_and_the_user_is_made_once(client, provider):
@@ -91,69 +43,6 @@ def test_the_button_leads_in_and_the_user_is_made_once(client, provider):
     assert sign_in(other)["Location"] == "/tables"
     assert User.objects.get(username="ann@example.org").groups.count() == 0
     assert not User.objects.filter(username="ann.renamed").exists()
-
-
-@pytest.mark.parametrize(
-    ("claims", "reason"),
-    [
-        ({"nonce": "another"}, "nonce"),
-        ({"nonce": None}, "incomplete"),
-        ({"exp": int(time.time()) - 120}, "expired"),
-        ({"exp": None}, "incomplete"),
-        ({"iat": int(time.time()) + 600}, "not_yet_valid"),
-        ({"nbf": int(time.time()) + 600}, "not_yet_valid"),
-        ({"aud": "another program"}, "audience"),
-        ({"aud": [CLIENT, "another"]}, "azp"),
-        ({"azp": "another"}, "azp"),
-        ({"iss": "https://elsewhere.example"}, "issuer"),
-        ({"sub": None}, "incomplete"),
-        ({"preferred_username": None}, "invalid_name"),
-        ({"preferred_username": "a b"}, "invalid_name"),
-    ],
-)
-def test_a_wrong_token_is_refused_with_its_reason(client, provider, claims, reason):
-    provider.claims |= claims
-    expect_refusal(client, sign_in(client), reason)
-
-
-def expect_refusal(client: Client, reply: Any, reason: str) -> None:
-    assert reply.status_code == 403
-    assert "callout is-bad" in reply.content.decode()
-    entry = AuditEntry.objects.filter(action="login", is_allowed=False).latest("id")
-    assert entry.facts["reason"] == reason
-    assert not is_in(client)
-    assert not User.objects.exists()
-
-
-@pytest.mark.parametrize(
-    ("knobs", "reason"),
-    [
-        ({"algorithm": "none"}, "algorithm"),
-        ({"algorithm": "HS256"}, "algorithm"),
-        ({"algorithm": "RS512"}, "algorithm"),  # the key says what it is for
-        ({"signs_with": "second"}, "signature"),
-        ({"kid": "second"}, "unknown_key"),
-    ],
-)
-def test_a_signature_that_proves_nothing_is_refused(client, provider, knobs, reason):
-    provider.__dict__.update(knobs)
-    expect_refusal(client, sign_in(client), reason)
-
-
-def test_a_clock_that_differs_a_little_does_no_harm(client, provider):
-    now = int(time.time())
-    provider.claims |= {"exp": now - 20, "iat": now + 20}
-    assert sign_in(client).status_code == 302
-
-
-def test_new_keys_are_found_when_they_are_used(client, provider, monkeypatch):
-    assert sign_in(client).status_code == 302
-    provider.kid, provider.published = "second", ["first", "second"]
-    monkeypatch.setattr("catalog.access.oidc_provider.NEW_KEYS_SECONDS", 0.0)
-    assert sign_in(Client()).status_code == 302
-    provider.kid = "first"
-    assert sign_in(Client()).status_code == 302
-    assert provider.asked.count("/keys") == 2
 
 
 def test_an_answer_counts_only_in_the_browser_that_left(client, provider):
@@ -206,6 +95,25 @@ def test_a_provider_that_is_not_itself_is_not_asked(client, provider, configurat
     assert reply.status_code == 503
     assert "cannot be asked" in reply.content.decode()
     assert provider.asked == ["/.well-known/openid-configuration"]
+
+
+@pytest.mark.parametrize("path", ["/.well-known/openid-configuration", "/keys"])
+def test_a_provider_that_sends_us_elsewhere_is_not_followed(client, provider, path):
+    provider.elsewhere = {path: f"{provider.issuer}/authorize?state=x&redirect_uri=x"}
+    left = client.get("/login/provider")
+    if path == "/keys":
+        left = client.get(local(follow(left["Location"])))
+        provider.asked.remove("/authorize")  # that was the browser
+    assert left.status_code == 503
+    assert "answers 302" in left.content.decode()
+    assert "/authorize" not in provider.asked
+
+
+def test_an_answer_without_end_is_not_read(client, provider):
+    provider.configuration = {"padding": "x" * (1 << 20)}
+    reply = client.get("/login/provider")
+    assert reply.status_code == 503
+    assert "not a JSON object" in reply.content.decode()
 
 
 def test_without_the_provider_local_users_log_in(client, provider, settings):
