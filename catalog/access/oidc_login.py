@@ -6,15 +6,15 @@ Authorization code with PKCE, state and nonce. What one sign-in needs to remembe
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import hmac
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlencode
 
+from authlib.common.urls import add_params_to_uri
+from authlib.oauth2.rfc6749.parameters import prepare_grant_uri
+from authlib.oauth2.rfc7636 import create_s256_code_challenge
 from django.contrib.auth.models import User
 
 from catalog.access import audit, throttle
@@ -44,19 +44,18 @@ class Departure:
 def depart(spec: OidcSpec, *, back: str) -> tuple[str, Departure]:
     """Where to send the browser, and what to remember. `back` is our own address."""
     leaving = Departure(*(secrets.token_urlsafe(32) for _ in range(3)))
-    address = str(provider_of(spec).configuration()["authorization_endpoint"])
-    digest = hashlib.sha256(leaving.verifier.encode()).digest()
-    query = {
-        "response_type": "code",
-        "client_id": spec.client_id,
-        "redirect_uri": back,
-        "scope": spec.scopes,
-        "state": leaving.state,
-        "nonce": leaving.nonce,
-        "code_challenge": base64.urlsafe_b64encode(digest).decode().rstrip("="),
-        "code_challenge_method": "S256",
-    }
-    return f"{address}{'&' if '?' in address else '?'}{urlencode(query)}", leaving
+    address: str = prepare_grant_uri(
+        provider_of(spec).configuration()["authorization_endpoint"],
+        spec.client_id,
+        "code",
+        redirect_uri=back,
+        scope=spec.scopes,
+        state=leaving.state,
+        nonce=leaving.nonce,
+        code_challenge=create_s256_code_challenge(leaving.verifier),
+        code_challenge_method="S256",
+    )
+    return address, leaving
 
 
 def arrive(
@@ -82,8 +81,8 @@ def farewell_address(spec: OidcSpec, *, back: str) -> str:
     address = str(provider_of(spec).configuration().get("end_session_endpoint") or "")
     if not spec.trusts(address):
         return ""
-    query = {"client_id": spec.client_id, "post_logout_redirect_uri": back}
-    return f"{address}{'&' if '?' in address else '?'}{urlencode(query)}"
+    query = [("client_id", spec.client_id), ("post_logout_redirect_uri", back)]
+    return str(add_params_to_uri(address, query))
 
 
 def _person(

@@ -7,15 +7,21 @@ from __future__ import annotations
 
 import base64
 import json
+import logging
 import ssl
 import threading
 import time
 import urllib.error
 import urllib.request
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, Generic, TypeVar
 from urllib.parse import quote, urlencode
+
+from authlib.oidc.discovery import OpenIDProviderMetadata, get_well_known_url
+from cryptography.exceptions import UnsupportedAlgorithm
+from joserfc.errors import JoseError
+from joserfc.jwk import Key, KeySet, import_key
 
 from catalog.access.oidc_spec import OidcSpec, ProviderAway, SignInRefused
 
@@ -25,6 +31,9 @@ KNOWN_FOR_SECONDS = 3600.0
 # A token signed by a key we do not know makes us look for new keys, this often.
 NEW_KEYS_SECONDS = 5.0
 _NEEDED = ("authorization_endpoint", "token_endpoint", "jwks_uri")
+_UNREADABLE = (JoseError, UnsupportedAlgorithm, LookupError, TypeError, ValueError)
+_logger = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
@@ -33,10 +42,10 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 
 
 @dataclass(slots=True)
-class _Known:
+class _Known(Generic[T]):
     """What was read, and when."""
 
-    value: dict[str, Any] = field(default_factory=dict)
+    value: T
     at: float = float("-inf")
 
     def is_fresh(self, seconds: float) -> bool:
@@ -48,37 +57,36 @@ class Provider:
 
     def __init__(self, spec: OidcSpec) -> None:
         self.spec = spec
-        self._configuration = _Known()
-        self._keys = _Known()
+        self._configuration = _Known(OpenIDProviderMetadata())
+        self._keys = _Known(KeySet([]))
         self._lock = threading.Lock()
         context = ssl.create_default_context(cafile=spec.ca_file or None)
         self._opener = urllib.request.build_opener(
             _NoRedirects(), urllib.request.HTTPSHandler(context=context)
         )
 
-    def configuration(self) -> dict[str, Any]:
+    def configuration(self) -> OpenIDProviderMetadata:
         """The discovery document, checked against the settings."""
         with self._lock:
             if not self._configuration.is_fresh(KNOWN_FOR_SECONDS):
-                root = self.spec.issuer.rstrip("/")
-                found = self._ask(f"{root}/.well-known/openid-configuration")
-                self._configuration = _Known(
-                    _checked(self.spec, found), time.monotonic()
-                )
+                address = get_well_known_url(self.spec.issuer, external=True)
+                found = OpenIDProviderMetadata(self._ask(address))
+                _check(self.spec, found)
+                self._configuration = _Known(found, time.monotonic())
             return self._configuration.value
 
-    def keys(self, *, unknown: str | None = None) -> list[dict[str, Any]]:
+    def keys(self, *, unknown: str | None = None) -> KeySet:
         """Its signing keys; read anew when `unknown` names a key they do not hold."""
         address = str(self.configuration()["jwks_uri"])
         with self._lock:
-            held = _signing(self._keys.value)
             is_lacking = unknown is not None and all(
-                key.get("kid") != unknown for key in held
+                key.kid != unknown for key in self._keys.value
             )
             seconds = NEW_KEYS_SECONDS if is_lacking else KNOWN_FOR_SECONDS
             if not self._keys.is_fresh(seconds):
-                self._keys = _Known(self._ask(address), time.monotonic())
-            return _signing(self._keys.value)
+                keys = _signing_keys(self._ask(address))
+                self._keys = _Known(keys, time.monotonic())
+            return self._keys.value
 
     def tokens_for(self, code: str, *, verifier: str, back: str) -> dict[str, Any]:
         """Exchange a code. SignInRefused when the provider does not know it."""
@@ -152,19 +160,36 @@ def _as_object(raw: bytes) -> dict[str, Any]:
     return answer
 
 
-def _checked(spec: OidcSpec, found: dict[str, Any]) -> dict[str, Any]:
+def _check(spec: OidcSpec, found: OpenIDProviderMetadata) -> None:
+    """That it is the provider's own, and each address safe.
+
+    OpenIDProviderMetadata.validate() compares no issuer, and refuses providers that
+    work, such as those that do not sign by RS256.
+    """
     if found.get("issuer") != spec.issuer:
         raise ProviderAway("it names itself otherwise than SLUICE_OIDC_ISSUER does")
     for name in _NEEDED:
         if not spec.trusts(str(found.get(name, ""))):
             raise ProviderAway(f"its configuration has no safe {name}")
-    return found
 
 
-def _signing(document: dict[str, Any]) -> list[dict[str, Any]]:
-    keys = document.get("keys")
-    if not isinstance(keys, list):
-        return []
-    return [
-        key for key in keys if isinstance(key, dict) and key.get("use", "sig") == "sig"
-    ]
+def _signing_keys(document: dict[str, Any]) -> KeySet:
+    """Its public keys for signatures, without those of a kind that cannot be read.
+
+    One by one: KeySet.import_key_set fails as a whole when one key's curve is unknown.
+    """
+    found = document.get("keys")
+    keys: list[Key] = []
+    for data in found if isinstance(found, list) else []:
+        if not isinstance(data, dict) or data.get("use", "sig") != "sig":
+            continue
+        if data.get("kty") == "oct":
+            continue
+        try:
+            keys.append(import_key(data))
+        except _UNREADABLE as error:
+            kid, why = data.get("kid"), type(error).__name__
+            _logger.warning(
+                "the identity provider's key %r cannot be read: %s", kid, why
+            )
+    return KeySet(keys)
