@@ -12,6 +12,7 @@ class IngestConfig(AppConfig):
         from django.conf import settings
 
         from catalog.extensions import registered
+        from ingest.alerts import metrics as alert_metrics
         from ingest.alerts.triggers import sources_altered
         from ingest.lake.place import use_object_store
         from ingest.maintenance import storage_check
@@ -31,3 +32,4 @@ class IngestConfig(AppConfig):
         registered.altered.append(sources_altered)
         registered.secrets.append(AlertTarget)
         registered.gauges.append(gauges)
+        registered.gauges.append(alert_metrics.gauges)

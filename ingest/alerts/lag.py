@@ -12,23 +12,15 @@ from django.db import transaction
 
 from core.clock import SystemClock
 from ingest.alerts.heartbeat import last_absence
-from ingest.alerts.rules import LATE, Absence, Trouble, excused, late_at, span
+from ingest.alerts.rules import LATE, Absence, Trouble, excused, span
 from ingest.alerts.store import open_alert
 from ingest.models import Pipeline
 from ingest.models.states import LOADED, RETIRED
+from ingest.policies.lateness import late_moment
 from ingest.policies.policy import Effective
 from ingest.policies.store import Policies, policy_of
 
 PAGE = 200
-
-
-def owing(policy: Effective, since: datetime) -> dict[str, datetime | None]:
-    """Columns of a table with this policy that owes what is due after `since`."""
-    return {"owed_from": since, "late_at": _moment(policy, since)}
-
-
-def _moment(policy: Effective, since: datetime) -> datetime | None:
-    return late_at(policy.schedule, since, policy.late_after)
 
 
 def ask_again(table_id: int) -> None:
@@ -82,7 +74,7 @@ def _judge(
     if table is None or pipeline.state not in LOADED or pipeline.capture == "snapshot":
         return
     shows = table.caught_up_at or pipeline.created_at
-    expected = _moment(policy, pipeline.owed_from or shows)
+    expected = late_moment(policy, pipeline.owed_from or shows)
     if expected is not None:
         expected = excused(expected, absence, policy.late_after)
     if expected is None or expected > now:

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from core.retries import Backoff
-from ingest.policies.schedule import Manual, Schedule, next_runs
+from ingest.maintenance.score import BROKEN_CODES, STUCK_CODES
 
 FAILED: Final = "failed"
 LATE: Final = "late"
@@ -38,20 +38,6 @@ AGAIN: Final = {
 # What a delivery tells: an alert opened, ended by itself, or was ended by somebody.
 OPENED, CLOSED, TEST = "opened", "closed", "test"
 
-# Losses of `ingest.maintenance.score` that mean work on the timeline stands still,
-STUCK_CODES: Final = frozenset(
-    {"plan_unreadable", "compaction_stuck", "compaction_waits", "write_stuck"}
-)
-# and those that mean the table's rows are wrong, or cannot be written.
-BROKEN_CODES: Final = frozenset(
-    {
-        "lock_taken",
-        "properties_drift",
-        "bucket_drift",
-        "bucket_conflict",
-        "stray_files",
-    }
-)
 # A source that restarts makes a round fail once; that is no alert yet.
 SYNCS_BEFORE_ALERT: Final = 2
 
@@ -129,31 +115,6 @@ def left_after(sources: Iterable[str], done: str, loads: frozenset[str]) -> list
     """
     over = {done} | (loads | {"round"} if done in loads else set())
     return [name for name in sources if name not in over]
-
-
-def owed_from(
-    began: datetime, behind_seconds: float, allowed_seconds: float
-) -> datetime:
-    """From when on rounds are owed by a table whose last complete one began then.
-
-    That its rows are older, by the safety lag, is meant; what an open transaction kept
-    behind that for longer than is allowed is owed still.
-    """
-    is_owed = behind_seconds > allowed_seconds
-    return began - timedelta(seconds=behind_seconds) if is_owed else began
-
-
-def late_at(
-    schedule: Schedule, since: datetime, allowed_seconds: float
-) -> datetime | None:
-    """When a table that owes rounds since `since` counts as late; None = never.
-
-    By its own schedule: one that runs once a day is not late after an hour.
-    """
-    if isinstance(schedule, Manual):
-        return None
-    due = next(iter(next_runs(schedule, since, 1)), None)
-    return due + timedelta(seconds=allowed_seconds) if due else None
 
 
 @dataclass(frozen=True, slots=True)

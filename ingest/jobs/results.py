@@ -16,8 +16,6 @@ from core.clock import SystemClock
 from core.errors import SluiceError
 from core.models import Job
 from ingest.alerts import triggers
-from ingest.alerts.lag import owing
-from ingest.alerts.rules import owed_from
 from ingest.changes.signs import from_data, sentences_of, settled, to_data
 from ingest.jobs.backoff import wait_after
 from ingest.jobs.kinds import COMPACT, LOADS, REPAIR, RESYNC, SYNC, UPKEEP, VERIFY
@@ -29,6 +27,7 @@ from ingest.models import Pipeline, states
 from ingest.pipelines import schema_diff, schema_drift, transitions
 from ingest.pipelines.lake_identity import set_buckets
 from ingest.policies import store
+from ingest.policies.lateness import owed_from, owing
 from ingest.policies.schedule import every_seconds_of, skipped_words
 
 

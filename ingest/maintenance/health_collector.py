@@ -25,7 +25,6 @@ from core.errors import SluiceError
 from core.jobs import ACTIVE, SUCCEEDED, TERMINAL
 from core.models import Job, Lease
 from ingest.alerts import triggers
-from ingest.alerts.rules import STUCK_CODES
 from ingest.hudi.budget import choose, credit_after, first_credit
 from ingest.hudi.identity import TableIdentity, property_drift
 from ingest.hudi.layout import Layout
@@ -56,7 +55,13 @@ from ingest.maintenance.facts import (
 )
 from ingest.maintenance.merging import MergeCost, weigh
 from ingest.maintenance.plan import Step, plan_maintenance
-from ingest.maintenance.score import Health, MaintenancePolicy, score, stuck_in
+from ingest.maintenance.score import (
+    STUCK_CODES,
+    Health,
+    MaintenancePolicy,
+    score,
+    stuck_in,
+)
 from ingest.maintenance.written import Written, Wrote, add, written_from
 from ingest.models import Pipeline, TableHealth
 from ingest.models.states import REMOVING

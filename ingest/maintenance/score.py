@@ -20,6 +20,20 @@ SMALL_BYTES = 8 * MB
 SMALL_GROUPS = 16
 # below this, logs cost no reader anything worth a rewrite
 LEAST_LOG_BYTES = MB
+# Losses that mean work on the timeline stands still,
+STUCK_CODES = frozenset(
+    {"plan_unreadable", "compaction_stuck", "compaction_waits", "write_stuck"}
+)
+# and those that mean the table's rows are wrong, or cannot be written.
+BROKEN_CODES = frozenset(
+    {
+        "lock_taken",
+        "properties_drift",
+        "bucket_drift",
+        "bucket_conflict",
+        "stray_files",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)

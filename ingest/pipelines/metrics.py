@@ -12,9 +12,7 @@ from django.db import connection
 from django.db.models import Count, Min, Q, Sum
 from prometheus_client.core import GaugeMetricFamily, Metric
 
-from ingest.alerts.rules import ALERTS
 from ingest.models import Pipeline, TableHealth
-from ingest.models.alerts import Alert, AlertDelivery, AlertTarget
 from ingest.models.states import LIVE
 from ingest.pipelines.selectors import pipelines_on_schedule
 
@@ -22,7 +20,6 @@ from ingest.pipelines.selectors import pipelines_on_schedule
 LAG_BUCKETS = (10, 30, 60, 300, 900, 3_600, 21_600, 86_400)
 SCORE_BANDS = {"0-49": (0, 49), "50-79": (50, 79), "80-99": (80, 99), "100": (100, 100)}
 RECENT_SECONDS = 300
-LATEST_DELIVERIES = 1_000
 
 _RECENT = """
 SELECT kind, state, count(*),
@@ -39,8 +36,6 @@ def gauges() -> Iterator[Metric]:
     yield from _health()
     yield from _verification()
     yield from _recent()
-    yield from _alerts()
-    yield from _deliveries()
 
 
 def _lag() -> Iterator[Metric]:
@@ -67,7 +62,7 @@ def _lag() -> Iterator[Metric]:
         ("sluice_table_lag_seconds_max", "LIVE", found["oldest_live"]),
     ):
         age = (now - oldest).total_seconds() if oldest else 0.0
-        yield _single(name, f"Lag of the latest {meaning} table on a schedule", age)
+        yield single(name, f"Lag of the latest {meaning} table on a schedule", age)
 
 
 def _before(now: datetime, seconds: int) -> datetime:
@@ -88,32 +83,32 @@ def _health() -> Iterator[Metric]:
         **{f"sum_{name}": Sum(name) for name in sums},
     )
     counts = {band: found[f"band{n}"] for n, band in enumerate(SCORE_BANDS)}
-    yield _labelled(
+    yield labelled(
         "sluice_tables_by_score",
         "Lake tables by health score",
         "band",
         counts | {"unseen": found["unseen"]},
     )
     worst = 100 if found["worst"] is None else found["worst"]
-    yield _single("sluice_health_score_min", "The worst health score", worst)
-    yield _single(
+    yield single("sluice_health_score_min", "The worst health score", worst)
+    yield single(
         "sluice_tables_unreadable",
         "Lake tables whose files could not be looked at",
         found["unreadable"],
     )
-    yield _labelled(
+    yield labelled(
         "sluice_lake_bytes",
         "Bytes of lake tables at their last look: base and log files, and what is"
         " replaced and waits for cleaning",
         "part",
         {part: found[f"sum_{part}_bytes"] or 0 for part in ("base", "log", "old")},
     )
-    yield _single(
+    yield single(
         "sluice_compactions_pending",
         "Compactions planned on timelines and not completed",
         found["sum_pending"] or 0,
     )
-    yield _single(
+    yield single(
         "sluice_work_stuck",
         "Instants on timelines that nobody works on",
         found["sum_stuck"] or 0,
@@ -132,19 +127,19 @@ def _verification() -> Iterator[Metric]:
         due=Count("pk", filter=Q(verify_at__lte=now)),
     )
     results = ("equal", "different", "never")
-    yield _labelled(
+    yield labelled(
         "sluice_tables_verified",
         "Tables verified by policy, by the result of their newest verification",
         "result",
         {result: found[result] for result in results},
     )
     oldest = found["oldest"]
-    yield _single(
+    yield single(
         "sluice_verification_age_seconds_max",
         "Age of the oldest newest verification of a table verified by policy",
         (now - oldest).total_seconds() if oldest else 0.0,
     )
-    yield _single(
+    yield single(
         "sluice_verifications_due", "Tables whose verification is due", found["due"]
     )
 
@@ -161,51 +156,19 @@ def _recent() -> Iterator[Metric]:
         family.add_metric([kind, state], count)
     yield family
     commits, carried = sum(row[3] for row in rows), sum(row[4] for row in rows)
-    yield _single("sluice_commits_recent", f"Commits of jobs {window}", commits)
-    yield _single(
+    yield single("sluice_commits_recent", f"Commits of jobs {window}", commits)
+    yield single(
         "sluice_rows_recent",
         f"Rows that rounds and loads {window} wrote",
         float(carried),
     )
 
 
-def _alerts() -> Iterator[Metric]:
-    found = Alert.objects.filter(closed_at=None).order_by().values_list("kind")
-    counts = dict.fromkeys(ALERTS, 0) | dict(found.annotate(Count("pk")))
-    yield _labelled("sluice_alerts_open", "Open alerts", "kind", counts)
-
-
-def _deliveries() -> Iterator[Metric]:
-    waiting = AlertDelivery.objects.filter(next_try_at__isnull=False).aggregate(
-        n=Count("pk"), oldest=Min("created_at")
-    )
-    oldest = waiting["oldest"]
-    age = (datetime.now(UTC) - oldest).total_seconds() if oldest else 0.0
-    yield _single(
-        "sluice_alert_deliveries_waiting", "Messages not delivered yet", waiting["n"]
-    )
-    yield _single(
-        "sluice_alert_delivery_oldest_seconds", "Age of the oldest of them", age
-    )
-    latest = AlertDelivery.objects.order_by("-id")[:LATEST_DELIVERIES]
-    fates = latest.values_list("delivered_at", "gave_up_at")
-    lost = sum(1 for delivered, gave_up in fates if gave_up and not delivered)
-    yield _single(
-        "sluice_alert_deliveries_given_up",
-        f"Messages given up, of the latest {LATEST_DELIVERIES}",
-        lost,
-    )
-    states = {"ok": 0, "failing": 0, "paused": 0}
-    for target in AlertTarget.objects.all():
-        states[target.state] += 1
-    yield _labelled("sluice_alert_targets", "Alert targets", "state", states)
-
-
-def _single(name: str, meaning: str, value: float) -> Metric:
+def single(name: str, meaning: str, value: float) -> Metric:
     return GaugeMetricFamily(name, meaning, value=value)
 
 
-def _labelled(name: str, meaning: str, label: str, values: Mapping[str, Any]) -> Metric:
+def labelled(name: str, meaning: str, label: str, values: Mapping[str, Any]) -> Metric:
     family = GaugeMetricFamily(name, meaning, labels=[label])
     for key, value in values.items():
         family.add_metric([key], value)

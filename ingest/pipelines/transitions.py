@@ -16,7 +16,7 @@ from core.advance import advance
 from core.clock import SystemClock
 from core.errors import InvalidRequest, SluiceError
 from core.models import Job
-from ingest.alerts import lag, triggers
+from ingest.alerts import triggers
 from ingest.jobs.kinds import LOADS, RESYNC, SNAPSHOT, SYNC
 from ingest.maintenance.due import note_change
 from ingest.maintenance.score import STOPPED
@@ -36,6 +36,7 @@ from ingest.models.states import (
 )
 from ingest.pipelines.schema_diff import source_changed
 from ingest.planning.plan import plan_from_json
+from ingest.policies.lateness import owing
 from ingest.policies.store import policy_of
 
 # Where a pause or a failure goes on later, by the state it happened in.
@@ -138,9 +139,9 @@ def _note_for_alerts(pipeline: Pipeline, event: str) -> None:
         triggers.table_removed(pipeline.lake_table_id)
     elif event == "resume_catch_up" and pipeline.capture != "snapshot":
         # it gets the time of one round to come back
-        owing = lag.owing(policy_of(pipeline), SystemClock().now())
-        Pipeline.objects.filter(pk=pipeline.pk).update(**owing)
-        pipeline.late_at = owing["late_at"]
+        changes = owing(policy_of(pipeline), SystemClock().now())
+        Pipeline.objects.filter(pk=pipeline.pk).update(**changes)
+        pipeline.late_at = changes["late_at"]
 
 
 def stop(pipeline: Pipeline, event: str, *, reason: str, actor: str = "") -> None:

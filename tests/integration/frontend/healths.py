@@ -7,7 +7,6 @@ from dataclasses import replace
 from django.utils import timezone
 
 from catalog.models import Table
-from ingest.alerts.rules import STUCK_CODES
 from ingest.maintenance.facts import (
     MB,
     Conflict,
@@ -18,7 +17,7 @@ from ingest.maintenance.facts import (
 )
 from ingest.maintenance.plan import plan_maintenance
 from ingest.maintenance.savepoints import Savepoint
-from ingest.maintenance.score import MaintenancePolicy, score
+from ingest.maintenance.score import STUCK_CODES, MaintenancePolicy, score
 from ingest.maintenance.written import Day, Written
 from ingest.models import TableHealth
 

@@ -8,13 +8,10 @@ import pytest
 
 from ingest.alerts import mail, messages, rules
 from ingest.alerts.rules import (
-    BROKEN_CODES,
     Absence,
     Wish,
     excused,
-    late_at,
     left_after,
-    owed_from,
     stuck_trouble,
     wants,
 )
@@ -27,7 +24,8 @@ from ingest.maintenance.facts import (
     PlanFacts,
     TakenLock,
 )
-from ingest.maintenance.score import MaintenancePolicy, score
+from ingest.maintenance.score import BROKEN_CODES, MaintenancePolicy, score
+from ingest.policies.lateness import late_at, owed_from
 from ingest.policies.schedule import Cron, Every, Manual
 
 NOW = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
