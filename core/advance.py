@@ -1,7 +1,7 @@
-"""`advance()`: compare-and-swap one row along its table and append the event row.
+"""`advance()`: compare-and-swap one row along its table and append the move.
 
-The only code that writes a `state` column. Both writes share one transaction,
-so the history can neither miss a move nor invent one.
+The only code that writes a `state` column. Both writes share one transaction, so
+neither history nor outbox can miss a move or invent one.
 """
 
 from __future__ import annotations
@@ -13,18 +13,23 @@ from typing import Any, Protocol
 from django.db import models, transaction
 
 from core.errors import StaleState
+from core.outbox import Move, append_moves
 from core.states import Transitions
 
 log = logging.getLogger("sluice.states")
 
 
 class Stateful(Protocol):
-    """A model row with a `state`, a class-level table and an `events` relation."""
+    """A model row with a `state`, a class-level table and an `events` relation.
+
+    event_facts  what readers of the outbox learn of the row beside the move
+    """
 
     pk: Any
     state: str
     transitions: Transitions
     events: Any
+    event_facts: Mapping[str, Any]
 
 
 def advance(
@@ -62,9 +67,7 @@ def _advance(
                 hint="read it again and decide anew",
                 facts={"id": str(row.pk), "event": event},
             )
-        row.events.create(
-            event=event, before=before, after=after, actor=actor, reason=reason
-        )
+        append_moves([row], Move(event, before, after, actor, reason))
     _told(row, event, before, after)
     row.state = after
     for name, value in changes.items():
@@ -108,23 +111,9 @@ def advance_all(
 def record_moves(
     rows: Sequence[Any], event: str, *, before: str, actor: str = "", reason: str = ""
 ) -> None:
-    """Event rows for rows that were just moved, or created, along one arrow."""
-    relation = type(rows[0]).events.rel
-    model, field = relation.related_model, relation.field.name
-    model._default_manager.bulk_create(
-        [
-            model(
-                **{field: row},
-                event=event,
-                before=before,
-                after=row.transitions.after(before, event),
-                actor=actor,
-                reason=reason,
-            )
-            for row in rows
-        ],
-        batch_size=1000,
-    )
+    """Append what rows that were just moved, or created, did along one arrow."""
+    after = rows[0].transitions.after(before, event)
+    append_moves(rows, Move(event, before, after, actor, reason))
 
 
 def _told(row: Any, event: str, before: str, after: str) -> None:

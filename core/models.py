@@ -1,4 +1,4 @@
-"""Job, JobEvent and Lease rows: the durable half of every long work.
+"""Job, JobEvent, Lease and outbox rows: the durable half of every long work.
 
 Kinds, subjects and keys are opaque words here; no business term may appear.
 """
@@ -6,10 +6,11 @@ Kinds, subjects and keys are opaque words here; no business term may appear.
 from __future__ import annotations
 
 import uuid
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from django.db import models
 from django.db.models import Q
+from django.db.models.functions import Now
 
 from core import jobs
 from core.context import current_request_id
@@ -120,6 +121,10 @@ class Job(models.Model):
     def is_finished(self) -> bool:
         return self.state in jobs.TERMINAL
 
+    @property
+    def event_facts(self) -> dict[str, Any]:
+        return {"kind": self.kind, "of": self.subject_id}
+
 
 class JobEvent(EventBase):
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="events")
@@ -162,3 +167,54 @@ class Lease(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} #{self.token} {self.owner}"
+
+
+class TransactionId(models.Field):  # type: ignore[type-arg]
+    """A transaction of the database that never wraps around: PostgreSQL's xid8."""
+
+    def db_type(self, connection: Any) -> str:
+        return "xid8"
+
+
+class DomainEvent(models.Model):
+    """What happened, for whoever reads it; written and read in `core.outbox` alone.
+
+    transaction  that appended it: ids are taken before commits, so they order nothing
+    subject, subject_id   what it happened to; no foreign key by design
+    data         versioned (`v`), small
+    """
+
+    transaction = TransactionId(
+        db_default=models.Func(
+            function="pg_current_xact_id", output_field=TransactionId()
+        )
+    )
+    at = models.DateTimeField(db_default=Now())
+    topic = models.CharField(max_length=40)
+    subject = models.CharField(max_length=40)
+    subject_id = models.CharField(max_length=64)
+    actor = models.CharField(max_length=150, db_default="")
+    request_id = models.CharField(max_length=64, db_default="")
+    data = models.JSONField()
+
+    class Meta:
+        indexes: ClassVar = [
+            models.Index(fields=["transaction", "id"], name="events_in_order"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.topic} {self.subject_id}"
+
+
+class OutboxReader(models.Model):
+    """How far a reader of the outbox has come; the row is also its lock.
+
+    transaction, event   of the last event that it passed
+    """
+
+    name = models.CharField(max_length=40, primary_key=True)
+    transaction = TransactionId()
+    event = models.BigIntegerField()
+
+    def __str__(self) -> str:
+        return self.name

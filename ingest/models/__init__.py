@@ -6,7 +6,7 @@ Django rows are caches of what the lake says, except for what people asked for.
 from __future__ import annotations
 
 import uuid
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from django.db import models
 from django.db.models import Q
@@ -139,6 +139,10 @@ class Pipeline(models.Model):
     def __str__(self) -> str:
         return f"{self.source_table} [{self.state}]"
 
+    @property
+    def event_facts(self) -> dict[str, Any]:
+        return {"table": self.lake_table_id}
+
 
 class PipelineEvent(EventBase):
     table = models.ForeignKey(Pipeline, on_delete=models.CASCADE, related_name="events")
@@ -235,6 +239,10 @@ class MaintenancePlan(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind} {self.instant} [{self.state}]"
+
+    @property
+    def event_facts(self) -> dict[str, Any]:
+        return {"table": self.table_id, "instant": self.instant}
 
 
 class MaintenanceEvent(EventBase):

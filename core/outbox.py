@@ -1,0 +1,120 @@
+"""The outbox: domain events, appended once, in the transaction of what they report.
+
+A process killed there has neither the change nor its event, and after it has both.
+Whoever wants to know reads (`core.outbox_reader`); whoever appends knows no reader.
+Data is small and versioned (`v`); it holds no secret and no value of a source's row.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.db import connection
+from django.db.models import ForeignKey
+from django.utils import timezone
+
+from core.context import current
+
+VERSION = 1
+_BATCH = 1000
+_LONGEST_ACTOR = 150
+
+_APPEND = """
+INSERT INTO core_domainevent
+  (topic, subject, subject_id, actor, request_id, data)
+SELECT e.topic, e.subject, e.subject_id, %(actor)s, %(request)s, e.data
+FROM jsonb_to_recordset(%(events)s::jsonb)
+  AS e(topic text, subject text, subject_id text, data jsonb)
+"""
+# One statement: history and outbox have the same moves, at no further round trip.
+_MOVES = """
+WITH moved AS (
+  SELECT m.pk, m.data FROM jsonb_to_recordset(%(rows)s::jsonb) AS m(pk text, data jsonb)
+), history AS (
+  INSERT INTO {history} (at, event, before, after, actor, reason, {owner})
+  SELECT %(at)s, %(event)s, %(before)s, %(after)s, %(actor)s, %(reason)s, pk::{type}
+  FROM moved
+)
+INSERT INTO core_domainevent
+  (topic, subject, subject_id, actor, request_id, data)
+SELECT %(topic)s, %(subject)s, pk, %(by)s, %(request)s, data FROM moved
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class NewEvent:
+    """topic  "noun.verb", what happened; subject, subject_id  to what"""
+
+    topic: str
+    subject: str
+    subject_id: str
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One arrow of a state machine, taken by one row or by many at once."""
+
+    event: str
+    before: str
+    after: str
+    actor: str = ""
+    reason: str = ""
+
+
+def append(*events: NewEvent, actor: str = "") -> None:
+    """Append all of them by one statement, in the caller's transaction."""
+    if not events:
+        return
+    context = current()
+    rows = [
+        {
+            "topic": event.topic,
+            "subject": event.subject,
+            "subject_id": event.subject_id,
+            "data": {"v": VERSION, **event.data},
+        }
+        for event in events
+    ]
+    with connection.cursor() as cursor:
+        for start in range(0, len(rows), _BATCH):
+            given = {
+                "events": json.dumps(rows[start : start + _BATCH]),
+                "actor": (actor or context.actor)[:_LONGEST_ACTOR],
+                "request": context.request_id[:64],
+            }
+            cursor.execute(_APPEND, given)
+
+
+def append_moves(rows: Sequence[Any], move: Move) -> None:
+    """Append the move of these rows of one model to its history, which stays as long
+    as the row does, and to the outbox, which is pruned once it was read."""
+    model, context = type(rows[0]), current()
+    owner: ForeignKey[Any, Any] = model.events.rel.field
+    quote = connection.ops.quote_name
+    statement = _MOVES.format(
+        history=quote(model.events.rel.related_model._meta.db_table),
+        owner=quote(owner.column),
+        type=owner.rel_db_type(connection),
+    )
+    subject = model.transitions.name.lower()
+    arrow = {"event": move.event, "before": move.before, "after": move.after}
+    given = arrow | {
+        "at": timezone.now(),
+        "actor": move.actor,
+        "reason": move.reason,
+        "topic": f"{subject}.moved",
+        "subject": subject,
+        "by": (move.actor or context.actor)[:_LONGEST_ACTOR],
+        "request": context.request_id[:64],
+    }
+    with connection.cursor() as cursor:
+        for start in range(0, len(rows), _BATCH):
+            moved = [
+                {"pk": str(row.pk), "data": {"v": VERSION, **arrow, **row.event_facts}}
+                for row in rows[start : start + _BATCH]
+            ]
+            cursor.execute(statement, given | {"rows": json.dumps(moved)})

@@ -1,0 +1,205 @@
+"""Reading the outbox: exactly once per named reader, in the order of transactions.
+
+A reader's cursor moves in the transaction of what its handlers did: a process killed
+there has done neither. Events are read once every transaction that began before theirs
+has ended, so none that commits late is passed by (docs/adr/0031-one-outbox.md).
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db import InterfaceError, OperationalError, connection, transaction
+
+log = logging.getLogger("sluice.outbox")
+
+PAGE = 500
+MOST_PAGES = 20
+KEPT_SECONDS = 3600
+PRUNE_PAGE = 5000
+
+# No transaction that could still append before these events is under way.
+SETTLED = "e.transaction < pg_snapshot_xmin(pg_current_snapshot())"
+# Numbers that this server has not given out: the database came from another one.
+FOREIGN = """
+  (SELECT max(transaction) FROM core_outboxreader)
+    >= pg_snapshot_xmax(pg_current_snapshot())
+  OR EXISTS (SELECT 1 FROM core_domainevent
+    WHERE transaction >= pg_snapshot_xmax(pg_current_snapshot()))
+"""
+_LOOK = """
+SELECT EXISTS (SELECT 1 FROM core_domainevent e
+    WHERE (e.transaction, e.id) > (r.transaction, r.event) AND {settled}), {foreign}
+FROM core_outboxreader r WHERE r.name = %s
+"""
+_BEGIN = """
+INSERT INTO core_outboxreader (name, transaction, event) VALUES (%s, '0', 0)
+ON CONFLICT DO NOTHING
+"""
+_LOCK = """
+SELECT transaction::text, event FROM core_outboxreader WHERE name = %s
+FOR UPDATE SKIP LOCKED
+"""
+_PAGE = """
+SELECT e.id, e.transaction::text, e.at, e.topic, e.subject, e.subject_id, e.data::text
+FROM core_domainevent e
+WHERE (e.transaction, e.id) > (%s::xid8, %s) AND {settled}
+ORDER BY e.transaction, e.id LIMIT %s
+"""
+_PASS = """
+UPDATE core_outboxreader SET transaction = %s::xid8, event = %s WHERE name = %s
+"""
+_RENUMBER_READERS = """
+UPDATE core_outboxreader r SET transaction = '1', event = least(r.event,
+  (SELECT min(e.id) - 1 FROM core_domainevent e
+   WHERE (e.transaction, e.id) > (r.transaction, r.event)))
+"""
+_PRUNE = """
+DELETE FROM core_domainevent WHERE id IN (
+  SELECT e.id FROM core_domainevent e
+  WHERE (e.transaction, e.id) <= (
+      SELECT r.transaction, r.event FROM core_outboxreader r
+      ORDER BY r.transaction, r.event LIMIT 1)
+    AND e.at < now() - make_interval(secs => %s)
+  ORDER BY e.transaction, e.id LIMIT %s)
+"""
+_LAG = """
+SELECT r.name, coalesce(extract(epoch FROM clock_timestamp() - (
+  SELECT e.at FROM core_domainevent e
+  WHERE (e.transaction, e.id) > (r.transaction, r.event)
+  ORDER BY e.transaction, e.id LIMIT 1)), 0)::float
+FROM core_outboxreader r ORDER BY r.name
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """An appended event, as `core.outbox.NewEvent`, with its place and moment."""
+
+    id: int
+    transaction: str
+    at: datetime
+    topic: str
+    subject: str
+    subject_id: str
+    data: Mapping[str, Any]
+
+
+Handler = Callable[[Event], None]
+
+
+def read(name: str, handlers: Mapping[str, Handler]) -> int:
+    """Hand this reader's next events to the handlers of their topics; how many.
+
+    Costs one statement when there is none. Several at once do no harm: one reads.
+    Errors of the database's connection pass through.
+    """
+    total = 0
+    for _ in range(MOST_PAGES):
+        if not _has_news(name):
+            break
+        count = _read_page(name, handlers)
+        total += count
+        if count < PAGE:
+            break
+    return total
+
+
+def _has_news(name: str) -> bool:
+    look = _LOOK.format(settled=SETTLED, foreign=FOREIGN)
+    with connection.cursor() as cursor:
+        cursor.execute(look, [name])
+        row = cursor.fetchone()
+        if row is None:
+            cursor.execute(_BEGIN, [name])
+            return True
+    has_news, is_foreign = row
+    if is_foreign:
+        _renumber()
+    return bool(has_news or is_foreign)
+
+
+def _read_page(name: str, handlers: Mapping[str, Handler]) -> int:
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(_LOCK, [name])
+        position = cursor.fetchone()
+        if position is None:
+            return 0  # another process reads
+        cursor.execute(_PAGE.format(settled=SETTLED), [*position, PAGE])
+        events = [_event(row) for row in cursor.fetchall()]
+        if events:
+            _handle([event for event in events if event.topic in handlers], handlers)
+            last = events[-1]
+            cursor.execute(_PASS, [last.transaction, last.id, name])
+    return len(events)
+
+
+def _event(row: Any) -> Event:
+    number, xid, at, topic, subject, subject_id, data = row
+    return Event(number, xid, at, topic, subject, subject_id, json.loads(data))
+
+
+def _handle(events: Sequence[Event], handlers: Mapping[str, Handler]) -> None:
+    """All of them; one that a defect of ours keeps from being handled is reported
+    and does not hold up those behind it."""
+    try:
+        with transaction.atomic():
+            for event in events:
+                handlers[event.topic](event)
+    except (OperationalError, InterfaceError):
+        raise
+    except Exception:
+        log.warning("handling events one by one after an error", exc_info=True)
+        for event in events:
+            _handle_alone(event, handlers)
+
+
+def _handle_alone(event: Event, handlers: Mapping[str, Handler]) -> None:
+    try:
+        with transaction.atomic():
+            handlers[event.topic](event)
+    except (OperationalError, InterfaceError):
+        raise
+    except Exception:
+        log.exception(
+            "event %s (%s of %s %s) could not be handled and is skipped",
+            event.id,
+            event.topic,
+            event.subject,
+            event.subject_id,
+        )
+
+
+def _renumber() -> None:
+    """Transactions of another server say nothing here: what came from there is older
+    than what is appended here, and ordered by its ids."""
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("LOCK TABLE core_outboxreader IN EXCLUSIVE MODE")
+        cursor.execute(f"SELECT {FOREIGN}")
+        if (row := cursor.fetchone()) and row[0]:
+            cursor.execute(_RENUMBER_READERS)
+            cursor.execute("UPDATE core_domainevent SET transaction = '1'")
+
+
+def prune_events() -> int:
+    """Delete events that every reader has passed some time ago; how many."""
+    total = 0
+    with connection.cursor() as cursor:
+        for _ in range(MOST_PAGES):
+            cursor.execute(_PRUNE, [KEPT_SECONDS, PRUNE_PAGE])
+            total += cursor.rowcount
+            if cursor.rowcount < PRUNE_PAGE:
+                break
+    return total
+
+
+def lags() -> dict[str, float]:
+    """By reader: the age in seconds of the oldest event that it has not passed."""
+    with connection.cursor() as cursor:
+        cursor.execute(_LAG)
+        return dict(cursor.fetchall())
