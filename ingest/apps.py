@@ -13,11 +13,10 @@ class IngestConfig(AppConfig):
 
         from catalog.extensions import registered
         from ingest.alerts import metrics as alert_metrics
-        from ingest.alerts.triggers import sources_altered
         from ingest.lake.place import use_object_store
         from ingest.maintenance import storage_check
         from ingest.models.alerts import AlertTarget
-        from ingest.pipelines import catalog_hooks, schema_drift
+        from ingest.pipelines import catalog_hooks, schema_diff, schema_drift
         from ingest.pipelines.metrics import gauges
 
         use_object_store(settings.SLUICE_OBJECT_STORE)
@@ -27,9 +26,8 @@ class IngestConfig(AppConfig):
         registered.blockers.append(catalog_hooks.what_needs)
         registered.releases.append(catalog_hooks.forget_retired)
         registered.storage = storage_check.store_problem
-        # what is followed is no alert
         registered.altered.append(schema_drift.sources_altered)
-        registered.altered.append(sources_altered)
+        registered.altered.append(schema_diff.report_altered)
         registered.secrets.append(AlertTarget)
         registered.gauges.append(gauges)
         registered.gauges.append(alert_metrics.gauges)

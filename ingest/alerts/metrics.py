@@ -1,4 +1,4 @@
-"""What /metrics says of alerts and their messages."""
+"""What /metrics says of alerts, their messages and the readers of the outbox."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from datetime import UTC, datetime
 from django.db.models import Count, Min
 from prometheus_client.core import Metric
 
+from core import outbox_reader
 from ingest.alerts.rules import ALERTS
+from ingest.alerts.triggers import READER
 from ingest.models.alerts import Alert, AlertDelivery, AlertTarget
 from ingest.pipelines.metrics import labelled, single
 
@@ -18,6 +20,12 @@ LATEST_DELIVERIES = 1_000
 def gauges() -> Iterator[Metric]:
     yield from _alerts()
     yield from _deliveries()
+    yield labelled(
+        "sluice_outbox_lag_seconds",
+        "Age of the oldest domain event that the reader has not passed",
+        "reader",
+        {READER: 0.0} | outbox_reader.lags(),
+    )
 
 
 def _alerts() -> Iterator[Metric]:

@@ -1,5 +1,5 @@
-"""Opening and closing alerts: called inside the transaction of what happened, so that
-a process killed there has neither the event nor the alert, and after it has both.
+"""Opening and closing alerts: inside the transaction that passes the event of what
+happened, so that each event counts once.
 
 Knows rows. Telling anybody is `ingest.alerts.fan_out`'s, later.
 """
@@ -74,9 +74,14 @@ def close(rows: QuerySet[Alert], because: str = RECOVERED, reason: str = "") -> 
     )
 
 
-def note_success(table_id: int, kind: str, *, recovered: Collection[str] = ()) -> None:
-    """A job of this kind went well, which ends alerts of the kinds `recovered` too."""
-    for alert in open_on(table_id, {"failed", *recovered}):
+def note_success(
+    table_id: int, kind: str, *, recovered: Collection[str] = (), at: datetime
+) -> None:
+    """A job of this kind went well, which ends alerts of the kinds `recovered` too,
+    but none that opened after `at`, when it did."""
+    for alert in open_on(table_id, {"failed", *recovered}).filter(
+        first_seen_at__lte=at
+    ):
         if alert.kind in recovered:
             close(Alert.objects.filter(pk=alert.pk), reason=f"its {kind} went well")
         elif kind in alert.sources or kind in LOADS:

@@ -1,16 +1,19 @@
-"""What the moves of jobs and tables mean for alerts. Called where they happen."""
+"""What domain events mean for alerts: the outbox's reader "alerts".
+
+What an event reports is in it; of columns, the present state counts. An alert that it
+opens has the moment of the event, and ends none that time brought about since.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping
 
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Exists, OuterRef, Q
 
 from catalog.discovery.store import VANISHED
-from catalog.models import Table
-from core.errors import SluiceError
+from core import outbox_reader
 from core.models import Job
+from core.outbox_reader import Event
 from ingest.alerts import store
 from ingest.alerts.rules import (
     FAILED,
@@ -36,108 +39,132 @@ from ingest.pipelines.schema_diff import (
 )
 from ingest.planning.plan import plan_from_json
 
+READER = "alerts"
 GONE = "gone"
 _NOT_SYNCED = (DRAFT, DISCOVERED, PROPOSED, RETIRED)
 
 
-def job_failed(job: Job, error: SluiceError, *, failures: int = 0) -> None:
-    """failures  how many rounds failed in a row, when this one is tried again later"""
-    if 0 < failures < SYNCS_BEFORE_ALERT:
+def read_events() -> int:
+    """Open and close alerts by what happened since; how many events were read."""
+    return outbox_reader.read(READER, HANDLERS)
+
+
+def job_failed(event: Event) -> None:
+    """failures  how many syncs failed in a row, when this one is tried again later"""
+    data = event.data
+    if 0 < data["failures"] < SYNCS_BEFORE_ALERT:
         return
     trouble = Trouble(
         FAILED,
-        cause=f"{job.pk}:{job.attempts}",
-        message=f"its {job.kind} failed: {error.message}",
-        code=error.code,
-        hint=error.hint,
-        source=job.kind,
-        job=str(job.pk),
+        cause=f"{event.subject_id}:{data['attempts']}",
+        message=f"its {data['kind']} failed: {data['message']}",
+        code=data["code"],
+        hint=data["hint"],
+        source=data["kind"],
+        job=event.subject_id,
     )
-    store.open_alert(int(job.payload["table"]), trouble)
+    store.open_alert(data["table"], trouble, at=event.at)
 
 
-def job_succeeded(
-    job: Job, facts: Mapping[str, Any], *, has_caught_up: bool = False
-) -> None:
-    table_id = int(job.payload["table"])
+def job_succeeded(event: Event) -> None:
+    table_id, kind = event.data["table"], event.data["kind"]
+    verdict = event.data.get("verdict")
     recovered: set[str] = set()
-    if job.kind == VERIFY:
-        if facts.get("verdict") == "different":
-            store.open_alert(table_id, _mismatch(job, facts))
-        elif facts.get("verdict") == "equal":
-            recovered.add(MISMATCH)
-    elif job.kind == RESYNC:
+    if kind == VERIFY and verdict == "different":
+        store.open_alert(table_id, _mismatch(event), at=event.at)
+    elif kind == RESYNC or verdict == "equal":
         recovered.add(MISMATCH)
-    if has_caught_up:
+    if event.data["caught_up"]:
         recovered.add(LATE)
-    if job.kind in LOADS:
-        sources_altered(Table.objects.filter(onboardings__lake_table=table_id))
-    store.note_success(table_id, job.kind, recovered=recovered)
+    if kind in LOADS:
+        _compare(Q(source_table__onboardings__lake_table=table_id))
+    store.note_success(table_id, kind, recovered=recovered, at=event.at)
 
 
-def _mismatch(job: Job, facts: Mapping[str, Any]) -> Trouble:
+def _mismatch(event: Event) -> Trouble:
     """Without keys: they are values of rows, and alerts go to people without grants."""
+    report = Job.objects.filter(pk=event.subject_id).values_list("report", flat=True)
+    facts = (report.first() or {}).get("facts", {})
     found = str(facts.get("summary") or "")
     return Trouble(
         MISMATCH,
-        cause=str(job.pk),
+        cause=event.subject_id,
         message=f"a verification found differences. {found}".strip(),
         code="differs_from_source",
         hint="the job lists keys; a resync makes the table equal to its source",
         repair="resync",
-        job=str(job.pk),
+        job=event.subject_id,
     )
 
 
-def health_seen(table_id: int, losses: Sequence[Mapping[str, Any]]) -> None:
-    """What stands still or is broken on the table, by the look that has just been
-    made."""
-    trouble = stuck_trouble(losses)
+def health_changed(event: Event) -> None:
+    """What stands still or is broken on the table, by the look that was made then."""
+    table_id = int(event.subject_id)
+    trouble = stuck_trouble(event.data["losses"])
     if trouble is not None:
-        store.open_alert(table_id, trouble)
+        store.open_alert(table_id, trouble, at=event.at)
     else:
         store.close(
             store.open_on(table_id, {STUCK}), reason="nothing stands still or is broken"
         )
 
 
-def table_paused(table_id: int) -> None:
-    """Nobody expects it to keep up any more."""
-    late = store.open_on(table_id, {LATE})
-    store.close(late, because=store.PAUSED, reason="the table was paused")
+def pipeline_moved(event: Event) -> None:
+    """A paused table is not expected to keep up, and a removed one has no alerts."""
+    table_id = event.data["table"]
+    if table_id is None:
+        return
+    if event.data["event"] == "pause":
+        late = store.open_on(table_id, {LATE}).filter(first_seen_at__lte=event.at)
+        store.close(late, because=store.PAUSED, reason="the table was paused")
+    elif event.data["event"] in {"remove", "retire"}:
+        # its row, and so the alert's pointer to it, may be gone by now
+        rows = Alert.objects.filter(Q(table=table_id) | Q(table=None), closed_at=None)
+        store.close(rows, because=store.REMOVED, reason="the table is carried no more")
 
 
-def schedule_ended(pipelines: QuerySet[Pipeline]) -> None:
-    """From now on these tables are brought up to date when somebody asks."""
-    late = Alert.objects.filter(kind=LATE, table__in=pipelines.values("lake_table"))
-    store.close(late, reason="the table has no schedule any more")
+def policy_changed(event: Event) -> None:
+    """From then on the table is brought up to date when somebody asks."""
+    if not event.data["has_schedule"]:
+        late = store.open_on(event.data["table"], {LATE})
+        store.close(
+            late.filter(first_seen_at__lte=event.at),
+            reason="the table has no schedule any more",
+        )
 
 
-def table_removed(table_id: int) -> None:
-    rows = store.open_on(table_id)
-    store.close(rows, because=store.REMOVED, reason="the table is carried no more")
+def source_compared(event: Event) -> None:
+    _compare(Q(pk=event.subject_id))
 
 
-def sources_altered(tables: QuerySet[Table]) -> None:
-    """Discovery found other columns in these tables than before, or not the tables; or
-    a load may have made their lake tables as they are."""
+HANDLERS: Mapping[str, Callable[[Event], None]] = {
+    "job.failed": job_failed,
+    "job.succeeded": job_succeeded,
+    "health.changed": health_changed,
+    "pipeline.moved": pipeline_moved,
+    "policy.changed": policy_changed,
+    "source.compared": source_compared,
+}
+
+
+def _compare(which: Q) -> None:
+    """One alert over what somebody has to decide about a table's columns, or should
+    know of them."""
     told = Alert.objects.filter(
         table=OuterRef("lake_table"), kind=SCHEMA_CHANGE, closed_at=None, cause=GONE
     )
     pipelines = (
-        Pipeline.objects.filter(source_table__in=tables)
+        Pipeline.objects.filter(which)
         .exclude(lake_table=None)
         .exclude(state__in=_NOT_SYNCED)
         # one that is still gone is found by every discovery
         .exclude(Q(source_table__status=VANISHED) & Exists(told))
     )
     for pipeline in pipelines.select_related("source_table__database__datasource"):
-        source_compared(pipeline)
+        _open_or_close(pipeline)
 
 
-def source_compared(pipeline: Pipeline) -> None:
-    """One alert over what somebody has to decide about a table's columns, or should
-    know of them."""
+def _open_or_close(pipeline: Pipeline) -> None:
     lake_table = pipeline.lake_table_id
     if lake_table is None:
         return

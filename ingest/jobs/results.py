@@ -15,9 +15,9 @@ from catalog.sources.registry import kind_named
 from core.clock import SystemClock
 from core.errors import SluiceError
 from core.models import Job
-from ingest.alerts import triggers
 from ingest.changes.signs import from_data, sentences_of, settled, to_data
 from ingest.jobs.backoff import wait_after
+from ingest.jobs.endings import report_failure, report_success
 from ingest.jobs.kinds import COMPACT, LOADS, REPAIR, RESYNC, SYNC, UPKEEP, VERIFY
 from ingest.jobs.loads import left_by, note_done
 from ingest.jobs.rows import move_job
@@ -49,7 +49,7 @@ def apply_success(
         _verified(job, pipeline, str(facts.get("verdict") or ""))
     note_done(job, facts)
     note_plans(job, facts)
-    triggers.job_succeeded(job, facts, has_caught_up=has_caught_up)
+    report_success(job, facts, has_caught_up=has_caught_up)
     note_change(table_id)
 
 
@@ -212,7 +212,7 @@ def _sync_done(job: Job, pipeline: Pipeline, facts: Mapping[str, Any]) -> bool:
 def _columns_synced(job: Job, pipeline: Pipeline, facts: Mapping[str, Any]) -> None:
     if found := facts.get("added"):
         schema_diff.note_earlier(pipeline, found)
-        triggers.source_compared(pipeline)
+        schema_diff.report_compared([pipeline])
     if unknown := facts.get("unknown_columns"):
         schema_drift.met_unknown(job, pipeline, unknown)
     if facts.get("has_columns", True) and (columns := _columns_of(job)):
@@ -284,7 +284,7 @@ def fail(job: Job, pipeline: Pipeline | None, error: SluiceError) -> None:
     is_passing = job.kind == SYNC and error.default_code == "transient"
     failures = pipeline.failures + 1 if pipeline and is_passing else 0
     if pipeline is not None:
-        triggers.job_failed(job, error, failures=failures)
+        report_failure(job, error, failures=failures)
     if pipeline is not None and job.kind == VERIFY:
         verification_schedule.note_undecided(pipeline)
     if pipeline is None or job.kind in UPKEEP:
@@ -374,7 +374,7 @@ def reject(job: Job, pipeline: Pipeline | None, error: SluiceError) -> None:
     _end_failed(job, "reject", error)
     if pipeline is None:
         return
-    triggers.job_failed(job, error)
+    report_failure(job, error)
     if job.kind == VERIFY:
         verification_schedule.note_undecided(pipeline)
     if job.kind in {VERIFY, REPAIR} or schema_drift.ended_undecided(pipeline, error):

@@ -20,11 +20,12 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from catalog.models import Table
+from core import outbox
 from core.clock import SystemClock
 from core.errors import SluiceError
 from core.jobs import ACTIVE, SUCCEEDED, TERMINAL
 from core.models import Job, Lease
-from ingest.alerts import triggers
+from core.outbox import NewEvent
 from ingest.hudi.budget import choose, credit_after, first_credit
 from ingest.hudi.identity import TableIdentity, property_drift
 from ingest.hudi.layout import Layout
@@ -56,6 +57,7 @@ from ingest.maintenance.facts import (
 from ingest.maintenance.merging import MergeCost, weigh
 from ingest.maintenance.plan import Step, plan_maintenance
 from ingest.maintenance.score import (
+    BROKEN_CODES,
     STUCK_CODES,
     Health,
     MaintenancePolicy,
@@ -157,9 +159,18 @@ def look_at(row: TableHealth) -> None:
         due_at=_next(pipeline, now, _waits(facts, policy.keeping, steps, health)),
     )
     if pipeline is not None and pipeline.state != REMOVING:
-        triggers.health_seen(table.pk, losses)
+        _report(row, health.score, losses)
         if table.is_queryable:
             _start(table, steps)
+
+
+def _report(before: TableHealth, score: int, losses: list[dict[str, Any]]) -> None:
+    """Append the change. What stands still or is broken is reported with each look: an
+    alert about it that somebody closed opens again."""
+    broken = [one for one in losses if one["code"] in STUCK_CODES | BROKEN_CODES]
+    if broken or (before.score, before.losses) != (score, losses):
+        data = {"score": score, "losses": broken}
+        outbox.append(NewEvent("health.changed", "table", str(before.table_id), data))
 
 
 def look_now(table: Table) -> None:

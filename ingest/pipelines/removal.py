@@ -21,9 +21,9 @@ from core.clock import SystemClock
 from core.errors import SluiceError, TerminalError, TransientError
 from core.jobs import ACTIVE, QUEUED, WAITING
 from core.models import Job
-from ingest.alerts import triggers
 from ingest.jobs import leases, lifecycle
 from ingest.jobs.dispatch import ring
+from ingest.jobs.endings import report_failure
 from ingest.jobs.kinds import COMPACT, LOADS, REMOVE, REPAIR, SYNC, VERIFY
 from ingest.jobs.rows import move_job
 from ingest.jobs.specs import staging_path
@@ -124,7 +124,7 @@ def _advance(job_id: UUID) -> bool:
                      error_code=error.code, error_message=error.message,
                      error_hint=error.hint)  # fmt: skip
             leases.release(lifecycle.owner_of(job.pk, 1))
-            triggers.job_failed(job, error)
+            report_failure(job, error)
             return False
         if is_done:
             _end(job)

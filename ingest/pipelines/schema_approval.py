@@ -11,7 +11,6 @@ from catalog.access import audit
 from catalog.models import Table
 from core.errors import InvalidRequest
 from core.models import Job
-from ingest.alerts import triggers
 from ingest.jobs import lifecycle
 from ingest.models import Pipeline
 from ingest.models.states import FAILED, LOADED, NEEDS_RESYNC, PAUSED
@@ -86,7 +85,7 @@ def approve_schema_change(table: Table, *, actor: str) -> Job:
             pipeline, drift.to_approve, is_followed=not drift.needs_resync
         )
         job = _go_on(pipeline, table, drift, actor=actor)
-        triggers.source_compared(pipeline)
+        schema_diff.report_compared([pipeline])
         said = [str(change) for change in drift.to_approve]
         audit.record(
             "table.approve_schema_change",

@@ -12,14 +12,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from django.db import transaction
+from django.db.models import QuerySet
 
 from catalog.discovery.facts import schema_of
 from catalog.discovery.store import VANISHED
 from catalog.models import Column, SchemaVersion, Table
 from catalog.schema.diff import SchemaChange
+from core import outbox
 from core.clock import SystemClock
 from core.errors import InvalidRequest, SluiceError
+from core.outbox import NewEvent
 from ingest.models import Pipeline
+from ingest.models.states import RETIRED
 from ingest.planning.drift import NO_DRIFT, SchemaDrift, evolved, judge_drift
 from ingest.planning.plan import (
     CreateTable,
@@ -51,6 +55,25 @@ def drift_of(pipeline: Pipeline, plan: TablePlan | None = None) -> SchemaDrift:
     if plan.step(CreateTable) is None:
         return NO_DRIFT
     return judge_drift(plan, schema_of(source), policy_of(pipeline).schema_changes)
+
+
+def report_compared(pipelines: Iterable[Pipeline]) -> None:
+    """Append that these were compared with their source tables anew."""
+    outbox.append(
+        *(
+            NewEvent(
+                "source.compared", "pipeline", str(p.pk), {"table": p.lake_table_id}
+            )
+            for p in pipelines
+        )
+    )
+
+
+def report_altered(tables: QuerySet[Table]) -> None:
+    """Discovery found other columns in these source tables than before, or not the
+    tables."""
+    synced = Pipeline.objects.filter(source_table__in=tables).exclude(lake_table=None)
+    report_compared(synced.exclude(state=RETIRED).only("pk", "lake_table_id"))
 
 
 def source_changed(pipeline: Pipeline, plan: TablePlan) -> SluiceError | None:

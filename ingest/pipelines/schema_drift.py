@@ -21,7 +21,6 @@ from core.clock import SystemClock
 from core.errors import SluiceError, TransientError
 from core.jobs import TERMINAL
 from core.models import Job
-from ingest.alerts import triggers
 from ingest.jobs.kinds import LOADS, SYNC
 from ingest.models import Pipeline
 from ingest.models.states import (
@@ -71,7 +70,7 @@ def settle(pipeline: Pipeline) -> None:
     drift = drift_of(pipeline)
     if drift.followed:
         schema_diff.take_over(pipeline, drift.followed, is_followed=True)
-        triggers.source_compared(pipeline)
+        schema_diff.report_compared([pipeline])
     if drift.blocking:
         pause(pipeline, why_paused(drift.blocking))
     elif pipeline.state == PAUSED and pipeline.status_reason.startswith(_WAITS):

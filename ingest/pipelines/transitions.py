@@ -16,7 +16,6 @@ from core.advance import advance
 from core.clock import SystemClock
 from core.errors import InvalidRequest, SluiceError
 from core.models import Job
-from ingest.alerts import triggers
 from ingest.jobs.kinds import LOADS, RESYNC, SNAPSHOT, SYNC
 from ingest.maintenance.due import note_change
 from ingest.maintenance.score import STOPPED
@@ -127,18 +126,14 @@ def move(
         if pipeline.lake_table_id and {before, pipeline.state} & set(STOPPED):
             # its score says so
             note_change(pipeline.lake_table_id)
-        _note_for_alerts(pipeline, event)
+        _note_owed(pipeline, event)
 
 
-def _note_for_alerts(pipeline: Pipeline, event: str) -> None:
-    if pipeline.lake_table_id is None:
+def _note_owed(pipeline: Pipeline, event: str) -> None:
+    """One that goes on gets the time of one sync to come back."""
+    if event != "resume_catch_up" or pipeline.capture == "snapshot":
         return
-    if event == "pause":
-        triggers.table_paused(pipeline.lake_table_id)
-    elif event in {"remove", "retire"}:
-        triggers.table_removed(pipeline.lake_table_id)
-    elif event == "resume_catch_up" and pipeline.capture != "snapshot":
-        # it gets the time of one round to come back
+    if pipeline.lake_table_id is not None:
         changes = owing(policy_of(pipeline), SystemClock().now())
         Pipeline.objects.filter(pk=pipeline.pk).update(**changes)
         pipeline.late_at = changes["late_at"]

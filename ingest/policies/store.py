@@ -17,11 +17,12 @@ from django.db.models.fields.json import KT
 from django.db.models.functions import Coalesce
 
 from catalog.models import Database, Datasource
+from core import outbox
 from core.clock import SystemClock
 from core.errors import InvalidRequest
 from core.jobs import TERMINAL
 from core.models import Job
-from ingest.alerts import triggers
+from core.outbox import NewEvent
 from ingest.jobs.kinds import SYNC
 from ingest.models import Pipeline, Policy
 from ingest.models.states import LIVE, RETIRED
@@ -147,18 +148,34 @@ def _in_sync(rows: list[Pipeline]) -> set[int | None]:
 def _set_due(rows: list[Pipeline], before: Before) -> None:
     policies = Policies({r.source_table.database.datasource_id for r in rows})
     now = SystemClock().now()
-    by_schedule: dict[Schedule, list[int]] = defaultdict(list)
+    by_schedule: dict[Schedule, dict[int, Pipeline]] = defaultdict(dict)
     for row in rows:
         schedule = policies.of_pipeline(row).schedule
         if schedule != before(row).schedule:
-            by_schedule[schedule].append(row.pk)
-    for schedule, pks in by_schedule.items():
+            by_schedule[schedule][row.pk] = row
+    for schedule, found in by_schedule.items():
         due = next(iter(next_runs(schedule, now, 1)), None)
         # whether it is late by then is asked then
-        rows_of = Pipeline.objects.filter(pk__in=pks)
-        rows_of.update(due_at=due, owed_from=now, late_at=due)
+        Pipeline.objects.filter(pk__in=found).update(
+            due_at=due, owed_from=now, late_at=due
+        )
         if due is None:
-            triggers.schedule_ended(rows_of)
+            _report_unscheduled(list(found.values()))
+
+
+def _report_unscheduled(rows: list[Pipeline]) -> None:
+    """From now on these tables are brought up to date when somebody asks."""
+    outbox.append(
+        *(
+            NewEvent(
+                "policy.changed",
+                "pipeline",
+                str(row.pk),
+                {"table": row.lake_table_id, "has_schedule": False},
+            )
+            for row in rows
+        )
+    )
 
 
 # ---------------------------------------------------------------------- next round

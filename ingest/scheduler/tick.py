@@ -17,9 +17,10 @@ from django.db.models import Exists, OuterRef, Q
 from django.db.models.functions import Now
 
 from catalog.discovery.services import DISCOVER, LOOK
+from core import outbox_reader
 from core.jobs import FAILED, SUCCEEDED
 from core.models import Job
-from ingest.alerts import fan_out, lag, stalled
+from ingest.alerts import fan_out, lag, stalled, triggers
 from ingest.alerts.heartbeat import note_presence
 from ingest.jobs import claims, lifecycle
 from ingest.jobs.kinds import COMPACT, SYNC, VERIFY
@@ -83,12 +84,15 @@ def _parts() -> dict[Callable[[], object], float]:
         start_due_verifications: 10,
         lag.open_late: 10,
         stalled.look_at_stalled: 10,
-        fan_out.announce: 2,
         # whoever queues a job rings
         claims.claim_queued: 2,
         removal.advance_removals: 2,
         deferred_onboardings.plan_waiting: 5,
+        # behind all that appends events
+        triggers.read_events: 0,
+        fan_out.announce: 2,
         prune: 60,
+        outbox_reader.prune_events: 60,
         fan_out.forget_old: 300,
     }
 

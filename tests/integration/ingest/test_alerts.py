@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from catalog.discovery import store
 from catalog.models import Table
-from ingest.alerts import fan_out, heartbeat, lag
+from ingest.alerts import fan_out, heartbeat, lag, triggers
 from ingest.alerts.rules import Trouble
 from ingest.alerts.store import open_alert
 from ingest.drivers.fake import Fault
@@ -44,6 +44,8 @@ def die(*_: Any, **__: Any) -> None:
 
 
 def opened(**more: Any) -> list[str]:
+    """What is open once the events of what happened are read."""
+    triggers.read_events()
     return sorted(
         Alert.objects.filter(closed_at=None, **more).values_list("kind", flat=True)
     )
@@ -243,6 +245,7 @@ def test_what_stands_still_opens_and_ends_with_the_looks(world, admin, table) ->
     file.touch()
     see(world)
     see(world)
+    triggers.read_events()
     (one,) = admin("GET", "alerts").json()["items"]
     assert (one["kind"], one["count"], one["repair"], one["instant"]) == (
         "stuck",
@@ -372,7 +375,7 @@ def test_cut_off_between_the_event_and_its_alert_neither_is_there(
     """The alert is in the transaction of the end: the job is judged again, alert and all."""
     world.fail_with("round", Fault.TERMINAL)
     job = lifecycle.start_sync(world.pipeline("orders"), actor="x")
-    monkeypatch.setattr(results.triggers, "job_failed", die)
+    monkeypatch.setattr(results, "report_failure", die)
     with pytest.raises(Killed), transaction.atomic():
         world.until(lambda: False)
     assert not Alert.objects.exists()

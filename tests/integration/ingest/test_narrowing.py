@@ -10,7 +10,7 @@ from catalog.models import Column, SchemaVersion, Table
 from ingest.alerts import triggers
 from ingest.drivers.fake import Fault
 from ingest.models.alerts import Alert
-from ingest.pipelines import table_commands
+from ingest.pipelines import schema_diff, table_commands
 
 
 def alter(world: Any, **types: str | None) -> Table:
@@ -32,7 +32,8 @@ def test_a_column_that_is_gone_leaves_with_the_commit(world) -> None:
     world.onboard("orders")
     world.until_live("orders")
     lake = alter(world, name=None)
-    triggers.sources_altered(Table.objects.filter(name="orders"))
+    schema_diff.report_altered(Table.objects.filter(name="orders"))
+    triggers.read_events()
     told = Alert.objects.get(closed_at=None)
     assert (told.kind, told.code) == ("schema_change", "source_altered")
     assert "approve it there" in told.hint

@@ -13,7 +13,7 @@ from core.errors import InvalidRequest
 from core.models import Job
 from ingest.alerts import triggers
 from ingest.models.alerts import Alert
-from ingest.pipelines import schema_drift, table_commands
+from ingest.pipelines import schema_diff, schema_drift, table_commands
 from ingest.pipelines.schema_approval import approve_schema_change, proposal_of
 from ingest.policies.store import change_policy, change_table_policy
 
@@ -37,7 +37,7 @@ def alter(world: Any, **columns: tuple[str, str] | None) -> Table:
     Table.objects.filter(pk=source.pk).update(schema_fingerprint=mark)
     tables = Table.objects.filter(pk=source.pk)
     schema_drift.sources_altered(tables)
-    triggers.sources_altered(tables)
+    schema_diff.report_altered(tables)
     return world.lake("orders")
 
 
@@ -79,6 +79,7 @@ PROMISE = {"columns": ["note"], "earlier": "none", "from": "2026-01-01T00:00:00Z
 
 
 def open_alerts() -> list[tuple[str, str]]:
+    triggers.read_events()
     rows = Alert.objects.filter(closed_at=None)
     return list(rows.values_list("kind", "code"))
 

@@ -1,0 +1,150 @@
+"""Alerts are what the outbox tells: late, again, after a death, of tables that are gone."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from catalog.models import Table
+from core import outbox
+from core.models import DomainEvent
+from core.outbox import NewEvent
+from ingest.alerts import store, triggers
+from ingest.alerts.rules import Trouble
+from ingest.drivers.fake import Fault
+from ingest.jobs import lifecycle
+from ingest.models import TableHealth
+from ingest.models.alerts import Alert
+from ingest.pipelines import removal
+from tests.integration.ingest.test_alerts import Killed, die, opened
+from tests.integration.ingest.test_health import see
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def table(world: Any) -> int:
+    world.onboard("orders")
+    world.until_live("orders")
+    return world.lake("orders").pk
+
+
+def topics() -> list[str]:
+    rows = DomainEvent.objects.exclude(topic__endswith=".moved").order_by("id")
+    return list(rows.values_list("topic", flat=True))
+
+
+def fail_unread(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sync fails while nobody reads the outbox."""
+    with monkeypatch.context() as patch:
+        patch.setattr(triggers, "read_events", lambda: 0)
+        world.fail_with("round", Fault.TERMINAL)
+        lifecycle.start_sync(world.pipeline("orders"), actor="x")
+        world.until(lambda: world.pipeline("orders").state == "FAILED")
+    assert not Alert.objects.exists()
+
+
+def test_a_sync_that_commits_appends_its_end_and_its_commit_by_one_statement(
+    world, table
+) -> None:
+    DomainEvent.objects.all().delete()
+    lifecycle.start_sync(world.pipeline("orders"), actor="x")
+    with CaptureQueriesContext(connection) as asked:
+        world.until(lambda: world.jobs("round")[-1].is_finished)
+    assert topics() == ["job.succeeded", "commit.made"]
+    job = world.jobs("round")[-1]
+    ended, commit = DomainEvent.objects.exclude(topic__endswith=".moved").order_by("id")
+    assert ended.data == {"v": 1, "kind": "round", "table": table, "caught_up": True}
+    assert (commit.subject, commit.subject_id) == ("table", str(table))
+    assert commit.data["instant"] == world.lake("orders").last_commit_instant
+    assert commit.data["job"] == str(job.pk)
+    sqls = [query["sql"] or "" for query in asked]
+    written = [sql for sql in sqls if "INSERT INTO core_domainevent" in sql]
+    # claimed, accepted, succeeded, and what that meant
+    assert sum("core_jobevent" in sql for sql in written) == 3
+    assert len(written) == 4
+
+
+def test_an_alert_has_the_moment_of_what_happened(world, table, monkeypatch) -> None:
+    fail_unread(world, monkeypatch)
+    failed = DomainEvent.objects.get(topic="job.failed")
+    DomainEvent.objects.filter(pk=failed.pk).update(at=failed.at - timedelta(hours=1))
+    assert opened() == ["failed"]
+    alert = Alert.objects.get()
+    assert alert.first_seen_at == failed.at - timedelta(hours=1)
+    assert str(alert.job) == failed.subject_id
+
+
+def test_a_handler_is_killed_and_the_event_is_handled_again(
+    world, table, monkeypatch
+) -> None:
+    fail_unread(world, monkeypatch)
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "open_alert", die)
+        with pytest.raises(Killed):
+            triggers.read_events()
+    assert opened() == ["failed"]
+
+
+def test_what_is_read_late_ends_no_alert_that_time_brought_since(
+    world, table, monkeypatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(triggers, "read_events", lambda: 0)
+        lifecycle.start_sync(world.pipeline("orders"), actor="x")
+        world.until(lambda: world.jobs("round")[-1].is_finished)
+    late = Trouble("late", cause="x", message="x")
+    store.open_alert(table, late, at=timezone.now() + timedelta(seconds=1))
+    assert opened() == ["late"]
+    store.close(store.open_on(table))
+    store.open_alert(table, late)
+    lifecycle.start_sync(world.pipeline("orders"), actor="x")
+    world.until(lambda: opened() == [])
+
+
+def test_events_of_a_table_that_is_gone_open_nothing_and_end_all(
+    world, table, monkeypatch
+) -> None:
+    fail_unread(world, monkeypatch)
+    assert opened() == ["failed"]
+    with monkeypatch.context() as patch:
+        patch.setattr(triggers, "read_events", lambda: 0)
+        broken = [{"code": "lock_taken", "points": 9, "reason": "x"}]
+        outbox.append(
+            NewEvent("health.changed", "table", str(table), {"losses": broken})
+        )
+        removal.start_removal(world.lake("orders"), drop_data=True, actor="root")
+        world.until(lambda: not Table.objects.filter(pk=table).exists())
+    assert Alert.objects.filter(closed_at=None, table=None).exists()
+    assert opened() == []
+    assert Alert.objects.get().closed_because == "removed"
+    late = {"kind": "round", "table": table, "attempts": 1, "failures": 0}
+    words = {"code": "x", "message": "x", "hint": ""}
+    outbox.append(NewEvent("job.failed", "job", "no-job", late | words))
+    assert opened() == []
+
+
+def test_health_that_stays_as_it_is_appends_nothing(world, table) -> None:
+    see(world)
+    DomainEvent.objects.all().delete()
+    see(world)
+    assert topics() == []
+    TableHealth.objects.update(score=50)
+    see(world)
+    assert topics() == ["health.changed"]
+
+
+def test_the_reason_of_a_failure_is_all_that_an_event_says_of_a_source(
+    world, table, monkeypatch
+) -> None:
+    """No password, no value of a row, no spec."""
+    fail_unread(world, monkeypatch)
+    for event in DomainEvent.objects.all():
+        assert "canary" not in str(event.data)
+        assert len(str(event.data)) < 1000
+        assert event.data["v"] == 1
