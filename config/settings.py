@@ -85,7 +85,9 @@ def _database(url: str) -> dict[str, object]:
         "CONN_HEALTH_CHECKS": True,
         "OPTIONS": {
             "connect_timeout": 5,
-            "options": "-c statement_timeout=60000 -c lock_timeout=10000",
+            "options": "-c statement_timeout=60000 -c lock_timeout=10000"
+            # one that idles holds back the readers of the outbox
+            " -c idle_in_transaction_session_timeout=600000",
         },
     }
 

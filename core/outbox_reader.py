@@ -133,7 +133,8 @@ def _read_page(name: str, handlers: Mapping[str, Handler]) -> int:
         cursor.execute(_PAGE.format(settled=SETTLED), [*position, PAGE])
         events = [_event(row) for row in cursor.fetchall()]
         if events:
-            _handle([event for event in events if event.topic in handlers], handlers)
+            if wanted := [event for event in events if event.topic in handlers]:
+                _handle(wanted, handlers)
             last = events[-1]
             cursor.execute(_PASS, [last.transaction, last.id, name])
     return len(events)

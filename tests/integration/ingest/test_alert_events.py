@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
@@ -17,7 +17,7 @@ from core.outbox import NewEvent
 from ingest.alerts import store, triggers
 from ingest.alerts.rules import Trouble
 from ingest.drivers.fake import Fault
-from ingest.jobs import lifecycle
+from ingest.jobs import lifecycle, results
 from ingest.models import TableHealth
 from ingest.models.alerts import Alert
 from ingest.pipelines import removal
@@ -78,6 +78,23 @@ def test_an_alert_has_the_moment_of_what_happened(world, table, monkeypatch) -> 
     alert = Alert.objects.get()
     assert alert.first_seen_at == failed.at - timedelta(hours=1)
     assert str(alert.job) == failed.subject_id
+
+
+def test_cut_off_between_the_event_and_its_alert_neither_is_there(
+    world, table, monkeypatch
+) -> None:
+    """The event is in the transaction of the end: the job is judged again, alert and all."""
+    world.fail_with("round", Fault.TERMINAL)
+    job = lifecycle.start_sync(world.pipeline("orders"), actor="x")
+    monkeypatch.setattr(results, "report_failure", die)
+    with pytest.raises(Killed), transaction.atomic():
+        world.until(lambda: False)
+    assert not Alert.objects.exists()
+    monkeypatch.undo()
+    assert not type(job).objects.get(pk=job.pk).is_finished
+    world.new_host()
+    world.fail_with("round", *[Fault.TERMINAL] * 2)
+    world.until(lambda: opened() == ["failed"])
 
 
 def test_a_handler_is_killed_and_the_event_is_handled_again(

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import connection, transaction
+from django.db import connection
 from django.utils import timezone
 
 from catalog.discovery import store
@@ -16,7 +16,7 @@ from ingest.alerts import fan_out, heartbeat, lag, triggers
 from ingest.alerts.rules import Trouble
 from ingest.alerts.store import open_alert
 from ingest.drivers.fake import Fault
-from ingest.jobs import lifecycle, results
+from ingest.jobs import lifecycle
 from ingest.models import Pipeline, TableHealth
 from ingest.models.alerts import Alert, AlertDelivery, AlertTarget, Presence
 from ingest.pipelines import removal
@@ -366,24 +366,6 @@ def test_many_who_see_the_same_open_one_alert(lake_orders) -> None:
     alert = Alert.objects.get()
     assert (alert.count, alert.sources) == (30, ["x"])
     assert AlertDelivery.objects.count() == 1
-
-
-@pytest.mark.django_db
-def test_cut_off_between_the_event_and_its_alert_neither_is_there(
-    world, table, monkeypatch
-) -> None:
-    """The alert is in the transaction of the end: the job is judged again, alert and all."""
-    world.fail_with("round", Fault.TERMINAL)
-    job = lifecycle.start_sync(world.pipeline("orders"), actor="x")
-    monkeypatch.setattr(results, "report_failure", die)
-    with pytest.raises(Killed), transaction.atomic():
-        world.until(lambda: False)
-    assert not Alert.objects.exists()
-    monkeypatch.undo()
-    assert not type(job).objects.get(pk=job.pk).is_finished
-    world.new_host()
-    world.fail_with("round", *[Fault.TERMINAL] * 2)
-    world.until(lambda: opened() == ["failed"])
 
 
 @pytest.mark.django_db

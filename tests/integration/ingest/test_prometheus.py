@@ -57,6 +57,7 @@ EXAMPLES = {
     "SluiceHealthLow": steady('sluice_tables_by_score{band="0-49"}', 0, 6),
     "SluiceLakeUnreadable": steady("sluice_tables_unreadable", 0, 7),
     "SluiceMessagesWait": steady("sluice_alert_delivery_oldest_seconds", 3600, 3601),
+    "SluiceOutboxLags": steady("sluice_outbox_lag_seconds", 2, 301),
     "SluiceTargetPaused": steady('sluice_alert_targets{state="paused"}', 0, 2),
     "SluiceAuditLinesLost": steady("sluice_gateway_audit_lines_lost", 0, 8),
     "SluiceRequestsFail": Example(
