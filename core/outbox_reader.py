@@ -59,14 +59,16 @@ UPDATE core_outboxreader r SET transaction = '1', event = least(r.event,
   (SELECT min(e.id) - 1 FROM core_domainevent e
    WHERE (e.transaction, e.id) > (r.transaction, r.event)))
 """
+# The oldest are looked at first: where they are young, nothing else is read.
 _PRUNE = """
 DELETE FROM core_domainevent WHERE id IN (
-  SELECT e.id FROM core_domainevent e
-  WHERE (e.transaction, e.id) <= (
+  SELECT oldest.id FROM (
+    SELECT e.id, e.at FROM core_domainevent e
+    WHERE (e.transaction, e.id) <= (
       SELECT r.transaction, r.event FROM core_outboxreader r
       ORDER BY r.transaction, r.event LIMIT 1)
-    AND e.at < now() - make_interval(secs => %s)
-  ORDER BY e.transaction, e.id LIMIT %s)
+    ORDER BY e.transaction, e.id LIMIT %s) oldest
+  WHERE oldest.at < now() - make_interval(secs => %s))
 """
 _LAG = """
 SELECT r.name, coalesce(extract(epoch FROM clock_timestamp() - (
@@ -119,9 +121,11 @@ def _has_news(name: str) -> bool:
             cursor.execute(_BEGIN, [name])
             return True
     has_news, is_foreign = row
-    if is_foreign:
+    # a caller's own transaction may be younger than its view of others
+    if is_foreign and not connection.in_atomic_block:
         _renumber()
-    return bool(has_news or is_foreign)
+        return True
+    return bool(has_news)
 
 
 def _read_page(name: str, handlers: Mapping[str, Handler]) -> int:
@@ -192,7 +196,7 @@ def prune_events() -> int:
     total = 0
     with connection.cursor() as cursor:
         for _ in range(MOST_PAGES):
-            cursor.execute(_PRUNE, [KEPT_SECONDS, PRUNE_PAGE])
+            cursor.execute(_PRUNE, [PRUNE_PAGE, KEPT_SECONDS])
             total += cursor.rowcount
             if cursor.rowcount < PRUNE_PAGE:
                 break

@@ -115,7 +115,6 @@ def _events_of_the_test(request: pytest.FixtureRequest) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         if not commits and "transactional_db" not in request.fixturenames:
             patch.setattr("core.outbox_reader.SETTLED", "TRUE")
-            patch.setattr("core.outbox_reader.FOREIGN", "FALSE")
         yield
 
 

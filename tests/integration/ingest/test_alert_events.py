@@ -146,6 +146,21 @@ def test_events_of_a_table_that_is_gone_open_nothing_and_end_all(
     assert opened() == []
 
 
+@pytest.mark.django_db(transaction=True)
+def test_what_was_committed_before_a_restart_becomes_an_alert_behind_it(
+    world, table, monkeypatch
+) -> None:
+    """With transactions of their own, as processes have them."""
+    fail_unread(world, monkeypatch)
+    connection.close()
+    world.new_host()
+    world.steps(3)
+    connection.close()
+    world.steps(1)
+    (alert,) = Alert.objects.all()
+    assert (alert.kind, alert.count, alert.is_announced) == ("failed", 1, True)
+
+
 def test_health_that_stays_as_it_is_appends_nothing(world, table) -> None:
     see(world)
     DomainEvent.objects.all().delete()
