@@ -18,10 +18,10 @@ from django.db import InterfaceError, OperationalError, connection, transaction
 
 log = logging.getLogger("sluice.outbox")
 
-PAGE = 500
-MOST_PAGES = 20
+# A reader that was away goes on for about a second, then lets others have the process.
+PAGE, MOST_PAGES = 500, 4
 KEPT_SECONDS = 3600
-PRUNE_PAGE = 5000
+PRUNE_PAGE, MOST_PRUNE_PAGES = 5000, 20
 
 # No transaction that could still append before these events is under way.
 SETTLED = "e.transaction < pg_snapshot_xmin(pg_current_snapshot())"
@@ -195,7 +195,7 @@ def prune_events() -> int:
     """Delete events that every reader has passed some time ago; how many."""
     total = 0
     with connection.cursor() as cursor:
-        for _ in range(MOST_PAGES):
+        for _ in range(MOST_PRUNE_PAGES):
             cursor.execute(_PRUNE, [PRUNE_PAGE, KEPT_SECONDS])
             total += cursor.rowcount
             if cursor.rowcount < PRUNE_PAGE:
