@@ -20,6 +20,7 @@ from ingest.lake.s3 import client as client_module
 from ingest.lake.s3.client import StoreClient
 from ingest.lake.s3.objects import ObjectPlace
 from ingest.lake.s3.signing import Request, signed_headers
+from tests.object_store import ObjectStore
 
 Answer = tuple[int, bytes]
 
@@ -135,6 +136,30 @@ def test_an_unheard_success_is_ours() -> None:
     with answering(answer) as client:
         client.proven.add("b")
         assert not ObjectPlace(client, "b", "k").create("other")
+
+
+def test_a_conflict_of_a_create_is_asked_again() -> None:
+    """Two writers at once: which of them made the object is not known yet."""
+
+    def answer(method: str, number: int) -> Answer | None:
+        conflict = b"<Code>ConditionalRequestConflict</Code>"
+        return (409, conflict) if number == 1 else (200, b"")
+
+    with answering(answer) as client:
+        client.proven.add("b")
+        assert ObjectPlace(client, "b", "k").create("ours")
+
+
+def test_hadoops_markers_go_with_their_folder(object_store: ObjectStore) -> None:
+    client = StoreClient(object_store.access)
+    bucket, key = split_uri(object_store.new_lake())
+    for marker in ("t/", "t/sub/"):
+        client.put(bucket, f"{key}/{marker}", b"", {})
+    folder = ObjectPlace(client, bucket, key) / "t"
+    (folder / "sub" / "a").replace("1")
+    assert [file.path for file in folder.files()] == ["sub/a"]
+    assert folder.delete_page(1.0) == (3, True)
+    assert not folder.exists()
 
 
 @pytest.mark.parametrize(
