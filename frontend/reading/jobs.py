@@ -18,7 +18,7 @@ from core.jobs import SUCCEEDED
 from core.models import Job, JobLog
 from frontend.actions import action_of
 from ingest.contract.job import RepairWork
-from ingest.jobs.kinds import LOADS, REPAIR, SYNC, VERIFY
+from ingest.contract.kinds import LOADS, REPAIR, SYNC, VERIFY
 from ingest.pipelines.selectors import jobs_for, of_table
 
 LOG_PAGE = 200

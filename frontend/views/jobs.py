@@ -31,7 +31,8 @@ from frontend.reading.jobs import (
 from frontend.reading.securables import securable_of_job
 from frontend.reading.sources import steps_of
 from ingest.alerts.stalled import stalled_since
-from ingest.jobs.kinds import COMPACT, KINDS, REMOVE, REPAIR, VERIFY
+from ingest.contract.kinds import COMPACT, REMOVE, REPAIR, VERIFY
+from ingest.jobs.kinds import KINDS
 from ingest.pipelines import table_commands
 from ingest.pipelines.selectors import job_for, jobs_for, of_table
 

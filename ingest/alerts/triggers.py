@@ -25,7 +25,7 @@ from ingest.alerts.rules import (
     Trouble,
     stuck_trouble,
 )
-from ingest.jobs.kinds import LOADS, RESYNC, VERIFY
+from ingest.contract.kinds import LOADS, RESYNC, VERIFY
 from ingest.models import Pipeline
 from ingest.models.alerts import Alert
 from ingest.models.states import DISCOVERED, DRAFT, PROPOSED, RETIRED

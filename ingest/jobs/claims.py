@@ -30,12 +30,14 @@ from catalog.compiled import AnyRow, CompiledValues
 from core.clock import SystemClock
 from core.errors import SluiceError, StaleState, TerminalError, TransientError
 from core.jobs import ACTIVE, QUEUED
+from core.jobs.moves import move_job
 from core.models import Job
 from ingest.contract.driver_size import shares_lock
 from ingest.contract.job import encode
+from ingest.contract.kinds import COMPACT, REPAIR
 from ingest.jobs import epochs, lake_reconcile, leases, results, specs
 from ingest.jobs.backoff import wait_after
-from ingest.jobs.kinds import COMPACT, KINDS, LANE_LIMITS, REPAIR
+from ingest.jobs.kinds import KINDS, LANE_LIMITS
 from ingest.jobs.lanes import (
     OVERTAKEN_SECONDS,
     ROWS_PER_SECOND,
@@ -45,7 +47,6 @@ from ingest.jobs.lanes import (
     full_for,
 )
 from ingest.jobs.lifecycle import owner_of
-from ingest.jobs.rows import move_job
 from ingest.lake.fence import Scope
 from ingest.maintenance import compaction_plans
 from ingest.models import DriverBoot, Pipeline

@@ -6,7 +6,8 @@ from django.conf import settings
 from django.db import transaction
 
 from core.models import Job
-from ingest.jobs.kinds import LOADS, UPKEEP
+from ingest.contract.kinds import LOADS
+from ingest.jobs.kinds import UPKEEP
 from ingest.lake.epochs import last_epoch
 from ingest.models import Pipeline, SourceEpoch
 

@@ -5,15 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from ingest.contract.kinds import COMPACT, REPAIR, RESYNC, SNAPSHOT, SYNC, VERIFY
 from ingest.lake.fence import Scope
-
-SNAPSHOT: Final = "snapshot"
-RESYNC: Final = "resync"
-SYNC: Final = "round"
-COMPACT: Final = "compact"
-VERIFY: Final = "verify"
-REPAIR: Final = "repair"
-REMOVE: Final = "remove"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +35,6 @@ KINDS: Final = {
         JobKind(REPAIR, "maintenance", ("write", "service"), max_attempts=6),
     )
 }
-LOADS: Final = frozenset({SNAPSHOT, RESYNC})
 # What becomes of these says nothing about how far their table has come.
 UPKEEP: Final = frozenset({COMPACT, VERIFY, REPAIR})
 

@@ -39,6 +39,7 @@ from core.jobs import (
     UNKNOWN,
     WAITING,
 )
+from core.jobs.moves import move_job
 from core.models import Job
 from ingest.contract.job import (
     OUT_OF_MEMORY,
@@ -47,11 +48,11 @@ from ingest.contract.job import (
     encode,
     error_from,
 )
+from ingest.contract.kinds import COMPACT, LOADS, REPAIR, SYNC
 from ingest.jobs import lake_reconcile, leases, results
 from ingest.jobs.backoff import wait_after
 from ingest.jobs.dispatch import ring
-from ingest.jobs.kinds import COMPACT, KINDS, LOADS, OWN_LANE, REPAIR, SYNC
-from ingest.jobs.rows import move_job
+from ingest.jobs.kinds import KINDS, OWN_LANE
 from ingest.maintenance import compaction_drivers
 from ingest.maintenance.compaction_drivers import Wish
 from ingest.models import Pipeline

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from core.models import Job
-from ingest.jobs.kinds import LOADS, RESYNC
+from ingest.contract.kinds import LOADS, RESYNC
 
 
 def note_done(job: Job, facts: Mapping[str, Any]) -> None:

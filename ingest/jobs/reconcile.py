@@ -22,15 +22,16 @@ from catalog.sources.registry import kind_named
 from core.clock import SystemClock
 from core.errors import SluiceError, TerminalError, TransientError
 from core.jobs import ACTIVE, CANCELLING, LAUNCHING, RUNNING
+from core.jobs.moves import move_job
 from core.models import Job
 from ingest.contract.job import spec_from
+from ingest.contract.kinds import COMPACT, LOADS, REPAIR, SYNC
 from ingest.drivers.launcher import Survivor
 from ingest.hudi.evolution import lacking_columns
 from ingest.jobs import lake_reconcile, leases, results
 from ingest.jobs.backoff import Deaths, wait_after
 from ingest.jobs.dispatch import ring
-from ingest.jobs.kinds import COMPACT, KINDS, LOADS, REPAIR, SYNC
-from ingest.jobs.rows import move_job
+from ingest.jobs.kinds import KINDS
 from ingest.lake.commits import LakeState, read_lake_table
 from ingest.lake.fence import Scope
 from ingest.models import DriverBoot, Pipeline

@@ -14,13 +14,14 @@ from django.db.models.functions import Now
 from catalog.sources.registry import kind_named
 from core.clock import SystemClock
 from core.errors import SluiceError
+from core.jobs.moves import move_job
 from core.models import Job
 from ingest.changes.signs import from_data, sentences_of, settled, to_data
+from ingest.contract.kinds import COMPACT, LOADS, REPAIR, RESYNC, SYNC, VERIFY
 from ingest.jobs.backoff import wait_after
 from ingest.jobs.endings import report_failure, report_success
-from ingest.jobs.kinds import COMPACT, LOADS, REPAIR, RESYNC, SYNC, UPKEEP, VERIFY
+from ingest.jobs.kinds import UPKEEP
 from ingest.jobs.loads import left_by, note_done
-from ingest.jobs.rows import move_job
 from ingest.maintenance import compaction_plans, verification_schedule
 from ingest.maintenance.due import note_change
 from ingest.models import Pipeline, states

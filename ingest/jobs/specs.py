@@ -24,9 +24,10 @@ from ingest.contract.job import (
     TableSpec,
     VerifyWork,
 )
+from ingest.contract.kinds import COMPACT, REPAIR, SYNC, VERIFY
 from ingest.contract.members import value_of
 from ingest.hudi.budget import CompactionBudget
-from ingest.jobs.kinds import COMPACT, KINDS, REPAIR, SYNC, VERIFY
+from ingest.jobs.kinds import KINDS
 from ingest.maintenance.compaction_drivers import BOUND
 from ingest.models import Pipeline, TableHealth
 from ingest.pipelines import schema_drift

@@ -22,8 +22,8 @@ from core.errors import SluiceError
 from core.jobs import CANCELLED as JOB_CANCELLED
 from core.jobs import FAILED, TERMINAL
 from core.models import Job
+from ingest.contract.kinds import COMPACT, REPAIR
 from ingest.jobs.backoff import wait_after
-from ingest.jobs.kinds import COMPACT, REPAIR
 from ingest.maintenance.window import opens_at, quiet_from
 from ingest.models import MaintenancePlan, Pipeline
 from ingest.models.states import (

@@ -26,12 +26,12 @@ from core.errors import SluiceError
 from core.jobs import ACTIVE, SUCCEEDED, TERMINAL
 from core.models import Job, Lease
 from core.outbox import NewEvent
+from ingest.contract.kinds import COMPACT, REPAIR, RESYNC, VERIFY
 from ingest.hudi.budget import choose, credit_after, first_credit
 from ingest.hudi.identity import TableIdentity, property_drift
 from ingest.hudi.layout import Layout
 from ingest.hudi.timeline import Timeline, at_of, instant_of
 from ingest.jobs import lifecycle
-from ingest.jobs.kinds import COMPACT, REPAIR, RESYNC, VERIFY
 from ingest.jobs.leases import SERVICE, WRITE, lease_name
 from ingest.jobs.specs import keep_seconds
 from ingest.lake.commits import read_commit, read_properties, read_timeline

@@ -20,10 +20,10 @@ from core.errors import InvalidRequest, StaleState
 from core.models import Job
 from ingest.changes.rewinding import what_is_missed
 from ingest.contract.job import RepairWork
+from ingest.contract.kinds import REPAIR
 from ingest.contract.members import value_of
 from ingest.hudi.timeline import Timeline
 from ingest.jobs import lifecycle
-from ingest.jobs.kinds import REPAIR
 from ingest.jobs.specs import keep_seconds
 from ingest.lake.commits import read_commit, read_timeline
 from ingest.lake.place import place_at

@@ -14,7 +14,7 @@ from django.db.models import QuerySet
 from core.clock import SystemClock
 from core.jobs import TERMINAL
 from core.models import Job
-from ingest.jobs.kinds import VERIFY
+from ingest.contract.kinds import VERIFY
 from ingest.maintenance.verification import due_at, retry_at
 from ingest.models import Pipeline
 from ingest.models.states import LOADED

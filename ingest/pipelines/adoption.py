@@ -22,11 +22,12 @@ from catalog.models import Table
 from core.clock import SystemClock
 from core.errors import SluiceError, TransientError
 from core.jobs import ACTIVE, TERMINAL, WAITING
+from core.jobs.moves import move_job
 from core.models import Job, Lease
+from ingest.contract.kinds import LOADS, REMOVE
 from ingest.hudi.identity import COUNT, DELETED, KEY, SEQ, drift
 from ingest.jobs import lake_reconcile, leases, results
-from ingest.jobs.kinds import KINDS, LOADS, REMOVE
-from ingest.jobs.rows import move_job
+from ingest.jobs.kinds import KINDS
 from ingest.lake.commits import LakeState, read_lake_table
 from ingest.lake.epochs import last_epoch
 from ingest.lake.place import place_at

@@ -20,12 +20,12 @@ from catalog.models import Table
 from core.clock import SystemClock
 from core.errors import SluiceError, TerminalError, TransientError
 from core.jobs import ACTIVE, QUEUED, WAITING
+from core.jobs.moves import move_job
 from core.models import Job
+from ingest.contract.kinds import COMPACT, LOADS, REMOVE, REPAIR, SYNC, VERIFY
 from ingest.jobs import leases, lifecycle
 from ingest.jobs.dispatch import ring
 from ingest.jobs.endings import report_failure
-from ingest.jobs.kinds import COMPACT, LOADS, REMOVE, REPAIR, SYNC, VERIFY
-from ingest.jobs.rows import move_job
 from ingest.jobs.specs import staging_path
 from ingest.lake.place import place_at
 from ingest.lake.port import Place

@@ -21,7 +21,7 @@ from core.clock import SystemClock
 from core.errors import SluiceError, TransientError
 from core.jobs import TERMINAL
 from core.models import Job
-from ingest.jobs.kinds import LOADS, SYNC
+from ingest.contract.kinds import LOADS, SYNC
 from ingest.models import Pipeline
 from ingest.models.states import (
     APPROVED,

@@ -17,20 +17,12 @@ from core.advance import advance_all
 from core.clock import SystemClock
 from core.errors import InvalidRequest, NotFound, StaleState
 from core.jobs import ACTIVE, CANCELLING, TERMINAL, WAITING
+from core.jobs.moves import move_job
 from core.models import Job
+from ingest.contract.kinds import COMPACT, LOADS, REPAIR, RESYNC, SNAPSHOT, SYNC, VERIFY
 from ingest.jobs import lifecycle, results
 from ingest.jobs.dispatch import ring
-from ingest.jobs.kinds import (
-    COMPACT,
-    KINDS,
-    LOADS,
-    REPAIR,
-    RESYNC,
-    SNAPSHOT,
-    SYNC,
-    VERIFY,
-)
-from ingest.jobs.rows import move_job
+from ingest.jobs.kinds import KINDS
 from ingest.lake.commits import read_timeline
 from ingest.lake.place import place_at
 from ingest.maintenance import compaction_plans, repairs

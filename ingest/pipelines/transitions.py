@@ -16,7 +16,7 @@ from core.advance import advance
 from core.clock import SystemClock
 from core.errors import InvalidRequest, SluiceError
 from core.models import Job
-from ingest.jobs.kinds import LOADS, RESYNC, SNAPSHOT, SYNC
+from ingest.contract.kinds import LOADS, RESYNC, SNAPSHOT, SYNC
 from ingest.maintenance.due import note_change
 from ingest.maintenance.score import STOPPED
 from ingest.models import Pipeline

@@ -22,8 +22,8 @@ from core.jobs import FAILED, SUCCEEDED
 from core.models import Job
 from ingest.alerts import fan_out, lag, stalled, triggers
 from ingest.alerts.heartbeat import note_presence
+from ingest.contract.kinds import COMPACT, SYNC, VERIFY
 from ingest.jobs import claims, lifecycle
-from ingest.jobs.kinds import COMPACT, SYNC, VERIFY
 from ingest.jobs.reconcile import reconcile_jobs
 from ingest.maintenance import compaction_plans, health_collector, verification_schedule
 from ingest.models import DriverBoot, Pipeline
