@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
+from uuid import UUID
 
 from django.db import transaction
 from django.db.models import Q
@@ -65,6 +66,16 @@ def release_lease(held: Held) -> None:
     Lease.objects.filter(name=held.name, owner=held.owner, token=held.token).update(
         owner="", expires_at=None
     )
+
+
+def owner_of(job_id: UUID, attempt: int) -> str:
+    """Return the owner of the leases of a job's attempt."""
+    return f"job:{job_id}:{attempt}"
+
+
+def release_all(owner: str) -> None:
+    """Give back every lease that this owner still holds."""
+    Lease.objects.filter(owner=owner).update(owner="", expires_at=None)
 
 
 def outgrow(held: Held, token: int) -> Held:

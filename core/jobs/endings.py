@@ -1,0 +1,154 @@
+"""How jobs end, of whatever kind: well, failed, cancelled, or tried again.
+
+Each ending is the row's move and the handler's consequences in one transaction. The
+caller holds the row and hands over what the handler locked for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+
+from core.clock import SystemClock
+from core.errors import SluiceError, TransientError
+from core.jobs import QUEUED
+from core.jobs.handlers import handler_of
+from core.jobs.moves import move_job
+from core.models import Job
+
+_now = SystemClock().now
+NO_FACTS: Mapping[str, Any] = {}
+
+
+def succeed(
+    job: Job,
+    subject: Any,
+    facts: Mapping[str, Any],
+    *,
+    reason: str = "",
+    **changes: Any,
+) -> None:
+    """End the job SUCCEEDED. `changes` are further columns of its row."""
+    with transaction.atomic():
+        move_job(job, "succeed", reason=reason, finished_at=_now(), **changes)
+        handler_of(job.kind).succeeded(job, subject, facts)
+
+
+def fail(
+    job: Job,
+    subject: Any,
+    error: SluiceError,
+    facts: Mapping[str, Any] = NO_FACTS,
+    **changes: Any,
+) -> None:
+    """End the job FAILED."""
+    with transaction.atomic():
+        _move_failed(job, "fail", error, **changes)
+        handler_of(job.kind).failed(job, subject, error, facts)
+
+
+def fail_or_retry(
+    job: Job,
+    subject: Any,
+    error: SluiceError,
+    facts: Mapping[str, Any] = NO_FACTS,
+) -> None:
+    """Queue the job again after a pause when the error may pass and attempts are left,
+    else end it FAILED."""
+    handler = handler_of(job.kind)
+    tried = handler.tried(job)
+    if not isinstance(error, TransientError) or tried >= job.max_attempts:
+        fail(job, subject, error, facts)
+        return
+    wait = handler.backoff.after(tried)
+    try_again(
+        job,
+        subject,
+        error,
+        facts,
+        wait=wait,
+        reason=f"{error.message}; try {tried + 1} in {wait:.0f} s",
+        attempts=tried,
+        max_attempts=job.max_attempts,
+    )
+
+
+def try_again(
+    job: Job,
+    subject: Any,
+    error: SluiceError,
+    facts: Mapping[str, Any],
+    *,
+    wait: float,
+    reason: str,
+    **changes: Any,
+) -> None:
+    """Queue the job again; it is not claimed before `wait` seconds have passed."""
+    later = _now() + timedelta(seconds=wait)
+    with transaction.atomic():
+        move_job(job, "try_again", reason=reason, not_before=later, **changes)
+        handler_of(job.kind).retried(job, subject, error, facts)
+
+
+def end_cancelled(
+    job: Job, subject: Any, facts: Mapping[str, Any], *, reason: str
+) -> None:
+    """End a running job that was asked to stop. facts: of its last attempt."""
+    asked = job.events.filter(event="request_cancel").last()
+    with transaction.atomic():
+        move_job(job, "cancelled", finished_at=_now(), reason=reason)
+        handler_of(job.kind).cancelled(
+            job, subject, facts, actor=asked.actor if asked else ""
+        )
+
+
+def cancel(job: Job, subject: Any, *, reason: str, actor: str = "") -> None:
+    """End a waiting job that is not wanted any more."""
+    with transaction.atomic():
+        move_job(job, "cancel", reason=reason, actor=actor, finished_at=_now())
+        handler_of(job.kind).cancelled(job, subject, None, actor=actor)
+
+
+def reject(job: Job, subject: Any, error: SluiceError) -> None:
+    """End a waiting job that cannot run any more; one that is only not wanted now is
+    cancelled."""
+    if error.code == "not_now":
+        move_job(job, "cancel", reason=error.message, finished_at=_now())
+        return
+    with transaction.atomic():
+        _move_failed(job, "reject", error)
+        if error.code != "unknown_kind":
+            handler_of(job.kind).rejected(job, subject, error)
+
+
+def put_off(job_id: UUID, error: SluiceError) -> None:
+    """Let a job that was refused before anything ran wait, or end it for good."""
+    with transaction.atomic():
+        job = Job.objects.select_for_update().get(pk=job_id)
+        if job.state != QUEUED:
+            return
+        if isinstance(error, TransientError):
+            wait = handler_of(job.kind).backoff.after(3)
+            later = _now() + timedelta(seconds=wait)
+            Job.objects.filter(pk=job_id).update(reason=str(error), not_before=later)
+        elif error.code == "unknown_kind":
+            reject(job, None, error)
+        else:
+            reject(job, handler_of(job.kind).lock(job), error)
+
+
+def _move_failed(job: Job, event: str, error: SluiceError, **changes: Any) -> None:
+    move_job(
+        job,
+        event,
+        reason=error.message,
+        finished_at=_now(),
+        error_code=error.code,
+        error_message=error.message,
+        error_hint=error.hint,
+        **changes,
+    )

@@ -1,0 +1,265 @@
+"""Kinds that a worker executes in pages, with the cursor on the row as only memory.
+
+Each call of `advance` may be the first or the tenth for the same page, in any process,
+and may die at any line: what counts is what was saved with the row, in one transaction.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, ClassVar, TypeVar
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import Q
+
+from core import jobs
+from core.clock import SystemClock
+from core.errors import IllegalTransition, SluiceError, StaleState, TerminalError
+from core.jobs import endings
+from core.jobs.claiming import Claim, try_claim
+from core.jobs.handlers import JobHandler, handler_of, handlers_of, names_of
+from core.jobs.moves import move_job
+from core.models import Job, JobLog
+from core.redaction import redact
+
+log = logging.getLogger(__name__)
+
+SILENT_SECONDS = 10
+MOST_RUNG = 200
+MOST_IN_BEAT = 20
+CANCELLED = "cancelled on request"
+_OPEN = (jobs.PLANNED, jobs.QUEUED, jobs.LAUNCHING, jobs.RUNNING, jobs.CANCELLING)
+_clock = SystemClock()
+_rung: dict[UUID, datetime] = {}
+S = TypeVar("S")
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The job has ended well. changes: further columns of its row."""
+
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    changes: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class More:
+    """This page is saved, and another one follows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """Nothing came of this page; a later one goes on."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The job has failed for good."""
+
+    error: SluiceError
+    changes: Mapping[str, Any] = field(default_factory=dict)
+
+
+Outcome = Done | More | Waits | Failed
+
+
+class PagedJob(JobHandler[S]):
+    """A kind in pages: `read` outside of transactions, `save` in the one of its move.
+
+    `Job.attempts` counts the failures since the last page that was saved.
+
+    unit, total   what its progress counts, and how many there are; None = not known
+    runs_in_beat  its pages end within seconds, whatever another server does: the beat
+                  executes them. Others are rung for
+    """
+
+    unit: ClassVar[str] = ""
+    total: ClassVar[int | None] = None
+    runs_in_beat: ClassVar[bool] = False
+
+    def lock(self, job: Job) -> S:
+        """Return what the job works for; not locked, for a page may take long."""
+        raise NotImplementedError
+
+    def admit(self, job: Job) -> bool:
+        """Return whether the job may begin; a row that waits says why."""
+        return True
+
+    def read(self, job: Job, subject: S) -> Any:
+        """Return what `save` needs and may take long to get; None = nothing."""
+        return None
+
+    def save(self, job: Job, subject: S, found: Any) -> Outcome:
+        """Do the page. The row is locked, and as it was when `read` began."""
+        raise NotImplementedError
+
+    def saved(self, job: Job) -> None:
+        """The page is durable; called outside of its transaction."""
+
+    def ring(self, job_id: UUID) -> bool:
+        """Ask a worker for the next page; return whether the broker took it."""
+        raise NotImplementedError
+
+    def tried(self, job: Job) -> int:
+        return job.attempts + 1
+
+    def retried(
+        self, job: Job, subject: S, error: SluiceError, facts: Mapping[str, Any]
+    ) -> None:
+        """The row shows what went wrong until a page is saved again."""
+        Job.objects.filter(pk=job.pk).update(
+            error_code=error.code,
+            error_message=error.message,
+            error_hint=error.hint,
+        )
+
+
+def paged(kind: str) -> PagedJob[Any]:
+    """Return the handler of a kind in pages; TerminalError for any other kind."""
+    handler = handler_of(kind)
+    if not isinstance(handler, PagedJob):
+        raise TerminalError(f"a {kind} job is not done in pages", code="not_paged")
+    return handler
+
+
+def advance(job_id: UUID) -> bool:
+    """Do the next page of a job and ring for the one after; whether it came further.
+
+    Harmless on a job that is finished, busy elsewhere, or gone.
+    """
+    try:
+        job = Job.objects.filter(pk=job_id, kind__in=names_of(PagedJob)).first()
+        if job is None or job.is_finished or not _is_running(job):
+            return False
+        return _do_page(job, paged(job.kind))
+    except (StaleState, IllegalTransition):
+        log.info("another worker moved it first", extra={"job_id": str(job_id)})
+        return False
+
+
+def due(now: datetime) -> list[UUID]:
+    """Return jobs to ring for that nobody has touched for a while, oldest first. One
+    that a worker died with is among them: its page is done again."""
+    silent = now - timedelta(seconds=SILENT_SECONDS)
+    kinds = [each.name for each in handlers_of(PagedJob) if not each.runs_in_beat]
+    return list(
+        Job.objects.filter(kind__in=kinds, state__in=_OPEN)
+        .filter(Q(not_before=None) | Q(not_before__lte=now))
+        .filter(
+            Q(progress_at=None)
+            | Q(progress_at__lte=silent)
+            | Q(not_before__lte=now)
+            | Q(state=jobs.CANCELLING)
+        )
+        .order_by("created_at")
+        .values_list("pk", flat=True)[:MOST_RUNG]
+    )
+
+
+def ring_due() -> int:
+    """Ring for every due job; how many the broker took.
+
+    A job that no worker answers for is rung once in SILENT_SECONDS per process, so
+    that messages do not pile up while no worker runs.
+    """
+    now = _clock.now()
+    silent = now - timedelta(seconds=SILENT_SECONDS)
+    found = [job_id for job_id in due(now) if _rung.get(job_id, silent) <= silent]
+    for job_id in [known for known, at in _rung.items() if at <= silent]:
+        del _rung[job_id]
+    _rung.update(dict.fromkeys(found, now))
+    kinds = dict(Job.objects.filter(pk__in=found).values_list("pk", "kind"))
+    return sum(paged(kinds[pk]).ring(pk) for pk in found if pk in kinds)
+
+
+def advance_in_beat() -> int:
+    """Give each unfinished job whose pages are short one of them; how many moved on."""
+    kinds = [each.name for each in handlers_of(PagedJob) if each.runs_in_beat]
+    rows = Job.objects.filter(kind__in=kinds, state__in=[*jobs.WAITING, *jobs.ACTIVE])
+    oldest = rows.order_by("queued_at").values_list("pk", flat=True)
+    return sum(advance(pk) for pk in list(oldest[:MOST_IN_BEAT]))
+
+
+def _is_running(job: Job) -> bool:
+    """Bring the job to RUNNING if it may run now; False when there is nothing to do."""
+    now = _clock.now()
+    if job.cancel_requested or job.state == jobs.CANCELLING:
+        if job.state in jobs.WAITING:
+            endings.cancel(job, None, reason=CANCELLED)
+        else:
+            endings.end_cancelled(job, None, {}, reason=CANCELLED)
+        return False
+    if job.not_before and job.not_before > now:
+        return False
+    if job.state == jobs.PLANNED:
+        move_job(job, "enqueue", queued_at=now)
+    if job.state == jobs.QUEUED:
+        if not try_claim(job.pk, _prepared):
+            return False
+        job.refresh_from_db()
+    if job.state in {jobs.LAUNCHING, jobs.UNKNOWN}:
+        move_job(job, "accepted", progress_at=now)
+    return job.state == jobs.RUNNING
+
+
+def _prepared(job: Job) -> Claim | None:
+    if not paged(job.kind).admit(job):
+        return None
+    started = job.started_at or _clock.now()
+    return Claim(None, {"started_at": started, "not_before": None})
+
+
+def _do_page(job: Job, handler: PagedJob[Any]) -> bool:
+    """One page; a transient failure waits for another try, others end the job."""
+    before = dict(job.cursor)
+    subject = None
+    try:
+        subject = handler.lock(job)
+        found = handler.read(job, subject)
+        with transaction.atomic():
+            # where nothing was read nothing is lost by leaving it to who holds the row
+            rows = Job.objects.select_for_update(skip_locked=found is None)
+            locked = rows.filter(pk=job.pk).first()
+            if (
+                locked is None
+                or locked.state != jobs.RUNNING
+                or locked.cursor != before
+            ):
+                raise StaleState(f"job {job.pk} was moved while its page was read")
+            outcome = handler.save(locked, subject, found)
+            _apply(locked, subject, outcome)
+    except (StaleState, IllegalTransition):
+        raise
+    except SluiceError as error:
+        _log(job, error)
+        endings.fail_or_retry(job, subject, error)
+        return False
+    handler.saved(locked)
+    if isinstance(outcome, More):
+        handler.ring(job.pk)
+    return not isinstance(outcome, Waits)
+
+
+def _log(job: Job, error: SluiceError) -> None:
+    """With the other server's own words, which the clear message leaves out."""
+    raw = error.facts.get("raw")
+    message = f"{error.message} [{raw}]" if raw else error.message
+    JobLog.objects.create(job=job, level="error", message=redact(message))
+
+
+def _apply(job: Job, subject: Any, outcome: Outcome) -> None:
+    match outcome:
+        case Done():
+            endings.succeed(job, subject, outcome.facts, **outcome.changes)
+        case Failed():
+            endings.fail(job, subject, outcome.error, **outcome.changes)
+        case Waits():
+            Job.objects.filter(pk=job.pk).update(reason=outcome.reason)
+        case More():
+            pass
