@@ -6,3 +6,10 @@ from django.apps import AppConfig
 class CatalogConfig(AppConfig):
     name = "catalog"
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        # models can be imported only once all apps are there
+        from catalog.discovery.services import HANDLERS
+        from core.jobs.handlers import register
+
+        register(*HANDLERS)

@@ -7,12 +7,12 @@ import uuid
 from celery import shared_task
 
 from catalog.access.ldap_login import recheck_due
-from catalog.discovery.services import advance_discovery
+from core.jobs import pages
 
 
 @shared_task(name="catalog.advance_discovery")  # type: ignore[untyped-decorator]
 def advance_discovery_task(job_id: str) -> None:
-    advance_discovery(uuid.UUID(job_id))
+    pages.advance(uuid.UUID(job_id))
 
 
 @shared_task(name="catalog.recheck_directory")  # type: ignore[untyped-decorator]

@@ -8,12 +8,12 @@ from uuid import UUID
 from django.db import IntegrityError, transaction
 
 from catalog import dispatch
-from catalog.discovery.services import DISCOVER, KINDS
 from catalog.models import Datasource
 from core.advance import advance
 from core.clock import SystemClock
 from core.errors import InvalidRequest, NotFound, StaleState
 from core.jobs import TERMINAL
+from core.jobs.pages import paged
 from core.models import Job
 
 
@@ -33,7 +33,7 @@ def retry(job_id: UUID, *, by: str) -> Job:
                 "retry",
                 actor=by,
                 queued_at=SystemClock().now(),
-                total=None if job.kind == DISCOVER else job.total,
+                total=paged(job.kind).total,
                 **_UNTRIED,
             )
             Job.objects.filter(pk=job.pk).update(reason="")
@@ -63,7 +63,7 @@ _UNTRIED: dict[str, Any] = {
 
 def _locked(job_id: UUID) -> Job:
     """The row, when its datasource is there and no other job does the same."""
-    job = Job.objects.select_for_update().filter(pk=job_id, kind__in=KINDS).first()
+    job = Job.objects.select_for_update().filter(pk=job_id).first()
     if job is None:
         raise NotFound("there is no such job", code="job_not_found")
     if not Datasource.objects.filter(pk=job.subject_id).exists():

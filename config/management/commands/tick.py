@@ -23,7 +23,7 @@ from django.db import (
 
 from catalog.access.idle import suspend_idle_now_and_then
 from catalog.access.ldap_login import ring_due_recheck
-from catalog.discovery.services import ring_due_discoveries
+from core.jobs import pages
 from ingest.alerts.delivery_worker import Postman
 from ingest.pipelines.rediscovery import discover_again_now_and_then
 from ingest.scheduler.tick import Ticking
@@ -61,7 +61,7 @@ class Command(BaseCommand):
         try:
             self._ticking.tick()
             if next(self._passes) % _OTHERS_EVERY == 0:
-                ring_due_discoveries()
+                pages.ring_due()
                 ring_due_recheck()
                 suspend_idle_now_and_then()
                 discover_again_now_and_then()

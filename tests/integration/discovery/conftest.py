@@ -67,7 +67,7 @@ def maria(mariadb_server) -> Iterator[MariadbSource]:
 def rung(monkeypatch) -> list[uuid.UUID]:
     """Ids of the jobs that were rung for."""
     from catalog import dispatch
-    from catalog.discovery import services
+    from core.jobs import pages
 
     calls: list[uuid.UUID] = []
 
@@ -76,5 +76,5 @@ def rung(monkeypatch) -> list[uuid.UUID]:
         return True
 
     monkeypatch.setattr(dispatch, "ring", ring)
-    monkeypatch.setattr(services, "_rung", {})
+    monkeypatch.setattr(pages, "_rung", {})
     return calls

@@ -13,6 +13,7 @@ from catalog.discovery import services
 from catalog.models import Datasource, Table
 from catalog.secrets import encrypt
 from catalog.sources.access import SourceAccess, access_for
+from core.jobs import pages
 from core.models import Job
 
 READER, PASSWORD = "sluice_reader", "reader's p@ss;word"
@@ -82,7 +83,7 @@ class Source:
 def finish(job: Job, *, most: int = 500) -> Job:
     """Advance until the job is finished; the row as it is then."""
     for _ in range(most):
-        services.advance_discovery(job.pk)
+        pages.advance(job.pk)
         job.refresh_from_db()
         if job.is_finished:
             return job

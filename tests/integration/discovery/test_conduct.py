@@ -11,6 +11,7 @@ from catalog.discovery import services
 from catalog.sources.postgresql import discover as postgresql
 from core import jobs
 from core.errors import TransientError
+from core.jobs import pages
 from tests.integration.discovery.support import discover, table
 
 pytestmark = pytest.mark.django_db
@@ -86,7 +87,7 @@ def test_statements_per_page_do_not_grow_with_tables(
     job = services.start_discovery(source.datasource, by="ann")
     with monkeypatch.context() as patch, django_assert_max_num_queries(32):
         patch.setattr(psycopg.Connection, "execute", counted)
-        services.advance_discovery(job.pk)
+        pages.advance(job.pk)
     job.refresh_from_db()
     assert job.state == jobs.SUCCEEDED
     assert job.done == 61
@@ -112,7 +113,7 @@ def test_every_statement_of_a_job_has_limits_and_the_job_s_name(
 
     job = start(source.datasource, by="ann")
     monkeypatch.setattr(psycopg.Connection, "execute", watched)
-    services.advance_discovery(job.pk)
+    pages.advance(job.pk)
     monkeypatch.undo()
     job.refresh_from_db()
     assert job.state == jobs.SUCCEEDED

@@ -15,6 +15,7 @@ from catalog.discovery import services
 from config.celery import app
 from core import dispatch as doorbell
 from core import jobs
+from core.jobs import pages
 from core.models import Job
 from core.retries import CircuitBreaker
 from tests.integration.discovery.support import finish
@@ -27,19 +28,19 @@ def test_the_tick_rings_for_jobs_nobody_answers_for(source, rung, monkeypatch) -
     job = services.start_discovery(source.datasource, by="ann")
     now = timezone.now()
     clock = SimpleNamespace(now=lambda: now)
-    monkeypatch.setattr(services, "_clock", clock)
-    assert services.ring_due_discoveries() == 1
-    assert services.ring_due_discoveries() == 0  # once in a while, not each tick
-    now += timedelta(seconds=services.SILENT_SECONDS)
-    assert services.ring_due_discoveries() == 1
+    monkeypatch.setattr(pages, "_clock", clock)
+    assert pages.ring_due() == 1
+    assert pages.ring_due() == 0  # once in a while, not each tick
+    now += timedelta(seconds=pages.SILENT_SECONDS)
+    assert pages.ring_due() == 1
     Job.objects.filter(pk=job.pk).update(not_before=now + timedelta(seconds=60))
-    assert services.jobs_due(now) == []
-    assert services.jobs_due(now + timedelta(seconds=61)) == [job.pk]
+    assert pages.due(now) == []
+    assert pages.due(now + timedelta(seconds=61)) == [job.pk]
     Job.objects.filter(pk=job.pk).update(
         not_before=None, state=jobs.RUNNING, progress_at=now
     )
-    assert services.jobs_due(now + timedelta(seconds=9)) == []
-    assert services.jobs_due(now + timedelta(seconds=11)) == [job.pk]
+    assert pages.due(now + timedelta(seconds=9)) == []
+    assert pages.due(now + timedelta(seconds=11)) == [job.pk]
     assert rung == [job.pk, job.pk]
 
 

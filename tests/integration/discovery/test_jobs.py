@@ -19,6 +19,7 @@ from catalog.models import Column, Datasource, SchemaVersion, Table
 from catalog.sources.postgresql import discover as postgresql
 from core import jobs
 from core.advance import advance
+from core.jobs import pages
 from core.models import Job
 from tests.integration.discovery.support import discover, finish
 
@@ -54,7 +55,7 @@ def test_one_page_per_call_with_moving_numbers(tables, small_pages, rung) -> Non
     assert (job.state, job.done, job.total) == (jobs.QUEUED, 0, None)
     seen = []
     for _ in range(3):
-        services.advance_discovery(job.pk)
+        pages.advance(job.pk)
         job.refresh_from_db()
         seen.append((job.state, job.done, job.total, job.unit))
     assert seen == [
@@ -138,7 +139,7 @@ def test_a_crash_at_any_statement_of_the_catalog_loses_nothing(
 
         try:
             with connection.execute_wrapper(crash):
-                services.advance_discovery(job.pk)
+                pages.advance(job.pk)
             at = 0  # this page is through: crash at each statement of the next
         except KeyboardInterrupt:
             crashes += 1
@@ -159,8 +160,9 @@ def test_workers_killed_at_seeded_times_and_resumed(
         "import sys, time, uuid; import django; django.setup();"
         "from catalog import dispatch; dispatch.ring = lambda job_id: True;"
         "from catalog.discovery import services; services.PAGE_TABLES = 3;"
+        "from core.jobs import pages;"
         "print('ready', flush=True);\n"
-        "while True: services.advance_discovery(uuid.UUID(sys.argv[1]))"
+        "while True: pages.advance(uuid.UUID(sys.argv[1]))"
     )
     for delay in (0.01, 0.07, 0.13):
         child = subprocess.Popen(
@@ -183,7 +185,7 @@ def test_workers_killed_at_seeded_times_and_resumed(
 @pytest.mark.django_db(transaction=True)
 def test_the_same_page_by_two_workers_at_once_counts_once(tables, small_pages) -> None:
     job = services.start_discovery(tables.datasource, by="ann")
-    services.advance_discovery(job.pk)
+    pages.advance(job.pk)
     barrier = threading.Barrier(2)
     failures: list[BaseException] = []
     real = postgresql.PostgresReader.page
@@ -195,7 +197,7 @@ def test_the_same_page_by_two_workers_at_once_counts_once(tables, small_pages) -
 
     def work() -> None:
         try:
-            services.advance_discovery(job.pk)
+            pages.advance(job.pk)
         except BaseException as error:  # noqa: BLE001  shown by the assertion below
             failures.append(error)
         finally:
@@ -218,19 +220,19 @@ def test_the_same_page_by_two_workers_at_once_counts_once(tables, small_pages) -
 def test_calls_on_finished_and_absent_jobs_do_nothing(source, rung) -> None:
     job = discover(source.datasource)
     before = job.events.count()
-    services.advance_discovery(job.pk)
+    pages.advance(job.pk)
     assert job.events.count() == before
     job_id = job.pk
     Job.objects.all().delete()
-    services.advance_discovery(job_id)
+    pages.advance(job_id)
 
 
 def test_cancel_between_pages(tables, small_pages, rung) -> None:
     job = services.start_discovery(tables.datasource, by="ann")
-    services.advance_discovery(job.pk)
+    pages.advance(job.pk)
     job.refresh_from_db()
     advance(job, "request_cancel", cancel_requested="cancel")
-    assert services.ring_due_discoveries() == 1  # asked to stop: at once
+    assert pages.ring_due() == 1  # asked to stop: at once
     finish(job, most=1)
     assert (job.state, job.done) == (jobs.CANCELLED, 10)
     # What was read stays; nothing was marked as vanished.
@@ -260,11 +262,11 @@ def test_cancel_before_it_began(source) -> None:
 
 def test_the_source_goes_away_and_comes_back(tables, small_pages, rung) -> None:
     job = services.start_discovery(tables.datasource, by="ann")
-    services.advance_discovery(job.pk)
+    pages.advance(job.pk)
     port = tables.datasource.port
     tables.set(port=1)
     before = timezone.now()
-    services.advance_discovery(job.pk)
+    pages.advance(job.pk)
     job.refresh_from_db()
     assert (job.state, job.done, job.attempts) == (jobs.QUEUED, 10, 1)
     assert job.error_code == "connection_refused"
@@ -272,7 +274,7 @@ def test_the_source_goes_away_and_comes_back(tables, small_pages, rung) -> None:
     assert job.error_hint
     assert job.not_before > before
     Job.objects.filter(pk=job.pk).update(not_before=before + timedelta(hours=1))
-    services.advance_discovery(job.pk)  # too early: nothing happens
+    pages.advance(job.pk)  # too early: nothing happens
     job.refresh_from_db()
     assert job.attempts == 1
     tables.set(port=port)
@@ -288,7 +290,7 @@ def test_the_connection_is_cut_in_the_middle_of_a_page(
     tables, small_pages, monkeypatch
 ) -> None:
     job = services.start_discovery(tables.datasource, by="ann")
-    services.advance_discovery(job.pk)
+    pages.advance(job.pk)
     real = postgresql.PostgresReader._described
 
     def cut(self, link, found):
@@ -298,7 +300,7 @@ def test_the_connection_is_cut_in_the_middle_of_a_page(
 
     with monkeypatch.context() as patch:
         patch.setattr(postgresql.PostgresReader, "_described", cut)
-        services.advance_discovery(job.pk)
+        pages.advance(job.pk)
     job.refresh_from_db()
     assert (job.state, job.done) == (jobs.QUEUED, 10)
     assert job.error_code == "connection_lost"
@@ -354,7 +356,7 @@ def test_a_page_that_times_out_is_tried_with_fewer_tables(tables, monkeypatch) -
     monkeypatch.setattr(postgresql.PostgresReader, "page", slow)
     job = services.start_discovery(tables.datasource, by="ann")
     for _ in range(4):
-        services.advance_discovery(job.pk)
+        pages.advance(job.pk)
         Job.objects.filter(pk=job.pk).update(not_before=None)
     assert limits == [500, 125, 31, 10]
     job.refresh_from_db()

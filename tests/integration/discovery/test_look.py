@@ -8,6 +8,7 @@ import pytest
 
 from catalog.discovery import services
 from catalog.models import Table
+from core.jobs import pages
 from core.models import Job
 from tests.integration.discovery.support import discover
 
@@ -30,7 +31,7 @@ def table_of(source: Any, name: str) -> Table:
 
 
 def ended(job: Job) -> Job:
-    services.advance_discovery(job.pk)
+    pages.advance(job.pk)
     job.refresh_from_db()
     return job
 

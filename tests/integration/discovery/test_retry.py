@@ -8,6 +8,7 @@ from catalog.discovery import again, services
 from catalog.models import Datasource, Table
 from core import jobs
 from core.errors import IllegalTransition, InvalidRequest, StaleState
+from core.jobs import pages
 from core.models import Job
 from tests.integration.catalog.asking import grants_now, problem
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
@@ -71,7 +72,7 @@ def test_it_begins_anew_and_takes_nothing_for_vanished(source, monkeypatch) -> N
     source.run(*(f"CREATE TABLE t{n:02} (a int)" for n in range(25)))
     source.grant_all()
     job = services.start_discovery(source.datasource, by="ann")
-    services.advance_discovery(job.pk)
+    pages.advance(job.pk)
     Job.objects.filter(pk=job.pk).update(cancel_requested="cancel")
     assert finish(job).done == 10
     discover(source.datasource)

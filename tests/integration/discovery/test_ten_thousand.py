@@ -14,6 +14,7 @@ from django.test.utils import CaptureQueriesContext
 from catalog.discovery import services
 from catalog.models import Column, Table
 from core import jobs
+from core.jobs import pages
 
 TABLES = 10_000
 
@@ -51,7 +52,7 @@ def test_ten_thousand_tables(crowded, monkeypatch, record_testsuite_property) ->
         return real(self, query, *args, **kwargs)
 
     job = services.start_discovery(crowded.datasource, by="ann")
-    services.advance_discovery(job.pk)  # warm: caches and plans exist now
+    pages.advance(job.pk)  # warm: caches and plans exist now
     before = process.memory_info().rss
     monkeypatch.setattr(psycopg.Connection, "execute", counted)
     seen, catalog_statements = [], []
@@ -59,7 +60,7 @@ def test_ten_thousand_tables(crowded, monkeypatch, record_testsuite_property) ->
     while True:
         sent.clear()
         with CaptureQueriesContext(connection) as queries:
-            services.advance_discovery(job.pk)
+            pages.advance(job.pk)
         catalog_statements.append(len(queries))
         job.refresh_from_db()
         seen.append(job.done)
