@@ -19,7 +19,7 @@ from django.templatetags.i18n import BlockTranslateNode, TranslateNode
 
 from frontend.actions import ACTIONS
 from frontend.reading import health
-from frontend.templatetags.states import KINDS, LOOKS
+from frontend.templatetags.states import LOOKS, titles_of_jobs
 
 HERE = Path(__file__).parent
 CALLS = {"_", "gettext", "gettext_lazy", "ngettext", "ngettext_lazy"}
@@ -92,7 +92,7 @@ def _of_python() -> Iterator[tuple[str, Message]]:
 
 
 def _of_tables() -> Iterator[tuple[str, Message]]:
-    for word in (*KINDS.values(), *(look.word for look in LOOKS.values())):
+    for word in (*titles_of_jobs().values(), *(look.word for look in LOOKS.values())):
         yield "templatetags/states.py", Message(word)
     for action in ACTIONS.values():
         shown = (action.word, action.does, action.meanwhile, action.way_back)

@@ -17,11 +17,12 @@ from catalog.access.policy import Principal, Securable
 from catalog.models import Datasource, Table
 from catalog.selectors import TableFilter, tables_for
 from core import jobs as states
+from core.jobs.handlers import names_of
 from core.models import Job
 from frontend.charts import Chart, Point, chart_of
 from frontend.reading.sources import rights_on
 from frontend.templatetags.figures import figure
-from ingest.jobs.kinds import KINDS
+from ingest.jobs.driver_jobs import DriverJob
 from ingest.models import Pipeline
 from ingest.models.states import FAILED, LIVE, NEEDS_RESYNC, PROPOSED, RETIRED
 from ingest.pipelines.selectors import jobs_for, pipelines_on_schedule
@@ -117,7 +118,7 @@ def _throughput(jobs: QuerySet[Job], source: Datasource, now: datetime) -> Chart
     keys = pipelines.annotate(key=Cast("lake_table_id", CharField())).values("key")
     ended = jobs.filter(
         finished_at__gte=start,
-        kind__in=KINDS,
+        kind__in=names_of(DriverJob),
         unit="rows",
         state=states.SUCCEEDED,
         subject_id__in=keys,

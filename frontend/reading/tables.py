@@ -12,9 +12,9 @@ from catalog.models import Table
 from catalog.selectors.tables import securable_of
 from frontend.actions import ACTIONS, Action
 from frontend.templatetags.states import LOOKS
-from ingest.jobs.results import how_consistent
 from ingest.models import Pipeline
 from ingest.models.states import PAUSED, REMOVING
+from ingest.pipelines.load_job import how_consistent
 from ingest.pipelines.schema_approval import SchemaProposal, proposal_of
 from ingest.pipelines.transitions import pipeline_of
 from ingest.policies.policy import DEFAULT, OWN

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from django import template
 from django.utils.translation import gettext
 
+from core.jobs.handlers import JobHandler, handlers_of
+
 register = template.Library()
 
 
@@ -82,20 +84,6 @@ LOOKS = {
 }
 
 
-# what people call a job of this kind (docs/glossary.md)
-KINDS = {
-    "round": "sync",
-    "snapshot": "snapshot",
-    "resync": "resync",
-    "compact": "compaction",
-    "verify": "verify",
-    "repair": "repair",
-    "remove": "remove",
-    "discover": "discovery",
-    "test": "connection test",
-}
-
-
 def look_of(state: str) -> Look:
     return LOOKS.get(state) or Look("idle", "unknown", state.lower() or "unknown")
 
@@ -106,10 +94,15 @@ def state(name: object) -> dict[str, object]:
     return {"look": look(name), "name": name}
 
 
+def titles_of_jobs() -> dict[str, str]:
+    """By kind, in English."""
+    return {each.name: each.title for each in handlers_of(JobHandler)}
+
+
 @register.filter
 def as_work(kind: str) -> str:
     """What people call a job of this kind (docs/glossary.md)."""
-    return gettext(KINDS.get(kind, kind))
+    return gettext(titles_of_jobs().get(kind, kind))
 
 
 @register.filter

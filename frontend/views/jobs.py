@@ -14,9 +14,10 @@ from django.views.decorators.http import require_POST, require_safe
 
 from catalog.access.enforcement import decision_for, require
 from catalog.access.policy import Privilege
-from catalog.discovery.services import DISCOVER, TEST
+from catalog.discovery.services import DISCOVER, LOOK, TEST
 from core import jobs as states
 from core.clock import SystemClock
+from core.jobs.handlers import JobHandler, names_of
 from core.models import Job
 from frontend.pages import PageRequest, attempt, cut, page
 from frontend.reading.jobs import (
@@ -32,12 +33,10 @@ from frontend.reading.securables import securable_of_job
 from frontend.reading.sources import steps_of
 from ingest.alerts.stalled import stalled_since
 from ingest.contract.kinds import COMPACT, REMOVE, REPAIR, VERIFY
-from ingest.jobs.kinds import KINDS
 from ingest.pipelines import table_commands
 from ingest.pipelines.selectors import job_for, jobs_for, of_table
 
 UNFINISHED = "unfinished"
-JOB_KINDS = (TEST, DISCOVER, *KINDS, REMOVE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +77,7 @@ def job_list(request: PageRequest) -> HttpResponse:
         "wanted": wanted,
         "jobs": found,
         "table": table_named_by(request.principal, wanted.subject),
-        "kinds": JOB_KINDS,
+        "kinds": [name for name in names_of(JobHandler) if name != LOOK],
         "states": states.JOB.states,
         "is_filtered": any((wanted.q, wanted.kind, wanted.state, wanted.subject)),
         "poll_seconds": 2 if is_moving else 10,

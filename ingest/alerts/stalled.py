@@ -14,11 +14,12 @@ from django.db import connection, transaction
 
 from core.clock import SystemClock
 from core.jobs import ACTIVE, QUEUED
+from core.jobs.handlers import names_of
 from core.models import Job
 from ingest.alerts.heartbeat import last_absence
 from ingest.alerts.rules import RECOVERED, STALLED
 from ingest.alerts.store import DISMISSED
-from ingest.jobs.kinds import KINDS
+from ingest.jobs.driver_jobs import DriverJob
 
 # One that waits in the queue stands still when nothing moves where it waits: behind a
 # lane or another job of its table it waits its turn, which may take hours. Of several
@@ -101,7 +102,7 @@ def compare_stalled(now: datetime) -> None:
         "limit": limit,
         "active": sorted(ACTIVE),
         "queued": QUEUED,
-        "kinds": list(KINDS),
+        "kinds": list(names_of(DriverJob)),
         "dismissed": DISMISSED,
         "recovered": RECOVERED,
     }

@@ -13,12 +13,12 @@ from uuid import UUID
 from django.db.models.functions import Now
 
 from core.jobs import CANCELLING, RUNNING
+from core.leases import owner_of
 from core.models import Job, JobLog
 from core.processes.identity import ProcessIdentity
 from ingest.contract.job import Progress
 from ingest.drivers.host_state import Boot, Flight
 from ingest.jobs import leases
-from ingest.jobs.lifecycle import owner_of
 from ingest.models import DriverBoot
 
 

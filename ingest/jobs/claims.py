@@ -12,8 +12,7 @@ from functools import cache
 from typing import Any
 from uuid import UUID
 
-from django.conf import settings
-from django.db import IntegrityError, connection, transaction
+from django.db import connection, transaction
 from django.db.models import (
     DateTimeField,
     DurationField,
@@ -28,17 +27,18 @@ from django.db.models.functions import Least, Now
 
 from catalog.compiled import AnyRow, CompiledValues
 from core.clock import SystemClock
-from core.errors import SluiceError, StaleState, TerminalError, TransientError
+from core.errors import TerminalError
 from core.jobs import ACTIVE, QUEUED
-from core.jobs.moves import move_job
+from core.jobs.claiming import Claim, try_claim
+from core.jobs.endings import reject
+from core.leases import owner_of
 from core.models import Job
-from ingest.contract.driver_size import shares_lock
 from ingest.contract.job import encode
-from ingest.contract.kinds import COMPACT, REPAIR
-from ingest.jobs import epochs, lake_reconcile, leases, results, specs
-from ingest.jobs.backoff import wait_after
-from ingest.jobs.kinds import KINDS, LANE_LIMITS
+from ingest.jobs import leases, specs
+from ingest.jobs.driver_jobs import driver_job
+from ingest.jobs.isolation import is_isolated, scopes_of
 from ingest.jobs.lanes import (
+    LANE_LIMITS,
     OVERTAKEN_SECONDS,
     ROWS_PER_SECOND,
     FullFor,
@@ -46,19 +46,13 @@ from ingest.jobs.lanes import (
     Place,
     full_for,
 )
-from ingest.jobs.lifecycle import owner_of
-from ingest.lake.fence import Scope
-from ingest.maintenance import compaction_plans
-from ingest.models import DriverBoot, Pipeline
-from ingest.pipelines import transitions
-from ingest.pipelines.schema_drift import lock_settled, waits_for_look
+from ingest.models import DriverBoot
 
 BOOT_SILENT_SECONDS = 10
-DEATHS_BEFORE_ISOLATION = 2
 
 
 def _queued() -> QuerySet[Job]:
-    return Job.objects.filter(state=QUEUED, kind__in=list(KINDS)).filter(
+    return Job.objects.filter(state=QUEUED, lane__in=list(LANE_LIMITS)).filter(
         Q(not_before=None) | Q(not_before__lte=Now())
     )
 
@@ -79,7 +73,7 @@ def claim_queued() -> list[UUID]:
     if boot is None:
         _say(due, _why_no_driver())
         return []
-    active = Job.objects.filter(state__in=ACTIVE, kind__in=list(KINDS))
+    active = Job.objects.filter(state__in=ACTIVE, lane__in=list(LANE_LIMITS))
     busy = list(active.values_list("exclusive_key", flat=True))
     _say(due.filter(exclusive_key__in=busy), "another job works on this table")
     # they must not stand before the jobs of other tables, for hours at times
@@ -121,7 +115,7 @@ def _use_of(lane: str) -> LaneUse:
 @cache
 def _taken() -> CompiledValues[Place]:
     """By lane."""
-    rows = Job.objects.filter(lane="\x01", state__in=ACTIVE, kind__in=list(KINDS))
+    rows = Job.objects.filter(lane="\x01", state__in=ACTIVE)
     return CompiledValues(rows.values_list("share_key", "weight"), ["\x01"], Place)
 
 
@@ -163,18 +157,7 @@ def _say(jobs: QuerySet[Job], reason: str) -> None:
 
 
 def _try_claim(job_id: UUID, boot: DriverBoot) -> bool:
-    try:
-        with transaction.atomic():
-            rows = Job.objects.select_for_update(skip_locked=True)
-            job = rows.filter(pk=job_id, state=QUEUED).first()
-            if job is None or waits_for_look(job):
-                return False
-            return _has_room(job) and _claim(job, boot)
-    except (IntegrityError, StaleState):
-        return False  # somebody else was first
-    except SluiceError as error:
-        _put_off(job_id, error)
-        return False
+    return try_claim(job_id, lambda job: _prepared(job, boot))
 
 
 def _has_room(job: Job) -> bool:
@@ -186,62 +169,44 @@ def _has_room(job: Job) -> bool:
     return not any(rule.is_for(place) for rule in full_for(_use_of(job.lane)))
 
 
-def _claim(job: Job, boot: DriverBoot) -> bool:
-    pipeline = lock_settled(job)
-    refusal = transitions.why_refused(job, pipeline)
+def _prepared(job: Job, boot: DriverBoot) -> Claim | None:
+    """The attempt with its leases, fences and spec; None when the job has to wait."""
+    handler = driver_job(job.kind)
+    if not handler.is_ready(job) or not _has_room(job):
+        return None
+    pipeline = handler.settle(job)
+    refusal = handler.admit(job, pipeline)
     if pipeline is None or refusal is not None:
-        results.reject(job, pipeline, refusal or TerminalError("its table is gone"))
-        return False
-    is_isolated = (
-        settings.SLUICE_LAUNCHER == "submit"
-        or job.payload.get("deaths", 0) >= DEATHS_BEFORE_ISOLATION
-        or bool(job.payload.get("driver"))
-        or bool(pipeline.alone_reason)
-    )
-    kind = KINDS[job.kind]
-    scopes = _scopes_of(job, pipeline) if is_isolated else kind.scopes
-    owner = owner_of(job.pk, job.attempts + 1)
+        reject(job, pipeline, refusal or TerminalError("its table is gone"))
+        return None
+    alone = is_isolated(job, pipeline)
+    scopes = scopes_of(handler, pipeline) if alone else handler.scopes
     with transaction.atomic():
         fences = leases.take_table(
             int(job.payload["table"]),
             scopes,
-            owner=owner,
-            takes_back=job.payload.get("repair", {}).get("action") == "rollback",
+            owner=owner_of(job.pk, job.attempts + 1),
+            takes_back=handler.takes_back(job),
         )
         # one lease without the other would keep others out, and do nothing
         transaction.set_rollback(fences is None)
     if fences is None:
         Job.objects.filter(pk=job.pk).update(reason="waiting for the table's lease")
-        return False
-    fence = fences[scopes.index(kind.scopes[0])]
-    if job.kind == REPAIR:
-        # a former attempt may have changed what the plan says
-        lake_reconcile.follow_lake(pipeline)
-    epoch = epochs.epoch_for(job, pipeline)
+        return None
+    fence = fences[scopes.index(handler.scopes[0])]
+    handler.prepare(job, pipeline)
+    epoch = handler.epoch(job, pipeline)
     spec = specs.build_spec(job, pipeline, fence=fence, epoch=epoch)
-    handle = {"boot": str(boot.pk), "isolated": is_isolated, "scopes": list(scopes)}
-    move_job(
-        job,
-        "claim",
-        spec=json.loads(encode(spec)),
-        handle=handle,
-        attempts=job.attempts + 1,
-        started_at=SystemClock().now(),
-        moved_at=job.moved_at or SystemClock().now(),
-        **_FRESH,
-    )
-    if job.kind == COMPACT:
-        compaction_plans.start(int(job.payload["table"]), job.payload["instants"])
-    transitions.note_claimed(job, pipeline)
-    return True
-
-
-def _scopes_of(job: Job, pipeline: Pipeline) -> tuple[Scope, ...]:
-    """Of a job in a driver of its own. Such drivers share no lock in memory: they take
-    the whole table, unless it has a lock that all of them know."""
-    lake = pipeline.lake_table
-    is_shared = lake is not None and shares_lock(lake.identity)
-    return KINDS[job.kind].scopes if is_shared else ("write", "service")
+    handle = {"boot": str(boot.pk), "isolated": alone, "scopes": list(scopes)}
+    now = SystemClock().now()
+    begun = {
+        "spec": json.loads(encode(spec)),
+        "handle": handle,
+        "attempts": job.attempts + 1,
+        "started_at": now,
+        "moved_at": job.moved_at or now,
+    }
+    return Claim(pipeline, begun | _FRESH)
 
 
 _FRESH: dict[str, Any] = {
@@ -252,16 +217,3 @@ _FRESH: dict[str, Any] = {
     "error_message": "",
     "error_hint": "",
 }
-
-
-def _put_off(job_id: UUID, error: SluiceError) -> None:
-    """The lake or the catalog refused before anything ran: later, or never."""
-    with transaction.atomic():
-        job = Job.objects.select_for_update().get(pk=job_id)
-        if job.state != QUEUED:
-            return
-        if isinstance(error, TransientError):
-            later = SystemClock().now() + timedelta(seconds=wait_after(3))
-            Job.objects.filter(pk=job_id).update(reason=str(error), not_before=later)
-        else:
-            results.reject(job, transitions.lock_pipeline(job), error)

@@ -5,11 +5,8 @@ from __future__ import annotations
 from django.conf import settings
 from django.db import transaction
 
-from core.models import Job
-from ingest.contract.kinds import LOADS
-from ingest.jobs.kinds import UPKEEP
 from ingest.lake.epochs import last_epoch
-from ingest.models import Pipeline, SourceEpoch
+from ingest.models import SourceEpoch
 
 
 def reserve_epochs(datasource_id: int, count: int = 1) -> int:
@@ -42,20 +39,3 @@ def lift_epochs(datasource_id: int, known: int) -> int:
         row.next_epoch = max(row.next_epoch, last + 1)
         row.save(update_fields=["next_epoch"])
     return row.next_epoch
-
-
-def epoch_for(job: Job, pipeline: Pipeline) -> int:
-    """The epoch of this job's next attempt; 0 when it needs none.
-
-    All attempts of a load share one, because staged chunks survive them; a round
-    takes a fresh one each time.
-    """
-    if job.kind in UPKEEP:
-        return 0
-    source_id = pipeline.source_table.database.datasource_id
-    if job.kind not in LOADS:
-        return reserve_epochs(source_id)
-    if pipeline.load_epoch is None:
-        pipeline.load_epoch = reserve_epochs(source_id)
-        pipeline.save(update_fields=["load_epoch"])
-    return pipeline.load_epoch

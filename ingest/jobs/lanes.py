@@ -11,6 +11,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+# Where jobs with a driver of their own wait for it: they hold up nobody else.
+OWN_LANE: Final = "own"
+
+# How many specs of a lane a driver holds at once; the rest stays QUEUED and says so.
+# They are shared out below: no source has all places of a lane of several.
+LANE_LIMITS: Final = {
+    "apply": 4,
+    "snapshot": 4,
+    "maintenance": 1,
+    "verify": 2,
+    OWN_LANE: 1,
+}
+
 # A job of so many rows counts as large: such jobs leave a place to others.
 LARGE_ROWS: Final = 1_000_000
 # A larger snapshot lets smaller ones go first that were queued a little later than

@@ -14,10 +14,11 @@ from django.db.models import Exists, OuterRef, Q, Value
 from django.db.models.functions import Concat, Now
 
 from core.errors import TransientError
+from core.jobs.handlers import handlers_of
 from core.leases import Held, next_token, outgrow, take_lease
 from core.models import Lease
 from ingest.contract.job import FenceSpec
-from ingest.jobs.kinds import KINDS
+from ingest.jobs.driver_jobs import DriverJob
 from ingest.lake.fence import (
     Scope,
     fence_path,
@@ -108,7 +109,7 @@ def is_held() -> Q:
     """Of jobs: somebody has one of the leases that the kind of the job needs."""
     held = Q()
     for scope in (WRITE, SERVICE):
-        kinds = [name for name, kind in KINDS.items() if scope in kind.scopes]
+        kinds = [each.name for each in handlers_of(DriverJob) if scope in each.scopes]
         # as `lease_name` says it
         name = Concat(Value("table:"), OuterRef("subject_id"), Value(f":{scope}"))
         leases = Lease.objects.filter(name=name, expires_at__gt=Now())
@@ -123,11 +124,6 @@ def renew(owners: Iterable[str]) -> None:
     Lease.objects.filter(owner__in=list(owners)).update(
         expires_at=Now() + timedelta(seconds=settings.SLUICE_LEASE_SECONDS)
     )
-
-
-def release(owner: str) -> None:
-    """Give everything back that this owner still holds."""
-    Lease.objects.filter(owner=owner).update(owner="", expires_at=None)
 
 
 def shut_out(table_id: int, scopes: Sequence[Scope]) -> None:

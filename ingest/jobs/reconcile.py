@@ -18,24 +18,21 @@ from django.db import InterfaceError, OperationalError, connection, transaction
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from catalog.sources.registry import kind_named
 from core.clock import SystemClock
 from core.errors import SluiceError, TerminalError, TransientError
-from core.jobs import ACTIVE, CANCELLING, LAUNCHING, RUNNING
+from core.jobs import ACTIVE, CANCELLING, LAUNCHING, RUNNING, endings
+from core.jobs.handlers import names_of
 from core.jobs.moves import move_job
 from core.models import Job
-from ingest.contract.job import spec_from
-from ingest.contract.kinds import COMPACT, LOADS, REPAIR, SYNC
 from ingest.drivers.launcher import Survivor
-from ingest.hudi.evolution import lacking_columns
-from ingest.jobs import lake_reconcile, leases, results
+from ingest.jobs import leases
 from ingest.jobs.backoff import Deaths, wait_after
 from ingest.jobs.dispatch import ring
-from ingest.jobs.kinds import KINDS
+from ingest.jobs.driver_jobs import DriverJob, driver_job
+from ingest.jobs.isolation import run_alone
 from ingest.lake.commits import LakeState, read_lake_table
 from ingest.lake.fence import Scope
 from ingest.models import DriverBoot, Pipeline
-from ingest.pipelines import transitions
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +47,7 @@ def reconcile_jobs() -> int:
     """Judge every job whose driver ended or is silent; how many were judged."""
     if _is_database_young():
         return 0
-    lost = Job.objects.filter(state__in=ACTIVE, kind__in=list(KINDS))
+    lost = Job.objects.filter(state__in=ACTIVE, kind__in=names_of(DriverJob))
     boots = {
         pk: handle.get("boot", "") for pk, handle in lost.values_list("pk", "handle")
     }
@@ -186,9 +183,8 @@ def judge_lost(job_id: UUID, why: str, *, boot: str | None = None) -> bool:
             state = read_lake_table(_path_of(job), commits=LOOK_BACK)
         except SluiceError as error:
             if error.code == DAMAGED:
-                results.fail(
-                    job, transitions.lock_pipeline(job), _unreadable(job, error)
-                )
+                pipeline = driver_job(job.kind).lock(job)
+                endings.fail(job, pipeline, _unreadable(job, error))
                 return True
             _lose_sight(job, _lake_is_away(error.message))
             return False
@@ -203,7 +199,7 @@ def judge_lost(job_id: UUID, why: str, *, boot: str | None = None) -> bool:
 def _fence(job: Job) -> None:
     both: list[Scope] = ["write", "service"]
     # jobs of before the handle named them took both when isolated
-    scopes = both if job.handle.get("isolated") else KINDS[job.kind].scopes
+    scopes = both if job.handle.get("isolated") else driver_job(job.kind).scopes
     scopes = [s for s in both if s in job.handle.get("scopes", scopes)]
     leases.shut_out(int(job.payload["table"]), scopes)
 
@@ -234,37 +230,33 @@ def _lose_sight(job: Job, reason: str) -> None:
 
 
 def _decide(job: Job, state: LakeState, why: str) -> None:
-    pipeline = transitions.lock_pipeline(job)
-    now = SystemClock().now()
-    facts = _found(job, state)
+    handler = driver_job(job.kind)
+    pipeline = handler.lock(job)
+    facts = handler.committed(job, pipeline, state) if state.exists else None
     seen = {"pending_compactions": list(state.pending_compactions)}
-    if facts is not None and (job.kind != REPAIR or job.state == CANCELLING):
-        move_job(
+    if facts is not None and handler.is_done_by(facts, job):
+        endings.succeed(
             job,
-            "succeed",
+            pipeline,
+            facts,
             reason=f"{why}, and the lake's timeline shows its commit",
-            finished_at=now,
             report={"v": 1, "from": "timeline", "facts": dict(facts)},
         )
-        results.apply_success(job, pipeline, facts)
         return
     if job.state == CANCELLING:
         is_gone = why in {GONE, STOPPED} or "answer" not in why
         reason = f"{why} before it answered" if is_gone else why
-        results.end_cancelled(job, pipeline, seen, reason=reason)
+        endings.end_cancelled(job, pipeline, seen, reason=reason)
         return
-    # a repair ends with a comparison of its rows, which the next attempt makes
     left = "no commit" if facts is None else "a commit that was not compared"
     _try_again(job, pipeline, state, why=why, left=left)
-    results.note_plans(job, seen)
-    if pipeline is not None and job.kind == REPAIR:
-        # what it left is in the lake until the next attempt
-        lake_reconcile.follow_lake(pipeline)
 
 
 def _try_again(
-    job: Job, pipeline: Any, state: LakeState, *, why: str, left: str
+    job: Job, pipeline: Pipeline | None, state: LakeState, *, why: str, left: str
 ) -> None:
+    handler = driver_job(job.kind)
+    seen = {"pending_compactions": list(state.pending_compactions)}
     is_death = job.state != LAUNCHING and why != STOPPED
     now = SystemClock().now()
     deaths = Deaths.of(job.payload)
@@ -277,77 +269,26 @@ def _try_again(
             code="driver_died",
             hint="look at the log of the last attempt, then retry the job",
         )
-        results.fail(job, pipeline, error)
+        endings.fail(job, pipeline, error, seen)
         return
     if pipeline is not None and is_death and job.handle.get("isolated"):
         _note_own_death(pipeline, deaths)
-    payload = job.payload | deaths.to_payload()
-    if job.kind == COMPACT and not payload.get("instants"):
-        payload["instants"] = list(state.pending_compactions)
-    results.note_retry(job)
+    payload = job.payload | deaths.to_payload() | handler.payload_again(job, state)
     wait = wait_after(deaths.seen) if is_death else 0.0
-    move_job(
+    endings.try_again(
         job,
-        "try_again",
+        pipeline,
+        TransientError(why),
+        seen,
+        wait=wait,
         reason=f"{why} and left {left}; it runs again",
         payload=payload,
-        not_before=now + timedelta(seconds=wait),
         # a death is counted as a death, not as an attempt of its own
         max_attempts=job.max_attempts + 1,
     )
 
 
 def _note_own_death(pipeline: Pipeline, deaths: Deaths) -> None:
-    """It died with nobody beside it, after it had been in two drivers that died."""
+    """It died with nothing beside it, after it had been in two drivers that died."""
     if settings.SLUICE_LAUNCHER != "submit" and deaths.counted > 2:
-        transitions.run_alone(
-            pipeline, f"its driver died {deaths.seen} times, the last time alone"
-        )
-
-
-def _shares_snapshots(job: Job) -> bool:
-    pipeline = transitions.pipeline_of(int(job.payload["table"]))
-    if pipeline is None:
-        return True
-    return kind_named(pipeline.source_table.database.datasource.kind).shares_snapshots
-
-
-def _found(job: Job, state: LakeState) -> Mapping[str, Any] | None:
-    """Facts as a report would carry them, read from the table itself; or None."""
-    if not state.exists:
-        return None
-    pending = list(state.pending_compactions)
-    if job.kind == COMPACT:
-        wanted = [str(i) for i in job.payload.get("instants", ())]
-        found = [state.timeline.find(instant) for instant in wanted]
-        is_done = bool(wanted) and all(i and i.state == "COMPLETED" for i in found)
-        done = {"instants": wanted, "pending_compactions": pending}
-        return done if is_done else None
-    for commit in state.commits:
-        position = commit.position
-        if position is None or position.run != str(job.pk):
-            continue
-        facts: dict[str, Any] = {
-            "instant": commit.instant.asked,
-            "epoch": position.epoch_to,
-            "rows": commit.rows_written,
-            "pending_compactions": pending,
-        }
-        if job.kind in {SYNC, *LOADS}:
-            # an earlier attempt may have committed by an earlier plan
-            wanted_columns = spec_from(job.spec).table.columns if job.spec else ()
-            lacking = lacking_columns(commit.schema, wanted_columns)
-            facts["has_columns"] = not lacking
-        if job.kind in LOADS:
-            single = job.attempts == 1 and _shares_snapshots(job)
-            facts["bound"] = position.end
-            facts["consistency"] = "snapshot" if single else "per_chunk"
-        else:
-            facts["position"] = {"from": position.start, "to": position.end}
-        if job.kind == SYNC:
-            # whether it was cut nobody knows: one round more finds nothing, or the rest
-            facts["more"] = True
-        if job.kind == REPAIR:
-            facts["buckets"] = position.identity.buckets
-        return facts
-    return None
+        run_alone(pipeline, f"its driver died {deaths.seen} times, the last time alone")

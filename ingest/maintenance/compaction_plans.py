@@ -23,9 +23,10 @@ from core.jobs import CANCELLED as JOB_CANCELLED
 from core.jobs import FAILED, TERMINAL
 from core.models import Job
 from ingest.contract.kinds import COMPACT, REPAIR
+from ingest.hudi.budget import CompactionBudget
 from ingest.jobs.backoff import wait_after
 from ingest.maintenance.window import opens_at, quiet_from
-from ingest.models import MaintenancePlan, Pipeline
+from ingest.models import MaintenancePlan, Pipeline, TableHealth
 from ingest.models.states import (
     INFLIGHT,
     PLAN_FAILED,
@@ -34,6 +35,7 @@ from ingest.models.states import (
     RETIRED,
     SCHEDULED,
 )
+from ingest.policies.policy import Effective
 from ingest.policies.store import setting_as_text
 
 OPEN = (SCHEDULED, INFLIGHT, PLAN_FAILED)
@@ -246,3 +248,19 @@ def _by_table(plans: Iterable[MaintenancePlan]) -> dict[Table, list[str]]:
     for plan in sorted(plans, key=lambda plan: plan.instant):
         due.setdefault(plan.table, []).append(plan.instant)
     return due
+
+
+def budget_of(table_id: int, policy: Effective) -> CompactionBudget:
+    """What compactions of the table may write, as counted when it was last looked at;
+    the job counts on from there."""
+    rows = TableHealth.objects.filter(table_id=table_id)
+    found = rows.values_list("facts__written__credit", "facts__written__upto").first()
+    credit, upto = found or (None, "")
+    keeping = policy.keeping
+    return CompactionBudget(
+        amplification=keeping.max_write_amplification,
+        credit=credit or 0,
+        # a look of an older release counted no credit
+        upto=upto or "" if credit is not None else "",
+        log_age=keeping.log_age_seconds,
+    )

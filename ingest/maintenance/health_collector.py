@@ -31,7 +31,6 @@ from ingest.hudi.budget import choose, credit_after, first_credit
 from ingest.hudi.identity import TableIdentity, property_drift
 from ingest.hudi.layout import Layout
 from ingest.hudi.timeline import Timeline, at_of, instant_of
-from ingest.jobs import lifecycle
 from ingest.jobs.leases import SERVICE, WRITE, lease_name
 from ingest.jobs.specs import keep_seconds
 from ingest.lake.commits import read_commit, read_properties, read_timeline
@@ -45,6 +44,7 @@ from ingest.lake.layout import (
 )
 from ingest.lake.place import place_at
 from ingest.maintenance import compaction_plans
+from ingest.maintenance.compact_job import start_compaction
 from ingest.maintenance.due import is_any_due, note_change, rows_due
 from ingest.maintenance.facts import (
     LakeFacts,
@@ -361,7 +361,7 @@ def _start(table: Table, steps: tuple[Step, ...]) -> None:
         subject_id=str(table.pk),
     )
     if not busy.exists():
-        lifecycle.start_compaction(table, actor=ACTOR, within_budget=True)
+        start_compaction(table, actor=ACTOR, within_budget=True)
 
 
 def _trend(

@@ -22,12 +22,13 @@ from catalog.models import Table
 from core.clock import SystemClock
 from core.errors import SluiceError, TransientError
 from core.jobs import ACTIVE, TERMINAL, WAITING
+from core.jobs.handlers import names_of
 from core.jobs.moves import move_job
 from core.models import Job, Lease
 from ingest.contract.kinds import LOADS, REMOVE
 from ingest.hudi.identity import COUNT, DELETED, KEY, SEQ, drift
-from ingest.jobs import lake_reconcile, leases, results
-from ingest.jobs.kinds import KINDS
+from ingest.jobs import leases
+from ingest.jobs.driver_jobs import DriverJob, driver_job
 from ingest.lake.commits import LakeState, read_lake_table
 from ingest.lake.epochs import last_epoch
 from ingest.lake.place import place_at
@@ -53,6 +54,8 @@ from ingest.pipelines.adoption_rules import (
     next_epoch,
 )
 from ingest.pipelines.lake_identity import planned_identity, set_buckets
+from ingest.pipelines.lake_reconcile import follow_lake
+from ingest.pipelines.load_job import note_loaded
 from ingest.planning.plan import CreateTable, plan_from_json
 
 ACTOR = "adopt-lake"
@@ -130,7 +133,9 @@ def _pages() -> Iterator[_Page]:
 
 def _jobs_of(found: Sequence[Pipeline]) -> dict[str, list[Job]]:
     ids = [str(pipeline.lake_table_id) for pipeline in found]
-    jobs = Job.objects.filter(subject_id__in=ids, kind__in=[*KINDS, REMOVE])
+    jobs = Job.objects.filter(
+        subject_id__in=ids, kind__in=[*names_of(DriverJob), REMOVE]
+    )
     by_table: dict[str, list[Job]] = defaultdict(list)
     for job in jobs.exclude(state__in=TERMINAL).order_by("created_at"):
         by_table[job.subject_id].append(job)
@@ -270,7 +275,7 @@ def _follow(
     if finding.status in FOLLOWED and position is not None:
         set_buckets(pipeline, position.identity.buckets, why=WHY)
         if finding.status == "went back":
-            lake_reconcile.follow_lake(pipeline)
+            follow_lake(pipeline)
         _load_is_there(pipeline, state, jobs)
         pipeline.refresh_from_db(fields=["state", "resume_event"])
         due = SystemClock().now() if pipeline.state in LOADED else None
@@ -310,7 +315,7 @@ def _load_is_there(pipeline: Pipeline, state: LakeState, jobs: Sequence[Job]) ->
         "consistency": pipeline.consistency or "per_chunk",
     }
     pipeline.load_epoch = state.position.epoch_to
-    results.note_loaded(pipeline, facts)
+    note_loaded(pipeline, facts)
 
 
 def _needs_resync(pipeline: Pipeline, finding: Finding) -> None:
@@ -350,4 +355,4 @@ def _end(job: Job, pipeline: Pipeline) -> None:
         APPROVED, SNAPSHOTTING, RESYNCING,
     }  # fmt: skip
     if is_load_open:
-        results.note_cancelled(job, pipeline, actor=ACTOR)
+        driver_job(job.kind).cancelled(job, pipeline, None, actor=ACTOR)

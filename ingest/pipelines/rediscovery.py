@@ -12,11 +12,12 @@ from django.db.models.functions import Cast, Now
 
 from catalog.discovery.services import DISCOVER, start_discovery
 from catalog.models import Datasource
+from core.jobs.handlers import SCHEDULE
 from core.models import Job
 from ingest.models import Pipeline
 from ingest.models.states import CATCHING_UP, LIVE, NEEDS_RESYNC, PAUSED, RESYNCING
 
-ACTOR = "schedule"
+ACTOR = SCHEDULE
 CARRIED = (LIVE, CATCHING_UP, PAUSED, NEEDS_RESYNC, RESYNCING)
 # a house that wakes from a night does not ask all of its sources at once
 PAGE = 20

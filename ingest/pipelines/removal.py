@@ -7,6 +7,7 @@ survives every kill. Only paths below the lake that Sluice derived are ever touc
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -18,9 +19,10 @@ from django.db.models.functions import Now
 from catalog.access import audit
 from catalog.models import Table
 from core.clock import SystemClock
-from core.errors import SluiceError, TerminalError, TransientError
-from core.jobs import ACTIVE, QUEUED, WAITING
-from core.jobs.moves import move_job
+from core.errors import InvalidRequest, SluiceError, TerminalError, TransientError
+from core.jobs import ACTIVE, QUEUED
+from core.jobs.pages import Done, More, Outcome, PagedJob, Waits
+from core.leases import owner_of, release_all
 from core.models import Job
 from ingest.contract.kinds import COMPACT, LOADS, REMOVE, REPAIR, SYNC, VERIFY
 from ingest.jobs import leases, lifecycle
@@ -98,67 +100,85 @@ def _stop_pipeline(table: Table, *, drop_data: bool, actor: str) -> None:
         ask_to_stop(job, "cancel", actor=actor)
 
 
-def advance_removals() -> int:
-    """Give each unfinished removal a page of work; how many moved on."""
-    waiting = Job.objects.filter(kind=REMOVE, state__in=[*WAITING, *ACTIVE])
-    oldest = waiting.order_by("queued_at").values_list("pk", flat=True)
-    return sum(_advance(pk) for pk in list(oldest[:20]))
+class RemoveJob(PagedJob[None]):
+    """Deletes files a page at a time, under both leases of the table."""
 
+    name = REMOVE
+    title = "remove"
+    unit = "files"
+    runs_in_beat = True
 
-def _advance(job_id: UUID) -> bool:
-    with transaction.atomic():
-        rows = Job.objects.select_for_update(skip_locked=True)
-        job = rows.filter(pk=job_id).first()
-        if job is None or job.is_finished:
+    def lock(self, job: Job) -> None:
+        """Nothing: its table may have no pipeline any more."""
+
+    def admit(self, job: Job) -> bool:
+        table_id = int(job.payload["table"])
+        others = Job.objects.filter(subject_id=str(table_id), state__in=ACTIVE)
+        if others.exclude(pk=job.pk).exists():
             return False
+        return _take_table(job) is not None
+
+    def claimed(self, job: Job, subject: None) -> None:
+        Job.objects.filter(pk=job.pk).update(
+            attempts=1, phase="deleting", unit=self.unit
+        )
+
+    def save(self, job: Job, subject: None, found: object) -> Outcome:
         try:
-            if job.state == QUEUED and not _begin(job):
-                return False
             is_done = not job.payload["drop_data"] or _delete_page(job)
         except TransientError as error:
-            Job.objects.filter(pk=job.pk).update(reason=str(error))
-            return False
-        except TerminalError as error:
-            event = "reject" if job.state == QUEUED else "fail"
-            move_job(job, event, reason=str(error), finished_at=SystemClock().now(),
-                     error_code=error.code, error_message=error.message,
-                     error_hint=error.hint)  # fmt: skip
-            leases.release(lifecycle.owner_of(job.pk, 1))
-            report_failure(job, error)
-            return False
-        if is_done:
-            _end(job)
-    if not is_done:
+            # what is deleted half way stays in the hands of this job
+            return Waits(str(error))
+        return Done() if is_done else More()
+
+    def ring(self, job_id: UUID) -> bool:
         ring()
-    return True
+        return True
+
+    def succeeded(self, job: Job, subject: None, facts: Mapping[str, Any]) -> None:
+        table_id = int(job.payload["table"])
+        with contextlib.suppress(SluiceError):
+            place_at(staging_path(table_id)).delete_all()
+        pipeline = pipeline_of(table_id)
+        if pipeline is not None:
+            Pipeline.objects.select_for_update().get(pk=pipeline.pk)
+            move(pipeline, "retire", actor=job.requested_by)
+        compaction_plans.give_up(table_id)
+        # what is wrong with a table that stays as it is counts no more
+        TableHealth.objects.filter(table_id=table_id).delete()
+        release_all(owner_of(job.pk, 1))
+        if job.payload["drop_data"]:
+            Table.objects.filter(pk=table_id).delete()
+
+    def failed(
+        self, job: Job, subject: None, error: SluiceError, facts: Mapping[str, Any]
+    ) -> None:
+        release_all(owner_of(job.pk, 1))
+        report_failure(job, error)
+
+    def refuses_to_stop(self, job: Job) -> SluiceError | None:
+        return InvalidRequest(
+            "a removal that has begun cannot be cancelled", code="not_now"
+        )
+
+    def rejected(self, job: Job, subject: None, error: SluiceError) -> None:
+        self.failed(job, subject, error, {})
 
 
-def _begin(job: Job) -> bool:
-    table_id = int(job.payload["table"])
-    others = Job.objects.filter(subject_id=str(table_id), state__in=ACTIVE)
-    if others.exclude(pk=job.pk).exists():
-        return False
-    owner = lifecycle.owner_of(job.pk, 1)
-    fences = leases.take_table(
-        table_id, ("write", "service"), owner=owner, takes_back=True
+def _take_table(job: Job) -> object | None:
+    """Both leases and fences, or again the time of their leases; None = not free."""
+    return leases.take_table(
+        int(job.payload["table"]),
+        ("write", "service"),
+        owner=owner_of(job.pk, 1),
+        takes_back=True,
     )
-    if fences is None:
-        return False
-    now = SystemClock().now()
-    move_job(job, "claim", started_at=now, attempts=1)
-    move_job(job, "accepted", progress_at=now, phase="deleting", unit="files")
-    return True
 
 
 def _delete_page(job: Job) -> bool:
     """Delete for at most PAGE_SECONDS; True when nothing is left."""
     base = _require_below_lake(str(job.payload["path"]))
-    leases.take_table(
-        int(job.payload["table"]),
-        ("write", "service"),
-        owner=lifecycle.owner_of(job.pk, 1),
-        takes_back=True,
-    )
+    _take_table(job)
     deleted, is_gone = base.delete_page(PAGE_SECONDS)
     Job.objects.filter(pk=job.pk).update(done=job.done + deleted, progress_at=Now())
     return is_gone
@@ -174,20 +194,3 @@ def _require_below_lake(path: str) -> Place:
             code="path_refused",
         )
     return base
-
-
-def _end(job: Job) -> None:
-    table_id = int(job.payload["table"])
-    with contextlib.suppress(SluiceError):
-        place_at(staging_path(table_id)).delete_all()
-    pipeline = pipeline_of(table_id)
-    if pipeline is not None:
-        Pipeline.objects.select_for_update().get(pk=pipeline.pk)
-        move(pipeline, "retire", actor=job.requested_by)
-    compaction_plans.give_up(table_id)
-    # what is wrong with a table that stays as it is counts no more
-    TableHealth.objects.filter(table_id=table_id).delete()
-    move_job(job, "succeed", finished_at=SystemClock().now())
-    leases.release(lifecycle.owner_of(job.pk, 1))
-    if job.payload["drop_data"]:
-        Table.objects.filter(pk=table_id).delete()

@@ -11,11 +11,11 @@ from catalog.access import audit
 from catalog.models import Table
 from core.errors import InvalidRequest
 from core.models import Job
-from ingest.jobs import lifecycle
 from ingest.models import Pipeline
 from ingest.models.states import FAILED, LOADED, NEEDS_RESYNC, PAUSED
 from ingest.pipelines import schema_diff, table_commands
 from ingest.pipelines.schema_diff import drift_of, in_sentence
+from ingest.pipelines.sync_job import start_sync
 from ingest.pipelines.transitions import locked_pipeline, move, pipeline_of
 from ingest.planning.drift import NO_DRIFT, SchemaDrift
 
@@ -119,7 +119,7 @@ def _go_on(pipeline: Pipeline, table: Table, drift: SchemaDrift, *, actor: str) 
     if not drift.needs_resync:
         if pipeline.state not in LOADED:
             raise _busy(pipeline, table)
-        return lifecycle.start_sync(pipeline, actor=actor)
+        return start_sync(pipeline, actor=actor)
     if pipeline.state == PAUSED:
         if pipeline.resume_event == "resume_resync":
             return table_commands.retry_pipeline(pipeline, actor=actor)

@@ -21,7 +21,6 @@ from core.clock import SystemClock
 from core.errors import SluiceError, TransientError
 from core.jobs import TERMINAL
 from core.models import Job
-from ingest.contract.kinds import LOADS, SYNC
 from ingest.models import Pipeline
 from ingest.models.states import (
     APPROVED,
@@ -97,7 +96,7 @@ def lock_settled(job: Job) -> Pipeline | None:
     """The row a job works for, locked, by what the catalogue knows of the source now.
     A change of the policy, too, takes effect here."""
     pipeline = transitions.lock_pipeline(job)
-    if pipeline is not None and job.kind in {SYNC, *LOADS}:
+    if pipeline is not None:
         settle(pipeline)
     return pipeline
 

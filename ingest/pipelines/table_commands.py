@@ -10,22 +10,20 @@ from uuid import UUID
 from django.db import IntegrityError, transaction
 
 from catalog.access import audit
-from catalog.discovery import again
-from catalog.discovery.services import KINDS as SOURCE_KINDS
 from catalog.models import Table
 from core.advance import advance_all
 from core.clock import SystemClock
 from core.errors import InvalidRequest, NotFound, StaleState
-from core.jobs import ACTIVE, CANCELLING, TERMINAL, WAITING
+from core.jobs import ACTIVE, CANCELLING, TERMINAL, WAITING, endings
+from core.jobs.handlers import handler_of
 from core.jobs.moves import move_job
 from core.models import Job
-from ingest.contract.kinds import COMPACT, LOADS, REPAIR, RESYNC, SNAPSHOT, SYNC, VERIFY
-from ingest.jobs import lifecycle, results
+from ingest.contract.kinds import LOADS, RESYNC, SNAPSHOT, SYNC, VERIFY
+from ingest.jobs import lifecycle
 from ingest.jobs.dispatch import ring
-from ingest.jobs.kinds import KINDS
 from ingest.lake.commits import read_timeline
 from ingest.lake.place import place_at
-from ingest.maintenance import compaction_plans, repairs
+from ingest.maintenance import compact_job, compaction_plans
 from ingest.maintenance.compaction_drivers import Wish
 from ingest.models import MaintenancePlan, Pipeline
 from ingest.models.states import (
@@ -39,8 +37,8 @@ from ingest.models.states import (
     RESYNCING,
     SNAPSHOTTING,
 )
-from ingest.pipelines import schema_diff, transitions
-from ingest.pipelines.transitions import locked_pipeline, move, pipeline_of, stop
+from ingest.pipelines import load_job, schema_diff, sync_job
+from ingest.pipelines.transitions import locked_pipeline, move, stop
 
 
 def start_sync(table: Table, *, actor: str) -> Job:
@@ -55,7 +53,7 @@ def start_sync(table: Table, *, actor: str) -> Job:
             )
         if pipeline.state not in LOADED:
             raise _not_now(pipeline, "synchronise")
-        job = lifecycle.start_sync(pipeline, actor=actor)
+        job = sync_job.start_sync(pipeline, actor=actor)
         Pipeline.objects.filter(pk=pipeline.pk).update(due_at=None)
         audit.record("table.sync", on=str(table), actor=actor, job=str(job.pk))
         return job
@@ -81,9 +79,7 @@ def load_again(
     told = schema_diff.leave_out(pipeline)
     fresh: dict[str, Any] = {"due_at": None, "load_epoch": None, "bound": ""}
     move(pipeline, "start_resync", reason=told, actor=actor, **fresh)
-    return lifecycle.start_load(
-        pipeline, RESYNC, actor=actor, accept_empty=accept_empty
-    )
+    return load_job.start_load(pipeline, RESYNC, actor=actor, accept_empty=accept_empty)
 
 
 def goes_on_loading(pipeline: Pipeline, table: Table) -> bool:
@@ -112,7 +108,9 @@ def start_compaction(table: Table, *, actor: str, wish: Wish = None) -> Job:
         # one that no job told of stands on the timeline alone
         known = instants.values_list("instant", flat=True)
         names = sorted({*known, *(instant.asked for instant in planned)})
-        job = lifecycle.start_compaction(table, actor=actor, instants=names, wish=wish)
+        job = compact_job.start_compaction(
+            table, actor=actor, instants=names, wish=wish
+        )
         said = {"job": str(job.pk), "driver": job.payload.get("driver")}
         audit.record("table.compact", on=str(table), actor=actor, **said)
         return job
@@ -184,17 +182,17 @@ def retry_pipeline(
     event = pipeline.resume_event or "resume_approved"
     move(pipeline, event, actor=actor, resume_event="", failures=0)
     if pipeline.state in {APPROVED, SNAPSHOTTING}:
-        return lifecycle.start_load(
+        return load_job.start_load(
             pipeline, SNAPSHOT, actor=actor, accept_empty=accept_empty
         )
     if pipeline.state == RESYNCING:
-        return lifecycle.start_load(
+        return load_job.start_load(
             pipeline, RESYNC, actor=actor, accept_empty=accept_empty
         )
     if pipeline.capture == "snapshot":
         move(pipeline, "catch_up", actor=actor)
         return _last_job(pipeline)
-    return lifecycle.start_sync(pipeline, actor=actor)
+    return sync_job.start_sync(pipeline, actor=actor)
 
 
 def _last_job(pipeline: Pipeline) -> Job:
@@ -218,15 +216,12 @@ def cancel_job(job_id: UUID, *, actor: str) -> Job:
                 f"{job.kind} of {job.subject} is {job.state} already",
                 code="job_finished",
             )
+        handler = handler_of(job.kind)
         if job.state in WAITING:
-            _end_waiting(job, actor=actor)
-            if job.kind in KINDS:
-                from_pipeline = pipeline_of(int(job.payload["table"]))
-                results.note_cancelled(job, from_pipeline, actor=actor)
-        elif job.kind == "remove":
-            raise InvalidRequest(
-                "a removal that has begun cannot be cancelled", code="not_now"
-            )
+            reason = f"cancelled by {actor}"
+            endings.cancel(job, handler.lock(job), reason=reason, actor=actor)
+        elif refusal := handler.refuses_to_stop(job):
+            raise refusal
         else:
             ask_to_stop(job, "cancel", actor=actor)
         audit.record("job.cancel", on=job.subject, actor=actor, id=str(job.pk))
@@ -236,14 +231,15 @@ def cancel_job(job_id: UUID, *, actor: str) -> Job:
 
 def retry_job(job_id: UUID, *, actor: str) -> Job:
     """Another go for a job that failed or was cancelled."""
-    is_of_source = Job.objects.filter(pk=job_id, kind__in=SOURCE_KINDS).exists()
-    again_of = again.retry if is_of_source else _retry
+    kind = Job.objects.filter(pk=job_id).values_list("kind", flat=True).first()
+    if kind is None:
+        raise NotFound("there is no such job", code="job_not_found")
+    handler = handler_of(kind)
     try:
         with transaction.atomic():
-            job = again_of(job_id, by=actor)
-            which = repairs.named(job) if job.kind == REPAIR else {}
-            said = {"id": str(job.pk), **which}
-            audit.record("job.retry", on=job.subject, actor=actor, **said)
+            job = handler.again(job_id, by=actor)
+            about = {"id": str(job.pk), **handler.about(job)}
+            audit.record("job.retry", on=job.subject, actor=actor, **about)
             return job
     except IntegrityError as error:
         raise StaleState(
@@ -251,52 +247,6 @@ def retry_job(job_id: UUID, *, actor: str) -> Job:
             code="already_queued",
             hint="look at the table's jobs",
         ) from error
-
-
-def _retry(job_id: UUID, *, by: str) -> Job:
-    job = Job.objects.select_for_update().filter(pk=job_id).first()
-    if job is None:
-        raise NotFound("there is no such job", code="job_not_found")
-    if job.kind not in KINDS:
-        raise InvalidRequest(f"a {job.kind} job is not retried", code="not_now")
-    move_job(
-        job,
-        "retry",
-        reason="waiting for a driver",
-        actor=by,
-        queued_at=SystemClock().now(),
-        not_before=None,
-        moved_at=None,
-        finished_at=None,
-        cancel_requested="",
-        max_attempts=job.attempts + KINDS[job.kind].max_attempts,
-    )
-    _revive(job, actor=by)
-    ring()
-    return job
-
-
-def _revive(job: Job, *, actor: str) -> None:
-    """The table must be where this job may run; only its newest job can say that."""
-    pipeline = pipeline_of(int(job.payload["table"]))
-    if pipeline is None:
-        raise InvalidRequest(f"{job.subject} is no longer onboarded", code="not_now")
-    if job.kind == REPAIR:
-        repairs.require_worth_repeating(job, pipeline)
-    if job.kind in {VERIFY, REPAIR}:
-        return
-    if job.kind == COMPACT:
-        failed = MaintenancePlan.objects.filter(
-            table=pipeline.lake_table, state="FAILED"
-        )
-        advance_all(list(failed), "reschedule", actor=actor)
-        return
-    if pipeline.state in {PAUSED, FAILED}:
-        event = "resume_resync" if job.kind == RESYNC else pipeline.resume_event
-        move(pipeline, event or "resume_approved", actor=actor, resume_event="")
-    refusal = transitions.why_refused(job, pipeline)
-    if refusal is not None:
-        raise refusal
 
 
 def ask_to_stop(job: Job, mode: str, *, actor: str) -> None:

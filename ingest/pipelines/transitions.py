@@ -6,35 +6,32 @@ the state of the row. It must not know reports or drivers.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
+from typing import Any
 
 from django.db import transaction
+from django.db.models.functions import Now
 
 from catalog.compiled import CompiledQuery
 from catalog.models import Table
 from core.advance import advance
 from core.clock import SystemClock
-from core.errors import InvalidRequest, SluiceError
+from core.errors import InvalidRequest
 from core.models import Job
-from ingest.contract.kinds import LOADS, RESYNC, SNAPSHOT, SYNC
 from ingest.maintenance.due import note_change
 from ingest.maintenance.score import STOPPED
 from ingest.models import Pipeline
 from ingest.models.states import (
     APPROVED,
     CATCHING_UP,
-    FAILED,
     LIVE,
-    LOADED,
     NEEDS_RESYNC,
-    PAUSED,
     PIPELINE,
     RESYNCING,
     RETIRED,
     SNAPSHOTTING,
 )
-from ingest.pipelines.schema_diff import source_changed
-from ingest.planning.plan import plan_from_json
 from ingest.policies.lateness import owing
 from ingest.policies.store import policy_of
 
@@ -49,11 +46,6 @@ RESUME = {
 }
 # stands for the id of any table
 _ANY = -1
-_RUNS_IN = {
-    SNAPSHOT: frozenset({APPROVED, SNAPSHOTTING}),
-    RESYNC: frozenset({RESYNCING}),
-    SYNC: LOADED,
-}
 
 
 def pipeline_of(table_id: int) -> Pipeline | None:
@@ -156,13 +148,23 @@ def say(pipeline: Pipeline, reason: str) -> None:
         show(pipeline)
 
 
-def run_alone(pipeline: Pipeline, why: str) -> None:
-    """From now on its jobs get processes of their own: what ends those ends nothing
-    of other tables."""
-    if pipeline.alone_reason:
-        return
-    Pipeline.objects.filter(pk=pipeline.pk).update(alone_reason=why)
-    pipeline.alone_reason = why
+def set_columns(pipeline: Pipeline, **changes: Any) -> None:
+    """Change what is no state, on the row and in memory."""
+    Pipeline.objects.filter(pk=pipeline.pk).update(**changes)
+    for name, value in changes.items():
+        setattr(pipeline, name, value)
+
+
+def commit_columns(
+    facts: Mapping[str, Any], *, position: str, epoch: Any
+) -> dict[str, Any]:
+    """What a lake table shows of its last commit."""
+    return {
+        "last_commit_instant": str(facts.get("instant") or ""),
+        "last_commit_position": {"to": position},
+        "last_commit_epoch": epoch,
+        "last_commit_at": Now(),
+    }
 
 
 def show(pipeline: Pipeline, **changes: object) -> None:
@@ -172,29 +174,3 @@ def show(pipeline: Pipeline, **changes: object) -> None:
     Table.objects.filter(pk=pipeline.lake_table_id).update(
         status=pipeline.state, status_reason=pipeline.status_reason, **changes
     )
-
-
-def why_refused(job: Job, pipeline: Pipeline | None) -> SluiceError | None:
-    """Why this job can no longer run, or None. Asked right before each attempt."""
-    if pipeline is None:
-        return InvalidRequest(
-            f"{job.subject} is no longer onboarded",
-            code="not_onboarded",
-            hint="onboard the table again if it shall be carried",
-        )
-    expected = _RUNS_IN.get(job.kind)
-    if expected is not None and pipeline.state not in expected:
-        return InvalidRequest(
-            f"{job.subject} is {pipeline.state}: a {job.kind} does not run now",
-            code="not_now",
-            hint="resume the table first" if pipeline.state in {PAUSED, FAILED} else "",
-        )
-    if job.kind in LOADS:
-        return source_changed(pipeline, plan_from_json(pipeline.plan))
-    return None
-
-
-def note_claimed(job: Job, pipeline: Pipeline) -> None:
-    """A load that may run now shows as one."""
-    if job.kind == SNAPSHOT and pipeline.state == APPROVED:
-        move(pipeline, "start_snapshot")

@@ -7,27 +7,30 @@ and does not stop the others.
 
 from __future__ import annotations
 
+import functools
 import logging
+import operator
 import time
 from collections.abc import Callable
 from datetime import timedelta
 
 from django.db import DatabaseError, transaction
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Q
 from django.db.models.functions import Now
 
-from catalog.discovery.services import DISCOVER, LOOK
 from core import outbox_reader
-from core.jobs import FAILED, SUCCEEDED
+from core.jobs import pages
+from core.jobs.handlers import JobHandler, handlers_of
 from core.models import Job
 from ingest.alerts import fan_out, lag, stalled, triggers
 from ingest.alerts.heartbeat import note_presence
-from ingest.contract.kinds import COMPACT, SYNC, VERIFY
+from ingest.contract.kinds import SYNC, VERIFY
 from ingest.jobs import claims, lifecycle
 from ingest.jobs.reconcile import reconcile_jobs
 from ingest.maintenance import compaction_plans, health_collector, verification_schedule
+from ingest.maintenance.compact_job import start_compaction
 from ingest.models import DriverBoot, Pipeline
-from ingest.pipelines import deferred_onboardings, removal
+from ingest.pipelines import deferred_onboardings
 from ingest.pipelines.rediscovery import ACTOR
 from ingest.pipelines.selectors import is_any_due, onboardings_due
 
@@ -49,7 +52,7 @@ def tick_asked() -> None:
     discovery for which onboardings wait."""
     for part in (
         claims.claim_queued,
-        removal.advance_removals,
+        pages.advance_in_beat,
         deferred_onboardings.plan_waiting,
     ):
         _run(part)
@@ -86,7 +89,7 @@ def _parts() -> dict[Callable[[], object], float]:
         stalled.look_at_stalled: 10,
         # whoever queues a job rings
         claims.claim_queued: 2,
-        removal.advance_removals: 2,
+        pages.advance_in_beat: 2,
         deferred_onboardings.plan_waiting: 5,
         # behind all that appends events
         triggers.read_events: 0,
@@ -122,7 +125,7 @@ def start_due_syncs() -> int:
 def start_due_compactions() -> int:
     due = compaction_plans.compactions_due()
     for table, instants in due.items():
-        lifecycle.start_compaction(table, actor=ACTOR, instants=instants)
+        start_compaction(table, actor=ACTOR, instants=instants)
     return len(due)
 
 
@@ -138,18 +141,11 @@ def start_due_verifications() -> int:
 
 
 def prune() -> int:
-    """Forget what went by itself long ago: a busy table makes thousands of rounds a
-    day that go well, each fifth brings a compaction, and a source is discovered again
-    each hour."""
-    newest = Pipeline.objects.filter(verified_job=OuterRef("pk"))
-    old = Job.objects.filter(
-        Q(kind=SYNC, state=SUCCEEDED)
-        | Q(kind=COMPACT, state=SUCCEEDED, requested_by=ACTOR)
-        | Q(kind=DISCOVER, state__in=[SUCCEEDED, FAILED], requested_by=ACTOR)
-        | (Q(kind=VERIFY, state=SUCCEEDED, requested_by=ACTOR) & ~Exists(newest))
-        | Q(kind=LOOK, state__in=[SUCCEEDED, FAILED]),
-        finished_at__lt=Now() - KEPT_JOBS,
-    )
+    """Forget what a schedule brought about long ago, as the handlers of kinds say."""
+    forgotten = {each.name: each.forgotten() for each in handlers_of(JobHandler)}
+    parts = [Q(kind=kind) & part for kind, part in forgotten.items() if part]
+    rows = Job.objects.filter(finished_at__lt=Now() - KEPT_JOBS)
+    old = rows.filter(functools.reduce(operator.or_, parts))
     pks = list(old.values_list("pk", flat=True)[:PRUNE_PAGE])
     if pks:
         Job.objects.filter(pk__in=pks).delete()

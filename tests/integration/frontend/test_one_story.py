@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from catalog.models import Grant, Table
+from core.jobs.handlers import handler_of
 from core.models import Job
-from ingest.jobs import results
 from ingest.maintenance.facts import LakeFacts
 from ingest.maintenance.score import MaintenancePolicy, score
 from ingest.models import Pipeline
@@ -50,7 +50,7 @@ def test_a_cancelled_load_says_what_the_table_is_now(world, browse, kind, said):
     job = world.jobs["running"]
     Job.objects.filter(pk=job.pk).update(kind=kind)
     job.refresh_from_db()
-    results.note_cancelled(job, pipeline_of(table.pk), actor="root")
+    handler_of(kind).cancelled(job, pipeline_of(table.pk), None, actor="root")
     page = browse("root").get(f"/tables/{table.pk}").content.decode()
     assert "so it is paused" in page
     assert said in page
@@ -62,7 +62,7 @@ def test_a_finished_load_keeps_what_it_carried(world, browse):
     job.payload = {"table": world.lake_tables["customers"].pk}
     job.save()
     facts = {"rows": 120_000, "bytes": 7_000_000, "chunks": 3}
-    results.apply_success(job, None, facts)
+    handler_of(job.kind).succeeded(job, None, facts)
     Job.objects.filter(pk=job.pk).update(
         state="SUCCEEDED", phase="loaded", report={"facts": facts}
     )

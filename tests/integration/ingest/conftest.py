@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True)
 def _quick_lake(settings, tmp_path, monkeypatch):
+    from core.jobs.handlers import JobHandler
+    from core.retries import Backoff
     from ingest.jobs import reconcile
 
     settings.SLUICE_LAKE_URI = str(tmp_path / "lake")
@@ -20,8 +22,7 @@ def _quick_lake(settings, tmp_path, monkeypatch):
     # the test's PostgreSQL may be seconds old
     monkeypatch.setattr(reconcile, "GRACE_SECONDS", 0)
     monkeypatch.setattr("ingest.jobs.backoff.GLITCH_SECONDS", 0)
-    monkeypatch.setattr("ingest.jobs.claims.wait_after", lambda failures: 0.0)
-    monkeypatch.setattr("ingest.jobs.lifecycle.wait_after", lambda failures: 0.0)
+    monkeypatch.setattr(JobHandler, "backoff", Backoff(0.0, 0.0))
     monkeypatch.setattr("ingest.jobs.reconcile.wait_after", lambda failures: 0.0)
 
 

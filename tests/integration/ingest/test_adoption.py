@@ -26,6 +26,7 @@ from ingest.jobs import lifecycle, reconcile
 from ingest.jobs.specs import build_spec
 from ingest.lake.epochs import last_epoch
 from ingest.lake.fence import fence_at, fence_path
+from ingest.maintenance import compact_job
 from ingest.models import DriverBoot, MaintenancePlan, Pipeline, SourceEpoch
 from ingest.pipelines import adoption
 from ingest.pipelines.adoption_rules import Finding, Known, Seen, judge, next_epoch
@@ -75,7 +76,7 @@ def test_everything_goes_on_after_the_restore(world, admin, settings) -> None:
     for _ in range(3):
         sync(world, admin, "orders")
     table = world.lake("orders").pk
-    lifecycle.start_compaction(world.lake("orders"), actor="x")
+    compact_job.start_compaction(world.lake("orders"), actor="x")
     world.until(lambda: world.jobs("compact")[-1].state == "SUCCEEDED")
     pipeline, lake = world.pipeline("orders"), world.lake("orders")
     newest = (pipeline.position, lake.last_commit_instant, lake.last_commit_epoch)
@@ -115,7 +116,7 @@ def test_everything_goes_on_after_the_restore(world, admin, settings) -> None:
     job = sync(world, admin, "orders")
     assert job.report["facts"]["epoch"] >= epochs
     assert world.launcher.submitted[-1].round.low == newest[0]
-    lifecycle.start_compaction(world.lake("orders"), actor="x")
+    compact_job.start_compaction(world.lake("orders"), actor="x")
     world.until(lambda: world.jobs("compact")[-1].state == "SUCCEEDED")
 
 
@@ -127,7 +128,7 @@ def test_jobs_of_the_backup_never_run_again(world, admin, settings, kind: str) -
     if kind != "remove":
         world.fail_with(kind, Fault.HANG)
     if kind == "compact":
-        lifecycle.start_compaction(world.lake("orders"), actor="x")
+        compact_job.start_compaction(world.lake("orders"), actor="x")
     else:
         verb = {"round": "sync", "repair": "clean", "resync": "resync"}.get(
             kind, "remove"
@@ -239,7 +240,7 @@ def test_a_kill_anywhere_leaves_what_the_next_run_ends(
     world.onboard("orders")
     world.until_live("orders")
     world.fail_with("compact", Fault.HANG)
-    lifecycle.start_compaction(world.lake("orders"), actor="x")
+    compact_job.start_compaction(world.lake("orders"), actor="x")
     world.until(lambda: world.jobs("compact")[-1].state == "RUNNING")
     backup = transaction.savepoint()
     sync(world, admin, "orders")

@@ -16,10 +16,9 @@ from ingest.alerts import fan_out, heartbeat, lag, triggers
 from ingest.alerts.rules import Trouble
 from ingest.alerts.store import open_alert
 from ingest.drivers.fake import Fault
-from ingest.jobs import lifecycle
 from ingest.models import Pipeline, TableHealth
 from ingest.models.alerts import Alert, AlertDelivery, AlertTarget, Presence
-from ingest.pipelines import removal
+from ingest.pipelines import removal, sync_job
 from ingest.policies.store import change_table_policy
 from tests.integration.catalog.asking import grants_now, problem
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
@@ -88,7 +87,7 @@ def test_a_failed_compaction_is_an_alert_until_one_goes_well(
     assert (alert.sources, alert.count) == (["compact"], 1)
     assert str(alert.job) == str(world.jobs("compact")[0].pk)
     assert world.pipeline("orders").state == "LIVE", "its rounds go on"
-    lifecycle.start_sync(world.pipeline("orders"), actor="x")
+    sync_job.start_sync(world.pipeline("orders"), actor="x")
     world.until(lambda: world.jobs("round")[-1].is_finished)
     assert opened() == ["failed"], "a round takes no compaction back"
     admin("POST", f"tables/{table}:compact")
@@ -103,7 +102,7 @@ def test_a_round_that_fails_in_passing_is_an_alert_the_second_time(
     pipeline = world.pipeline("orders")
     for count, expected in [(0, []), (1, ["failed"])]:
         Pipeline.objects.filter(pk=pipeline.pk).update(failures=count)
-        job = lifecycle.start_sync(world.pipeline("orders"), actor="x")
+        job = sync_job.start_sync(world.pipeline("orders"), actor="x")
         job.attempts = job.max_attempts
         job.save()
         world.fail_with("round", Fault.TRANSIENT)
@@ -120,7 +119,7 @@ def test_a_table_behind_its_schedule_is_late_until_a_round_ends(
     assert pipeline.late_at is None, "rounds on request are never late"
     set_policy(pipeline, schedule={"every_seconds": 60}, late_after_seconds=600)
     world.steps(3)
-    lifecycle.start_sync(world.pipeline("orders"), actor="x")
+    sync_job.start_sync(world.pipeline("orders"), actor="x")
     world.until(lambda: world.pipeline("orders").late_at is not None)
     wait = world.pipeline("orders").late_at - world.jobs("round")[-1].started_at
     assert wait == timedelta(seconds=660)
@@ -143,7 +142,7 @@ def test_a_table_behind_its_schedule_is_late_until_a_round_ends(
     Pipeline.objects.filter(pk=pipeline.pk).update(late_at=hour)
     lag.open_late()
     assert opened() == ["late"]
-    lifecycle.start_sync(world.pipeline("orders"), actor="x")
+    sync_job.start_sync(world.pipeline("orders"), actor="x")
     world.until(lambda: opened() == [])
     assert world.pipeline("orders").late_at > timezone.now()
 
@@ -212,7 +211,7 @@ def test_a_nightly_table_is_late_only_with_what_its_round_did_not_carry(
     def round_held_back(seconds: float) -> timedelta:
         held = {"pid": 7, "age_seconds": seconds}
         world.launcher.facts["round"] = {"held_back": held}
-        job = lifecycle.start_sync(world.pipeline("orders"), actor="x")
+        job = sync_job.start_sync(world.pipeline("orders"), actor="x")
         world.until(lambda: type(job).objects.get(pk=job.pk).is_finished)
         return world.pipeline("orders").late_at - now
 

@@ -9,7 +9,7 @@ from core.models import Job, Lease
 from ingest.drivers.fake import Fault
 from ingest.drivers.host_state import ABANDONED_SECONDS, UNANSWERED_SECONDS
 from ingest.jobs import claims, lifecycle
-from ingest.jobs.kinds import LANE_LIMITS
+from ingest.jobs.lanes import LANE_LIMITS
 from ingest.pipelines import table_commands
 
 pytestmark = pytest.mark.django_db

@@ -11,7 +11,8 @@ from django.db.models.functions import Now
 
 from core.leases import is_lease_live, take_lease
 from core.models import Lease
-from ingest.jobs import leases, lifecycle
+from ingest.jobs import leases
+from ingest.maintenance import compact_job
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
 
 NAMES = ("first", "second", "third")
@@ -29,7 +30,7 @@ def test_jobs_that_wait_for_a_lease_do_not_fill_their_lane(world: Any) -> None:
     for name in NAMES[:2]:
         hold(world, name)
     for name in NAMES:
-        lifecycle.start_compaction(world.lake(name), actor="x")
+        compact_job.start_compaction(world.lake(name), actor="x")
     world.until(lambda: world.jobs("compact")[-1].state == "SUCCEEDED")
     for job in world.jobs("compact")[:2]:
         assert (job.state, job.reason) == ("QUEUED", "waiting for the table's lease")

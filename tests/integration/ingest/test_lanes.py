@@ -67,6 +67,7 @@ def test_syncs_of_a_schedule_need_no_message(world, monkeypatch) -> None:
     """The host finds them; the sync that somebody asks for is rung for."""
     from ingest.jobs import lifecycle
     from ingest.models import Pipeline
+    from ingest.pipelines import sync_job
     from ingest.scheduler import tick
 
     onboard(world.source, "orders", schedule={"every_seconds": 60})
@@ -80,7 +81,7 @@ def test_syncs_of_a_schedule_need_no_message(world, monkeypatch) -> None:
         world.host.step(0)
     job.refresh_from_db()
     assert (job.state, rung) == ("SUCCEEDED", [])
-    lifecycle.start_sync(world.pipeline("orders"), actor="ann")
+    sync_job.start_sync(world.pipeline("orders"), actor="ann")
     assert rung == [True]
 
 

@@ -12,11 +12,11 @@ from django.conf import settings
 from core.models import Job
 from ingest.api import health_replies
 from ingest.drivers.fake import Fault, write_instant
-from ingest.jobs import lifecycle, reconcile
+from ingest.jobs import reconcile
 from ingest.lake.commits import read_lake_table
 from ingest.lake.fence import fence_at, fence_path
 from ingest.models import TableHealth
-from ingest.pipelines import table_commands
+from ingest.pipelines import sync_job, table_commands
 from ingest.scheduler import tick
 from tests.integration.catalog.asking import problem
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
@@ -155,7 +155,7 @@ def test_a_damaged_timeline_ends_its_job_and_holds_up_no_other_table(
     assert job.error_code == "timeline_damaged"
     assert "whether verify of" in job.reason
     before = len(world.jobs("round"))
-    lifecycle.start_sync(world.pipeline("customers"), actor="x")
+    sync_job.start_sync(world.pipeline("customers"), actor="x")
     tick.tick_once()
     world.until(lambda: world.jobs("round")[-1].state == "SUCCEEDED")
     assert len(world.jobs("round")) > before

@@ -17,9 +17,8 @@ from core.models import Job
 from ingest.alerts import fan_out, store
 from ingest.alerts.rules import Trouble
 from ingest.drivers.fake import Fault
-from ingest.jobs import lifecycle
 from ingest.models.alerts import AlertTarget
-from ingest.pipelines import metrics
+from ingest.pipelines import metrics, sync_job
 from tests.integration.catalog.asking import Rest
 
 MONITORING = Path(__file__).resolve().parents[3] / "docker" / "monitoring"
@@ -50,7 +49,7 @@ def test_metrics_tell_what_is(world) -> None:
     world.onboard("orders")
     world.until_live("orders")
     world.fail_with("round", Fault.TERMINAL)
-    lifecycle.start_sync(world.pipeline("orders"), actor="x")
+    sync_job.start_sync(world.pipeline("orders"), actor="x")
     world.until(lambda: world.pipeline("orders").state == "FAILED")
     AlertTarget.objects.create(name="t", kind="webhook", address="x", failures=1)
     store.open_alert(world.lake("orders").pk, Trouble("stuck", cause="x", message="x"))

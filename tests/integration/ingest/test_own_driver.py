@@ -6,9 +6,10 @@ import pytest
 
 from ingest.contract.job import DriverSpec
 from ingest.drivers.fake import Fault
-from ingest.jobs import lifecycle
 from ingest.lake.fence import fence_at, fence_path
 from ingest.lake.place import place_at
+from ingest.maintenance import compact_job
+from ingest.pipelines import sync_job
 from ingest.scheduler import tick
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
 
@@ -47,7 +48,7 @@ def test_ingest_and_other_work_go_on_beside_it(shared, admin) -> None:
     assert spec.driver == DriverSpec("2g", 2)
     assert spec.lane == "maintenance"
 
-    lifecycle.start_sync(shared.pipeline("orders"), actor="ann")
+    sync_job.start_sync(shared.pipeline("orders"), actor="ann")
     before = len([j for j in shared.jobs("round") if j.state == "SUCCEEDED"])
     shared.until(
         lambda: sum(j.state == "SUCCEEDED" for j in shared.jobs("round")) > before
@@ -89,7 +90,7 @@ def test_only_where_drivers_share_the_lock(world, admin) -> None:
     # a setting of its whole datasource does not concern it
     policy = {"compact_driver": {"memory": "1g", "cores": 1}}
     assert admin("PATCH", "datasources/shop/policy", policy).status_code == 200
-    lifecycle.start_compaction(world.lake("orders"), actor="schedule")
+    compact_job.start_compaction(world.lake("orders"), actor="schedule")
     (job,) = world.jobs("compact")
     assert "driver" not in job.payload
 
@@ -99,7 +100,7 @@ def test_a_policy_decides_when_nobody_says_anything(shared, admin, settings) -> 
     policy = {"compact_driver": {"memory": "1g", "cores": 8}}
     assert admin("PATCH", "datasources/shop/policy", policy).status_code == 200
     shared.fail_with("compact", Fault.HANG)
-    lifecycle.start_compaction(shared.lake("orders"), actor="schedule")
+    compact_job.start_compaction(shared.lake("orders"), actor="schedule")
     (job,) = shared.jobs("compact")
     assert job.payload["driver"] == {"memory": "1g", "cores": 2}
     # the same one, while it waits, in another driver

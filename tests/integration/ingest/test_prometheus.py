@@ -13,8 +13,9 @@ import yaml
 
 from gateway import client
 from ingest.drivers.fake import Fault
-from ingest.jobs import lifecycle
+from ingest.maintenance import compact_job
 from ingest.models.alerts import AlertTarget
+from ingest.pipelines import sync_job
 from tests.integration.catalog.asking import Rest
 from tests.integration.ingest.test_monitoring import MONITORING, panels, rules
 from tests.prometheus import prometheus, promtool
@@ -80,9 +81,9 @@ def said(world: Any, monkeypatch: pytest.MonkeyPatch) -> bytes:
     world.onboard("orders")
     world.until_live("orders")
     world.fail_with("round", Fault.TERMINAL)
-    lifecycle.start_sync(world.pipeline("orders"), actor="x")
+    sync_job.start_sync(world.pipeline("orders"), actor="x")
     world.until(lambda: world.pipeline("orders").state == "FAILED")
-    lifecycle.start_compaction(world.lake("orders"), actor="x")
+    compact_job.start_compaction(world.lake("orders"), actor="x")
     AlertTarget.objects.create(name="t", kind="webhook", address="x", failures=1)
     Rest()("GET", "/health/live")
     text: bytes = Rest()("GET", "/metrics").content

@@ -158,7 +158,7 @@ def test_a_load_by_an_earlier_plan_does_not_settle_the_column(live: Any) -> None
 
 @pytest.mark.django_db
 def test_a_restored_table_has_its_older_values_read_again(live: Any) -> None:
-    from ingest.jobs import results
+    from ingest.pipelines.lake_reconcile import note_restored
     from ingest.pipelines.transitions import pipeline_of
 
     lake = alter(live, note=TEXT)
@@ -166,7 +166,7 @@ def test_a_restored_table_has_its_older_values_read_again(live: Any) -> None:
     pipeline = pipeline_of(lake.pk)
     assert pipeline is not None
     facts = {"restored": "1", "instant": "1", "position": {"to": pipeline.position}}
-    results.note_restored(pipeline, facts)
+    note_restored(pipeline, facts)
     assert sync(live).round.added == ("note",)
 
 

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from core.errors import InvalidRequest
+from core.jobs import endings
+from core.jobs.handlers import handler_of
 from ingest.changes.signs import ServerSigns, Signs, to_data
-from ingest.jobs import results
-from ingest.jobs.lifecycle import start_sync
 from ingest.jobs.specs import build_spec
+from ingest.pipelines.sync_job import start_sync
 from ingest.pipelines.transitions import pipeline_of
 
 pytestmark = pytest.mark.django_db
@@ -63,9 +64,9 @@ def test_the_table_says_it_until_a_verification_finds_both_sides_equal(
     job = live.jobs("round")[-1]
     job.kind = "verify"
     pipeline = pipeline_of(job.payload["table"])
-    results.apply_success(job, pipeline, {"verdict": "different"})
+    handler_of(job.kind).succeeded(job, pipeline, {"verdict": "different"})
     assert live.pipeline("orders").signs == NOTICED
-    results.apply_success(job, pipeline, {"verdict": "equal"})
+    handler_of(job.kind).succeeded(job, pipeline, {"verdict": "equal"})
     kept = live.pipeline("orders").signs
     assert (kept["notices"], kept["late"]) == ([], 0)
     assert kept["server"] == "7001"
@@ -74,7 +75,7 @@ def test_the_table_says_it_until_a_verification_finds_both_sides_equal(
 def test_a_load_begins_with_what_it_saw_itself(live: Any) -> None:
     sync(live, signs=NOTICED)
     job = live.jobs("snapshot")[-1]
-    results.apply_success(
+    handler_of(job.kind).succeeded(
         job, pipeline_of(job.payload["table"]), {"signs": {"late": 0}}
     )
     assert live.pipeline("orders").signs == {"late": 0}
@@ -88,7 +89,7 @@ def test_a_table_that_was_created_again_waits_for_a_re_sync(live: Any) -> None:
     job = start_sync(live.pipeline("orders"), actor="ann")
     type(job).objects.filter(pk=job.pk).update(state="RUNNING")
     job.refresh_from_db()
-    results.fail(job, pipeline, refused)
+    endings.fail(job, pipeline, refused)
     now = live.pipeline("orders")
     assert now.state == "NEEDS_RESYNC"
     assert "created again" in now.status_reason

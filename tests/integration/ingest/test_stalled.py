@@ -10,8 +10,8 @@ from django.utils import timezone
 
 from core.models import Job
 from ingest.alerts import stalled
-from ingest.jobs import lifecycle
 from ingest.models.alerts import Alert, Presence
+from ingest.pipelines import sync_job
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
 
 LONG = timedelta(seconds=301)
@@ -28,7 +28,7 @@ def running(world: Any, now: datetime) -> Job:
     """A sync at work, of which something came just now."""
     world.onboard("orders")
     world.until_live("orders")
-    job = lifecycle.start_sync(world.pipeline("orders"), actor="x")
+    job = sync_job.start_sync(world.pipeline("orders"), actor="x")
     return kept(job, state="RUNNING", moved_at=now, reason=LOCKED)
 
 
@@ -134,7 +134,7 @@ def test_nothing_moves_while_nobody_is_there(running: Job, now: datetime) -> Non
 def test_an_attempt_that_begins_is_no_progress(world: Any, admin: Any) -> None:
     world.onboard("orders")
     world.until_live("orders")
-    job = lifecycle.start_sync(world.pipeline("orders"), actor="x")
+    job = sync_job.start_sync(world.pipeline("orders"), actor="x")
     old = timezone.now() - LONG
     kept(job, moved_at=old, attempts=1)
     world.until(lambda: kept(job).is_finished)

@@ -7,20 +7,22 @@ database was restored from a backup. It must not know how the lake came there.
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
+from typing import Any
 
 from django.conf import settings
 from django.db.models.functions import Now
 
+from core.clock import SystemClock
 from core.errors import SluiceError, TransientError
 from ingest.changes.source_positions import later
 from ingest.hudi.identity import drift
 from ingest.hudi.position import CommitPosition
-from ingest.jobs import results
 from ingest.jobs.epochs import lift_epochs
 from ingest.lake.commits import LakeState, read_lake_table
 from ingest.lake.ledger import forget_later
-from ingest.models import Pipeline
-from ingest.pipelines import transitions
+from ingest.models import Pipeline, states
+from ingest.pipelines import schema_diff, transitions
 from ingest.pipelines.lake_identity import planned_identity, set_buckets
 
 log = logging.getLogger(__name__)
@@ -55,6 +57,32 @@ def follow_lake(pipeline: Pipeline) -> str:
             "cannot compare %s with its lake", pipeline.lake_table, exc_info=error
         )
         return ""
+
+
+def note_restored(pipeline: Pipeline, facts: Mapping[str, Any]) -> None:
+    """The table is at an older position again: capture goes on from there."""
+    position = str(facts["position"]["to"])
+    transitions.set_columns(pipeline, position=position)
+    schema_diff.note_gone_back(pipeline)
+    reason = f"restored to savepoint {facts['restored']}; it catches up from there"
+    if facts.get("reaches_back") is False and pipeline.state in states.LOADED:
+        told = f"restored to savepoint {facts['restored']}. {facts['misses'][0]}"
+        transitions.move(pipeline, "lose_position", reason=told, due_at=None)
+    elif pipeline.capture == "snapshot":
+        transitions.say(pipeline, f"restored to savepoint {facts['restored']}")
+    elif pipeline.state == states.LIVE:
+        transitions.move(
+            pipeline, "fall_behind", reason=reason, due_at=SystemClock().now()
+        )
+    else:
+        transitions.say(pipeline, reason)
+    transitions.show(
+        pipeline,
+        caught_up_at=None,
+        **transitions.commit_columns(
+            facts, position=position, epoch=facts.get("epoch")
+        ),
+    )
 
 
 def _buckets(pipeline: Pipeline, state: LakeState) -> str:
@@ -93,7 +121,7 @@ def _moment(pipeline: Pipeline, state: LakeState) -> str:
         after=state.position.epoch_to,
         instant=newest,
     )
-    results.note_restored(pipeline, facts)
+    note_restored(pipeline, facts)
     return f"the lake went back to {newest}: capture goes on from there"
 
 

@@ -1,0 +1,150 @@
+"""Compaction: the job that executes planned instants, or plans some first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar
+
+from django.db.models import Q
+
+from catalog.models import Table
+from core.advance import advance_all
+from core.errors import SluiceError
+from core.jobs import SUCCEEDED
+from core.jobs.handlers import SCHEDULE
+from core.models import Job
+from ingest.contract.job import CompactWork, DriverSpec, JobSpec
+from ingest.contract.kinds import COMPACT
+from ingest.contract.members import value_of
+from ingest.jobs.lanes import OWN_LANE
+from ingest.jobs.lifecycle import job_on, start_jobs
+from ingest.lake.commits import LakeState
+from ingest.lake.fence import Scope
+from ingest.maintenance import compaction_drivers, compaction_plans
+from ingest.maintenance.compaction_drivers import Wish
+from ingest.models import MaintenancePlan, Pipeline
+from ingest.models.states import PLAN_FAILED
+from ingest.pipelines.table_job import TableJob
+from ingest.policies.effective import policy_of
+
+
+class CompactJob(TableJob):
+    name = COMPACT
+    title = "compaction"
+    lane = "maintenance"
+    scopes: ClassVar[tuple[Scope, ...]] = ("service",)
+
+    def spec(
+        self, job: Job, pipeline: Pipeline, shared: Mapping[str, Any], *, epoch: int
+    ) -> JobSpec:
+        own = job.payload.get("driver")
+        is_bound = job.payload.get(compaction_drivers.BOUND)
+        table_id, policy = _table_of(job), policy_of(pipeline)
+        return JobSpec(
+            **shared,
+            compact=CompactWork(instants=tuple(job.payload.get("instants", ()))),
+            budget=compaction_plans.budget_of(table_id, policy) if is_bound else None,
+            driver=value_of(DriverSpec, own) if own else None,
+        )
+
+    def claimed(self, job: Job, pipeline: Pipeline | None) -> None:
+        compaction_plans.start(_table_of(job), job.payload["instants"])
+
+    def revive(self, job: Job, pipeline: Pipeline, *, actor: str) -> None:
+        failed = MaintenancePlan.objects.filter(
+            table=pipeline.lake_table, state=PLAN_FAILED
+        )
+        advance_all(list(failed), "reschedule", actor=actor)
+
+    def apply(
+        self, job: Job, pipeline: Pipeline | None, facts: Mapping[str, Any]
+    ) -> bool:
+        done = [str(i) for i in facts.get("instants", ())]
+        compaction_plans.complete(_table_of(job), done)
+        return False
+
+    def failed(
+        self,
+        job: Job,
+        pipeline: Pipeline | None,
+        error: SluiceError,
+        facts: Mapping[str, Any],
+    ) -> None:
+        compaction_plans.fail(_table_of(job), job.payload.get("instants", []), error)
+        super().failed(job, pipeline, error, facts)
+
+    def retried(
+        self,
+        job: Job,
+        pipeline: Pipeline | None,
+        error: SluiceError,
+        facts: Mapping[str, Any],
+    ) -> None:
+        compaction_plans.roll_back(_table_of(job), job.payload.get("instants", []))
+        super().retried(job, pipeline, error, facts)
+
+    def cancelled(
+        self,
+        job: Job,
+        pipeline: Pipeline | None,
+        facts: Mapping[str, Any] | None,
+        *,
+        actor: str,
+    ) -> None:
+        """What it was to execute, or planned itself, waits: it would be no cancelling
+        if the next second executed it."""
+        super().cancelled(job, pipeline, facts, actor=actor)
+        instants = job.payload.get("instants") or []
+        until = compaction_plans.put_off(_table_of(job), instants)
+        by = f" by {actor}" if actor else ""
+        job.reason = (
+            f"{compaction_plans.CANCELLED}{by}; what is planned stays planned, and"
+            f" nothing compacts the table by itself before {until:%H:%M} UTC"
+        )
+        Job.objects.filter(pk=job.pk).update(reason=job.reason)
+
+    def forgotten(self) -> Q:
+        """Each fifth sync brings one."""
+        return Q(state=SUCCEEDED, requested_by=SCHEDULE)
+
+    def committed(
+        self, job: Job, pipeline: Pipeline | None, state: LakeState
+    ) -> Mapping[str, Any] | None:
+        """By instant: a compaction has no position of its own."""
+        wanted = [str(i) for i in job.payload.get("instants", ())]
+        found = [state.timeline.find(instant) for instant in wanted]
+        if not wanted or not all(i and i.state == "COMPLETED" for i in found):
+            return None
+        pending = list(state.pending_compactions)
+        return {"instants": wanted, "pending_compactions": pending}
+
+    def payload_again(self, job: Job, state: LakeState) -> Mapping[str, Any]:
+        """The instants that it planned before it was lost."""
+        if job.payload.get("instants"):
+            return {}
+        return {"instants": list(state.pending_compactions)}
+
+
+def start_compaction(
+    table: Table,
+    *,
+    actor: str,
+    instants: Iterable[str] = (),
+    wish: Wish = None,
+    within_budget: bool = False,
+) -> Job:
+    """Queue the execution of exactly these instants (none = schedule one first, of
+    everything or `within_budget`). One that waits is returned, with what is wished."""
+    bound = {compaction_drivers.BOUND: True} if within_budget else {}
+    payload = {"table": table.pk, "instants": list(instants), **bound}
+    payload |= compaction_drivers.payload_for(table, wish)
+    job = job_on(table, COMPACT, payload, actor=actor)
+    job.lane = OWN_LANE if "driver" in payload else job.lane
+    found = start_jobs([job])[0]
+    if found.pk != job.pk:
+        compaction_drivers.take_over(found, job, wish)
+    return found
+
+
+def _table_of(job: Job) -> int:
+    return int(job.payload["table"])

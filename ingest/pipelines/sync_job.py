@@ -1,0 +1,237 @@
+"""An incremental sync: the job that brings a table up to its source's present rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any, ClassVar
+
+from django.db.models import Q
+
+from core.clock import SystemClock
+from core.errors import SluiceError
+from core.jobs import SUCCEEDED
+from core.models import Job
+from ingest.changes.signs import from_data, sentences_of
+from ingest.contract.job import JobSpec, SyncWork
+from ingest.contract.kinds import SYNC
+from ingest.jobs.backoff import wait_after
+from ingest.jobs.epochs import reserve_epochs
+from ingest.jobs.lifecycle import new_job, start_jobs
+from ingest.jobs.specs import source_spec
+from ingest.lake.commits import LakeState
+from ingest.lake.fence import Scope
+from ingest.maintenance.compaction_plans import budget_of
+from ingest.models import Pipeline, states
+from ingest.pipelines import schema_diff, schema_drift, transitions
+from ingest.pipelines.load_job import lost_source
+from ingest.pipelines.table_job import (
+    TableJob,
+    columns_of,
+    commit_of,
+    facts_of,
+    has_columns,
+    resume_table,
+    span_of,
+    stop_table,
+)
+from ingest.policies import store
+from ingest.policies.effective import policy_of
+from ingest.policies.lateness import owed_from, owing
+from ingest.policies.schedule import every_seconds_of, skipped_words
+
+
+class SyncJob(TableJob):
+    name = SYNC
+    title = "sync"
+    lane = "apply"
+    scopes: ClassVar[tuple[Scope, ...]] = ("write",)
+    max_attempts = 3
+    runs_in = states.LOADED
+
+    def settle(self, job: Job) -> Pipeline | None:
+        return schema_drift.lock_settled(job)
+
+    def revive(self, job: Job, pipeline: Pipeline, *, actor: str) -> None:
+        resume_table(self, job, pipeline, pipeline.resume_event, actor=actor)
+
+    def epoch(self, job: Job, pipeline: Pipeline) -> int:
+        """A fresh one for each attempt."""
+        return reserve_epochs(pipeline.source_table.database.datasource_id)
+
+    def spec(
+        self, job: Job, pipeline: Pipeline, shared: Mapping[str, Any], *, epoch: int
+    ) -> JobSpec:
+        policy, table = policy_of(pipeline), pipeline.lake_table
+        assert table is not None
+        work = SyncWork(
+            low=pipeline.position or None,
+            lag_seconds=policy.lag_seconds,
+            epoch=epoch,
+            behind=table.last_commit_instant,
+            lag_is_chosen=policy.is_chosen("lag_seconds"),
+            signs=pipeline.signs,
+            **schema_drift.sync_facts(job, pipeline),
+        )
+        return JobSpec(
+            **shared,
+            source=source_spec(pipeline.source_table.database.datasource),
+            round=work,
+            compact_after=policy.compact_after,
+            budget=budget_of(table.pk, policy),
+        )
+
+    def apply(
+        self, job: Job, pipeline: Pipeline | None, facts: Mapping[str, Any]
+    ) -> bool:
+        return pipeline is not None and _sync_done(job, pipeline, facts)
+
+    def is_awaited(self, job: Job, pipeline: Pipeline | None) -> bool:
+        """Not one that went well: what waits for its place is claimed by the host that
+        reports it."""
+        is_synced = pipeline is not None and pipeline.state in states.LOADED
+        return not (job.state == SUCCEEDED and is_synced)
+
+    def failures(self, pipeline: Pipeline, error: SluiceError) -> int:
+        return pipeline.failures + 1 if error.default_code == "transient" else 0
+
+    def failed(
+        self,
+        job: Job,
+        pipeline: Pipeline | None,
+        error: SluiceError,
+        facts: Mapping[str, Any],
+    ) -> None:
+        """What may pass never stops the table."""
+        super().failed(job, pipeline, error, facts)
+        if pipeline is None or lost_source(pipeline, error):
+            return
+        if failures := self.failures(pipeline, error):
+            _fall_behind(pipeline, error, failures)
+        else:
+            stop_table(pipeline, error)
+
+    def cancelled(
+        self,
+        job: Job,
+        pipeline: Pipeline | None,
+        facts: Mapping[str, Any] | None,
+        *,
+        actor: str,
+    ) -> None:
+        """It comes again when the schedule says so."""
+        super().cancelled(job, pipeline, facts, actor=actor)
+        if pipeline is not None and pipeline.state in states.LOADED:
+            transitions.set_columns(pipeline, due_at=_next_sync(pipeline, job))
+
+    def forgotten(self) -> Q:
+        """A busy table makes thousands a day that go well."""
+        return Q(state=SUCCEEDED)
+
+    def committed(
+        self, job: Job, pipeline: Pipeline | None, state: LakeState
+    ) -> Mapping[str, Any] | None:
+        commit = commit_of(job, state)
+        if commit is None:
+            return None
+        return facts_of(commit, state) | {
+            "has_columns": has_columns(job, commit),
+            "position": span_of(commit),
+            # whether it was cut is unknown: one more finds nothing, or the rest
+            "more": True,
+        }
+
+
+def start_sync(pipeline: Pipeline, *, actor: str) -> Job:
+    """Queue one sync of timestamp capture; one that waits already is returned."""
+    return start_jobs([new_job(pipeline, SYNC, actor=actor)])[0]
+
+
+def _sync_done(job: Job, pipeline: Pipeline, facts: Mapping[str, Any]) -> bool:
+    """Whether the table shows all that was asked for."""
+    position = str((facts.get("position") or {}).get("to") or pipeline.position)
+    is_more = bool(facts.get("more"))
+    now = SystemClock().now()
+    policy = store.policy_of(pipeline)
+    schedule = policy.schedule
+    began = job.queued_at or now
+    due = now if is_more else store.due_after(schedule, began)
+    skipped = [] if is_more else [skipped_words(schedule, began, now)]
+    reason = "; ".join(filter(None, [_held_back_text(facts), *skipped]))
+    changes: dict[str, Any] = {}
+    done: dict[str, Any] = {"position": position, "failures": 0}
+    if "signs" in facts:
+        done["signs"] = facts["signs"]
+    started = job.started_at or now
+    lag, held_back = _behind(job, facts)
+    owed = owed_from(started, held_back, policy.late_after)
+    if not is_more:
+        changes["caught_up_at"] = started - timedelta(seconds=lag + held_back)
+        done |= owing(policy, owed)
+    if pipeline.state == states.CATCHING_UP and not is_more:
+        transitions.move(pipeline, "catch_up", reason=reason, due_at=due, **done)
+    else:
+        is_moving = pipeline.state in states.LOADED
+        transitions.set_columns(pipeline, due_at=due if is_moving else None, **done)
+        if is_moving:
+            transitions.say(pipeline, reason)
+    if facts.get("instant"):
+        epoch = facts.get("epoch")
+        changes |= transitions.commit_columns(facts, position=position, epoch=epoch)
+    transitions.show(pipeline, **changes)
+    _columns_synced(job, pipeline, facts)
+    return not is_more and owed == started
+
+
+def _fall_behind(pipeline: Pipeline, error: SluiceError, failures: int) -> None:
+    schedule = store.policy_of(pipeline).schedule
+    wait = max(wait_after(failures + 2), every_seconds_of(schedule) or 0)
+    due = SystemClock().now() + timedelta(seconds=wait)
+    transitions.set_columns(pipeline, failures=failures, due_at=due)
+    reason = f"{error.message}; next try in {wait:.0f} s"
+    if pipeline.state == states.LIVE:
+        transitions.move(pipeline, "fall_behind", reason=reason)
+    else:
+        transitions.say(pipeline, reason)
+
+
+def _columns_synced(job: Job, pipeline: Pipeline, facts: Mapping[str, Any]) -> None:
+    if found := facts.get("added"):
+        schema_diff.note_earlier(pipeline, found)
+        schema_diff.report_compared([pipeline])
+    if unknown := facts.get("unknown_columns"):
+        schema_drift.met_unknown(job, pipeline, unknown)
+    if facts.get("has_columns", True) and (columns := columns_of(job)):
+        schema_diff.show_columns(pipeline, columns)
+
+
+def _behind(job: Job, facts: Mapping[str, Any]) -> tuple[float, float]:
+    """Seconds that the round's upper bound lies before its start: as the safety lag
+    wants it, and behind that, as an open transaction held it back."""
+    lag = float(((job.spec or {}).get("round") or {}).get("lag_seconds") or 0)
+    held = facts.get("held_back") or {}
+    return lag, max(0.0, float(held.get("age_seconds") or 0) - lag)
+
+
+def _next_sync(pipeline: Pipeline, job: Job) -> datetime | None:
+    """When the sync after this one, which ends now, is due; None = by hand."""
+    began = job.queued_at or SystemClock().now()
+    return store.due_after(store.policy_of(pipeline).schedule, began)
+
+
+def _held_back_text(facts: Mapping[str, Any]) -> str:
+    said = []
+    if held := facts.get("held_back"):
+        said.append(
+            f"held back by the open transaction of process {held.get('pid')}, "
+            f"{float(held.get('age_seconds') or 0):.0f} s old"
+        )
+    if nulls := facts.get("null_cursors"):
+        said.append(f"{nulls} rows have no cursor value and are not followed")
+    if ahead := facts.get("ahead"):
+        said.append(
+            f"{ahead} rows have a cursor value ahead of the source's clock and are not"
+            " read before that time"
+        )
+    said += sentences_of(from_data(facts.get("signs") or {}))
+    return "; ".join(said)
