@@ -29,8 +29,8 @@ class Claim:
     changes: Mapping[str, Any]
 
 
-def try_claim(job_id: UUID, prepare: Callable[[Job], Claim | None]) -> bool:
-    """Move a QUEUED job to LAUNCHING; False when another one took it or it must wait.
+def try_claim(job_id: UUID, prepare: Callable[[Job], Claim | None]) -> Job | None:
+    """Move a QUEUED job to LAUNCHING; None when another one took it or it must wait.
 
     prepare  called with the locked row; None = not now, and the row says why. What it
              raises lets the job wait (TransientError) or ends it
@@ -40,16 +40,16 @@ def try_claim(job_id: UUID, prepare: Callable[[Job], Claim | None]) -> bool:
             rows = Job.objects.select_for_update(skip_locked=True)
             job = rows.filter(pk=job_id, state=QUEUED).first()
             if job is None:
-                return False
+                return None
             handler = handler_of(job.kind)
             claim = prepare(job)
             if claim is None:
-                return False
+                return None
             move_job(job, "claim", **claim.changes)
             handler.claimed(job, claim.subject)
-            return True
+            return job
     except (IntegrityError, StaleState):
-        return False  # another process was first
+        return None  # another process was first
     except SluiceError as error:
         put_off(job_id, error)
-        return False
+        return None

@@ -6,6 +6,7 @@ caller holds the row and hands over what the handler locked for it.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
@@ -21,6 +22,8 @@ from core.jobs.moves import move_job
 from core.models import Job
 
 _now = SystemClock().now
+# Within the caller's transaction, where there is one, at no statement more.
+_atomic = functools.partial(transaction.atomic, savepoint=False)
 NO_FACTS: Mapping[str, Any] = {}
 
 
@@ -33,7 +36,7 @@ def succeed(
     **changes: Any,
 ) -> None:
     """End the job SUCCEEDED. `changes` are further columns of its row."""
-    with transaction.atomic():
+    with _atomic():
         move_job(job, "succeed", reason=reason, finished_at=_now(), **changes)
         handler_of(job.kind).succeeded(job, subject, facts)
 
@@ -46,7 +49,7 @@ def fail(
     **changes: Any,
 ) -> None:
     """End the job FAILED."""
-    with transaction.atomic():
+    with _atomic():
         _move_failed(job, "fail", error, **changes)
         handler_of(job.kind).failed(job, subject, error, facts)
 
@@ -89,7 +92,7 @@ def try_again(
 ) -> None:
     """Queue the job again; it is not claimed before `wait` seconds have passed."""
     later = _now() + timedelta(seconds=wait)
-    with transaction.atomic():
+    with _atomic():
         move_job(job, "try_again", reason=reason, not_before=later, **changes)
         handler_of(job.kind).retried(job, subject, error, facts)
 
@@ -99,7 +102,7 @@ def end_cancelled(
 ) -> None:
     """End a running job that was asked to stop. facts: of its last attempt."""
     asked = job.events.filter(event="request_cancel").last()
-    with transaction.atomic():
+    with _atomic():
         move_job(job, "cancelled", finished_at=_now(), reason=reason)
         handler_of(job.kind).cancelled(
             job, subject, facts, actor=asked.actor if asked else ""
@@ -108,7 +111,7 @@ def end_cancelled(
 
 def cancel(job: Job, subject: Any, *, reason: str, actor: str = "") -> None:
     """End a waiting job that is not wanted any more."""
-    with transaction.atomic():
+    with _atomic():
         move_job(job, "cancel", reason=reason, actor=actor, finished_at=_now())
         handler_of(job.kind).cancelled(job, subject, None, actor=actor)
 
@@ -119,7 +122,7 @@ def reject(job: Job, subject: Any, error: SluiceError) -> None:
     if error.code == "not_now":
         move_job(job, "cancel", reason=error.message, finished_at=_now())
         return
-    with transaction.atomic():
+    with _atomic():
         _move_failed(job, "reject", error)
         if error.code != "unknown_kind":
             handler_of(job.kind).rejected(job, subject, error)

@@ -135,9 +135,9 @@ def advance(job_id: UUID) -> bool:
     """
     try:
         job = Job.objects.filter(pk=job_id, kind__in=names_of(PagedJob)).first()
-        if job is None or job.is_finished or not _is_running(job):
+        if job is None or job.is_finished or (running := _running(job)) is None:
             return False
-        return _do_page(job, paged(job.kind))
+        return _do_page(running, paged(job.kind))
     except (StaleState, IllegalTransition):
         log.info("another worker moved it first", extra={"job_id": str(job_id)})
         return False
@@ -186,26 +186,28 @@ def advance_in_beat() -> int:
     return sum(advance(pk) for pk in list(oldest[:MOST_IN_BEAT]))
 
 
-def _is_running(job: Job) -> bool:
-    """Bring the job to RUNNING if it may run now; False when there is nothing to do."""
+def _running(job: Job) -> Job | None:
+    """Bring the job to RUNNING if it may run now; None when there is nothing to do."""
     now = _clock.now()
     if job.cancel_requested or job.state == jobs.CANCELLING:
-        if job.state in jobs.WAITING:
-            endings.cancel(job, None, reason=CANCELLED)
-        else:
-            endings.end_cancelled(job, None, {}, reason=CANCELLED)
-        return False
+        with transaction.atomic():
+            if job.state in jobs.WAITING:
+                endings.cancel(job, None, reason=CANCELLED)
+            else:
+                endings.end_cancelled(job, None, {}, reason=CANCELLED)
+        return None
     if job.not_before and job.not_before > now:
-        return False
+        return None
     if job.state == jobs.PLANNED:
         move_job(job, "enqueue", queued_at=now)
     if job.state == jobs.QUEUED:
-        if not try_claim(job.pk, _prepared):
-            return False
-        job.refresh_from_db()
+        claimed = try_claim(job.pk, _prepared)
+        if claimed is None:
+            return None
+        job = claimed
     if job.state in {jobs.LAUNCHING, jobs.UNKNOWN}:
         move_job(job, "accepted", progress_at=now)
-    return job.state == jobs.RUNNING
+    return job if job.state == jobs.RUNNING else None
 
 
 def _prepared(job: Job) -> Claim | None:
@@ -238,7 +240,8 @@ def _do_page(job: Job, handler: PagedJob[Any]) -> bool:
         raise
     except SluiceError as error:
         _log(job, error)
-        endings.fail_or_retry(job, subject, error)
+        with transaction.atomic():
+            endings.fail_or_retry(job, subject, error)
         return False
     handler.saved(locked)
     if isinstance(outcome, More):

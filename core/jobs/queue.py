@@ -12,7 +12,7 @@ from core.models import Job
 
 def enqueue(jobs: list[Job]) -> list[Job]:
     """Store QUEUED jobs; where an equal one waits already, that one is returned."""
-    with transaction.atomic():
+    with transaction.atomic(savepoint=False):
         Job.objects.bulk_create(jobs, ignore_conflicts=True, batch_size=500)
         stored = set(
             Job.objects.filter(pk__in=[j.pk for j in jobs]).values_list("pk", flat=True)

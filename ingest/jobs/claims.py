@@ -157,7 +157,7 @@ def _say(jobs: QuerySet[Job], reason: str) -> None:
 
 
 def _try_claim(job_id: UUID, boot: DriverBoot) -> bool:
-    return try_claim(job_id, lambda job: _prepared(job, boot))
+    return try_claim(job_id, lambda job: _prepared(job, boot)) is not None
 
 
 def _has_room(job: Job) -> bool:

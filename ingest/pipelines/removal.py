@@ -119,6 +119,7 @@ class RemoveJob(PagedJob[None]):
         return _take_table(job) is not None
 
     def claimed(self, job: Job, subject: None) -> None:
+        job.attempts = 1
         Job.objects.filter(pk=job.pk).update(
             attempts=1, phase="deleting", unit=self.unit
         )
