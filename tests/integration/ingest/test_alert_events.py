@@ -17,10 +17,9 @@ from core.outbox import NewEvent
 from ingest.alerts import store, triggers
 from ingest.alerts.rules import Trouble
 from ingest.drivers.fake import Fault
-from ingest.jobs import lifecycle, results
 from ingest.models import TableHealth
 from ingest.models.alerts import Alert
-from ingest.pipelines import removal
+from ingest.pipelines import removal, sync_job, table_job
 from tests.integration.ingest.test_alerts import Killed, die, opened
 from tests.integration.ingest.test_health import see
 
@@ -44,7 +43,7 @@ def fail_unread(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(triggers, "read_events", lambda: 0)
         world.fail_with("round", Fault.TERMINAL)
-        lifecycle.start_sync(world.pipeline("orders"), actor="x")
+        sync_job.start_sync(world.pipeline("orders"), actor="x")
         world.until(lambda: world.pipeline("orders").state == "FAILED")
     assert not Alert.objects.exists()
 
@@ -53,7 +52,7 @@ def test_a_sync_that_commits_appends_its_end_and_its_commit_by_one_statement(
     world, table
 ) -> None:
     DomainEvent.objects.all().delete()
-    lifecycle.start_sync(world.pipeline("orders"), actor="x")
+    sync_job.start_sync(world.pipeline("orders"), actor="x")
     with CaptureQueriesContext(connection) as asked:
         world.until(lambda: world.jobs("round")[-1].is_finished)
     assert topics() == ["job.succeeded", "commit.made"]
@@ -85,8 +84,8 @@ def test_cut_off_between_the_event_and_its_alert_neither_is_there(
 ) -> None:
     """The event is in the transaction of the end: the job is judged again, alert and all."""
     world.fail_with("round", Fault.TERMINAL)
-    job = lifecycle.start_sync(world.pipeline("orders"), actor="x")
-    monkeypatch.setattr(results, "report_failure", die)
+    job = sync_job.start_sync(world.pipeline("orders"), actor="x")
+    monkeypatch.setattr(table_job, "report_failure", die)
     with pytest.raises(Killed), transaction.atomic():
         world.until(lambda: False)
     assert not Alert.objects.exists()
@@ -113,14 +112,14 @@ def test_what_is_read_late_ends_no_alert_that_time_brought_since(
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(triggers, "read_events", lambda: 0)
-        lifecycle.start_sync(world.pipeline("orders"), actor="x")
+        sync_job.start_sync(world.pipeline("orders"), actor="x")
         world.until(lambda: world.jobs("round")[-1].is_finished)
     late = Trouble("late", cause="x", message="x")
     store.open_alert(table, late, at=timezone.now() + timedelta(seconds=1))
     assert opened() == ["late"]
     store.close(store.open_on(table))
     store.open_alert(table, late)
-    lifecycle.start_sync(world.pipeline("orders"), actor="x")
+    sync_job.start_sync(world.pipeline("orders"), actor="x")
     world.until(lambda: opened() == [])
 
 
