@@ -17,7 +17,7 @@ from django.db import transaction
 from core.clock import SystemClock
 from core.errors import SluiceError, TransientError
 from core.jobs import QUEUED
-from core.jobs.handlers import handler_of
+from core.jobs.handlers import Facts, handler_of
 from core.jobs.moves import move_job
 from core.models import Job
 
@@ -30,7 +30,7 @@ NO_FACTS: Mapping[str, Any] = {}
 def succeed(
     job: Job,
     subject: Any,
-    facts: Mapping[str, Any],
+    facts: Facts,
     *,
     reason: str = "",
     **changes: Any,
@@ -45,7 +45,7 @@ def fail(
     job: Job,
     subject: Any,
     error: SluiceError,
-    facts: Mapping[str, Any] = NO_FACTS,
+    facts: Facts = NO_FACTS,
     **changes: Any,
 ) -> None:
     """End the job FAILED."""
@@ -58,7 +58,7 @@ def fail_or_retry(
     job: Job,
     subject: Any,
     error: SluiceError,
-    facts: Mapping[str, Any] = NO_FACTS,
+    facts: Facts = NO_FACTS,
 ) -> None:
     """Queue the job again after a pause when the error may pass and attempts are left,
     else end it FAILED."""
@@ -84,7 +84,7 @@ def try_again(
     job: Job,
     subject: Any,
     error: SluiceError,
-    facts: Mapping[str, Any],
+    facts: Facts,
     *,
     wait: float,
     reason: str,
@@ -97,9 +97,7 @@ def try_again(
         handler_of(job.kind).retried(job, subject, error, facts)
 
 
-def end_cancelled(
-    job: Job, subject: Any, facts: Mapping[str, Any], *, reason: str
-) -> None:
+def end_cancelled(job: Job, subject: Any, facts: Facts, *, reason: str) -> None:
     """End a running job that was asked to stop. facts: of its last attempt."""
     asked = job.events.filter(event="request_cancel").last()
     with _atomic():

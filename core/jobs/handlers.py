@@ -19,6 +19,8 @@ from core.retries import Backoff
 # `Job.requested_by` of what a schedule has brought about.
 SCHEDULE = "schedule"
 S = TypeVar("S")
+# What a report says of an attempt, for the services above.
+Facts = Mapping[str, Any]
 
 
 class JobHandler(Generic[S]):
@@ -50,29 +52,22 @@ class JobHandler(Generic[S]):
     def claimed(self, job: Job, subject: S) -> None:
         """The job was taken from its queue."""
 
-    def succeeded(self, job: Job, subject: S, facts: Mapping[str, Any]) -> None:
+    def succeeded(self, job: Job, subject: S, facts: Facts) -> None:
         """The job has ended well."""
 
     def failed(
-        self, job: Job, subject: S | None, error: SluiceError, facts: Mapping[str, Any]
+        self, job: Job, subject: S | None, error: SluiceError, facts: Facts
     ) -> None:
         """The job has failed for good."""
 
     def rejected(self, job: Job, subject: S, error: SluiceError) -> None:
         """The job failed before it was tried."""
 
-    def retried(
-        self, job: Job, subject: S, error: SluiceError, facts: Mapping[str, Any]
-    ) -> None:
+    def retried(self, job: Job, subject: S, error: SluiceError, facts: Facts) -> None:
         """An attempt has failed, and another one follows."""
 
     def cancelled(
-        self,
-        job: Job,
-        subject: S | None,
-        facts: Mapping[str, Any] | None,
-        *,
-        actor: str,
+        self, job: Job, subject: S | None, facts: Facts | None, *, actor: str
     ) -> None:
         """The job was cancelled. facts: of its last attempt; None = it did not run."""
 

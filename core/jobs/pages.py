@@ -21,7 +21,7 @@ from core.clock import SystemClock
 from core.errors import IllegalTransition, SluiceError, StaleState, TerminalError
 from core.jobs import endings
 from core.jobs.claiming import Claim, try_claim
-from core.jobs.handlers import JobHandler, handler_of, handlers_of, names_of
+from core.jobs.handlers import Facts, JobHandler, handler_of, handlers_of, names_of
 from core.jobs.moves import move_job
 from core.models import Job, JobLog
 from core.redaction import redact
@@ -42,7 +42,7 @@ S = TypeVar("S")
 class Done:
     """The job has ended well. changes: further columns of its row."""
 
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    facts: Facts = field(default_factory=dict)
     changes: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -109,9 +109,7 @@ class PagedJob(JobHandler[S]):
     def tried(self, job: Job) -> int:
         return job.attempts + 1
 
-    def retried(
-        self, job: Job, subject: S, error: SluiceError, facts: Mapping[str, Any]
-    ) -> None:
+    def retried(self, job: Job, subject: S, error: SluiceError, facts: Facts) -> None:
         """The row shows what went wrong until a page is saved again."""
         Job.objects.filter(pk=job.pk).update(
             error_code=error.code,

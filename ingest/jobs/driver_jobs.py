@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from core.errors import SluiceError, TerminalError
-from core.jobs.handlers import JobHandler, handler_of
+from core.jobs.handlers import Facts, JobHandler, handler_of
 from core.models import Job
 from ingest.contract.job import JobSpec
 from ingest.lake.commits import LakeState
@@ -79,12 +79,12 @@ class DriverJob(JobHandler[Pipeline | None]):
 
     def committed(
         self, job: Job, pipeline: Pipeline | None, state: LakeState
-    ) -> Mapping[str, Any] | None:
+    ) -> Facts | None:
         """Return what a lost attempt has committed, as its report would say; None when
         the lake's timeline shows nothing of it."""
         raise NotImplementedError
 
-    def is_done_by(self, facts: Mapping[str, Any], job: Job) -> bool:
+    def is_done_by(self, facts: Facts, job: Job) -> bool:
         """Return whether a lost attempt that has committed this is done with that."""
         return True
 

@@ -11,7 +11,7 @@ from catalog.models import Table
 from core.advance import advance_all
 from core.errors import SluiceError
 from core.jobs import SUCCEEDED
-from core.jobs.handlers import SCHEDULE
+from core.jobs.handlers import SCHEDULE, Facts
 from core.models import Job
 from ingest.contract.job import CompactWork, DriverSpec, JobSpec
 from ingest.contract.kinds import COMPACT
@@ -56,40 +56,25 @@ class CompactJob(TableJob):
         )
         advance_all(list(failed), "reschedule", actor=actor)
 
-    def apply(
-        self, job: Job, pipeline: Pipeline | None, facts: Mapping[str, Any]
-    ) -> bool:
+    def apply(self, job: Job, pipeline: Pipeline | None, facts: Facts) -> bool:
         done = [str(i) for i in facts.get("instants", ())]
         compaction_plans.complete(_table_of(job), done)
         return False
 
     def failed(
-        self,
-        job: Job,
-        pipeline: Pipeline | None,
-        error: SluiceError,
-        facts: Mapping[str, Any],
+        self, job: Job, pipeline: Pipeline | None, error: SluiceError, facts: Facts
     ) -> None:
         compaction_plans.fail(_table_of(job), job.payload.get("instants", []), error)
         super().failed(job, pipeline, error, facts)
 
     def retried(
-        self,
-        job: Job,
-        pipeline: Pipeline | None,
-        error: SluiceError,
-        facts: Mapping[str, Any],
+        self, job: Job, pipeline: Pipeline | None, error: SluiceError, facts: Facts
     ) -> None:
         compaction_plans.roll_back(_table_of(job), job.payload.get("instants", []))
         super().retried(job, pipeline, error, facts)
 
     def cancelled(
-        self,
-        job: Job,
-        pipeline: Pipeline | None,
-        facts: Mapping[str, Any] | None,
-        *,
-        actor: str,
+        self, job: Job, pipeline: Pipeline | None, facts: Facts | None, *, actor: str
     ) -> None:
         """What it was to execute, or planned itself, waits: it would be no cancelling
         if the next second executed it."""
@@ -109,7 +94,7 @@ class CompactJob(TableJob):
 
     def committed(
         self, job: Job, pipeline: Pipeline | None, state: LakeState
-    ) -> Mapping[str, Any] | None:
+    ) -> Facts | None:
         """By instant: a compaction has no position of its own."""
         wanted = [str(i) for i in job.payload.get("instants", ())]
         found = [state.timeline.find(instant) for instant in wanted]

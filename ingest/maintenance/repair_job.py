@@ -9,6 +9,7 @@ from django.db.models.functions import Now
 
 from core.errors import SluiceError
 from core.jobs import CANCELLING
+from core.jobs.handlers import Facts
 from core.models import Job
 from ingest.contract.job import JobSpec, RepairWork
 from ingest.contract.kinds import REPAIR
@@ -55,9 +56,7 @@ class RepairJob(TableJob):
     def about(self, job: Job) -> Mapping[str, Any]:
         return repairs.named(job)
 
-    def apply(
-        self, job: Job, pipeline: Pipeline | None, facts: Mapping[str, Any]
-    ) -> bool:
+    def apply(self, job: Job, pipeline: Pipeline | None, facts: Facts) -> bool:
         table_id = int(job.payload["table"])
         rolled_back = [str(i) for i in facts.get("rolled_back", ())]
         compaction_plans.roll_back(table_id, rolled_back)
@@ -79,11 +78,7 @@ class RepairJob(TableJob):
         return False
 
     def failed(
-        self,
-        job: Job,
-        pipeline: Pipeline | None,
-        error: SluiceError,
-        facts: Mapping[str, Any],
+        self, job: Job, pipeline: Pipeline | None, error: SluiceError, facts: Facts
     ) -> None:
         super().failed(job, pipeline, error, facts)
         _follow(pipeline)
@@ -93,22 +88,13 @@ class RepairJob(TableJob):
             report_failure(job, error)
 
     def retried(
-        self,
-        job: Job,
-        pipeline: Pipeline | None,
-        error: SluiceError,
-        facts: Mapping[str, Any],
+        self, job: Job, pipeline: Pipeline | None, error: SluiceError, facts: Facts
     ) -> None:
         super().retried(job, pipeline, error, facts)
         _follow(pipeline)
 
     def cancelled(
-        self,
-        job: Job,
-        pipeline: Pipeline | None,
-        facts: Mapping[str, Any] | None,
-        *,
-        actor: str,
+        self, job: Job, pipeline: Pipeline | None, facts: Facts | None, *, actor: str
     ) -> None:
         super().cancelled(job, pipeline, facts, actor=actor)
         if facts is not None:
@@ -116,7 +102,7 @@ class RepairJob(TableJob):
 
     def committed(
         self, job: Job, pipeline: Pipeline | None, state: LakeState
-    ) -> Mapping[str, Any] | None:
+    ) -> Facts | None:
         commit = commit_of(job, state)
         if commit is None or commit.position is None:
             return None
@@ -125,7 +111,7 @@ class RepairJob(TableJob):
             "buckets": commit.position.identity.buckets,
         }
 
-    def is_done_by(self, facts: Mapping[str, Any], job: Job) -> bool:
+    def is_done_by(self, facts: Facts, job: Job) -> bool:
         """It ends with a comparison of its rows, which the next attempt makes; one that
         was to be cancelled has none."""
         return job.state == CANCELLING

@@ -9,7 +9,7 @@ from django.db.models import Exists, OuterRef, Q
 
 from core.errors import SluiceError
 from core.jobs import SUCCEEDED
-from core.jobs.handlers import SCHEDULE
+from core.jobs.handlers import SCHEDULE, Facts
 from core.models import Job
 from ingest.changes.signs import from_data, settled, to_data
 from ingest.contract.job import JobSpec, VerifyWork
@@ -45,9 +45,7 @@ class VerifyJob(TableJob):
         source = source_spec(pipeline.source_table.database.datasource)
         return JobSpec(**shared, source=source, verify=work)
 
-    def apply(
-        self, job: Job, pipeline: Pipeline | None, facts: Mapping[str, Any]
-    ) -> bool:
+    def apply(self, job: Job, pipeline: Pipeline | None, facts: Facts) -> bool:
         if pipeline is None:
             return False
         verdict = str(facts.get("verdict") or "")
@@ -59,11 +57,7 @@ class VerifyJob(TableJob):
         return False
 
     def failed(
-        self,
-        job: Job,
-        pipeline: Pipeline | None,
-        error: SluiceError,
-        facts: Mapping[str, Any],
+        self, job: Job, pipeline: Pipeline | None, error: SluiceError, facts: Facts
     ) -> None:
         super().failed(job, pipeline, error, facts)
         if pipeline is not None:
@@ -81,6 +75,6 @@ class VerifyJob(TableJob):
 
     def committed(
         self, job: Job, pipeline: Pipeline | None, state: LakeState
-    ) -> Mapping[str, Any] | None:
+    ) -> Facts | None:
         """It commits nothing: a lost one begins again."""
         return None

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from catalog.sources.registry import kind_named
 from core.clock import SystemClock
 from core.errors import SluiceError
+from core.jobs.handlers import Facts
 from core.models import Job
 from ingest.contract.job import JobSpec, SnapshotWork
 from ingest.contract.kinds import RESYNC, SNAPSHOT
@@ -77,9 +78,7 @@ class LoadJob(TableJob):
         source = source_spec(pipeline.source_table.database.datasource)
         return JobSpec(**shared, source=source, epoch=epoch, snapshot=work)
 
-    def apply(
-        self, job: Job, pipeline: Pipeline | None, facts: Mapping[str, Any]
-    ) -> bool:
+    def apply(self, job: Job, pipeline: Pipeline | None, facts: Facts) -> bool:
         if pipeline is not None:
             note_loaded(pipeline, facts, columns=columns_of(job))
         if facts.get("rows") is not None:
@@ -90,23 +89,14 @@ class LoadJob(TableJob):
         return pipeline is not None
 
     def failed(
-        self,
-        job: Job,
-        pipeline: Pipeline | None,
-        error: SluiceError,
-        facts: Mapping[str, Any],
+        self, job: Job, pipeline: Pipeline | None, error: SluiceError, facts: Facts
     ) -> None:
         super().failed(job, pipeline, error, facts)
         if pipeline is not None and not lost_source(pipeline, error):
             stop_table(pipeline, error)
 
     def cancelled(
-        self,
-        job: Job,
-        pipeline: Pipeline | None,
-        facts: Mapping[str, Any] | None,
-        *,
-        actor: str,
+        self, job: Job, pipeline: Pipeline | None, facts: Facts | None, *, actor: str
     ) -> None:
         super().cancelled(job, pipeline, facts, actor=actor)
         if pipeline is None or pipeline.state == states.PAUSED:
@@ -119,7 +109,7 @@ class LoadJob(TableJob):
 
     def committed(
         self, job: Job, pipeline: Pipeline | None, state: LakeState
-    ) -> Mapping[str, Any] | None:
+    ) -> Facts | None:
         commit = commit_of(job, state)
         if commit is None or commit.position is None:
             return None
@@ -182,7 +172,7 @@ def lost_source(pipeline: Pipeline, error: SluiceError) -> bool:
 
 def note_loaded(
     pipeline: Pipeline,
-    facts: Mapping[str, Any],
+    facts: Facts,
     *,
     columns: Sequence[Mapping[str, Any]] | None = None,
 ) -> None:

@@ -7,7 +7,6 @@ survives every kill. Only paths below the lake that Sluice derived are ever touc
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -21,6 +20,7 @@ from catalog.models import Table
 from core.clock import SystemClock
 from core.errors import InvalidRequest, SluiceError, TerminalError, TransientError
 from core.jobs import ACTIVE, QUEUED
+from core.jobs.handlers import Facts
 from core.jobs.pages import Done, More, Outcome, PagedJob, Waits
 from core.leases import owner_of, release_all
 from core.models import Job
@@ -136,7 +136,7 @@ class RemoveJob(PagedJob[None]):
         ring()
         return True
 
-    def succeeded(self, job: Job, subject: None, facts: Mapping[str, Any]) -> None:
+    def succeeded(self, job: Job, subject: None, facts: Facts) -> None:
         table_id = int(job.payload["table"])
         with contextlib.suppress(SluiceError):
             place_at(staging_path(table_id)).delete_all()
@@ -151,9 +151,7 @@ class RemoveJob(PagedJob[None]):
         if job.payload["drop_data"]:
             Table.objects.filter(pk=table_id).delete()
 
-    def failed(
-        self, job: Job, subject: None, error: SluiceError, facts: Mapping[str, Any]
-    ) -> None:
+    def failed(self, job: Job, subject: None, error: SluiceError, facts: Facts) -> None:
         release_all(owner_of(job.pk, 1))
         report_failure(job, error)
 

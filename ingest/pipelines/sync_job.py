@@ -11,6 +11,7 @@ from django.db.models import Q
 from core.clock import SystemClock
 from core.errors import SluiceError
 from core.jobs import SUCCEEDED
+from core.jobs.handlers import Facts
 from core.models import Job
 from ingest.changes.signs import from_data, sentences_of
 from ingest.contract.job import JobSpec, SyncWork
@@ -81,9 +82,7 @@ class SyncJob(TableJob):
             budget=budget_of(table.pk, policy),
         )
 
-    def apply(
-        self, job: Job, pipeline: Pipeline | None, facts: Mapping[str, Any]
-    ) -> bool:
+    def apply(self, job: Job, pipeline: Pipeline | None, facts: Facts) -> bool:
         return pipeline is not None and _sync_done(job, pipeline, facts)
 
     def is_awaited(self, job: Job, pipeline: Pipeline | None) -> bool:
@@ -96,11 +95,7 @@ class SyncJob(TableJob):
         return pipeline.failures + 1 if error.default_code == "transient" else 0
 
     def failed(
-        self,
-        job: Job,
-        pipeline: Pipeline | None,
-        error: SluiceError,
-        facts: Mapping[str, Any],
+        self, job: Job, pipeline: Pipeline | None, error: SluiceError, facts: Facts
     ) -> None:
         """What may pass never stops the table."""
         super().failed(job, pipeline, error, facts)
@@ -112,12 +107,7 @@ class SyncJob(TableJob):
             stop_table(pipeline, error)
 
     def cancelled(
-        self,
-        job: Job,
-        pipeline: Pipeline | None,
-        facts: Mapping[str, Any] | None,
-        *,
-        actor: str,
+        self, job: Job, pipeline: Pipeline | None, facts: Facts | None, *, actor: str
     ) -> None:
         """It comes again when the schedule says so."""
         super().cancelled(job, pipeline, facts, actor=actor)
@@ -130,7 +120,7 @@ class SyncJob(TableJob):
 
     def committed(
         self, job: Job, pipeline: Pipeline | None, state: LakeState
-    ) -> Mapping[str, Any] | None:
+    ) -> Facts | None:
         commit = commit_of(job, state)
         if commit is None:
             return None
@@ -147,7 +137,7 @@ def start_sync(pipeline: Pipeline, *, actor: str) -> Job:
     return start_jobs([new_job(pipeline, SYNC, actor=actor)])[0]
 
 
-def _sync_done(job: Job, pipeline: Pipeline, facts: Mapping[str, Any]) -> bool:
+def _sync_done(job: Job, pipeline: Pipeline, facts: Facts) -> bool:
     """Whether the table shows all that was asked for."""
     position = str((facts.get("position") or {}).get("to") or pipeline.position)
     is_more = bool(facts.get("more"))
@@ -195,7 +185,7 @@ def _fall_behind(pipeline: Pipeline, error: SluiceError, failures: int) -> None:
         transitions.say(pipeline, reason)
 
 
-def _columns_synced(job: Job, pipeline: Pipeline, facts: Mapping[str, Any]) -> None:
+def _columns_synced(job: Job, pipeline: Pipeline, facts: Facts) -> None:
     if found := facts.get("added"):
         schema_diff.note_earlier(pipeline, found)
         schema_diff.report_compared([pipeline])
@@ -205,7 +195,7 @@ def _columns_synced(job: Job, pipeline: Pipeline, facts: Mapping[str, Any]) -> N
         schema_diff.show_columns(pipeline, columns)
 
 
-def _behind(job: Job, facts: Mapping[str, Any]) -> tuple[float, float]:
+def _behind(job: Job, facts: Facts) -> tuple[float, float]:
     """Seconds that the round's upper bound lies before its start: as the safety lag
     wants it, and behind that, as an open transaction held it back."""
     lag = float(((job.spec or {}).get("round") or {}).get("lag_seconds") or 0)
@@ -219,7 +209,7 @@ def _next_sync(pipeline: Pipeline, job: Job) -> datetime | None:
     return store.due_after(store.policy_of(pipeline).schedule, began)
 
 
-def _held_back_text(facts: Mapping[str, Any]) -> str:
+def _held_back_text(facts: Facts) -> str:
     said = []
     if held := facts.get("held_back"):
         said.append(

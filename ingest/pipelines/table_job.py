@@ -6,12 +6,12 @@ its compactions. The handlers of kinds build on it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, ClassVar
 from uuid import UUID
 
 from core.clock import SystemClock
 from core.errors import InvalidRequest, SluiceError
+from core.jobs.handlers import Facts
 from core.jobs.moves import move_job
 from core.models import Job
 from ingest.contract.job import spec_from
@@ -93,9 +93,7 @@ class TableJob(DriverJob):
             return error
         return schema_drift.looked_first(job, pipeline, healed(pipeline, error))
 
-    def apply(
-        self, job: Job, pipeline: Pipeline | None, facts: Mapping[str, Any]
-    ) -> bool:
+    def apply(self, job: Job, pipeline: Pipeline | None, facts: Facts) -> bool:
         """Advance the table by what was committed; whether it has caught up by that."""
         return False
 
@@ -104,20 +102,14 @@ class TableJob(DriverJob):
         or that is not counted."""
         return 0
 
-    def succeeded(
-        self, job: Job, pipeline: Pipeline | None, facts: Mapping[str, Any]
-    ) -> None:
+    def succeeded(self, job: Job, pipeline: Pipeline | None, facts: Facts) -> None:
         has_caught_up = self.apply(job, pipeline, facts)
         note_plans(job, facts)
         report_success(job, facts, has_caught_up=has_caught_up)
         note_change(int(job.payload["table"]))
 
     def failed(
-        self,
-        job: Job,
-        pipeline: Pipeline | None,
-        error: SluiceError,
-        facts: Mapping[str, Any],
+        self, job: Job, pipeline: Pipeline | None, error: SluiceError, facts: Facts
     ) -> None:
         if pipeline is not None:
             # what is wrong with the table's files may be why
@@ -132,21 +124,12 @@ class TableJob(DriverJob):
             stop_table(pipeline, error)
 
     def retried(
-        self,
-        job: Job,
-        pipeline: Pipeline | None,
-        error: SluiceError,
-        facts: Mapping[str, Any],
+        self, job: Job, pipeline: Pipeline | None, error: SluiceError, facts: Facts
     ) -> None:
         note_plans(job, facts)
 
     def cancelled(
-        self,
-        job: Job,
-        pipeline: Pipeline | None,
-        facts: Mapping[str, Any] | None,
-        *,
-        actor: str,
+        self, job: Job, pipeline: Pipeline | None, facts: Facts | None, *, actor: str
     ) -> None:
         if facts is not None:
             note_plans(job, facts)
@@ -170,7 +153,7 @@ def stop_table(pipeline: Pipeline, error: SluiceError) -> None:
         transitions.stop(pipeline, "fail", reason=str(error))
 
 
-def note_plans(job: Job, facts: Mapping[str, Any]) -> None:
+def note_plans(job: Job, facts: Facts) -> None:
     """Rows of plans follow what the job saw on the timeline at its end, however it
     ended; when it says nothing of that, they stay."""
     if "pending_compactions" in facts:
