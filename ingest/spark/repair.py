@@ -6,13 +6,13 @@ killed half way is simply run again. It must not know who asked or why.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pyspark.sql import SparkSession
 
 from core.errors import InvalidRequest, TerminalError
-from ingest.contract.job import JobSpec, RepairWork
+from ingest.contract.job import JobSpec, RepairAction, RepairWork
 from ingest.hudi.identity import identity_for, property_drift, put_back
 from ingest.hudi.timeline import WRITES, Instant, Timeline
 from ingest.lake.commits import read_lake_table, read_properties, read_timeline
@@ -42,28 +42,35 @@ from ingest.spark.savepoints import make_savepoint, restore
 from ingest.spark.sources import SourceAccess
 from ingest.spark.writer import checked_state, qualified_name
 
+Access = Callable[[], SourceAccess]
+Repair = Callable[[JobRun, SparkSession, RepairWork, Access], dict[str, Any]]
 
-def repair_table(
-    run: JobRun, spark: SparkSession, access: Callable[[], SourceAccess]
-) -> dict[str, Any]:
+
+def repair_table(run: JobRun, spark: SparkSession, access: Access) -> dict[str, Any]:
     """Kind repair; the facts of its report. `access` is called when it has to ask."""
-    spec, work = run.spec, run.spec.repair or RepairWork("rollback")
+    work = run.spec.repair or RepairWork("rollback")
     run.enter("checking")
-    if work.action == "resize":
-        return resize(run, spark, work.buckets, clear=unschedule_all)
-    if work.action == "rollback":
-        _put_properties_back(spec)
-    checked_state(spec, adds=work.action in {"deduplicate", "savepoint"})
-    if work.action == "deduplicate":
-        return deduplicate(run, spark, clear=unschedule_all)
-    if work.action in {"savepoint", "restore", "clean"}:
-        return _keep(run, spark, work, access)
-    if work.action == "drop-metadata-table":
-        return drop_metadata_table(run, spark)
-    if work.action == "rollback":
-        undone = roll_back(run, spark, work)
-        rewritten = rewrite_future(run, spark, clear=unschedule_all)
-        return {"action": "rollback", "rolled_back": undone, **rewritten}
+    repair = REPAIRS.get(work.action)
+    if repair is None:
+        raise InvalidRequest(f"unknown repair: {work.action}", code="unknown_kind")
+    return repair(run, spark, work, access)
+
+
+def _roll_back(
+    run: JobRun, spark: SparkSession, work: RepairWork, _: Access
+) -> dict[str, Any]:
+    _put_properties_back(run.spec)
+    checked_state(run.spec, adds=False)
+    undone = roll_back(run, spark, work)
+    rewritten = rewrite_future(run, spark, clear=unschedule_all)
+    return {"action": "rollback", "rolled_back": undone, **rewritten}
+
+
+def _unschedule(
+    run: JobRun, spark: SparkSession, work: RepairWork, _: Access
+) -> dict[str, Any]:
+    spec = run.spec
+    checked_state(spec, adds=False)
     gone, undone = unschedule(run, spark, work.instant)
     facts = {"action": "unschedule", "unscheduled": gone, "rolled_back": undone}
     if work.replan:
@@ -72,24 +79,69 @@ def repair_table(
     return facts
 
 
-def _keep(
-    run: JobRun,
-    spark: SparkSession,
-    work: RepairWork,
-    access: Callable[[], SourceAccess],
+def _deduplicate(
+    run: JobRun, spark: SparkSession, work: RepairWork, _: Access
 ) -> dict[str, Any]:
-    spec = run.spec
-    roll_back_writes(spark, spec, read_lake_table(spec.table.path))
-    if work.action == "restore":
-        return restore(run, spark, work.instant, access=access)
-    if work.action == "clean":
-        run.enter("cleaning", unit="steps")
-        tidy(spark, spec)
-        return {"action": "clean"}
+    checked_state(run.spec, adds=True)
+    return deduplicate(run, spark, clear=unschedule_all)
+
+
+def _resize(
+    run: JobRun, spark: SparkSession, work: RepairWork, _: Access
+) -> dict[str, Any]:
+    return resize(run, spark, work.buckets, clear=unschedule_all)
+
+
+def _drop_metadata_table(
+    run: JobRun, spark: SparkSession, work: RepairWork, _: Access
+) -> dict[str, Any]:
+    checked_state(run.spec, adds=False)
+    return drop_metadata_table(run, spark)
+
+
+def _clean(
+    run: JobRun, spark: SparkSession, work: RepairWork, _: Access
+) -> dict[str, Any]:
+    _begin(run, spark, adds=False)
+    run.enter("cleaning", unit="steps")
+    tidy(spark, run.spec)
+    return {"action": "clean"}
+
+
+def _savepoint(
+    run: JobRun, spark: SparkSession, work: RepairWork, _: Access
+) -> dict[str, Any]:
+    _begin(run, spark, adds=True)
     unschedule_all(run, spark)
     run.enter("keeping the way back")
-    made = make_savepoint(spark, spec, why=f"asked for by job {spec.job_id}")
+    made = make_savepoint(spark, run.spec, why=f"asked for by job {run.spec.job_id}")
     return {"action": "savepoint", "savepoint": made}
+
+
+def _restore(
+    run: JobRun, spark: SparkSession, work: RepairWork, access: Access
+) -> dict[str, Any]:
+    _begin(run, spark, adds=False)
+    return restore(run, spark, work.instant, access=access)
+
+
+# by the names of `ingest.contract`; a test compares them with the table actions
+REPAIRS: Mapping[RepairAction, Repair] = {
+    "rollback": _roll_back,
+    "unschedule": _unschedule,
+    "deduplicate": _deduplicate,
+    "clean": _clean,
+    "savepoint": _savepoint,
+    "restore": _restore,
+    "resize": _resize,
+    "drop-metadata-table": _drop_metadata_table,
+}
+
+
+def _begin(run: JobRun, spark: SparkSession, *, adds: bool) -> None:
+    """What dead writers left goes first."""
+    checked_state(run.spec, adds=adds)
+    roll_back_writes(spark, run.spec, read_lake_table(run.spec.table.path))
 
 
 def _put_properties_back(spec: JobSpec) -> None:
