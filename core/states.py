@@ -38,6 +38,10 @@ class Transitions:
     def legal(self, state: str) -> tuple[str, ...]:
         return tuple(event for (before, event) in self.arrows if before == state)
 
+    def states_before(self, event: str) -> frozenset[str]:
+        """The states in which this event is legal."""
+        return frozenset(before for before, each in self.arrows if each == event)
+
     def is_legal(self, state: str, event: str) -> bool:
         return (state, event) in self.arrows
 

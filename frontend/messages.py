@@ -17,9 +17,10 @@ from django.template.base import FilterExpression, Node, Template, Variable
 from django.template.loader import get_template
 from django.templatetags.i18n import BlockTranslateNode, TranslateNode
 
-from frontend.actions import ACTIONS
 from frontend.reading import health
 from frontend.templatetags.states import LOOKS, titles_of_jobs
+from ingest.actions.registry import ACTIONS
+from ingest.maintenance.table_action import TableAction
 
 HERE = Path(__file__).parent
 CALLS = {"_", "gettext", "gettext_lazy", "ngettext", "ngettext_lazy"}
@@ -95,9 +96,8 @@ def _of_tables() -> Iterator[tuple[str, Message]]:
     for word in (*titles_of_jobs().values(), *(look.word for look in LOOKS.values())):
         yield "templatetags/states.py", Message(word)
     for action in ACTIONS.values():
-        shown = (action.word, action.does, action.meanwhile, action.way_back)
-        for text in (*shown, *action.effects):
-            yield "actions.py", Message(text)
+        for text in _shown(action):
+            yield "ingest/actions", Message(text)
     for title in (
         *health.TITLES.values(),
         *health.STEPS.values(),
@@ -105,3 +105,12 @@ def _of_tables() -> Iterator[tuple[str, Message]]:
     ):
         if isinstance(title, str) and title[:1].isupper():
             yield "reading/health.py", Message(title)
+
+
+def _shown(action: TableAction) -> Iterator[str]:
+    yield from (action.title, action.does, action.blocks, action.undo, *action.effects)
+    if action.report:
+        yield action.report
+    for each in action.request.fields:
+        if each.label:
+            yield from (each.label, *(label for _, label in each.choices))

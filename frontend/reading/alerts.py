@@ -14,8 +14,8 @@ from catalog.access.grants import grants_on
 from catalog.access.policy import HeldGrant, Principal, Privilege, Securable, decide
 from catalog.names import LAKE
 from core.models import Job
-from frontend.actions import ACTIONS
 from frontend.reading.jobs import DIFFERENCES
+from ingest.actions.registry import ACTIONS
 from ingest.alerts.rules import ALERTS, MISMATCH, STUCK
 from ingest.alerts.selectors import alerts_for
 from ingest.models.alerts import Alert
@@ -122,4 +122,4 @@ def row_of(alert: Alert, held: frozenset[Privilege] = frozenset()) -> Row:
         return Row(alert, page, may_close=may_close)
     url = reverse("frontend:table-action", args=[alert.table_id, action.name])
     asked = f"?{urlencode({'instant': alert.instant})}" if alert.instant else ""
-    return Row(alert, page, f"{url}{asked}", action.word, may_close)
+    return Row(alert, page, f"{url}{asked}", action.title, may_close)

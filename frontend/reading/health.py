@@ -9,7 +9,6 @@ from typing import Any
 
 from catalog.access.policy import Principal
 from catalog.models import Table
-from frontend.actions import ACTIONS, Action
 from frontend.charts import Chart
 from frontend.reading.alerts import Row as AlertRow
 from frontend.reading.alerts import rows_of
@@ -22,10 +21,12 @@ from frontend.reading.health_charts import (
 )
 from frontend.reading.tables import TablePipeline
 from frontend.templatetags.figures import size
+from ingest.actions.registry import ACTIONS
 from ingest.alerts.selectors import alerts_for
 from ingest.maintenance.buckets import Suggestion, suggest_buckets
 from ingest.maintenance.facts import LakeFacts, Pending, facts_from
 from ingest.maintenance.remedies import ways_out
+from ingest.maintenance.table_action import TableAction
 from ingest.maintenance.written import Written, written_from
 from ingest.models import TableHealth
 
@@ -64,11 +65,9 @@ TITLES = {
 # what Compact is to a compaction that was begun
 GO_ON = replace(
     ACTIONS["compact"],
-    word="Try again",
+    title="Try again",
     does="Removes what the unfinished attempt wrote, and executes its plan again.",
 )
-# offered always; the others where they help
-CARE = ("compact", "verify", "duplicates", "savepoint", "clean", "resize")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +80,7 @@ class LossRow:
     points: int
     title: str
     reason: str
-    action: Action | None
+    action: TableAction | None
     explains: bool
     instant: str
     helps: str = ""
@@ -104,7 +103,7 @@ class PendingRow:
     what: str
     worker: str
     holds: list[str]
-    ways: list[tuple[Action, str]]
+    ways: list[tuple[TableAction, str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +116,7 @@ class Health:
     losses: tuple[LossRow, ...] = ()
     steps: tuple[StepRow, ...] = ()
     pending: tuple[PendingRow, ...] = ()
-    care: tuple[Action, ...] = ()
+    care: tuple[TableAction, ...] = ()
     timeline: Happened | None = None
     charts: tuple[Chart, ...] = ()
     facts: LakeFacts | None = None
@@ -127,7 +126,7 @@ class Health:
 
 def health_for(table: Table, pipeline: TablePipeline) -> Health:
     able = {action.name: action for action in (*pipeline.actions, *pipeline.repairs)}
-    care = tuple(able[name] for name in CARE if name in able)
+    care = tuple(each for each in able.values() if each.is_care)
     row = TableHealth.objects.filter(table=table).first()
     if row is None or not row.facts:
         return Health(row)
@@ -154,16 +153,9 @@ def open_alerts(principal: Principal, table: Table) -> list[AlertRow]:
     return rows_of(principal, list(rows.order_by("-id")))
 
 
-def proposed_buckets(table: Table) -> int:
-    """What its files suggest, else what it has."""
-    row = TableHealth.objects.filter(table=table).first()
-    fit = suggest_buckets(facts_from(row.facts)) if row and row.facts else None
-    return fit.buckets if fit else table.buckets or 1
-
-
 def _losses(
     stored: list[dict[str, Any]],
-    able: Mapping[str, Action],
+    able: Mapping[str, TableAction],
     missing: Mapping[str, str],
 ) -> list[LossRow]:
     rows: list[LossRow] = []
@@ -179,7 +171,7 @@ def _losses(
             action,
             explains=action is not None and (name, instant) not in told,
             instant=instant,
-            helps=ACTIONS[name].word if name in ACTIONS else "",
+            helps=ACTIONS[name].title if name in ACTIONS else "",
             missing=missing.get(name, ""),
         )
         told.add((name, instant))
@@ -199,7 +191,7 @@ def _step(step: dict[str, Any]) -> StepRow:
     return StepRow(STEPS.get(step["step"], ""), step["reason"], step.get("at") or "")
 
 
-def _pending(one: Pending, able: dict[str, Action]) -> PendingRow:
+def _pending(one: Pending, able: dict[str, TableAction]) -> PendingRow:
     worker = "a job works on it" if one.is_held else "no job works on it"
     ways = () if one.is_held and one.is_readable else ways_out(one)
     offered = [
@@ -210,7 +202,7 @@ def _pending(one: Pending, able: dict[str, Action]) -> PendingRow:
     return PendingRow(one, called(one.action, one.state), worker, _holds(one), offered)
 
 
-def _called_here(way: Action, one: Pending) -> Action:
+def _called_here(way: TableAction, one: Pending) -> TableAction:
     is_begun = way.name == GO_ON.name and one.state == "INFLIGHT"
     return GO_ON if is_begun else way
 

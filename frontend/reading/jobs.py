@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
 from django.urls import reverse
+from django.utils.translation import gettext
 
 from catalog.access.policy import Principal
 from catalog.discovery.services import KINDS as SOURCE_KINDS
@@ -16,7 +18,7 @@ from catalog.selectors import table_for
 from core.errors import NotFound
 from core.jobs import SUCCEEDED
 from core.models import Job, JobLog
-from frontend.actions import action_of
+from ingest.actions.registry import action_of
 from ingest.contract.job import RepairWork
 from ingest.contract.kinds import LOADS, REPAIR, SYNC, VERIFY
 from ingest.pipelines.selectors import jobs_for, of_table
@@ -100,21 +102,14 @@ def repaired_of(job: Job, *, may_read_rows: bool) -> Repaired | None:
 def _said(facts: Mapping[str, Any]) -> str:
     if summary := facts.get("summary"):
         return str(summary)
+    report = action_of(RepairWork(facts["action"])).report
+    if report:
+        return gettext(report) % defaultdict(lambda: "?", facts)
     parts = [
         f"{words}: {', '.join(map(str, found))}"
         for name, words in DONE.items()
         if (found := facts.get(name))
     ]
-    if facts["action"] == "clean":
-        return "Old files, instants and savepoints are gone."
-    if facts["action"] == "resize":
-        return f"The table has {facts.get('buckets')} buckets now, and the same rows."
-    if facts["action"] == "drop-metadata-table":
-        return "The metadata table of another writer is gone; readers list the files."
-    if facts["action"] == "restore":
-        return f"The table is what it was at savepoint {facts.get('restored')}."
-    if facts["action"] == "savepoint":
-        return f"Savepoint {facts.get('savepoint')} was kept; restore it to undo this."
     return "; ".join(parts) + "." if parts else "There was nothing to do."
 
 
@@ -126,9 +121,10 @@ def asked_again(job: Job) -> str:
     work = RepairWork(**wanted)
     action = action_of(work)
     place = reverse("frontend:table-action", args=[job.payload["table"], action.name])
-    about = {"instant": work.instant, "buckets": work.buckets}
-    about["replan"] = int(work.replan)
-    given = {name: value for name, value in about.items() if value}
+    asked = [each for each in action.request.fields if not each.is_dry_run]
+    about = {each.name: getattr(work, each.name) for each in asked}
+    given = {name: 1 if value is True else value for name, value in about.items()}
+    given = {name: value for name, value in given.items() if value}
     return f"{place}?{urlencode(given)}" if given else place
 
 

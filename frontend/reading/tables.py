@@ -10,10 +10,10 @@ from catalog.access.enforcement import decision_for
 from catalog.access.policy import Principal, Privilege
 from catalog.models import Table
 from catalog.selectors.tables import securable_of
-from frontend.actions import ACTIONS, Action
 from frontend.templatetags.states import LOOKS
+from ingest.actions.registry import ACTIONS
+from ingest.maintenance.table_action import TableAction
 from ingest.models import Pipeline
-from ingest.models.states import PAUSED, REMOVING
 from ingest.pipelines.load_job import how_consistent
 from ingest.pipelines.schema_approval import SchemaProposal, proposal_of
 from ingest.pipelines.transitions import pipeline_of
@@ -30,8 +30,8 @@ class TablePipeline:
     change: what of its source's columns waits for a decision, or should be known."""
 
     row: Pipeline | None
-    actions: list[Action]
-    repairs: list[Action]
+    actions: list[TableAction]
+    repairs: list[TableAction]
     when: str = ""
     consistency: str = ""
     missing: Mapping[str, str] = field(default_factory=dict)
@@ -64,9 +64,11 @@ def pipeline_for(principal: Principal, table: Table) -> TablePipeline:
         if decision_for(principal, privilege, securable_of(table)).allowed
     }
     state = row.state if row else ""
-    offered = [a for a in ACTIONS.values() if a.privilege in held and state in a.states]
-    if row is None or not row.alone_reason:
-        offered = [a for a in offered if a.name != "share-driver"]
+    offered = [
+        action
+        for action in ACTIONS.values()
+        if action.privilege in held and row is not None and action.is_offered_to(row)
+    ]
     actions = [a for a in offered if a.repair is None and not a.is_decision]
     repairs = [action for action in offered if action.repair is not None]
     missing = {
@@ -88,17 +90,12 @@ def pipeline_for(principal: Principal, table: Table) -> TablePipeline:
     )
 
 
-def _missing(action: Action, *, is_held: bool, state: str) -> str:
+def _missing(action: TableAction, *, is_held: bool, state: str) -> str:
     if not is_held:
         return f"It needs the privilege {action.privilege}."
     if not state:
         return "This table is not synced any more."
-    later = {
-        PAUSED: "resume it first",
-        REMOVING: "nothing is repaired any more",
-    }
-    then = later.get(state, "ask when that has ended")
-    return f"The table is {LOOKS[state].word}: {then}."
+    return f"The table is {LOOKS[state].word}: {action.why_not(state)}."
 
 
 def _when(row: Pipeline) -> str:

@@ -1,8 +1,6 @@
-"""Actions on a table: first what will happen, then, after a yes, the asking."""
+"""Actions on a table: first what will happen, then, after a yes, the request."""
 
 from __future__ import annotations
-
-from dataclasses import replace
 
 from django.contrib import messages
 from django.http import HttpResponse
@@ -11,80 +9,74 @@ from django.utils.translation import gettext
 from django.views.decorators.http import require_http_methods
 
 from catalog.access.enforcement import require
+from catalog.models import Table
 from catalog.selectors import table_for
 from catalog.selectors.tables import securable_of
 from core.errors import NotFound, SluiceError
-from frontend.acting import Asked, Effects, effects_of, start
-from frontend.actions import ACTIONS
+from core.jobs import SUCCEEDED
+from core.models import Job
+from frontend.acting import (
+    Effects,
+    Given,
+    effects_of,
+    form_of,
+    given_in,
+    with_proposals,
+)
 from frontend.pages import NOT_CONFIRMED, PageRequest, is_confirmed, page
 from frontend.reading.drivers import driver_for
-from frontend.reading.health import proposed_buckets
+from ingest.actions import registry
+from ingest.maintenance.table_action import TableAction
 
 
 @page
 @require_http_methods(["GET", "POST"])
 def table_action(request: PageRequest, table_id: int, name: str) -> HttpResponse:
     table = table_for(request.principal, table_id)
-    action = ACTIONS.get(name)
+    action = registry.ACTIONS.get(name)
     if action is None or table.kind != table.LAKE:
         raise NotFound("there is no such action")
     require(request.principal, action.privilege, securable_of(table))
+    data = (request.POST if request.method == "POST" else request.GET).dict()
+    given = with_proposals(action, table, given_in(action, data))
     error: SluiceError | None = None
-    asked = _asked(request)
-    if action.asks_buckets and not asked.buckets:
-        asked = replace(asked, buckets=proposed_buckets(table))
-    confirmed = is_confirmed(request, table.name)
-    if request.method == "POST" and (confirmed or not action.is_danger):
-        try:
-            job = start(action, table, actor=request.principal.name, asked=asked)
-        except SluiceError as refused:
-            error = refused
+    if request.method == "POST":
+        if action.is_dangerous and not is_confirmed(request, table.name):
+            error = SluiceError(NOT_CONFIRMED)
         else:
-            messages.success(
-                request,
-                gettext("%(action)s requested.") % {"action": gettext(action.word)},
-                extra_tags="ok",
-            )
-            if job is not None:
-                return redirect("frontend:job", job.pk)
-            return redirect("frontend:table", table.pk)
-    elif request.method == "POST":
-        error = SluiceError(NOT_CONFIRMED)
+            try:
+                return _started(request, action, table, given)
+            except SluiceError as refused:
+                error = refused
     try:
-        effects = effects_of(action, table, asked)
+        effects = effects_of(action, table, given)
     except SluiceError as refused:
-        if not action.asks_buckets and not action.asks_driver:
+        if not action.is_correctable:
             raise
         # what was asked can be changed and looked at again
         effects, error = Effects(), error or refused
     context = {
         "table": table,
         "action": action,
+        "form": form_of(action, {**data, **given}),
         "effects": effects,
-        "asked": asked,
+        "asked": data,
         "error": error,
-        "driver": driver_for(table) if action.asks_driver else None,
+        "driver": driver_for(table) if action.request.has("driver") else None,
     }
     return render(request, "frontend/tables/action.html", context)
 
 
-def _asked(request: PageRequest) -> Asked:
-    given = request.POST if request.method == "POST" else request.GET
-    instant = given.get("instant", "")
-    is_instant = instant.isascii() and instant.isdigit() and len(instant) == 17
-    driver = given.get("driver", "")
-    return Asked(
-        bool(given.get("drop_data")),
-        instant if is_instant else "",
-        _number(given.get("buckets", "")),
-        driver if driver in {"own", "shared"} else "",
-        given.get("memory", "").strip()[:10],
-        _number(given.get("cores", "")),
-        bool(given.get("replan")),
-        bool(given.get("accept_empty")),
+def _started(
+    request: PageRequest, action: TableAction, table: Table, given: Given
+) -> HttpResponse:
+    """To the job that runs now, else back to the table."""
+    done = registry.start(action, table, actor=request.principal.name, given=given)
+    messages.success(
+        request,
+        gettext("%(action)s requested.") % {"action": gettext(action.title)},
+        extra_tags="ok",
     )
-
-
-def _number(text: str) -> int:
-    """0 for what is none that could be meant."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 6 else 0
+    if isinstance(done, Job) and done.state != SUCCEEDED:
+        return redirect("frontend:job", done.pk)
+    return redirect("frontend:table", table.pk)

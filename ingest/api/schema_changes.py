@@ -1,4 +1,4 @@
-"""REST of columns that changed at the source: what waits for approval, and the yes."""
+"""REST of columns that changed at the source: what waits for approval."""
 
 from __future__ import annotations
 
@@ -9,12 +9,10 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from catalog.access.policy import Privilege
-from catalog.api.idempotency import idempotent
-from catalog.api.serializers import Empty
-from catalog.api.views import ApiView, members_of
+from catalog.api.views import ApiView
 from ingest.api import replies
-from ingest.api.tables import accepted, lake_table_of
-from ingest.pipelines.schema_approval import approve_schema_change, proposal_of
+from ingest.api.tables import lake_table_of
+from ingest.pipelines.schema_approval import proposal_of
 from ingest.pipelines.transitions import locked_pipeline, pipeline_of
 from ingest.policies.effective import policy_of
 
@@ -32,14 +30,3 @@ class SchemaChangeView(ApiView):
             **dataclasses.asdict(proposal_of(table)),
         }
         return Response(body)
-
-
-class ApproveSchemaChangeView(ApiView):
-    """Take over what changed at the source: by a sync, or a re-sync where need be."""
-
-    @extend_schema(request=Empty, responses={202: replies.SyncingJob})
-    @idempotent
-    def post(self, request: Request, table_id: int) -> Response:
-        table = lake_table_of(self, table_id, Privilege.OPERATE)
-        members_of(request)
-        return accepted(approve_schema_change(table, actor=self.principal.name))

@@ -12,7 +12,7 @@ from ingest.maintenance.compaction_drivers import Wish, payload_for
 from ingest.maintenance.descriptions import counted
 from ingest.maintenance.facts import LakeFacts
 from ingest.maintenance.health_collector import look_into
-from ingest.maintenance.repairs import Preview
+from ingest.maintenance.repair_previews import Preview
 from ingest.pipelines.schema_diff import in_words, source_changed, to_leave_out
 from ingest.pipelines.table_commands import goes_on_loading
 from ingest.pipelines.transitions import locked_pipeline, pipeline_of

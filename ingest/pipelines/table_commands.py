@@ -34,6 +34,7 @@ from ingest.models.states import (
     PAUSED,
     PIPELINE,
     REMOVING,
+    RESUMABLE,
     RESYNCING,
     SNAPSHOTTING,
 )
@@ -154,7 +155,7 @@ def resume(table: Table, *, actor: str) -> Pipeline:
     """Go on where a pause or a failure stopped it."""
     with transaction.atomic():
         pipeline = locked_pipeline(table)
-        if pipeline.state not in {PAUSED, FAILED}:
+        if pipeline.state not in RESUMABLE:
             raise _not_now(pipeline, "resume")
         retry_pipeline(pipeline, actor=actor)
         audit.record("table.resume", on=str(table), actor=actor)

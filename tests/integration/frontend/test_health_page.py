@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from frontend.actions import ACTIONS
-from frontend.reading.health import CARE, TITLES
+from frontend.reading.health import TITLES
+from ingest.actions.registry import ACTIONS
 from ingest.maintenance import repairs
 from ingest.models import Pipeline, TableHealth
 from ingest.pipelines.transitions import pipeline_of
@@ -71,10 +71,12 @@ def test_unfinished_work_is_called_by_what_it_is_whatever_the_reason_says(
 def test_what_is_always_offered_says_what_waits_and_the_way_back(world, browse):
     text = page_of(browse("root"), world.lake_tables["events"])
     assert "No issues found" in text
-    for name in CARE:
+    care = [name for name, action in ACTIONS.items() if action.is_care]
+    assert care[:2] == ["compact", "verify"]
+    for name in care:
         action = ACTIONS[name]
         assert f'id="action-{name}"' in text
-        for said in (action.does, action.meanwhile, action.way_back):
+        for said in (action.does, action.blocks, action.undo):
             assert said in text
 
 
@@ -119,7 +121,7 @@ def test_the_page_before_a_yes_says_the_same(world, browse, name):
     found = browse("root").get(f"/tables/{world.lake_tables['orders'].pk}/{name}")
     text = html.unescape(found.content.decode())
     action = ACTIONS[name]
-    for said in (action.does, action.meanwhile, action.way_back):
+    for said in (action.does, action.blocks, action.undo):
         assert said in text
     assert HOSTILE not in found.content.decode()
 

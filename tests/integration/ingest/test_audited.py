@@ -37,7 +37,7 @@ ASKED = [
     ("savepoint", "savepoint", {}, {}),
     ("pause", "pause", {}, {}),
     ("resync", "resync", {"confirm": "orders"}, {}),
-    ("remove", "remove", {"confirm": "orders", "drop_data": "1"}, {"data": "drop"}),
+    ("remove", "remove", {"confirm": "orders", "data": "drop"}, {"data": "drop"}),
 ]
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from frontend.actions import ACTIONS
 from frontend.charts import Mark, lane_of
 from frontend.reading.health_charts import charts_of, timeline_of
+from ingest.actions.registry import ACTIONS
 from ingest.maintenance.facts import MB, Done, LakeFacts, Pending
 from ingest.maintenance.written import Written
 
@@ -99,5 +99,5 @@ def test_charts_are_drawn_of_what_there_is() -> None:
 
 def test_every_action_says_what_it_does_what_waits_and_the_way_back() -> None:
     for action in ACTIONS.values():
-        for text in (action.does, action.meanwhile, action.way_back):
+        for text in (action.does, action.blocks, action.undo):
             assert re.fullmatch(r"[A-Z].*\.", text), (action.name, text)

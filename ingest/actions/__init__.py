@@ -1,0 +1,1 @@
+"""Table actions: what users can request for a lake table, in one list."""

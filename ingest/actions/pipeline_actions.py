@@ -1,0 +1,275 @@
+"""Actions on how a table is synced, and those whose jobs compare or compact it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from catalog.access.policy import Privilege
+from catalog.models import Table
+from core.models import Job
+from ingest.maintenance.compaction_drivers import parse_wish
+from ingest.maintenance.impact_preview import preview_compaction, preview_resync
+from ingest.maintenance.repair_previews import Preview
+from ingest.maintenance.table_action import (
+    DRY_RUN,
+    ON_ITS_WAY,
+    QUERYABLE,
+    Field,
+    Request,
+    TableAction,
+)
+from ingest.models.states import LOADED, PIPELINE, RESUMABLE
+from ingest.pipelines import removal, table_commands
+from ingest.pipelines.removal import RemovalPreview
+from ingest.pipelines.schema_approval import approve_schema_change, proposal_of
+
+SYNC = TableAction(
+    name="sync",
+    title="Sync",
+    icon="refresh",
+    group="sync",
+    does=(
+        "Reads what changed at the source since the last sync, now instead of later."
+    ),
+    blocks="Nothing.",
+    undo="Not needed: the schedule would bring the same rows.",
+    states=LOADED,
+    effects=(
+        "One sync runs now: rows changed since the last position are read "
+        "from the source and committed.",
+        "The schedule continues from there.",
+    ),
+    run=table_commands.start_sync,
+)
+PAUSE = TableAction(
+    name="pause",
+    title="Pause",
+    icon="pause",
+    group="sync",
+    does="Stops syncing this table until it is resumed.",
+    blocks="Readers keep the last commit; changes stay at the source.",
+    undo="Resume continues from there.",
+    states=PIPELINE.states_before("pause"),
+    effects=(
+        "Running jobs of this table stop within seconds, also at the source.",
+        "Finished chunks of a snapshot are kept and not read again.",
+        "Readers still see the last commit.",
+    ),
+    run=table_commands.pause,
+)
+RESUME = TableAction(
+    name="resume",
+    title="Resume",
+    icon="play",
+    group="sync",
+    does="Syncs this table again, from where it stopped.",
+    blocks="Nothing.",
+    undo="Pause stops it again.",
+    states=RESUMABLE,
+    effects=("Syncing continues where it stopped.",),
+    run=table_commands.resume,
+)
+SHARE_DRIVER = TableAction(
+    name="share-driver",
+    title="Use the shared driver",
+    icon="refresh",
+    group="sync",
+    does="Runs this table's jobs in the shared driver again.",
+    blocks="Nothing: a running job stays where it is.",
+    undo=("Not needed: if it crashes that driver too, it gets a dedicated one again."),
+    states=ON_ITS_WAY | QUERYABLE,
+    is_open=lambda pipeline: bool(pipeline.alone_reason),
+    effects=(
+        "From the next job on, the table shares the driver with all others.",
+        "If it crashes that driver, other tables' jobs are retried.",
+    ),
+    run=table_commands.share_driver,
+)
+
+
+def _compact(table: Table, *, actor: str, **driver: Any) -> Job:
+    wish = parse_wish(driver)
+    return table_commands.start_compaction(table, actor=actor, wish=wish)
+
+
+def _preview_compaction(table: Table, **driver: Any) -> Preview:
+    return preview_compaction(table, parse_wish(driver))
+
+
+_OWN = ("driver", "own")
+COMPACT = TableAction(
+    name="compact",
+    title="Compact",
+    icon="compact",
+    group="maintenance",
+    does=(
+        "Merges the log files into the base files, so that readers "
+        "merge less. No row changes."
+    ),
+    blocks="Nothing: reading and syncing continue.",
+    undo="Not needed: readers see the same rows before and after.",
+    states=QUERYABLE,
+    request=Request(
+        "CompactionNew",
+        (
+            Field(
+                "driver",
+                "choice",
+                label="Where it runs",
+                choices=(
+                    ("own", "In a dedicated driver: other jobs continue in parallel"),
+                    ("shared", "In the shared driver"),
+                ),
+                is_checked_later=True,
+                changes_preview=True,
+                part="driver",
+            ),
+            Field(
+                "memory",
+                "text",
+                "4g; default is the most allowed",
+                is_checked_later=True,
+                needs=_OWN,
+            ),
+            Field(
+                "cores",
+                "whole",
+                "default is the most allowed",
+                is_checked_later=True,
+                needs=_OWN,
+            ),
+            DRY_RUN,
+        ),
+        "own: a driver for this compaction alone, where the table's lock is shared.",
+    ),
+    preview=_preview_compaction,
+    run=_compact,
+    is_care=True,
+)
+VERIFY = TableAction(
+    name="verify",
+    title="Verify",
+    icon="check",
+    group="maintenance",
+    does=(
+        "Compares every row with the source and tells which ones "
+        "differ. Changes nothing."
+    ),
+    blocks="Compaction of this table waits. The source is read once.",
+    undo="Not needed.",
+    states=QUERYABLE,
+    effects=(
+        "Every row of the source is read once and compared with the lake.",
+        "Nothing is changed, and syncing continues; compaction waits until then.",
+    ),
+    run=table_commands.start_verify,
+    is_care=True,
+)
+
+
+def _preview_resync(table: Table, **given: Any) -> Preview:
+    return preview_resync(table)
+
+
+RESYNC = TableAction(
+    name="resync",
+    title="Resync",
+    icon="refresh",
+    group="sync",
+    does=(
+        "Reads the whole table from the source again and replaces what is in the lake."
+    ),
+    blocks=(
+        "The source is read completely. Readers keep the old rows until it is done."
+    ),
+    undo="Make a savepoint first: Restore then brings the old rows back.",
+    states=PIPELINE.states_before("start_resync"),
+    request=Request(
+        "ResyncNew",
+        (
+            DRY_RUN,
+            Field(
+                "accept_empty",
+                "flag",
+                "replace the table also when the source has no rows",
+                label="If the source table is empty, empty the lake table too",
+            ),
+        ),
+    ),
+    preview=_preview_resync,
+    run=table_commands.start_resync,
+    is_dangerous=True,
+)
+APPROVE_SCHEMA_CHANGE = TableAction(
+    name="approve-schema-change",
+    title="Approve change",
+    icon="check",
+    group="sync",
+    does="Applies the changed columns of the source table.",
+    blocks="Readers keep the rows and columns of the last commit.",
+    undo=(
+        "A dropped column comes back with the source's values when it is "
+        "added there again; make a savepoint first to keep its old values."
+    ),
+    states=QUERYABLE | ON_ITS_WAY,
+    describe=lambda table: proposal_of(table).will,
+    run=approve_schema_change,
+    is_decision=True,
+)
+
+
+def _remove(table: Table, *, actor: str, data: str = "keep") -> Job:
+    return removal.start_removal(table, drop_data=data == "drop", actor=actor)
+
+
+def _preview_removal(table: Table, *, data: str = "keep") -> RemovalPreview:
+    return removal.plan_removal(table, drop_data=data == "drop")
+
+
+def _describe_removal(table: Table) -> Iterator[str]:
+    """Both of what can be chosen."""
+    kept = removal.plan_removal(table, drop_data=False)
+    dropped = removal.plan_removal(table, drop_data=True)
+    yield kept.will[0].capitalize()
+    yield f"If you keep the data: {kept.will[1]}"
+    yield f"If you delete it: {dropped.will[1]}"
+
+
+REMOVE = TableAction(
+    name="remove",
+    title="Remove",
+    icon="trash",
+    group="sync",
+    does=("Stops syncing this table permanently; deletes its data if you choose so."),
+    blocks="Nothing.",
+    undo="None if the data is deleted; otherwise the table can be added again.",
+    states=ON_ITS_WAY | QUERYABLE,
+    privilege=Privilege.MANAGE,
+    request=Request(
+        "RemovalNew",
+        (
+            Field(
+                "data",
+                "choice",
+                label="The data in the lake",
+                choices=(
+                    (
+                        "keep",
+                        "Keep it: the table stays as it is and can still be queried",
+                    ),
+                    (
+                        "drop",
+                        "Delete it: the table disappears for every reader; this cannot"
+                        " be undone",
+                    ),
+                ),
+            ),
+            DRY_RUN,
+        ),
+    ),
+    describe=_describe_removal,
+    preview=_preview_removal,
+    run=_remove,
+    is_dangerous=True,
+)

@@ -1,0 +1,96 @@
+"""The list of table actions: REST's routes, pages, `/config` and docs walk it.
+
+A new action is one object in this list; one that repairs the lake has a function of
+the same name in `ingest.spark.repair`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from catalog.models import Table
+from core.models import Job
+from ingest.actions import pipeline_actions as actions
+from ingest.contract.job import RepairWork
+from ingest.maintenance import repairs
+from ingest.maintenance.repair_actions import REPAIR_ACTIONS
+from ingest.maintenance.repair_previews import Preview
+from ingest.maintenance.table_action import Field, TableAction
+from ingest.models import Pipeline
+from ingest.pipelines.removal import RemovalPreview
+
+# in the order in which pages offer them
+ACTIONS: dict[str, TableAction] = {
+    action.name: action
+    for action in (
+        actions.SYNC,
+        actions.PAUSE,
+        actions.RESUME,
+        actions.SHARE_DRIVER,
+        actions.COMPACT,
+        actions.VERIFY,
+        *REPAIR_ACTIONS,
+        actions.RESYNC,
+        actions.APPROVE_SCHEMA_CHANGE,
+        actions.REMOVE,
+    )
+}
+
+
+def start(
+    action: TableAction, table: Table, *, actor: str, given: Mapping[str, Any]
+) -> Job | Pipeline:
+    """Request it: the job that was queued, or the pipeline that moved at once."""
+    if action.repair is not None:
+        return repairs.start_repair(table, action.work(given), actor=actor)
+    assert action.run is not None, f"{action.name} does nothing"
+    return action.run(table, actor=actor, **given)
+
+
+def preview(
+    action: TableAction, table: Table, given: Mapping[str, Any]
+) -> Preview | RemovalPreview | None:
+    """What it would do to the table as it is now; None when that is always the same.
+    InvalidRequest when it would be refused."""
+    if action.preview is None:
+        return None
+    if action.repair is not None:
+        return repairs.preview(table, action.work(given))
+    return action.preview(table, **given)
+
+
+def action_of(work: RepairWork) -> TableAction:
+    """The one that asks for this kind of repair."""
+    asked = (work.action, work.dry_run)
+    offered = ((a, a.repair) for a in ACTIONS.values() if a.repair)
+    return next(a for a, r in offered if (r.action, r.dry_run) == asked)
+
+
+def verbs() -> list[TableAction]:
+    """Those that REST has a route for."""
+    return [action for action in ACTIONS.values() if action.is_verb]
+
+
+def listed() -> list[dict[str, object]]:
+    """`table_actions` of `GET /config`."""
+    return [_listed(action) for action in verbs()]
+
+
+def _listed(action: TableAction) -> dict[str, object]:
+    return {
+        "name": action.name,
+        "title": action.title,
+        "path": f"/api/v1/tables/{{table_id}}{action.route}",
+        "does": action.does,
+        "blocks": action.blocks,
+        "undo": action.undo,
+        "privilege": str(action.privilege),
+        "states": sorted(action.states),
+        "request": [_field(each) for each in action.request.fields],
+        "is_repair": action.group == "maintenance" and action.request.has("dry_run"),
+    }
+
+
+def _field(each: Field) -> dict[str, object]:
+    return {"name": each.name, "kind": each.kind, "is_required": each.is_required}

@@ -1,0 +1,194 @@
+"""What a repair would do to a table as it is now. Starts no Spark, changes nothing.
+
+One function each, for `ingest.maintenance.repair_actions`: InvalidRequest where there
+is nothing of this kind to repair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from catalog.models import Table
+from core.errors import InvalidRequest
+from ingest.changes.rewinding import what_is_missed
+from ingest.contract.job import RepairWork
+from ingest.hudi.timeline import Timeline
+from ingest.jobs.specs import keep_seconds
+from ingest.lake.commits import read_commit, read_timeline
+from ingest.lake.place import place_at
+from ingest.lake.port import Place
+from ingest.maintenance import repair_descriptions as words
+from ingest.maintenance.compacting import Compaction
+from ingest.maintenance.facts import LakeFacts, Pending
+from ingest.maintenance.remedies import Way, ways_out
+from ingest.maintenance.resizing import Resize, plan_resize, words_for
+from ingest.pipelines.schema_diff import source_changed
+from ingest.pipelines.transitions import pipeline_of
+from ingest.planning.plan import plan_from_json
+
+_SAME_ROWS = "Readers see the same rows before and after"
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What a repair or a compaction would do now. will: in sentences, in order.
+
+    misses  what it cannot bring back; `then` is the action that does
+    """
+
+    table: str
+    action: str
+    instants: tuple[Pending, ...]
+    will: tuple[str, ...]
+    misses: tuple[str, ...] = ()
+    then: str = ""
+    resize: Resize | None = None
+    compaction: Compaction | None = None
+
+
+def preview_rollback(table: Table, facts: LakeFacts, work: RepairWork) -> Preview:
+    left = facts.taken or facts.altered or facts.future
+    is_meddled = bool(left) and not work.instant
+    pending = _wanted(
+        table, facts, Way("rollback", work.instant), or_nothing=is_meddled
+    )
+    lines = _each(pending, words.rolled_back, before=words.meddled(facts))
+    return Preview(str(table), work.action, pending, (*lines, _SAME_ROWS))
+
+
+def preview_unschedule(table: Table, facts: LakeFacts, work: RepairWork) -> Preview:
+    pending = _wanted(table, facts, Way("unschedule-compaction", work.instant))
+    lines = _each(pending, words.taken_off)
+    if work.replan:
+        lines.append("Then a new compaction is planned over everything there is")
+    return Preview(str(table), work.action, pending, (*lines, _SAME_ROWS))
+
+
+def preview_deduplication(table: Table, facts: LakeFacts, work: RepairWork) -> Preview:
+    return Preview(str(table), work.action, (), tuple(words.deduplicated(facts)))
+
+
+def preview_savepoint(table: Table, facts: LakeFacts, work: RepairWork) -> Preview:
+    return Preview(str(table), work.action, (), tuple(words.kept(facts)))
+
+
+def preview_cleaning(table: Table, facts: LakeFacts, work: RepairWork) -> Preview:
+    will = tuple(words.cleaned(facts, keep_seconds=keep_seconds()))
+    return Preview(str(table), work.action, (), will)
+
+
+def preview_resize(table: Table, facts: LakeFacts, work: RepairWork) -> Preview:
+    found = plan_resize(str(table), facts, work.buckets)
+    will = (*words.undone_first(facts), *words_for(found, facts))
+    return Preview(str(table), work.action, (), will, resize=found)
+
+
+def preview_restore(table: Table, facts: LakeFacts, work: RepairWork) -> Preview:
+    base = place_at(table.path)
+    timeline = read_timeline(base)
+    if work.instant not in timeline.savepoints:
+        raise InvalidRequest(
+            f"{table} has no savepoint {work.instant or 'named'}",
+            code="unknown_instant",
+            hint="GET its savepoints",
+            facts={"savepoints": list(timeline.savepoints)},
+        )
+    later = [i.asked for i in timeline.writes_after(work.instant)]
+    will = [
+        f"Commits after savepoint {work.instant} are taken away ({len(later)}):"
+        " readers see the rows of that moment",
+        "The capture position goes back with them",
+        "This cannot be undone",
+    ]
+    if ended := [i for i in timeline.savepoints if i in later]:
+        will.insert(
+            1,
+            f"Savepoints of those commits end: {', '.join(ended)}. Nobody can go back"
+            " to them any more",
+        )
+    will[:0] = words.undone_first(facts)
+    misses = list(what_is_missed(table.cursor, _position_at(base, timeline, work)))
+    pipeline = pipeline_of(table.pk)
+    if pipeline and (
+        altered := source_changed(pipeline, plan_from_json(pipeline.plan))
+    ):
+        misses.append(f"Since it was onboarded, {altered.message}")
+    return Preview(
+        str(table), work.action, (), tuple(will), misses=tuple(misses), then="resync"
+    )
+
+
+def preview_metadata_drop(table: Table, facts: LakeFacts, work: RepairWork) -> Preview:
+    if not facts.foreign_index:
+        raise InvalidRequest(
+            f"{table} has no metadata table, as it should be",
+            code="nothing_to_do",
+            hint="GET its health to see what costs points",
+        )
+    will = (
+        "The metadata table that another writer made is removed, with its partitions"
+        f" {', '.join(facts.foreign_index)}",
+        "Readers list the table's folders again: they see every row that was committed",
+        "No row is read or written; no round runs meanwhile",
+        "The next commit or compaction would do it, too; it comes back when that writer"
+        " writes again, which it should not",
+    )
+    return Preview(str(table), work.action, (), will)
+
+
+def _each(
+    pending: tuple[Pending, ...],
+    describe: Callable[[Pending], Sequence[str]],
+    *,
+    before: Sequence[str] = (),
+) -> list[str]:
+    lines = [*before, *(line for one in pending for line in describe(one))]
+    if any(p.is_held for p in pending):
+        lines.insert(0, "A job works on it now: this waits until that has ended")
+    return lines
+
+
+def _wanted(
+    table: Table, facts: LakeFacts, way: Way, *, or_nothing: bool = False
+) -> tuple[Pending, ...]:
+    found = tuple(p for p in facts.pending if _is_meant(p, way))
+    if found or or_nothing:
+        return found
+    what = "unfinished" if way.repair == "rollback" else "planned"
+    which = f" at {way.instant}" if way.instant else ""
+    raise InvalidRequest(
+        f"{table} has nothing {what}{which}",
+        code="nothing_to_do",
+        hint=_instead(facts, way.instant),
+        facts={"pending": [p.instant for p in facts.pending]},
+    )
+
+
+def _is_meant(pending: Pending, wanted: Way) -> bool:
+    return any(
+        way.repair == wanted.repair and wanted.instant in {"", way.instant}
+        for way in ways_out(pending)
+    )
+
+
+def _instead(facts: LakeFacts, instant: str) -> str:
+    named = next((p for p in facts.pending if p.instant == instant), None)
+    if named is not None and named.action == "compaction":
+        return "it is planned only: :compact executes it, :unschedule-compaction not"
+    if named is not None:
+        way = next(iter(ways_out(named)), None)
+        if way is None:
+            return f"no repair ends {named.action} {named.instant}: its writer has to"
+        asked = f"with instant {way.instant}" if way.instant else "without an instant"
+        return f":{way.repair} {asked} ends this {named.action}"
+    return "GET its health to see what is pending"
+
+
+def _position_at(base: Place, timeline: Timeline, work: RepairWork) -> str:
+    """Where capture was at the savepoint; "" when its commit cannot tell."""
+    kept = timeline.find(work.instant)
+    if kept is None or kept.state != "COMPLETED":
+        return ""
+    position = read_commit(base, kept).position
+    return position.end if position else ""
