@@ -35,6 +35,7 @@ class Extensions:
                  with other columns than before, gone, or back
     secrets      models with rows whose `secret` is encrypted, as a datasource's is
     gauges       more of what /metrics says, read when asked
+    actions      what can be requested for a lake table, as /config lists it
     """
 
     annotations: dict[str, Callable[[], Expression]] = field(default_factory=dict)
@@ -44,6 +45,7 @@ class Extensions:
     altered: list[Callable[[QuerySet[Table]], None]] = field(default_factory=list)
     secrets: list[type[Model]] = field(default_factory=list)
     gauges: list[Callable[[], Iterator[Metric]]] = field(default_factory=list)
+    actions: Callable[[], list[dict[str, object]]] = list
 
 
 def _nothing() -> Extensions:

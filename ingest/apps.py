@@ -13,6 +13,7 @@ class IngestConfig(AppConfig):
 
         from catalog.extensions import registered
         from core.jobs.handlers import register
+        from ingest.actions.registry import listed
         from ingest.alerts import metrics as alert_metrics
         from ingest.lake.place import use_object_store
         from ingest.maintenance import storage_check
@@ -40,3 +41,4 @@ class IngestConfig(AppConfig):
         registered.secrets.append(AlertTarget)
         registered.gauges.append(gauges)
         registered.gauges.append(alert_metrics.gauges)
+        registered.actions = listed

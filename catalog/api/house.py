@@ -27,21 +27,10 @@ from catalog.api import replies
 from catalog.api.gauges import CatalogGauges
 from catalog.api.idempotency import LIFETIME
 from catalog.api.views import LARGEST_BODY, ApiView
+from catalog.extensions import registered
 from catalog.selectors.paging import DEFAULT_SIZE, LARGEST_SIZE
 from catalog.sources.registry import CURRENT_RELEASE, readable_kinds
 from core.errors import InvalidRequest, NotFound
-
-# verbs of a table that can be previewed
-REPAIRS = (
-    "compact",
-    "rollback",
-    "unschedule-compaction",
-    "deduplicate",
-    "clean",
-    "resize",
-    "restore",
-    "drop-metadata-table",
-)
 
 
 class ConfigView(ApiView):
@@ -60,6 +49,7 @@ class ConfigView(ApiView):
                     "body_bytes_max": LARGEST_BODY,
                 },
                 "capabilities": _capabilities(),
+                "table_actions": registered.actions(),
                 "gateway": {
                     "port": settings.SLUICE_GATEWAY_PORT,
                     "http_port": None,
@@ -87,7 +77,7 @@ def _capabilities() -> dict[str, object]:
         "job_events": True,
         "result_formats": ["json", "csv", "parquet"],
         "verify": True,
-        "repairs": list(REPAIRS),
+        "repairs": [a["name"] for a in registered.actions() if a["is_repair"]],
         "alert_targets": ["webhook", *(["email"] if settings.SLUICE_SMTP else [])],
     }
 

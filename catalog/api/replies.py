@@ -62,6 +62,29 @@ class Capabilities(s.Serializer[Any]):
     alert_targets = s.ListField(child=s.CharField())
 
 
+class ActionField(s.Serializer[Any]):
+    name = s.CharField()
+    kind = s.CharField(help_text="flag, whole, text, choice or instant")
+    is_required = s.BooleanField()
+
+
+class TableAction(s.Serializer[Any]):
+    """What can be requested for a lake table."""
+
+    name = s.CharField()
+    title = s.CharField()
+    path = s.CharField(help_text="a POST starts it")
+    does = s.CharField()
+    blocks = s.CharField(help_text="what waits while it runs")
+    undo = s.CharField()
+    privilege = s.CharField()
+    states = s.ListField(
+        child=s.CharField(), help_text="of the table, in which it is offered"
+    )
+    request = ActionField(many=True)
+    is_repair = s.BooleanField(help_text="works on the lake alone, and has `dry_run`")
+
+
 class GatewayAddress(s.Serializer[Any]):
     port = s.IntegerField()
     http_port = s.IntegerField(allow_null=True)
@@ -79,6 +102,7 @@ class Config(s.Serializer[Any]):
     versions = s.DictField(child=s.CharField())
     limits = Limits()
     capabilities = Capabilities()
+    table_actions = TableAction(many=True)
     gateway = GatewayAddress()
     user = Caller()
 
