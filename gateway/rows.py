@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from core.exact_numbers import exact
 from gateway.engines.port import EngineColumn
 from gateway.hs2.rowset import decode_row_set
 from gateway.hs2.values import TypeId
 
-EXACT = 2**53
 _INTEGERS = {TypeId.TINYINT, TypeId.SMALLINT, TypeId.INT, TypeId.BIGINT}
 
 
@@ -42,7 +42,7 @@ def _json(value: object) -> object:
     if isinstance(value, bool) or value is None:
         return value
     if isinstance(value, int):
-        return value if -EXACT <= value <= EXACT else str(value)
+        return exact(value)
     if isinstance(value, float) and not math.isfinite(value):
         return (
             "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")

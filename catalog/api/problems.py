@@ -28,6 +28,7 @@ from core.errors import (
     TerminalError,
     TransientError,
 )
+from core.json_pointers import below
 from core.redaction import redact
 
 _DISK_FULL = "53100"
@@ -203,7 +204,7 @@ def _flattened(detail: Any, at: str) -> list[dict[str, str]]:
             item
             for key, value in detail.items()
             for item in _flattened(
-                value, at if key == "non_field_errors" else f"{at}/{key}"
+                value, at if key == "non_field_errors" else below(at, key)
             )
         ]
     if isinstance(detail, list):

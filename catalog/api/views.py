@@ -19,6 +19,7 @@ from catalog.access.policy import Principal
 from catalog.api.authentication import principal_from
 from catalog.selectors.paging import DEFAULT_SIZE, LARGEST_SIZE, Page, keyset_page
 from core.errors import InvalidRequest
+from core.json_pointers import below
 
 R = TypeVar("R")
 LARGEST_BODY = 5 * 2**20
@@ -176,7 +177,8 @@ def members_of(request: Request, known: Iterable[str] = ()) -> dict[str, Any]:
             hint="known: " + (", ".join(names) or "none"),
             facts={
                 "errors": [
-                    {"pointer": f"/{name}", "detail": "unknown"} for name in unknown
+                    {"pointer": below("", name), "detail": "unknown"}
+                    for name in unknown
                 ]
             },
         )

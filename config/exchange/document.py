@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from config.exchange.text import escape
 from core.errors import InvalidRequest
+from core.json_pointers import escape
 
 VERSION = 1
 DATASOURCE, USER, GRANT, POLICY = "datasource", "user", "grant", "policy"

@@ -17,6 +17,7 @@ from config.exchange.diff import Change, Difference
 from config.exchange.document import PATTERN, TABLE, Item
 from config.exchange.located import located, placed
 from core.errors import InvalidRequest
+from core.json_pointers import unescape
 from ingest.models import Pipeline
 from ingest.models.states import PROPOSED, REMOVING, RETIRED
 from ingest.pipelines.deferred_onboardings import (
@@ -144,7 +145,7 @@ def _place(items: list[Item], pointer: str) -> str:
             i for i in items if i.kind == TABLE
         ]
         return names[int(name)].at
-    name = name.replace("~1", "/").replace("~0", "~")
+    name = unescape(name)
     return next((f"{i.at}{rest}" for i in items if i.key[1] == name), items[0].at)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import yaml
 
 from core.errors import InvalidRequest
+from core.json_pointers import escape
 
 LARGEST = 64 * 2**20
 _PLAIN = (str, bool, int, float, type(None))
@@ -56,11 +57,6 @@ def write_text(data: Mapping[str, Any]) -> str:
         data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=10_000
     )
     return text
-
-
-def escape(part: object) -> str:
-    """One part of a JSON pointer."""
-    return str(part).replace("~", "~0").replace("/", "~1")
 
 
 class _Loader(yaml.SafeLoader):

@@ -6,10 +6,10 @@ The JSON is kept with its delivery, so that each attempt sends the same.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 from catalog.names import LAKE, join_name
+from core.instants import iso
 from ingest.alerts.rules import CLOSED, OPENED, RECOVERED, TEST
 from ingest.models.alerts import Alert
 
@@ -41,9 +41,9 @@ def alert_body(alert: Alert, *, base_url: str = "") -> dict[str, Any]:
         "instant": alert.instant or None,
         "job": str(alert.job) if alert.job else None,
         "count": alert.count,
-        "first_seen_at": _text(alert.first_seen_at),
-        "last_seen_at": _text(alert.last_seen_at),
-        "closed_at": _text(alert.closed_at),
+        "first_seen_at": iso(alert.first_seen_at),
+        "last_seen_at": iso(alert.last_seen_at),
+        "closed_at": iso(alert.closed_at),
         "closed_because": alert.closed_because or None,
         "closed_reason": alert.closed_reason,
         "url": f"{base_url}{path_of(alert)}",
@@ -107,7 +107,3 @@ def _paragraph(body: Body) -> str:
     lines.append(f"First seen {alert['first_seen_at']}, {alert['count']} time(s).")
     lines.append(alert["url"])
     return "\n".join(lines)
-
-
-def _text(at: datetime | None) -> str | None:
-    return at.astimezone(UTC).isoformat().replace("+00:00", "Z") if at else None

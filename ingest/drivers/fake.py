@@ -18,6 +18,7 @@ from typing import Any
 import fastavro
 
 from core.errors import StaleState
+from core.instants import iso
 from ingest.contract.job import (
     OUT_OF_MEMORY,
     ErrorFact,
@@ -228,7 +229,7 @@ class FakeLauncher:
         elif spec.verify is not None:
             facts = {"verdict": "equal", "position": spec.verify.position}
         else:
-            end = datetime.now(UTC).isoformat().replace("+00:00", "Z")
+            end = iso(datetime.now(UTC))
             low = spec.round.low if spec.round else None
             epoch = spec.round.epoch if spec.round else spec.epoch
             instant = write_commit(spec, start=low or "", end=end, epoch=epoch)

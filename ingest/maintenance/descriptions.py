@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 
 def counted(number: int, what: str) -> str:
     """`1 bucket`, `2 buckets`."""
@@ -18,8 +16,3 @@ def sized(size: float) -> str:
             break
         size /= 1000
     return f"{f'{size:.1f}'.removesuffix('.0')} {unit}"
-
-
-def timed(at: datetime) -> str:
-    """As programs read it: ISO 8601 in UTC."""
-    return at.astimezone(UTC).isoformat().replace("+00:00", "Z")

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from core.instants import iso
 from ingest.hudi.layout import FileGroup, Layout
 from ingest.hudi.timeline import WRITES, Instant, Timeline, at_of, instant_of
-from ingest.maintenance.descriptions import timed
 from ingest.maintenance.merging import MergeCost
 from ingest.maintenance.savepoints import Savepoint, savepoints_on
 
@@ -206,7 +206,7 @@ def read_facts(
     oldest_log = min((g.oldest_log for g in groups if g.oldest_log), default="")
     done = timeline.completed_writes
     return LakeFacts(
-        at=timed(now),
+        at=iso(now),
         partitions=len({g.partition for g in groups}),
         groups=len(groups),
         base_files=sum(1 for g in groups if g.base),
@@ -357,4 +357,4 @@ def _done(instant: Instant) -> Done:
 
 def _when(instant: str) -> str:
     at = at_of(instant) if instant else None
-    return timed(at) if at else ""
+    return iso(at) if at else ""

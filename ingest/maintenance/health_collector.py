@@ -23,6 +23,7 @@ from catalog.models import Table
 from core import outbox
 from core.clock import SystemClock
 from core.errors import SluiceError
+from core.instants import iso
 from core.jobs import ACTIVE, SUCCEEDED, TERMINAL
 from core.models import Job, Lease
 from core.outbox import NewEvent
@@ -345,7 +346,7 @@ def _put_off(step: Step, table_id: int, now: datetime) -> Step:
         return step
     until, why = found
     said = "was cancelled" if why.startswith(compaction_plans.CANCELLED) else "failed"
-    at = until.isoformat().replace("+00:00", "Z")
+    at = iso(until)
     reason = f"{step.reason}; the last attempt {said}, so it waits"
     return replace(step, name="wait", reason=reason, at=at)
 

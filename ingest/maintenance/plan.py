@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
+from core.instants import iso
 from ingest.maintenance.descriptions import counted, sized
 from ingest.maintenance.facts import LakeFacts
 from ingest.maintenance.score import LEAST_LOG_BYTES, MaintenancePolicy, is_stuck
@@ -60,7 +61,7 @@ def plan_maintenance(
         return ()
     opening = opens_at(quiet, now) if quiet else None
     if opening is not None:
-        at = opening.isoformat().replace("+00:00", "Z")
+        at = iso(opening)
         return (Step("wait", f"{wanted.reason}; its quiet hours begin then", (), at),)
     return (wanted,)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from core.instants import iso
 from ingest.hudi.retention import SAVEPOINT_KEPT
 from ingest.hudi.timeline import Timeline, at_of
-from ingest.maintenance.descriptions import timed
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,4 +45,4 @@ def savepoints_on(timeline: Timeline) -> tuple[Savepoint, ...]:
 
 
 def _text(at: datetime | None) -> str | None:
-    return timed(at) if at else None
+    return iso(at) if at else None

@@ -15,11 +15,12 @@ from catalog.discovery.store import NOT_SYNCED
 from catalog.discovery.uncarried import Uncarried, uncarried
 from catalog.models import Datasource, Table
 from core.errors import InvalidRequest, NotFound
+from core.json_pointers import escape
 from ingest.models import Pipeline
 from ingest.models.states import RETIRED
 from ingest.pipelines import table_facts as reading
 from ingest.pipelines.planning_context import Circumstances
-from ingest.pipelines.requests import OnboardingRequest, escape
+from ingest.pipelines.requests import OnboardingRequest
 from ingest.planning.facts import Capture, Choices, TableFacts, Target
 from ingest.planning.patterns import matches, select
 from ingest.planning.plan import CreateTable, TablePlan, plan_from_json

@@ -17,13 +17,13 @@ from django.conf import settings
 
 from catalog.models import Table
 from core.errors import InvalidRequest, TransientError
+from core.exact_numbers import exact
 from core.object_store import StoreAccess
 from ingest.lake.commits import Commit, read_commit, read_timeline
 from ingest.lake.place import place_at
 
 DELETED = "_sluice_deleted"
 BATCH_ROWS = 256
-LARGEST_EXACT = 2**53
 MAX_TEXT = 2_000
 
 
@@ -111,7 +111,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, bool | None):
         return value
     if isinstance(value, int):
-        return value if abs(value) <= LARGEST_EXACT else str(value)
+        return exact(value)
     if isinstance(value, float):
         return value if math.isfinite(value) else _named(value)
     if isinstance(value, decimal.Decimal):

@@ -17,6 +17,7 @@ from zoneinfo import ZoneInfo, available_timezones
 from cronsim import CronSim, CronSimError
 
 from core.errors import InvalidRequest
+from core.json_pointers import below
 
 MIN_SECONDS, MAX_SECONDS = 1, 31 * 24 * 3600
 LONGEST_CRON = 200
@@ -203,9 +204,8 @@ def _timezones() -> frozenset[str]:
 def _only(value: Mapping[str, Any], known: set[str], at: str) -> None:
     for name in value:
         if name not in known:
-            escaped = str(name).replace("~", "~0").replace("/", "~1")
             _refuse(
-                f"{at}/{escaped}",
+                below(at, name),
                 f"unknown field '{name}'; known: {', '.join(sorted(known))}",
                 code="unknown_field",
             )
