@@ -13,10 +13,10 @@ from rest_framework.response import Response
 
 from catalog.access import tokens, users
 from catalog.access.enforcement import require_admin
-from catalog.api import replies
-from catalog.api.bodies import audit_body, token_body, user_body
+from catalog.api import access_replies as replies
 from catalog.api.etag import content_tag, require_match, tagged
 from catalog.api.idempotency import idempotent
+from catalog.api.replies import page_of
 from catalog.api.serializers import TokenNew, UserNew, UserPatch
 from catalog.api.views import PAGING, ApiView, body_of, paged, truth
 from catalog.models import ApiToken, AuditEntry
@@ -28,7 +28,7 @@ NEWEST_FIRST = {"id": ("-id",)}
 class UsersView(ApiView):
     queries = PAGING | {"is_active", "group", "q"}
 
-    @extend_schema(responses=replies.page_of(replies.User))
+    @extend_schema(responses=page_of(replies.User))
     def get(self, request: Request) -> Response:
         """Users, by name; administrators see all, others themselves."""
         rows = _users()
@@ -40,7 +40,9 @@ class UsersView(ApiView):
             rows = rows.filter(groups__name=group)
         if q := request.query_params.get("q"):
             rows = rows.filter(username__istartswith=q)
-        return paged(request, rows, sorts={"name": ("username", "id")}, body=user_body)
+        return paged(
+            request, rows, sorts={"name": ("username", "id")}, body=replies.User.body
+        )
 
     @extend_schema(request=UserNew, responses={201: replies.User})
     @idempotent
@@ -57,7 +59,7 @@ class UsersView(ApiView):
             by=self.principal.name,
         )
         return Response(
-            user_body(row),
+            replies.User.body(row),
             status=201,
             headers={"Location": f"/api/v1/users/{row.username}"},
         )
@@ -73,7 +75,7 @@ class UserView(ApiView):
         row = _users().filter(username=name).first()
         if row is None or not (is_own or self.principal.is_admin):
             raise NotFound(f"there is no user '{name}'", code="user_not_found")
-        return tagged(request, user_body(row), _user_tag(row))
+        return tagged(request, replies.User.body(row), _user_tag(row))
 
     @extend_schema(request=UserPatch, responses=replies.User)
     def patch(self, request: Request, name: str) -> Response:
@@ -89,12 +91,12 @@ class UserView(ApiView):
                 require_match(request, _user_tag(found))
             change = users.UserChange(**given)
             row = users.update_user(name, change, by=self.principal.name)
-        return tagged(request, user_body(row), _user_tag(row))
+        return tagged(request, replies.User.body(row), _user_tag(row))
 
 
 def _user_tag(row: User) -> str:
     """Of what a PATCH changes; the password by its hash."""
-    body = user_body(row)
+    body = replies.User.body(row)
     kept = {name: body[name] for name in ("groups", "is_admin", "is_active")}
     return content_tag(kept | {"password": row.password})
 
@@ -102,7 +104,7 @@ def _user_tag(row: User) -> str:
 class TokensView(ApiView):
     queries = PAGING | {"user"}
 
-    @extend_schema(responses=replies.page_of(replies.Token))
+    @extend_schema(responses=page_of(replies.Token))
     def get(self, request: Request) -> Response:
         """The caller's tokens, without their secrets; an administrator sees
         everybody's."""
@@ -111,7 +113,7 @@ class TokensView(ApiView):
             rows = rows.filter(user=self.account)
         if user := request.query_params.get("user"):
             rows = rows.filter(user__username=user)
-        return paged(request, rows, sorts={"id": ("id",)}, body=token_body)
+        return paged(request, rows, sorts={"id": ("id",)}, body=replies.Token.body)
 
     @extend_schema(request=TokenNew, responses={201: replies.TokenOnce})
     @idempotent
@@ -125,7 +127,7 @@ class TokensView(ApiView):
             by=self.principal.name,
         )
         return Response(
-            {**token_body(made.row), "token": made.text},
+            {**replies.Token.body(made.row), "token": made.text},
             status=201,
             headers={"Location": f"/api/v1/tokens/{made.row.pk}"},
         )
@@ -145,7 +147,7 @@ class AuditView(ApiView):
 
     queries = PAGING | {"actor", "action", "object", "door", "is_allowed"}
 
-    @extend_schema(responses=replies.page_of(replies.AuditEntry))
+    @extend_schema(responses=page_of(replies.AuditEntry))
     def get(self, request: Request) -> Response:
         require_admin(self.principal)
         rows = AuditEntry.objects.all()
@@ -156,7 +158,7 @@ class AuditView(ApiView):
             rows = rows.filter(object__startswith=on)
         if (is_allowed := truth(request, "is_allowed")) is not None:
             rows = rows.filter(is_allowed=is_allowed)
-        return paged(request, rows, sorts=NEWEST_FIRST, body=audit_body)
+        return paged(request, rows, sorts=NEWEST_FIRST, body=replies.AuditEntry.body)
 
 
 def _users() -> QuerySet[User]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
@@ -14,14 +13,12 @@ from catalog import selectors
 from catalog.access.enforcement import require
 from catalog.access.policy import Privilege, Securable
 from catalog.api import replies
-from catalog.api.bodies import database_body, datasource_body, job_body
 from catalog.api.etag import etag_of, expected_version
 from catalog.api.idempotency import idempotent
 from catalog.api.serializers import DatasourceNew, DatasourcePatch, Empty
 from catalog.api.views import PAGING, ApiView, body_of, members_of, paged
 from catalog.discovery.services import start_discovery, start_test
 from catalog.models import Datasource
-from catalog.sources.kinds import Kind, SourceKind, json_schema
 from catalog.sources.registry import KINDS, kind_named
 from core.models import Job
 
@@ -35,7 +32,7 @@ class DatasourcesView(ApiView):
     def get(self, request: Request) -> Response:
         """The datasources that the caller may see, by name."""
         rows = selectors.datasources_for(self.principal)
-        return paged(request, rows, sorts=BY_NAME, body=datasource_body)
+        return paged(request, rows, sorts=BY_NAME, body=replies.Datasource.body)
 
     @extend_schema(request=DatasourceNew, responses={201: replies.Datasource})
     @idempotent
@@ -59,17 +56,7 @@ class KindsView(ApiView):
 
     @extend_schema(responses=replies.Kinds)
     def get(self, request: Request) -> Response:
-        return Response({"items": [_kind_body(kind) for kind in KINDS.values()]})
-
-
-def _kind_body(kind: Kind) -> dict[str, object]:
-    return {
-        "kind": kind.name,
-        "title": kind.title,
-        "is_available": kind.is_available,
-        "release": kind.release,
-        "schema": json_schema(kind) if isinstance(kind, SourceKind) else None,
-    }
+        return Response(replies.Kinds.body({"items": KINDS.values()}))
 
 
 class DatasourceView(ApiView):
@@ -148,7 +135,7 @@ class DatabasesView(ApiView):
     def get(self, request: Request, ds: str) -> Response:
         selectors.datasource_for(self.principal, ds)
         rows = selectors.databases_for(self.principal, ds)
-        return paged(request, rows, sorts=BY_NAME, body=database_body)
+        return paged(request, rows, sorts=BY_NAME, body=replies.Database.body)
 
 
 class DatabaseView(ApiView):
@@ -156,13 +143,15 @@ class DatabaseView(ApiView):
 
     @extend_schema(responses=replies.Database)
     def get(self, request: Request, ds: str, db: str) -> Response:
-        return Response(database_body(selectors.database_for(self.principal, ds, db)))
+        return Response(
+            replies.Database.body(selectors.database_for(self.principal, ds, db))
+        )
 
 
-def accepted(job: Job, body: Callable[[Job], dict[str, Any]] = job_body) -> Response:
+def accepted(job: Job) -> Response:
     """202 with the job and where to look at it."""
     return Response(
-        body(job),
+        replies.Job.body(job),
         status=202,
         headers={"Location": f"/api/v1/jobs/{job.pk}", "Retry-After": "1"},
     )
@@ -170,5 +159,7 @@ def accepted(job: Job, body: Callable[[Job], dict[str, Any]] = job_body) -> Resp
 
 def _shown(row: Datasource, *, status: int = 200, **headers: str) -> Response:
     return Response(
-        datasource_body(row), status=status, headers={"ETag": etag_of(row), **headers}
+        replies.Datasource.body(row),
+        status=status,
+        headers={"ETag": etag_of(row), **headers},
     )

@@ -14,9 +14,9 @@ from rest_framework.response import Response
 from catalog.access import effective, existence, grants
 from catalog.access.enforcement import require_admin
 from catalog.access.policy import Privilege, Role
-from catalog.api import replies
-from catalog.api.bodies import effective_body, grant_body
+from catalog.api import access_replies as replies
 from catalog.api.idempotency import idempotent
+from catalog.api.replies import page_of
 from catalog.api.serializers import GrantNew
 from catalog.api.views import PAGING, ApiView, body_of, paged
 from catalog.models import Grant
@@ -26,7 +26,7 @@ from core.errors import InvalidRequest
 class GrantsView(ApiView):
     queries = PAGING | {"principal", "privilege", "role", "on"}
 
-    @extend_schema(responses=replies.page_of(replies.Grant))
+    @extend_schema(responses=page_of(replies.Grant))
     def get(self, request: Request) -> Response:
         """Grants, filtered by principal or object. For administrators."""
         rows = (
@@ -49,7 +49,7 @@ class GrantsView(ApiView):
                 database=securable.database,
                 table=securable.table,
             )
-        return paged(request, rows, sorts={"id": ("id",)}, body=grant_body)
+        return paged(request, rows, sorts={"id": ("id",)}, body=replies.Grant.body)
 
     @extend_schema(request=GrantNew, responses={201: replies.Grant})
     @idempotent
@@ -69,7 +69,7 @@ class GrantsView(ApiView):
             by=self.principal.name,
         )
         return Response(
-            grant_body(row),
+            replies.Grant.body(row),
             status=201,
             headers={"Location": f"/api/v1/grants/{row.pk}"},
         )
@@ -111,5 +111,12 @@ class EffectiveView(ApiView):
         principal = self.principal if asked == own else effective.principal_named(asked)
         securable = grants.parse_securable(on)
         rights = effective.rights_on(principal, securable)
-        body = effective_body(principal, securable, rights)
-        return Response({"principal": asked, **body})
+        found = {
+            "principal": asked,
+            "groups": sorted(principal.groups),
+            "is_active": principal.is_active,
+            "is_admin": principal.is_admin,
+            "on": str(securable),
+            "privileges": rights,
+        }
+        return Response(replies.EffectiveRights.body(found))

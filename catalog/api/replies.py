@@ -1,15 +1,29 @@
-"""Reply bodies for the OpenAPI document; `catalog.api.bodies` makes the real ones.
+"""Replies about what the catalog holds. Add members, never rename or remove one.
 
-A test compares the two, field by field.
+Secrets are in no reply.
 """
 
 from __future__ import annotations
 
+import json
+from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
-from drf_spectacular.utils import extend_schema_field, inline_serializer
+from drf_spectacular.utils import inline_serializer
 from rest_framework import serializers as s
+
+from catalog.api.reply import Body, Count, Instant, Reply, Stored
+from catalog.models import Database as DatabaseRow
+from catalog.models import Datasource as DatasourceRow
+from catalog.models import SchemaVersion
+from catalog.models import Table as TableRow
+from catalog.names import LAKE, join_name
+from catalog.schema.diff import SchemaChange as Change
+from catalog.schema.diff import columns_as_json, columns_from_json
+from catalog.selectors.facts import TableFacts
+from catalog.sources.kinds import Kind, SourceKind, json_schema
+from core.models import Job as JobRow
 
 
 @cache
@@ -24,12 +38,7 @@ def page_of(item: type[s.Serializer[Any]]) -> s.Serializer[Any]:
     )
 
 
-@extend_schema_field({"oneOf": [{"type": "integer"}, {"type": "string"}]})
-class Count(s.Field[Any, Any, Any, Any]):
-    """A number, as a string beyond 2^53."""
-
-
-class Problem(s.Serializer[Any]):
+class Problem(Reply):
     type = s.CharField()
     title = s.CharField()
     status = s.IntegerField()
@@ -40,14 +49,14 @@ class Problem(s.Serializer[Any]):
     errors: Any = s.ListField(child=s.DictField())
 
 
-class Limits(s.Serializer[Any]):
+class Limits(Reply):
     page_size_default = s.IntegerField()
     page_size_max = s.IntegerField()
     idempotency_seconds = s.IntegerField()
     body_bytes_max = s.IntegerField()
 
 
-class Capabilities(s.Serializer[Any]):
+class Capabilities(Reply):
     kinds = s.ListField(child=s.CharField())
     captures = s.ListField(child=s.CharField())
     privileges = s.ListField(child=s.CharField())
@@ -62,13 +71,13 @@ class Capabilities(s.Serializer[Any]):
     alert_targets = s.ListField(child=s.CharField())
 
 
-class ActionField(s.Serializer[Any]):
+class ActionField(Reply):
     name = s.CharField()
     kind = s.CharField(help_text="flag, whole, text, choice or instant")
     is_required = s.BooleanField()
 
 
-class TableAction(s.Serializer[Any]):
+class TableAction(Reply):
     """What can be requested for a lake table."""
 
     name = s.CharField()
@@ -85,19 +94,19 @@ class TableAction(s.Serializer[Any]):
     is_repair = s.BooleanField(help_text="works on the lake alone, and has `dry_run`")
 
 
-class GatewayAddress(s.Serializer[Any]):
+class GatewayAddress(Reply):
     port = s.IntegerField()
     http_port = s.IntegerField(allow_null=True)
     tls = s.BooleanField()
 
 
-class Caller(s.Serializer[Any]):
+class Caller(Reply):
     name = s.CharField()
     groups = s.ListField(child=s.CharField())
     is_admin = s.BooleanField()
 
 
-class Config(s.Serializer[Any]):
+class Config(Reply):
     release = s.IntegerField()
     versions = s.DictField(child=s.CharField())
     limits = Limits()
@@ -107,7 +116,7 @@ class Config(s.Serializer[Any]):
     user = Caller()
 
 
-class Datasource(s.Serializer[Any]):
+class Datasource(Reply):
     name = s.CharField()
     kind = s.CharField()
     host = s.CharField()
@@ -119,33 +128,45 @@ class Datasource(s.Serializer[Any]):
     options = s.DictField()
     version = s.IntegerField()
     table_count = s.IntegerField()
-    created_at = s.DateTimeField()
-    updated_at = s.DateTimeField()
-    tested_at = s.DateTimeField(allow_null=True)
+    created_at = Instant()
+    updated_at = Instant()
+    tested_at = Instant(allow_null=True)
     test_result = s.JSONField(allow_null=True)
-    discovered_at = s.DateTimeField(allow_null=True)
+    discovered_at = Instant(allow_null=True)
+
+    @staticmethod
+    def has_password_of(row: DatasourceRow) -> bool:
+        return bool(row.secret)
 
 
-class KindOf(s.Serializer[Any]):
-    kind = s.CharField()
+class KindOf(Reply):
+    kind = s.CharField(source="name")
     title = s.CharField()
     is_available = s.BooleanField()
     release = s.IntegerField()
     schema = s.DictField(allow_null=True)
 
+    @staticmethod
+    def schema_of(kind: Kind) -> Body | None:
+        return json_schema(kind) if isinstance(kind, SourceKind) else None
 
-class Kinds(s.Serializer[Any]):
+
+class Kinds(Reply):
     items = KindOf(many=True)
 
 
-class Database(s.Serializer[Any]):
+class Database(Reply):
     name = s.CharField()
-    datasource = s.CharField()
+    datasource = s.CharField(source="datasource.name")
     qualified_name = s.CharField()
-    discovered_at = s.DateTimeField(allow_null=True)
+    discovered_at = Instant(allow_null=True)
+
+    @staticmethod
+    def qualified_name_of(row: DatabaseRow) -> str:
+        return join_name(row.datasource.name, row.name)
 
 
-class Column(s.Serializer[Any]):
+class Column(Stored):
     name = s.CharField()
     source_name = s.CharField()
     type = s.CharField()
@@ -155,24 +176,46 @@ class Column(s.Serializer[Any]):
     comment = s.CharField()
 
 
-class Index(s.Serializer[Any]):
-    type = s.CharField()
+class Index(Reply):
+    type = s.CharField(source="index_type")
     buckets = s.IntegerField()
 
 
-class LastCommit(s.Serializer[Any]):
-    instant = s.CharField()
+class LastCommit(Reply):
+    instant = s.CharField(source="last_commit_instant")
     position = s.CharField(allow_null=True)
-    epoch = Count(allow_null=True)
-    at = s.DateTimeField(allow_null=True)
+    epoch = Count(allow_null=True, source="last_commit_epoch")
+    at = Instant(allow_null=True, source="last_commit_at")
+
+    @staticmethod
+    def position_of(table: TableFacts) -> str | None:
+        """Positions are strings; a stored {"from", "to"} shows where it has got to."""
+        position = table.last_commit_position
+        if position is None or isinstance(position, str):
+            return position
+        if isinstance(position, dict) and isinstance(position.get("to"), str):
+            return str(position["to"])
+        return json.dumps(position, separators=(",", ":"), ensure_ascii=False)
 
 
-class Names(s.Serializer[Any]):
+# How to name the data in queries; null while there is no lake table.
+class Names(Reply):
     lake = s.CharField(allow_null=True)
     jdbc = s.CharField(allow_null=True)
 
+    @staticmethod
+    def lake_of(table: TableFacts) -> str | None:
+        name = Names.jdbc_of(table)
+        return f"{LAKE}.{name}" if name else None
 
-class Sync(s.Serializer[Any]):
+    @staticmethod
+    def jdbc_of(table: TableFacts) -> str | None:
+        if table.kind == TableRow.LAKE:
+            return join_name(table.database, table.name)
+        return table.carried_as or None
+
+
+class Sync(Stored):
     """What a source's table feeds. lake_table: its id, once it is approved."""
 
     state = s.CharField()
@@ -180,7 +223,7 @@ class Sync(s.Serializer[Any]):
     lake_table = s.IntegerField(allow_null=True)
 
 
-class Table(s.Serializer[Any]):
+class Table(Reply):
     id = s.IntegerField()
     datasource = s.CharField()
     database = s.CharField()
@@ -207,8 +250,68 @@ class Table(s.Serializer[Any]):
     estimated_rows = Count(allow_null=True, help_text="null: the source never counted")
     is_queryable = s.BooleanField()
 
+    @staticmethod
+    def qualified_name_of(table: TableFacts) -> str:
+        return join_name(table.datasource, table.database, table.name)
 
-class Match(s.Serializer[Any]):
+    @staticmethod
+    def cursor_of(table: TableFacts) -> str | None:
+        return table.cursor or None
+
+    @staticmethod
+    def table_type_of(table: TableFacts) -> str | None:
+        return table.table_type or None
+
+    @staticmethod
+    def index_of(table: TableFacts) -> TableFacts | None:
+        return table if table.index_type else None
+
+    @staticmethod
+    def updates_of(table: TableFacts) -> str | None:
+        if table.kind != TableRow.LAKE:
+            return None
+        return "partial" if table.partial_update_mode else "full"
+
+    @staticmethod
+    def status_reason_of(table: TableFacts) -> str:
+        return table.status_reason or _synced_how(table)
+
+    @staticmethod
+    def lag_seconds_of(table: TableFacts) -> float | None:
+        return lag_seconds(table.caught_up_at)
+
+    @staticmethod
+    def last_commit_of(table: TableFacts) -> TableFacts | None:
+        return table if table.last_commit_instant else None
+
+    @staticmethod
+    def names_of(table: TableFacts) -> TableFacts:
+        return table
+
+
+def lag_seconds(
+    caught_up_at: datetime | None, now: datetime | None = None
+) -> float | None:
+    """How old the newest fully synced state is; None before the first snapshot."""
+    if caught_up_at is None:
+        return None
+    age = (now or datetime.now(UTC)) - caught_up_at
+    return round(max(0.0, age.total_seconds()), 1)
+
+
+def _synced_how(table: TableFacts) -> str:
+    """Of a source's table, whose own status says nothing of its sync."""
+    if not table.sync:
+        return ""
+    state, reason = table.sync["state"], table.sync["reason"]
+    if table.carried_as:
+        said = f"synced as lake.{table.carried_as}, which is {state}"
+    else:
+        said = f"its plan is {state}: see /api/v1/onboardings/{table.onboarding}"
+    return f"{said}: {reason}" if reason else said
+
+
+class Match(Reply):
     field = s.CharField(help_text="name, database, column or comment")
     text = s.CharField()
 
@@ -217,13 +320,24 @@ class FoundTable(Table):
     match = Match(allow_null=True, help_text="what `q` found it by")
 
 
-class TableSchema(s.Serializer[Any]):
+class TableSchema(Reply):
     table = s.IntegerField()
     version = s.IntegerField()
     columns = Column(many=True)
 
+    @staticmethod
+    def now(table: TableFacts) -> Body:
+        about = {"table": table.id, "version": table.schema_version}
+        return TableSchema.body({**about, "columns": table.columns})
 
-class SchemaChange(s.Serializer[Any]):
+    @staticmethod
+    def former(row: SchemaVersion) -> Body:
+        columns = columns_as_json(columns_from_json(row.columns))
+        about = {"table": row.table_id, "version": row.version}
+        return TableSchema.body({**about, "columns": columns})
+
+
+class SchemaChange(Reply):
     kind = s.CharField()
     column = s.CharField(help_text="its name at the source; empty for the key")
     before = s.CharField()
@@ -231,28 +345,32 @@ class SchemaChange(s.Serializer[Any]):
     is_breaking = s.BooleanField(help_text="a person or a re-sync has to decide")
     text = s.CharField()
 
+    @staticmethod
+    def text_of(change: Change) -> str:
+        return str(change)
 
-class SchemaStep(s.Serializer[Any]):
+
+class SchemaStep(Reply):
     version = s.IntegerField()
-    since = s.DateTimeField()
+    since = Instant()
     columns = s.IntegerField()
     changes = SchemaChange(many=True)
 
 
-class Progress(s.Serializer[Any]):
+class Progress(Reply):
     phase = s.CharField()
     done = Count()
     total = Count(allow_null=True)
     unit = s.CharField()
 
 
-class Failure(s.Serializer[Any]):
-    code = s.CharField()
-    message = s.CharField()
-    hint = s.CharField()
+class Failure(Reply):
+    code = s.CharField(source="error_code")
+    message = s.CharField(source="error_message")
+    hint = s.CharField(source="error_hint")
 
 
-class Job(s.Serializer[Any]):
+class Job(Reply):
     id = s.UUIDField()
     kind = s.CharField()
     subject = s.CharField()
@@ -262,76 +380,14 @@ class Job(s.Serializer[Any]):
     error = Failure(allow_null=True)
     attempts = s.IntegerField()
     requested_by = s.CharField()
-    created_at = s.DateTimeField()
-    started_at = s.DateTimeField(allow_null=True)
-    finished_at = s.DateTimeField(allow_null=True)
+    created_at = Instant()
+    started_at = Instant(allow_null=True)
+    finished_at = Instant(allow_null=True)
 
+    @staticmethod
+    def progress_of(job: JobRow) -> JobRow:
+        return job
 
-class User(s.Serializer[Any]):
-    name = s.CharField()
-    groups = s.ListField(child=s.CharField())
-    is_admin = s.BooleanField()
-    is_active = s.BooleanField()
-    created_at = s.DateTimeField()
-    last_login = s.DateTimeField(allow_null=True)
-
-
-class Via(s.Serializer[Any]):
-    id = s.IntegerField()
-    principal = s.CharField()
-    privilege = s.CharField(allow_null=True)
-    role = s.CharField(allow_null=True)
-    on = s.CharField()
-
-
-class Right(s.Serializer[Any]):
-    privilege = s.CharField()
-    allowed = s.BooleanField()
-    reason = s.CharField()
-    via = Via(many=True)
-
-
-class EffectiveRights(s.Serializer[Any]):
-    principal = s.CharField()
-    groups = s.ListField(child=s.CharField())
-    is_active = s.BooleanField()
-    is_admin = s.BooleanField()
-    on = s.CharField()
-    privileges = Right(many=True)
-
-
-class Grant(s.Serializer[Any]):
-    id = s.IntegerField()
-    principal = s.CharField()
-    privilege = s.CharField(allow_null=True)
-    role = s.CharField(allow_null=True)
-    on = s.CharField()
-    granted_by = s.CharField()
-    granted_at = s.DateTimeField()
-
-
-class Token(s.Serializer[Any]):
-    id = s.IntegerField()
-    name = s.CharField()
-    user = s.CharField()
-    hint = s.CharField()
-    created_at = s.DateTimeField()
-    expires_at = s.DateTimeField(allow_null=True)
-    last_used_at = s.DateTimeField(allow_null=True)
-
-
-class TokenOnce(Token):
-    token = s.CharField(help_text="shown this once")
-
-
-class AuditEntry(s.Serializer[Any]):
-    id = s.IntegerField()
-    at = s.DateTimeField()
-    actor = s.CharField()
-    action = s.CharField()
-    object = s.CharField()
-    door = s.CharField()
-    is_allowed = s.BooleanField()
-    address = s.CharField()
-    request_id = s.CharField()
-    facts = s.DictField()
+    @staticmethod
+    def error_of(job: JobRow) -> JobRow | None:
+        return job if job.error_code or job.error_message else None

@@ -11,22 +11,22 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from catalog import saved_queries
-from catalog.api.bodies import Body, instant
 from catalog.api.etag import content_tag, require_match, tagged
 from catalog.api.idempotency import idempotent
 from catalog.api.replies import page_of
+from catalog.api.reply import Instant, Reply
 from catalog.api.views import PAGING, ApiView, body_of, paged
 from catalog.models import SavedQuery
 
 
-class SavedQueryReply(s.Serializer[Any]):
+class SavedQueryReply(Reply):
     id = s.IntegerField()
     name = s.CharField()
     sql = s.CharField()
     is_shared = s.BooleanField()
-    owner = s.CharField()
-    created_at = s.DateTimeField()
-    updated_at = s.DateTimeField()
+    owner = s.CharField(source="owner.username")
+    created_at = Instant()
+    updated_at = Instant()
 
 
 class SavedQueryNew(s.Serializer[Any]):
@@ -50,7 +50,9 @@ class SavedQueriesView(ApiView):
     def get(self, request: Request) -> Response:
         """Your saved queries, and those that others share."""
         rows = saved_queries.queries_for(self.principal)
-        return paged(request, rows, sorts={"name": ("name", "id")}, body=_body)
+        return paged(
+            request, rows, sorts={"name": ("name", "id")}, body=SavedQueryReply.body
+        )
 
     @extend_schema(request=SavedQueryNew, responses={201: SavedQueryReply})
     @idempotent
@@ -59,7 +61,7 @@ class SavedQueriesView(ApiView):
         given = body_of(SavedQueryNew, request)
         row = saved_queries.save_query(self.principal, **given)
         at = {"Location": f"/api/v1/saved-queries/{row.pk}"}
-        return Response(_body(row), status=201, headers=at)
+        return Response(SavedQueryReply.body(row), status=201, headers=at)
 
 
 class SavedQueryView(ApiView):
@@ -69,7 +71,7 @@ class SavedQueryView(ApiView):
     def get(self, request: Request, id: int) -> Response:
         """One saved query."""
         row = saved_queries.query_for(self.principal, id)
-        return tagged(request, _body(row), _tag(row))
+        return tagged(request, SavedQueryReply.body(row), _tag(row))
 
     @extend_schema(request=SavedQueryChange, responses=SavedQueryReply)
     def patch(self, request: Request, id: int) -> Response:
@@ -78,7 +80,7 @@ class SavedQueryView(ApiView):
         with transaction.atomic():
             require_match(request, _tag(saved_queries.locked_query(self.principal, id)))
             row = saved_queries.change_query(self.principal, id, given)
-        return tagged(request, _body(row), _tag(row))
+        return tagged(request, SavedQueryReply.body(row), _tag(row))
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, id: int) -> Response:
@@ -89,15 +91,3 @@ class SavedQueryView(ApiView):
 
 def _tag(row: SavedQuery) -> str:
     return content_tag({"name": row.name, "sql": row.sql, "is_shared": row.is_shared})
-
-
-def _body(row: SavedQuery) -> Body:
-    return {
-        "id": row.pk,
-        "name": row.name,
-        "sql": row.sql,
-        "is_shared": row.is_shared,
-        "owner": row.owner.username,
-        "created_at": instant(row.created_at),
-        "updated_at": instant(row.updated_at),
-    }

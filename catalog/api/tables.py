@@ -14,13 +14,7 @@ from rest_framework.response import Response
 from catalog import selectors
 from catalog.access.policy import Principal
 from catalog.api import replies
-from catalog.api.bodies import (
-    Body,
-    schema_body,
-    schema_step_body,
-    schema_version_body,
-    table_body,
-)
+from catalog.api.reply import Body
 from catalog.api.views import PAGING, ApiView, page_size, paged
 from catalog.selectors.paging import offset_of, offset_token
 from core.errors import InvalidRequest, NotFound
@@ -53,7 +47,9 @@ class TableView(ApiView):
     @extend_schema(responses=replies.Table)
     def get(self, request: Request, **place: Any) -> Response:
         """A table with columns, key, state and last commit."""
-        return Response(table_body(selectors.facts_for(self.principal, place["id"])))
+        return Response(
+            replies.Table.body(selectors.facts_for(self.principal, place["id"]))
+        )
 
 
 class TableSchemaView(ApiView):
@@ -66,7 +62,7 @@ class TableSchemaView(ApiView):
         table = selectors.facts_for(self.principal, place["id"])
         asked = request.query_params.get("version")
         if asked is None:
-            return Response(schema_body(table))
+            return Response(replies.TableSchema.now(table))
         is_number = asked.isascii() and asked.isdigit() and len(asked) < 10
         rows = selectors.schema_versions(table.id)
         found = rows.filter(version=int(asked)).first() if is_number else None
@@ -76,7 +72,7 @@ class TableSchemaView(ApiView):
                 code="schema_version_not_found",
                 hint=f"1 to {table.schema_version}, see schema-history",
             )
-        return Response(schema_version_body(found))
+        return Response(replies.TableSchema.former(found))
 
 
 class TableHistoryView(ApiView):
@@ -91,7 +87,7 @@ class TableHistoryView(ApiView):
             request,
             selectors.schema_versions(table.id),
             sorts={"version": ("-version",)},
-            body=schema_step_body,
+            body=replies.SchemaStep.body,
             load=selectors.schema_steps,
         )
 
@@ -117,7 +113,7 @@ class NamedTableView(ApiView):
     def get(self, request: Request, **place: Any) -> Response:
         """The same by its names instead of its id."""
         names = place["ds"], place["db"], place["table"]
-        return Response(table_body(selectors.facts_at(self.principal, *names)))
+        return Response(replies.Table.body(selectors.facts_at(self.principal, *names)))
 
 
 def _listed(view: ApiView, request: Request, ds: str, db: str) -> Response:
@@ -156,8 +152,9 @@ def _searched(
 
 
 def _matched(row: selectors.TableFacts, hit: selectors.Hit) -> Body:
-    return table_body(row) | {"match": {"field": hit.field, "text": hit.text}}
+    body = replies.Table.body(row)
+    return body | {"match": {"field": hit.field, "text": hit.text}}
 
 
 def _unmatched(row: selectors.TableFacts) -> Body:
-    return table_body(row) | {"match": None}
+    return replies.Table.body(row) | {"match": None}

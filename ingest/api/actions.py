@@ -6,7 +6,6 @@ job it queued or with the state it moved the table to.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from functools import cache
 from typing import Any, get_type_hints
@@ -23,6 +22,7 @@ from catalog.api.examples import examples_for
 from catalog.api.idempotency import idempotent
 from catalog.api.openapi import SluiceSchema
 from catalog.api.replies import page_of
+from catalog.api.reply import Reply
 from catalog.api.serializers import Empty, Flag, Text, Whole
 from catalog.api.views import ApiView, body_of
 from catalog.models import Table
@@ -30,8 +30,6 @@ from core.jobs import TERMINAL
 from core.models import Job
 from ingest.actions import registry
 from ingest.api import health_replies, replies
-from ingest.api.bodies import job_body, removal_body
-from ingest.api.health import pending_body
 from ingest.api.tables import accepted, lake_table_of
 from ingest.maintenance import table_action as declared
 from ingest.maintenance.repair_actions import SAVEPOINT
@@ -41,7 +39,7 @@ from ingest.maintenance.table_action import TableAction
 from ingest.models import Pipeline
 from ingest.pipelines.removal import RemovalPreview
 
-REPLIES: dict[type, type[s.Serializer[Any]]] = {
+REPLIES: dict[type, type[Reply]] = {
     Job: replies.SyncingJob,
     Pipeline: replies.TableSwitched,
     Preview: health_replies.RepairPreview,
@@ -189,7 +187,8 @@ class ActionView(ApiView):
         table = lake_table_of(self, table_id, action.privilege)
         given = body_of(serializer_for(action.request), request)
         if action.request.takes_dry_run(given):
-            return Response(preview_body(registry.preview(action, table, given)))
+            found = registry.preview(action, table, given)
+            return Response(REPLIES[type(found)].body(found))
         done = registry.start(action, table, actor=self.principal.name, given=given)
         return accepted(done) if isinstance(done, Job) else _moved(table, done)
 
@@ -200,7 +199,7 @@ class SavepointsView(ActionView):
     @extend_schema(responses=page_of(health_replies.Savepoint))
     def get(self, request: Request, table_id: int) -> Response:
         table = lake_table_of(self, table_id, Privilege.DISCOVER)
-        kept = [dataclasses.asdict(one) for one in savepoints_of(table)]
+        kept = list(map(health_replies.Savepoint.body, savepoints_of(table)))
         return Response({"items": kept, "next_page_token": None})
 
 
@@ -225,26 +224,7 @@ def _moved(table: Table, pipeline: Pipeline) -> Response:
         "table": table.pk,
         "status": pipeline.state,
         "status_reason": pipeline.status_reason,
-        "jobs": [job_body(job) for job in open_jobs.order_by("created_at")],
+        "jobs": open_jobs.order_by("created_at"),
         "links": {"table": f"/api/v1/tables/{table.pk}"},
     }
-    return Response(body, status=202)
-
-
-def preview_body(found: Preview | RemovalPreview | None) -> dict[str, object]:
-    assert found is not None, "an action with dry_run has a preview"
-    if isinstance(found, RemovalPreview):
-        return removal_body(found)
-    return {
-        "table": found.table,
-        "action": found.action,
-        "instants": [pending_body(p) for p in found.instants],
-        "will": list(found.will),
-        "misses": list(found.misses),
-        "then": found.then or None,
-        "resize": dataclasses.asdict(found.resize) if found.resize else None,
-        "compaction": dataclasses.asdict(found.compaction)
-        if found.compaction
-        else None,
-        "dry_run": True,
-    }
+    return Response(replies.TableSwitched.body(body), status=202)

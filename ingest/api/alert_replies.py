@@ -1,5 +1,5 @@
-"""Bodies of alerts in the OpenAPI document and requests of their targets. The real ones
-are made in `ingest.alerts.messages` and `ingest.api.alerts`; a test compares."""
+"""Replies about alerts, and requests of their targets. What an alert says is made by
+`ingest.alerts.messages`, for webhooks too."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from typing import Any
 
 from rest_framework import serializers as s
 
+from catalog.api.reply import Instant, Reply, Stored
 from catalog.api.serializers import Text
+from ingest.alerts import targets
 from ingest.alerts.rules import ALERTS, KINDS
+from ingest.models.alerts import AlertTarget as TargetRow
 
 
-class Alert(s.Serializer[Any]):
+class Alert(Stored):
     id = s.IntegerField()
     kind = s.ChoiceField(choices=list(ALERTS))
     state = s.ChoiceField(choices=["open", "closed"])
@@ -24,9 +27,9 @@ class Alert(s.Serializer[Any]):
     instant = s.CharField(allow_null=True)
     job = s.CharField(allow_null=True)
     count = s.IntegerField(help_text="how often it was found anew")
-    first_seen_at = s.DateTimeField()
-    last_seen_at = s.DateTimeField()
-    closed_at = s.DateTimeField(allow_null=True)
+    first_seen_at = Instant()
+    last_seen_at = Instant()
+    closed_at = Instant(allow_null=True)
     closed_because = s.ChoiceField(
         choices=["recovered", "paused", "removed", "dismissed"], allow_null=True
     )
@@ -34,7 +37,7 @@ class Alert(s.Serializer[Any]):
     url = s.CharField(help_text="the page where something can be done")
 
 
-class AlertTarget(s.Serializer[Any]):
+class AlertTarget(Reply):
     name = s.CharField()
     kind = s.ChoiceField(choices=["email", "webhook"])
     address = s.CharField(allow_null=True)
@@ -44,24 +47,42 @@ class AlertTarget(s.Serializer[Any]):
     on = s.CharField(allow_null=True, help_text="null = the whole lake")
     state = s.ChoiceField(choices=["ok", "failing", "paused"])
     failures = s.IntegerField()
-    failing_since = s.DateTimeField(allow_null=True)
+    failing_since = Instant(allow_null=True)
     paused_reason = s.CharField()
     created_by = s.CharField()
-    created_at = s.DateTimeField()
+    created_at = Instant()
+
+    @staticmethod
+    def address_of(row: TargetRow) -> str | None:
+        return row.address if row.kind == TargetRow.EMAIL else None
+
+    @staticmethod
+    def url_of(row: TargetRow) -> str | None:
+        return None if row.kind == TargetRow.EMAIL else row.address
+
+    @staticmethod
+    def has_secret_of(row: TargetRow) -> bool:
+        return bool(row.secret)
+
+    @staticmethod
+    def on_of(row: TargetRow) -> str | None:
+        return targets.scope_text(row)
 
 
-class AlertDelivery(s.Serializer[Any]):
-    id = s.CharField(help_text="the same in each attempt: Sluice-Delivery")
-    target = s.CharField()
+class AlertDelivery(Reply):
+    id = s.CharField(
+        help_text="the same in each attempt: Sluice-Delivery", source="key"
+    )
+    target = s.CharField(source="target.name")
     event = s.ChoiceField(choices=["opened", "recovered", "closed", "test"])
-    alert = s.IntegerField(allow_null=True)
+    alert = s.IntegerField(allow_null=True, source="alert_id")
     state = s.ChoiceField(choices=["waiting", "delivered", "given_up"])
     attempts = s.IntegerField()
-    created_at = s.DateTimeField()
-    last_at = s.DateTimeField(allow_null=True)
+    created_at = Instant()
+    last_at = Instant(allow_null=True)
     last_code = s.IntegerField(allow_null=True, help_text="of HTTP or SMTP")
     last_error = s.CharField()
-    next_try_at = s.DateTimeField(allow_null=True)
+    next_try_at = Instant(allow_null=True)
 
 
 class AlertTargetNew(s.Serializer[Any]):

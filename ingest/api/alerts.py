@@ -9,7 +9,6 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from catalog.access.enforcement import require_admin
-from catalog.api.bodies import Body, instant
 from catalog.api.idempotency import idempotent
 from catalog.api.replies import page_of
 from catalog.api.serializers import Empty
@@ -19,7 +18,7 @@ from ingest.alerts import selectors, targets
 from ingest.alerts.messages import alert_body
 from ingest.alerts.rules import ALERTS
 from ingest.api import alert_replies as replies
-from ingest.models.alerts import Alert, AlertDelivery, AlertTarget
+from ingest.models.alerts import AlertDelivery, AlertTarget
 
 NEWEST_FIRST = {"id": ("-id",)}
 STATES = ("open", "closed")
@@ -39,7 +38,7 @@ class AlertsView(ApiView):
             rows = rows.filter(kind=kind)
         if table := request.query_params.get("table"):
             rows = rows.filter(table=_number(table))
-        return paged(request, rows, sorts=NEWEST_FIRST, body=_alert)
+        return paged(request, rows, sorts=NEWEST_FIRST, body=alert_body)
 
 
 class AlertDismissView(ApiView):
@@ -49,7 +48,7 @@ class AlertDismissView(ApiView):
     @idempotent
     def post(self, request: Request, id: int) -> Response:
         members_of(request)
-        return Response(_alert(selectors.dismiss(self.principal, id)))
+        return Response(alert_body(selectors.dismiss(self.principal, id)))
 
 
 class AlertTargetsView(ApiView):
@@ -60,7 +59,9 @@ class AlertTargetsView(ApiView):
         """Who is told of alerts, and how that goes. For administrators."""
         require_admin(self.principal)
         rows = AlertTarget.objects.all()
-        return paged(request, rows, sorts={"name": ("name", "id")}, body=target_body)
+        return paged(
+            request, rows, sorts={"name": ("name", "id")}, body=replies.AlertTarget.body
+        )
 
     @extend_schema(request=replies.AlertTargetNew, responses={201: replies.AlertTarget})
     @idempotent
@@ -71,7 +72,7 @@ class AlertTargetsView(ApiView):
         new = targets.NewTarget(**{**given, "on": given["on"] or ""})
         row = targets.create_target(new, by=self.principal.name)
         return Response(
-            target_body(row),
+            replies.AlertTarget.body(row),
             status=201,
             headers={"Location": f"/api/v1/alert-targets/{row.name}"},
         )
@@ -82,7 +83,7 @@ class AlertTargetView(ApiView):
     def get(self, request: Request, target: str) -> Response:
         """One target of alerts. For administrators."""
         require_admin(self.principal)
-        return Response(target_body(targets.target_named(target)))
+        return Response(replies.AlertTarget.body(targets.target_named(target)))
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, target: str) -> Response:
@@ -100,7 +101,7 @@ class AlertTargetTestView(ApiView):
         require_admin(self.principal)
         members_of(request)
         sent = targets.send_test(target, by=self.principal.name)
-        return Response(_delivery(sent), status=202)
+        return Response(replies.AlertDelivery.body(sent), status=202)
 
 
 class AlertTargetResumeView(ApiView):
@@ -111,7 +112,7 @@ class AlertTargetResumeView(ApiView):
         require_admin(self.principal)
         members_of(request)
         row = targets.resume_target(target, by=self.principal.name)
-        return Response(target_body(row))
+        return Response(replies.AlertTarget.body(row))
 
 
 class AlertDeliveriesView(ApiView):
@@ -124,46 +125,7 @@ class AlertDeliveriesView(ApiView):
         require_admin(self.principal)
         rows: QuerySet[AlertDelivery] = targets.target_named(target).deliveries.all()
         rows = rows.select_related("target")
-        return paged(request, rows, sorts=NEWEST_FIRST, body=_delivery)
-
-
-def _alert(row: Alert) -> Body:
-    return alert_body(row)
-
-
-def target_body(row: AlertTarget) -> Body:
-    is_email = row.kind == AlertTarget.EMAIL
-    return {
-        "name": row.name,
-        "kind": row.kind,
-        "address": row.address if is_email else None,
-        "url": None if is_email else row.address,
-        "has_secret": bool(row.secret),
-        "kinds": row.kinds,
-        "on": targets.scope_text(row),
-        "state": row.state,
-        "failures": row.failures,
-        "failing_since": instant(row.failing_since),
-        "paused_reason": row.paused_reason,
-        "created_by": row.created_by,
-        "created_at": instant(row.created_at),
-    }
-
-
-def _delivery(row: AlertDelivery) -> Body:
-    return {
-        "id": str(row.key),
-        "target": row.target.name,
-        "event": row.event,
-        "alert": row.alert_id,
-        "state": row.state,
-        "attempts": row.attempts,
-        "created_at": instant(row.created_at),
-        "last_at": instant(row.last_at),
-        "last_code": row.last_code,
-        "last_error": row.last_error,
-        "next_try_at": instant(row.next_try_at),
-    }
+        return paged(request, rows, sorts=NEWEST_FIRST, body=replies.AlertDelivery.body)
 
 
 def _one_of(request: Request, name: str, allowed: tuple[str, ...]) -> str:

@@ -6,7 +6,6 @@ itself.
 
 from __future__ import annotations
 
-import dataclasses
 import statistics
 
 from drf_spectacular.utils import extend_schema
@@ -14,8 +13,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from catalog.access.policy import Privilege
-from catalog.api.bodies import Body, instant, number
 from catalog.api.replies import page_of
+from catalog.api.reply import Body
 from catalog.api.views import ApiView, page_size
 from catalog.models import Table
 from core.errors import InvalidRequest
@@ -25,10 +24,9 @@ from ingest.hudi.layout import FileGroup
 from ingest.lake.commits import read_timeline
 from ingest.lake.layout import read_layout
 from ingest.lake.place import place_at
-from ingest.maintenance.facts import LakeFacts, Pending, facts_from
+from ingest.maintenance.facts import LakeFacts, facts_from
 from ingest.maintenance.health_collector import look_now
-from ingest.maintenance.merging import MergeCost, describe
-from ingest.maintenance.written import Written, written_from
+from ingest.maintenance.written import written_from
 from ingest.models import Pipeline, TableHealth
 from ingest.pipelines.transitions import pipeline_of
 
@@ -49,7 +47,7 @@ class HealthView(ApiView):
         table = lake_table_of(self, table_id, right)
         if look and table.path:
             look_now(table)
-        return Response(health_body(table, health_of(table)))
+        return Response(_health(table, health_of(table)))
 
 
 class MetricsView(ApiView):
@@ -58,7 +56,7 @@ class MetricsView(ApiView):
     @extend_schema(responses=replies.TableMetrics)
     def get(self, request: Request, table_id: int) -> Response:
         table = lake_table_of(self, table_id, Privilege.DISCOVER)
-        return Response(_metrics_body(table, health_of(table)))
+        return Response(_metrics(table, health_of(table)))
 
 
 class FilesView(ApiView):
@@ -78,7 +76,7 @@ class FilesView(ApiView):
         is_more = len(groups) > start + size
         return Response(
             {
-                "items": [_group_body(group) for group in page],
+                "items": [replies.FileGroup.body(group) for group in page],
                 "next_page_token": str(start + size) if is_more else None,
             }
         )
@@ -97,52 +95,23 @@ def health_of(table: Table) -> TableHealth:
     return found or TableHealth(table=table)
 
 
-def health_body(table: Table, row: TableHealth) -> Body:
+def _health(table: Table, row: TableHealth) -> Body:
     facts = facts_from(row.facts) if row.facts else None
-    return {
+    seen = {
         "table": table.pk,
         "name": str(table),
         "score": row.score,
-        "collected_at": instant(row.collected_at),
+        "collected_at": row.collected_at,
         "problem": row.problem,
         "losses": row.losses,
         "plan": row.plan,
-        "pending": [pending_body(p) for p in facts.pending] if facts else [],
-        "merge": merge_body(facts.merge) if facts and facts.merge else None,
+        "pending": facts.pending if facts else (),
+        "merge": facts.merge if facts else None,
         "facts": _facts_body(facts) if facts else None,
-        "verification": _verification_body(pipeline_of(table.pk)),
+        # of the rows that are there now: a load begins anew
+        "verification": pipeline_of(table.pk) or Pipeline(),
     }
-
-
-def _verification_body(pipeline: Pipeline | None) -> Body:
-    """Of the rows that are there now: a load begins anew."""
-    if pipeline is None:
-        return {"at": None, "result": None, "job": None, "next_at": None}
-    return {
-        "at": instant(pipeline.verified_at),
-        "result": pipeline.verdict or None,
-        "job": str(pipeline.verified_job) if pipeline.verified_job else None,
-        "next_at": instant(pipeline.verify_at),
-    }
-
-
-def pending_body(pending: Pending) -> Body:
-    return dataclasses.asdict(pending)
-
-
-def merge_body(cost: MergeCost) -> Body:
-    return {
-        "ratio": cost.ratio,
-        "rewrite_bytes": number(cost.rewrite_bytes),
-        "due_groups": cost.due_groups,
-        "due_bytes": number(cost.due_bytes),
-        "waiting_groups": cost.waiting_groups,
-        "credit_bytes": number(cost.credit),
-        "needed_write_amplification": cost.needs,
-        "max_write_amplification": cost.allowed,
-        "write_amplification_today": cost.measured,
-        "description": list(describe(cost)),
-    }
+    return replies.TableHealth.body(seen)
 
 
 def _facts_body(facts: LakeFacts) -> Body:
@@ -152,50 +121,19 @@ def _facts_body(facts: LakeFacts) -> Body:
     return told | {"log_ratio": round(facts.log_ratio, 3)}
 
 
-def _metrics_body(table: Table, row: TableHealth) -> Body:
+def _metrics(table: Table, row: TableHealth) -> Body:
     facts = facts_from(row.facts) if row.facts else LakeFacts(at="")
     seconds = [c.seconds for c in facts.commits]
-    return {
+    seen = {
         "table": table.pk,
-        "collected_at": instant(row.collected_at),
-        "base_bytes": number(facts.base_bytes),
-        "log_bytes": number(facts.log_bytes),
-        "old_bytes": number(facts.old_bytes),
+        "collected_at": row.collected_at,
+        "base_bytes": facts.base_bytes,
+        "log_bytes": facts.log_bytes,
+        "old_bytes": facts.old_bytes,
         "log_ratio": round(facts.log_ratio, 3),
         "commit_seconds": round(statistics.median(seconds), 3) if seconds else None,
-        "written": _written_body(written_from(row.facts.get("written", {}))),
-        "commits": [dataclasses.asdict(c) for c in facts.commits],
+        "written": written_from(row.facts.get("written", {})),
+        "commits": facts.commits,
         "trend": row.trend,
     }
-
-
-def _written_body(written: Written) -> Body:
-    return {
-        "amplification": written.amplification,
-        "bytes_per_changed_row": written.bytes_per_row,
-        "growth_bytes_per_day": number(written.growth_per_day),
-        "days": [
-            {
-                "day": day.day,
-                "changed_rows": number(day.changed_rows),
-                "changed_bytes": number(day.changed_bytes),
-                "upkeep_bytes": number(day.upkeep_bytes),
-                "loaded_bytes": number(day.loaded_bytes),
-                "table_bytes": number(day.table_bytes),
-            }
-            for day in written.days
-        ],
-    }
-
-
-def _group_body(group: FileGroup) -> Body:
-    return {
-        "partition": group.partition,
-        "file_id": group.file_id,
-        "bucket": group.bucket,
-        "base_file": group.base or None,
-        "base_instant": group.base_instant or None,
-        "base_bytes": number(group.base_bytes),
-        "log_files": group.log_files,
-        "log_bytes": number(group.log_bytes),
-    }
+    return replies.TableMetrics.body(seen)

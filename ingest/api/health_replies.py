@@ -1,5 +1,4 @@
-"""Bodies of health and repairs in the OpenAPI document; `ingest.api.health` and
-`ingest.api.repairs` make the real ones. A test compares them."""
+"""Replies about health and repairs. Add members, never rename or remove one."""
 
 from __future__ import annotations
 
@@ -7,10 +6,15 @@ from typing import Any
 
 from rest_framework import serializers as s
 
-from catalog.api.replies import Count
+from catalog.api.reply import Count, Instant, Reply, Stored
+from ingest.hudi.layout import FileGroup as FileGroupRow
+from ingest.maintenance.merging import MergeCost as MergeCostRow
+from ingest.maintenance.merging import describe
+from ingest.maintenance.repair_previews import Preview
+from ingest.models import Pipeline
 
 
-class Loss(s.Serializer[Any]):
+class Loss(Stored):
     code = s.CharField()
     points = s.IntegerField()
     reason = s.CharField()
@@ -29,20 +33,20 @@ class Loss(s.Serializer[Any]):
     )
 
 
-class MaintenanceStep(s.Serializer[Any]):
+class MaintenanceStep(Stored):
     step = s.ChoiceField(choices=["execute", "schedule", "wait", "decide"])
     reason = s.CharField()
     instants = s.ListField(child=s.CharField())
-    at = s.DateTimeField(allow_null=True)
+    at = Instant(allow_null=True)
 
 
-class PendingPlan(s.Serializer[Any]):
+class PendingPlan(Reply):
     groups = s.IntegerField()
     log_bytes = Count()
     is_readable = s.BooleanField()
 
 
-class PendingInstant(s.Serializer[Any]):
+class PendingInstant(Reply):
     instant = s.CharField()
     action = s.CharField()
     state = s.CharField()
@@ -55,14 +59,26 @@ class PendingInstant(s.Serializer[Any]):
     )
 
 
-class Verification(s.Serializer[Any]):
-    at = s.DateTimeField(allow_null=True, help_text="null = never verified")
+class Verification(Reply):
+    at = Instant(
+        allow_null=True, help_text="null = never verified", source="verified_at"
+    )
     result = s.ChoiceField(choices=["equal", "different"], allow_null=True)
-    job = s.CharField(allow_null=True, help_text="lists keys for who may read rows")
-    next_at = s.DateTimeField(allow_null=True, help_text="null = only on request")
+    job = s.CharField(
+        allow_null=True,
+        help_text="lists keys for who may read rows",
+        source="verified_job",
+    )
+    next_at = Instant(
+        allow_null=True, help_text="null = only on request", source="verify_at"
+    )
+
+    @staticmethod
+    def result_of(pipeline: Pipeline) -> str | None:
+        return pipeline.verdict or None
 
 
-class MergeCost(s.Serializer[Any]):
+class MergeCost(Reply):
     """What waiting log files cost readers, and what it takes to remove them."""
 
     ratio = s.FloatField(
@@ -72,22 +88,28 @@ class MergeCost(s.Serializer[Any]):
     due_groups = s.IntegerField(help_text="file groups worth a compaction, affordable")
     due_bytes = Count(help_text="that this writes")
     waiting_groups = s.IntegerField(help_text="worth it, not affordable yet")
-    credit_bytes = Count(help_text="that compactions may write now")
+    credit_bytes = Count(help_text="that compactions may write now", source="credit")
     needed_write_amplification = s.FloatField(
-        allow_null=True, help_text="that would afford what waits"
+        allow_null=True, help_text="that would afford what waits", source="needs"
     )
-    max_write_amplification = s.FloatField(help_text="of the policy")
+    max_write_amplification = s.FloatField(help_text="of the policy", source="allowed")
     write_amplification_today = s.FloatField(
-        allow_null=True, help_text="bytes written per byte changed, this day in UTC"
+        allow_null=True,
+        help_text="bytes written per byte changed, this day in UTC",
+        source="measured",
     )
     description = s.ListField(child=s.CharField())
 
+    @staticmethod
+    def description_of(cost: MergeCostRow) -> list[str]:
+        return list(describe(cost))
 
-class TableHealth(s.Serializer[Any]):
+
+class TableHealth(Reply):
     table = s.IntegerField()
     name = s.CharField()
     score = s.IntegerField(allow_null=True, help_text="0 to 100; null = not seen yet")
-    collected_at = s.DateTimeField(allow_null=True)
+    collected_at = Instant(allow_null=True)
     problem = s.CharField(help_text="why the last look failed, or empty")
     losses = Loss(many=True)
     plan = MaintenanceStep(many=True)
@@ -97,7 +119,7 @@ class TableHealth(s.Serializer[Any]):
     verification = Verification()
 
 
-class FileGroup(s.Serializer[Any]):
+class FileGroup(Reply):
     partition: Any = s.CharField()
     file_id = s.CharField()
     bucket = s.IntegerField(allow_null=True)
@@ -107,9 +129,17 @@ class FileGroup(s.Serializer[Any]):
     log_files = s.IntegerField()
     log_bytes = Count()
 
+    @staticmethod
+    def base_file_of(group: FileGroupRow) -> str | None:
+        return group.base or None
 
-class TrendPoint(s.Serializer[Any]):
-    at = s.DateTimeField()
+    @staticmethod
+    def base_instant_of(group: FileGroupRow) -> str | None:
+        return group.base_instant or None
+
+
+class TrendPoint(Stored):
+    at = Instant()
     score = s.IntegerField()
     base_bytes = Count()
     log_bytes = Count()
@@ -122,13 +152,13 @@ class TrendPoint(s.Serializer[Any]):
     )
 
 
-class CommitTime(s.Serializer[Any]):
+class CommitTime(Reply):
     instant = s.CharField()
     action = s.CharField()
     seconds = s.FloatField()
 
 
-class WrittenDay(s.Serializer[Any]):
+class WrittenDay(Reply):
     day = s.DateField(help_text="in UTC")
     changed_rows = Count()
     changed_bytes = Count(help_text="what rounds wrote")
@@ -137,20 +167,22 @@ class WrittenDay(s.Serializer[Any]):
     table_bytes = Count(help_text="what readers read at the day's last look")
 
 
-class WrittenBytes(s.Serializer[Any]):
+class WrittenBytes(Reply):
     """Of the last 90 days at most."""
 
     amplification = s.FloatField(
         allow_null=True, help_text="bytes written per byte of changed rows"
     )
-    bytes_per_changed_row = s.FloatField(allow_null=True)
-    growth_bytes_per_day = Count(allow_null=True, help_text="null before two days")
+    bytes_per_changed_row = s.FloatField(allow_null=True, source="bytes_per_row")
+    growth_bytes_per_day = Count(
+        allow_null=True, help_text="null before two days", source="growth_per_day"
+    )
     days = WrittenDay(many=True)
 
 
-class TableMetrics(s.Serializer[Any]):
+class TableMetrics(Reply):
     table = s.IntegerField()
-    collected_at = s.DateTimeField(allow_null=True)
+    collected_at = Instant(allow_null=True)
     base_bytes = Count()
     log_bytes = Count()
     old_bytes = Count()
@@ -161,58 +193,30 @@ class TableMetrics(s.Serializer[Any]):
     trend = TrendPoint(many=True)
 
 
-class RepairNew(s.Serializer[Any]):
-    instant = s.CharField(required=False, allow_null=True)
-    dry_run = s.BooleanField(required=False)
-
-
-class UnscheduleNew(RepairNew):
-    replan = s.BooleanField(required=False)
-
-
-class Previewable(s.Serializer[Any]):
-    dry_run = s.BooleanField(required=False, help_text="200 with what it would do")
-
-
-class ResyncNew(Previewable):
-    accept_empty = s.BooleanField(
-        required=False, help_text="replace the table also when the source has no rows"
-    )
-
-
-class DeduplicateNew(s.Serializer[Any]):
-    dry_run = s.BooleanField(required=False, help_text="a job that only counts")
-
-
-class ResizeNew(s.Serializer[Any]):
-    buckets = s.IntegerField(min_value=1, max_value=4096)
-    dry_run = s.BooleanField(required=False)
-
-
-class Shape(s.Serializer[Any]):
+class Shape(Reply):
     buckets = s.IntegerField()
     file_groups = s.IntegerField()
     file_bytes = Count(help_text="of a base file on average")
 
 
-class Resize(s.Serializer[Any]):
+class Resize(Reply):
     before = Shape()
     after = Shape()
     bytes = Count(help_text="read and written once")
     reason = s.CharField()
 
 
-class Savepoint(s.Serializer[Any]):
+class Savepoint(Reply):
     instant = s.CharField()
-    at = s.DateTimeField(allow_null=True, help_text="when its commit ended")
-    made_at = s.DateTimeField(allow_null=True)
-    ends_at = s.DateTimeField(
+    at = Instant(allow_null=True, help_text="when its commit ended")
+    made_at = Instant(allow_null=True)
+    ends_at = Instant(
         allow_null=True, help_text="the next cleaning afterwards takes it away"
     )
     later = s.IntegerField(help_text="commits that going back would take away")
 
 
-class CompactedGroup(s.Serializer[Any]):
+class CompactedGroup(Reply):
     partition: Any = s.CharField()
     file_id = s.CharField()
     bucket = s.IntegerField(allow_null=True)
@@ -221,7 +225,7 @@ class CompactedGroup(s.Serializer[Any]):
     log_bytes = Count()
 
 
-class Compaction(s.Serializer[Any]):
+class Compaction(Reply):
     """What a compaction would merge."""
 
     instants = s.ListField(
@@ -234,7 +238,7 @@ class Compaction(s.Serializer[Any]):
     groups = CompactedGroup(many=True, help_text="at most 50, most log bytes first")
 
 
-class RepairPreview(s.Serializer[Any]):
+class RepairPreview(Reply):
     """The answer to `"dry_run": true`."""
 
     table = s.CharField()
@@ -248,3 +252,11 @@ class RepairPreview(s.Serializer[Any]):
     resize = Resize(allow_null=True)
     compaction = Compaction(allow_null=True)
     dry_run = s.BooleanField()
+
+    @staticmethod
+    def then_of(preview: Preview) -> str | None:
+        return preview.then or None
+
+    @staticmethod
+    def dry_run_of(preview: Preview) -> bool:
+        return True

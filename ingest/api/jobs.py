@@ -22,7 +22,6 @@ from core.errors import InvalidRequest
 from core.jobs import JOB, TERMINAL
 from core.models import Job, JobLog
 from ingest.api import replies
-from ingest.api.bodies import job_body, job_detail_body, log_body
 from ingest.pipelines import selectors, table_commands
 
 NEWEST = {"created_at": ("-created_at", "-id")}
@@ -36,7 +35,7 @@ class JobsView(ApiView):
     @extend_schema(responses=page_of(replies.SyncingJob))
     def get(self, request: Request) -> Response:
         rows = _filtered(selectors.jobs_for(self.principal), request)
-        return paged(request, rows, sorts=NEWEST, body=job_body)
+        return paged(request, rows, sorts=NEWEST, body=replies.SyncingJob.body)
 
 
 def _filtered(rows: QuerySet[Job], request: Request) -> QuerySet[Job]:
@@ -72,7 +71,17 @@ class JobView(ApiView):
     def get(self, request: Request, job_id: UUID) -> Response:
         job = selectors.job_for(self.principal, job_id)
         may = decision_for(self.principal, Privilege.SELECT, _securable(job))
-        return Response(job_detail_body(job, may_read_rows=may.allowed))
+        if not may.allowed:
+            _hide_rows(job)
+        return Response(replies.JobDetail.body(job))
+
+
+def _hide_rows(job: Job) -> None:
+    """Keys of rows are for who may read them; the row in the database keeps them."""
+    report = job.report or {}
+    facts = report.get("facts")
+    if facts and "keys" in facts:
+        job.report = {**report, "facts": {**facts, "keys": None}}
 
 
 class JobCancelView(ApiView):
@@ -84,7 +93,7 @@ class JobCancelView(ApiView):
         _require_to_operate(self, selectors.job_for(self.principal, job_id))
         members_of(request)
         job = table_commands.cancel_job(job_id, actor=self.principal.name)
-        return Response(job_body(job), status=202)
+        return Response(replies.SyncingJob.body(job), status=202)
 
 
 class JobRetryView(ApiView):
@@ -96,7 +105,7 @@ class JobRetryView(ApiView):
         _require_to_operate(self, selectors.job_for(self.principal, job_id))
         members_of(request)
         job = table_commands.retry_job(job_id, actor=self.principal.name)
-        return Response(job_body(job), status=202)
+        return Response(replies.SyncingJob.body(job), status=202)
 
 
 def _require_to_operate(view: ApiView, job: Job) -> None:
@@ -132,17 +141,14 @@ class JobLogsView(ApiView):
         page, is_more = found[:size], len(found) > size
         if is_back:
             page.reverse()
-        return Response(
-            {
-                "items": [log_body(line) for line in page],
-                "older": str(page[0].pk) if page and (is_more or not is_back) else None,
-                "newer": str(page[-1].pk)
-                if page
-                else request.query_params.get("cursor"),
-                "next_page_token": _next(page, is_back=is_back) if is_more else None,
-                "is_finished": job.is_finished,
-            }
-        )
+        found_so = {
+            "items": page,
+            "older": str(page[0].pk) if page and (is_more or not is_back) else None,
+            "newer": str(page[-1].pk) if page else request.query_params.get("cursor"),
+            "next_page_token": _next(page, is_back=is_back) if is_more else None,
+            "is_finished": job.is_finished,
+        }
+        return Response(replies.LogPage.body(found_so))
 
 
 def _next(page: list[JobLog], *, is_back: bool) -> str:

@@ -15,16 +15,24 @@ from catalog.access.enforcement import require
 from catalog.access.policy import Privilege, Securable
 from catalog.api.idempotency import idempotent
 from catalog.api.replies import page_of
+from catalog.api.reply import Body
 from catalog.api.serializers import Empty
-from catalog.api.views import PAGING, ApiView, members_of, paged
+from catalog.api.views import PAGING, ApiView, body_of, members_of, paged
 from catalog.api.views import page_size as page_size_of
 from catalog.selectors.paging import keyset_page
-from ingest.api import replies
-from ingest.api.bodies import draft_body, job_body, onboarding_body, pipeline_body
-from ingest.models import Onboarding
+from ingest.api import replies, requests
+from ingest.api.timetables import (
+    Scheduled,
+    Timetable,
+    timetable_of,
+    timetable_of_pipeline,
+)
+from ingest.models import Onboarding, Pipeline
 from ingest.pipelines import onboarding, selectors
 from ingest.pipelines.drafting import plan_onboarding
 from ingest.pipelines.requests import OnboardingRequest, parse_request
+from ingest.policies.policy import Effective
+from ingest.policies.schedule import parse_schedule
 from ingest.policies.store import Policies
 
 NEWEST = {"created_at": ("-created_at", "-id")}
@@ -40,21 +48,22 @@ class OnboardingsView(ApiView):
         rows = selectors.onboardings_for(self.principal)
         if name := request.query_params.get("datasource"):
             rows = rows.filter(datasource__name=name)
-        return paged(request, rows, sorts=NEWEST, body=onboarding_body)
+        return paged(request, rows, sorts=NEWEST, body=_listed)
 
     @extend_schema(
-        request=replies.OnboardingNew,
+        request=requests.OnboardingNew,
         responses={200: replies.Draft, 202: replies.OnboardingDetail},
     )
     @idempotent
     def post(self, request: Request) -> Response:
         """Add tables: makes a plan to look at, or with `approve` one that starts at
         once. `dry_run` stores nothing and answers 200."""
+        body_of(requests.OnboardingNew, request)
         asked = parse_request(request.data)
         require(self.principal, Privilege.MANAGE, _securable(asked))
         catalog_selectors.datasource_for(self.principal, asked.datasource)
         if asked.dry_run:
-            return Response(draft_body(plan_onboarding(asked)))
+            return Response(replies.Draft.body(plan_onboarding(asked)))
         row = onboarding.start_onboarding(asked, actor=self.principal.name)
         audit.record("onboarding.start", on=asked.datasource, is_approved=asked.approve)
         return _shown(self, row, status=202)
@@ -93,6 +102,18 @@ class ApproveView(ApiView):
         return _shown(self, row, status=202)
 
 
+def _timetable(row: Onboarding) -> Timetable:
+    return timetable_of(parse_schedule(row.request.get("schedule")))
+
+
+def _listed(row: Onboarding) -> Body:
+    return replies.Onboarding.body(Scheduled(row, _timetable(row)))
+
+
+def _pipeline(row: Pipeline, policy: Effective) -> replies.ShownPipeline:
+    return replies.ShownPipeline(row, policy, timetable_of_pipeline(row, policy))
+
+
 def _shown(view: ApiView, row: Onboarding, *, status: int = 200) -> Response:
     """The request with a page of its tables, counts by state, and its open jobs."""
     pipelines = selectors.pipelines_for(view.principal, row)
@@ -107,19 +128,14 @@ def _shown(view: ApiView, row: Onboarding, *, status: int = 200) -> Response:
         .filter(subject_id__in=[str(pk) for pk in tables], finished_at=None)
         .order_by("created_at")[:size]
     )
-    body = onboarding_body(row) | {
-        "counts": counts,
-        "tables": [
-            pipeline_body(pipeline, policies.of_pipeline(pipeline))
-            for pipeline in page.items
-        ],
-        "jobs": [job_body(job) for job in jobs],
-        "not_approved": [
-            {"source": f.plan.get("source", ""), "reason": f.status_reason}
-            for f in page.items
-            if f.state == "PROPOSED" and f.status_reason
-        ],
-        "next_page_token": page.next_page_token,
-    }
+    shown = replies.ShownOnboarding(
+        row,
+        _timetable(row),
+        counts=counts,
+        tables=[_pipeline(each, policies.of_pipeline(each)) for each in page.items],
+        jobs=list(jobs),
+        next_page_token=page.next_page_token,
+    )
+    body = replies.OnboardingDetail.body(shown)
     headers = {"Location": f"/api/v1/onboardings/{row.pk}"} if status == 202 else {}
     return Response(body, status=status, headers=headers)

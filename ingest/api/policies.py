@@ -11,14 +11,14 @@ from catalog import selectors
 from catalog.access import audit
 from catalog.access.enforcement import require
 from catalog.access.policy import Privilege, Securable
-from catalog.api.bodies import Body, instant
 from catalog.api.etag import content_tag, require_match, tagged
+from catalog.api.reply import Body
 from catalog.api.views import ApiView
 from catalog.datasources import require_a_source
 from catalog.models import Database, Datasource
-from ingest.api import replies
-from ingest.api.bodies import pipeline_schedule_body, policy_body, schedule_body
+from ingest.api import replies, requests
 from ingest.api.tables import lake_table_of
+from ingest.api.timetables import timetable_of, timetable_of_pipeline
 from ingest.models import Pipeline
 from ingest.pipelines.transitions import locked_pipeline, pipeline_of
 from ingest.policies import store
@@ -34,7 +34,7 @@ class DatasourcePolicyView(ApiView):
         row = selectors.datasource_for(self.principal, ds)
         return _level(request, row, None)
 
-    @extend_schema(request=replies.PolicyChange, responses=replies.LevelPolicy)
+    @extend_schema(request=requests.PolicyChange, responses=replies.LevelPolicy)
     def patch(self, request: Request, ds: str) -> Response:
         """A merge patch; null takes a setting back."""
         require(self.principal, Privilege.MANAGE, Securable(ds))
@@ -57,7 +57,7 @@ class DatabasePolicyView(ApiView):
         row = selectors.database_for(self.principal, ds, db)
         return _level(request, row.datasource, row)
 
-    @extend_schema(request=replies.PolicyChange, responses=replies.LevelPolicy)
+    @extend_schema(request=requests.PolicyChange, responses=replies.LevelPolicy)
     def patch(self, request: Request, ds: str, db: str) -> Response:
         """A merge patch; null takes a setting back."""
         require(self.principal, Privilege.MANAGE, Securable(ds, db))
@@ -81,7 +81,7 @@ class TablePolicyView(ApiView):
         pipeline = pipeline_of(table.pk) or locked_pipeline(table)
         return tagged(request, _table_body(pipeline), content_tag(pipeline.policy))
 
-    @extend_schema(request=replies.PolicyChange, responses=replies.TablePolicy)
+    @extend_schema(request=requests.PolicyChange, responses=replies.TablePolicy)
     def patch(self, request: Request, table_id: int) -> Response:
         """A merge patch; null takes a setting back."""
         table = lake_table_of(self, table_id, Privilege.MANAGE)
@@ -115,21 +115,25 @@ def _level_body(source: Datasource, database: Database | None) -> Body:
         if database is None
         else policies.of_database(database)
     )
-    return {
-        "datasource": source.name,
-        "database": database.name if database else None,
-        **policy_body(store.given_at(source, database), policy),
-        **schedule_body(policy.schedule),
-        "schedule_from": policy.origins["schedule"],
-    }
+    shown = replies.ShownPolicy(
+        given=store.given_at(source, database),
+        policy=policy,
+        timetable=timetable_of(policy.schedule, origin=policy.origins["schedule"]),
+        at={"datasource": source.name, "database": database.name if database else None},
+    )
+    return replies.LevelPolicy.body(shown)
 
 
 def _table_body(pipeline: Pipeline) -> Body:
     policy = store.policy_of(pipeline)
-    return {
-        "table": pipeline.lake_table_id,
-        "name": str(pipeline.lake_table),
-        **policy_body(pipeline.policy, policy),
-        **pipeline_schedule_body(pipeline, policy),
-        "due_at": instant(pipeline.due_at),
-    }
+    shown = replies.ShownPolicy(
+        given=pipeline.policy,
+        policy=policy,
+        timetable=timetable_of_pipeline(pipeline, policy),
+        at={
+            "table": pipeline.lake_table_id,
+            "name": str(pipeline.lake_table),
+            "due_at": pipeline.due_at,
+        },
+    )
+    return replies.TablePolicy.body(shown)

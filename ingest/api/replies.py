@@ -1,25 +1,41 @@
-"""Bodies of ingestion in the OpenAPI document; `ingest.api.bodies` makes the real ones.
-
-A test compares the two, field by field.
-"""
+"""Replies of ingestion: onboardings, jobs, commits, policies. Add members, never rename
+or remove one."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
-from drf_spectacular.utils import inline_serializer
 from rest_framework import serializers as s
 
-from catalog.api.replies import Count, Job
+from catalog.api.replies import Job
+from catalog.api.reply import Count, Instant, Reply
+from catalog.names import LAKE, join_name
+from core.clock import SystemClock
+from core.models import Job as JobRow
+from ingest.alerts.stalled import stalled_since
+from ingest.api.timetables import Scheduled, Timetable, timetable_of_capture
+from ingest.hudi.timeline import at_of
+from ingest.lake.commits import Commit as CommitRow
+from ingest.models import Pipeline
+from ingest.pipelines.drafting import Draft as DraftRow
+from ingest.pipelines.drafting import Planned
+from ingest.pipelines.removal import RemovalPreview
+from ingest.planning.plan import plan_to_json
+from ingest.policies.policy import Effective
+from ingest.policies.schedule import every_seconds_of
 
 
-class Scheduled(s.Serializer[Any]):
-    schedule = s.JSONField(allow_null=True)
-    schedule_in_words = s.CharField()
-    next_runs = s.ListField(child=s.DateTimeField())
+# Of something with a `timetable`.
+class HasSchedule(Reply):
+    schedule = s.JSONField(allow_null=True, source="timetable.schedule")
+    schedule_in_words = s.CharField(source="timetable.in_words")
+    next_runs = s.ListField(child=Instant(), source="timetable.next_runs")
 
 
-class Links(s.Serializer[Any]):
+class Links(Reply):
     self = s.CharField()
 
 
@@ -30,16 +46,21 @@ class JobLinks(Links):
 
 class SyncingJob(Job):
     subject_id = s.CharField()
-    progress_at = s.DateTimeField(allow_null=True, help_text="last sign of life")
-    moved_at = s.DateTimeField(
+    progress_at = Instant(allow_null=True, help_text="last sign of life")
+    moved_at = Instant(
         allow_null=True, help_text="when something last came of it, over all attempts"
     )
     cancel_requested = s.CharField(help_text="what a cancellation asked for, or empty")
     links = JobLinks()
 
+    @staticmethod
+    def links_of(job: JobRow) -> Mapping[str, str]:
+        at = f"/api/v1/jobs/{job.pk}"
+        return {"self": at, "logs": f"{at}/logs", "events": f"{at}/events"}
 
-class JobMove(s.Serializer[Any]):
-    at = s.DateTimeField()
+
+class JobMove(Reply):
+    at = Instant()
     event = s.CharField()
     before = s.CharField()
     after = s.CharField()
@@ -47,28 +68,45 @@ class JobMove(s.Serializer[Any]):
     reason = s.CharField()
 
 
+# With its moves; two statements.
 class JobDetail(SyncingJob):
-    stalled_since = s.DateTimeField(
+    stalled_since = Instant(
         allow_null=True,
         help_text="set while a running job stands still for longer than"
         " SLUICE_STALLED_SECONDS; reason says what it waits for",
     )
     lane = s.CharField()
     max_attempts = s.IntegerField()
-    not_before = s.DateTimeField(allow_null=True)
+    not_before = Instant(allow_null=True)
     facts = s.DictField(allow_null=True)
     warnings = s.ListField(child=s.CharField())
     events = JobMove(many=True)
 
+    @staticmethod
+    def stalled_since_of(job: JobRow) -> datetime | None:
+        return stalled_since(job, SystemClock().now())
 
-class LogLine(s.Serializer[Any]):
+    @staticmethod
+    def facts_of(job: JobRow) -> Mapping[str, Any] | None:
+        return (job.report or {}).get("facts")
+
+    @staticmethod
+    def warnings_of(job: JobRow) -> list[str]:
+        return list((job.report or {}).get("warnings") or [])
+
+    @staticmethod
+    def events_of(job: JobRow) -> Any:
+        return job.events.all()
+
+
+class LogLine(Reply):
     id = s.IntegerField()
-    at = s.DateTimeField()
+    at = Instant()
     level = s.CharField()
     message = s.CharField()
 
 
-class LogPage(s.Serializer[Any]):
+class LogPage(Reply):
     items = LogLine(many=True)
     older = s.CharField(allow_null=True)
     newer = s.CharField(allow_null=True)
@@ -76,40 +114,123 @@ class LogPage(s.Serializer[Any]):
     is_finished = s.BooleanField()
 
 
-class Onboarding(Scheduled):
-    id = s.UUIDField()
-    datasource = s.CharField()
-    request = s.DictField()
+class Onboarding(HasSchedule):
+    id = s.UUIDField(source="row.pk")
+    datasource = s.CharField(source="row.datasource.name")
+    request = s.DictField(source="row.request")
     waits_for = s.CharField(allow_null=True)
-    requested_by = s.CharField()
-    created_at = s.DateTimeField()
-    approved_at = s.DateTimeField(allow_null=True)
-    approved_by = s.CharField()
+    requested_by = s.CharField(source="row.requested_by")
+    created_at = Instant(source="row.created_at")
+    approved_at = Instant(allow_null=True, source="row.approved_at")
+    approved_by = s.CharField(source="row.approved_by")
     links = Links()
 
+    @staticmethod
+    def waits_for_of(shown: Scheduled) -> str | None:
+        return shown.row.request.get("waits")  # type: ignore[no-any-return]
 
-class PlannedTable(Scheduled):
+    @staticmethod
+    def links_of(shown: Scheduled) -> Mapping[str, str]:
+        return {"self": f"/api/v1/onboardings/{shown.row.pk}"}
+
+
+# Of a table whose plan is not stored.
+class PlannedTable(HasSchedule):
     source: Any = s.CharField()
-    source_table = s.IntegerField()
+    source_table = s.IntegerField(source="row.table.pk")
     name = s.CharField()
-    capture = s.CharField()
+    capture = s.CharField(source="row.capture")
     status = s.CharField()
     status_reason = s.CharField()
-    schedule_from = s.CharField(allow_null=True)
+    schedule_from = s.CharField(allow_null=True, source="timetable.origin")
     plan = s.DictField()
 
+    @staticmethod
+    def source_of(shown: Scheduled) -> str:
+        return str(shown.row.plan.source)
 
+    @staticmethod
+    def name_of(shown: Scheduled) -> str:
+        plan = shown.row.plan
+        return f"{LAKE}.{join_name(plan.database, plan.name)}"
+
+    @staticmethod
+    def status_of(shown: Scheduled) -> str:
+        return "PROPOSED"
+
+    @staticmethod
+    def status_reason_of(shown: Scheduled) -> str:
+        return str(shown.row.plan.blocked)
+
+    @staticmethod
+    def plan_of(shown: Scheduled) -> Mapping[str, Any]:
+        return plan_to_json(shown.row.plan)
+
+
+@dataclass(frozen=True, slots=True)
+class ShownPipeline:
+    row: Pipeline
+    policy: Effective
+    timetable: Timetable
+
+
+# Of a pipeline.
 class OnboardedTable(PlannedTable):
-    id = s.IntegerField()
-    table = s.IntegerField(allow_null=True)
+    id = s.IntegerField(source="row.pk")
+    source_table = s.IntegerField(source="row.source_table_id")
+    table = s.IntegerField(allow_null=True, source="row.lake_table_id")
     every_seconds = s.IntegerField(allow_null=True)
     position = s.CharField(allow_null=True)
     consistency = s.CharField(allow_null=True)
 
+    @staticmethod
+    def source_of(shown: Any) -> str:
+        return str(shown.row.plan.get("source", ""))
 
-class NotApproved(s.Serializer[Any]):
+    @staticmethod
+    def name_of(shown: Any) -> str:
+        plan = shown.row.plan
+        name = join_name(plan.get("database", ""), plan.get("name", ""))
+        return f"{LAKE}.{name}"
+
+    @staticmethod
+    def status_of(shown: Any) -> str:
+        return str(shown.row.state)
+
+    @staticmethod
+    def status_reason_of(shown: Any) -> str:
+        return str(shown.row.status_reason)
+
+    @staticmethod
+    def plan_of(shown: Any) -> Mapping[str, Any]:
+        return dict(shown.row.plan)
+
+    @staticmethod
+    def every_seconds_of(shown: ShownPipeline) -> int | None:
+        return every_seconds_of(shown.policy.schedule)
+
+    @staticmethod
+    def position_of(shown: ShownPipeline) -> str | None:
+        return shown.row.position or None
+
+    @staticmethod
+    def consistency_of(shown: ShownPipeline) -> str | None:
+        return shown.row.consistency or None
+
+
+class NotApproved(Reply):
     source: Any = s.CharField()
     reason = s.CharField()
+
+
+@dataclass(frozen=True, slots=True)
+class ShownOnboarding(Scheduled):
+    """With a page of its tables, and its open jobs."""
+
+    counts: Mapping[str, int] = field(default_factory=dict)
+    tables: list[ShownPipeline] = field(default_factory=list)
+    jobs: list[JobRow] = field(default_factory=list)
+    next_page_token: str | None = None
 
 
 class OnboardingDetail(Onboarding):
@@ -119,8 +240,16 @@ class OnboardingDetail(Onboarding):
     not_approved = NotApproved(many=True)
     next_page_token = s.CharField(allow_null=True)
 
+    @staticmethod
+    def not_approved_of(shown: ShownOnboarding) -> list[Mapping[str, str]]:
+        return [
+            {"source": row.plan.get("source", ""), "reason": row.status_reason}
+            for row in (each.row for each in shown.tables)
+            if row.state == "PROPOSED" and row.status_reason
+        ]
 
-class Uncarried(s.Serializer[Any]):
+
+class Uncarried(Reply):
     """A table that a pattern means and that cannot be carried."""
 
     name = s.CharField()
@@ -128,18 +257,34 @@ class Uncarried(s.Serializer[Any]):
     way_out = s.CharField()
 
 
-class Draft(s.Serializer[Any]):
+class Draft(Reply):
     """The answer to `"dry_run": true`; nothing of it is stored."""
 
     id = s.UUIDField(allow_null=True)
-    datasource = s.CharField()
+    datasource = s.CharField(source="source.name")
     dry_run = s.BooleanField()
     skipped = s.ListField(child=s.CharField())
     uncarried = Uncarried(many=True)
     tables = PlannedTable(many=True)
 
+    @staticmethod
+    def id_of(draft: DraftRow) -> None:
+        return None
 
-class TableSwitched(s.Serializer[Any]):
+    @staticmethod
+    def dry_run_of(draft: DraftRow) -> bool:
+        return True
+
+    @staticmethod
+    def tables_of(draft: DraftRow) -> list[Scheduled]:
+        return [_planned(each) for each in draft.planned]
+
+
+def _planned(each: Planned) -> Scheduled:
+    return Scheduled(each, timetable_of_capture(each.capture, each.policy))
+
+
+class TableSwitched(Reply):
     table = s.IntegerField()
     status = s.CharField()
     status_reason = s.CharField()
@@ -147,7 +292,7 @@ class TableSwitched(s.Serializer[Any]):
     links = s.DictField()
 
 
-class Removal(s.Serializer[Any]):
+class Removal(Reply):
     """The answer to `"dry_run": true`."""
 
     table = s.CharField()
@@ -157,187 +302,83 @@ class Removal(s.Serializer[Any]):
     will = s.ListField(child=s.CharField())
     dry_run = s.BooleanField()
 
+    @staticmethod
+    def data_of(preview: RemovalPreview) -> str:
+        return "drop" if preview.drop_data else "keep"
 
-Commit: Any = inline_serializer(
-    name="Commit",
-    fields={
-        "instant": s.CharField(),
-        "completed": s.CharField(),
-        "at": s.DateTimeField(allow_null=True),
-        "action": s.CharField(),
+    @staticmethod
+    def dry_run_of(preview: RemovalPreview) -> bool:
+        return True
+
+
+class CommitBase(Reply):
+    @staticmethod
+    def at_of(commit: CommitRow) -> datetime | None:
+        return at_of(commit.instant.completed)
+
+
+# a class statement cannot name a member `from`
+Commit: Any = type(
+    "Commit",
+    (CommitBase,),
+    {
+        "instant": s.CharField(source="instant.asked"),
+        "completed": s.CharField(source="instant.completed"),
+        "at": Instant(allow_null=True),
+        "action": s.CharField(source="instant.action"),
         "operation": s.CharField(),
-        "rows": Count(allow_null=True),
-        "bytes": Count(allow_null=True),
-        "position": s.CharField(allow_null=True),
-        "from": s.CharField(allow_null=True),
-        "epoch": Count(allow_null=True),
-        "epoch_from": Count(allow_null=True),
-        "run": s.CharField(allow_null=True),
+        "rows": Count(allow_null=True, source="rows_written"),
+        "bytes": Count(allow_null=True, source="bytes_written"),
+        "position": s.CharField(allow_null=True, source="position.end"),
+        "from": s.CharField(allow_null=True, source="position.start"),
+        "epoch": Count(allow_null=True, source="position.epoch_to"),
+        "epoch_from": Count(allow_null=True, source="position.epoch_from"),
+        "run": s.CharField(allow_null=True, source="position.run"),
     },
-    many=True,
 )
 
 
-class CommitPage(s.Serializer[Any]):
-    items = Commit
+class CommitPage(Reply):
+    items = Commit(many=True)
     next_page_token = s.CharField(allow_null=True)
 
 
-class SampleColumn(s.Serializer[Any]):
+class SampleColumn(Reply):
     name = s.CharField()
     type = s.CharField()
 
 
-class Sample(s.Serializer[Any]):
+class Sample(Reply):
     columns = SampleColumn(many=True)
     rows = s.ListField(child=s.ListField(child=s.JSONField(allow_null=True)))
 
 
-class Policy(Scheduled):
+@dataclass(frozen=True, slots=True)
+class ShownPolicy:
+    """What one level gives, and what counts there."""
+
+    given: Mapping[str, Any]
+    policy: Effective
+    timetable: Timetable
+    at: Mapping[str, Any]
+
+
+class Policy(HasSchedule):
     given = s.DictField()
     effective = s.DictField(child=s.DictField())
-    schedule_from = s.CharField(allow_null=True)
+    schedule_from = s.CharField(allow_null=True, source="timetable.origin")
+
+    @staticmethod
+    def effective_of(shown: ShownPolicy) -> Mapping[str, Any]:
+        return shown.policy.to_json()
 
 
 class LevelPolicy(Policy):
-    datasource = s.CharField()
-    database = s.CharField(allow_null=True)
+    datasource = s.CharField(source="at.datasource")
+    database = s.CharField(allow_null=True, source="at.database")
 
 
 class TablePolicy(Policy):
-    table = s.IntegerField()
-    name = s.CharField()
-    due_at = s.DateTimeField(allow_null=True)
-
-
-# ---------------------------------------------------------------- what is sent
-class TableChoices(s.Serializer[Any]):
-    """null = as proposed."""
-
-    record_key = s.JSONField(
-        required=False, allow_null=True, help_text='columns, or "row_hash"'
-    )
-    cursor = s.CharField(required=False, allow_null=True)
-    partition_by = s.ListField(child=s.CharField(), required=False)
-    buckets = s.IntegerField(required=False, allow_null=True)
-    exclude_columns = s.ListField(child=s.CharField(), required=False)
-    lake = s.CharField(
-        required=False, allow_null=True, help_text="database.table in the lake"
-    )
-    updates = s.ChoiceField(
-        choices=["full", "partial"],
-        required=False,
-        allow_null=True,
-        help_text="partial: NULL in a changed row leaves the lake's value",
-    )
-    capture = s.ChoiceField(
-        choices=["snapshot", "timestamp", "log"], required=False, allow_null=True
-    )
-    schedule = s.JSONField(required=False, allow_null=True)
-
-
-class TableDefaults(s.Serializer[Any]):
-    """For every table of the request that can have it; null = as proposed."""
-
-    record_key = s.ChoiceField(
-        choices=["row_hash"],
-        required=False,
-        allow_null=True,
-        help_text="for tables without a key",
-    )
-    cursor = s.ListField(
-        child=s.CharField(),
-        required=False,
-        help_text="names in order of preference; the first a table has is taken",
-    )
-    partition_by = s.ListField(child=s.CharField(), required=False)
-    buckets = s.IntegerField(required=False, allow_null=True)
-    exclude_columns = s.ListField(child=s.CharField(), required=False)
-    otherwise = s.ChoiceField(
-        choices=["snapshot"],
-        required=False,
-        allow_null=True,
-        help_text="snapshot: tables that cannot be kept fresh are loaded once",
-    )
-
-
-class OnboardingNew(s.Serializer[Any]):
-    """`ingest.pipelines.requests` checks it; this is its shape."""
-
-    datasource = s.CharField()
-    include = s.ListField(
-        child=s.CharField(), help_text="db.table, db.*, db.ord*, or *"
-    )
-    exclude = s.ListField(child=s.CharField(), required=False)
-    capture = s.ChoiceField(choices=["snapshot", "timestamp", "log"], required=False)
-    schedule = s.JSONField(required=False, allow_null=True)
-    target_database = s.CharField(required=False, allow_null=True)
-    tables = s.DictField(child=TableChoices(), required=False)
-    defaults = TableDefaults(required=False)
-    dry_run = s.BooleanField(required=False)
-    approve = s.BooleanField(required=False)
-
-
-class CompactionNew(s.Serializer[Any]):
-    """own: a driver for this compaction alone, where the table's lock is shared."""
-
-    driver: Any = s.ChoiceField(choices=["own", "shared"], required=False)
-    memory = s.CharField(required=False, help_text="4g; default is the most allowed")
-    cores = s.IntegerField(required=False, help_text="default is the most allowed")
-    dry_run = s.BooleanField(required=False)
-
-
-class RemovalNew(s.Serializer[Any]):
-    data: Any = s.ChoiceField(choices=["keep", "drop"], required=False)
-    dry_run = s.BooleanField(required=False)
-
-
-class PolicyChange(s.Serializer[Any]):
-    """A merge patch: null takes a setting back."""
-
-    schedule = s.JSONField(required=False, allow_null=True)
-    lag_seconds = s.FloatField(required=False, allow_null=True)
-    compact_after = s.IntegerField(required=False, allow_null=True)
-    compact_log_bytes = s.IntegerField(required=False, allow_null=True)
-    compact_log_ratio = s.FloatField(required=False, allow_null=True)
-    compact_log_age_seconds = s.FloatField(required=False, allow_null=True)
-    max_write_amplification = s.FloatField(required=False, allow_null=True)
-    stuck_after_seconds = s.FloatField(required=False, allow_null=True)
-    late_after_seconds = s.FloatField(required=False, allow_null=True)
-    verify_every = s.FloatField(
-        required=False, allow_null=True, help_text="seconds; 0 = only on request"
-    )
-    verify_rows_per_second = s.IntegerField(required=False, allow_null=True)
-    quiet_hours = s.DictField(
-        required=False,
-        allow_null=True,
-        help_text='{"from": "22:00", "to": "06:00", "timezone": "UTC"}',
-    )
-    compact_driver = s.DictField(
-        required=False, allow_null=True, help_text='{"memory": "4g", "cores": 4}'
-    )
-    schema_changes: Any = s.ChoiceField(
-        choices=["follow", "ask", "ignore"],
-        required=False,
-        allow_null=True,
-        help_text="what becomes of columns that are added at the source",
-    )
-
-
-class SchemaProposal(s.Serializer[Any]):
-    """What changed at the source of a lake table and waits for a decision."""
-
-    table = s.IntegerField()
-    schema_changes = s.CharField(help_text="the policy: follow, ask or ignore")
-    changes = s.ListField(child=s.CharField(), help_text="empty: nothing waits")
-    will = s.ListField(
-        child=s.CharField(), help_text="what approving does; or why it cannot be"
-    )
-    is_possible = s.BooleanField()
-    needs_resync = s.BooleanField()
-    left_out = s.ListField(
-        child=s.CharField(), help_text="columns at the source that are not synced"
-    )
-    partial_columns = s.CharField(
-        help_text="columns whose older rows are NULL in the lake; empty when none is"
-    )
+    table = s.IntegerField(source="at.table")
+    name = s.CharField(source="at.name")
+    due_at = Instant(allow_null=True, source="at.due_at")

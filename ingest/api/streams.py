@@ -17,9 +17,11 @@ from uuid import UUID
 
 from django.db import Error as DatabaseError
 
-from catalog.api.bodies import Body, instant, number
 from catalog.api.places import Place, Places
+from catalog.api.reply import Body
 from core.errors import NotFound
+from core.exact_numbers import exact
+from core.instants import iso
 from ingest.jobs.events import JobNews, Position, look
 
 log = logging.getLogger(__name__)
@@ -92,18 +94,18 @@ class JobStream:
 
 
 def frame_of(news: JobNews) -> bytes:
-    return _frame(news.kind, {"at": instant(news.at), **_data(news)}, news.position)
+    return _frame(news.kind, {"at": iso(news.at), **_data(news)}, news.position)
 
 
 def news_body(news: JobNews) -> Body:
     """The same event as a member of a page."""
-    at = instant(news.at)
+    at = iso(news.at)
     return {"id": str(news.position), "event": news.kind, "at": at, "data": _data(news)}
 
 
 def _data(news: JobNews) -> Body:
     counts: Body = {
-        name: number(news.data[name]) for name in ("done", "total") if name in news.data
+        name: exact(news.data[name]) for name in ("done", "total") if name in news.data
     }
     return news.data | counts
 

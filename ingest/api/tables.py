@@ -14,7 +14,6 @@ from catalog.selectors.tables import securable_of, table_for
 from core.errors import InvalidRequest
 from core.models import Job
 from ingest.api import replies
-from ingest.api.bodies import commit_body, job_body
 from ingest.models import Pipeline
 from ingest.models.states import RETIRED
 from ingest.pipelines import samples, sampling
@@ -47,7 +46,7 @@ def lake_table_of(view: ApiView, table_id: int, privilege: Privilege) -> Table:
 
 def accepted(job: Job) -> Response:
     headers = {"Location": f"/api/v1/jobs/{job.pk}"}
-    return Response(job_body(job), status=202, headers=headers)
+    return Response(replies.SyncingJob.body(job), status=202, headers=headers)
 
 
 class CommitsView(ApiView):
@@ -63,8 +62,8 @@ class CommitsView(ApiView):
             size=page_size(request),
             before=request.query_params.get("page_token") or None,
         )
-        items = [commit_body(commit) for commit in page.commits]
-        return Response({"items": items, "next_page_token": page.next_before})
+        found = {"items": page.commits, "next_page_token": page.next_before}
+        return Response(replies.CommitPage.body(found))
 
 
 class SampleView(ApiView):
@@ -78,7 +77,7 @@ class SampleView(ApiView):
         limit = _limit(request)
         sample = sampling.sample_for(self.principal.name, table, limit=limit)
         columns = [{"name": name, "type": kind} for name, kind in sample.columns]
-        return Response({"columns": columns, "rows": sample.rows})
+        return Response(replies.Sample.body({"columns": columns, "rows": sample.rows}))
 
 
 def _limit(request: Request) -> int:

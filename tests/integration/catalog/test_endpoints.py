@@ -11,7 +11,7 @@ from django.conf import settings
 from django.core.management import call_command
 
 from catalog.access.policy import IMPLIED, Privilege
-from catalog.api import replies
+from catalog.api import access_replies, replies
 from catalog.models import Datasource, Table
 from core.models import Job
 from tests.integration.catalog.asking import (
@@ -315,14 +315,16 @@ def test_documented_replies_have_the_members_of_real_ones(admin, shop, lake_orde
         replies.Table: admin("GET", table),
         replies.TableSchema: admin("GET", f"{table}/schema"),
         replies.Job: admin("POST", "datasources/shop:test"),
-        replies.User: admin("POST", "users", {"name": "u", "password": PASSWORD}),
-        replies.Grant: admin("POST", "grants", grant),
-        replies.EffectiveRights: admin("GET", "grants/effective?on=lake"),
-        replies.TokenOnce: admin("POST", "tokens", {"name": "t"}),
+        access_replies.User: admin(
+            "POST", "users", {"name": "u", "password": PASSWORD}
+        ),
+        access_replies.Grant: admin("POST", "grants", grant),
+        access_replies.EffectiveRights: admin("GET", "grants/effective?on=lake"),
+        access_replies.TokenOnce: admin("POST", "tokens", {"name": "t"}),
         replies.Problem: admin("GET", "tables/0"),
     }
     entries = admin("GET", "audit").json()["items"]
-    compare(replies.AuditEntry(), entries[0])
+    compare(access_replies.AuditEntry(), entries[0])
     for serializer, reply in real.items():
         compare(serializer(), reply.json())
 

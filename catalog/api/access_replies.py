@@ -1,0 +1,116 @@
+"""Replies about users, grants, tokens and the audit. Secrets are in none of them."""
+
+from __future__ import annotations
+
+from django.contrib.auth.models import User as UserRow
+from rest_framework import serializers as s
+
+from catalog.access.policy import HeldGrant, Role
+from catalog.api.reply import Instant, Reply
+from catalog.models import ApiToken
+from catalog.models import Grant as GrantRow
+
+
+# Of a row with its groups prefetched.
+class User(Reply):
+    name = s.CharField(source="username")
+    groups = s.ListField(child=s.CharField())
+    is_admin = s.BooleanField(source="is_superuser")
+    is_active = s.BooleanField()
+    created_at = Instant(source="date_joined")
+    last_login = Instant(allow_null=True)
+
+    @staticmethod
+    def groups_of(user: UserRow) -> list[str]:
+        return sorted(group.name for group in user.groups.all())
+
+
+def _of_a_privilege(privilege: str) -> str | None:
+    return None if privilege in set(Role) else str(privilege)
+
+
+def _of_a_role(privilege: str) -> str | None:
+    return str(privilege) if privilege in set(Role) else None
+
+
+class Via(Reply):
+    id = s.IntegerField()
+    principal = s.CharField(source="grantee")
+    privilege = s.CharField(allow_null=True)
+    role = s.CharField(allow_null=True)
+    on = s.CharField()
+
+    @staticmethod
+    def privilege_of(grant: HeldGrant) -> str | None:
+        return _of_a_privilege(grant.privilege.value)
+
+    @staticmethod
+    def role_of(grant: HeldGrant) -> str | None:
+        return _of_a_role(grant.privilege.value)
+
+
+class Right(Reply):
+    privilege = s.CharField(source="privilege.value")
+    allowed = s.BooleanField(source="decision.allowed")
+    reason = s.CharField(source="decision.reason")
+    via = Via(many=True)
+
+
+class EffectiveRights(Reply):
+    principal = s.CharField()
+    groups = s.ListField(child=s.CharField())
+    is_active = s.BooleanField()
+    is_admin = s.BooleanField()
+    on = s.CharField()
+    privileges = Right(many=True)
+
+
+# Of a privilege or of a role; the other one is null.
+class Grant(Reply):
+    id = s.IntegerField()
+    principal = s.CharField()
+    privilege = s.CharField(allow_null=True)
+    role = s.CharField(allow_null=True)
+    on = s.CharField()
+    granted_by = s.CharField()
+    granted_at = Instant()
+
+    @staticmethod
+    def privilege_of(row: GrantRow) -> str | None:
+        return _of_a_privilege(row.privilege)
+
+    @staticmethod
+    def role_of(row: GrantRow) -> str | None:
+        return _of_a_role(row.privilege)
+
+
+class Token(Reply):
+    id = s.IntegerField()
+    name = s.CharField()
+    user = s.CharField(source="user.username")
+    hint = s.CharField()
+    created_at = Instant()
+    expires_at = Instant(allow_null=True)
+    last_used_at = Instant(allow_null=True)
+
+    @staticmethod
+    def hint_of(row: ApiToken) -> str:
+        """The public part."""
+        return f"slt_{row.key_id}_…"
+
+
+class TokenOnce(Token):
+    token = s.CharField(help_text="shown this once")
+
+
+class AuditEntry(Reply):
+    id = s.IntegerField()
+    at = Instant()
+    actor = s.CharField()
+    action = s.CharField()
+    object = s.CharField()
+    door = s.CharField()
+    is_allowed = s.BooleanField()
+    address = s.CharField()
+    request_id = s.CharField()
+    facts = s.DictField()

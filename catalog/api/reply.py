@@ -1,0 +1,84 @@
+"""Replies that are declared once: OpenAPI shows the serializer that makes them.
+
+A member is the attribute of that name (or of its `source`), or what the serializer's
+static method `<member>_of` makes of the row. None stays null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, cached_property
+from typing import Any
+
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers as s
+
+from core.exact_numbers import exact
+from core.instants import iso
+
+Body = dict[str, Any]
+_Show = Callable[[Any], Any]
+
+
+# Base of all replies; OpenAPI shows docstrings of serializers, inherited ones too.
+class Reply(s.Serializer[Any]):
+    @classmethod
+    def body(cls, row: Any) -> Body:
+        """For views. What a serializer costs is its making, so it is made once."""
+        return _made(cls).to_representation(row)
+
+    def to_representation(self, row: Any) -> Body:
+        found: Body = {}
+        for name, read, show in self._members:
+            value = read(row)
+            found[name] = None if value is None else show(value)
+        return found
+
+    @cached_property
+    def _members(self) -> list[tuple[str, _Show, _Show]]:
+        return [
+            (name, self._reader(name, field), field.to_representation)
+            for name, field in self.fields.items()
+        ]
+
+    def _reader(self, name: str, field: s.Field[Any, Any, Any, Any]) -> _Show:
+        """How the member is read from a row, which may be a stored JSON object."""
+        if made := getattr(self, f"{name}_of", None):
+            return made  # type: ignore[no-any-return]
+        first, *rest = field.source_attrs
+
+        def read(row: Any) -> Any:
+            row = row[first] if type(row) is dict else getattr(row, first)
+            for part in rest:
+                if row is None:
+                    return None
+                row = row[part] if type(row) is dict else getattr(row, part)
+            return row
+
+        return read
+
+
+@cache
+def _made(reply: type[Reply]) -> Reply:
+    return reply()
+
+
+class Instant(s.DateTimeField):
+    """ISO 8601 in UTC with Z."""
+
+    def to_representation(self, value: Any) -> str:
+        return value if isinstance(value, str) else iso(value)
+
+
+@extend_schema_field({"oneOf": [{"type": "integer"}, {"type": "string"}]})
+class Count(s.Field[Any, Any, Any, Any]):
+    """A number, as a string beyond 2^53."""
+
+    def to_representation(self, value: int) -> int | str:
+        return exact(value)
+
+
+# The shape of JSON that is passed on as it was stored.
+class Stored(s.Serializer[Any]):
+    def to_representation(self, stored: Any) -> Any:
+        return stored

@@ -1,0 +1,127 @@
+"""Requests of ingestion.
+
+`OnboardingNew` checks the shape of one, all mistakes at once, and
+`ingest.pipelines.requests`, which pages and imports use too, what it means.
+`PolicyChange` is the shape of what `ingest.policies.policy` checks.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import serializers as s
+from rest_framework.fields import empty
+
+from catalog.api.serializers import Flag, Text, Whole
+
+
+class _NullIsAbsent:
+    """null was always taken for nothing here, though no document says so."""
+
+    def run_validation(self, data: Any = empty) -> Any:
+        return super().run_validation(empty if data is None else data)  # type: ignore[misc]
+
+
+class _Names(_NullIsAbsent, s.ListField):
+    child = Text(error_messages={"invalid": "expected a name"})
+
+
+class _Tables(_NullIsAbsent, s.DictField):
+    pass
+
+
+class TableChoices(s.Serializer[Any]):
+    """null = as proposed."""
+
+    record_key = s.JSONField(
+        required=False, allow_null=True, help_text='columns, or "row_hash"'
+    )
+    cursor = Text(required=False, allow_null=True)
+    partition_by = _Names(required=False)
+    buckets = Whole(required=False, allow_null=True)
+    exclude_columns = _Names(required=False)
+    lake = Text(required=False, allow_null=True, help_text="database.table in the lake")
+    updates = s.ChoiceField(
+        choices=["full", "partial"],
+        required=False,
+        allow_null=True,
+        help_text="partial: NULL in a changed row leaves the lake's value",
+    )
+    capture = s.ChoiceField(
+        choices=["snapshot", "timestamp", "log"], required=False, allow_null=True
+    )
+    schedule = s.JSONField(required=False, allow_null=True)
+
+
+class TableDefaults(_NullIsAbsent, s.Serializer[Any]):
+    """For every table of the request that can have it; null = as proposed."""
+
+    record_key = s.ChoiceField(
+        choices=["row_hash"],
+        required=False,
+        allow_null=True,
+        help_text="for tables without a key",
+    )
+    cursor = _Names(
+        required=False,
+        help_text="names in order of preference; the first a table has is taken",
+    )
+    partition_by = _Names(required=False)
+    buckets = Whole(required=False, allow_null=True)
+    exclude_columns = _Names(required=False)
+    otherwise = s.ChoiceField(
+        choices=["snapshot"],
+        required=False,
+        allow_null=True,
+        help_text="snapshot: tables that cannot be kept fresh are loaded once",
+    )
+
+
+class OnboardingNew(s.Serializer[Any]):
+    """What is checked of it at once is its shape; then its meaning, with the source."""
+
+    datasource = Text()
+    include = s.ListField(
+        child=Text(error_messages={"invalid": "expected a name"}),
+        help_text="db.table, db.*, db.ord*, or *",
+    )
+    exclude = _Names(required=False)
+    capture = s.ChoiceField(choices=["snapshot", "timestamp", "log"], required=False)
+    schedule = s.JSONField(required=False, allow_null=True)
+    target_database = Text(required=False, allow_null=True)
+    tables = _Tables(child=TableChoices(), required=False)
+    defaults = TableDefaults(required=False)
+    dry_run = Flag(required=False)
+    approve = Flag(required=False)
+
+
+class PolicyChange(s.Serializer[Any]):
+    """A merge patch: null takes a setting back."""
+
+    schedule = s.JSONField(required=False, allow_null=True)
+    lag_seconds = s.FloatField(required=False, allow_null=True)
+    compact_after = s.IntegerField(required=False, allow_null=True)
+    compact_log_bytes = s.IntegerField(required=False, allow_null=True)
+    compact_log_ratio = s.FloatField(required=False, allow_null=True)
+    compact_log_age_seconds = s.FloatField(required=False, allow_null=True)
+    max_write_amplification = s.FloatField(required=False, allow_null=True)
+    stuck_after_seconds = s.FloatField(required=False, allow_null=True)
+    late_after_seconds = s.FloatField(required=False, allow_null=True)
+    verify_every = s.FloatField(
+        required=False, allow_null=True, help_text="seconds; 0 = only on request"
+    )
+    verify_rows_per_second = s.IntegerField(required=False, allow_null=True)
+    quiet_hours = s.DictField(
+        required=False,
+        allow_null=True,
+        help_text='{"from": "22:00", "to": "06:00", "timezone": "UTC"}',
+    )
+    compact_driver = s.DictField(
+        required=False, allow_null=True, help_text='{"memory": "4g", "cores": 4}'
+    )
+    schema_changes: Any = s.ChoiceField(
+        choices=["follow", "ask", "ignore"],
+        required=False,
+        allow_null=True,
+        help_text="what becomes of columns that are added at the source",
+    )
