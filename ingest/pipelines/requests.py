@@ -10,24 +10,25 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NoReturn, cast
 
 from core.errors import InvalidRequest
+from core.json_pointers import below
 from ingest.contract.job import Updates
 from ingest.planning.facts import ROW_HASH, Capture, Choices
 from ingest.planning.wishes import NO_WISH, Wish
 from ingest.policies.schedule import Schedule, parse_schedule, schedule_to_json
 
-_FIELDS = frozenset(
+MEMBERS = frozenset(
     {
         "datasource", "include", "exclude", "capture", "schedule", "target_database",
         "tables", "defaults", "dry_run", "approve",
     }
 )  # fmt: skip
-_TABLE_FIELDS = frozenset(
+TABLE_MEMBERS = frozenset(
     {
         "record_key", "cursor", "partition_by", "buckets", "exclude_columns", "lake",
         "updates", "capture", "schedule",
     }
 )  # fmt: skip
-_WISH_FIELDS = frozenset(
+DEFAULT_MEMBERS = frozenset(
     {
         "record_key", "cursor", "partition_by", "buckets", "exclude_columns",
         "otherwise",
@@ -70,7 +71,7 @@ class OnboardingRequest:
 def parse_request(data: Any) -> OnboardingRequest:
     """InvalidRequest with code `not_yet` for later releases' values."""
     body = _mapping(data, "")
-    _known(body, _FIELDS, "")
+    _known(body, MEMBERS, "")
     schedule = parse_schedule(body.get("schedule"))
     if schedule is not None and body.get("capture") == "snapshot":
         refuse("/schedule", _NO_SYNCS)
@@ -82,7 +83,7 @@ def parse_request(data: Any) -> OnboardingRequest:
         schedule=schedule,
         target_database=_target(body.get("target_database")),
         tables={
-            name: parse_choices(value, f"/tables/{escape(name)}")
+            name: parse_choices(value, below("/tables", name))
             for name, value in _mapping(body.get("tables") or {}, "/tables").items()
         },
         defaults=parse_wish(body.get("defaults") or {}),
@@ -128,7 +129,7 @@ def _target(value: Any) -> str | None:
 def parse_choices(value: Any, at: str) -> Choices:
     """What is chosen for one table; `at` is where it stands in the request."""
     data = _mapping(value, at)
-    _known(data, _TABLE_FIELDS, at)
+    _known(data, TABLE_MEMBERS, at)
     key = data.get("record_key")
     cursor, buckets = data.get("cursor"), data.get("buckets")
     if cursor is not None and not isinstance(cursor, str):
@@ -162,7 +163,7 @@ def parse_wish(value: Any) -> Wish:
     """What all tables of the request get that can have it."""
     at = "/defaults"
     data = _mapping(value, at)
-    _known(data, _WISH_FIELDS, at)
+    _known(data, DEFAULT_MEMBERS, at)
     buckets = data.get("buckets")
     if buckets is not None and (type(buckets) is not int or not 1 <= buckets <= 4096):
         refuse(f"{at}/buckets", "buckets must be a whole number from 1 to 4096")
@@ -198,11 +199,6 @@ def _key(value: Any, at: str) -> tuple[str, ...] | Literal["row_hash"] | None:
     return _texts(value, at, at_least=1)
 
 
-def escape(part: str) -> str:
-    """One part of a JSON pointer."""
-    return part.replace("~", "~0").replace("/", "~1")
-
-
 def _mapping(value: Any, at: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         refuse(at, "expected an object")
@@ -213,7 +209,7 @@ def _known(data: Mapping[str, Any], fields: frozenset[str], at: str) -> None:
     for name in data:
         if name not in fields:
             refuse(
-                f"{at}/{escape(name)}",
+                below(at, name),
                 f"unknown field '{name}'; known: {', '.join(sorted(fields))}",
                 code="unknown_field",
             )

@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 from zoneinfo import available_timezones
 
 from core.errors import InvalidRequest
+from core.json_pointers import below
 from ingest.contract.driver_size import parse_driver
 from ingest.maintenance.score import MaintenancePolicy
 from ingest.maintenance.verification import VerificationPolicy
@@ -122,22 +123,41 @@ def effective(chain: Sequence[Level], defaults: Mapping[str, Any]) -> Effective:
 
 
 def changed(given: Mapping[str, Any], change: Any) -> dict[str, Any]:
-    """`given` after a merge patch; null takes a key back. Errors have pointers."""
+    """`given` after a merge patch; null takes a key back. All mistakes are told at
+    once, each with its pointer; the code is that of the first."""
     if not isinstance(change, Mapping):
         _refuse("", "expected an object with some of " + ", ".join(KEYS))
-    new = dict(given)
+    new, mistakes = dict(given), []
     for key, value in change.items():
-        if key not in KEYS:
-            escaped = str(key).replace("~", "~0").replace("/", "~1")
-            known = ", ".join(KEYS)
-            _refuse(
-                f"/{escaped}", f"unknown field '{key}'; known: {known}", "unknown_field"
-            )
-        if value is None:
-            new.pop(key, None)
-        else:
-            new[key] = KEYS[key](value, f"/{key}")
+        try:
+            _merge(new, key, value)
+        except InvalidRequest as mistake:
+            mistakes.append(mistake)
+    if len(mistakes) > 1:
+        raise InvalidRequest(
+            "; ".join(each.message for each in mistakes),
+            code=mistakes[0].code,
+            hint=mistakes[0].hint,
+            facts={"errors": [one for m in mistakes for one in _errors(m)]},
+        )
+    if mistakes:
+        raise mistakes[0]
     return new
+
+
+def _errors(mistake: InvalidRequest) -> list[Any]:
+    errors: Any = mistake.facts.get("errors", ())
+    return list(errors)
+
+
+def _merge(new: dict[str, Any], key: str, value: Any) -> None:
+    if key not in KEYS:
+        detail = f"unknown field '{key}'; known: {', '.join(KEYS)}"
+        _refuse(below("", key), detail, "unknown_field")
+    if value is None:
+        new.pop(key, None)
+    else:
+        new[key] = KEYS[key](value, f"/{key}")
 
 
 def _schedule(value: Any, at: str) -> Any:

@@ -6,7 +6,10 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from ingest.api.requests import OnboardingNew, TableChoices, TableDefaults
 from ingest.drivers.fake import Fault
+from ingest.pipelines.requests import DEFAULT_MEMBERS, MEMBERS, TABLE_MEMBERS
+from tests.integration.catalog.asking import problem
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
 from tests.integration.ingest.world import make_tables
 
@@ -161,3 +164,31 @@ def test_log_pages_walk_back_and_forward(world, admin) -> None:
     assert [i["message"] for i in older["items"]] == [f"{n}" for n in range(5, 15)]
     newer = admin("GET", f"jobs/{job.pk}/logs?cursor={older['newer']}").json()
     assert [i["message"] for i in newer["items"]] == [f"{n}" for n in range(15, 25)]
+
+
+def test_all_mistakes_of_a_request_are_told_at_once(world, admin) -> None:
+    body = {
+        "datasource": 3,
+        "include": ["public.*", 7],
+        "capture": "guess",
+        "exclude": None,
+        "dry_run": "yes",
+        "tables": {"a/b": {"buckets": "4", "partition_by": None}},
+    }
+    refused = admin("POST", "onboardings", body)
+    problem(refused, 400, "invalid_request")
+    assert {one["pointer"] for one in refused.json()["errors"]} == {
+        "/datasource",
+        "/include/1",
+        "/capture",
+        "/dry_run",
+        "/tables/a~1b/buckets",
+    }
+    later = {"datasource": "shop", "include": ["*"], "capture": "log"}
+    problem(admin("POST", "onboardings", later), 501, "not_yet")
+
+
+def test_documented_members_are_those_that_are_known() -> None:
+    assert set(OnboardingNew().fields) == set(MEMBERS)
+    assert set(TableChoices().fields) == set(TABLE_MEMBERS)
+    assert set(TableDefaults().fields) == set(DEFAULT_MEMBERS)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from core.errors import InvalidRequest
-from ingest.policies.policy import Level, changed, effective
+from ingest.api.requests import PolicyChange
+from ingest.policies.policy import KEYS, Level, changed, effective
 from ingest.policies.schedule import Every, Manual
 
 DEFAULTS = {"schedule": "manual", "lag_seconds": 5.0, "compact_after": 5}
@@ -69,3 +70,15 @@ def test_wrong_settings_have_pointers(change, pointer) -> None:
     with pytest.raises(InvalidRequest) as caught:
         changed({}, change)
     assert caught.value.facts["errors"][0]["pointer"] == pointer
+
+
+def test_all_mistakes_of_a_change_are_told_at_once() -> None:
+    wrong = {"compact_after": 0, "surprise": 1, "lag_seconds": "x", "schedule": None}
+    with pytest.raises(InvalidRequest) as caught:
+        changed({}, wrong)
+    pointers = [one["pointer"] for one in caught.value.facts["errors"]]
+    assert pointers == ["/compact_after", "/surprise", "/lag_seconds"]
+
+
+def test_the_documented_settings_are_those_that_are_checked() -> None:
+    assert set(PolicyChange().fields) == set(KEYS)
