@@ -38,30 +38,29 @@ class ConfigView(ApiView):
 
     @extend_schema(responses=replies.Config)
     def get(self, request: Request) -> Response:
-        return Response(
-            {
-                "release": CURRENT_RELEASE,
-                "versions": _versions(),
-                "limits": {
-                    "page_size_default": DEFAULT_SIZE,
-                    "page_size_max": LARGEST_SIZE,
-                    "idempotency_seconds": int(LIFETIME / timedelta(seconds=1)),
-                    "body_bytes_max": LARGEST_BODY,
-                },
-                "capabilities": _capabilities(),
-                "table_actions": registered.actions(),
-                "gateway": {
-                    "port": settings.SLUICE_GATEWAY_PORT,
-                    "http_port": None,
-                    "tls": bool(settings.SLUICE_TLS_CERTIFICATE),
-                },
-                "user": {
-                    "name": self.principal.name,
-                    "groups": sorted(self.principal.groups),
-                    "is_admin": self.principal.is_admin,
-                },
-            }
-        )
+        found = {
+            "release": CURRENT_RELEASE,
+            "versions": _versions(),
+            "limits": {
+                "page_size_default": DEFAULT_SIZE,
+                "page_size_max": LARGEST_SIZE,
+                "idempotency_seconds": int(LIFETIME / timedelta(seconds=1)),
+                "body_bytes_max": LARGEST_BODY,
+            },
+            "capabilities": _capabilities(),
+            "table_actions": registered.actions(),
+            "gateway": {
+                "port": settings.SLUICE_GATEWAY_PORT,
+                "http_port": None,
+                "tls": bool(settings.SLUICE_TLS_CERTIFICATE),
+            },
+            "user": {
+                "name": self.principal.name,
+                "groups": sorted(self.principal.groups),
+                "is_admin": self.principal.is_admin,
+            },
+        }
+        return Response(replies.Config.body(found))
 
 
 def _capabilities() -> dict[str, object]:

@@ -58,7 +58,7 @@ def table_action(request: PageRequest, table_id: int, name: str) -> HttpResponse
     context = {
         "table": table,
         "action": action,
-        "form": form_of(action, {**data, **given}),
+        "form": form_of(action, given),
         "effects": effects,
         "asked": data,
         "error": error,
