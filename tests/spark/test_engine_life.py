@@ -21,6 +21,7 @@ from tests.waiting import wait_for
 
 ABSENT_TABLE = "42P01"
 NO_CATALOGUE = "08S01"
+ENDED_MATCH = "a cancelled match of a regular expression ends"
 
 
 @pytest.fixture
@@ -144,6 +145,38 @@ def test_a_cancel_reaches_tasks_that_aggregate_objects(
     assert until(runs)
     bench.wait(client.session.cancel(operation))
     assert client.rows("select sum(id) from range(10)") == [(45,)]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "(select repeat('a', 60) || id as x from range(0, 64, 1, 64))",
+        "(select repeat('a', 60) || 'x' as x)",
+    ],
+    ids=["tasks", "folded"],
+)
+def test_a_cancel_ends_the_match_of_a_regular_expression(
+    bench: EngineBench, client: Client, source: str
+) -> None:
+    """java.util.regex tries all ways, and looks at no interrupt."""
+    endless = f"select count_if(x rlike '(.*a){{25}}$') from {source}"
+
+    async def cancelled_in_the_midst() -> None:
+        operation = await client.session.execute(endless)
+        await asyncio.sleep(1)
+        await client.session.cancel(operation)
+
+    def ended() -> int:
+        return bench.log.read_text("utf-8", "replace").count(ENDED_MATCH)
+
+    def is_ended() -> bool:
+        bench.wait(cancelled_in_the_midst())
+        return ended() > before
+
+    before = ended()
+    assert until(is_ended)
+    assert client.rows("select sum(id) from range(10)") == [(45,)]
+    assert bench.tell("start")["java_pid"] == bench.java_pid
 
 
 def test_cancelling_leaves_the_control_channel_open(
