@@ -102,6 +102,17 @@ def cross_join(one: Attacker) -> None:
         cursor.cancel()
 
 
+def endless_match(one: Attacker) -> None:
+    """A regular expression that tries all ways, cancelled in the midst of it."""
+    with _cursor(one) as cursor:
+        cursor.execute(
+            "SELECT count_if(repeat('a', 60) || id RLIKE '(.*a){25}$') FROM range(64)",
+            async_=True,
+        )
+        time.sleep(1)
+        cursor.cancel()
+
+
 def abandoned(one: Attacker) -> None:
     """Hangs up in the middle of its statement."""
     connection = one.target.connect(one.user())
@@ -127,14 +138,10 @@ ACTS: dict[Act, int] = {
     worst_input: 1,
     wide_fetch: 1,
     cross_join: 1,
+    endless_match: 1,
     abandoned: 1,
     memory_hog: 1,
 }
-
-
-# The engine does not survive it yet: a heap that is full of one statement's groups is
-# collected so long that the engine does not answer and is ended.
-DEADLY = frozenset({memory_hog.__name__})
 
 
 class Siege:
