@@ -26,6 +26,19 @@ def nested(opening: str, closing: str, *, times: int, before: str = "select ") -
     return before + opening * times + "1" + closing * times
 
 
+def doubled(parts: int) -> str:
+    """Each part of WITH reads the one before it twice."""
+    more = "".join(
+        f", t{n} as (select a.x from t{n - 1} a, T{n - 1} b)" for n in range(1, parts)
+    )
+    return f"with t0 as (select 1 as x){more} select count(*) from t{parts - 1}"
+
+
+def columns(count: int) -> str:
+    return ", ".join(f"id + {n}" for n in range(count))
+
+
+GROUPED = "select count(*) from range(1) group by "
 BOMBS = [
     (nested("/* ", " */ ", times=5_000, before="select 1 "), "comments 33 deep"),
     ("select 1 " + "/*" * 100_000, "comments 33 deep"),
@@ -48,6 +61,13 @@ BOMBS = [
     ("select 1 /* never", "comment that begins at character 10"),
     (f"select from_json('1', 'a int {'/* ' * 5_000}')", "comments 33 deep"),
     ("select from_json('1', repeat('/*', 5000))", "must be written as a string"),
+    (doubled(40), "read 549755813888 relations; at most 1000"),
+    (f"select exists({doubled(11)})", "read 1024 relations; at most 1000"),
+    (f"explain {doubled(12)}", "read 2048 relations"),
+    (f"{GROUPED} cube({columns(24)})", "16777216 sets of columns; at most 4096"),
+    (f"{GROUPED} grouping sets(CUBE ({columns(24)}), (id))", "16777216 sets of"),
+    (f"{GROUPED} {columns(24)} with cube", "GROUP BY has more sets of columns"),
+    (GROUPED + ", ".join(f"rollup({columns(7)})" for _ in range(5)), "GROUP BY has more"),
 ]  # fmt: skip
 
 
@@ -60,6 +80,19 @@ def test_a_bomb_is_refused_with_its_limit(
     assert said in fault.message, fault.message[:300]
     assert fault.sql_state in {COMPLEX, SYNTAX, "42501"}
     assert ann.rows("select 1") == [(1,)]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        doubled(7),
+        f"with a as (select 1 x) {' union all '.join(['select x from a'] * 200)}",
+        f"{GROUPED} cube({columns(5)}), rollup({columns(3)})",
+    ],
+    ids=["parts", "unions", "sets"],
+)
+def test_what_is_large_and_no_bomb_is_planned(statement: str, ann: Client) -> None:
+    assert ann.rows(statement)
 
 
 @pytest.mark.parametrize(

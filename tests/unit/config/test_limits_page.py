@@ -14,7 +14,8 @@ from django.conf import settings
 from gateway.limits import GatewayLimits
 
 ROOT = Path(__file__).resolve().parents[3]
-JAVA = ROOT / "gateway/engines/spark/java/src/io/sluice/engine/StatementBounds.java"
+ENGINE = ROOT / "gateway/engines/spark/java/src/io/sluice/engine"
+JAVA = {name: ENGINE / f"{name}.java" for name in ("StatementBounds", "PlanBounds")}
 
 
 @dataclass(frozen=True)
@@ -41,9 +42,10 @@ def value_of(setting: str) -> object:
     if setting.startswith("SLUICE_"):
         return getattr(settings, setting)
     owner, _, name = setting.rpartition(".")
-    if owner == JAVA.stem:
-        found = re.search(rf"static final int {name} = ([^;]+);", JAVA.read_text())
-        assert found, f"{JAVA.name} has no {name}"
+    if owner in JAVA:
+        text = JAVA[owner].read_text()
+        found = re.search(rf"static final int {name} = ([^;]+);", text)
+        assert found, f"{owner} has no {name}"
         return {"1 << 20": 1 << 20}.get(found[1]) or int(found[1].replace("_", ""))
     return getattr(importlib.import_module(owner), name)
 
@@ -65,5 +67,6 @@ def test_no_limit_is_left_out() -> None:
     # the process takes this one from the settings
     ours = {f"limits.{item.name}" for item in fields(GatewayLimits)}
     assert ours - named == {"limits.statement_seconds"}
-    java = set(re.findall(r"^  static final int (\w+)", JAVA.read_text(), re.MULTILINE))
-    assert {f"{JAVA.stem}.{name}" for name in java} <= named
+    for owner, path in JAVA.items():
+        java = re.findall(r"^  static final int (\w+)", path.read_text(), re.MULTILINE)
+        assert {f"{owner}.{name}" for name in java} <= named

@@ -18,11 +18,15 @@ final class StatementBounds {
   static final int MOST_LEVELS = 20_000;
   // Spark takes an escape out of a string by reading the rest of it: escapes times length.
   static final int MOST_ESCAPE_STEPS = 200_000_000;
+  // The parser makes each set of a CUBE that stands in GROUPING SETS.
+  static final int MOST_CUBE_SETS = 4_096;
   private static final int FREE_DEPTH = 10;
   private static final char CASE = 'C';
+  private static final char CUBE = 'Q';
 
   private final String text;
   private final char[] open = new char[DEEPEST + 1];
+  private final int[] commas = new int[DEEPEST + 1];
   private int at;
   private int depth;
   private int levels;
@@ -30,6 +34,8 @@ final class StatementBounds {
   private int innerComments;
   private int lambdas;
   private long escapeSteps;
+  private boolean isAfterCube;
+  private long cubeSets;
 
   private StatementBounds(String text) {
     this.text = text;
@@ -74,10 +80,13 @@ final class StatementBounds {
       limit("The statement has", ++lambdas, "lambda arrows", MOST_LAMBDAS);
     }
     if (next == '(' || next == '[' || next == '{') {
-      push(next);
+      push(isAfterCube ? CUBE : next);
     } else if (next == ')' || next == ']' || next == '}') {
       pop();
+    } else if (next == ',' && depth > 0) {
+      commas[depth - 1]++;
     }
+    isAfterCube = false;
     prefixes = "-+~!".indexOf(next) >= 0 ? prefixes + 1 : 0;
     limit("The statement has", prefixes, "prefix operators in a row", DEEPEST);
   }
@@ -92,6 +101,7 @@ final class StatementBounds {
     if (isDigit(word.charAt(0))) {
       exponent(begin);
     }
+    isAfterCube = word.equalsIgnoreCase("cube");
     boolean isNot = word.equalsIgnoreCase("not");
     prefixes = isNot ? prefixes + 1 : 0;
     limit("The statement has", prefixes, "NOT in a row", DEEPEST);
@@ -124,6 +134,7 @@ final class StatementBounds {
 
   private void push(char kind) {
     limit("The statement nests brackets and CASE", depth + 1, "deep", DEEPEST);
+    commas[depth] = 0;
     open[depth++] = kind;
     levels += Math.max(0, depth - FREE_DEPTH);
     limit("The nested brackets of the statement have", levels, "levels in all", MOST_LEVELS);
@@ -134,6 +145,11 @@ final class StatementBounds {
       depth--;
     }
     depth = Math.max(0, depth - 1);
+    if (open[depth] == CUBE) {
+      open[depth] = 0; // an end without a beginning finds no CUBE
+      cubeSets += 1L << Math.min(commas[depth] + 1, 40);
+      limit("The CUBEs of the statement are", cubeSets, "sets of columns", MOST_CUBE_SETS);
+    }
   }
 
   /** As Spark's lexer: a backslash takes the next character along, but not in r'…'. */

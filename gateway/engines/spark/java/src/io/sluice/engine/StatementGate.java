@@ -37,6 +37,7 @@ final class StatementGate {
 
   private LogicalPlan admitQuery(LogicalPlan plan) {
     new ParsedCheck().walk(plan);
+    PlanBounds.require(plan);
     return Settings.isOn(session, "sluice.hide_meta_columns")
         ? MetaColumns.hiddenIn(session, plan)
         : plan;
