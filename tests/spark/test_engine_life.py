@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,7 +22,6 @@ from tests.waiting import wait_for
 
 ABSENT_TABLE = "42P01"
 NO_CATALOGUE = "08S01"
-ENDED_MATCH = "a cancelled match of a regular expression ends"
 
 
 @pytest.fixture
@@ -147,27 +147,47 @@ def test_a_cancel_reaches_tasks_that_aggregate_objects(
     assert client.rows("select sum(id) from range(10)") == [(45,)]
 
 
-@pytest.mark.parametrize(
-    "source",
-    [
-        "(select repeat('a', 60) || id as x from range(0, 64, 1, 64))",
-        "(select repeat('a', 60) || 'x' as x)",
-    ],
-    ids=["tasks", "folded"],
+MATCH, PLANNING = "match of a regular expression", "planning"
+LOOP = "loop of generated code"
+# each row of the one side meets all of the other before Spark looks for a cancel
+CROSS_JOIN = (
+    "select count(*) from range(100000000) a cross join range(350000) b"
+    " where pow(a.id + b.id, 1.5) < 0"
 )
-def test_a_cancel_ends_the_match_of_a_regular_expression(
-    bench: EngineBench, client: Client, source: str
+ENDLESS_MATCH = "select count_if(x rlike '(.*a){25}$') from (select repeat('a', 60)"
+# each level of the sub-queries doubles the filter that Spark moves into the innermost
+GROWING = (
+    "select * from "
+    + "(select x + x as x from " * 20
+    + "(select id as x from range(10))"
+    + ")" * 20
+    + " where x > 0"
+)
+
+
+@pytest.mark.parametrize(
+    ("endless", "what"),
+    [
+        (f"{ENDLESS_MATCH} || id as x from range(0, 64, 1, 64))", MATCH),
+        (f"{ENDLESS_MATCH} || 'x' as x)", MATCH),
+        (CROSS_JOIN, LOOP),
+        (GROWING, PLANNING),
+    ],
+    ids=["match in tasks", "match that is folded", "loop in tasks", "planning"],
+)
+def test_a_cancel_ends_what_looks_at_no_interrupt(
+    bench: EngineBench, client: Client, endless: str, what: str
 ) -> None:
-    """java.util.regex tries all ways, and looks at no interrupt."""
-    endless = f"select count_if(x rlike '(.*a){{25}}$') from {source}"
+    pauses = itertools.count(1)
 
     async def cancelled_in_the_midst() -> None:
         operation = await client.session.execute(endless)
-        await asyncio.sleep(1)
+        await asyncio.sleep(next(pauses))
         await client.session.cancel(operation)
 
     def ended() -> int:
-        return bench.log.read_text("utf-8", "replace").count(ENDED_MATCH)
+        said = bench.log.read_text("utf-8", "replace")
+        return said.count(f"a cancelled or endless {what} ends")
 
     def is_ended() -> bool:
         bench.wait(cancelled_in_the_midst())
@@ -177,6 +197,14 @@ def test_a_cancel_ends_the_match_of_a_regular_expression(
     assert until(is_ended)
     assert client.rows("select sum(id) from range(10)") == [(45,)]
     assert bench.tell("start")["java_pid"] == bench.java_pid
+
+
+@pytest.mark.long
+def test_planning_has_so_many_seconds(bench: EngineBench, client: Client) -> None:
+    outcome = client.run(f"{ENDLESS_MATCH} || 'x' as x)")
+    assert "[STATEMENT_TOO_COMPLEX] planning the statement took 60 s" in outcome.error
+    assert outcome.sql_state == "54001"
+    assert client.rows("select sum(id) from range(10)") == [(45,)]
 
 
 def test_cancelling_leaves_the_control_channel_open(

@@ -40,7 +40,7 @@ public final class Engine {
     daemon(
         new MemoryGuard(engine.identity.statements(), root.sparkContext().statusTracker()),
         "sluice-memory");
-    daemon(new DeafMatches(), "sluice-matches");
+    daemon(new RunawayThreads(), "sluice-runaway");
     return port;
   }
 

@@ -2,6 +2,7 @@ package io.sluice.engine;
 
 import java.lang.reflect.Field;
 import java.util.Map;
+import java.util.concurrent.Future;
 import org.apache.hive.service.cli.FetchOrientation;
 import org.apache.hive.service.cli.HiveSQLException;
 import org.apache.hive.service.cli.OperationState;
@@ -47,6 +48,7 @@ final class Statement extends SparkExecuteStatementOperation {
 
   @Override
   public OperationStatus getStatus() {
+    boolean wasDone = isThreadDone(); // before its state is read, which it tells earlier
     OperationStatus status = super.getStatus();
     if (Thread.currentThread() == ender) {
       return status;
@@ -55,7 +57,17 @@ final class Statement extends SparkExecuteStatementOperation {
     if (reason == null && TooLarge.isMemory(status.getOperationException())) {
       reason = TooLarge.memory(Runtime.getRuntime().maxMemory());
     }
+    boolean isLost = status.getState() == OperationState.RUNNING && wasDone;
+    if (reason == null && (isLost || TooLarge.isStopped(status.getOperationException()))) {
+      reason = TooLarge.planning(RunawayThreads.LONGEST_PLANNING);
+    }
     return reason == null ? status : new OperationStatus(OperationState.ERROR, reason);
+  }
+
+  /** Its thread tells how it ended as its last act; one that was stopped then told nothing. */
+  private boolean isThreadDone() {
+    Future<?> thread = getBackgroundHandle();
+    return thread != null && thread.isDone();
   }
 
   @Override

@@ -33,6 +33,27 @@ final class TooLarge {
         STATE);
   }
 
+  static HiveSQLException planning(int seconds) {
+    return new HiveSQLException(
+        String.format(
+            Locale.ROOT,
+            "[STATEMENT_TOO_COMPLEX] planning the statement took %d s of the processor, and so"
+                + " much is given to it. Nothing was run; split it, or nest fewer sub-queries.",
+            seconds),
+        "54001");
+  }
+
+  /** Ended by {@link RunawayThreads}. */
+  static boolean isStopped(Throwable error) {
+    for (Throwable at = error; at != null; at = at.getCause()) {
+      if (at instanceof ThreadDeath
+          || String.valueOf(at.getMessage()).contains("java.lang.ThreadDeath")) {
+        return true;
+      }
+    }
+    return false;
+  }
+
   static boolean isMemory(Throwable error) {
     for (Throwable at = error; at != null; at = at.getCause()) {
       if (at instanceof OutOfMemoryError
