@@ -50,7 +50,7 @@ siege: setup ## attack the gateway of a running demo for SLUICE_SIEGE_MINUTES (6
 	@$(VENV)/python -m tests.siege $(HOME_DIR)
 
 .PHONY: compat
-compat: setup ## PyHive, SQLAlchemy, pandas, impyla and dbt against a running demo, each with what it does not do
+compat: setup ## PyHive, SQLAlchemy, pandas, impyla, dbt and Hive JDBC 2 and 4 against a running demo, each with what it does not do
 	@$(VENV)/python -m tests.compat $(HOME_DIR)
 
 .PHONY: fault

@@ -100,14 +100,18 @@ def by_local_repository(jar: Jar, scratch: Path) -> Path:
 
 
 def by_maven(jar: Jar, scratch: Path) -> Path:
-    coordinates = f"{jar.group}:{jar.artifact}:{jar.version}"
+    coordinates = f"{jar.group}:{jar.artifact}:{jar.version}:jar"
+    if jar.classifier:
+        coordinates += f":{jar.classifier}"
     goal = "dependency:copy"
-    options = [f"-Dartifact={coordinates}:jar", f"-DoutputDirectory={scratch}"]
+    options = [f"-Dartifact={coordinates}", f"-DoutputDirectory={scratch}"]
     _run(["mvn", "--batch-mode", "--quiet", goal, *options], scratch)
     return next(scratch.glob("*.jar"))
 
 
 def by_ivy(jar: Jar, scratch: Path) -> Path:
+    if jar.classifier:
+        raise OSError("it is asked for jars without a classifier only")
     ivy = next((pyspark_home() / "jars").glob("ivy-*.jar"))
     description = scratch / "ivy.xml"
     description.write_text(

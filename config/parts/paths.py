@@ -21,7 +21,8 @@ JAVA_SOURCES = (
 class Jar:
     """A pinned jar: Maven coordinates, the SHA-256 of its bytes, why it is here.
 
-    extra  the optional part that it belongs to; "" = always wanted
+    extra       the optional part that it belongs to; "" = always wanted
+    classifier  Maven's word for another jar of the same coordinates
     """
 
     group: str
@@ -30,10 +31,12 @@ class Jar:
     sha256: str
     why: str
     extra: str = ""
+    classifier: str = ""
 
     @property
     def file_name(self) -> str:
-        return f"{self.artifact}-{self.version}.jar"
+        ending = f"-{self.classifier}" if self.classifier else ""
+        return f"{self.artifact}-{self.version}{ending}.jar"
 
     @property
     def repository_path(self) -> str:

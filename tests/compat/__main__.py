@@ -14,6 +14,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from config.parts.jars import ensure_jar
+from config.parts.paths import pinned_jars, pyspark_home
+
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 CLIENT_SECONDS = 300
@@ -46,14 +49,27 @@ def environment_of(home: Path) -> Path:
     return python
 
 
+def class_paths() -> dict[str, str]:
+    """Where the Java programs find Hive's JDBC: 2.3.9 comes with PySpark."""
+    jar = next(one for one in pinned_jars("compat") if one.extra == "compat")
+    return {
+        "hive_jdbc_2": str(pyspark_home() / "jars" / "*"),
+        "hive_jdbc_4": str(ensure_jar(jar, lambda _: None)),
+    }
+
+
 def run_client(
-    python: Path, program: Path, connection: dict[str, object]
+    python: Path, program: Path, connection: dict[str, object], class_path: str
 ) -> list[Check]:
     client = program.stem
     done = subprocess.run(
         [python, program.name],
         cwd=program.parent,
-        env={**os.environ, "SLUICE_COMPAT": json.dumps(connection)},
+        env={
+            **os.environ,
+            "SLUICE_COMPAT": json.dumps(connection),
+            "SLUICE_CLASS_PATH": class_path,
+        },
         capture_output=True,
         text=True,
         timeout=CLIENT_SECONDS,
@@ -92,10 +108,11 @@ def main(home: Path) -> int:
         "password": facts["password"],
     }
     known = json.loads((HERE / "known.json").read_text())
-    python = environment_of(home)
+    python, java = environment_of(home), class_paths()
     checks = []
     for program in sorted((HERE / "clients").glob("[a-z]*.py")):
-        found = run_client(python, program, connection)
+        class_path = java.get(program.stem, "")
+        found = run_client(python, program, connection, class_path)
         worked = sum(not check.error for check in found)
         sys.stdout.write(f"{program.stem}: {worked} of {len(found)}\n")
         checks += found

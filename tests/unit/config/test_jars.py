@@ -6,6 +6,7 @@ import hashlib
 import http.server
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,17 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list
     server.shutdown()
     thread.join()
     server.server_close()
+
+
+def test_a_classifier_is_part_of_the_name() -> None:
+    chosen = replace(jar(), classifier="standalone")
+    path = "org/example/part/1.0/part-1.0-standalone.jar"
+    assert chosen.repository_path == path
+
+
+def test_only_who_runs_other_clients_fetches_theirs() -> None:
+    asked = {one.artifact for one in pinned_jars("compat")}
+    assert asked - {one.artifact for one in pinned_jars("s3")} == {"hive-jdbc"}
 
 
 def test_a_jar_is_fetched_once(repository: list[str]) -> None:
