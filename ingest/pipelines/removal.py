@@ -20,13 +20,14 @@ from catalog.models import Table
 from core.clock import SystemClock
 from core.errors import InvalidRequest, SluiceError, TerminalError, TransientError
 from core.jobs import ACTIVE, QUEUED
-from core.jobs.handlers import Facts
+from core.jobs.handlers import Facts, names_of
 from core.jobs.pages import Done, More, Outcome, PagedJob, Waits
 from core.leases import owner_of, release_all
 from core.models import Job
-from ingest.contract.kinds import COMPACT, LOADS, REMOVE, REPAIR, SYNC, VERIFY
+from ingest.contract.kinds import REMOVE
 from ingest.jobs import leases, lifecycle
 from ingest.jobs.dispatch import ring
+from ingest.jobs.driver_jobs import DriverJob
 from ingest.jobs.endings import report_failure
 from ingest.jobs.specs import staging_path
 from ingest.lake.place import place_at
@@ -94,7 +95,7 @@ def start_removal(table: Table, *, drop_data: bool, actor: str) -> Job:
 def _stop_pipeline(table: Table, *, drop_data: bool, actor: str) -> None:
     pipeline = locked_pipeline(table)
     move(pipeline, "remove", actor=actor, drop_data=drop_data, due_at=None)
-    cancel_waiting(pipeline, [SYNC, COMPACT, VERIFY, REPAIR, *LOADS], actor=actor)
+    cancel_waiting(pipeline, list(names_of(DriverJob)), actor=actor)
     running = Job.objects.filter(subject_id=str(table.pk), state__in=ACTIVE)
     for job in running.exclude(kind=REMOVE).select_for_update():
         ask_to_stop(job, "cancel", actor=actor)
