@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
@@ -50,12 +50,20 @@ def _of_templates() -> Iterator[tuple[str, Message]]:
     for path in sorted(root.rglob("*.html")):
         name = str(path.relative_to(root))
         template: Template = get_template(name).template  # type: ignore[attr-defined]
-        for node in template.nodelist.get_nodes_by_type(Node):
+        for node in _nodes(template.nodelist):
             message = _of_node(node)
             if message:
                 yield name, message
         for text in _MARKED.findall(path.read_text()):
             yield name, Message(text)
+
+
+def _nodes(nodes: Iterable[Node]) -> Iterator[Node]:
+    """Every node, those within component blocks too, which Django does not walk."""
+    for node in nodes:
+        yield node
+        for name in {*node.child_nodelists, "nodelist"}:
+            yield from _nodes(getattr(node, name, ()))
 
 
 def _of_node(node: Any) -> Message | None:

@@ -48,3 +48,10 @@ class Datasource(models.Model):
     @property
     def is_lake(self) -> bool:
         return self.kind == LAKE
+
+    @property
+    def address(self) -> str:
+        """Where it is reached, as people write it: host:port/database."""
+        port = f":{self.port}" if self.port else ""
+        database = f"/{self.database}" if self.database else ""
+        return f"{self.host}{port}{database}"

@@ -70,6 +70,9 @@ GO_ON = replace(
 )
 
 
+SEVERE = 25  # points that an issue costs
+
+
 @dataclass(frozen=True, slots=True)
 class LossRow:
     """A reason with the action that helps, when this person may ask for it. explains:
@@ -85,6 +88,10 @@ class LossRow:
     instant: str
     helps: str = ""
     missing: str = ""
+
+    @property
+    def tone(self) -> str:
+        return "bad" if self.points >= SEVERE else "warn"
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from core.jobs import ACTIVE, WAITING
 from core.models import Job
 from frontend.templatetags.figures import rows_of
 from ingest.models import Onboarding, Pipeline
-from ingest.models.states import APPROVED, MOVING, PROPOSED
+from ingest.models.states import APPROVED, FAILED, MOVING, PROPOSED
 from ingest.pipelines import table_facts as reading
 from ingest.pipelines.selectors import jobs_for, pipelines_for
 
@@ -143,6 +143,13 @@ class Item:
     excluded: list[str]
     can_choose: bool
     is_open: bool
+
+    @property
+    def tone(self) -> str:
+        """How the reason of its state is shown."""
+        if self.state == FAILED:
+            return "bad"
+        return "warn" if self.blocked else ""
 
 
 def item_of(pipeline: Pipeline, *, is_open: bool = False) -> Item:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from django import template
+from django.template.loader_tags import BLOCK_CONTEXT_KEY
 from django.urls import reverse
 
-from frontend.pages import Turn
+from frontend.pages import Slice, Turn
 
 register = template.Library()
 
@@ -39,6 +40,13 @@ def entry(
 
 
 @register.simple_tag(takes_context=True)
+def page_title(context: template.Context) -> str:
+    """What the page's `title` block says, once more: most pages are headed by it."""
+    blocks = context.render_context[BLOCK_CONTEXT_KEY]
+    return blocks.get_block("title").render(context)
+
+
+@register.simple_tag(takes_context=True)
 def query(context: dict[str, Any], **changes: object) -> str:
     """This page's query string with some parameters changed; "" removes one."""
     parameters = context["request"].GET.copy()
@@ -52,16 +60,28 @@ def query(context: dict[str, Any], **changes: object) -> str:
 
 @register.inclusion_tag("frontend/parts/pager.html", takes_context=True)
 def pager(
-    context: dict[str, Any], slice_: Any, of: str, total: int | None = None
-) -> dict[str, Any]:
-    """Previous and next of a `Slice` or a `Turn`; nothing when it is the only page."""
+    context: dict[str, Any], slice_: Slice | Turn, of: str, target: str = ""
+) -> dict[str, object]:
+    """Previous and next of a `Slice` or a `Turn`; nothing when it is the only page.
+
+    target: what htmx replaces with the other page; without it a link goes there.
+    """
+    shown, before, after = "", "", ""
     if isinstance(slice_, Turn):
-        return {"request": context["request"], "slice": slice_, "of": of}
+        if slice_.before:
+            before = query(context, before=slice_.before, after="", page="")
+        if slice_.after:
+            after = query(context, after=slice_.after, before="", page="")
+    else:
+        shown = f"{slice_.first}–{slice_.last}" if slice_.items else ""  # noqa: RUF001
+        if slice_.number > 1:
+            before = query(context, page=slice_.number - 1)
+        if slice_.has_next:
+            after = query(context, page=slice_.number + 1)
     return {
-        "request": context["request"],
-        "slice": slice_,
         "of": of,
-        "total": total,
-        "previous": slice_.number - 1,
-        "following": slice_.number + 1,
+        "shown": shown,
+        "before": before,
+        "after": after,
+        "target": target,
     }

@@ -110,3 +110,14 @@ def look(name: object) -> Look:
     """The look with its word in the reader's language."""
     found = look_of(str(name))
     return replace(found, word=gettext(found.word))
+
+
+@register.filter
+def urgency(state: str) -> str:
+    """The tone of a callout about a table in this state: bad, warn or none."""
+    return {"FAILED": "bad", "NEEDS_RESYNC": "warn", "PAUSED": "warn"}.get(state, "")
+
+
+@register.filter
+def state_word(name: object) -> str:
+    return look(name).word

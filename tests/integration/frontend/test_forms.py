@@ -9,6 +9,7 @@ from django.urls import reverse
 from catalog.models import ApiToken, Datasource, Grant
 from core.models import Job
 from ingest.models import Pipeline
+from tests.integration.frontend.reading import html_of
 from tests.integration.frontend.world import PASSWORD
 
 SOURCE = {
@@ -222,7 +223,7 @@ def test_a_schedule_is_told_in_words(world, browse):
         ({"every_seconds": "-3"}, "whole number"),
         ({}, "otherwise manual"),
     ):
-        assert said in ann.get("/schedule", asked).content.decode(), asked
+        assert said in html_of(ann.get("/schedule", asked)), asked
 
 
 def test_a_table_that_runs_alone_says_why_and_how_to_undo_it(world, browse, redis_url):

@@ -15,6 +15,7 @@ from ingest.models import Pipeline, TableHealth
 from ingest.pipelines.transitions import pipeline_of
 from ingest.policies.policy import KEEPING
 from ingest.policies.store import change_policy, change_table_policy
+from tests.integration.frontend.reading import html_of
 from tests.integration.frontend.world import HOSTILE
 
 NO_NUMBERS = ("quiet_hours", "compact_driver")
@@ -24,8 +25,7 @@ pytestmark = pytest.mark.django_db
 
 
 def page_of(client, table) -> str:
-    found = client.get(f"/tables/{table.pk}/health").content.decode()
-    return html.unescape(found)
+    return html.unescape(html_of(client.get(f"/tables/{table.pk}/health")))
 
 
 def test_words_are_for_reasons_that_cost_points():

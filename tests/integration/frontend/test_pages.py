@@ -11,6 +11,7 @@ from django.urls import URLPattern, reverse
 from django.utils import timezone
 
 from frontend.urls import urlpatterns
+from tests.integration.frontend.reading import html_of
 from tests.integration.frontend.world import CHINESE, HOSTILE, LONG
 
 # url name -> what to put into it; each with who gets it: admin, ann, eve
@@ -301,7 +302,7 @@ def test_the_audit_is_filtered(world, browse):
 
 def test_health_tells_what_upkeep_writes_and_how_a_table_grows(world, browse):
     page = browse("root").get(f"/tables/{world.lake_tables['orders'].pk}/health")
-    text = page.content.decode()
+    text = html_of(page)
     assert "Written per byte of changed rows" in text
     # 28 MB of changed rows in 7 days, 21 MB of compactions; a megabyte more each day
     assert '<dd class="number">1.8 <' in text

@@ -73,6 +73,7 @@ function dressTables() {
         const role = isHead ? "columnheader" : cell.scope ? "rowheader" : "cell";
         cell.setAttribute("role", role);
         if (!isHead && cell.colSpan === 1) cell.dataset.label = names[place] || "";
+        if (!cell.children.length && !cell.textContent.trim()) cell.dataset.empty = "";
       });
     }
   }
