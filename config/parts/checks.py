@@ -85,6 +85,10 @@ def static_steps() -> list[Step]:
     return [
         Step("format", [str(BIN / "ruff"), "format", "--check", "--quiet", "."]),
         Step("lint", [str(BIN / "ruff"), "check", "--quiet", "."]),
+        Step(
+            "templates",
+            [str(BIN / "djlint"), "--lint", "--quiet", "frontend/templates"],
+        ),
         Step("types", [str(BIN / "mypy")], keys),
         Step("import contracts", [str(BIN / "lint-imports")]),
         Step("migrations", check, {**keys, "PYTHONWARNINGS": "ignore"}),

@@ -43,7 +43,8 @@ def entry(
 def page_title(context: template.Context) -> str:
     """What the page's `title` block says, once more: most pages are headed by it."""
     blocks = context.render_context[BLOCK_CONTEXT_KEY]
-    return blocks.get_block("title").render(context)
+    title: str = blocks.get_block("title").render(context)
+    return title
 
 
 @register.simple_tag(takes_context=True)
