@@ -6,15 +6,19 @@ but not do is denied by name of the missing privilege, and audited.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from catalog.access import audit
-from catalog.access.grants import grants_around
+from catalog.access.grants import grants_around, rows_for
 from catalog.access.policy import (
     Decision,
     Principal,
     Privilege,
     Securable,
     decide,
+    granting,
 )
+from catalog.names import LAKE
 from core.errors import AccessDenied, NotFound
 
 
@@ -26,6 +30,30 @@ def decision_for(
         return decide(principal, privilege, securable, ())
     grants = grants_around(principal, securable)
     return decide(principal, privilege, securable, grants)
+
+
+@dataclass(frozen=True, slots=True)
+class May:
+    """What the principal may do with a source, a database or a table."""
+
+    operate: bool
+    manage: bool
+
+
+def may_on(principal: Principal, securable: Securable) -> May:
+    def holds(privilege: Privilege) -> bool:
+        return decision_for(principal, privilege, securable).allowed
+
+    return May(operate=holds(Privilege.OPERATE), manage=holds(Privilege.MANAGE))
+
+
+def may_register(principal: Principal) -> bool:
+    """Administrators, and who holds `manage` on a name that may be registered."""
+    if principal.is_admin:
+        return True
+    giving = granting(Privilege.MANAGE)
+    held = rows_for(principal).filter(privilege__in=giving, database="")
+    return held.exclude(datasource=LAKE).exists()
 
 
 def require(principal: Principal, privilege: Privilege, securable: Securable) -> None:

@@ -25,6 +25,7 @@ from ingest.actions.registry import ACTIONS
 from ingest.alerts.selectors import alerts_for
 from ingest.maintenance.buckets import Suggestion, suggest_buckets
 from ingest.maintenance.facts import LakeFacts, Pending, facts_from
+from ingest.maintenance.health_list import SEVERE
 from ingest.maintenance.remedies import ways_out
 from ingest.maintenance.table_action import TableAction
 from ingest.maintenance.written import Written, written_from
@@ -68,9 +69,6 @@ GO_ON = replace(
     title="Try again",
     does="Removes what the unfinished attempt wrote, and executes its plan again.",
 )
-
-
-SEVERE = 25  # points that an issue costs
 
 
 @dataclass(frozen=True, slots=True)

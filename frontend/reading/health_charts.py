@@ -18,9 +18,11 @@ from frontend.charts import Chart, Lane, Mark, Point, chart_of, lane_of
 from frontend.templatetags.figures import duration, figure, size
 from ingest.hudi.timeline import at_of
 from ingest.maintenance.facts import SIZE_BINS, LakeFacts, Pending
+from ingest.maintenance.health_list import band_of
 from ingest.maintenance.written import Written
 
-GOOD, FAIR = 90, 70
+# CSS classes of the bands of scores
+TONES = {"bad": "bad", "fair": "warn", "good": "ok", "unseen": "idle"}
 HOURS = 24
 MOST_UNFINISHED = 5
 ACTIONS_OF_HUDI = {
@@ -48,9 +50,7 @@ class Happened:
 
 
 def tone_of(score: int | None) -> str:
-    if score is None:
-        return "idle"
-    return "ok" if score >= GOOD else "warn" if score >= FAIR else "bad"
+    return TONES[band_of(score).name]
 
 
 def called(action: str, state: str) -> str:

@@ -12,16 +12,14 @@ from django.urls import reverse
 from django.utils.translation import gettext
 
 from catalog.access.policy import Principal
-from catalog.discovery.services import KINDS as SOURCE_KINDS
 from catalog.models import Table
 from catalog.selectors import table_for
 from core.errors import NotFound
-from core.jobs import SUCCEEDED
 from core.models import Job, JobLog
 from ingest.actions.registry import action_of
 from ingest.contract.job import RepairWork
-from ingest.contract.kinds import LOADS, REPAIR, SYNC, VERIFY
-from ingest.pipelines.selectors import jobs_for, of_table
+from ingest.contract.kinds import REPAIR
+from ingest.pipelines.job_selectors import newest_verification
 
 LOG_PAGE = 200
 DONE = {
@@ -37,11 +35,6 @@ DIFFERENCES = {
 }
 
 
-def jobs_on_table(principal: Principal, table_id: int, *, limit: int = 5) -> list[Job]:
-    rows = of_table(jobs_for(principal), str(table_id))
-    return list(rows.order_by("-created_at")[:limit])
-
-
 def table_named_by(principal: Principal, subject: str) -> Table | None:
     """The table whose jobs are asked for, when this person may see it."""
     if not subject.isascii() or not subject.isdigit() or len(subject) > 18:
@@ -50,12 +43,6 @@ def table_named_by(principal: Principal, subject: str) -> Table | None:
         return table_for(principal, int(subject))
     except NotFound:
         return None
-
-
-def latest_on_source(principal: Principal, source_id: int) -> Job | None:
-    """The newest test or discovery of a datasource."""
-    rows = jobs_for(principal).filter(kind__in=SOURCE_KINDS, subject_id=str(source_id))
-    return rows.order_by("-created_at").first()
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,25 +138,6 @@ def findings_of(job: Job, *, may_read_rows: bool) -> Findings | None:
 
 def verified_of(principal: Principal, table_id: int) -> tuple[Job, Findings] | None:
     """The newest finished verification of a table, without keys of rows."""
-    rows = jobs_for(principal).filter(subject_id=str(table_id), kind=VERIFY)
-    job = rows.filter(state=SUCCEEDED).order_by("-created_at").first()
+    job = newest_verification(principal, table_id)
     findings = findings_of(job, may_read_rows=False) if job else None
     return (job, findings) if job and findings else None
-
-
-def carried_by(job: Job) -> Mapping[str, Any] | None:
-    """Rows, bytes and chunks of a finished load or sync; None for other jobs."""
-    facts = (job.report or {}).get("facts") or {}
-    if job.state != SUCCEEDED or job.kind not in {*LOADS, SYNC}:
-        return None
-    known = {name: facts.get(name) for name in ("rows", "bytes", "chunks")}
-    return known if known["rows"] is not None else None
-
-
-def speed_of(job: Job) -> float | None:
-    """Units per second so far; None while that says nothing."""
-    end = job.finished_at or job.progress_at
-    if not job.started_at or not end or not job.done:
-        return None
-    seconds = (end - job.started_at).total_seconds()
-    return round(job.done / seconds, 1) if seconds >= 1 else None

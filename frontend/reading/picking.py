@@ -1,109 +1,22 @@
-"""The table picker: tables of a source that match a search, a stretch at a time.
-
-The browser never gets all of them, and "all of this search" is decided here.
-"""
+"""The rows of the table picker, a stretch at a time."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 
-from catalog.access.policy import Principal
+from catalog.discovery.choosing import why_not
 from catalog.discovery.store import NOT_SYNCED
-from catalog.discovery.uncarried import Uncarried, uncarried
-from catalog.like import escaped
 from catalog.models import Table
-from catalog.selectors import TableFilter, tables_for
 from frontend.templatetags.figures import rows_of, size
 
 STRETCH = 200
-MOST_COUNTED = 100_000
-NOT_CARRIED = Q(("carried_as", None))  # an annotation of the selector
-CANNOT = Q(status__in=NOT_SYNCED)
-FREE = NOT_CARRIED & ~CANNOT
-MOST_PASSED_OVER = 50
-WILD = "*"
-
-
-@dataclass(frozen=True, slots=True)
-class Search:
-    """q: part of a name, `database.prefix`, or with stars a pattern of whole names."""
-
-    q: str = ""
-    database: str = ""
-    is_free: bool = False
-
-    @classmethod
-    def of(cls, given: Mapping[str, Any], prefix: str = "") -> Search:
-        return cls(
-            q=str(given.get(f"{prefix}q", "")).strip()[:300],
-            database=str(given.get(f"{prefix}database", "")),
-            is_free=given.get(f"{prefix}show", "") == "free",
-        )
-
-    def rows(self, principal: Principal, source: str) -> QuerySet[Table]:
-        """In the order of the list."""
-        q = "" if WILD in self.q else self.q
-        wanted = TableFilter(source, self.database, kind=Table.SOURCE, q=q)
-        rows = tables_for(principal, wanted).prefetch_related(None)
-        if WILD in self.q:
-            rows = rows.filter(_pattern(self.q))
-        if self.is_free:
-            rows = rows.filter(FREE)
-        return rows.order_by("database__name", "name", "id")
 
 
 def stretch_of(rows: QuerySet[Table], offset: int) -> list[dict[str, Any]]:
     """`STRETCH` tables from `offset`, as the list shows them."""
     return [_item(table) for table in rows[offset : offset + STRETCH]]
-
-
-def counts_of(rows: QuerySet[Table]) -> dict[str, int]:
-    """How many match, how many of these can be chosen, and how many never can."""
-    bare = rows.order_by()
-    return {
-        "total": bare.values("pk")[:MOST_COUNTED].count(),
-        "free": bare.filter(FREE).values("pk")[:MOST_COUNTED].count(),
-        "cannot": bare.filter(CANNOT).values("pk")[:MOST_COUNTED].count(),
-    }
-
-
-def names_of(rows: QuerySet[Table], *, without: set[str]) -> list[str]:
-    """`database.table` of all that are not synced yet, but for those named."""
-    free = rows.filter(FREE).values_list("database__name", "name")
-    names = (f"{database}.{table}" for database, table in free[:MOST_COUNTED])
-    return [name for name in names if name not in without]
-
-
-def passed_over(rows: QuerySet[Table]) -> list[Uncarried]:
-    """Those of a search that cannot be synced, as "Choose all" passes them over."""
-    return [why_not(table) for table in rows.filter(CANNOT)[:MOST_PASSED_OVER]]
-
-
-def why_not(table: Table) -> Uncarried:
-    """Of a table whose status says that it cannot be synced."""
-    source = table.database.datasource
-    return uncarried(
-        table.database.name,
-        table.name,
-        status=table.status,
-        reason=table.status_reason,
-        login=(source.kind, source.username),
-    )
-
-
-def _pattern(q: str) -> Q:
-    """`public.order*` or `*_log`: whole names, a star for any text."""
-    database, dot, name = q.rpartition(".")
-    wanted = Q(name__like=_like(name))
-    return wanted & Q(database__name__like=_like(database)) if dot else wanted
-
-
-def _like(pattern: str) -> str:
-    return "%".join(escaped(part) for part in pattern.split(WILD))
 
 
 def _item(table: Table) -> dict[str, Any]:

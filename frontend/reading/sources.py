@@ -1,16 +1,12 @@
-"""Sources as pages show them: the steps of a test, what the user may do."""
+"""The steps of a source's connection test as pages show them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
-from catalog.access.enforcement import decision_for
-from catalog.access.grants import rows_for
-from catalog.access.policy import Principal, Privilege, Securable, granting
 from catalog.discovery.probe import STEPS, Report
 from catalog.models import Datasource
-from catalog.names import LAKE
 from core.models import Job
 
 NAMES = {
@@ -34,30 +30,6 @@ class StepLine:
     hint: str = ""
     raw: str = ""
     seconds: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class May:
-    """What the principal may do with a source."""
-
-    operate: bool
-    manage: bool
-
-
-def rights_on(principal: Principal, securable: Securable) -> May:
-    def holds(privilege: Privilege) -> bool:
-        return decision_for(principal, privilege, securable).allowed
-
-    return May(operate=holds(Privilege.OPERATE), manage=holds(Privilege.MANAGE))
-
-
-def may_register(principal: Principal) -> bool:
-    """Administrators, and who holds `manage` on a name that may be registered."""
-    if principal.is_admin:
-        return True
-    giving = granting(Privilege.MANAGE)
-    held = rows_for(principal).filter(privilege__in=giving, database="")
-    return held.exclude(datasource=LAKE).exists()
 
 
 def steps_of(job: Job) -> list[StepLine]:

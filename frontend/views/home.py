@@ -6,10 +6,10 @@ from django.http import HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
+from catalog.access.enforcement import may_register
 from frontend.pages import PageRequest, page
 from frontend.reading.first_steps import first_steps
 from frontend.reading.overview import overview_for
-from frontend.reading.sources import may_register
 
 
 @page

@@ -22,19 +22,23 @@ from core.models import Job
 from frontend.pages import PageRequest, attempt, cut, page
 from frontend.reading.jobs import (
     asked_again,
-    carried_by,
     findings_of,
     log_of,
     repaired_of,
-    speed_of,
     table_named_by,
 )
-from frontend.reading.securables import securable_of_job
 from frontend.reading.sources import steps_of
 from ingest.alerts.stalled import stalled_since
-from ingest.contract.kinds import COMPACT, REMOVE, REPAIR, VERIFY
+from ingest.contract.kinds import COMPACT, REPAIR, VERIFY
 from ingest.pipelines import table_commands
-from ingest.pipelines.selectors import job_for, jobs_for, of_table
+from ingest.pipelines.job_selectors import (
+    JobFilter,
+    may_cancel,
+    may_retry,
+    speed_of,
+    synced_by,
+)
+from ingest.pipelines.selectors import job_for, securable_of_job
 
 UNFINISHED = "unfinished"
 
@@ -55,16 +59,15 @@ class Wanted:
                    get("subject", ""))  # fmt: skip
 
     def rows(self, request: PageRequest) -> QuerySet[Job]:
-        rows = jobs_for(request.principal).order_by("-created_at", "id")
-        if self.q:
-            rows = rows.filter(subject__icontains=self.q)
-        if self.kind:
-            rows = rows.filter(kind=self.kind)
-        if self.subject:
-            rows = of_table(rows, self.subject)
-        if self.state == UNFINISHED:
-            return rows.filter(state__in=[*states.WAITING, *states.ACTIVE])
-        return rows.filter(state=self.state) if self.state else rows
+        is_open = self.state == UNFINISHED
+        wanted = JobFilter(
+            states=(self.state,) if self.state and not is_open else (),
+            kinds=(self.kind,) if self.kind else (),
+            table=self.subject,
+            is_finished=False if is_open else None,
+            q=self.q,
+        )
+        return wanted.rows(request.principal).order_by("-created_at", "id")
 
 
 @page
@@ -158,7 +161,7 @@ def _live(request: PageRequest, job: Job) -> dict[str, object]:
     is_verified = job.kind == VERIFY
     return {
         "job": job,
-        "carried": carried_by(job),
+        "carried": synced_by(job),
         "findings": findings_of(job, may_read_rows=reads) if is_verified else None,
         "repaired": repaired_of(job, may_read_rows=reads)
         if job.kind == REPAIR
@@ -168,11 +171,9 @@ def _live(request: PageRequest, job: Job) -> dict[str, object]:
         "stalled_since": stalled_since(job, SystemClock().now()),
         "steps": steps_of(job) if job.kind == TEST else [],
         "is_moving": not job.is_finished,
-        "can_cancel": may and not job.is_finished and job.state != states.CANCELLING,
+        "can_cancel": may and may_cancel(job),
         "asked_again": asked_again(job),
-        "can_retry": may
-        and job.kind != REMOVE
-        and job.state in {states.FAILED, states.CANCELLED},
+        "can_retry": may and may_retry(job),
     }
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 from django.db.models import QuerySet
 from django.http import HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
@@ -13,6 +11,13 @@ from django.views.decorators.http import require_http_methods, require_safe
 from catalog.access import audit
 from catalog.access.enforcement import require
 from catalog.access.policy import Privilege, Securable
+from catalog.discovery.choosing import (
+    Search,
+    counts_of,
+    names_of,
+    passed_over,
+    why_not,
+)
 from catalog.discovery.store import NOT_SYNCED
 from catalog.models import Datasource, Table
 from catalog.selectors import databases_for
@@ -20,14 +25,7 @@ from core.errors import SluiceError
 from frontend.forms.onboarding import OnboardForm
 from frontend.forms.schedules import schedule_of
 from frontend.pages import PageRequest, cut, page
-from frontend.reading.picking import (
-    Search,
-    counts_of,
-    names_of,
-    passed_over,
-    stretch_of,
-    why_not,
-)
+from frontend.reading.picking import stretch_of
 from frontend.views.sources import source_named
 from ingest.models import Onboarding
 from ingest.pipelines.onboarding import start_onboarding
@@ -68,12 +66,13 @@ def pick_tables(request: PageRequest, name: str) -> HttpResponse:
 
 def _start(request: PageRequest, source: Datasource, form: OnboardForm) -> Onboarding:
     asked = form.request_data(source.name, _all_matching(request, source))
-    row = start_onboarding(parse_request(asked), actor=request.principal.name)
+    is_search = bool(request.POST.get("all_matching"))
+    row = start_onboarding(
+        parse_request(asked),
+        actor=request.principal.name,
+        passed_over=passed_over(_searched(request, source)) if is_search else (),
+    )
     audit.record("onboarding.start", on=source.name, is_approved=False)
-    if request.POST.get("all_matching"):
-        over = passed_over(_searched(request, source))
-        row.request["uncarried"] = [asdict(one) for one in over]
-        row.save(update_fields=["request"])
     return row
 
 

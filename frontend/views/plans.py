@@ -15,7 +15,7 @@ from django.views.decorators.http import (
 )
 
 from catalog.access import audit
-from catalog.access.enforcement import require
+from catalog.access.enforcement import may_on, require
 from catalog.access.policy import Privilege, Securable
 from core.errors import NotFound, SluiceError
 from frontend.forms.onboarding import ChoicesForm, ManyForm
@@ -27,7 +27,6 @@ from frontend.reading.onboardings import (
     page_of,
     progress_of,
 )
-from frontend.reading.sources import rights_on
 from ingest.models import Onboarding
 from ingest.pipelines.onboarding import approve_onboarding
 from ingest.pipelines.plan_overrides import Chosen, choose_for, choose_for_many
@@ -49,7 +48,7 @@ def plan_page(request: PageRequest, pk: uuid.UUID) -> HttpResponse:
         "overview": progress_of(request.principal, onboarding),
         "tables": Slice(items, pipelines.number, pipelines.has_next, pipelines.size),
         "wanted": request.GET.get("show", ""),
-        "may": rights_on(request.principal, _securable(onboarding)),
+        "may": may_on(request.principal, _securable(onboarding)),
     }
     return render(request, "frontend/onboarding/plan.html", context)
 

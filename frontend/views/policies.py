@@ -9,15 +9,14 @@ from django.utils import timezone
 from django.utils.translation import gettext
 from django.views.decorators.http import require_http_methods
 
-from catalog.access import audit
 from catalog.access.enforcement import require
 from catalog.access.policy import Privilege
 from catalog.selectors import database_for, databases_for, table_for
-from core.errors import SluiceError, StaleState
+from core.errors import SluiceError
 from frontend.forms.policy import PolicyForm
 from frontend.pages import PageRequest, page
-from frontend.reading.levels import Settings, of_source, of_table
 from frontend.views.sources import source_named
+from ingest.pipelines.policy_levels import Settings, of_source, of_table
 
 MOST_DATABASES = 500
 
@@ -68,16 +67,6 @@ def _form_page(
 
 
 def _change(request: PageRequest, level: Settings, form: PolicyForm) -> None:
-    if request.POST.get("tag") != level.tag:
-        raise StaleState(
-            "another user changed these settings since you opened this page",
-            hint="look at what counts now, and save again if it is still right",
-        )
-    patch = form.change()
-    if not level.has_syncs:
-        patch.pop("schedule", None)
-    if patch:
-        level.change(patch)
-        audit.record("policy.change", on=str(level.on), change=patch)
-    said = gettext("Settings saved.") if patch else gettext("Nothing was changed.")
+    is_changed = level.change(form.change(), tag=request.POST.get("tag", ""))
+    said = gettext("Settings saved.") if is_changed else gettext("Nothing was changed.")
     messages.success(request, said, extra_tags="ok")

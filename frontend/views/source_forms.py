@@ -12,7 +12,7 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods
 
 from catalog import datasources
-from catalog.access.enforcement import require, require_admin
+from catalog.access.enforcement import may_register, require, require_admin
 from catalog.access.policy import Privilege, Securable
 from catalog.discovery.probe import Report
 from catalog.models import Datasource
@@ -23,7 +23,7 @@ from frontend import sealed
 from frontend.entering import Entry
 from frontend.forms.sources import SourceForm, initial_of
 from frontend.pages import NOT_CONFIRMED, PageRequest, is_confirmed, page
-from frontend.reading.sources import may_register, report_steps
+from frontend.reading.sources import report_steps
 from frontend.views.sources import source_named
 
 

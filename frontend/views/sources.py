@@ -7,7 +7,7 @@ from django.shortcuts import redirect, render
 from django.utils.translation import gettext
 from django.views.decorators.http import require_POST, require_safe
 
-from catalog.access.enforcement import require
+from catalog.access.enforcement import may_on, may_register, require
 from catalog.access.policy import Privilege, Securable
 from catalog.discovery.services import DISCOVER, TEST, start_discovery, start_test
 from catalog.models import Datasource, Table
@@ -25,11 +25,12 @@ from catalog.selectors import (
 from catalog.sources.registry import footprint_of
 from core.errors import NotFound
 from frontend.pages import PageRequest, attempt, cut, page, turn
-from frontend.reading.jobs import latest_on_source
-from frontend.reading.pipelines import carried_from, pipelines_of_source
-from frontend.reading.sources import may_register, rights_on, steps_of, stored_steps
+from frontend.reading.pipelines import pipelines_of_source
+from frontend.reading.sources import steps_of, stored_steps
 from ingest.models.states import MOVING
+from ingest.pipelines.job_selectors import newest_on_source
 from ingest.pipelines.selectors import resting
+from ingest.pipelines.source_overview import tables_synced_from
 
 
 def source_named(request: PageRequest, name: str) -> Datasource:
@@ -73,7 +74,7 @@ def source_page(request: PageRequest, name: str) -> HttpResponse:
     }
     if request.htmx and request.htmx.target == "source-tables":
         return render(request, "frontend/sources/tables.html", context)
-    context |= {"may": rights_on(request.principal, Securable(source.name))}
+    context |= {"may": may_on(request.principal, Securable(source.name))}
     context |= work | {"limits": LIMITS, "footprint": _footprint(source)}
     return render(request, "frontend/sources/source.html", context)
 
@@ -134,7 +135,7 @@ def pipeline_page(request: PageRequest, name: str) -> HttpResponse:
     if target == "pipeline-live":
         return render(request, "frontend/sources/pipeline_live.html", context)
     status = request.GET.get("status", "")
-    rows = carried_from(request.principal, source).order_by("name", "id")
+    rows = tables_synced_from(request.principal, source).order_by("name", "id")
     found = cut(request, rows.filter(status=status) if status else rows)
     context |= {
         "tables": found,
@@ -149,7 +150,7 @@ def pipeline_page(request: PageRequest, name: str) -> HttpResponse:
 
 
 def _work(request: PageRequest, source: Datasource) -> dict[str, object]:
-    job = latest_on_source(request.principal, source.pk)
+    job = newest_on_source(request.principal, source.pk)
     if job is not None and job.is_finished:
         # it may have ended after `source` was read
         source.refresh_from_db()

@@ -9,7 +9,8 @@ from django.views.decorators.http import require_safe
 from catalog import health
 from frontend.pages import PageRequest, admin_page
 from frontend.reading.statements import gateway_or_error
-from frontend.reading.system import drivers, queue, versions
+from frontend.reading.system import drivers, versions
+from ingest.pipelines.job_selectors import queue_of_jobs
 
 
 @admin_page
@@ -23,7 +24,7 @@ def system_page(request: PageRequest) -> HttpResponse:
         "engines": [gateway["engine"]] if gateway else [],
         "gateway_error": gateway_error,
         "versions": versions(),
-        "queue": queue(),
+        "queue": queue_of_jobs(),
     }
     part = request.htmx and request.htmx.target == "system-live"
     template = "system_live.html" if part else "system.html"

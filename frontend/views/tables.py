@@ -33,14 +33,16 @@ from frontend.connect import snippets_for
 from frontend.pages import PageRequest, Slice, Turn, cut, page, turn
 from frontend.reading.commits import commits_of
 from frontend.reading.health import open_alerts
-from frontend.reading.jobs import jobs_on_table, verified_of
+from frontend.reading.jobs import verified_of
 from frontend.reading.tables import pipeline_for
 from ingest.alerts.rules import STALLED
 from ingest.alerts.store import open_on
 from ingest.models.states import APPROVED, MOVING, REMOVING
+from ingest.pipelines.job_selectors import newest_on_table
 from ingest.pipelines.sampling import sample_for
 from ingest.pipelines.selectors import resting
 
+JOBS_SHOWN = 5
 STATES = (
     "LIVE", "CATCHING_UP", "SNAPSHOTTING", "RESYNCING", "APPROVED", "PAUSED",
     "NEEDS_RESYNC", "FAILED", "REMOVING", "RETIRED",
@@ -152,7 +154,7 @@ def table_sample(request: PageRequest, table_id: int) -> HttpResponse:
 
 
 def _moving(request: PageRequest, table: Table) -> dict[str, object]:
-    jobs = jobs_on_table(request.principal, table.pk)
+    jobs = newest_on_table(request.principal, table.pk, limit=JOBS_SHOWN)
     is_moving = table.status in MOVING or any(job.state in ACTIVE for job in jobs)
     return {
         "feed": pipeline_for(request.principal, table),

@@ -4,25 +4,22 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from django.db.models import Q, QuerySet
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from catalog.access.enforcement import decision_for, require
-from catalog.access.policy import Privilege, Securable
+from catalog.access.policy import Privilege
 from catalog.api.idempotency import idempotent
 from catalog.api.replies import page_of
 from catalog.api.serializers import Empty
 from catalog.api.views import PAGING, ApiView, members_of, page_size, paged, truth
-from catalog.discovery.services import KINDS as SOURCE_KINDS
-from catalog.models import Datasource, Table
-from catalog.selectors.tables import securable_of
 from core.errors import InvalidRequest
-from core.jobs import JOB, TERMINAL
+from core.jobs import JOB
 from core.models import Job, JobLog
 from ingest.api import replies
 from ingest.pipelines import selectors, table_commands
+from ingest.pipelines.job_selectors import JobFilter
 
 NEWEST = {"created_at": ("-created_at", "-id")}
 
@@ -34,22 +31,19 @@ class JobsView(ApiView):
 
     @extend_schema(responses=page_of(replies.SyncingJob))
     def get(self, request: Request) -> Response:
-        rows = _filtered(selectors.jobs_for(self.principal), request)
+        rows = _filter_of(request).rows(self.principal)
         return paged(request, rows, sorts=NEWEST, body=replies.SyncingJob.body)
 
 
-def _filtered(rows: QuerySet[Job], request: Request) -> QuerySet[Job]:
+def _filter_of(request: Request) -> JobFilter:
     asked = request.query_params
-    if states := asked.get("state"):
-        rows = rows.filter(state__in=_known_states(states))
-    if kinds := asked.get("kind"):
-        rows = rows.filter(kind__in=kinds.split(","))
-    if table := asked.get("table"):
-        rows = selectors.of_table(rows, table)
-    if (is_finished := truth(request, "is_finished")) is not None:
-        is_terminal = Q(state__in=sorted(TERMINAL))
-        rows = rows.filter(is_terminal if is_finished else ~is_terminal)
-    return rows
+    states, kinds = asked.get("state"), asked.get("kind")
+    return JobFilter(
+        states=tuple(_known_states(states)) if states else (),
+        kinds=tuple(kinds.split(",")) if kinds else (),
+        table=asked.get("table", ""),
+        is_finished=truth(request, "is_finished"),
+    )
 
 
 def _known_states(text: str) -> list[str]:
@@ -70,7 +64,9 @@ class JobView(ApiView):
     @extend_schema(responses=replies.JobDetail)
     def get(self, request: Request, job_id: UUID) -> Response:
         job = selectors.job_for(self.principal, job_id)
-        may = decision_for(self.principal, Privilege.SELECT, _securable(job))
+        may = decision_for(
+            self.principal, Privilege.SELECT, selectors.securable_of_job(job)
+        )
         if not may.allowed:
             _hide_rows(job)
         return Response(replies.JobDetail.body(job))
@@ -109,17 +105,7 @@ class JobRetryView(ApiView):
 
 
 def _require_to_operate(view: ApiView, job: Job) -> None:
-    require(view.principal, Privilege.OPERATE, _securable(job))
-
-
-def _securable(job: Job) -> Securable:
-    """What the job works on; a thing that is gone has administrators."""
-    if job.kind in SOURCE_KINDS:
-        source = Datasource.objects.filter(pk=job.subject_id).first()
-        return Securable(source.name) if source else Securable("lake")
-    tables = Table.objects.select_related("database__datasource")
-    table = tables.filter(pk=int(job.subject_id or 0)).first()
-    return securable_of(table) if table else Securable("lake")
+    require(view.principal, Privilege.OPERATE, selectors.securable_of_job(job))
 
 
 class JobLogsView(ApiView):

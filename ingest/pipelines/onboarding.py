@@ -14,6 +14,7 @@ from django.db import transaction
 from django.db.models.functions import Now
 
 from catalog.discovery.facts import known_rows
+from catalog.discovery.uncarried import Uncarried
 from catalog.lake import lake_database, lake_datasource
 from catalog.models import Column, Database, Datasource, SchemaVersion, Table
 from core.advance import advance_all, record_moves
@@ -40,8 +41,13 @@ from ingest.planning.plan import (
 # ------------------------------------------------------------------------- store
 
 
-def start_onboarding(request: OnboardingRequest, *, actor: str) -> Onboarding:
-    """Store the request with its plans, and approve them when it says so."""
+def start_onboarding(
+    request: OnboardingRequest, *, actor: str, passed_over: Sequence[Uncarried] = ()
+) -> Onboarding:
+    """Store the request with its plans, and approve them when it says so.
+
+    passed_over: what a search that chose these tables found and cannot be synced.
+    """
     draft = plan_onboarding(request)
     if not draft.planned:
         raise _nothing_left(draft)
@@ -51,7 +57,9 @@ def start_onboarding(request: OnboardingRequest, *, actor: str) -> Onboarding:
             request=request.to_data()
             | {
                 "skipped": list(draft.skipped),
-                "uncarried": [dataclasses.asdict(one) for one in draft.uncarried],
+                "uncarried": [
+                    dataclasses.asdict(one) for one in passed_over or draft.uncarried
+                ],
             },
             requested_by=actor,
         )

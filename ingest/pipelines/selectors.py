@@ -20,16 +20,18 @@ from django.db.models import (
 )
 from django.db.models.functions import Cast, Coalesce, Now
 
-from catalog.access.policy import Principal
+from catalog.access.policy import Principal, Securable
 from catalog.access.scope import in_scope, scope_of
 from catalog.access.visibility import visible_datasources, visible_tables
 from catalog.compiled import AnyRow
 from catalog.discovery.services import KINDS as SOURCE_KINDS
 from catalog.models import Datasource, Table
+from catalog.names import LAKE
+from catalog.selectors.tables import securable_of
 from core.errors import NotFound
 from core.models import Job
 from ingest.models import Onboarding, Pipeline
-from ingest.models.states import LOADED, RETIRED
+from ingest.models.states import LOADED, PROPOSED, RETIRED
 from ingest.policies.schedule import MANUAL, ON_REQUEST, ONCE
 from ingest.policies.store import setting_as_text
 
@@ -122,6 +124,17 @@ def job_for(principal: Principal, job_id: UUID) -> Job:
     return job
 
 
+def securable_of_job(job: Job) -> Securable:
+    """What its privileges are about: the source or table it works on, the whole lake
+    when that is gone."""
+    if job.kind in SOURCE_KINDS:
+        source = Datasource.objects.filter(pk=job.subject_id).first()
+        return Securable(source.name) if source else Securable(LAKE)
+    tables = Table.objects.select_related("database__datasource")
+    table = tables.filter(pk=int(job.subject_id or 0)).first()
+    return securable_of(table) if table else Securable(LAKE)
+
+
 def onboardings_for(principal: Principal) -> QuerySet[Onboarding]:
     """Requests on datasources the principal may see."""
     rows = Onboarding.objects.select_related("datasource")
@@ -129,6 +142,14 @@ def onboardings_for(principal: Principal) -> QuerySet[Onboarding]:
         return rows
     sources = Datasource.objects.filter(visible_datasources(principal))
     return rows.filter(datasource__in=sources)
+
+
+def plans_awaiting_approval(principal: Principal) -> QuerySet[Onboarding]:
+    """Requests of which a table is planned and nothing is approved."""
+    # no DISTINCT over a join: a request may name thousands of tables
+    planned = Pipeline.objects.filter(onboarding=OuterRef("pk"), state=PROPOSED)
+    rows = onboardings_for(principal).filter(Exists(planned), approved_at=None)
+    return rows.defer("request")
 
 
 def onboarding_for(principal: Principal, onboarding_id: UUID) -> Onboarding:

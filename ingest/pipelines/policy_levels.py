@@ -1,4 +1,4 @@
-"""The level whose settings a form changes: a source, one of its databases, a table."""
+"""The level whose settings are changed: a source, one of its databases, a table."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from django.db import transaction
+
+from catalog.access import audit
 from catalog.access.policy import Securable
 from catalog.models import Database, Datasource, Table
 from catalog.selectors.tables import securable_of
-from core.errors import NotFound
+from core.errors import NotFound, StaleState
 from ingest.models import Pipeline
 from ingest.pipelines.transitions import pipeline_of
 from ingest.policies.effective import Policies, defaults
@@ -42,9 +45,8 @@ class Settings:
 
     @property
     def tag(self) -> str:
-        """Changes when somebody else changes this level."""
-        text = json.dumps(dict(self.given), sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+        """Changes when another user changes this level."""
+        return _tag(self.given)
 
     @property
     def when(self) -> str:
@@ -57,11 +59,39 @@ class Settings:
         more = RUNS - len(found)
         return [*found, *next_runs(self.counts.schedule, after, more)]
 
-    def change(self, patch: Mapping[str, Any]) -> None:
+    def change(self, patch: Mapping[str, Any], *, tag: str) -> bool:
+        """Whether anything was changed. StaleState when the level is another than the
+        one whose `tag` the caller has seen."""
+        if not self.has_syncs:
+            patch = {key: value for key, value in patch.items() if key != "schedule"}
+        with transaction.atomic():
+            if _tag(self._given_now()) != tag:
+                raise StaleState(
+                    "another user changed these settings since you opened this page",
+                    hint="look at what counts now, and save again if it is still right",
+                )
+            if not patch:
+                return False
+            if self.pipeline is not None:
+                change_table_policy(self.pipeline, patch)
+            else:
+                change_policy(self.source, self.database, patch)
+            audit.record("policy.change", on=str(self.on), change=dict(patch))
+        return True
+
+    def _given_now(self) -> Mapping[str, Any]:
+        """As it is stored, locked until the transaction ends."""
         if self.pipeline is not None:
-            change_table_policy(self.pipeline, patch)
-        else:
-            change_policy(self.source, self.database, patch)
+            rows = Pipeline.objects.select_for_update()
+            given: Mapping[str, Any] = rows.get(pk=self.pipeline.pk).policy
+            return given
+        Datasource.objects.select_for_update().get(pk=self.source.pk)
+        return given_at(self.source, self.database)
+
+
+def _tag(given: Mapping[str, Any]) -> str:
+    text = json.dumps(dict(given), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def of_table(table: Table) -> Settings:

@@ -1,0 +1,101 @@
+"""What is synced from one source: its tables, their throughput and their lag.
+
+A fixed number of statements, however many tables there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from django.db.models import CharField, Count, Exists, OuterRef, Q, QuerySet, Sum
+from django.db.models.functions import Cast, TruncMinute
+
+from catalog.access.enforcement import may_on
+from catalog.access.policy import Principal, Securable
+from catalog.models import Datasource, Table
+from catalog.selectors import TableFilter, tables_for
+from core.jobs import SUCCEEDED
+from core.jobs.handlers import names_of
+from ingest.jobs.driver_jobs import DriverJob
+from ingest.models import Pipeline
+from ingest.models.states import LIVE, PROPOSED, RETIRED
+from ingest.pipelines.selectors import jobs_for, pipelines_on_schedule
+
+
+def tables_synced_from(principal: Principal, source: Datasource) -> QuerySet[Table]:
+    """Visible lake tables into which a table of this source is synced."""
+    pipelines = Pipeline.objects.filter(
+        lake_table=OuterRef("pk"), source_table__database__datasource=source
+    ).exclude(state=RETIRED)
+    rows = tables_for(principal, TableFilter(kind=Table.LAKE)).filter(Exists(pipelines))
+    return rows.prefetch_related(None)
+
+
+def counts_by_status(tables: QuerySet[Table]) -> list[tuple[str, int]]:
+    """(status, tables), most first."""
+    counted = tables.order_by().values("status").annotate(found=Count("pk"))
+    return sorted(counted.values_list("status", "found"), key=lambda one: -one[1])
+
+
+def awaiting_approval(principal: Principal, source: Datasource) -> int:
+    """How many planned tables wait; 0 for who may not approve them."""
+    if not may_on(principal, Securable(source.name)).manage:
+        return 0
+    planned = Pipeline.objects.filter(state=PROPOSED)
+    return planned.filter(source_table__database__datasource=source).count()
+
+
+def rows_by_minute(
+    principal: Principal, source: Datasource, since: datetime
+) -> dict[datetime, int]:
+    """Rows of snapshots and syncs, by the minute in which they ended."""
+    pipelines = Pipeline.objects.filter(
+        source_table__database__datasource=source, lake_table__isnull=False
+    )
+    keys = pipelines.annotate(key=Cast("lake_table_id", CharField())).values("key")
+    ended = jobs_for(principal).filter(
+        finished_at__gte=since,
+        kind__in=names_of(DriverJob),
+        unit="rows",
+        state=SUCCEEDED,
+        subject_id__in=keys,
+    )
+    return dict(
+        ended.order_by()
+        .annotate(minute=TruncMinute("finished_at"))
+        .values("minute")
+        .annotate(rows=Sum("done"))
+        .values_list("minute", "rows")
+    )
+
+
+def tables_by_lag(
+    tables: QuerySet[Table], bounds: Sequence[int | None], now: datetime
+) -> list[int]:
+    """How many live tables on a schedule lag less than each of the rising bounds, in
+    seconds, and not less than the one before; None = however much."""
+    counts: dict[str, Count] = {}
+    least = 0
+    for number, most in enumerate(bounds):
+        wanted = Q(caught_up_at__lte=now - timedelta(seconds=least))
+        if number == 0:
+            wanted = Q(caught_up_at__isnull=False)
+        if most is not None:
+            wanted &= Q(caught_up_at__gt=now - timedelta(seconds=most))
+            least = most
+        counts[f"band_{number}"] = Count("pk", filter=wanted)
+    found = following(tables).order_by().aggregate(**counts)
+    return [found[f"band_{number}"] for number in range(len(bounds))]
+
+
+def most_lagging(tables: QuerySet[Table]) -> Table | None:
+    """The one whose readers see the oldest data."""
+    rows = following(tables).exclude(caught_up_at=None)
+    return rows.order_by("caught_up_at", "id").first()
+
+
+def following(tables: QuerySet[Table]) -> QuerySet[Table]:
+    """Live tables whose syncs run by a schedule: only these can lag."""
+    pipelines = pipelines_on_schedule().filter(lake_table=OuterRef("pk"))
+    return tables.filter(Exists(pipelines), status=LIVE)
