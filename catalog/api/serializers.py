@@ -111,7 +111,3 @@ class TokenNew(s.Serializer[Any]):
 
 class Empty(s.Serializer[Any]):
     """A verb without a body."""
-
-
-class Anything(s.Serializer[Any]):
-    """A reply whose members `catalog.api.bodies` lists."""
