@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from urllib.parse import unquote, urlparse
 
-from ingest.contract.job import SourceSpec
-from ingest.spark.sources import SourceAccess
+from ingest.contract.table import SourceSpec
+from ingest.sources.registry import SourceAccess
 from tests.mariadb import MariaDbServer
 
 APPLICATION = "sluice:test"

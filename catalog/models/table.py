@@ -39,7 +39,7 @@ class Table(models.Model):
     name           name in its datasource (for a lake table: the derived lake name)
     source_name    for a lake table "schema.table" of its source, else = name
     path           lake tables: where the data lies; derived, never given by users
-    identity       lake tables: pinned write identity (ingest.hudi), JSON
+    identity       lake tables: pinned write identity (ingest.lake.hudi), JSON
     schema_version counts up with every change of columns
     status         shown state with its reason
     last_commit_*  cache of the lake's own commit metadata

@@ -26,10 +26,10 @@ from ingest.pipelines.deferred_onboardings import (
     wait_for_discovery,
 )
 from ingest.pipelines.plan_overrides import choose_for
+from ingest.pipelines.policies.store import change_table_policy
 from ingest.pipelines.requests import parse_choices
 from ingest.pipelines.table_facts import names_of
 from ingest.planning.patterns import select
-from ingest.policies.store import change_table_policy
 
 ACTOR = "manage.py"
 CHOICES = (

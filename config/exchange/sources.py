@@ -16,8 +16,8 @@ from config.exchange.document import GRANT, POLICY, TARGET, Item
 from config.exchange.located import located
 from config.exchange.targets import normal_target
 from core.errors import InvalidRequest, TerminalError
-from ingest.policies.policy import changed
-from ingest.policies.store import change_policy
+from ingest.pipelines.policies.policy import changed
+from ingest.pipelines.policies.store import change_policy
 
 ACTOR = "manage.py"
 FIXED = "the kind of a datasource is fixed: remove it and register it anew"

@@ -15,9 +15,9 @@ from django.utils.translation import gettext_lazy as _
 from core.errors import InvalidRequest
 from frontend.forms.schedules import ScheduleFields, schedule_initial
 from frontend.templatetags.figures import duration, size
+from ingest.pipelines.policies.policy import KEYS, Effective
+from ingest.pipelines.policies.schedule import in_words, parse_schedule
 from ingest.planning.drift import SCHEMA_POLICIES
-from ingest.policies.policy import KEYS, Effective
-from ingest.policies.schedule import in_words, parse_schedule
 
 
 @dataclass(frozen=True, slots=True)

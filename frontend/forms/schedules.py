@@ -9,7 +9,7 @@ from django import forms
 from django.utils.translation import gettext_lazy as _
 
 from core.errors import InvalidRequest
-from ingest.policies.schedule import (
+from ingest.pipelines.policies.schedule import (
     LONGEST_CRON,
     MANUAL,
     MAX_SECONDS,

@@ -11,8 +11,8 @@ from django.utils.translation import gettext
 from catalog.models import Table
 from frontend.charts import Chart, Point, chart_of
 from frontend.templatetags.figures import duration, figure
-from ingest.hudi.timeline import at_of
 from ingest.lake.commits import Commit
+from ingest.lake.hudi.timeline import at_of
 from ingest.pipelines import samples
 
 COMMITS = 40

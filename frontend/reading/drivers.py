@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from catalog.models import Table
-from ingest.contract.driver_size import shares_lock
 from ingest.contract.job import DriverSpec
+from ingest.lake.hudi.identity import shares_lock
 from ingest.maintenance import compaction_drivers
 
 

@@ -16,7 +16,7 @@ from django.utils.translation import gettext
 
 from frontend.charts import Chart, Lane, Mark, Point, chart_of, lane_of
 from frontend.templatetags.figures import duration, figure, size
-from ingest.hudi.timeline import at_of
+from ingest.lake.hudi.timeline import at_of
 from ingest.maintenance.facts import SIZE_BINS, LakeFacts, Pending
 from ingest.maintenance.health_list import band_of
 from ingest.maintenance.written import Written

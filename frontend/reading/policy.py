@@ -9,9 +9,9 @@ from catalog.models import Table
 from frontend.templatetags.figures import duration, size
 from ingest.maintenance import compaction_drivers
 from ingest.maintenance.descriptions import counted
+from ingest.pipelines.policies.policy import DEFAULT, OWN, Effective
+from ingest.pipelines.policies.store import policy_of
 from ingest.pipelines.transitions import pipeline_of
-from ingest.policies.policy import DEFAULT, OWN, Effective
-from ingest.policies.store import policy_of
 
 
 @dataclass(frozen=True, slots=True)

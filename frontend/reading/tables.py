@@ -15,11 +15,11 @@ from ingest.actions.registry import ACTIONS
 from ingest.maintenance.table_action import TableAction
 from ingest.models import Pipeline
 from ingest.pipelines.load_job import how_consistent
+from ingest.pipelines.policies.policy import DEFAULT, OWN
+from ingest.pipelines.policies.schedule import in_words
+from ingest.pipelines.policies.store import policy_of
 from ingest.pipelines.schema_approval import SchemaProposal, proposal_of
 from ingest.pipelines.transitions import pipeline_of
-from ingest.policies.policy import DEFAULT, OWN
-from ingest.policies.schedule import in_words
-from ingest.policies.store import policy_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,8 +29,8 @@ from frontend.reading.picking import stretch_of
 from frontend.views.sources import source_named
 from ingest.models import Onboarding
 from ingest.pipelines.onboarding import start_onboarding
+from ingest.pipelines.policies.schedule import in_words, next_runs
 from ingest.pipelines.requests import parse_request
-from ingest.policies.schedule import in_words, next_runs
 
 RUNS = 3
 

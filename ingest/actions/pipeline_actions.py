@@ -8,6 +8,7 @@ from typing import Any
 from catalog.access.policy import Privilege
 from catalog.models import Table
 from core.models import Job
+from ingest.maintenance import compact_job
 from ingest.maintenance.compaction_drivers import parse_wish
 from ingest.maintenance.impact_preview import preview_compaction, preview_resync
 from ingest.maintenance.repair_previews import Preview
@@ -90,7 +91,7 @@ SHARE_DRIVER = TableAction(
 
 def _compact(table: Table, *, actor: str, **driver: Any) -> Job:
     wish = parse_wish(driver)
-    return table_commands.start_compaction(table, actor=actor, wish=wish)
+    return compact_job.request_compaction(table, actor=actor, wish=wish)
 
 
 def _preview_compaction(table: Table, **driver: Any) -> Preview:

@@ -16,9 +16,9 @@ from ingest.alerts.rules import LATE, Absence, Trouble, excused, span
 from ingest.alerts.store import open_alert
 from ingest.models import Pipeline
 from ingest.models.states import LOADED, RETIRED
-from ingest.policies.lateness import late_moment
-from ingest.policies.policy import Effective
-from ingest.policies.store import Policies, policy_of
+from ingest.pipelines.policies.lateness import late_moment
+from ingest.pipelines.policies.policy import Effective
+from ingest.pipelines.policies.store import Policies, policy_of
 
 PAGE = 200
 

@@ -20,8 +20,8 @@ from catalog.models import Table
 from core.errors import InvalidRequest
 from ingest.api import health_replies as replies
 from ingest.api.tables import lake_table_of
-from ingest.hudi.layout import FileGroup
 from ingest.lake.commits import read_timeline
+from ingest.lake.hudi.layout import FileGroup
 from ingest.lake.layout import read_layout
 from ingest.lake.place import place_at
 from ingest.maintenance.facts import LakeFacts, facts_from

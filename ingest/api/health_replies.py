@@ -7,7 +7,7 @@ from typing import Any
 from rest_framework import serializers as s
 
 from catalog.api.reply import Count, Instant, Reply, Stored
-from ingest.hudi.layout import FileGroup as FileGroupRow
+from ingest.lake.hudi.layout import FileGroup as FileGroupRow
 from ingest.maintenance.merging import MergeCost as MergeCostRow
 from ingest.maintenance.merging import describe
 from ingest.maintenance.repair_previews import Preview

@@ -30,10 +30,10 @@ from ingest.api.timetables import (
 from ingest.models import Onboarding, Pipeline
 from ingest.pipelines import onboarding, selectors
 from ingest.pipelines.drafting import plan_onboarding
+from ingest.pipelines.policies.policy import Effective
+from ingest.pipelines.policies.schedule import parse_schedule
+from ingest.pipelines.policies.store import Policies
 from ingest.pipelines.requests import OnboardingRequest, parse_request
-from ingest.policies.policy import Effective
-from ingest.policies.schedule import parse_schedule
-from ingest.policies.store import Policies
 
 NEWEST = {"created_at": ("-created_at", "-id")}
 INLINE_TABLES = 200

@@ -20,8 +20,8 @@ from ingest.api import replies, requests
 from ingest.api.tables import lake_table_of
 from ingest.api.timetables import timetable_of, timetable_of_pipeline
 from ingest.models import Pipeline
+from ingest.pipelines.policies import store
 from ingest.pipelines.transitions import locked_pipeline, pipeline_of
-from ingest.policies import store
 
 
 class DatasourcePolicyView(ApiView):

@@ -17,15 +17,15 @@ from core.clock import SystemClock
 from core.models import Job as JobRow
 from ingest.alerts.stalled import stalled_since
 from ingest.api.timetables import Scheduled, Timetable, timetable_of_capture
-from ingest.hudi.timeline import at_of
 from ingest.lake.commits import Commit as CommitRow
+from ingest.lake.hudi.timeline import at_of
 from ingest.models import Pipeline
 from ingest.pipelines.drafting import Draft as DraftRow
 from ingest.pipelines.drafting import Planned
+from ingest.pipelines.policies.policy import Effective
+from ingest.pipelines.policies.schedule import every_seconds_of
 from ingest.pipelines.removal import RemovalPreview
 from ingest.planning.plan import plan_to_json
-from ingest.policies.policy import Effective
-from ingest.policies.schedule import every_seconds_of
 
 
 # Of something with a `timetable`.

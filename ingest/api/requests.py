@@ -2,7 +2,7 @@
 
 `OnboardingNew` checks the shape of one, all mistakes at once, and
 `ingest.pipelines.requests`, which pages and imports use too, what it means.
-`PolicyChange` is the shape of what `ingest.policies.policy` checks.
+`PolicyChange` is the shape of what `ingest.pipelines.policies.policy` checks.
 """
 
 from __future__ import annotations

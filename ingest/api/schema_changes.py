@@ -13,9 +13,9 @@ from catalog.access.policy import Privilege
 from catalog.api.reply import Reply
 from catalog.api.views import ApiView
 from ingest.api.tables import lake_table_of
+from ingest.pipelines.policies.effective import policy_of
 from ingest.pipelines.schema_approval import proposal_of
 from ingest.pipelines.transitions import locked_pipeline, pipeline_of
-from ingest.policies.effective import policy_of
 
 
 class SchemaProposal(Reply):

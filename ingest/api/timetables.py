@@ -9,8 +9,8 @@ from typing import Any
 from core.clock import SystemClock
 from ingest.models import Pipeline
 from ingest.models.states import FAILED, NEEDS_RESYNC, PAUSED, REMOVING, RETIRED
-from ingest.policies.policy import Effective
-from ingest.policies.schedule import (
+from ingest.pipelines.policies.policy import Effective
+from ingest.pipelines.policies.schedule import (
     ONCE,
     Schedule,
     in_words,

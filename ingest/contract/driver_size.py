@@ -11,7 +11,6 @@ from typing import Any
 
 from core.errors import InvalidRequest
 from ingest.contract.job import DriverSpec
-from ingest.hudi.identity import SHARED_LOCK_PROVIDER
 
 LEAST_MEGABYTES = 512
 _MEMORY = re.compile(r"([1-9]\d{0,5})([mg])")
@@ -53,11 +52,6 @@ def within(driver: DriverSpec, most: DriverSpec) -> DriverSpec:
     is_fit = megabytes(driver.memory) <= megabytes(most.memory)
     memory = driver.memory if is_fit else most.memory
     return DriverSpec(memory, min(driver.cores, most.cores))
-
-
-def shares_lock(identity: Mapping[str, Any]) -> bool:
-    """Whether writers in several drivers wait for each other at this table."""
-    return identity.get("lock_provider") == SHARED_LOCK_PROVIDER
 
 
 def arguments_for(driver: DriverSpec | None, *, is_cluster: bool) -> list[str]:

@@ -29,7 +29,7 @@ from core.errors import (
     TransientError,
 )
 from ingest.contract.members import known_members, value_of, version_of
-from ingest.hudi.budget import CompactionBudget
+from ingest.contract.table import ColumnSpec, FenceSpec, SourceSpec, TableSpec
 
 VERSION = 1
 # A chunk is what a stopped load may have to read again.
@@ -50,73 +50,23 @@ RepairAction = Literal[
     "resize", "drop-metadata-table",
 ]  # fmt: skip
 Outcome = Literal["succeeded", "cancelled", "paused", "transient", "terminal", "caller"]
-Updates = Literal["full", "partial"]
 Lane = Literal["apply", "snapshot", "maintenance", "verify", "interactive"]
 
 
 @dataclass(frozen=True, slots=True)
-class SourceSpec:
-    """Where to read. The password is asked for over the pipe by `secret_ref`."""
+class CompactionBudget:
+    """What a table's compactions may still write again.
 
-    datasource_id: int
-    kind: str
-    host: str
-    port: int
-    database: str
-    username: str
-    secret_ref: str
-    tls: str = "off"
-    max_parallel_reads: int = 2
-    max_rows_per_second: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class ColumnSpec:
-    """A column to carry. `lossy`: what becomes of values the lake cannot hold."""
-
-    source_name: str
-    name: str
-    source_type: str
-    type: str
-    lossy: Literal["", "null", "string"] = ""
-
-
-@dataclass(frozen=True, slots=True)
-class TableSpec:
-    """A source table, its lake table and the identity that is pinned for it.
-
-    key          source names; () with row_hash True means the whole-row hash
-    path         absolute path or URI of the lake table
-    staging      directory for this table's staged files (same storage)
-    lock         of its writers: "" = in their one driver, "zookeeper" = in several
-    updates      "partial": a NULL in a newer row leaves the column as it was
+    amplification  most bytes written per byte changed, the change's own included
+    credit         bytes that changes up to `upto` earned and no compaction spent
+    upto           when the newest commit was completed that `credit` counts
+    log_age        seconds from which on a log file is merged though it costs little
     """
 
-    table_id: int
-    source_schema: str
-    source_table: str
-    database: str
-    name: str
-    path: str
-    staging: str
-    columns: tuple[ColumnSpec, ...]
-    key: tuple[str, ...]
-    row_hash: bool = False
-    cursor: str | None = None
-    partition_by: tuple[str, ...] = ()
-    buckets: int = 1
-    estimated_rows: int = 0
-    schema_version: int = 1
-    lock: str = ""
-    updates: Updates = "full"
-
-
-@dataclass(frozen=True, slots=True)
-class FenceSpec:
-    """The fence file of the table and the token under which this job may write."""
-
-    path: str
-    token: int
+    amplification: float
+    credit: int = 0
+    upto: str = ""
+    log_age: float = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,10 +87,10 @@ class SyncWork:
     low           cursor bound of the last round as text; None = everything
     lag_seconds   safety lag behind the source's clock
     epoch         reserved by the caller, unused so far for this source
-    lag_is_chosen, signs  see ingest.spark.cursor and ingest.changes.signs
+    lag_is_chosen, signs  see ingest.capture.cursor and ingest.sources.signs
     behind        the commit that `low` stands behind, as the services know it: a lake
                   without it was taken back meanwhile; "" = not known
-    added, known, stops_at_new  see ingest.spark.added_columns
+    added, known, stops_at_new  see ingest.capture.added_columns
     """
 
     low: str | None
@@ -286,11 +236,11 @@ class JobReport:
                      more (True: cut at max_rows, run again), added, unknown_columns,
                      signs, ahead
     compact          instants, seconds
-    verify           those of ingest.changes.verdict
+    verify           those of ingest.maintenance.verdict
     repair           action, rolled_back, unscheduled (instants); deduplicate: found,
-                     see ingest.changes.duplicates, and instant, savepoint; resize and
-                     restore: buckets, how many the table has from now on; restore also
-                     misses and reaches_back, what its source said (None: nothing)
+                     see ingest.maintenance.duplicates, and instant, savepoint; resize
+                     and restore: buckets, how many it has from now on; restore
+                     also misses and reaches_back, what its source said (None: nothing)
     all              pending_compactions; of writes has_columns: the spec's are there
     """
 

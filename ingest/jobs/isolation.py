@@ -5,9 +5,9 @@ from __future__ import annotations
 from django.conf import settings
 
 from core.models import Job
-from ingest.contract.driver_size import shares_lock
 from ingest.jobs.driver_jobs import DriverJob
 from ingest.lake.fence import Scope
+from ingest.lake.hudi.identity import shares_lock
 from ingest.models import Pipeline
 
 DEATHS_BEFORE_ISOLATION = 2

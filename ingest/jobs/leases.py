@@ -17,7 +17,7 @@ from core.errors import TransientError
 from core.jobs.handlers import handlers_of
 from core.leases import Held, next_token, outgrow, take_lease
 from core.models import Lease
-from ingest.contract.job import FenceSpec
+from ingest.contract.table import FenceSpec
 from ingest.jobs.driver_jobs import DriverJob
 from ingest.lake.fence import (
     Scope,

@@ -1,7 +1,7 @@
 """The life of a job in a driver: start → claim → hand over → finish.
 
 The job row is the truth; its caller may die between any two of these functions. The
-driver host (`ingest.drivers`) carries specs to a driver and brings reports back; what
+driver host (`drivers`) takes specs to a driver and brings reports back; what
 an ending means for the table its kind's handler decides.
 """
 

@@ -11,7 +11,8 @@ from django.conf import settings
 
 from catalog.models import Datasource, Table
 from core.models import Job
-from ingest.contract.job import ColumnSpec, FenceSpec, JobSpec, SourceSpec, TableSpec
+from ingest.contract.job import JobSpec
+from ingest.contract.table import ColumnSpec, FenceSpec, SourceSpec, TableSpec
 from ingest.jobs.driver_jobs import driver_job
 from ingest.models import Pipeline
 from ingest.planning.plan import ApplyChanges, CreateTable, TablePlan, plan_from_json

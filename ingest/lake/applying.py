@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from core.errors import TerminalError
-from ingest.changes.epochs import REPLACED, LedgerLine, Seal
+from ingest.contract.epochs import REPLACED, LedgerLine, Seal
 from ingest.lake.epochs import (
     drop_events,
     drop_older_seals,

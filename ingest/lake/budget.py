@@ -6,15 +6,10 @@ import contextlib
 from datetime import datetime, timedelta
 
 from core.errors import SluiceError
-from ingest.hudi.budget import (
-    Choice,
-    CompactionBudget,
-    choose,
-    credit_after,
-    first_credit,
-)
-from ingest.hudi.timeline import Timeline, instant_of
+from ingest.contract.job import CompactionBudget
 from ingest.lake.commits import read_commit, read_timeline
+from ingest.lake.hudi.budget import Choice, choose, credit_after, first_credit
+from ingest.lake.hudi.timeline import Timeline, instant_of
 from ingest.lake.layout import read_layout
 from ingest.lake.place import place_at
 from ingest.lake.port import Place

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from core.errors import TransientError
-from ingest.hudi.position import EXTRA_KEY, CommitPosition, decode_position, latest
-from ingest.hudi.timeline import Instant, Timeline
+from ingest.lake.hudi.position import EXTRA_KEY, CommitPosition, decode_position, latest
+from ingest.lake.hudi.timeline import Instant, Timeline
 from ingest.lake.place import place_at
 from ingest.lake.port import Place
 from ingest.lake.records import record_of

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from core.errors import SluiceError
-from ingest.changes.epochs import Seal, decode_seal, encode
+from ingest.contract.epochs import Seal, decode_seal, encode
 from ingest.lake.place import place_at
 from ingest.lake.port import Place
 

@@ -1,6 +1,6 @@
 """What lies below a lake table: its files, its compaction plans, what was replaced.
 
-No JVM, as in `ingest.lake.commits`. What the names mean is `ingest.hudi.layout`.
+No JVM, as in `ingest.lake.commits`. What the names mean is `ingest.lake.hudi.layout`.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from core.errors import TerminalError
-from ingest.hudi.layout import GroupKey, Layout, TableFile, layout_of, parse_file
-from ingest.hudi.timeline import Timeline
 from ingest.lake.commits import read_properties
+from ingest.lake.hudi.layout import GroupKey, Layout, TableFile, layout_of, parse_file
+from ingest.lake.hudi.timeline import Timeline
 from ingest.lake.place import place_at
 from ingest.lake.port import Place
 from ingest.lake.records import record_of

@@ -14,7 +14,7 @@ import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from ingest.changes.epochs import (
+from ingest.contract.epochs import (
     TAKEN_BACK,
     LedgerEntry,
     LedgerLine,

@@ -14,11 +14,11 @@ from datetime import datetime
 from typing import Any
 
 from core.errors import TerminalError, TransientError
-from ingest.changes.chunks import Chunk, ChunkBy
-from ingest.changes.signs import ServerSigns, from_data, what_changed
 from ingest.contract.members import known_members, value_of, version_of
 from ingest.lake.place import place_at
 from ingest.lake.port import Place
+from ingest.sources.chunks import Chunk, ChunkBy
+from ingest.sources.signs import ServerSigns, from_data, what_changed
 
 # What plan and manifests mean; files without a version are of the first one.
 VERSION = 1

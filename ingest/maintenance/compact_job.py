@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
+from django.db import transaction
 from django.db.models import Q
 
+from catalog.access import audit
 from catalog.models import Table
 from core.advance import advance_all
 from core.errors import SluiceError
@@ -18,14 +20,18 @@ from ingest.contract.kinds import COMPACT
 from ingest.contract.members import value_of
 from ingest.jobs.lanes import OWN_LANE
 from ingest.jobs.lifecycle import job_on, start_jobs
-from ingest.lake.commits import LakeState
+from ingest.lake.commits import LakeState, read_timeline
 from ingest.lake.fence import Scope
-from ingest.maintenance import compaction_drivers, compaction_plans
+from ingest.lake.place import place_at
+from ingest.maintenance import compaction_drivers
 from ingest.maintenance.compaction_drivers import Wish
 from ingest.models import MaintenancePlan, Pipeline
-from ingest.models.states import PLAN_FAILED
+from ingest.models.states import PLAN_FAILED, REMOVING
+from ingest.pipelines import compaction_plans
+from ingest.pipelines.policies.effective import policy_of
+from ingest.pipelines.table_commands import not_now
 from ingest.pipelines.table_job import TableJob
-from ingest.policies.effective import policy_of
+from ingest.pipelines.transitions import locked_pipeline
 
 
 class CompactJob(TableJob):
@@ -133,3 +139,25 @@ def start_compaction(
 
 def _table_of(job: Job) -> int:
     return int(job.payload["table"])
+
+
+def request_compaction(table: Table, *, actor: str, wish: Wish = None) -> Job:
+    """Execute what is scheduled on the timeline; schedule first when nothing is. In
+    the driver that is wished for, else as the table's policy says."""
+    with transaction.atomic():
+        pipeline = locked_pipeline(table)
+        if not table.is_queryable or pipeline.state == REMOVING:
+            raise not_now(pipeline, "compact")
+        instants = MaintenancePlan.objects.filter(
+            table=table, state__in=compaction_plans.OPEN
+        )
+        failed = list(instants.filter(state="FAILED"))
+        advance_all(failed, "reschedule", actor=actor)
+        planned = read_timeline(place_at(table.path)).pending_compactions
+        # one that no job told of stands on the timeline alone
+        known = instants.values_list("instant", flat=True)
+        names = sorted({*known, *(instant.asked for instant in planned)})
+        job = start_compaction(table, actor=actor, instants=names, wish=wish)
+        said = {"job": str(job.pk), "driver": job.payload.get("driver")}
+        audit.record("table.compact", on=str(table), actor=actor, **said)
+        return job

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from ingest.hudi.layout import FileGroup, GroupKey
+from ingest.lake.hudi.layout import FileGroup, GroupKey
 from ingest.maintenance.descriptions import counted, sized
 
 GROUPS_SHOWN = 50

@@ -16,11 +16,12 @@ from catalog.models import Table
 from core.errors import InvalidRequest
 from core.jobs import WAITING
 from core.models import Job
-from ingest.contract.driver_size import parse_driver, shares_lock, within
+from ingest.contract.driver_size import parse_driver, within
 from ingest.contract.job import DriverSpec
+from ingest.lake.hudi.identity import shares_lock
+from ingest.pipelines.policies import store
 from ingest.pipelines.requests import refuse
 from ingest.pipelines.transitions import pipeline_of
-from ingest.policies import store
 
 Wish = DriverSpec | Literal["shared"] | None
 # of a payload: what is planned for this job is what the table's budget affords

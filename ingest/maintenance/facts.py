@@ -15,8 +15,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from core.instants import iso
-from ingest.hudi.layout import FileGroup, Layout
-from ingest.hudi.timeline import WRITES, Instant, Timeline, at_of, instant_of
+from ingest.lake.hudi.layout import FileGroup, Layout
+from ingest.lake.hudi.timeline import WRITES, Instant, Timeline, at_of, instant_of
 from ingest.maintenance.merging import MergeCost
 from ingest.maintenance.savepoints import Savepoint, savepoints_on
 

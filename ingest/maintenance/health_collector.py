@@ -28,14 +28,15 @@ from core.jobs import ACTIVE, SUCCEEDED, TERMINAL
 from core.models import Job, Lease
 from core.outbox import NewEvent
 from ingest.contract.kinds import COMPACT, REPAIR, RESYNC, VERIFY
-from ingest.hudi.budget import choose, credit_after, first_credit
-from ingest.hudi.identity import TableIdentity, property_drift
-from ingest.hudi.layout import Layout
-from ingest.hudi.timeline import Timeline, at_of, instant_of
 from ingest.jobs.leases import SERVICE, WRITE, lease_name
 from ingest.jobs.specs import keep_seconds
+from ingest.jobs.table_health import is_any_due, note_change, rows_due
 from ingest.lake.commits import read_commit, read_properties, read_timeline
 from ingest.lake.fence import fence_path, foreign_token
+from ingest.lake.hudi.budget import choose, credit_after, first_credit
+from ingest.lake.hudi.identity import TableIdentity, property_drift
+from ingest.lake.hudi.layout import Layout
+from ingest.lake.hudi.timeline import Timeline, at_of, instant_of
 from ingest.lake.layout import (
     CompactionPlan,
     metadata_partitions,
@@ -44,9 +45,7 @@ from ingest.lake.layout import (
     read_layout,
 )
 from ingest.lake.place import place_at
-from ingest.maintenance import compaction_plans
 from ingest.maintenance.compact_job import start_compaction
-from ingest.maintenance.due import is_any_due, note_change, rows_due
 from ingest.maintenance.facts import (
     LakeFacts,
     PlanFacts,
@@ -57,20 +56,15 @@ from ingest.maintenance.facts import (
 )
 from ingest.maintenance.merging import MergeCost, weigh
 from ingest.maintenance.plan import Step, plan_maintenance
-from ingest.maintenance.score import (
-    BROKEN_CODES,
-    STUCK_CODES,
-    Health,
-    MaintenancePolicy,
-    score,
-    stuck_in,
-)
+from ingest.maintenance.score import BROKEN_CODES, STUCK_CODES, Health, score, stuck_in
 from ingest.maintenance.written import Written, Wrote, add, written_from
 from ingest.models import Pipeline, TableHealth
 from ingest.models.states import REMOVING
+from ingest.pipelines import compaction_plans
+from ingest.pipelines.policies.maintenance import MaintenancePolicy
+from ingest.pipelines.policies.policy import Effective, effective
+from ingest.pipelines.policies.store import defaults, policy_of
 from ingest.pipelines.transitions import pipeline_of, require_pipeline
-from ingest.policies.policy import Effective, effective
-from ingest.policies.store import defaults, policy_of
 
 log = logging.getLogger(__name__)
 

@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ingest.hudi.budget import MERGE_SHARE, Choice, merge_cost, read_cost, rewrite_bytes
-from ingest.hudi.layout import FileGroup
+from ingest.lake.hudi.budget import (
+    MERGE_SHARE,
+    Choice,
+    merge_cost,
+    read_cost,
+    rewrite_bytes,
+)
+from ingest.lake.hudi.layout import FileGroup
 from ingest.maintenance.descriptions import counted, sized
 
 # what a query may cost: this many times the same of a copy that was just compacted

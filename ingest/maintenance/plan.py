@@ -13,8 +13,12 @@ from typing import Any, Literal
 from core.instants import iso
 from ingest.maintenance.descriptions import counted, sized
 from ingest.maintenance.facts import LakeFacts
-from ingest.maintenance.score import LEAST_LOG_BYTES, MaintenancePolicy, is_stuck
-from ingest.maintenance.window import MaintenanceWindow, opens_at
+from ingest.maintenance.score import LEAST_LOG_BYTES, is_stuck
+from ingest.pipelines.policies.maintenance import (
+    MaintenancePolicy,
+    MaintenanceWindow,
+    opens_at,
+)
 
 StepName = Literal["execute", "schedule", "wait", "decide"]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from ingest.hudi.timeline import WRITES
+from ingest.lake.hudi.timeline import WRITES
 from ingest.maintenance.facts import Pending
 
 Repair = Literal[

@@ -1,6 +1,6 @@
 """The repairs of a lake table: jobs of a driver under both leases of the table.
 
-Each has its driver's side in `ingest.spark.repair`, under the name of its work.
+Each has its driver's side in `table_services.repair`, under the name of its work.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ingest.hudi.timeline import WRITES
+from ingest.lake.hudi.timeline import WRITES
 from ingest.maintenance.descriptions import counted, sized
 from ingest.maintenance.facts import LakeFacts, Pending
 

@@ -18,9 +18,9 @@ from ingest.jobs.endings import report_failure
 from ingest.jobs.specs import source_spec
 from ingest.lake.commits import LakeState
 from ingest.lake.fence import Scope
-from ingest.maintenance import compaction_plans, repairs
+from ingest.maintenance import repairs
 from ingest.models import Pipeline
-from ingest.pipelines import transitions
+from ingest.pipelines import compaction_plans, transitions
 from ingest.pipelines.lake_identity import set_buckets
 from ingest.pipelines.lake_reconcile import follow_lake, note_restored
 from ingest.pipelines.table_job import TableJob, commit_of, facts_of, span_of

@@ -11,11 +11,10 @@ from dataclasses import dataclass
 
 from catalog.models import Table
 from core.errors import InvalidRequest
-from ingest.changes.rewinding import what_is_missed
 from ingest.contract.job import RepairWork
-from ingest.hudi.timeline import Timeline
 from ingest.jobs.specs import keep_seconds
 from ingest.lake.commits import read_commit, read_timeline
+from ingest.lake.hudi.timeline import Timeline
 from ingest.lake.place import place_at
 from ingest.lake.port import Place
 from ingest.maintenance import repair_descriptions as words
@@ -23,6 +22,7 @@ from ingest.maintenance.compacting import Compaction
 from ingest.maintenance.facts import LakeFacts, Pending
 from ingest.maintenance.remedies import Way, ways_out
 from ingest.maintenance.resizing import Resize, plan_resize, words_for
+from ingest.maintenance.rewinding import what_is_missed
 from ingest.pipelines.schema_diff import source_changed
 from ingest.pipelines.transitions import pipeline_of
 from ingest.planning.plan import plan_from_json

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from core.instants import iso
-from ingest.hudi.retention import SAVEPOINT_KEPT
-from ingest.hudi.timeline import Timeline, at_of
+from ingest.lake.hudi.retention import SAVEPOINT_KEPT
+from ingest.lake.hudi.timeline import Timeline, at_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from ingest.maintenance.descriptions import counted, sized
 from ingest.maintenance.facts import MB, LakeFacts, Pending
 from ingest.maintenance.merging import MergeCost
 from ingest.maintenance.remedies import Repair, Way, ways_out
+from ingest.pipelines.policies.maintenance import MaintenancePolicy
 
 GRACE_SECONDS = 60.0
 MOST_LOGS = 20
@@ -34,18 +35,6 @@ BROKEN_CODES = frozenset(
         "stray_files",
     }
 )
-
-
-@dataclass(frozen=True, slots=True)
-class MaintenancePolicy:
-    """When a table counts as in need of care; `ingest.policies` says where from."""
-
-    compact_after: int = 5
-    log_bytes: int = 256 * MB
-    log_ratio: float = 1.0
-    log_age_seconds: float = 86_400.0
-    max_write_amplification: float = 10.0
-    stuck_after_seconds: float = 3_600.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,11 +15,11 @@ from core.clock import SystemClock
 from core.jobs import TERMINAL
 from core.models import Job
 from ingest.contract.kinds import VERIFY
-from ingest.maintenance.verification import due_at, retry_at
 from ingest.models import Pipeline
 from ingest.models.states import LOADED
+from ingest.pipelines.policies.store import Policies, policy_of
+from ingest.pipelines.policies.verification import due_at, retry_at
 from ingest.pipelines.rediscovery import ACTOR
-from ingest.policies.store import Policies, policy_of
 
 PAGE = 200
 # A verification reads a whole table: few at once, and one for each source, so that a
@@ -113,13 +113,6 @@ def note_undecided(pipeline: Pipeline) -> None:
     """A verification failed: what was known before still counts."""
     again = retry_at(policy_of(pipeline).verification, now=_NOW())
     _rows(pipeline).update(verify_at=again)
-
-
-def note_replaced(pipeline: Pipeline) -> None:
-    """A load wrote every row anew: the next verification is due, the former void."""
-    _rows(pipeline).update(
-        verify_at=_NOW(), verified_at=None, verdict="", verified_job=None
-    )
 
 
 def _rows(pipeline: Pipeline) -> QuerySet[Any]:

@@ -11,7 +11,6 @@ from core.errors import SluiceError
 from core.jobs import SUCCEEDED
 from core.jobs.handlers import SCHEDULE, Facts
 from core.models import Job
-from ingest.changes.signs import from_data, settled, to_data
 from ingest.contract.job import JobSpec, VerifyWork
 from ingest.contract.kinds import VERIFY
 from ingest.jobs.endings import report_failure
@@ -21,8 +20,9 @@ from ingest.lake.fence import Scope
 from ingest.maintenance import verification_schedule
 from ingest.models import Pipeline
 from ingest.pipelines import transitions
+from ingest.pipelines.policies.effective import policy_of
 from ingest.pipelines.table_job import TableJob
-from ingest.policies.effective import policy_of
+from ingest.sources.signs import from_data, settled, to_data
 
 
 class VerifyJob(TableJob):

@@ -56,7 +56,7 @@ class Pipeline(models.Model):
     bound         lower bound of capture, noted before the first load attempt
     position      upper bound of the last committed round
     alone_reason  why its jobs run in processes of their own; "" = in the shared driver
-    signs         of its source as the last sync saw them, see ingest.changes.signs
+    signs         of its source as the last sync saw them, see ingest.sources.signs
     owed_from     moments of its schedule after this want a round still
     late_at       when it counts as late unless a round ends before; None = never
     verify_at     when to look whether it has to be verified; None = never
@@ -158,7 +158,7 @@ class PipelineEvent(EventBase):
 class Policy(models.Model):
     """Settings given at a datasource, or at one of its databases; tables inherit.
 
-    given  keys and values as ingest.policies checks them; an absent key is inherited
+    given  keys and values as checked; an absent key is inherited
     """
 
     datasource = models.ForeignKey(

@@ -13,6 +13,8 @@ LOADED = frozenset({CATCHING_UP, LIVE})
 RESUMABLE = frozenset({PAUSED, FAILED})
 MOVING = frozenset({SNAPSHOTTING, CATCHING_UP, RESYNCING})
 
+# Nothing is synced until a person acts.
+HALTED = frozenset({FAILED, NEEDS_RESYNC, PAUSED})
 _RUNNING = (SNAPSHOTTING, CATCHING_UP, LIVE, RESYNCING, NEEDS_RESYNC)
 
 PIPELINE = Transitions(

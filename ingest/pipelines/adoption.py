@@ -26,13 +26,12 @@ from core.jobs.handlers import names_of
 from core.jobs.moves import move_job
 from core.models import Job, Lease
 from ingest.contract.kinds import LOADS, REMOVE
-from ingest.hudi.identity import COUNT, DELETED, KEY, SEQ, drift
 from ingest.jobs import leases
 from ingest.jobs.driver_jobs import DriverJob, driver_job
 from ingest.lake.commits import LakeState, read_lake_table
 from ingest.lake.epochs import last_epoch
+from ingest.lake.hudi.identity import COUNT, DELETED, KEY, SEQ, drift
 from ingest.lake.place import place_at
-from ingest.maintenance import compaction_plans
 from ingest.models import DriverBoot, Pipeline, SourceEpoch
 from ingest.models.states import (
     APPROVED,
@@ -44,7 +43,7 @@ from ingest.models.states import (
     RETIRED,
     SNAPSHOTTING,
 )
-from ingest.pipelines import transitions
+from ingest.pipelines import compaction_plans, transitions
 from ingest.pipelines.adoption_rules import (
     FOLLOWED,
     Finding,

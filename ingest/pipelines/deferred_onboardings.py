@@ -17,8 +17,8 @@ from catalog.models import Datasource
 from core.errors import SluiceError
 from ingest.models import Onboarding, Pipeline
 from ingest.pipelines.onboarding import start_onboarding
+from ingest.pipelines.policies.policy import changed
 from ingest.pipelines.requests import parse_request
-from ingest.policies.policy import changed
 
 log = logging.getLogger(__name__)
 

@@ -20,13 +20,13 @@ from ingest.models import Pipeline
 from ingest.models.states import RETIRED
 from ingest.pipelines import table_facts as reading
 from ingest.pipelines.planning_context import Circumstances
+from ingest.pipelines.policies.policy import Effective
+from ingest.pipelines.policies.schedule import schedule_to_json
 from ingest.pipelines.requests import OnboardingRequest
 from ingest.planning.facts import Capture, Choices, TableFacts, Target
 from ingest.planning.patterns import matches, select
 from ingest.planning.plan import CreateTable, TablePlan, plan_from_json
 from ingest.planning.wishes import plan_wished
-from ingest.policies.policy import Effective
-from ingest.policies.schedule import schedule_to_json
 
 MOST_TOLD = 1000
 

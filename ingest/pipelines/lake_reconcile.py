@@ -15,11 +15,11 @@ from django.db.models.functions import Now
 
 from core.clock import SystemClock
 from core.errors import SluiceError, TransientError
-from ingest.changes.source_positions import later
-from ingest.hudi.identity import drift
-from ingest.hudi.position import CommitPosition
+from ingest.contract.source_positions import later
 from ingest.jobs.epochs import lift_epochs
 from ingest.lake.commits import LakeState, read_lake_table
+from ingest.lake.hudi.identity import drift
+from ingest.lake.hudi.position import CommitPosition
 from ingest.lake.ledger import forget_later
 from ingest.models import Pipeline, states
 from ingest.pipelines import schema_diff, transitions

@@ -17,9 +17,11 @@ from ingest.jobs.lifecycle import new_job, start_jobs
 from ingest.jobs.specs import source_spec
 from ingest.lake.commits import LakeState
 from ingest.lake.fence import Scope
-from ingest.maintenance import verification_schedule
 from ingest.models import Pipeline, states
 from ingest.pipelines import schema_diff, schema_drift, transitions
+from ingest.pipelines.policies import store
+from ingest.pipelines.policies.effective import policy_of
+from ingest.pipelines.policies.lateness import owing
 from ingest.pipelines.schema_diff import source_changed
 from ingest.pipelines.table_job import (
     TableJob,
@@ -31,9 +33,6 @@ from ingest.pipelines.table_job import (
     stop_table,
 )
 from ingest.planning.plan import plan_from_json
-from ingest.policies import store
-from ingest.policies.effective import policy_of
-from ingest.policies.lateness import owing
 
 
 class LoadJob(TableJob):
@@ -209,7 +208,7 @@ def note_loaded(
     if columns is not None and facts.get("has_columns", True):
         schema_diff.note_loaded(pipeline, [str(c["source_name"]) for c in columns])
         schema_diff.show_columns(pipeline, columns)
-    verification_schedule.note_replaced(pipeline)
+    _verify_again(pipeline)
 
 
 def how_consistent(pipeline: Pipeline) -> str:
@@ -232,3 +231,10 @@ def _shares_snapshots(pipeline: Pipeline | None) -> bool:
     if pipeline is None:
         return True
     return kind_named(pipeline.source_table.database.datasource.kind).shares_snapshots
+
+
+def _verify_again(pipeline: Pipeline) -> None:
+    """Every row was written again: the next verification is due, the former void."""
+    Pipeline.objects.filter(pk=pipeline.pk).update(
+        verify_at=SystemClock().now(), verified_at=None, verdict="", verified_job=None
+    )

@@ -21,9 +21,9 @@ from core.advance import advance_all, record_moves
 from core.errors import InvalidRequest
 from core.models import Job
 from ingest.contract.kinds import SNAPSHOT
-from ingest.hudi.identity import identity_for
 from ingest.jobs.lifecycle import new_job, start_jobs
 from ingest.jobs.specs import table_spec
+from ingest.lake.hudi.identity import identity_for
 from ingest.models import Onboarding, Pipeline
 from ingest.models.states import APPROVED, DISCOVERED, DRAFT, PROPOSED
 from ingest.pipelines.drafting import Draft, Planned, plan_onboarding

@@ -12,10 +12,10 @@ from django.conf import settings
 
 from catalog.models import Database, Datasource
 from ingest.pipelines import table_facts as reading
+from ingest.pipelines.policies.policy import Effective
+from ingest.pipelines.policies.schedule import every_seconds_of, in_words
+from ingest.pipelines.policies.store import Policies
 from ingest.planning.facts import Capture, Conditions
-from ingest.policies.policy import Effective
-from ingest.policies.schedule import every_seconds_of, in_words
-from ingest.policies.store import Policies
 
 
 class Circumstances:

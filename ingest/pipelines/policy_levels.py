@@ -17,11 +17,11 @@ from catalog.models import Database, Datasource, Table
 from catalog.selectors.tables import securable_of
 from core.errors import NotFound, StaleState
 from ingest.models import Pipeline
+from ingest.pipelines.policies.effective import Policies, defaults
+from ingest.pipelines.policies.policy import Effective, effective
+from ingest.pipelines.policies.schedule import in_words, next_runs
+from ingest.pipelines.policies.store import change_policy, change_table_policy, given_at
 from ingest.pipelines.transitions import pipeline_of
-from ingest.policies.effective import Policies, defaults
-from ingest.policies.policy import Effective, effective
-from ingest.policies.schedule import in_words, next_runs
-from ingest.policies.store import change_policy, change_table_policy, given_at
 
 RUNS = 3
 

@@ -32,8 +32,8 @@ from ingest.jobs.endings import report_failure
 from ingest.jobs.specs import staging_path
 from ingest.lake.place import place_at
 from ingest.lake.port import Place
-from ingest.maintenance import compaction_plans
 from ingest.models import Pipeline, TableHealth
+from ingest.pipelines import compaction_plans
 from ingest.pipelines.table_commands import ask_to_stop, cancel_waiting
 from ingest.pipelines.transitions import locked_pipeline, move, pipeline_of
 

@@ -11,10 +11,14 @@ from typing import Any, Literal, NoReturn, cast
 
 from core.errors import InvalidRequest
 from core.json_pointers import below
-from ingest.contract.job import Updates
+from ingest.contract.table import Updates
+from ingest.pipelines.policies.schedule import (
+    Schedule,
+    parse_schedule,
+    schedule_to_json,
+)
 from ingest.planning.facts import ROW_HASH, Capture, Choices
 from ingest.planning.wishes import NO_WISH, Wish
-from ingest.policies.schedule import Schedule, parse_schedule, schedule_to_json
 
 MEMBERS = frozenset(
     {

@@ -24,6 +24,7 @@ from core.errors import InvalidRequest, SluiceError
 from core.outbox import NewEvent
 from ingest.models import Pipeline
 from ingest.models.states import RETIRED
+from ingest.pipelines.policies.effective import policy_of
 from ingest.planning.drift import NO_DRIFT, SchemaDrift, evolved, judge_drift
 from ingest.planning.plan import (
     CreateTable,
@@ -32,7 +33,6 @@ from ingest.planning.plan import (
     plan_from_json,
     plan_to_json,
 )
-from ingest.policies.effective import policy_of
 
 APPROVE = (
     "look at the change on the table's page and approve it there, or by POST"

@@ -34,9 +34,9 @@ from ingest.models.states import (
     RETIRED,
 )
 from ingest.pipelines import schema_diff, transitions
+from ingest.pipelines.policies.effective import policy_of
 from ingest.pipelines.schema_diff import drift_of, in_sentence
 from ingest.planning.plan import CreateTable, plan_from_json
-from ingest.policies.effective import policy_of
 
 ACTOR = "schema policy"
 # By these a driver says that the source has other columns than the plan.

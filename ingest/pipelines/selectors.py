@@ -32,8 +32,8 @@ from core.errors import NotFound
 from core.models import Job
 from ingest.models import Onboarding, Pipeline
 from ingest.models.states import LOADED, PROPOSED, RETIRED
-from ingest.policies.schedule import MANUAL, ON_REQUEST, ONCE
-from ingest.policies.store import setting_as_text
+from ingest.pipelines.policies.schedule import MANUAL, ON_REQUEST, ONCE
+from ingest.pipelines.policies.store import setting_as_text
 
 
 def _due() -> QuerySet[Pipeline]:

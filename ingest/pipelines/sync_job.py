@@ -13,7 +13,6 @@ from core.errors import SluiceError
 from core.jobs import SUCCEEDED
 from core.jobs.handlers import Facts
 from core.models import Job
-from ingest.changes.signs import from_data, sentences_of
 from ingest.contract.job import JobSpec, SyncWork
 from ingest.contract.kinds import SYNC
 from ingest.jobs.backoff import wait_after
@@ -22,10 +21,14 @@ from ingest.jobs.lifecycle import new_job, start_jobs
 from ingest.jobs.specs import source_spec
 from ingest.lake.commits import LakeState
 from ingest.lake.fence import Scope
-from ingest.maintenance.compaction_plans import budget_of
 from ingest.models import Pipeline, states
 from ingest.pipelines import schema_diff, schema_drift, transitions
+from ingest.pipelines.compaction_plans import budget_of
 from ingest.pipelines.load_job import lost_source
+from ingest.pipelines.policies import store
+from ingest.pipelines.policies.effective import policy_of
+from ingest.pipelines.policies.lateness import owed_from, owing
+from ingest.pipelines.policies.schedule import every_seconds_of, skipped_words
 from ingest.pipelines.table_job import (
     TableJob,
     columns_of,
@@ -36,10 +39,7 @@ from ingest.pipelines.table_job import (
     span_of,
     stop_table,
 )
-from ingest.policies import store
-from ingest.policies.effective import policy_of
-from ingest.policies.lateness import owed_from, owing
-from ingest.policies.schedule import every_seconds_of, skipped_words
+from ingest.sources.signs import from_data, sentences_of
 
 
 class SyncJob(TableJob):

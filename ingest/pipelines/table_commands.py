@@ -11,7 +11,6 @@ from django.db import IntegrityError, transaction
 
 from catalog.access import audit
 from catalog.models import Table
-from core.advance import advance_all
 from core.clock import SystemClock
 from core.errors import InvalidRequest, NotFound, StaleState
 from core.jobs import ACTIVE, CANCELLING, TERMINAL, WAITING, endings
@@ -21,11 +20,7 @@ from core.models import Job
 from ingest.contract.kinds import LOADS, RESYNC, SNAPSHOT, SYNC, VERIFY
 from ingest.jobs import lifecycle
 from ingest.jobs.dispatch import ring
-from ingest.lake.commits import read_timeline
-from ingest.lake.place import place_at
-from ingest.maintenance import compact_job, compaction_plans
-from ingest.maintenance.compaction_drivers import Wish
-from ingest.models import MaintenancePlan, Pipeline
+from ingest.models import Pipeline
 from ingest.models.states import (
     APPROVED,
     FAILED,
@@ -53,7 +48,7 @@ def start_sync(table: Table, *, actor: str) -> Job:
                 hint="use :resync for a fresh copy",
             )
         if pipeline.state not in LOADED:
-            raise _not_now(pipeline, "synchronise")
+            raise not_now(pipeline, "synchronise")
         job = sync_job.start_sync(pipeline, actor=actor)
         Pipeline.objects.filter(pk=pipeline.pk).update(due_at=None)
         audit.record("table.sync", on=str(table), actor=actor, job=str(job.pk))
@@ -89,32 +84,8 @@ def goes_on_loading(pipeline: Pipeline, table: Table) -> bool:
     if pipeline.state == FAILED and not table.is_queryable:
         return True
     if not PIPELINE.is_legal(pipeline.state, "start_resync"):
-        raise _not_now(pipeline, "re-sync")
+        raise not_now(pipeline, "re-sync")
     return False
-
-
-def start_compaction(table: Table, *, actor: str, wish: Wish = None) -> Job:
-    """Execute what is scheduled on the timeline; schedule first when nothing is. In
-    the driver that is wished for, else as the table's policy says."""
-    with transaction.atomic():
-        pipeline = locked_pipeline(table)
-        if not table.is_queryable or pipeline.state == REMOVING:
-            raise _not_now(pipeline, "compact")
-        instants = MaintenancePlan.objects.filter(
-            table=table, state__in=compaction_plans.OPEN
-        )
-        failed = list(instants.filter(state="FAILED"))
-        advance_all(failed, "reschedule", actor=actor)
-        planned = read_timeline(place_at(table.path)).pending_compactions
-        # one that no job told of stands on the timeline alone
-        known = instants.values_list("instant", flat=True)
-        names = sorted({*known, *(instant.asked for instant in planned)})
-        job = compact_job.start_compaction(
-            table, actor=actor, instants=names, wish=wish
-        )
-        said = {"job": str(job.pk), "driver": job.payload.get("driver")}
-        audit.record("table.compact", on=str(table), actor=actor, **said)
-        return job
 
 
 def start_verify(table: Table, *, actor: str) -> Job:
@@ -122,7 +93,7 @@ def start_verify(table: Table, *, actor: str) -> Job:
     with transaction.atomic():
         pipeline = locked_pipeline(table)
         if not table.is_queryable or pipeline.state == REMOVING:
-            raise _not_now(pipeline, "verify")
+            raise not_now(pipeline, "verify")
         job = lifecycle.start_jobs([lifecycle.new_job(pipeline, VERIFY, actor=actor)])[
             0
         ]
@@ -138,7 +109,7 @@ def pause(table: Table, *, actor: str) -> Pipeline:
             audit.record("table.pause", on=str(table), actor=actor)
             return pipeline
         if not PIPELINE.is_legal(pipeline.state, "pause"):
-            raise _not_now(pipeline, "pause")
+            raise not_now(pipeline, "pause")
         stop(pipeline, "pause", reason=f"paused by {actor}", actor=actor)
         cancel_waiting(pipeline, [SYNC, *LOADS], actor=actor)
         running = Job.objects.filter(
@@ -156,7 +127,7 @@ def resume(table: Table, *, actor: str) -> Pipeline:
     with transaction.atomic():
         pipeline = locked_pipeline(table)
         if pipeline.state not in RESUMABLE:
-            raise _not_now(pipeline, "resume")
+            raise not_now(pipeline, "resume")
         retry_pipeline(pipeline, actor=actor)
         audit.record("table.resume", on=str(table), actor=actor)
         return pipeline
@@ -274,7 +245,7 @@ def _end_waiting(job: Job, *, actor: str) -> None:
     )
 
 
-def _not_now(pipeline: Pipeline, verb: str) -> InvalidRequest:
+def not_now(pipeline: Pipeline, verb: str) -> InvalidRequest:
     hints = {
         PAUSED: "resume it first",
         FAILED: "resume it, or retry its last job",

@@ -15,16 +15,15 @@ from core.jobs.handlers import Facts
 from core.jobs.moves import move_job
 from core.models import Job
 from ingest.contract.job import spec_from
-from ingest.hudi.evolution import lacking_columns
 from ingest.jobs.dispatch import ring
 from ingest.jobs.driver_jobs import DriverJob
 from ingest.jobs.endings import report_failure, report_success
+from ingest.jobs.table_health import note_change
 from ingest.lake.commits import Commit, LakeState
-from ingest.maintenance import compaction_plans
-from ingest.maintenance.due import note_change
+from ingest.lake.hudi.evolution import lacking_columns
 from ingest.models import Pipeline
 from ingest.models.states import FAILED, PAUSED
-from ingest.pipelines import schema_drift, transitions
+from ingest.pipelines import compaction_plans, schema_drift, transitions
 from ingest.pipelines.lake_reconcile import healed
 
 

@@ -19,12 +19,12 @@ from core.advance import advance
 from core.clock import SystemClock
 from core.errors import InvalidRequest
 from core.models import Job
-from ingest.maintenance.due import note_change
-from ingest.maintenance.score import STOPPED
+from ingest.jobs.table_health import note_change
 from ingest.models import Pipeline
 from ingest.models.states import (
     APPROVED,
     CATCHING_UP,
+    HALTED,
     LIVE,
     NEEDS_RESYNC,
     PIPELINE,
@@ -32,8 +32,8 @@ from ingest.models.states import (
     RETIRED,
     SNAPSHOTTING,
 )
-from ingest.policies.lateness import owing
-from ingest.policies.store import policy_of
+from ingest.pipelines.policies.lateness import owing
+from ingest.pipelines.policies.store import policy_of
 
 # Where a pause or a failure goes on later, by the state it happened in.
 RESUME = {
@@ -115,7 +115,7 @@ def move(
             pipeline, event, actor=actor, reason=reason, status_reason=reason, **changes
         )
         show(pipeline)
-        if pipeline.lake_table_id and {before, pipeline.state} & set(STOPPED):
+        if pipeline.lake_table_id and {before, pipeline.state} & HALTED:
             # its score says so
             note_change(pipeline.lake_table_id)
         _note_owed(pipeline, event)

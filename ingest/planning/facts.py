@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from catalog.schema.types import TableSchema
-from ingest.contract.job import Updates
+from ingest.contract.table import Updates
 
 ROW_HASH: Literal["row_hash"] = "row_hash"
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from core.errors import InvalidRequest
-from ingest.contract.job import Updates
+from ingest.contract.table import Updates
 
 VERSION = 1
 

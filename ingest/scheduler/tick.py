@@ -27,10 +27,10 @@ from ingest.alerts.heartbeat import note_presence
 from ingest.contract.kinds import SYNC, VERIFY
 from ingest.jobs import claims, lifecycle
 from ingest.jobs.reconcile import reconcile_jobs
-from ingest.maintenance import compaction_plans, health_collector, verification_schedule
+from ingest.maintenance import health_collector, verification_schedule
 from ingest.maintenance.compact_job import start_compaction
 from ingest.models import DriverBoot, Pipeline
-from ingest.pipelines import deferred_onboardings
+from ingest.pipelines import compaction_plans, deferred_onboardings
 from ingest.pipelines.rediscovery import ACTOR
 from ingest.pipelines.selectors import is_any_due, onboardings_due
 

@@ -13,32 +13,29 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from core.errors import InvalidRequest, SluiceError, TransientError
-from ingest.contract.job import (
-    DRIVER_DIED,
-    ErrorFact,
-    JobReport,
-    JobSpec,
-    Outcome,
-    SourceSpec,
-)
+from ingest.capture.gate import SourceGates
+from ingest.capture.snapshot import committed_load, load_table
+from ingest.capture.timestamp import TimestampFollower
+from ingest.contract.job import DRIVER_DIED, ErrorFact, JobReport, JobSpec, Outcome
+from ingest.contract.table import SourceSpec
+from ingest.lake.commit.clocks import forget_instants_ahead, require_clock
+from ingest.lake.commit.full_disk import named
+from ingest.lake.commit.jobrun import Interrupted, JobRun
+from ingest.lake.commit.recovery import recover_table
+from ingest.lake.commit.store import open_lake
 from ingest.lake.fence import require_fence
 from ingest.lake.place import place_at
 from ingest.lake.staging import StagingArea
-from ingest.spark.capture_timestamp import TimestampFollower
-from ingest.spark.clocks import forget_instants_ahead, require_clock
-from ingest.spark.compaction import compact_table, pending_compactions
-from ingest.spark.failures import failure_of
-from ingest.spark.full_disk import named
-from ingest.spark.gate import SourceGates
-from ingest.spark.jobrun import Interrupted, JobRun
+from ingest.maintenance.table_services.compaction import (
+    compact_table,
+    pending_compactions,
+)
+from ingest.maintenance.table_services.repair import repair_table
+from ingest.maintenance.table_services.verify import verify_table
+from ingest.sources.failures import failure_of
+from ingest.sources.registry import SourceAccess
 from ingest.spark.jvm import Jvm
-from ingest.spark.recovery import recover_table
-from ingest.spark.repair import repair_table
-from ingest.spark.snapshot import committed_load, load_table
-from ingest.spark.sources import SourceAccess
-from ingest.spark.store import open_lake
 from ingest.spark.sync import run_sync
-from ingest.spark.verify import verify_table
 
 log = logging.getLogger(__name__)
 

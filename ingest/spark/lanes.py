@@ -15,6 +15,8 @@ from collections.abc import Callable, Sequence
 from pyspark import InheritableThread
 from pyspark.sql import SparkSession
 
+from ingest.capture.gate import SourceGates
+from ingest.capture.parallel import enter_lane
 from ingest.contract.job import (
     DRIVER_DIED,
     OUT_OF_MEMORY,
@@ -25,12 +27,10 @@ from ingest.contract.job import (
     Progress,
     SecretAnswer,
 )
-from ingest.spark.failures import failure_of
-from ingest.spark.gate import SourceGates
-from ingest.spark.jobrun import Interrupted, JobRun, StopMode
+from ingest.lake.commit.jobrun import Interrupted, JobRun, StopMode
+from ingest.sources.failures import failure_of
 from ingest.spark.jobs import run_job
 from ingest.spark.jvm import Jvm
-from ingest.spark.parallel import enter_lane
 from ingest.spark.work import SparkWork
 
 log = logging.getLogger(__name__)

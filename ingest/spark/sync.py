@@ -10,18 +10,18 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from core.errors import InvalidRequest
-from ingest.lake.epochs import seals_of
-from ingest.spark.agreement import (
+from ingest.capture.follower import Follower
+from ingest.lake.commit.apply import apply_sealed, lacking
+from ingest.lake.commit.jobrun import JobRun
+from ingest.lake.commit.preconditions import (
     own_seal,
     refuse_gone_back,
     refuse_unreadable_plan,
     refuse_used_epoch,
 )
-from ingest.spark.apply import apply_sealed, lacking
-from ingest.spark.compaction import plan_within_budget
-from ingest.spark.follower import Follower
-from ingest.spark.jobrun import JobRun
-from ingest.spark.writer import checked_state, qualified_name
+from ingest.lake.commit.writer import checked_state, qualified_name
+from ingest.lake.epochs import seals_of
+from ingest.maintenance.table_services.compaction import plan_within_budget
 
 
 def run_sync(run: JobRun, spark: SparkSession, follower: Follower) -> dict[str, Any]:

@@ -15,7 +15,7 @@ import psutil
 import psycopg
 from hudi import HudiTableBuilder
 
-from ingest.policies.policy import LEAST_LAG_SECONDS
+from ingest.pipelines.policies.policy import LEAST_LAG_SECONDS
 from tests.acceptance.outsider import Outsider
 from tests.processes import family, kill, wait_until_gone
 from tests.product import Product

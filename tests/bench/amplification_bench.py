@@ -17,13 +17,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ingest.hudi.budget import Choice, CompactionBudget, credit_after
-from ingest.hudi.layout import FileGroup
+from ingest.contract.job import CompactionBudget
 from ingest.lake.commits import read_commit
+from ingest.lake.hudi.budget import Choice, credit_after
+from ingest.lake.hudi.layout import FileGroup
 from ingest.lake.layout import read_layout
 from ingest.lake.place import place_at
 from ingest.maintenance.merging import weigh
-from ingest.maintenance.score import MaintenancePolicy
+from ingest.pipelines.policies.maintenance import MaintenancePolicy
 from tests.bench.ingest_bench import CREATE, FILL, started
 from tests.bench.queries import compare_to_compacted
 from tests.spark.lake_bench import LakeBench, assert_done

@@ -75,7 +75,7 @@ class RoundBench:
     """
 
     def __init__(self, bench: IngestBench) -> None:
-        from ingest.spark import apply
+        from ingest.lake.commit import apply
 
         self.bench = bench.bench
         self.root = bench.root
@@ -114,9 +114,9 @@ class RoundBench:
         return seconds_of(lambda: writer.save(self.table.path))
 
     def _options(self) -> dict[str, str]:
-        from ingest.hudi.identity import identity_for
-        from ingest.hudi.options import WriterFence, write_options
-        from ingest.hudi.position import CommitPosition, encode_position
+        from ingest.lake.hudi.identity import identity_for
+        from ingest.lake.hudi.options import WriterFence, write_options
+        from ingest.lake.hudi.position import CommitPosition, encode_position
 
         spec = self.bench.round_spec(self.table, None)
         identity = identity_for(self.table)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 
-from ingest.contract.job import TableSpec
+from ingest.contract.table import TableSpec
 from tests.bench.ingest_bench import seconds_of
 from tests.spark.lake_bench import LakeBench, assert_done
 

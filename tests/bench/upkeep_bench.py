@@ -22,7 +22,7 @@ from typing import Any
 from ingest.lake.layout import read_layout
 from ingest.maintenance.facts import read_facts
 from ingest.maintenance.plan import plan_maintenance
-from ingest.maintenance.score import MaintenancePolicy
+from ingest.pipelines.policies.maintenance import MaintenancePolicy
 from tests.bench.ingest_bench import CREATE, FILL, started
 from tests.bench.queries import compare_to_compacted, cpu_seconds
 from tests.spark.lake_bench import LakeBench, assert_done

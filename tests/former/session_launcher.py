@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from ingest.contract.job import JobReport, JobSpec, SecretAnswer, encode, spec_from
-from ingest.drivers.launcher import CancelMode, Message, MessageKind, Survivor
+from ingest.jobs.drivers.launcher import CancelMode, Message, MessageKind, Survivor
 from ingest.spark.lanes import Lanes
 from ingest.spark.secrets import Secrets
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import shutil
 from dataclasses import dataclass, replace
 
-from ingest.changes.signs import Signs, to_data
-from ingest.contract.job import TableSpec
-from ingest.spark.sources import SourceAccess, open_source
+from ingest.contract.table import TableSpec
+from ingest.sources.registry import SourceAccess, open_source
+from ingest.sources.signs import Signs, to_data
 from tests.hostile import acts
 from tests.spark.lake_bench import LakeBench, assert_done
 

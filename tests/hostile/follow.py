@@ -7,7 +7,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ingest.contract.job import JobReport, JobSpec, TableSpec
+from ingest.contract.job import JobReport, JobSpec
+from ingest.contract.table import TableSpec
 from tests.hostile import oracle
 from tests.hostile.history import History, lake_state
 from tests.hostile.source import SIDES

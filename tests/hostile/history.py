@@ -13,7 +13,7 @@ from typing import Any
 
 from hudi import HudiTableBuilder
 
-from ingest.contract.job import ColumnSpec, TableSpec
+from ingest.contract.table import ColumnSpec, TableSpec
 from tests.hostile.source import SIDES, SOURCE_ERRORS, Side
 from tests.spark.lake_bench import LakeBench
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from ingest.contract.job import JobReport, TableSpec
+from ingest.contract.job import JobReport
+from ingest.contract.table import TableSpec
 from tests.hostile.history import Key, State, is_same
 
 # beside those that begin with "source_": what a job may say of a changed source
@@ -95,7 +96,7 @@ def _differs(table: TableSpec, lake: State, source: State, position: int) -> boo
 def _micros(position: str) -> int:
     from datetime import UTC, datetime, timedelta
 
-    from ingest.changes.positions import from_text
+    from ingest.contract.positions import from_text
 
     if not position:
         return 0

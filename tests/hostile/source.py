@@ -17,7 +17,7 @@ from typing import Any
 import psycopg
 import pymysql
 
-from ingest.changes.positions import to_text
+from ingest.contract.positions import to_text
 from tests.spark.lake_bench import LakeBench
 from tests.spark.mariadb_bench import MariadbBench
 

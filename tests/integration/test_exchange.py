@@ -18,8 +18,8 @@ from core.models import Job
 from ingest.models import Onboarding, Pipeline, Policy
 from ingest.pipelines import deferred_onboardings
 from ingest.pipelines.onboarding import start_onboarding
+from ingest.pipelines.policies.store import change_policy, change_table_policy
 from ingest.pipelines.requests import parse_request
-from ingest.policies.store import change_policy, change_table_policy
 from tests.integration.ingest.world import COLUMNS, make_source, make_tables
 
 pytestmark = pytest.mark.django_db

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ingest.contract.job import TableSpec
+from ingest.contract.table import TableSpec
 from tests.source_server import SourceServer
 from tests.spark.lake_bench import LakeBench, assert_done
 

@@ -15,29 +15,27 @@ import psycopg
 from psycopg import sql
 
 from catalog.sources.postgresql.columns import COLUMNS
+from ingest.capture.gate import SourceGates
+from ingest.capture.parallel import enter_lane
 from ingest.contract.job import (
     CHUNK_ROWS,
     CLOCK,
     VERIFY_CHUNK_ROWS,
-    ColumnSpec,
     CompactWork,
-    FenceSpec,
     JobReport,
     JobSpec,
     SecretAnswer,
     SnapshotWork,
     SyncWork,
-    TableSpec,
     VerifyWork,
     encode,
     spec_from,
 )
+from ingest.contract.table import ColumnSpec, FenceSpec, TableSpec
+from ingest.lake.commit.jobrun import JobRun
 from ingest.lake.commits import LakeState, read_lake_table
 from ingest.lake.fence import fence_path, raise_fence
-from ingest.spark.gate import SourceGates
-from ingest.spark.jobrun import JobRun
 from ingest.spark.jobs import run_job
-from ingest.spark.parallel import enter_lane
 from tests.source_access import postgresql_at
 from tests.waiting import wait_for
 

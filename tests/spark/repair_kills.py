@@ -17,8 +17,9 @@ from typing import Any
 import pyarrow as pa
 from hudi import HudiTableBuilder
 
-from ingest.contract.job import CompactWork, JobReport, JobSpec, RepairWork, TableSpec
-from ingest.hudi.timeline import Timeline
+from ingest.contract.job import CompactWork, JobReport, JobSpec, RepairWork
+from ingest.contract.table import TableSpec
+from ingest.lake.hudi.timeline import Timeline
 from ingest.lake.layout import metadata_partitions
 from ingest.lake.place import place_at
 from tests.spark.cut_off import cut_off

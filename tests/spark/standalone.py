@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from config.supervisor.ports import is_free
-from ingest.drivers.cluster import MasterAway, StandaloneMaster
-from ingest.drivers.commands import spark_home
+from ingest.jobs.drivers.cluster import MasterAway, StandaloneMaster
+from ingest.jobs.drivers.commands import spark_home
 from tests.waiting import wait_for
 
 SECRET = "only-drivers-and-executors-know"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ingest.contract.job import TableSpec
+from ingest.contract.table import TableSpec
 from tests.spark.beginnings import Beginnings
 from tests.spark.lake_bench import LakeBench, assert_done
 

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from ingest.contract.job import TableSpec
-from ingest.hudi.identity import identity_for
-from ingest.hudi.options import Operation, WriterFence, write_options
-from ingest.hudi.position import CommitPosition, encode_position
+from ingest.capture import snapshot
+from ingest.contract.table import TableSpec
 from ingest.lake.commits import read_lake_table, read_properties
+from ingest.lake.hudi.identity import identity_for
+from ingest.lake.hudi.options import Operation, WriterFence, write_options
+from ingest.lake.hudi.position import CommitPosition, encode_position
 from ingest.lake.layout import read_layout
 from ingest.lake.place import place_at
-from ingest.spark import snapshot
 from tests.spark.lake_bench import LakeBench, assert_done
 
 

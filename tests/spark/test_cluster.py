@@ -18,11 +18,11 @@ from ingest.contract.job import (
     SnapshotWork,
     report_from,
 )
-from ingest.drivers.cluster import StandaloneMaster, house_of, tag_of
-from ingest.drivers.commands import driver_command, place_of, submit_command
-from ingest.drivers.launcher import Launcher, Message, mark_of
-from ingest.drivers.submit import SubmitLauncher
-from ingest.drivers.warm import WarmLauncher
+from ingest.jobs.drivers.cluster import StandaloneMaster, house_of, tag_of
+from ingest.jobs.drivers.commands import driver_command, place_of, submit_command
+from ingest.jobs.drivers.launcher import Launcher, Message, mark_of
+from ingest.jobs.drivers.submit import SubmitLauncher
+from ingest.jobs.drivers.warm import WarmLauncher
 from tests.spark.lake_bench import LakeBench, assert_done
 from tests.spark.standalone import SECRET, StandaloneCluster, wait_until
 from tests.waiting import LIMIT_SECONDS

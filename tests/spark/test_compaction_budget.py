@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ingest.hudi.budget import CompactionBudget, rewrite_bytes
-from ingest.hudi.layout import FileGroup
+from ingest.contract.job import CompactionBudget
+from ingest.lake.hudi.budget import rewrite_bytes
+from ingest.lake.hudi.layout import FileGroup
 from ingest.lake.layout import read_compaction_plan, read_layout
 from tests.spark.lake_bench import LakeBench, assert_done
 

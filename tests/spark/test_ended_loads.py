@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from ingest.capture import snapshot
+from ingest.lake.commit.jobrun import StopMode
 from ingest.lake.ledger import read_ledger_entry
 from ingest.lake.staging import StagingArea
-from ingest.spark import snapshot
-from ingest.spark.jobrun import StopMode
 from ingest.spark.jobs import run_job
 from tests.spark.lake_bench import LakeBench, assert_done
 

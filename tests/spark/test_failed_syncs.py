@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from ingest.capture import timestamp as capture_timestamp
+from ingest.lake.commit import rows
 from ingest.lake.epochs import epoch_folder
-from ingest.spark import capture_timestamp, rows
 from tests.spark.lake_bench import LakeBench, assert_done
 from tests.spark.test_repair import mend
 from tests.spark.test_rounds import loaded, values

@@ -104,7 +104,7 @@ def product(
     django_db_blocker: Any,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Upgraded]:
-    from ingest.drivers.host import DriverHost
+    from ingest.jobs.drivers.host import DriverHost
     from ingest.scheduler.tick import Ticking
     from tests.former.session_launcher import SessionLauncher
 

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from catalog.schema.limits import LIMITS
-from ingest.changes.dialects import dialect_of
-from ingest.changes.positions import from_text
+from ingest.capture import patience
 from ingest.contract.job import SnapshotWork
+from ingest.contract.positions import from_text
 from ingest.lake.ledger import read_ledger_entry
 from ingest.lake.staging import StagingArea
-from ingest.spark import patience
+from ingest.sources.dialects import dialect_of
 from tests.spark.lake_bench import LakeBench, assert_done, with_attempt
 
 EDGES = """
@@ -306,8 +306,8 @@ def test_finished_chunks_are_not_read_again(lake_bench: LakeBench) -> None:
     )
     spec = run.spec
     reports = []
+    from ingest.capture.parallel import enter_lane
     from ingest.spark.jobs import run_job
-    from ingest.spark.parallel import enter_lane
 
     def work() -> None:
         enter_lane(run)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ingest.hudi import retention
+from ingest.lake.hudi import retention
 from tests.spark.lake_bench import assert_done
 from tests.spark.test_maintenance import change, loaded, seen, wanted
 from tests.spark.test_repair import mend

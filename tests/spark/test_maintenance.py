@@ -10,12 +10,14 @@ import pytest
 from hudi import HudiTableBuilder
 from pyspark.sql import functions as F
 
-from ingest.contract.job import CompactWork, TableSpec
-from ingest.hudi.identity import identity_for
-from ingest.hudi.options import WriterFence, write_options
-from ingest.hudi.position import CommitPosition, encode_position
-from ingest.spark import compaction, writer
-from ingest.spark.writer import Batch, Span
+from ingest.contract.job import CompactWork
+from ingest.contract.table import TableSpec
+from ingest.lake.commit import writer
+from ingest.lake.commit.writer import Batch, Span
+from ingest.lake.hudi.identity import identity_for
+from ingest.lake.hudi.options import WriterFence, write_options
+from ingest.lake.hudi.position import CommitPosition, encode_position
+from ingest.maintenance.table_services import compaction
 from tests.spark.beginnings import Beginnings, loaded_from
 from tests.spark.cut_off import cut_off
 from tests.spark.lake_bench import LakeBench, assert_done

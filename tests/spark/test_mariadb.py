@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from ingest.spark.asking import ask_reach
+from ingest.maintenance.table_services.source_reachability import ask_reach
+from ingest.sources.registry import SourceAccess
 from ingest.spark.jobs import run_job
-from ingest.spark.sources import SourceAccess
 from tests.spark.lake_bench import assert_done
 from tests.spark.mariadb_bench import MariadbBench
 from tests.waiting import wait_for

@@ -15,7 +15,9 @@ from typing import Any
 import pytest
 
 from catalog.sources.registry import footprint_of
-from ingest.spark import capture_timestamp, jdbc, patience, snapshot, verify
+from ingest.capture import jdbc, patience, snapshot
+from ingest.capture import timestamp as capture_timestamp
+from ingest.maintenance.table_services import verify
 from tests.mariadb import MariaDbServer
 from tests.spark.lake_bench import assert_done
 from tests.spark.mariadb_bench import MariadbBench
@@ -108,7 +110,7 @@ def test_a_truncated_table_is_read_anew(
 
 
 def test_a_value_that_does_not_fit_ends_the_read(spark: Any) -> None:
-    from ingest.changes.select import SelectedColumn, Selection
+    from ingest.sources.select import SelectedColumn, Selection
 
     def cast(value: str, to: str) -> list[Any]:
         rows = spark.sql(f"SELECT {value} AS c0")

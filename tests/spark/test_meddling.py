@@ -6,8 +6,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ingest.hudi.identity import identity_for, property_drift
 from ingest.lake.commits import read_properties
+from ingest.lake.hudi.identity import identity_for, property_drift
 from ingest.lake.place import place_at
 from tests.spark.lake_bench import LakeBench, assert_done
 from tests.spark.test_maintenance import change, loaded, seen, wanted

@@ -6,17 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from ingest.capture.parallel import enter_lane
 from ingest.contract.job import CLOCK, SecretAnswer, SnapshotWork
-from ingest.spark.jobrun import JobRun
+from ingest.lake.commit.jobrun import JobRun
+from ingest.sources.port import pinned_to
+from ingest.sources.postgresql import connection as postgresql_connection
+from ingest.sources.registry import Snapshot, SourceAccess, jdbc_options
 from ingest.spark.jobs import run_job
-from ingest.spark.parallel import enter_lane
-from ingest.spark.sources import (
-    Snapshot,
-    SourceAccess,
-    jdbc_options,
-    postgresql_connection,
-)
-from ingest.spark.sources.port import pinned_to
 from tests.integration.discovery.tls_proxy import Authority, tls_in_front_of
 from tests.spark.lake_bench import LakeBench, assert_done, with_attempt
 

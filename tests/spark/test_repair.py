@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from ingest.contract.job import CompactWork, RepairWork
-from ingest.hudi.identity import identity_for
-from ingest.hudi.options import WriterFence, write_options
-from ingest.hudi.position import CommitPosition, encode_position
-from ingest.spark import repair, replacement
+from ingest.lake.commit import replacement
+from ingest.lake.hudi.identity import identity_for
+from ingest.lake.hudi.options import WriterFence, write_options
+from ingest.lake.hudi.position import CommitPosition, encode_position
+from ingest.maintenance.table_services import repair
 from tests.spark.cut_off import cut_off
 from tests.spark.lake_bench import LakeBench, assert_done
 from tests.spark.test_maintenance import change, loaded, seen, wanted

@@ -11,18 +11,18 @@ from typing import Any
 import pytest
 
 from core.errors import SluiceError
-from ingest.changes.dialects import dialect_of
-from ingest.changes.epochs import Seal, SealedFile
-from ingest.changes.events import INDEX, OP, ChangeEvent, numbered
-from ingest.changes.sealed import columns_of
-from ingest.changes.select import select_columns
-from ingest.contract.job import TableSpec
+from ingest.contract.epochs import Seal, SealedFile
+from ingest.contract.events import INDEX, OP, ChangeEvent, numbered
+from ingest.contract.table import TableSpec
+from ingest.lake.commit import apply
+from ingest.lake.commit.rows import spark_type
+from ingest.lake.commit.sealed_files import sha256_of
 from ingest.lake.epochs import epoch_folder, seals_of, shared_seals, write_seal
 from ingest.lake.ledger import read_ledger_entry
 from ingest.lake.place import place_at
-from ingest.spark import apply
-from ingest.spark.rows import spark_type
-from ingest.spark.sealed import sha256_of
+from ingest.lake.sealed_columns import columns_of
+from ingest.sources.dialects import dialect_of
+from ingest.sources.select import select_columns
 from tests.spark.lake_bench import LakeBench, assert_done
 from tests.spark.test_repair import deaths_around
 

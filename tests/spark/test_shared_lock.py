@@ -16,9 +16,9 @@ import pytest
 
 from config.parts.paths import pyspark_home, spark_jars
 from ingest.contract.job import CompactWork, JobReport, JobSpec
-from ingest.hudi.identity import SHARED_LOCK_PROVIDER
 from ingest.lake.commits import read_timeline
 from ingest.lake.fence import fence_path, raise_fence
+from ingest.lake.hudi.identity import SHARED_LOCK_PROVIDER
 from ingest.lake.place import place_at
 from tests.spark.driver_process import DriverProcess
 from tests.spark.held_fence import HeldFence

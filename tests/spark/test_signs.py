@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ingest.changes.positions import from_text, to_text
+from ingest.contract.positions import from_text, to_text
 from tests.spark.beginnings import Beginnings, loaded_from
 from tests.spark.lake_bench import LakeBench, assert_done
 from tests.spark.test_rounds import CREATE, ROWS, values

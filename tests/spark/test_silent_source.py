@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from catalog.schema.limits import LIMITS
-from ingest.spark import silence
-from ingest.spark.sources import postgresql_connection
+from ingest.capture import silence
+from ingest.sources.postgresql import connection as postgresql_connection
 from tests.hostile.proxy import Statement, WireProxy, proxy_of
 from tests.spark.lake_bench import LakeBench, assert_done
 from tests.waiting import wait_for

@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 from pyspark.sql import functions as F
 
-from ingest.changes.dialects import dialect_of
-from ingest.changes.select import select_columns
-from ingest.contract.job import JobReport, TableSpec
-from ingest.hudi.identity import DELETED
-from ingest.spark import verify
+from ingest.capture.parallel import enter_lane
+from ingest.contract.job import JobReport
+from ingest.contract.table import TableSpec
+from ingest.lake.hudi.identity import DELETED
+from ingest.maintenance.table_services import verify
+from ingest.sources.dialects import dialect_of
+from ingest.sources.select import select_columns
 from ingest.spark.jobs import run_job
-from ingest.spark.parallel import enter_lane
 from tests.spark.beginnings import Beginnings, loaded_from
 from tests.spark.lake_bench import LakeBench, assert_done
 from tests.waiting import LIMIT_SECONDS, wait_for

@@ -13,9 +13,12 @@ from typing import Any
 import pytest
 
 from catalog.schema.limits import LIMITS
-from ingest.hudi import options
-from ingest.spark import jdbc, patience, verify
-from ingest.spark.sources import port, postgresql, postgresql_connection
+from ingest.capture import jdbc, patience
+from ingest.lake.hudi import options
+from ingest.maintenance.table_services import verify
+from ingest.sources import port
+from ingest.sources.postgresql import connection as postgresql_connection
+from ingest.sources.postgresql import reader as postgresql
 from tests.spark.lake_bench import LakeBench, assert_done
 
 CREATE = """

@@ -15,14 +15,14 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from core.errors import TerminalError
-from ingest.drivers.commands import (
+from ingest.jobs.drivers.commands import (
     driver_command,
     launcher_for,
     place_of,
     require_parts,
 )
-from ingest.drivers.host import DriverHost
-from ingest.drivers.warm import DriverCommand, kill_leftovers
+from ingest.jobs.drivers.host import DriverHost
+from ingest.jobs.drivers.warm import DriverCommand, kill_leftovers
 
 log = logging.getLogger(__name__)
 

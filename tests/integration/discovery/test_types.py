@@ -132,9 +132,9 @@ TEXTS = {
 
 def test_the_text_of_what_is_carried_as_text_is_exact(source) -> None:
     """Read as a load reads it, and put back, every value is the same to the bit."""
-    from ingest.changes.dialects import dialect_of
-    from ingest.contract.job import ColumnSpec
-    from ingest.spark.sources.postgresql_connection import SESSION_SETTINGS
+    from ingest.contract.table import ColumnSpec
+    from ingest.sources.dialects import dialect_of
+    from ingest.sources.postgresql.connection import SESSION_SETTINGS
 
     read = dialect_of("postgresql").read
     with source.link() as link:
@@ -157,8 +157,8 @@ def test_the_text_of_what_is_carried_as_text_is_exact(source) -> None:
 
 @pytest.mark.parametrize("locale", ["C", "C.UTF-8"])
 def test_money_is_the_number_in_it(source, locale) -> None:
-    from ingest.changes.dialects import dialect_of
-    from ingest.contract.job import ColumnSpec
+    from ingest.contract.table import ColumnSpec
+    from ingest.sources.dialects import dialect_of
 
     read = dialect_of("postgresql").read
     one = read(ColumnSpec("v", "v", "money", "string"))

@@ -17,9 +17,10 @@ from ingest.maintenance.facts import (
 )
 from ingest.maintenance.plan import plan_maintenance
 from ingest.maintenance.savepoints import Savepoint
-from ingest.maintenance.score import STUCK_CODES, MaintenancePolicy, score
+from ingest.maintenance.score import STUCK_CODES, score
 from ingest.maintenance.written import Day, Written
 from ingest.models import TableHealth
+from ingest.pipelines.policies.maintenance import MaintenancePolicy
 
 WELL = LakeFacts(
     at="2026-01-01T02:00:00Z",

@@ -12,9 +12,9 @@ from frontend.reading.health import TITLES
 from ingest.actions.registry import ACTIONS
 from ingest.maintenance import repairs
 from ingest.models import Pipeline, TableHealth
+from ingest.pipelines.policies.policy import KEEPING
+from ingest.pipelines.policies.store import change_policy, change_table_policy
 from ingest.pipelines.transitions import pipeline_of
-from ingest.policies.policy import KEEPING
-from ingest.policies.store import change_policy, change_table_policy
 from tests.integration.frontend.reading import html_of
 from tests.integration.frontend.world import HOSTILE
 

@@ -14,7 +14,7 @@ from catalog.models import Table
 from frontend.reading import overview
 from ingest.models import Pipeline, TableHealth
 from ingest.models.alerts import Alert
-from ingest.policies.store import change_policy
+from ingest.pipelines.policies.store import change_policy
 from tests.integration.frontend.reading import html_of
 from tests.integration.frontend.test_alerts import cost
 from tests.integration.frontend.world import CHINESE

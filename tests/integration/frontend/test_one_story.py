@@ -8,8 +8,9 @@ from catalog.models import Grant, Table
 from core.jobs.handlers import handler_of
 from core.models import Job
 from ingest.maintenance.facts import LakeFacts
-from ingest.maintenance.score import MaintenancePolicy, score
+from ingest.maintenance.score import score
 from ingest.models import Pipeline
+from ingest.pipelines.policies.maintenance import MaintenancePolicy
 from ingest.pipelines.transitions import pipeline_of
 from tests.integration.frontend.reading import html_of
 

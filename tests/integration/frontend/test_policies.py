@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ingest.models import Pipeline
+from ingest.pipelines.policies.store import change_policy, given_at, policy_of
 from ingest.pipelines.transitions import pipeline_of
-from ingest.policies.store import change_policy, given_at, policy_of
 
 
 @pytest.fixture

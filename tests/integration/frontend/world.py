@@ -15,7 +15,7 @@ from catalog.access.users import create_user
 from catalog.lake import lake_database
 from catalog.models import Column, Database, Datasource, Table
 from core.models import Job
-from ingest.hudi.identity import SHARED_LOCK_PROVIDER
+from ingest.lake.hudi.identity import SHARED_LOCK_PROVIDER
 from ingest.models import Onboarding, Pipeline
 from tests.integration.frontend.alerts import show_alerts
 from tests.integration.frontend.healths import ILL, WELL, show_health

@@ -4,15 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ingest.contract.job import (
-    ColumnSpec,
-    FenceSpec,
-    JobSpec,
-    SourceSpec,
-    SyncWork,
-    TableSpec,
-)
-from ingest.spark.jobrun import JobRun
+from ingest.contract.job import JobSpec, SyncWork
+from ingest.contract.table import ColumnSpec, FenceSpec, SourceSpec, TableSpec
+from ingest.lake.commit.jobrun import JobRun
 
 LAG = 30.0
 

@@ -18,7 +18,7 @@ from collections import deque
 from pathlib import Path
 
 from ingest.contract.job import answer_from, spec_from
-from ingest.drivers.fake import FakeLauncher, Fault
+from ingest.jobs.drivers.fake import FakeLauncher, Fault
 from ingest.spark.control import Control, ControlSocket, take_over_stdio
 
 PATIENCE = 120.0

@@ -19,10 +19,10 @@ from django.core.management import call_command
 from django.db import transaction
 
 from core.models import Job, Lease
-from ingest.contract.job import FenceSpec
-from ingest.drivers.fake import Fault, write_commit
+from ingest.contract.table import FenceSpec
 from ingest.jobs import leases as job_leases
 from ingest.jobs import lifecycle, reconcile
+from ingest.jobs.drivers.fake import Fault, write_commit
 from ingest.jobs.specs import build_spec
 from ingest.lake.epochs import last_epoch
 from ingest.lake.fence import fence_at, fence_path

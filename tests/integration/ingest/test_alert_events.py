@@ -16,7 +16,7 @@ from core.models import DomainEvent
 from core.outbox import NewEvent
 from ingest.alerts import store, triggers
 from ingest.alerts.rules import Trouble
-from ingest.drivers.fake import Fault
+from ingest.jobs.drivers.fake import Fault
 from ingest.models import TableHealth
 from ingest.models.alerts import Alert
 from ingest.pipelines import removal, sync_job, table_job

@@ -15,11 +15,11 @@ from catalog.models import Table
 from ingest.alerts import fan_out, heartbeat, lag, triggers
 from ingest.alerts.rules import Trouble
 from ingest.alerts.store import open_alert
-from ingest.drivers.fake import Fault
+from ingest.jobs.drivers.fake import Fault
 from ingest.models import Pipeline, TableHealth
 from ingest.models.alerts import Alert, AlertDelivery, AlertTarget, Presence
 from ingest.pipelines import removal, sync_job
-from ingest.policies.store import change_table_policy
+from ingest.pipelines.policies.store import change_table_policy
 from tests.integration.catalog.asking import grants_now, problem
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
 from tests.integration.ingest.test_health import OLD, see, timeline_of

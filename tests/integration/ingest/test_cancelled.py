@@ -6,9 +6,9 @@ import pytest
 
 from core.errors import StaleState
 from core.models import Job, Lease
-from ingest.drivers.fake import Fault
-from ingest.drivers.host_state import ABANDONED_SECONDS, UNANSWERED_SECONDS
 from ingest.jobs import claims, lifecycle
+from ingest.jobs.drivers.fake import Fault
+from ingest.jobs.drivers.host_state import ABANDONED_SECONDS, UNANSWERED_SECONDS
 from ingest.jobs.lanes import LANE_LIMITS
 from ingest.pipelines import table_commands
 

@@ -8,7 +8,7 @@ import pytest
 from django.db import connection
 
 from ingest.contract.job import CLOCK
-from ingest.drivers.secret_delivery import SecretDesk
+from ingest.jobs.drivers.secret_delivery import SecretDesk
 
 
 @pytest.mark.django_db

@@ -15,7 +15,7 @@ from django.test import Client
 from catalog.models import AuditEntry
 from core.models import Job
 from ingest.api import health_replies
-from ingest.drivers.fake import Fault, write_instant
+from ingest.jobs.drivers.fake import Fault, write_instant
 from ingest.maintenance import health_collector
 from ingest.models import MaintenancePlan, TableHealth
 from ingest.scheduler import tick
@@ -192,7 +192,7 @@ def test_a_stuck_compaction_is_explained_previewed_and_rolled_back(
 def test_a_repair_holds_both_leases_and_does_not_touch_the_tables_state(
     world, admin, table
 ) -> None:
-    from ingest.drivers.fake import Fault
+    from ingest.jobs.drivers.fake import Fault
 
     world.fail_with("repair", Fault.HANG, Fault.TERMINAL)
     reply = admin("POST", f"tables/{table}:deduplicate", {"dry_run": True})

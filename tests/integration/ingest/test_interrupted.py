@@ -11,8 +11,8 @@ from django.db import connection, connections
 
 from core import dispatch
 from core.models import Job, Lease
-from ingest.drivers.fake import Fault
 from ingest.jobs import claims, lifecycle, reconcile
+from ingest.jobs.drivers.fake import Fault
 from ingest.models import DriverBoot, Pipeline
 from ingest.pipelines import onboarding, table_commands
 from ingest.scheduler import tick
@@ -113,7 +113,7 @@ def test_the_database_goes_away_and_everything_said_is_kept(world, monkeypatch) 
         return finish(report)
 
     monkeypatch.setattr("ingest.jobs.lifecycle.finish", failing)
-    monkeypatch.setattr("ingest.drivers.host.connection.close", lambda: None)
+    monkeypatch.setattr("ingest.jobs.drivers.host.connection.close", lambda: None)
     for _ in range(10):
         world.host.step(0)
     assert world.jobs("snapshot")[0].state == "RUNNING"

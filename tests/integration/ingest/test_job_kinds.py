@@ -17,9 +17,9 @@ from core.jobs.handlers import JobHandler, handler_of, handlers_of, register, un
 from core.jobs.pages import Done, More, Outcome, PagedJob
 from core.models import Job, Lease
 from ingest.contract.job import CompactWork, JobSpec
-from ingest.drivers.fake import Fault
 from ingest.jobs import lifecycle
 from ingest.jobs.driver_jobs import DriverJob, driver_job
+from ingest.jobs.drivers.fake import Fault
 from ingest.jobs.lanes import LANE_LIMITS
 from ingest.lake.commits import LakeState
 from ingest.lake.fence import Scope

@@ -6,8 +6,8 @@ import pytest
 
 from catalog.models import Table
 from core.models import Job, JobEvent
-from ingest.drivers.fake import Fault
-from ingest.drivers.launcher import Message
+from ingest.jobs.drivers.fake import Fault
+from ingest.jobs.drivers.launcher import Message
 from ingest.pipelines import onboarding
 from ingest.pipelines.requests import parse_request
 from ingest.scheduler import tick

@@ -17,11 +17,11 @@ import pytest
 
 from core.models import Job
 from core.processes.child import ChildSpec, spawn
-from ingest.drivers.fake import FakeCluster, FakeLauncher, Fault
-from ingest.drivers.host import DriverHost
-from ingest.drivers.launcher import MARK
-from ingest.drivers.submit import SubmitLauncher
-from ingest.drivers.warm import DriverCommand, WarmLauncher, kill_leftovers
+from ingest.jobs.drivers.fake import FakeCluster, FakeLauncher, Fault
+from ingest.jobs.drivers.host import DriverHost
+from ingest.jobs.drivers.launcher import MARK
+from ingest.jobs.drivers.submit import SubmitLauncher
+from ingest.jobs.drivers.warm import DriverCommand, WarmLauncher, kill_leftovers
 from ingest.models import DriverBoot
 from ingest.pipelines import table_commands
 from ingest.scheduler import tick
@@ -199,7 +199,7 @@ sys.path.insert(0, sys.argv[2])
 os.environ["DJANGO_SETTINGS_MODULE"] = "config.settings"
 django.setup()
 from tests.integration.ingest.test_launchers import command
-from ingest.drivers.warm import WarmLauncher
+from ingest.jobs.drivers.warm import WarmLauncher
 launcher = WarmLauncher(command(Path(sys.argv[1])))
 launcher.start(sys.argv[3])
 while not any(m.kind == "ready" for m in launcher.poll(0.2)):

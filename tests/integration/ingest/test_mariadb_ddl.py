@@ -13,11 +13,11 @@ import pymysql
 import pytest
 
 from catalog.schema import limits
-from ingest.changes.signs import Signs, is_maybe_emptied, what_changed
-from ingest.contract.job import TableSpec
-from ingest.spark.failures import failure_of
-from ingest.spark.sources import Source, SourceAccess, open_source
-from ingest.spark.sources.mariadb_connection import SESSION, mark
+from ingest.contract.table import TableSpec
+from ingest.sources.failures import failure_of
+from ingest.sources.mariadb.connection import SESSION, mark
+from ingest.sources.registry import Source, SourceAccess, open_source
+from ingest.sources.signs import Signs, is_maybe_emptied, what_changed
 from tests.mariadb import MariaDbServer
 from tests.source_access import mariadb_at
 from tests.waiting import wait_for
@@ -145,7 +145,7 @@ def test_a_reader_ends_for_who_waits_for_its_table(
     server: MariaDbServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "ingest.spark.sources.mariadb_watch.LIMITS",
+        "ingest.sources.mariadb.watch.LIMITS",
         limits.SourceLimits(give_way=1, beat=0.1),
     )
     failed: list[BaseException] = []

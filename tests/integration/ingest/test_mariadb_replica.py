@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from core.errors import InvalidRequest, TransientError
-from ingest.spark.cursor import read_bound
-from ingest.spark.sources import open_source
+from ingest.capture.cursor import read_bound
+from ingest.sources.registry import open_source
 from tests.integration.ingest.bound_runs import LAG, run_of, table_of
 from tests.mariadb import MariaDbServer
 from tests.source_access import mariadb_at

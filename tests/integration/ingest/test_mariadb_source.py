@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 
 from catalog.schema.limits import LIMITS
-from ingest.changes.chunks import KeyPart
-from ingest.contract.job import FenceSpec, JobSpec, TableSpec
-from ingest.spark.chunking import cut_table, key_parts, predicate_for
-from ingest.spark.jdbc import Fetch, fetch_rows
-from ingest.spark.jobrun import JobRun
-from ingest.spark.sources import Source, open_source
+from ingest.capture.chunking import cut_table, key_parts, predicate_for
+from ingest.capture.jdbc import Fetch, fetch_rows
+from ingest.contract.job import JobSpec
+from ingest.contract.table import FenceSpec, TableSpec
+from ingest.lake.commit.jobrun import JobRun
+from ingest.sources.chunks import KeyPart
+from ingest.sources.registry import Source, open_source
 from tests.mariadb import MariaDbServer
 from tests.source_access import mariadb_at
 from tests.waiting import wait_for

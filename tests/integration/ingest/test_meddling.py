@@ -11,8 +11,8 @@ from django.conf import settings
 
 from core.models import Job
 from ingest.api import health_replies
-from ingest.drivers.fake import Fault, write_instant
 from ingest.jobs import reconcile
+from ingest.jobs.drivers.fake import Fault, write_instant
 from ingest.lake.commits import read_lake_table
 from ingest.lake.fence import fence_at, fence_path
 from ingest.models import TableHealth

@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from core.models import Job
 from ingest.alerts import fan_out, store
 from ingest.alerts.rules import Trouble
-from ingest.drivers.fake import Fault
+from ingest.jobs.drivers.fake import Fault
 from ingest.models.alerts import AlertTarget
 from ingest.pipelines import metrics, sync_job
 from tests.integration.catalog.asking import Rest

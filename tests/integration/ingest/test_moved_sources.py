@@ -15,11 +15,11 @@ import psycopg
 import pytest
 
 from core.errors import TransientError
-from ingest.changes.signs import Signs, what_changed
-from ingest.contract.job import SourceSpec
-from ingest.spark.clocks import wall
-from ingest.spark.cursor import read_bound
-from ingest.spark.sources import Source, SourceAccess, open_source
+from ingest.capture.cursor import read_bound
+from ingest.contract.table import SourceSpec
+from ingest.lake.commit.clocks import wall
+from ingest.sources.registry import Source, SourceAccess, open_source
+from ingest.sources.signs import Signs, what_changed
 from tests.integration.ingest.bound_runs import LAG, run_of, table_of
 from tests.mariadb import MariaDbServer
 from tests.spark.lake_bench import LakeBench

@@ -8,7 +8,7 @@ import pytest
 
 from catalog.models import Column, SchemaVersion, Table
 from ingest.alerts import triggers
-from ingest.drivers.fake import Fault
+from ingest.jobs.drivers.fake import Fault
 from ingest.models.alerts import Alert
 from ingest.pipelines import schema_diff, table_commands
 

@@ -13,6 +13,7 @@ from catalog.models import Column, Table
 from core.errors import InvalidRequest, NotFound, TerminalError, TransientError
 from core.models import Job
 from ingest.jobs import leases
+from ingest.maintenance import compact_job
 from ingest.models import Pipeline
 from ingest.pipelines import onboarding, removal, table_commands
 from ingest.pipelines.drafting import plan_onboarding
@@ -268,7 +269,7 @@ def test_removal_drops_the_data_in_pages(world, monkeypatch) -> None:
 
 
 def test_removal_of_a_running_load_stops_it_first(world) -> None:
-    from ingest.drivers.fake import Fault
+    from ingest.jobs.drivers.fake import Fault
 
     world.fail_with("snapshot", Fault.HANG)
     world.onboard("orders")
@@ -324,7 +325,7 @@ def test_only_lake_paths_are_ever_deleted(world, tmp_path) -> None:
     [
         (table_commands.start_sync, "APPROVED"),
         (table_commands.resume, "LIVE"),
-        (table_commands.start_compaction, "APPROVED"),
+        (compact_job.request_compaction, "APPROVED"),
     ],
 )
 def test_what_does_not_fit_the_state_is_refused_clearly(world, verb, state) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ingest.contract.job import DriverSpec
-from ingest.drivers.fake import Fault
+from ingest.jobs.drivers.fake import Fault
 from ingest.lake.fence import fence_at, fence_path
 from ingest.lake.place import place_at
 from ingest.maintenance import compact_job

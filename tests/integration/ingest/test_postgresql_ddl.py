@@ -16,11 +16,11 @@ import pytest
 
 from catalog.schema import limits
 from core.errors import TransientError
-from ingest.contract.job import TableSpec
-from ingest.spark.failures import failure_of
-from ingest.spark.sources import Source, SourceAccess, open_source
-from ingest.spark.sources.port import Snapshot
-from ingest.spark.sources.postgresql_snapshot import IMPORT
+from ingest.contract.table import TableSpec
+from ingest.sources.failures import failure_of
+from ingest.sources.port import Snapshot
+from ingest.sources.postgresql.snapshot import IMPORT
+from ingest.sources.registry import Source, SourceAccess, open_source
 from tests.source_access import postgresql_at
 from tests.waiting import wait_for
 
@@ -165,7 +165,7 @@ def test_the_snapshot_holds_no_lock_and_its_transaction_ends_unused(
 ) -> None:
     ours = "FROM pg_stat_activity WHERE application_name = 'sluice:7f'"
     monkeypatch.setattr(
-        "ingest.spark.sources.postgresql_snapshot.LIMITS",
+        "ingest.sources.postgresql.snapshot.LIMITS",
         limits.SourceLimits(unused=0, beat=0.05),
     )
     with open_source(access_of(dsn)) as source:
@@ -194,7 +194,7 @@ def test_the_source_ends_the_transaction_of_a_holder_that_fell_silent(
     dsn: str, sql: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "ingest.spark.sources.postgresql_snapshot.LIMITS",
+        "ingest.sources.postgresql.snapshot.LIMITS",
         limits.SourceLimits(abandoned=1, beat=3_600, connect=1),
     )
     open_ones = (
@@ -211,7 +211,7 @@ def test_a_reader_ends_for_who_waits_for_its_lock(
 ) -> None:
     """Also one that is between two batches, and has no statement to cancel."""
     monkeypatch.setattr(
-        "ingest.spark.sources.postgresql_snapshot.LIMITS",
+        "ingest.sources.postgresql.snapshot.LIMITS",
         limits.SourceLimits(give_way=1, beat=0.1),
     )
     sql("SET lock_timeout = '60s'")

@@ -11,12 +11,12 @@ import pytest
 from catalog.sources.access import SourceAccess as DiscoveryAccess
 from catalog.sources.postgresql.discover import PostgresReader
 from core.errors import TerminalError
-from ingest.changes.signs import Signs, is_maybe_emptied, what_changed
-from ingest.contract.job import ColumnSpec, TableSpec
-from ingest.spark.failures import failure_of
-from ingest.spark.jdbc import Fetch, fetch_rows
-from ingest.spark.sources import Snapshot, jdbc_options, open_source
-from ingest.spark.sources.postgresql import PostgresSource
+from ingest.capture.jdbc import Fetch, fetch_rows
+from ingest.contract.table import ColumnSpec, TableSpec
+from ingest.sources.failures import failure_of
+from ingest.sources.postgresql.reader import PostgresSource
+from ingest.sources.registry import Snapshot, jdbc_options, open_source
+from ingest.sources.signs import Signs, is_maybe_emptied, what_changed
 from tests.source_access import postgresql_at
 
 

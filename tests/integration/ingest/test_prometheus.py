@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from gateway import client
-from ingest.drivers.fake import Fault
+from ingest.jobs.drivers.fake import Fault
 from ingest.maintenance import compact_job
 from ingest.models.alerts import AlertTarget
 from ingest.pipelines import sync_job

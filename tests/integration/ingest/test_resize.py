@@ -11,8 +11,8 @@ from django.test import Client
 
 from catalog.models import AuditEntry, Table
 from ingest.api import health_replies
-from ingest.drivers.fake import Fault, write_instant
-from ingest.hudi.position import EXTRA_KEY, CommitPosition, encode_position
+from ingest.jobs.drivers.fake import Fault, write_instant
+from ingest.lake.hudi.position import EXTRA_KEY, CommitPosition, encode_position
 from ingest.models import Pipeline, SourceEpoch
 from ingest.pipelines.lake_identity import planned_identity
 from tests.integration.catalog.asking import problem

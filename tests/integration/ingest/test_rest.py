@@ -7,7 +7,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from ingest.api.requests import OnboardingNew, TableChoices, TableDefaults
-from ingest.drivers.fake import Fault
+from ingest.jobs.drivers.fake import Fault
 from ingest.pipelines.requests import DEFAULT_MEMBERS, MEMBERS, TABLE_MEMBERS
 from tests.integration.catalog.asking import problem
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people

@@ -6,8 +6,8 @@ import pytest
 
 from core.models import Job
 from ingest.contract.job import DRIVER_DIED, ErrorFact, JobReport
-from ingest.drivers.fake import FakeLauncher, Fault
-from ingest.drivers.host import DriverHost
+from ingest.jobs.drivers.fake import FakeLauncher, Fault
+from ingest.jobs.drivers.host import DriverHost
 from ingest.models import DriverBoot
 from ingest.pipelines import table_commands
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people

@@ -10,7 +10,7 @@ from django.db import connection, connections
 from django.utils import timezone
 
 from core.models import Job
-from ingest.drivers.fake import Fault
+from ingest.jobs.drivers.fake import Fault
 from ingest.models import Pipeline
 from ingest.pipelines import table_commands
 from ingest.scheduler import tick

@@ -14,8 +14,8 @@ from core.models import Job
 from ingest.alerts import triggers
 from ingest.models.alerts import Alert
 from ingest.pipelines import schema_diff, schema_drift, table_commands
+from ingest.pipelines.policies.store import change_policy, change_table_policy
 from ingest.pipelines.schema_approval import approve_schema_change, proposal_of
-from ingest.policies.store import change_policy, change_table_policy
 
 
 def alter(world: Any, **columns: tuple[str, str] | None) -> Table:

@@ -9,10 +9,10 @@ import pytest
 from core.errors import InvalidRequest
 from core.jobs import endings
 from core.jobs.handlers import handler_of
-from ingest.changes.signs import ServerSigns, Signs, to_data
 from ingest.jobs.specs import build_spec
 from ingest.pipelines.sync_job import start_sync
 from ingest.pipelines.transitions import pipeline_of
+from ingest.sources.signs import ServerSigns, Signs, to_data
 
 pytestmark = pytest.mark.django_db
 

@@ -11,17 +11,14 @@ import pytest
 
 from catalog.schema.limits import LIMITS
 from core.errors import TransientError
-from ingest.contract.job import FenceSpec, JobSpec, TableSpec
-from ingest.spark import reading, silence
-from ingest.spark.jobrun import JobRun
-from ingest.spark.reading import open_stoppable
-from ingest.spark.sources import (
-    SourceAccess,
-    describe_sessions,
-    idle_sessions,
-    mariadb_connection,
-    postgresql_connection,
-)
+from ingest.capture import reading, silence
+from ingest.capture.reading import open_stoppable
+from ingest.contract.job import JobSpec
+from ingest.contract.table import FenceSpec, TableSpec
+from ingest.lake.commit.jobrun import JobRun
+from ingest.sources.mariadb import connection as mariadb_connection
+from ingest.sources.postgresql import connection as postgresql_connection
+from ingest.sources.registry import SourceAccess, describe_sessions, idle_sessions
 from tests.hostile.proxy import Statement, WireProxy, proxy_of
 from tests.source_access import mariadb_at, postgresql_at
 from tests.waiting import wait_for

@@ -13,10 +13,10 @@ import psycopg
 import pytest
 
 from core.errors import InvalidRequest
-from ingest.changes.signs import Signs, what_changed
-from ingest.contract.job import SourceSpec
-from ingest.spark.cursor import read_bound
-from ingest.spark.sources import Source, open_source
+from ingest.capture.cursor import read_bound
+from ingest.contract.table import SourceSpec
+from ingest.sources.registry import Source, open_source
+from ingest.sources.signs import Signs, what_changed
 from tests.integration.ingest.bound_runs import LAG, run_of, table_of
 from tests.source_access import postgresql_at
 from tests.standby import StandbyPostgres

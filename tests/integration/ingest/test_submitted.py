@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from core.models import Job
-from ingest.drivers.cluster import App, tag_of
-from ingest.drivers.fake import FakeCluster, Fault
-from ingest.drivers.host import DriverHost
-from ingest.drivers.launcher import mark_of
-from ingest.drivers.submit import SubmitLauncher
+from ingest.jobs.drivers.cluster import App, tag_of
+from ingest.jobs.drivers.fake import FakeCluster, Fault
+from ingest.jobs.drivers.host import DriverHost
+from ingest.jobs.drivers.launcher import mark_of
+from ingest.jobs.drivers.submit import SubmitLauncher
 from ingest.models import DriverBoot
 from ingest.scheduler import tick
 from tests.integration.ingest.submitting import HOUSE, submit_command

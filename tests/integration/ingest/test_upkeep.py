@@ -15,13 +15,13 @@ from catalog.models import Table
 from core.errors import InvalidRequest
 from core.models import Job
 from ingest.contract.job import JobReport, RepairWork
-from ingest.drivers.fake import Fault
 from ingest.jobs import lifecycle
-from ingest.maintenance import compaction_plans, health_collector, repairs
+from ingest.jobs.drivers.fake import Fault
+from ingest.maintenance import compact_job, health_collector, repairs
 from ingest.maintenance.plan import Step
 from ingest.models import MaintenancePlan, TableHealth
-from ingest.pipelines import removal, table_commands
-from ingest.policies import store
+from ingest.pipelines import compaction_plans, removal, table_commands
+from ingest.pipelines.policies import store
 from ingest.scheduler import tick
 from tests.integration.ingest.test_health import LATER, OLD, see, timeline_of
 
@@ -113,7 +113,7 @@ def test_what_was_cancelled_is_not_executed_the_next_second(world) -> None:
     row = MaintenancePlan.objects.get()
     assert (row.state, row.status_reason) == ("SCHEDULED", "cancelled")
     # one that waits is cancelled like one that runs
-    again = table_commands.start_compaction(table, actor="ann")
+    again = compact_job.request_compaction(table, actor="ann")
     assert again.payload["instants"] == [OLD]
     table_commands.cancel_job(again.pk, actor="ann")
     assert compaction_plans.compactions_due() == {}
@@ -131,7 +131,7 @@ def test_one_that_planned_for_itself_is_put_off_when_it_is_cancelled(world) -> N
     world.until_live("orders")
     table = world.lake("orders")
     world.fail_with("compact", Fault.HANG)
-    job = table_commands.start_compaction(table, actor="ann")
+    job = compact_job.request_compaction(table, actor="ann")
     world.until(lambda: [j.state for j in world.jobs("compact")] == ["RUNNING"])
     job.refresh_from_db()
     assert not job.payload["instants"]
@@ -206,7 +206,7 @@ def test_one_that_waits_is_cancelled_and_what_was_planned_meanwhile_waits(
 ) -> None:
     world.onboard("orders")
     world.until_live("orders")
-    job = table_commands.start_compaction(world.lake("orders"), actor="ann")
+    job = compact_job.request_compaction(world.lake("orders"), actor="ann")
     assert not job.payload["instants"]
     plan(world, "orders", LATER)
     table_commands.cancel_job(job.pk, actor="ann")

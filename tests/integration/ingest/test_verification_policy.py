@@ -10,11 +10,11 @@ from django.test import Client
 from django.utils import timezone
 
 from core.models import Job
-from ingest.drivers.fake import Fault
+from ingest.jobs.drivers.fake import Fault
 from ingest.models import Pipeline
 from ingest.models.alerts import Alert
 from ingest.pipelines import metrics, table_commands
-from ingest.policies import store
+from ingest.pipelines.policies import store
 from ingest.scheduler import tick
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
 from tests.integration.ingest.test_rest import grant

@@ -11,8 +11,8 @@ from django.test import Client
 
 from catalog.models import AuditEntry
 from config.management.commands import verify as command
-from ingest.changes.verdict import Comparison, facts_of
-from ingest.drivers.fake import Fault
+from ingest.jobs.drivers.fake import Fault
+from ingest.maintenance.verdict import Comparison, facts_of
 from ingest.pipelines import table_commands
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
 from tests.integration.ingest.test_rest import grant

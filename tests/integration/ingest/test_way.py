@@ -8,8 +8,8 @@ import pytest
 
 from core.models import Job, JobLog, Lease
 from ingest.contract.job import ErrorFact, JobReport
-from ingest.drivers.fake import Fault
 from ingest.jobs import claims, lifecycle, reconcile
+from ingest.jobs.drivers.fake import Fault
 from ingest.lake.fence import fence_at
 from ingest.lake.place import place_at
 from ingest.models import DriverBoot, MaintenancePlan, SourceEpoch
@@ -322,7 +322,7 @@ def test_pending_compactions_are_executed_by_name(world) -> None:
 )
 def test_a_compaction_survives_faults(world, fault, monkeypatch) -> None:
     monkeypatch.setattr(
-        "ingest.maintenance.compaction_plans.wait_after", lambda failures: 0.0
+        "ingest.pipelines.compaction_plans.wait_after", lambda failures: 0.0
     )
     world.fail_with("compact", fault)
     planned = "20260101000000001"

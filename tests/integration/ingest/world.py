@@ -9,8 +9,8 @@ from typing import Any
 from catalog.models import Column, Database, Datasource, Table
 from catalog.secrets import encrypt
 from core.models import Job
-from ingest.drivers.fake import FakeLauncher, Fault
-from ingest.drivers.host import DriverHost
+from ingest.jobs.drivers.fake import FakeLauncher, Fault
+from ingest.jobs.drivers.host import DriverHost
 from ingest.models import Onboarding, Pipeline
 from ingest.pipelines import onboarding
 from ingest.pipelines.requests import parse_request

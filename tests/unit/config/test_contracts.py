@@ -11,7 +11,7 @@ from config.contracts import IslandContract
 @pytest.mark.parametrize(
     ("imported", "kept"),
     [
-        ("ingest.changes.fold", True),
+        ("ingest.contract.job", True),
         ("catalog.schema.types", True),
         ("core.errors", True),
         ("dataclasses", True),
@@ -23,10 +23,10 @@ from config.contracts import IslandContract
 )
 def test_an_island(imported: str, kept: bool) -> None:
     graph = ImportGraph()
-    graph.add_module("ingest.changes.events")
+    graph.add_module("ingest.contract.events")
     graph.add_module(imported)
     graph.add_import(
-        importer="ingest.changes.events",
+        importer="ingest.contract.events",
         imported=imported,
         line_number=3,
         line_contents="",
@@ -35,7 +35,7 @@ def test_an_island(imported: str, kept: bool) -> None:
         name="islands",
         session_options={"root_packages": ["ingest"]},
         contract_options={
-            "islands": ["ingest.changes", "catalog.schema"],
+            "islands": ["ingest.contract", "catalog.schema"],
             "may_import": ["core.errors"],
             "forbidden_standard": ["socket"],
         },

@@ -13,9 +13,9 @@ from config.lakes import lake_lock, lake_uri, object_store
 from config.parts.paths import extras_of, jar_paths
 from core.object_store import StoreAccess
 from ingest.contract.job import LAKE_SECRET
-from ingest.drivers.secret_delivery import SecretDesk
-from ingest.hudi.identity import LOCK_PROVIDER, SHARED_LOCK_PROVIDER, TableIdentity
-from ingest.hudi.options import SharedLock, WriterFence, service_options
+from ingest.jobs.drivers.secret_delivery import SecretDesk
+from ingest.lake.hudi.identity import LOCK_PROVIDER, SHARED_LOCK_PROVIDER, TableIdentity
+from ingest.lake.hudi.options import SharedLock, WriterFence, service_options
 from ingest.maintenance.storage_check import store_problem
 
 AWAY = StoreAccess("http://127.0.0.1:1", "r", "key", "hidden", path_style=True)

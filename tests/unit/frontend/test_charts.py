@@ -6,7 +6,7 @@ import pytest
 
 from frontend.charts import Point, chart_of
 from frontend.reading.commits import CommitRow, charts_of
-from ingest.hudi.timeline import at_of
+from ingest.lake.hudi.timeline import at_of
 
 
 def shown(value: float) -> str:

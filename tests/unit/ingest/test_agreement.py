@@ -7,14 +7,15 @@ from pathlib import Path
 import pytest
 
 from core.errors import TerminalError
-from ingest.changes.epochs import LedgerLine, Seal
-from ingest.contract.job import FenceSpec, JobSpec, SourceSpec, TableSpec
-from ingest.hudi.identity import TableIdentity
-from ingest.hudi.position import CommitPosition
+from ingest.contract.epochs import LedgerLine, Seal
+from ingest.contract.job import JobSpec
+from ingest.contract.table import FenceSpec, SourceSpec, TableSpec
+from ingest.lake.commit.preconditions import refuse_used_epoch
 from ingest.lake.commits import LakeState
 from ingest.lake.epochs import seals_of, write_seal
+from ingest.lake.hudi.identity import TableIdentity
+from ingest.lake.hudi.position import CommitPosition
 from ingest.lake.ledger import write_line
-from ingest.spark.agreement import refuse_used_epoch
 
 EPOCH = 30
 

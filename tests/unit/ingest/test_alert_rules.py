@@ -24,9 +24,10 @@ from ingest.maintenance.facts import (
     PlanFacts,
     TakenLock,
 )
-from ingest.maintenance.score import BROKEN_CODES, MaintenancePolicy, score
-from ingest.policies.lateness import late_at, owed_from
-from ingest.policies.schedule import Cron, Every, Manual
+from ingest.maintenance.score import BROKEN_CODES, score
+from ingest.pipelines.policies.lateness import late_at, owed_from
+from ingest.pipelines.policies.maintenance import MaintenancePolicy
+from ingest.pipelines.policies.schedule import Cron, Every, Manual
 
 NOW = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
 LOADS = frozenset({"snapshot", "resync"})

@@ -7,17 +7,18 @@ from dataclasses import replace
 import pytest
 
 from core.errors import InvalidRequest
-from ingest.changes.rewinding import (
+from ingest.lake.hudi.layout import FileGroup, Layout
+from ingest.maintenance.buckets import suggest_buckets
+from ingest.maintenance.facts import MB, Conflict, LakeFacts, Pending, in_buckets
+from ingest.maintenance.resizing import Shape, plan_resize, words_for
+from ingest.maintenance.rewinding import (
     MOST_COUNTED,
     Reach,
     what_is_missed,
     what_the_source_says,
 )
-from ingest.hudi.layout import FileGroup, Layout
-from ingest.maintenance.buckets import suggest_buckets
-from ingest.maintenance.facts import MB, Conflict, LakeFacts, Pending, in_buckets
-from ingest.maintenance.resizing import Shape, plan_resize, words_for
-from ingest.maintenance.score import MaintenancePolicy, score
+from ingest.maintenance.score import score
+from ingest.pipelines.policies.maintenance import MaintenancePolicy
 
 
 def facts(

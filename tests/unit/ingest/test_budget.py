@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ingest.hudi.budget import (
+from ingest.lake.hudi.budget import (
     MOST_LOG_FILES,
     choose,
     credit_after,
@@ -12,7 +12,7 @@ from ingest.hudi.budget import (
     merge_cost,
     rewrite_bytes,
 )
-from ingest.hudi.layout import FileGroup
+from ingest.lake.hudi.layout import FileGroup
 
 MB = 1_000_000
 OLD, NEW = "20260101000000000", "20260102000000000"

@@ -10,19 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import InvalidRequest, SluiceError, TerminalError
-from ingest.changes.chunks import (
-    Chunk,
-    KeyPart,
-    after_predicate,
-    fill_waves,
-    key_predicate,
-    page_predicate,
-    plan_even_chunks,
-    plan_page_chunks,
-    plan_walked_chunks,
-)
-from ingest.changes.dialects import dialect_of
-from ingest.changes.epochs import (
+from ingest.contract.epochs import (
     MAX_EPOCH,
     MAX_INDEX,
     LedgerEntry,
@@ -36,9 +24,21 @@ from ingest.changes.epochs import (
     epochs_needed,
     seq_of,
 )
-from ingest.changes.events import ChangeEvent, latest_per_key, numbered
-from ingest.changes.select import mask_of, select_columns
-from ingest.contract.job import ColumnSpec
+from ingest.contract.events import ChangeEvent, latest_per_key, numbered
+from ingest.contract.table import ColumnSpec
+from ingest.sources.chunks import (
+    Chunk,
+    KeyPart,
+    after_predicate,
+    fill_waves,
+    key_predicate,
+    page_predicate,
+    plan_even_chunks,
+    plan_page_chunks,
+    plan_walked_chunks,
+)
+from ingest.sources.dialects import dialect_of
+from ingest.sources.select import mask_of, select_columns
 
 POSTGRESQL = dialect_of("postgresql")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ingest.drivers.claiming import AGAIN_SECONDS, Claiming
-from ingest.drivers.host_state import ALIVE_SECONDS, Boot
 from ingest.jobs import claims
+from ingest.jobs.drivers.claiming import AGAIN_SECONDS, Claiming
+from ingest.jobs.drivers.host_state import ALIVE_SECONDS, Boot
 
 
 class Queue:

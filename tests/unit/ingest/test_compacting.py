@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ingest.hudi.layout import FileGroup
+from ingest.lake.hudi.layout import FileGroup
 from ingest.maintenance.compacting import GROUPS_SHOWN, Planned, foresee, words_for
 from ingest.maintenance.facts import MB
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from core.errors import InvalidRequest
-from ingest.changes.chunks import Chunk, KeyPart, key_predicate
-from ingest.changes.dialects import dialect_of
-from ingest.changes.select import select_columns
-from ingest.contract.job import ColumnSpec
+from ingest.contract.table import ColumnSpec
+from ingest.sources.chunks import Chunk, KeyPart, key_predicate
+from ingest.sources.dialects import dialect_of
+from ingest.sources.select import select_columns
 
 MARIADB = dialect_of("mariadb")
 

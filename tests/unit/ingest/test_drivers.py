@@ -9,15 +9,8 @@ import pytest
 
 from core.errors import InvalidRequest
 from ingest.contract.driver_size import arguments_for, megabytes, parse_driver, within
-from ingest.contract.job import (
-    CompactWork,
-    DriverSpec,
-    FenceSpec,
-    JobSpec,
-    TableSpec,
-    encode,
-    spec_from,
-)
+from ingest.contract.job import CompactWork, DriverSpec, JobSpec, encode, spec_from
+from ingest.contract.table import FenceSpec, TableSpec
 from ingest.spark.main import _parser
 
 MOST = DriverSpec("4g", 4)

@@ -14,10 +14,10 @@ from core.errors import (
     TerminalError,
     TransientError,
 )
-from ingest.spark import failures
-from ingest.spark.failures import failure_of
-from ingest.spark.jdbc import NARROWINGS, Fetch, fetch_rows
-from ingest.spark.sources import Widths
+from ingest.capture.jdbc import NARROWINGS, Fetch, fetch_rows
+from ingest.sources import failures
+from ingest.sources.failures import failure_of
+from ingest.sources.registry import Widths
 
 
 @pytest.mark.parametrize(

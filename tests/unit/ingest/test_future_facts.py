@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from ingest.hudi.layout import layout_of
-from ingest.hudi.timeline import Timeline
+from ingest.lake.hudi.layout import layout_of
+from ingest.lake.hudi.timeline import Timeline
 from ingest.maintenance.facts import facts_from, read_facts
 from ingest.maintenance.repair_descriptions import meddled
-from ingest.maintenance.score import MaintenancePolicy, score
+from ingest.maintenance.score import score
+from ingest.pipelines.policies.maintenance import MaintenancePolicy
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 FIRST, NEWEST, SOON, FAR = (

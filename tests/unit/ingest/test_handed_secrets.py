@@ -14,26 +14,24 @@ import pytest
 from core.errors import InvalidRequest, TerminalError, TransientError
 from ingest.contract.job import (
     ErrorFact,
-    FenceSpec,
     JobSpec,
     SecretAnswer,
-    SourceSpec,
-    TableSpec,
     answer_from,
     encode,
     error_from,
     outcome_of,
 )
-from ingest.spark.driver import Driver
-from ingest.spark.jobrun import JobRun
-from ingest.spark.jobs import _access
-from ingest.spark.secrets import Secrets
-from ingest.spark.sources import (
+from ingest.contract.table import FenceSpec, SourceSpec, TableSpec
+from ingest.lake.commit.jobrun import JobRun
+from ingest.sources.registry import (
     Snapshot,
     SourceAccess,
     jdbc_options,
     open_source,
 )
+from ingest.spark.driver import Driver
+from ingest.spark.jobs import _access
+from ingest.spark.secrets import Secrets
 
 SOURCE = SourceSpec(1, "postgresql", "db.example", 5432, "shop", "ann", "datasource:1")
 BOTH = ("192.0.2.7", "2001:db8::7")

@@ -7,15 +7,15 @@ from datetime import UTC, datetime, time
 
 import pytest
 
-from ingest.changes.duplicates import (
+from ingest.lake.hudi.layout import TableFile, bucket_of, layout_of, parse_file
+from ingest.lake.hudi.timeline import Timeline
+from ingest.maintenance.duplicates import (
     Duplicates,
     Signs,
     bucket_for,
     likely_cause,
     words_for,
 )
-from ingest.hudi.layout import TableFile, bucket_of, layout_of, parse_file
-from ingest.hudi.timeline import Timeline
 from ingest.maintenance.facts import (
     MB,
     Conflict,
@@ -28,9 +28,9 @@ from ingest.maintenance.facts import (
     read_facts,
 )
 from ingest.maintenance.plan import plan_maintenance
-from ingest.maintenance.score import MaintenancePolicy, score
-from ingest.maintenance.window import MaintenanceWindow as Window
-from ingest.maintenance.window import opens_at
+from ingest.maintenance.score import score
+from ingest.pipelines.policies.maintenance import MaintenancePolicy, opens_at
+from ingest.pipelines.policies.maintenance import MaintenanceWindow as Window
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 ONE, TWO = (

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from ingest.contract.job import ColumnSpec, ErrorFact, JobReport, TableSpec
+from ingest.contract.job import ErrorFact, JobReport
+from ingest.contract.table import ColumnSpec, TableSpec
 from tests.hostile import behaviour, oracle
 from tests.hostile.acts import ACTS
 from tests.hostile.history import State

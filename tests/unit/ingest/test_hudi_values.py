@@ -8,8 +8,8 @@ import json
 import pytest
 
 from core.errors import InvalidRequest, TerminalError
-from ingest.contract.job import ColumnSpec, TableSpec
-from ingest.hudi.identity import (
+from ingest.contract.table import ColumnSpec, TableSpec
+from ingest.lake.hudi.identity import (
     KEY,
     TableIdentity,
     drift,
@@ -19,14 +19,14 @@ from ingest.hudi.identity import (
     put_back,
     refuse_drift,
 )
-from ingest.hudi.options import WriterFence, service_options, write_options
-from ingest.hudi.position import (
+from ingest.lake.hudi.options import WriterFence, service_options, write_options
+from ingest.lake.hudi.position import (
     CommitPosition,
     decode_position,
     encode_position,
     latest,
 )
-from ingest.hudi.timeline import Timeline, parse_instant
+from ingest.lake.hudi.timeline import Timeline, parse_instant
 
 IDENTITY = TableIdentity(("id",), 4)
 FENCE = WriterFence("/lake/_sluice/fence/1", 7)

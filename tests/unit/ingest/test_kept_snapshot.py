@@ -6,9 +6,9 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from ingest.contract.job import SourceSpec, TableSpec
-from ingest.spark.sources.port import SourceAccess
-from ingest.spark.sources.postgresql import PostgresSource
+from ingest.contract.table import SourceSpec, TableSpec
+from ingest.sources.port import SourceAccess
+from ingest.sources.postgresql.reader import PostgresSource
 
 TABLE = TableSpec(1, "public", "o", "shop", "o", "/lake/o", "/lake/s", (), ())
 

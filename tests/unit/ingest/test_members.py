@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from core.errors import SluiceError
-from ingest.changes.chunks import Chunk
-from ingest.changes.epochs import (
+from ingest.contract.epochs import (
     LedgerEntry,
     LedgerLine,
     Seal,
@@ -19,28 +18,26 @@ from ingest.changes.epochs import (
     decode_ledger_entry,
     decode_seal,
 )
-from ingest.changes.epochs import encode as encode_epoch
+from ingest.contract.epochs import encode as encode_epoch
 from ingest.contract.job import (
-    ColumnSpec,
     CompactWork,
     DriverSpec,
     ErrorFact,
-    FenceSpec,
     JobReport,
     JobSpec,
     RepairWork,
     SnapshotWork,
-    SourceSpec,
     SyncWork,
-    TableSpec,
     VerifyWork,
     encode,
     report_from,
     spec_from,
 )
-from ingest.hudi.identity import TableIdentity
-from ingest.hudi.position import CommitPosition, decode_position, encode_position
+from ingest.contract.table import ColumnSpec, FenceSpec, SourceSpec, TableSpec
+from ingest.lake.hudi.identity import TableIdentity
+from ingest.lake.hudi.position import CommitPosition, decode_position, encode_position
 from ingest.lake.staging import ChunkManifest, LoadPlan, StagingArea
+from ingest.sources.chunks import Chunk
 
 TABLE = TableSpec(
     1, "public", "o", "shop", "o", "/lake/shop/o", "/lake/_sluice/staging/1",

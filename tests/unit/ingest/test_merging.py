@@ -7,12 +7,13 @@ from datetime import UTC, datetime
 
 import pytest
 
-from ingest.hudi.budget import choose
-from ingest.hudi.layout import FileGroup
+from ingest.lake.hudi.budget import choose
+from ingest.lake.hudi.layout import FileGroup
 from ingest.maintenance.facts import MB, LakeFacts, facts_from
 from ingest.maintenance.merging import MergeCost, describe, weigh
 from ingest.maintenance.plan import plan_maintenance
-from ingest.maintenance.score import MaintenancePolicy, score
+from ingest.maintenance.score import score
+from ingest.pipelines.policies.maintenance import MaintenancePolicy
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 BIG = FileGroup("", "big", "b", "1", 100 * MB, 400, 3 * MB, "2")

@@ -10,11 +10,11 @@ import pytest
 
 from catalog.schema.limits import LIMITS
 from core.errors import TransientError
-from ingest.contract.job import SourceSpec
-from ingest.spark.gate import SourceGate
-from ingest.spark.jobrun import JobRun
-from ingest.spark.silence import LOOK_SECONDS, SourceWatch
-from ingest.spark.sources.waits import Waits
+from ingest.capture.gate import SourceGate
+from ingest.capture.silence import LOOK_SECONDS, SourceWatch
+from ingest.contract.table import SourceSpec
+from ingest.lake.commit.jobrun import JobRun
+from ingest.sources.waits import Waits
 from tests.waiting import wait_for
 
 

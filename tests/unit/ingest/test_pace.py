@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from ingest.spark import gate
-from ingest.spark.gate import Pace
+from ingest.capture import gate
+from ingest.capture.gate import Pace
 
 
 @dataclass

@@ -6,8 +6,8 @@ import pytest
 
 from core.errors import InvalidRequest
 from ingest.api.requests import PolicyChange
-from ingest.policies.policy import KEYS, Level, changed, effective
-from ingest.policies.schedule import Every, Manual
+from ingest.pipelines.policies.policy import KEYS, Level, changed, effective
+from ingest.pipelines.policies.schedule import Every, Manual
 
 DEFAULTS = {"schedule": "manual", "lag_seconds": 5.0, "compact_after": 5}
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.changes.positions import (
+from ingest.contract.positions import (
     OpenTransaction,
     SourceClock,
     from_text,

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from core.errors import InvalidRequest
+from ingest.pipelines.policies.schedule import Every
 from ingest.pipelines.requests import parse_request
-from ingest.policies.schedule import Every
 
 GOOD = {"datasource": "shop", "include": ["public.*"]}
 

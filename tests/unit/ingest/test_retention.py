@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from ingest.hudi import retention
-from ingest.hudi.timeline import Timeline
+from ingest.lake.hudi import retention
+from ingest.lake.hudi.timeline import Timeline
 
 
 def instants(*rows: str) -> Timeline:

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from core.errors import InvalidRequest
-from ingest.policies.schedule import (
+from ingest.pipelines.policies.schedule import (
     Cron,
     Every,
     Manual,

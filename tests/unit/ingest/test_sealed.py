@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from core.errors import TerminalError
-from ingest.changes.dialects import dialect_of
-from ingest.changes.epochs import Seal, SealedFile, decode_seal, encode
-from ingest.changes.sealed import columns_of, match_columns, selection_in
-from ingest.changes.select import Selection, select_columns
-from ingest.contract.job import ColumnSpec, TableSpec
+from ingest.contract.epochs import Seal, SealedFile, decode_seal, encode
+from ingest.contract.table import ColumnSpec, TableSpec
+from ingest.lake.sealed_columns import columns_of, match_columns, selection_in
+from ingest.sources.dialects import dialect_of
+from ingest.sources.select import Selection, select_columns
 
 ID = ColumnSpec("id", "id", "integer", "int")
 DAY = ColumnSpec("day", "day_", "date", "date")

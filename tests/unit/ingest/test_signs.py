@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from ingest.changes.positions import Replica, SourceClock, plan_bound, wall_clock
-from ingest.changes.signs import (
+from ingest.contract.positions import Replica, SourceClock, plan_bound, wall_clock
+from ingest.sources.signs import (
     MOST_NOTICES,
     ServerSigns,
     Signs,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import InvalidRequest, TerminalError
-from ingest.changes.source_positions import (
+from ingest.contract.source_positions import (
     GtidSet,
     KafkaOffsets,
     LogSequence,
@@ -17,8 +17,8 @@ from ingest.changes.source_positions import (
     is_cursor,
     later,
 )
-from ingest.hudi.identity import TableIdentity
-from ingest.hudi.position import CommitPosition, decode_position, encode_position
+from ingest.lake.hudi.identity import TableIdentity
+from ingest.lake.hudi.position import CommitPosition, decode_position, encode_position
 
 A, B = "0a" * 4 + "-0a0a" * 3 + "-" + "0a" * 6, "0b" * 4 + "-0b0b" * 3 + "-" + "0b" * 6
 DAY, NIGHT = "2026-01-31T08:00:00.000000", "2026-01-31T20:00:00.000000"

@@ -15,8 +15,8 @@ from ingest.contract.job import RepairAction, RepairWork
 from ingest.maintenance import remedies
 from ingest.maintenance.repairs import REPAIRS
 from ingest.maintenance.table_action import TableAction
+from ingest.maintenance.table_services import repair as driver
 from ingest.models.states import PIPELINE
-from ingest.spark import repair as driver
 
 ROOT = Path(__file__).resolve().parents[3]
 WORK = {field.name for field in dataclasses.fields(RepairWork)}

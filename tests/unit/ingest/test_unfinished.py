@@ -9,8 +9,8 @@ from functools import partial
 
 import pytest
 
-from ingest.hudi.layout import layout_of
-from ingest.hudi.timeline import Timeline
+from ingest.lake.hudi.layout import layout_of
+from ingest.lake.hudi.timeline import Timeline
 from ingest.maintenance.facts import (
     LakeFacts,
     Pending,
@@ -21,7 +21,8 @@ from ingest.maintenance.facts import (
 )
 from ingest.maintenance.remedies import Way, ways_out
 from ingest.maintenance.repair_descriptions import cleaned, deduplicated, kept
-from ingest.maintenance.score import MaintenancePolicy, score
+from ingest.maintenance.score import score
+from ingest.pipelines.policies.maintenance import MaintenancePolicy
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 AT, KEPT = "20260101110000000", "20260101100000000"

@@ -10,10 +10,10 @@ import pytest
 
 from catalog.schema.types import Column, TableSchema
 from core.errors import InvalidRequest
-from ingest.changes.verdict import Comparison, facts_of, words_for
-from ingest.contract.job import Updates
-from ingest.hudi.identity import PARTIAL, TableIdentity, drift
-from ingest.hudi.options import Operation, WriterFence, write_options
+from ingest.contract.table import Updates
+from ingest.lake.hudi.identity import PARTIAL, TableIdentity, drift
+from ingest.lake.hudi.options import Operation, WriterFence, write_options
+from ingest.maintenance.verdict import Comparison, facts_of, words_for
 from ingest.pipelines.requests import parse_choices
 from ingest.planning.facts import Choices, Conditions, TableFacts, Target
 from ingest.planning.plan import CreateTable, plan_from_json, plan_to_json

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ingest.changes.verdict import (
+from ingest.maintenance.verdict import (
     Comparison,
     Sums,
     differing_buckets,

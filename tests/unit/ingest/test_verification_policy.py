@@ -7,9 +7,9 @@ from datetime import UTC, datetime, time, timedelta
 import pytest
 
 from core.errors import InvalidRequest
-from ingest.maintenance.verification import VerificationPolicy, due_at, retry_at
-from ingest.maintenance.window import MaintenanceWindow
-from ingest.policies.policy import Level, changed, effective
+from ingest.pipelines.policies.maintenance import MaintenanceWindow
+from ingest.pipelines.policies.policy import Level, changed, effective
+from ingest.pipelines.policies.verification import VerificationPolicy, due_at, retry_at
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 HOUR = timedelta(hours=1)

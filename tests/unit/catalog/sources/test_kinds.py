@@ -15,9 +15,9 @@ from catalog.sources.access import SourceAccess
 from catalog.sources.discoverers import discoverer_of
 from catalog.sources.kinds import checked_options, json_schema
 from core.errors import InvalidRequest
-from ingest.changes.dialects import dialect_of
 from ingest.planning.facts import Choices, Conditions, TableFacts, Target
 from ingest.planning.propose import propose_table
+from ingest.sources.dialects import dialect_of
 from tests.unit.catalog.sources.ledger.kind import LEDGER
 
 ACCESS = SourceAccess("nowhere", 4711, "book", "ann", "pw", kind="ledger")
@@ -97,7 +97,7 @@ def test_an_unknown_kind_is_an_error_everywhere(
 
 
 def test_every_kind_that_is_offered_can_be_read() -> None:
-    from ingest.spark import sources
+    from ingest.sources import registry as sources
 
     for kind in registry.readable_kinds():
         assert discoverer_of(kind.name).reader

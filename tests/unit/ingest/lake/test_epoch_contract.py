@@ -25,8 +25,8 @@ from hypothesis.stateful import (
 )
 
 from core.errors import TerminalError
-from ingest.changes.epochs import LedgerLine, Seal, SealedFile
-from ingest.changes.events import ChangeEvent, latest_per_key, numbered
+from ingest.contract.epochs import LedgerLine, Seal, SealedFile
+from ingest.contract.events import ChangeEvent, latest_per_key, numbered
 from ingest.lake.applying import EpochTable, Reached, apply_epochs, give_up
 from ingest.lake.epochs import (
     drop_events,

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from ingest.changes.epochs import Seal
-from ingest.hudi.position import decode_position
+from ingest.contract.epochs import Seal
 from ingest.lake.applying import EpochTable, Reached, apply_epochs
 from ingest.lake.epochs import epoch_folder, last_epoch, seals_of
+from ingest.lake.hudi.position import decode_position
 from ingest.lake.ledger import (
     checkpoint_ledger,
     is_accounted,

@@ -12,9 +12,7 @@ from pathlib import Path
 import pytest
 
 from core.errors import InvalidRequest, StaleState, TransientError
-from ingest.changes.chunks import Chunk
-from ingest.changes.epochs import Seal
-from ingest.changes.signs import ServerSigns, Signs, to_data
+from ingest.contract.epochs import Seal
 from ingest.lake.epochs import (
     drop_events,
     drop_older_seals,
@@ -42,6 +40,8 @@ from ingest.lake.staging import (
     require_space,
     why_anew,
 )
+from ingest.sources.chunks import Chunk
+from ingest.sources.signs import ServerSigns, Signs, to_data
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ingest.changes.epochs import LedgerEntry, LedgerLine, Seal, encode
+from ingest.contract.epochs import LedgerEntry, LedgerLine, Seal, encode
 from ingest.lake.epochs import drop_seal, last_epoch, seals_of, write_seal
 from ingest.lake.ledger import (
     CHECKPOINT_ENTRIES,

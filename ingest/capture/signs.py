@@ -1,0 +1,135 @@
+"""A sync looks whether its source is still the one that it knows.
+
+Asks the server and the cursor's index, bounded; reads no rows. What it finds is a
+warning, or stops the sync before anything is read. It must not know who keeps it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from itertools import pairwise
+
+from core.errors import InvalidRequest
+from ingest.contract.positions import SourceClock, from_text, latest_wall_clock, to_text
+from ingest.contract.table import TableSpec
+from ingest.lake.commit.jobrun import JobRun
+from ingest.sources.registry import Source
+from ingest.sources.select import relation_of
+from ingest.sources.signs import (
+    MOST_LATE_COUNTED,
+    Signs,
+    from_data,
+    is_count_due,
+    is_recreated,
+    late_edges,
+    late_rows,
+    sentences_of,
+    to_data,
+    what_changed,
+)
+
+# Clocks of writers differ; what is a minute ahead is read a minute later.
+_AHEAD = timedelta(minutes=1)
+# Counting more than this tells nobody anything new.
+_MOST_AHEAD = 100_000
+
+
+def look_for_signs(
+    run: JobRun, source: Source, clock: SourceClock, *, low: str | None, is_zoned: bool
+) -> None:
+    """Leaves what it sees in `run.signs`. InvalidRequest `source_recreated` when the
+    table is another one under the same name: its rows may all be older than the
+    position."""
+    spec = run.spec
+    before = from_data(spec.round.signs if spec.round else {})
+    now = source.signs(spec.table)
+    if is_recreated(before.server, now):
+        name = f"{spec.table.source_schema}.{spec.table.source_table}"
+        raise InvalidRequest(
+            f"{name} was dropped and created again at the source since the last sync:"
+            " its rows may be older than the position, and the former table's are in"
+            " the lake. Nothing was written",
+            code="source_recreated",
+            hint="re-sync the table: readers keep the present copy until then",
+        )
+    kept = before.noticing(what_changed(before, now, clock.now))
+    kept = replace(kept, server=now, clock=clock.now.isoformat())
+    if low:
+        kept = _count_late(source, spec.table, kept, clock, from_text(low), is_zoned)
+    for sentence in sentences_of(kept):
+        run.warn(sentence)
+    ahead = count_ahead(source, spec.table, ahead_of(clock, is_zoned=is_zoned))
+    if ahead:
+        run.warn(
+            f"{_shown(ahead, _MOST_AHEAD)} have a {spec.table.cursor} ahead of the"
+            " source's clock: no sync reads them before that time"
+        )
+    run.signs = {"signs": to_data(kept), "ahead": ahead}
+
+
+def _count_late(
+    source: Source,
+    table: TableSpec,
+    signs: Signs,
+    clock: SourceClock,
+    position: datetime,
+    is_zoned: bool,  # noqa: FBT001
+) -> Signs:
+    if not is_count_due(signs, clock.now):
+        return signs
+    late = signs.late
+    if signs.counts:
+        again = _counts(source, table, signs.edges, is_zoned=is_zoned)
+        late += late_rows(signs.counts, again) if again else 0
+    edges = tuple(to_text(e, has_zone=is_zoned) for e in late_edges(position))
+    return replace(
+        signs,
+        late=late,
+        counted_at=clock.now.isoformat(),
+        edges=edges,
+        counts=tuple(_counts(source, table, edges, is_zoned=is_zoned)),
+    )
+
+
+def _counts(
+    source: Source, table: TableSpec, edges: Sequence[str], *, is_zoned: bool
+) -> list[int]:
+    """Rows between neighbouring edges; [] when there are too many to count."""
+    dialect = source.dialect
+    cursor = dialect.name(table.cursor or "")
+    moments = [dialect.moment(e, has_zone=is_zoned) for e in edges]
+    steps = ", ".join(
+        f"count(CASE WHEN at > {low} AND at <= {high} THEN 1 END)"
+        for low, high in pairwise(moments)
+    )
+    found = source.one(
+        f"SELECT count(*), {steps} FROM (SELECT {cursor} AS at"
+        f" FROM {relation_of(dialect, table)}"
+        f" WHERE {cursor} > {moments[0]} AND {cursor} <= {moments[-1]}"
+        f" LIMIT {MOST_LATE_COUNTED}) AS recent"
+    )
+    total, *counts = (int(n) for n in found)
+    return counts if total < MOST_LATE_COUNTED else []
+
+
+def ahead_of(clock: SourceClock, *, is_zoned: bool) -> str:
+    """The cursor value from which on a row is ahead of the source's clock."""
+    latest = clock.now if is_zoned else latest_wall_clock(clock)
+    return to_text(latest + _AHEAD, has_zone=is_zoned)
+
+
+def count_ahead(source: Source, table: TableSpec, limit: str) -> int:
+    dialect = source.dialect
+    moment = dialect.moment(limit, has_zone=limit.endswith("Z"))
+    found = source.one(
+        f"SELECT count(*) FROM (SELECT 1 FROM {relation_of(dialect, table)}"
+        f" WHERE {dialect.name(table.cursor or '')} > {moment}"
+        f" LIMIT {_MOST_AHEAD}) AS ahead"
+    )
+    return int(found[0])
+
+
+def _shown(count: int, most: int) -> str:
+    return f"{count:,} rows or more" if count >= most else f"{count:,} rows"

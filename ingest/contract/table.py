@@ -1,0 +1,73 @@
+"""The source and lake table that a job works on, and under which fence. Values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Updates = Literal["full", "partial"]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSpec:
+    """Where to read. The password is asked for over the pipe by `secret_ref`."""
+
+    datasource_id: int
+    kind: str
+    host: str
+    port: int
+    database: str
+    username: str
+    secret_ref: str
+    tls: str = "off"
+    max_parallel_reads: int = 2
+    max_rows_per_second: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnSpec:
+    """A column to carry. `lossy`: what becomes of values the lake cannot hold."""
+
+    source_name: str
+    name: str
+    source_type: str
+    type: str
+    lossy: Literal["", "null", "string"] = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TableSpec:
+    """A source table, its lake table and the identity that is pinned for it.
+
+    key          source names; () with row_hash True means the whole-row hash
+    path         absolute path or URI of the lake table
+    staging      directory for this table's staged files (same storage)
+    lock         of its writers: "" = in their one driver, "zookeeper" = in several
+    updates      "partial": a NULL in a newer row leaves the column as it was
+    """
+
+    table_id: int
+    source_schema: str
+    source_table: str
+    database: str
+    name: str
+    path: str
+    staging: str
+    columns: tuple[ColumnSpec, ...]
+    key: tuple[str, ...]
+    row_hash: bool = False
+    cursor: str | None = None
+    partition_by: tuple[str, ...] = ()
+    buckets: int = 1
+    estimated_rows: int = 0
+    schema_version: int = 1
+    lock: str = ""
+    updates: Updates = "full"
+
+
+@dataclass(frozen=True, slots=True)
+class FenceSpec:
+    """The fence file of the table and the token under which this job may write."""
+
+    path: str
+    token: int

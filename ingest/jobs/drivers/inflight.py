@@ -1,0 +1,130 @@
+"""The jobs in a driver's hands: handed over, asked to stop, abandoned, found lost.
+
+Held in memory beside the rows; each pass compares the two. It must not know how a
+driver is started or what becomes of a job that has ended.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Sequence
+from typing import cast
+from uuid import UUID
+
+from core.jobs import LAUNCHING
+from ingest.contract.job import spec_from
+from ingest.jobs.drivers.backlog import Backlog
+from ingest.jobs.drivers.host_state import (
+    JUDGE_AGAIN_SECONDS,
+    UNANSWERED_SECONDS,
+    Flight,
+)
+from ingest.jobs.drivers.launcher import CancelMode, Launcher, Message, Survivor
+from ingest.jobs.lifecycle import HeldJob
+
+log = logging.getLogger(__name__)
+
+
+class InFlight:
+    """flights: by job id. lost: jobs that somebody has to judge, with the reason."""
+
+    def __init__(self, launcher: Launcher, clock: Callable[[], float]) -> None:
+        self.flights: dict[str, Flight] = {}
+        self.lost: Backlog[tuple[UUID, str]] = Backlog()
+        self._launcher = launcher
+        self._clock = clock
+        self._judged: dict[str, float] = {}
+
+    def hand_over(self, held: Sequence[HeldJob]) -> None:
+        for job in held:
+            if job.spec is None or job.id in self.flights:
+                continue
+            origin = job.id if job.is_isolated else ""
+            self.flights[job.id] = Flight(
+                UUID(job.id), job.attempts, origin, self._clock()
+            )
+            self._launcher.submit(spec_from(job.spec), isolated=job.is_isolated)
+
+    def judge_unheld(self, held: Sequence[HeldJob]) -> None:
+        """Jobs of the driver that it never got or does not have any more: cancelled
+        after the claim and before they were handed over, or lost while nobody could
+        judge them. Without this they would hold lane and table for ever."""
+        now = self._clock()
+        waiting = {str(job_id) for job_id, _ in self.lost}
+        for job in held:
+            if job.state == LAUNCHING or job.id in self.flights or job.id in waiting:
+                self._judged.pop(job.id, None)
+                continue
+            if now < self._judged.get(job.id, now):
+                continue
+            self._judged[job.id] = now + JUDGE_AGAIN_SECONDS
+            self._end(job.id, job.id if job.is_isolated else "")
+            self.lost.add((UUID(job.id), "no driver had it"))
+
+    def pass_requests_on(
+        self, held: Sequence[HeldJob], *, reported: Collection[str]
+    ) -> None:
+        """Tell drivers what people want of their jobs. reported: jobs that have ended,
+        which is only not written yet."""
+        now = self._clock()
+        rows = {job.id: job for job in held}
+        for job_id, flight in list(self.flights.items()):
+            if job_id in reported:
+                continue
+            job = rows.get(job_id)
+            if job is None or job.attempts != flight.attempt:
+                # judged without us while we were away: it must not go on here
+                self._launcher.cancel(job_id, "cancel")
+                self.flights.pop(job_id)
+                continue
+            wish = cast(CancelMode, job.cancel_requested)
+            due = flight.request_due(wish, now) if wish else None
+            if due == "abandon":
+                self._lose(flight, unanswered(wish))
+            elif due is not None:
+                self._launcher.cancel(job_id, due)
+            elif now - flight.seen > flight.patience:
+                self._lose(flight, "the driver lost it")
+
+    def is_of_earlier_attempt(self, message: Message) -> bool:
+        """Whether it speaks of a process whose job runs again in another one."""
+        flight = self.flights.get(message.origin)
+        attempt = message.data.get("attempt", flight.attempt if flight else 0)
+        return flight is not None and int(attempt) < flight.attempt
+
+    def survivors(self) -> list[Survivor]:
+        """Jobs in processes of their own, whatever became of the shared driver."""
+        return [
+            Survivor(job_id, flight.attempt)
+            for job_id, flight in self.flights.items()
+            if flight.origin
+        ]
+
+    def forget_shared(self, *, kept: Collection[str]) -> None:
+        """The shared driver has ended, and all that it had but for these."""
+        self.flights = {
+            job_id: flight
+            for job_id, flight in self.flights.items()
+            if flight.origin or job_id in kept
+        }
+
+    def _lose(self, flight: Flight, why: str) -> None:
+        """Nobody waits for it any more. The death of a process of its own is judged
+        when it is seen."""
+        job_id = str(flight.job_id)
+        log.error("job %s: %s", job_id, why)
+        self.flights.pop(job_id)
+        self._end(job_id, flight.origin)
+        if not flight.origin:
+            self.lost.add((flight.job_id, why))
+
+    def _end(self, job_id: str, origin: str) -> None:
+        if origin:
+            self._launcher.kill(origin)
+        else:
+            self._launcher.cancel(job_id, "abandon")
+
+
+def unanswered(wish: str) -> str:
+    """Why a job was ended that did not answer."""
+    return f"it did not answer the {wish} within {UNANSWERED_SECONDS:.0f} s"

@@ -1,0 +1,1 @@
+"""One Hudi commit per table, from inside a driver: epochs in, rows and position out."""

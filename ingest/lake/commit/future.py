@@ -1,0 +1,94 @@
+"""Commits from a clock that was ahead: their rows are kept, their instants go.
+
+Hudi merges a commit of now below one of the future, so until then nothing can be
+written. The rows of such a table, as readers see them, are written once more by one
+commit of now; then its file groups are all of now, and the instants of the future speak
+of replaced ones only and are taken off the timeline. The caller holds both leases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from core.errors import TerminalError
+from ingest.contract.job import JobSpec
+from ingest.lake.commit.clocks import (
+    future_of,
+    require_clock,
+    savepoints_of_the_future,
+    soon,
+)
+from ingest.lake.commit.jobrun import JobRun
+from ingest.lake.commit.replacement import bytes_of, replace_rows, snapshot_of
+from ingest.lake.commit.writer import commit_of, qualified_name, require_identity
+from ingest.lake.commits import read_lake_table, read_timeline
+from ingest.lake.fence import require_fence
+from ingest.lake.hudi.layout import parse_file
+from ingest.lake.hudi.timeline import Timeline
+from ingest.lake.layout import META, list_files, read_layout
+from ingest.lake.place import place_at
+from ingest.lake.staging import require_space
+
+_DIGITS = 17
+
+
+def rewrite_future(
+    run: JobRun, spark: SparkSession, *, clear: Callable[[JobRun, SparkSession], None]
+) -> dict[str, Any]:
+    """Facts for the report; {} when no instant is of the future. `clear` takes pending
+    compactions off the timeline before."""
+    spec = run.spec
+    found = future_of(_timeline(spec))
+    if not found:
+        return {}
+    # with a clock that is behind, everything would look like the future
+    require_clock(run)
+    state = read_lake_table(spec.table.path)
+    if state.position is None:
+        raise TerminalError(
+            f"{qualified_name(spec)} has instants of the future and no position",
+            code="no_position",
+            hint="re-sync the table: that takes them away, too",
+        )
+    require_identity(spec, state)
+    commit = commit_of(spec)
+    if commit is None:
+        clear(run, spark)
+        layout = read_layout(spec.table.path, state.timeline)
+        require_space(spec.table.staging, bytes_of(layout))
+        rows = snapshot_of(spark, spec)
+        count = rows.count()
+        run.enter("rewriting", total=count)
+        commit = replace_rows(run, rows, state, expected=count)
+        run.add_done(count)
+    gone = remove_future(spec)
+    return {"from_the_future": gone, "instant": commit.instant.asked}
+
+
+def remove_future(spec: JobSpec) -> list[str]:
+    """Takes instants of the future off the timeline, and then the files that they
+    wrote; these instants. Only behind a commit of now that replaced all file groups;
+    as often as it takes, for what a death leaves of one is no commit any more."""
+    require_fence(place_at(spec.fence.path), spec.fence.token)
+    base = place_at(spec.table.path)
+    found = _timeline(spec)
+    gone, kept = future_of(found), savepoints_of_the_future(found)
+    timeline = base / META / "timeline"
+    # completed first: an instant without that is unfinished, and undone as such
+    for name in sorted(timeline.names(), key=lambda n: "_" not in n):
+        asked, is_savepoint = name.lstrip(".")[:_DIGITS], ".savepoint" in name
+        if asked in gone or (is_savepoint and asked in kept):
+            (timeline / name).delete()
+    now = soon()
+    for file in list(list_files(base)):
+        data = parse_file(file.name)
+        if data is not None and data.instant > now:
+            (base / f"{file.partition}/{file.name}".lstrip("/")).delete()
+    return gone
+
+
+def _timeline(spec: JobSpec) -> Timeline:
+    return read_timeline(place_at(spec.table.path))

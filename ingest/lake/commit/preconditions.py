@@ -1,0 +1,74 @@
+"""What a job and its lake table have to agree on before anything is read or written.
+
+Each refusal is about rows that would be lost or mixed up silently otherwise. It must
+not know how rows are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from core.errors import TerminalError, TransientError
+from ingest.contract.epochs import Seal
+from ingest.contract.job import JobSpec
+from ingest.lake.commit.writer import qualified_name
+from ingest.lake.commits import LakeState
+from ingest.lake.layout import read_compaction_plan
+from ingest.lake.ledger import look
+
+
+def refuse_gone_back(spec: JobSpec, state: LakeState) -> None:
+    """A round that began behind commits which are gone would leave out their rows."""
+    behind = spec.round.behind if spec.round else ""
+    newest = max(instant.asked for instant in state.timeline.completed_writes)
+    if behind > newest:
+        raise TerminalError(
+            f"{qualified_name(spec)} was at {behind} and is at {newest} now: it went"
+            " back, and nobody was told. Nothing was read",
+            code="lake_went_back",
+            hint="its capture goes on from there with the next round",
+        )
+
+
+def own_seal(spec: JobSpec, seals: Sequence[Seal]) -> Seal | None:
+    """What a former attempt of this job has read already."""
+    table = spec.table.table_id
+    mine = (s for s in seals if s.job_id == spec.job_id and table in s.tables)
+    return next(mine, None)
+
+
+def refuse_used_epoch(
+    spec: JobSpec, state: LakeState, epoch: int, seals: Sequence[Seal]
+) -> None:
+    """An epoch that was handed out before, by a database that has forgotten it: its
+    changes would be taken for those of the other one, or for older than they are.
+
+    seals  all that the lake has of this epoch
+    """
+    if own_seal(spec, seals):
+        return
+    source = spec.source.datasource_id if spec.source else 0
+    position = state.position
+    reached = position.epoch_to if position and position.source == source else 0
+    if seals or reached >= epoch or look(spec.lake, source).knows(epoch):
+        raise TerminalError(
+            f"epoch {epoch} was given to {qualified_name(spec)}, but the lake knows it"
+            f" already; the table is at epoch {reached}. Nothing was read",
+            code="lake_went_ahead",
+            hint="the database is older than the lake, from a backup perhaps: it"
+            " catches up, and the next attempt gets another epoch",
+        )
+
+
+def refuse_unreadable_plan(spec: JobSpec, state: LakeState) -> None:
+    """Hudi would find it only half way through a write, and leave one to roll back."""
+    for plan in state.timeline.pending_compactions:
+        if not read_compaction_plan(spec.table.path, plan.asked).is_readable:
+            # not terminal: once it is repaired, the next round goes on
+            raise TransientError(
+                f"the request of planned compaction {plan.asked} of"
+                f" {qualified_name(spec)} is gone or damaged: the table can neither be"
+                " read nor written. Nothing was read",
+                code="plan_unreadable",
+                hint="unschedule it: the table's health page offers that",
+            )

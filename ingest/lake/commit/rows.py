@@ -1,0 +1,250 @@
+"""From rows as staged (c0, c1, …) to rows as the lake wants them.
+
+Adds the record key, `_sluice_seq` and `_sluice_deleted`. It must not know where
+the rows came from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from catalog.schema.types import DataType
+from core.errors import InvalidRequest
+from ingest.contract.table import TableSpec
+from ingest.lake.hudi.identity import COUNT, DELETED, KEY, SEQ, key_column
+from ingest.planning.partitions import MOST_PARTITIONS
+from ingest.sources.select import SelectedColumn, Selection, mask_of
+
+_RANK = "_sluice_rank"
+_SIMPLE: Mapping[str, type[T.DataType]] = {
+    "boolean": T.BooleanType,
+    "int": T.IntegerType,
+    "bigint": T.LongType,
+    "float": T.FloatType,
+    "double": T.DoubleType,
+    "string": T.StringType,
+    "binary": T.BinaryType,
+    "date": T.DateType,
+    "timestamp": T.TimestampType,
+    "timestamp_ntz": T.TimestampNTZType,
+}
+
+
+def spark_type(text: str) -> T.DataType:
+    kind = DataType.parse(text)
+    if kind.name == "decimal":
+        return T.DecimalType(kind.precision, kind.scale)
+    if kind.name == "array":
+        return T.ArrayType(spark_type(kind.element))
+    return _SIMPLE[kind.name]()
+
+
+def staged_schema(selection: Selection) -> T.StructType:
+    """The schema of staged files, stated so that no files read as no rows."""
+    fields = [T.StructField(c.alias, spark_type(c.type)) for c in selection.columns]
+    masks = [T.StructField(a, T.LongType()) for a in selection.mask_aliases]
+    return T.StructType([*fields, *masks])
+
+
+def read_staged(
+    spark: SparkSession,
+    selection: Selection,
+    folders: Sequence[str],
+    *more: T.StructField,
+) -> DataFrame:
+    schema = T.StructType([*staged_schema(selection).fields, *more])
+    if not folders:
+        return spark.createDataFrame([], schema)
+    return spark.read.schema(schema).parquet(*folders)
+
+
+def lake_rows(
+    rows: DataFrame,
+    table: TableSpec,
+    selection: Selection,
+    *,
+    seq: Column,
+    deleted: Column | None = None,
+) -> DataFrame:
+    """Rows with lake names and Sluice's columns. `seq` must not be NULL; rows
+    without a key must have been refused before. deleted: which are gone; None = none.
+    """
+    if table.row_hash:
+        rows = _counted(rows, selection)
+    columns = [F.col(c.alias).alias(c.name) for c in selection.columns]
+    by_name = {c.name: c for c in selection.columns}
+    key = key_column(table)
+    if table.row_hash:
+        columns += [F.coalesce(F.col(KEY), F.lit("")).alias(KEY), F.col(COUNT)]
+    elif key == KEY:
+        aliases = _key_aliases(table, selection)
+        columns.append(_key_text(aliases).alias(KEY))
+    else:
+        # a literal alternative makes the field NOT NULL in Hudi's schema
+        kept = F.col(by_name[key].alias)
+        fallback = F.lit("" if by_name[key].type == "string" else 0)
+        solid = F.coalesce(kept, fallback.cast(by_name[key].type)).alias(key)
+        columns = [
+            solid if c.name == key else column
+            for c, column in zip(selection.columns, columns, strict=True)
+        ]
+    gone = F.lit(False) if deleted is None else deleted  # noqa: FBT003
+    return rows.select(*columns, seq.alias(SEQ), gone.alias(DELETED))
+
+
+def latest_per_key(rows: DataFrame, table: TableSpec) -> DataFrame:
+    """Of lake rows the last write per key, by `_sluice_seq`; a delete stays as such."""
+    key = Window.partitionBy(f"`{key_column(table)}`").orderBy(F.desc(SEQ))
+    return (
+        rows.withColumn(_RANK, F.row_number().over(key))
+        .where(f"{_RANK} = 1")
+        .drop(_RANK)
+    )
+
+
+def record_key(table: TableSpec, selection: Selection) -> Column:
+    """The text of a staged row's record key, as its lake table has it."""
+    if table.row_hash:
+        return _row_hash(selection)
+    key = key_column(table)
+    if key == KEY:
+        return _key_text(_key_aliases(table, selection))
+    alias = next(c.alias for c in selection.columns if c.name == key)
+    return F.col(alias).cast("string")
+
+
+def content_hash(selection: Selection) -> Column:
+    """64 bits over all values of a staged row; NULL and position count."""
+    parts: list[Column] = []
+    for column in selection.columns:
+        is_array = column.type.startswith("array")
+        # Spark's hash of an array passes over NULL elements
+        value = _text(column) if is_array else F.col(column.alias)
+        parts += [F.col(column.alias).isNull(), value]
+    return F.xxhash64(*parts)
+
+
+def column_hashes(selection: Selection) -> Column:
+    """The same column by column: an array of 64 bits each, NULL for NULL."""
+    hashes = []
+    for column in selection.columns:
+        value = F.col(column.alias)
+        text = _text(column) if column.type.startswith("array") else value
+        hashes.append(F.when(value.isNotNull(), F.xxhash64(text)))
+    return F.array(*hashes)
+
+
+def observed_counts(table: TableSpec, selection: Selection) -> list[Column]:
+    """What is counted while rows are read, so that nothing is read twice: rows,
+    rows with a NULL in the key, rows with a value that has no form in the lake."""
+    nulls: Column = F.lit(False)  # noqa: FBT003
+    for column in _key_aliases(table, selection):
+        nulls = nulls | F.col(column.alias).isNull()
+    unfit: Column = F.lit(False)  # noqa: FBT003
+    for alias in selection.mask_aliases:
+        unfit = unfit | (F.col(alias) != 0)
+    return [
+        F.count(F.lit(1)).alias("rows"),
+        F.sum(nulls.cast("bigint")).alias("null_keys"),
+        F.sum(unfit.cast("bigint")).alias("unfit"),
+    ]
+
+
+def unfit_counts(rows: DataFrame, selection: Selection) -> dict[str, int]:
+    """Lake column → values that became NULL; a pass over the rows, worth it only
+    when some are known to be there."""
+    counted = [c for c in selection.columns if c.bit >= 0]
+    sums = [_bit_sum(c).alias(f"u{i}") for i, c in enumerate(counted)]
+    row = rows.agg(*sums).first()
+    assert row is not None
+    found = {c.name: int(row[f"u{i}"] or 0) for i, c in enumerate(counted)}
+    return {name: count for name, count in found.items() if count}
+
+
+def duplicate_keys(rows: DataFrame, table: TableSpec, selection: Selection) -> int:
+    """How many keys occur more than once."""
+    aliases = [c.alias for c in _key_aliases(table, selection)]
+    return rows.groupBy(*aliases).count().where("count > 1").count()
+
+
+def refuse_many_partitions(rows: DataFrame, table: TableSpec) -> None:
+    """InvalidRequest `too_many_partitions` before a load commits. `rows` as the lake
+    has them; counting ends at the limit."""
+    names = {c.source_name: c.name for c in table.columns}
+    columns = [F.col(f"`{names[p]}`") for p in table.partition_by]
+    if not columns:
+        return
+    found = rows.select(*columns).distinct().limit(MOST_PARTITIONS + 1).count()
+    if found > MOST_PARTITIONS:
+        raise InvalidRequest(
+            f"{table.source_schema}.{table.source_table} has more than"
+            f" {MOST_PARTITIONS:,} different values of {', '.join(table.partition_by)}:"
+            " each would be a partition of the lake table. Nothing was loaded",
+            code="too_many_partitions",
+            hint="remove the table and plan it partitioned by columns with few values,"
+            " or not at all",
+        )
+
+
+def _key_aliases(table: TableSpec, selection: Selection) -> list[SelectedColumn]:
+    names = {c.source_name: c.name for c in table.columns}
+    by_name = {c.name: c for c in selection.columns}
+    return [by_name[names[k]] for k in table.key]
+
+
+def _bit_sum(column: SelectedColumn) -> Column:
+    mask, flag = mask_of(column.bit)
+    hit = F.col(f"m{mask}").bitwiseAND(F.lit(flag)) != 0
+    return F.sum(hit.cast("bigint"))
+
+
+def _key_text(columns: Sequence[SelectedColumn]) -> Column:
+    """Length-prefixed values: `("a,b", "c")` and `("a", "b,c")` stay different,
+    and an empty string is a key like any other.
+
+    No key has a comma: Hudi 1.2 takes a key with ',' and ':' for `field:value,…`,
+    and its `KeyGenUtils.extractRecordKeysByFields` never returns from some of them.
+    """
+    return F.concat(*[_prefixed(c) for c in columns])
+
+
+def _prefixed(column: SelectedColumn) -> Column:
+    text = F.coalesce(_text(column), F.lit(""))
+    if column.type == "string" or column.type.startswith("array"):
+        text = _without_comma(text)
+    return F.concat(F.length(text).cast("string"), F.lit(":"), text)
+
+
+def _without_comma(text: Column) -> Column:
+    """Reversible: "%" is escaped too."""
+    marked = F.replace(text, F.lit("%"), F.lit("%25"))
+    return F.replace(marked, F.lit(","), F.lit("%2C"))
+
+
+def _text(column: SelectedColumn) -> Column:
+    value = F.col(column.alias)
+    if column.type == "binary":
+        return F.hex(value)
+    if column.type.startswith("array"):
+        return F.to_json(value)
+    return value.cast("string")
+
+
+def _counted(rows: DataFrame, selection: Selection) -> DataFrame:
+    """One row per distinct row, with its hash and how often it occurred."""
+    firsts = [F.first(c.alias).alias(c.alias) for c in selection.columns]
+    hashed = rows.withColumn(KEY, _row_hash(selection))
+    return hashed.groupBy(KEY).agg(F.count(F.lit(1)).alias(COUNT), *firsts)
+
+
+def _row_hash(selection: Selection) -> Column:
+    parts = []
+    for column in selection.columns:
+        text = _text(column)
+        some = F.concat(F.length(text).cast("string"), F.lit(":"), text)
+        parts.append(F.coalesce(some, F.lit("-")))
+    return F.sha2(F.concat(*parts), 256)

@@ -1,0 +1,195 @@
+"""The part of a lake table that may never change by accident, as one value.
+
+Hudi stores only some of it and checks less: a different bucket count silently
+duplicates rows. So the identity travels in every commit and is compared before
+every write. It must not know paths, leases or jobs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from core.errors import InvalidRequest, TerminalError
+from ingest.contract.members import known_members
+from ingest.contract.table import TableSpec
+
+SEQ = "_sluice_seq"
+DELETED = "_sluice_deleted"
+KEY = "_sluice_key"
+COUNT = "_sluice_count"
+LOCK_PROVIDER = "io.sluice.lake.FencedLockProvider"
+SHARED_LOCK_PROVIDER = "io.sluice.lake.SharedFencedLockProvider"
+TABLE_VERSION = 9
+PARTIAL = "IGNORE_DEFAULTS"
+
+# Hudi renders other key types differently in its two writers (timestamps as text
+# in one, as microseconds in the other) and refuses empty strings, so their keys
+# are carried in a text column of our own.
+_NATIVE_KEY_TYPES = frozenset({"int", "bigint"})
+_PARTITION_TYPES = ("string", "int", "bigint")
+
+
+@dataclass(frozen=True, slots=True)
+class TableIdentity:
+    """Everything two writers of one table must agree on.
+
+    record_key, partition_by   lake column names
+    buckets                    file groups per partition, fixed for life
+    partial_update_mode        "" = a newer row replaces the older one whole, PARTIAL =
+                               its NULLs leave what the older one has
+    """
+
+    record_key: tuple[str, ...]
+    buckets: int
+    partition_by: tuple[str, ...] = ()
+    ordering: str = SEQ
+    merge_mode: str = "EVENT_TIME_ORDERING"
+    delete_field: str = DELETED
+    delete_marker: str = "true"
+    index: str = "BUCKET/SIMPLE"
+    table_version: int = TABLE_VERSION
+    metadata_table: bool = False
+    lock_provider: str = LOCK_PROVIDER
+    partial_update_mode: str = ""
+
+    @property
+    def digest(self) -> str:
+        """16 hex digits that are equal exactly when the identities are equal."""
+        text = json.dumps(self.to_data(), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def to_data(self) -> dict[str, Any]:
+        data = dataclasses.asdict(self)
+        data["record_key"] = list(self.record_key)
+        data["partition_by"] = list(self.partition_by)
+        if not self.partial_update_mode:
+            # identities that were pinned before this field was there stay equal
+            del data["partial_update_mode"]
+        return data
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> TableIdentity:
+        values = known_members(cls, data)
+        values["record_key"] = tuple(values["record_key"])
+        values["partition_by"] = tuple(values.get("partition_by", ()))
+        return cls(**values)
+
+
+def identity_for(table: TableSpec) -> TableIdentity:
+    """The identity of the lake table that this spec describes.
+
+    InvalidRequest `bad_partition` for partition columns that are not carried or
+    whose values Hudi's two writers put into different folders.
+    """
+    columns = {c.source_name: c for c in table.columns}
+    for name in table.partition_by:
+        if name not in columns or columns[name].type not in _PARTITION_TYPES:
+            kind = columns[name].type if name in columns else "not carried"
+            raise InvalidRequest(
+                f"column {name} ({kind}) cannot partition a lake table",
+                code="bad_partition",
+                hint=f"partition by a column of type {', '.join(_PARTITION_TYPES)}",
+            )
+    return TableIdentity(
+        record_key=(key_column(table),),
+        buckets=table.buckets,
+        partition_by=tuple(columns[p].name for p in table.partition_by),
+        lock_provider=_lock_provider(table),
+        partial_update_mode=PARTIAL if table.updates == "partial" else "",
+    )
+
+
+def _lock_provider(table: TableSpec) -> str:
+    providers = {"": LOCK_PROVIDER, "zookeeper": SHARED_LOCK_PROVIDER}
+    if table.lock not in providers:
+        raise InvalidRequest(f"no lock is called {table.lock}", code="unknown_lock")
+    return providers[table.lock]
+
+
+def key_column(table: TableSpec) -> str:
+    """The lake column that is the record key: the source's own, or `_sluice_key`."""
+    if table.row_hash or len(table.key) != 1:
+        return KEY
+    column = next(c for c in table.columns if c.source_name == table.key[0])
+    is_native = column.type in _NATIVE_KEY_TYPES or column.source_type == "uuid"
+    return column.name if is_native else KEY
+
+
+def drift(pinned: TableIdentity, wanted: TableIdentity) -> tuple[str, ...]:
+    """One sentence per field that differs, naming both values."""
+    return tuple(
+        f"{f.name} is {getattr(pinned, f.name)!r} in the lake, "
+        f"{getattr(wanted, f.name)!r} in the plan"
+        for f in dataclasses.fields(pinned)
+        if getattr(pinned, f.name) != getattr(wanted, f.name)
+    )
+
+
+def property_drift(
+    properties: Mapping[str, str], wanted: TableIdentity
+) -> tuple[str, ...]:
+    """The same against `hoodie.properties`, which holds only part of an identity."""
+    expected = properties_of(wanted)
+    return tuple(
+        f"{name} is {properties.get(name, '')!r} in the lake, {value!r} in the plan"
+        for name, value in expected.items()
+        if properties.get(name, "") != value
+    )
+
+
+def put_back(text: str, wanted: TableIdentity) -> str:
+    """`hoodie.properties` with the identity's own values again. What says how the
+    files are written, type and version of the table, stays as it is."""
+    missing = {name: value for name, value in _own_properties(wanted).items() if value}
+    lines = []
+    for line in text.splitlines():
+        name = line.partition("=")[0].strip()
+        if name not in _own_properties(wanted):
+            lines.append(line)
+        elif name in missing:
+            lines.append(f"{name}={missing.pop(name)}")
+    lines += [f"{name}={value}" for name, value in missing.items()]
+    return "\n".join(lines) + "\n"
+
+
+def properties_of(wanted: TableIdentity) -> dict[str, str]:
+    """What `hoodie.properties` says of an identity."""
+    return {
+        "hoodie.table.type": "MERGE_ON_READ",
+        "hoodie.table.version": str(wanted.table_version),
+        **_own_properties(wanted),
+    }
+
+
+def _own_properties(wanted: TableIdentity) -> dict[str, str]:
+    """Those that only say what rows mean, not how files are written."""
+    return {
+        "hoodie.table.recordkey.fields": ",".join(wanted.record_key),
+        "hoodie.table.ordering.fields": wanted.ordering,
+        "hoodie.table.partition.fields": ",".join(wanted.partition_by),
+        "hoodie.record.merge.mode": wanted.merge_mode,
+        "hoodie.table.partial.update.mode": wanted.partial_update_mode,
+    }
+
+
+def refuse_drift(table: str, differences: Iterable[str]) -> None:
+    """TerminalError `identity_drift` when there is any difference."""
+    found = tuple(differences)
+    if found:
+        raise TerminalError(
+            f"lake table {table} is not what the plan says: {'; '.join(found)}."
+            " Nothing was written",
+            code="identity_drift",
+            hint="plan the table anew, or resync it into a new lake table",
+            facts={"differences": list(found)},
+        )
+
+
+def shares_lock(identity: Mapping[str, Any]) -> bool:
+    """Whether writers in several drivers wait for each other at this table."""
+    return identity.get("lock_provider") == SHARED_LOCK_PROVIDER

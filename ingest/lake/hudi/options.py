@@ -1,0 +1,222 @@
+"""From an identity to complete Hudi options; every trap we met is closed here.
+
+Pure. It must not know Spark: callers pass the mapping to a writer or session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from ingest.lake.hudi.identity import (
+    LOCK_PROVIDER,
+    SHARED_LOCK_PROVIDER,
+    TableIdentity,
+)
+from ingest.lake.hudi.layout import GroupKey
+from ingest.lake.hudi.position import EXTRA_KEY
+from ingest.lake.hudi.retention import LEAST_COMMITS
+
+Operation = Literal["bulk_insert", "upsert", "insert_overwrite_table"]
+
+_PARTIAL_PAYLOAD = "org.apache.hudi.common.model.PartialUpdateAvroPayload"
+
+TOKEN_OPTION = "hoodie.write.lock.sluice.token"
+FENCE_OPTION = "hoodie.write.lock.sluice.fence"
+CHOSEN_OPTION = "hoodie.compaction.sluice.groups"
+
+
+@dataclass(frozen=True, slots=True)
+class SharedLock:
+    """hosts: host:port, …; folder: below which all locks lie; name: of this one."""
+
+    hosts: str
+    folder: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class WriterFence:
+    """What the lock provider compares: the fence file and this writer's token.
+
+    shared  for tables with a shared lock where and by what name; None = the lock
+            is this driver's own
+    """
+
+    path: str
+    token: int
+    shared: SharedLock | None = None
+
+
+def write_options(
+    identity: TableIdentity,
+    *,
+    name: str,
+    fence: WriterFence,
+    operation: Operation,
+    position: str,
+    compact_after: int | None = 10,
+) -> dict[str, str]:
+    """Options of one DataFrame write.
+
+    name           the table's name inside Hudi
+    position       encoded `_sluice` value, stored atomically with the data
+    compact_after  delta commits after which a compaction of everything is *scheduled*
+                   (the maintenance lane executes it); None = not by this write
+    """
+    options = {
+        **table_options(identity, name=name),
+        **concurrency_options(fence),
+        "hoodie.datasource.write.operation": operation,
+        EXTRA_KEY: position,
+        "hoodie.compact.inline": "false",
+        "hoodie.compact.schedule.inline": str(compact_after is not None).lower(),
+        "hoodie.compact.inline.max.delta.commits": str(max(1, compact_after or 1)),
+    }
+    if operation == "bulk_insert" and identity.partial_update_mode:
+        # Hudi takes the mode from nowhere else: at the creation of a table it
+        # translates this class into it. On an upsert the class would break deletes.
+        options["hoodie.datasource.write.payload.class"] = _PARTIAL_PAYLOAD
+    if operation == "upsert":
+        options["hoodie.combine.before.upsert"] = "true"
+    else:
+        options["hoodie.datasource.write.row.writer.enable"] = "true"
+        options["hoodie.compact.schedule.inline"] = "false"
+        if operation == "insert_overwrite_table":
+            # by it Hudi's bulk writer knows that the new rows replace the others
+            options["hoodie.bulkinsert.overwrite.operation.type"] = operation
+            # a re-sync may leave out what the source no longer has
+            allowed = "hoodie.datasource.write.schema.allow.auto.evolution.column.drop"
+            options[allowed] = "true"
+        options["hoodie.combine.before.insert"] = "false"
+    return options
+
+
+def without_combining(options: Mapping[str, str]) -> dict[str, str]:
+    """For an upsert in which certainly no key occurs twice: saves a shuffle of the
+    whole batch. Of two new rows with one key both would stay in a base file."""
+    return {**options, "hoodie.combine.before.upsert": "false"}
+
+
+def table_options(identity: TableIdentity, *, name: str) -> dict[str, str]:
+    """What defines the table, passed on every write because Hudi forgets half."""
+    return {
+        "hoodie.table.name": name,
+        "hoodie.datasource.write.table.type": "MERGE_ON_READ",
+        "hoodie.datasource.write.recordkey.field": ",".join(identity.record_key),
+        "hoodie.datasource.write.partitionpath.field": ",".join(identity.partition_by),
+        "hoodie.datasource.write.keygenerator.class": _key_generator(identity),
+        "hoodie.datasource.write.hive_style_partitioning": "true",
+        "hoodie.datasource.write.partitionpath.urlencode": "true",
+        "hoodie.table.ordering.fields": identity.ordering,
+        "hoodie.write.record.merge.mode": identity.merge_mode,
+        "hoodie.payload.delete.field": identity.delete_field,
+        "hoodie.payload.delete.marker": identity.delete_marker,
+        "hoodie.index.type": "BUCKET",
+        "hoodie.index.bucket.engine": "SIMPLE",
+        "hoodie.bucket.index.num.buckets": str(identity.buckets),
+        "hoodie.bucket.index.hash.field": ",".join(identity.record_key),
+        "hoodie.write.table.version": str(identity.table_version),
+        "hoodie.write.auto.upgrade": "false",
+        "hoodie.metadata.enable": str(identity.metadata_table).lower(),
+        # a plan may leave file groups out: the next one must look at partitions that
+        # nobody wrote to since, too
+        "hoodie.table.services.incremental.enabled": "false",
+        # a column missing from a batch must fail, not become NULL in alive rows
+        "hoodie.write.set.null.for.missing.columns": "false",
+        **_COST_OPTIONS,
+    }
+
+
+def concurrency_options(fence: WriterFence) -> dict[str, str]:
+    """Lock and concurrency, equal for ingest, compaction, clean and rollback."""
+    return {
+        "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
+        "hoodie.clean.failed.writes.policy": "LAZY",
+        **_lock_options(fence.shared),
+        TOKEN_OPTION: str(fence.token),
+        FENCE_OPTION: fence.path,
+        # a refused writer must fail now: with the defaults it retries for minutes
+        "hoodie.write.lock.num_retries": "0",
+        "hoodie.write.lock.client.num_retries": "0",
+        "hoodie.write.lock.wait_time_ms": "60000",
+        # would replace our provider by one without a fence
+        "hoodie.auto.adjust.lock.configs": "false",
+        "hoodie.write.rolling.metadata.keys": EXTRA_KEY,
+        "hoodie.client.heartbeat.interval_in_ms": "10000",
+    }
+
+
+def _lock_options(shared: SharedLock | None) -> dict[str, str]:
+    if shared is None:
+        return {"hoodie.write.lock.provider": LOCK_PROVIDER}
+    return {
+        "hoodie.write.lock.provider": SHARED_LOCK_PROVIDER,
+        "hoodie.write.lock.zookeeper.url": shared.hosts,
+        "hoodie.write.lock.zookeeper.base_path": shared.folder,
+        "hoodie.write.lock.zookeeper.lock_key": shared.name,
+    }
+
+
+def service_options(
+    identity: TableIdentity,
+    *,
+    name: str,
+    fence: WriterFence,
+    keep_commits: int = LEAST_COMMITS,
+) -> dict[str, str]:
+    """Session options of compaction, cleaning and archiving.
+
+    keep_commits  how many cleaning leaves (`commits_to_keep`); archiving leaves
+                  more, for cleaning finds its limit on the active timeline
+
+    They go into a session's conf, never into a procedure's option string: that
+    one splits on commas, and drops the lock.
+    """
+    return {
+        **table_options(identity, name=name),
+        **concurrency_options(fence),
+        "hoodie.compact.inline": "false",
+        "hoodie.compact.schedule.inline": "false",
+        "hoodie.clean.commits.retained": str(keep_commits),
+        "hoodie.keep.min.commits": str(keep_commits + 10),
+        "hoodie.keep.max.commits": str(keep_commits + 20),
+    }
+
+
+def chosen_options(groups: Iterable[GroupKey]) -> dict[str, str]:
+    """For a compaction that is planned: of these file groups, of no others."""
+    return {
+        "hoodie.compaction.strategy": "io.sluice.lake.ChosenGroups",
+        CHOSEN_OPTION: "\n".join(sorted(f"{part}/{name}" for part, name in groups)),
+    }
+
+
+# Measured: these make a small commit three times as fast on a file lake. Cleaning
+# and archiving run in the maintenance lane under the service lease.
+_COST_OPTIONS = {
+    "hoodie.embed.timeline.server": "false",
+    "hoodie.write.markers.type": "DIRECT",
+    "hoodie.clean.automatic": "false",
+    "hoodie.archive.automatic": "false",
+    "hoodie.parquet.compression.codec": "zstd",
+    # the bucket index finds files by hash, nobody asks the bloom filter. It cannot
+    # be left out of a load, so it is made as cheap as can be: one hash per key
+    "hoodie.parquet.bloom.filter.enabled": "false",
+    "hoodie.bloom.index.filter.type": "SIMPLE",
+    "hoodie.index.bloom.num_entries": "1000",
+    "hoodie.index.bloom.fpp": "0.5",
+    "hoodie.datasource.hive_sync.enable": "false",
+    # a block lies in memory whole, three times while it is written: its bytes, those of
+    # the buffer that grows for them, and the copy that goes to the file
+    "hoodie.logfile.data.block.max.size": str(16 << 20),
+}
+
+
+def _key_generator(identity: TableIdentity) -> str:
+    if not identity.partition_by:
+        return "org.apache.hudi.keygen.NonpartitionedKeyGenerator"
+    if len(identity.partition_by) == 1 and len(identity.record_key) == 1:
+        return "org.apache.hudi.keygen.SimpleKeyGenerator"
+    return "org.apache.hudi.keygen.ComplexKeyGenerator"

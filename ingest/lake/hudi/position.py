@@ -1,0 +1,89 @@
+"""The `_sluice` key of a commit: where its data came from, atomic with the data.
+
+The lake is the truth for positions; database rows are caches of this. Pure.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from core.errors import TerminalError
+from ingest.contract.members import version_of
+from ingest.contract.source_positions import is_cursor
+from ingest.lake.hudi.identity import TableIdentity
+
+EXTRA_KEY = "_sluice"
+# 2: a position that is not a cursor's. Those are written as version 1, for a former
+# release goes on from them.
+VERSION = 2
+
+
+@dataclass(frozen=True, slots=True)
+class CommitPosition:
+    """One commit's way: source positions, epochs, and who wrote it.
+
+    source      datasource id
+    start, end  source positions as text; "" = none (start of a load)
+    run         job id of the writer
+    fence       token under which it wrote
+    """
+
+    source: int
+    start: str
+    end: str
+    epoch_from: int
+    epoch_to: int
+    run: str
+    fence: int
+    identity: TableIdentity
+
+
+def encode_position(position: CommitPosition) -> str:
+    data = {
+        "v": 1 if all(map(is_cursor, (position.start, position.end))) else VERSION,
+        "source": position.source,
+        "from": position.start,
+        "to": position.end,
+        "epoch_from": position.epoch_from,
+        "epoch_to": position.epoch_to,
+        "run": position.run,
+        "fence": position.fence,
+        "identity": position.identity.to_data(),
+    }
+    return json.dumps(data, separators=(",", ":"), ensure_ascii=False)
+
+
+def decode_position(text: str) -> CommitPosition:
+    """Members that are not known are ignored. TerminalError `unknown_position` when it
+    is damaged, or of a newer version."""
+    try:
+        data: Mapping[str, Any] = json.loads(text)
+        version = version_of(data)
+        if version > VERSION:
+            raise ValueError(
+                f"version {version}, this release reads versions up to {VERSION}"
+            )
+        return CommitPosition(
+            source=int(data["source"]),
+            start=str(data["from"]),
+            end=str(data["to"]),
+            epoch_from=int(data["epoch_from"]),
+            epoch_to=int(data["epoch_to"]),
+            run=str(data["run"]),
+            fence=int(data["fence"]),
+            identity=TableIdentity.from_data(data["identity"]),
+        )
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise TerminalError(
+            f"the position in the lake's last commit cannot be read: {error}",
+            code="unknown_position",
+            hint="run this table with the release that wrote it, or a newer one",
+        ) from error
+
+
+def latest(positions: Iterable[CommitPosition]) -> CommitPosition | None:
+    """The furthest of positions whose order is not known."""
+    return max(positions, key=lambda p: (p.epoch_to, p.fence), default=None)

@@ -1,0 +1,266 @@
+"""Compactions of a lake table: rows that mirror its timeline, and the jobs they need.
+
+Ingest only schedules an instant; it is executed here as a job of its own lane, by
+name, so that exactly one committer completes it. The timeline is the truth.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db.models import CharField, Exists, OuterRef, Q, QuerySet, Subquery
+from django.db.models.functions import Cast, Now
+
+from catalog.compiled import AnyRow
+from catalog.models import Table
+from core.advance import advance, advance_all, record_moves
+from core.clock import SystemClock
+from core.errors import SluiceError
+from core.jobs import CANCELLED as JOB_CANCELLED
+from core.jobs import FAILED, TERMINAL
+from core.models import Job
+from ingest.contract.job import CompactionBudget
+from ingest.contract.kinds import COMPACT, REPAIR
+from ingest.jobs.backoff import wait_after
+from ingest.models import MaintenancePlan, Pipeline, TableHealth
+from ingest.models.states import (
+    INFLIGHT,
+    PLAN_FAILED,
+    PROPOSED_PLAN,
+    REMOVING,
+    RETIRED,
+    SCHEDULED,
+)
+from ingest.pipelines.policies.maintenance import opens_at, quiet_from
+from ingest.pipelines.policies.policy import Effective
+from ingest.pipelines.policies.store import setting_as_text
+
+OPEN = (SCHEDULED, INFLIGHT, PLAN_FAILED)
+PAGE = 500
+MOST_PAGES = 10
+# how soon a plan outside of its quiet hours is looked at again
+LOOK_AGAIN = timedelta(minutes=1)
+PUT_OFF = timedelta(hours=1)
+AFTER_FAILURE = timedelta(minutes=15)
+# how the reason of a job, or of a plan, begins that somebody stopped
+CANCELLED = "cancelled"
+KEPT = timedelta(days=30)
+
+
+def mirror(table_id: int, pending: list[str], *, since: datetime | None) -> None:
+    """Make the rows say what the timeline says: `pending` are the open instants that a
+    job saw which began at `since`. A plan that was told of later, by a job that ended
+    earlier, is none of those that went."""
+    known = set(
+        MaintenancePlan.objects.filter(
+            table_id=table_id, instant__in=pending
+        ).values_list("instant", flat=True)
+    )
+    fresh = [
+        MaintenancePlan(table_id=table_id, instant=instant, state=SCHEDULED)
+        for instant in pending
+        if instant not in known
+    ]
+    MaintenancePlan.objects.bulk_create(fresh, ignore_conflicts=True)
+    created = list(
+        MaintenancePlan.objects.filter(
+            table_id=table_id, instant__in=[p.instant for p in fresh], events=None
+        )
+    )
+    if created:
+        record_moves(created, "schedule", before=PROPOSED_PLAN)
+    older = MaintenancePlan.objects.filter(
+        table_id=table_id, created_at__lt=since or Now()
+    ).exclude(instant__in=pending)
+    said = "no longer pending on the timeline"
+    for state in (SCHEDULED, PLAN_FAILED):
+        advance_all(list(older.filter(state=state)), "supersede", reason=said)
+
+
+def start(table_id: int, instants: list[str]) -> None:
+    advance_all(_plans(table_id, instants, SCHEDULED), "start")
+
+
+def complete(table_id: int, instants: list[str]) -> None:
+    for state in OPEN:
+        advance_all(_plans(table_id, instants, state), "complete")
+
+
+def roll_back(table_id: int, instants: list[str]) -> None:
+    advance_all(_plans(table_id, instants, INFLIGHT), "roll_back")
+
+
+def unschedule(table_id: int, instants: list[str]) -> None:
+    """Somebody took these plans off the timeline."""
+    said = "taken off the timeline"
+    advance_all(_plans(table_id, instants, SCHEDULED), "cancel", reason=said)
+    for state in (INFLIGHT, PLAN_FAILED):
+        advance_all(_plans(table_id, instants, state), "supersede", reason=said)
+
+
+def fail(table_id: int, instants: list[str], error: SluiceError) -> None:
+    for plan in _plans(table_id, instants, INFLIGHT):
+        wait = timedelta(seconds=wait_after(plan.failures + 4))
+        advance(
+            plan,
+            "fail",
+            reason=error.message,
+            status_reason=str(error),
+            failures=plan.failures + 1,
+            due_at=SystemClock().now() + wait,
+        )
+
+
+def _plans(table_id: int, instants: list[str], state: str) -> list[MaintenancePlan]:
+    return list(
+        MaintenancePlan.objects.filter(
+            table_id=table_id, instant__in=instants, state=state
+        )
+    )
+
+
+def give_up(table_id: int) -> None:
+    """Nobody carries the table any more, so nobody executes what is planned on it."""
+    said = "the table is carried no more"
+    for state in OPEN:
+        plans = MaintenancePlan.objects.filter(table_id=table_id, state=state)
+        advance_all(list(plans), "supersede", reason=said)
+
+
+def forget_old(most: int) -> None:
+    """Plans that came to their end long ago; the table's trend has what they did."""
+    old = MaintenancePlan.objects.filter(created_at__lt=Now() - KEPT)
+    ended = old.exclude(state__in=[PROPOSED_PLAN, *OPEN]).order_by("created_at")
+    pks = list(ended.values_list("pk", flat=True)[:most])
+    if pks:
+        MaintenancePlan.objects.filter(pk__in=pks).delete()
+
+
+def put_off(table_id: int, instants: list[str]) -> datetime:
+    """Somebody cancelled the job that executes these plans, or with none whatever is
+    planned; they stay on the timeline. When they are executed again."""
+    until = SystemClock().now() + PUT_OFF
+    rows = MaintenancePlan.objects.filter(table_id=table_id, state=SCHEDULED)
+    instants = instants or list(rows.values_list("instant", flat=True))
+    roll_back(table_id, instants)
+    put = rows.filter(instant__in=instants)
+    put.update(due_at=until, status_reason=CANCELLED)
+    return until
+
+
+def last_stopped(table_id: int, now: datetime) -> tuple[datetime, str] | None:
+    """Until when, and why, no compaction is planned after the last one."""
+    rows = Job.objects.filter(
+        kind=COMPACT,
+        subject_id=str(table_id),
+        finished_at__gt=now - PUT_OFF,
+    )
+    job = rows.order_by("-finished_at").only("finished_at", "state", "reason").first()
+    if job is None or job.finished_at is None:
+        return None
+    if job.state == JOB_CANCELLED and job.reason.startswith(CANCELLED):
+        wait = PUT_OFF
+    elif job.state == FAILED:
+        wait = AFTER_FAILURE
+    else:
+        return None
+    until = job.finished_at + wait
+    return (until, job.reason) if until > now else None
+
+
+def waiting(table_id: int, instants: Sequence[str]) -> tuple[datetime, str] | None:
+    """Until when and why all of these plans wait; None when one may be executed."""
+    rows = MaintenancePlan.objects.filter(table_id=table_id, instant__in=instants)
+    later = rows.filter(due_at__gt=Now()).exclude(status_reason="")
+    found = list(later.order_by("due_at").values_list("due_at", "status_reason"))
+    if len(found) < len(set(instants)):
+        return None
+    return next(((at, why) for at, why in found if at), None)
+
+
+def compactions_due() -> dict[Table, list[str]]:
+    """Open instants of tables that are carried, whose quiet hours have begun, and that
+    no unfinished job is about to execute; at most PAGE."""
+    if not _is_any_due():
+        return {}
+    again = MaintenancePlan.objects.filter(state=PLAN_FAILED, due_at__lte=Now())
+    advance_all(list(again), "reschedule")
+    for _ in range(MOST_PAGES):
+        page = list(_candidates()[:PAGE])
+        closed = [plan for plan in page if _is_closed(plan.quiet)]
+        _look_later(closed)
+        if len(closed) < len(page) or len(page) < PAGE:
+            return _by_table(set(page) - set(closed))
+    return {}
+
+
+def _due() -> QuerySet[MaintenancePlan]:
+    """Whoever may execute them: next to nothing most of the time."""
+    planned = Q(state=SCHEDULED) & (Q(due_at=None) | Q(due_at__lte=Now()))
+    failed = Q(state=PLAN_FAILED, due_at__lte=Now())
+    return MaintenancePlan.objects.filter(planned | failed)
+
+
+_is_any_due = AnyRow(_due)
+
+
+def _candidates() -> QuerySet[Any]:
+    """What is scheduled on tables that somebody carries, with their quiet hours."""
+    busy = (
+        Job.objects.filter(kind__in=[COMPACT, REPAIR])
+        .exclude(state__in=sorted(TERMINAL))
+        .filter(subject_id=Cast(OuterRef("table_id"), CharField()))
+    )
+    pipelines = (
+        Pipeline.objects.filter(lake_table=OuterRef("table"))
+        .exclude(state__in=[REMOVING, RETIRED])
+        .order_by("-id")
+    )
+    quiet = pipelines.values_list(setting_as_text("quiet_hours"))[:1]
+    return (
+        MaintenancePlan.objects.filter(
+            Exists(pipelines), ~Exists(busy), state=SCHEDULED
+        )
+        .filter(Q(due_at=None) | Q(due_at__lte=Now()))
+        .annotate(quiet=Subquery(quiet))
+        .select_related("table__database__datasource")
+        .order_by("instant")
+    )
+
+
+def _is_closed(quiet: str | None) -> bool:
+    hours = quiet_from(json.loads(quiet)) if quiet else None
+    return hours is not None and opens_at(hours, SystemClock().now()) is not None
+
+
+def _look_later(closed: list[MaintenancePlan]) -> None:
+    """Thousands may wait for the night, and nobody tells them of a new policy."""
+    rows = MaintenancePlan.objects.filter(pk__in=[plan.pk for plan in closed])
+    if closed:
+        rows.filter(state=SCHEDULED).update(due_at=SystemClock().now() + LOOK_AGAIN)
+
+
+def _by_table(plans: Iterable[MaintenancePlan]) -> dict[Table, list[str]]:
+    due: dict[Table, list[str]] = {}
+    for plan in sorted(plans, key=lambda plan: plan.instant):
+        due.setdefault(plan.table, []).append(plan.instant)
+    return due
+
+
+def budget_of(table_id: int, policy: Effective) -> CompactionBudget:
+    """What compactions of the table may write, as counted when it was last looked at;
+    the job counts on from there."""
+    rows = TableHealth.objects.filter(table_id=table_id)
+    found = rows.values_list("facts__written__credit", "facts__written__upto").first()
+    credit, upto = found or (None, "")
+    keeping = policy.keeping
+    return CompactionBudget(
+        amplification=keeping.max_write_amplification,
+        credit=credit or 0,
+        # a look of an older release counted no credit
+        upto=upto or "" if credit is not None else "",
+        log_age=keeping.log_age_seconds,
+    )

@@ -1,0 +1,42 @@
+"""When a table counts as late, by its own schedule and what its policy allows. Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from ingest.pipelines.policies.policy import Effective
+from ingest.pipelines.policies.schedule import Manual, Schedule, next_runs
+
+
+def owing(policy: Effective, since: datetime) -> dict[str, datetime | None]:
+    """Columns of a table with this policy that owes what is due after `since`."""
+    return {"owed_from": since, "late_at": late_moment(policy, since)}
+
+
+def late_moment(policy: Effective, since: datetime) -> datetime | None:
+    return late_at(policy.schedule, since, policy.late_after)
+
+
+def owed_from(
+    began: datetime, behind_seconds: float, allowed_seconds: float
+) -> datetime:
+    """From when on rounds are owed by a table whose last complete one began then.
+
+    That its rows are older, by the safety lag, is meant; what an open transaction kept
+    behind that for longer than is allowed is owed still.
+    """
+    is_owed = behind_seconds > allowed_seconds
+    return began - timedelta(seconds=behind_seconds) if is_owed else began
+
+
+def late_at(
+    schedule: Schedule, since: datetime, allowed_seconds: float
+) -> datetime | None:
+    """When a table that owes rounds since `since` counts as late; None = never.
+
+    By its own schedule: one that runs once a day is not late after an hour.
+    """
+    if isinstance(schedule, Manual):
+        return None
+    due = next(iter(next_runs(schedule, since, 1)), None)
+    return due + timedelta(seconds=allowed_seconds) if due else None

@@ -1,0 +1,270 @@
+"""Settings that a table inherits from its database and datasource. Pure.
+
+Each level may give some of them; the nearest one that does decides, and says so.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+from zoneinfo import available_timezones
+
+from core.errors import InvalidRequest
+from core.json_pointers import below
+from ingest.contract.driver_size import parse_driver
+from ingest.pipelines.policies.maintenance import (
+    MaintenancePolicy,
+    MaintenanceWindow,
+    clock,
+    quiet_from,
+)
+from ingest.pipelines.policies.schedule import (
+    Schedule,
+    parse_schedule,
+    schedule_to_json,
+)
+from ingest.pipelines.policies.verification import VerificationPolicy
+from ingest.planning.drift import SCHEMA_POLICIES, SchemaPolicy
+
+# A transaction shows at the source a moment after it took its time.
+LEAST_LAG_SECONDS = 1
+MOST_LAG_SECONDS = 24 * 3600
+MOST_DELTA_COMMITS = 1000
+MOST_LOG_BYTES = 2**50
+MOST_LOG_RATIO = 1000
+# each byte is written once, and once more when it is merged at the best time
+LEAST_AMPLIFICATION = 2
+MOST_AMPLIFICATION = 100_000
+MONTH_SECONDS = 31 * 24 * 3600
+YEAR_SECONDS = 366 * 24 * 3600
+MOST_ROWS_PER_SECOND = 10**9
+LATE_AFTER_SECONDS = 900
+OWN, DEFAULT = "table", "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """What one level gives. `name` is for people: "database shop.public"."""
+
+    name: str
+    given: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Effective:
+    """The values that count, and by key the level each one is from.
+
+    schedule     when rounds run
+    lag_seconds  safety lag of timestamp capture behind the source's clock
+    keeping      when the table is compacted, and when work on it counts as stuck
+    quiet        the hours in which that may start; None = always
+    late_after   seconds behind its schedule from which a table counts as late
+    verification when the table is compared with its source automatically
+    schema_changes  what becomes of columns that are added at the source
+    """
+
+    schedule: Schedule
+    lag_seconds: float
+    keeping: MaintenancePolicy
+    quiet: MaintenanceWindow | None
+    late_after: float
+    verification: VerificationPolicy
+    values: Mapping[str, Any]
+    origins: Mapping[str, str]
+    schema_changes: SchemaPolicy = "follow"
+
+    @property
+    def compact_after(self) -> int:
+        """Delta commits after which a compaction is scheduled."""
+        return self.keeping.compact_after
+
+    def is_chosen(self, key: str) -> bool:
+        """Whether somebody gave it, at whatever level."""
+        return self.origins[key] != DEFAULT
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            key: {"value": value, "from": self.origins[key]}
+            for key, value in self.values.items()
+        }
+
+
+def effective(chain: Sequence[Level], defaults: Mapping[str, Any]) -> Effective:
+    """`chain` from the table upwards; `defaults` over those of KEEPING."""
+    values: dict[str, Any] = {}
+    origins: dict[str, str] = {}
+    for level in (*chain, Level(DEFAULT, {**KEEPING, **defaults})):
+        for key in KEYS:
+            if key not in values and level.given.get(key) is not None:
+                values[key] = level.given[key]
+                origins[key] = level.name
+    for key in ("quiet_hours", "compact_driver"):
+        values.setdefault(key, None)
+        origins.setdefault(key, DEFAULT)
+    schedule = parse_schedule(values["schedule"])
+    assert schedule is not None
+    values["schedule"] = schedule_to_json(schedule)
+    return Effective(
+        schedule=schedule,
+        # a former release let people choose less
+        lag_seconds=max(LEAST_LAG_SECONDS, float(values["lag_seconds"])),
+        keeping=MaintenancePolicy(
+            compact_after=int(values["compact_after"]),
+            log_bytes=int(values["compact_log_bytes"]),
+            log_ratio=float(values["compact_log_ratio"]),
+            log_age_seconds=float(values["compact_log_age_seconds"]),
+            max_write_amplification=float(values["max_write_amplification"]),
+            stuck_after_seconds=float(values["stuck_after_seconds"]),
+        ),
+        quiet=quiet_from(values["quiet_hours"]),
+        late_after=float(values["late_after_seconds"]),
+        verification=VerificationPolicy(
+            every_seconds=float(values["verify_every"]),
+            rows_per_second=int(values["verify_rows_per_second"]),
+        ),
+        values={key: values[key] for key in KEYS},
+        origins=origins,
+        schema_changes=values["schema_changes"],
+    )
+
+
+def changed(given: Mapping[str, Any], change: Any) -> dict[str, Any]:
+    """`given` after a merge patch; null takes a key back. All mistakes are told at
+    once, each with its pointer; the code is that of the first."""
+    if not isinstance(change, Mapping):
+        _refuse("", "expected an object with some of " + ", ".join(KEYS))
+    new, mistakes = dict(given), []
+    for key, value in change.items():
+        try:
+            _merge(new, key, value)
+        except InvalidRequest as mistake:
+            mistakes.append(mistake)
+    if len(mistakes) > 1:
+        raise InvalidRequest(
+            "; ".join(each.message for each in mistakes),
+            code=mistakes[0].code,
+            hint=mistakes[0].hint,
+            facts={"errors": [one for m in mistakes for one in _errors(m)]},
+        )
+    if mistakes:
+        raise mistakes[0]
+    return new
+
+
+def _errors(mistake: InvalidRequest) -> list[Any]:
+    errors: Any = mistake.facts.get("errors", ())
+    return list(errors)
+
+
+def _merge(new: dict[str, Any], key: str, value: Any) -> None:
+    if key not in KEYS:
+        detail = f"unknown field '{key}'; known: {', '.join(KEYS)}"
+        _refuse(below("", key), detail, "unknown_field")
+    if value is None:
+        new.pop(key, None)
+    else:
+        new[key] = KEYS[key](value, f"/{key}")
+
+
+def _schedule(value: Any, at: str) -> Any:
+    return schedule_to_json(parse_schedule(value, at))
+
+
+def _number(least: float, most: float) -> Callable[[Any, str], float]:
+    def check(value: Any, at: str) -> float:
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_number or not least <= value <= most:
+            _refuse(at, f"{at[1:]} must be a number from {least:g} to {most:g}")
+        return float(value)
+
+    return check
+
+
+def _interval(least: float, most: float) -> Callable[[Any, str], float]:
+    """Like a number; 0 switches off what a level above asks for."""
+    check = _number(least, most)
+
+    def check_interval(value: Any, at: str) -> float:
+        is_off = value == 0 and not isinstance(value, bool)
+        return 0.0 if is_off else check(value, at)
+
+    return check_interval
+
+
+def _whole(least: int, most: int) -> Callable[[Any, str], int]:
+    def check(value: Any, at: str) -> int:
+        is_number = isinstance(value, int) and not isinstance(value, bool)
+        if not is_number or not least <= value <= most:
+            _refuse(at, f"{at[1:]} must be a whole number from {least} to {most}")
+        return int(value)
+
+    return check
+
+
+def _one_of(*known: str) -> Callable[[Any, str], str]:
+    def check(value: Any, at: str) -> str:
+        if not isinstance(value, str) or value not in known:
+            _refuse(at, f"{at[1:]} must be one of " + ", ".join(known))
+        return value
+
+    return check
+
+
+def _quiet(value: Any, at: str) -> Any:
+    if not isinstance(value, Mapping) or set(value) - {"from", "to", "timezone"}:
+        _refuse(at, 'quiet_hours is {"from": "22:00", "to": "06:00", "timezone": …}')
+    found = {"timezone": value.get("timezone", "UTC")}
+    for end in ("from", "to"):
+        try:
+            found[end] = f"{clock(value[end]):%H:%M}"
+        except (KeyError, TypeError, ValueError):
+            _refuse(f"{at}/{end}", f"{end} must be a time of day like 22:00")
+    if found["from"] == found["to"]:
+        _refuse(f"{at}/to", "quiet hours must begin and end at different times")
+    zone = found["timezone"]
+    if not isinstance(zone, str) or zone not in available_timezones():
+        _refuse(f"{at}/timezone", f"'{zone}' is no IANA time zone")
+    return found
+
+
+def _driver(value: Any, at: str) -> Any:
+    return dataclasses.asdict(parse_driver(value, at, most=None))
+
+
+KEYS: Mapping[str, Callable[[Any, str], Any]] = {
+    "schedule": _schedule,
+    "lag_seconds": _number(LEAST_LAG_SECONDS, MOST_LAG_SECONDS),
+    "compact_after": _whole(1, MOST_DELTA_COMMITS),
+    "compact_log_bytes": _whole(1, MOST_LOG_BYTES),
+    "compact_log_ratio": _number(0.01, MOST_LOG_RATIO),
+    "compact_log_age_seconds": _number(60, MONTH_SECONDS),
+    "max_write_amplification": _number(LEAST_AMPLIFICATION, MOST_AMPLIFICATION),
+    "stuck_after_seconds": _number(60, MONTH_SECONDS),
+    "quiet_hours": _quiet,
+    "compact_driver": _driver,
+    "late_after_seconds": _number(10, MONTH_SECONDS),
+    "verify_every": _interval(60, YEAR_SECONDS),
+    "verify_rows_per_second": _whole(0, MOST_ROWS_PER_SECOND),
+    "schema_changes": _one_of(*SCHEMA_POLICIES),
+}
+_DEFAULTS = MaintenancePolicy()
+_VERIFICATION = VerificationPolicy()
+KEEPING: Mapping[str, Any] = {
+    "compact_after": _DEFAULTS.compact_after,
+    "compact_log_bytes": _DEFAULTS.log_bytes,
+    "compact_log_ratio": _DEFAULTS.log_ratio,
+    "compact_log_age_seconds": _DEFAULTS.log_age_seconds,
+    "max_write_amplification": _DEFAULTS.max_write_amplification,
+    "stuck_after_seconds": _DEFAULTS.stuck_after_seconds,
+    "late_after_seconds": LATE_AFTER_SECONDS,
+    "verify_every": _VERIFICATION.every_seconds,
+    "verify_rows_per_second": _VERIFICATION.rows_per_second,
+    "schema_changes": "follow",
+}
+
+
+def _refuse(pointer: str, detail: str, code: str = "invalid_request") -> NoReturn:
+    errors = [{"pointer": pointer, "detail": detail}]
+    raise InvalidRequest(detail, code=code, facts={"errors": errors})

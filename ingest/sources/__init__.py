@@ -1,0 +1,1 @@
+"""Reading sources: one folder a kind, each behind the same ports."""

@@ -1,0 +1,80 @@
+"""What a dialect has to say about SQL. Values and protocols only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from core.errors import InvalidRequest
+from ingest.contract.table import ColumnSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A column in the form the lake can hold.
+
+    fits  SQL condition that is false exactly for values without such a form, which
+          then read as NULL; "" = every value has one
+    """
+
+    expression: str
+    fits: str = ""
+
+
+class Dialect(Protocol):
+    """SQL text for one kind of source. Types are the source's own words.
+
+    Dates travel as days and timestamps as microseconds since 1970-01-01 UTC, in the
+    proleptic Gregorian calendar, because Java's own dates have no 5th to 14th of
+    October 1582.
+    """
+
+    def name(self, text: str) -> str:
+        """A quoted identifier."""
+        ...
+
+    def literal(self, text: str) -> str:
+        """A string literal, whatever the server's settings about escapes."""
+        ...
+
+    def qualified(self, schema: str, table: str) -> str: ...
+
+    def read(self, column: ColumnSpec) -> Read: ...
+
+    def mask(self, flags: Sequence[tuple[str, int]]) -> str:
+        """A 64-bit integer with every flag whose condition is false."""
+        ...
+
+    def key_text(self, expression: str, type: str) -> str:
+        """A key's value as text that `key_value` takes back without loss."""
+        ...
+
+    def key_value(self, text: str, type: str) -> str:
+        """A constant that compares with a column of this type by its index."""
+        ...
+
+    def beyond(self, columns: Sequence[str], values: Sequence[str]) -> str:
+        """Rows whose key is greater than `values`, by an index over `columns`."""
+        ...
+
+    def up_to(self, columns: Sequence[str], values: Sequence[str]) -> str:
+        """Rows whose key is not greater than `values`."""
+        ...
+
+    def is_integer(self, type: str) -> bool:
+        """Whether keys of this type can be stepped through evenly."""
+        ...
+
+    def moment(self, text: str, *, has_zone: bool) -> str:
+        """A constant for comparison with a cursor; `text` as in `positions`."""
+        ...
+
+    def fraction_digits(self, type: str) -> int:
+        """Digits of a second that a timestamp of this type keeps, 0 to 6."""
+        ...
+
+
+def refuse_nul(text: str) -> None:
+    if "\0" in text:
+        raise InvalidRequest("a NUL character cannot be part of SQL")

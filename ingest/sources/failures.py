@@ -1,0 +1,294 @@
+"""From any exception to an outcome and words for it.
+
+Says whose turn it is: ours again (transient), somebody must act (terminal), the
+request was wrong (caller). It must not know jobs.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+from dataclasses import dataclass
+
+import psycopg
+import pymysql
+from py4j.protocol import Py4JJavaError, Py4JNetworkError
+from pyspark.errors import PySparkException
+
+from core.errors import SluiceError
+from ingest.contract.job import ErrorFact, Outcome, outcome_of
+from ingest.sources.port import ROWS_HIDDEN, SEE_ALL_ROWS
+
+_FIRST_LINES = 600
+BEGUN_ELSEWHERE = "compaction_begun"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    outcome: Outcome
+    error: ErrorFact
+
+
+def failure_of(error: BaseException) -> Failure:
+    if isinstance(error, SluiceError):
+        return Failure(
+            outcome_of(error), ErrorFact(error.code, error.message, error.hint)
+        )
+    if isinstance(error, psycopg.Error):
+        state = error.sqlstate or ""
+        return _known(f"[SQLSTATE {state}] {error}") or _source_failure(
+            state, str(error)
+        )
+    if isinstance(error, pymysql.MySQLError):
+        number = error.args[0] if error.args else 0
+        words = str(error.args[1]) if len(error.args) > 1 else str(error)
+        state = _STATES_OF_NUMBERS.get(number, "")
+        return _known(words) or _source_failure(state, words)
+    text = _java_text(error)
+    if text is not None:
+        return _java_failure(error, text)
+    if isinstance(error, Py4JNetworkError):
+        return _of("transient", "driver_died", "the JVM of the driver ended")
+    if isinstance(error, OSError):
+        is_full = error.errno in {errno.ENOSPC, errno.EDQUOT}
+        return (_known(str(error)) if is_full else None) or _of(
+            "transient", "storage_failed", f"a file operation failed: {error}"
+        )
+    return _of("terminal", "unexpected", f"{type(error).__name__}: {error}")
+
+
+def _java_text(error: BaseException) -> str | None:
+    """All messages of a Java exception and its causes, or None for other ones."""
+    if not isinstance(error, (Py4JJavaError, PySparkException)):
+        return None
+    java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+    parts: list[str] = [str(error)[:_FIRST_LINES]]
+    for _ in range(20):
+        if java is None:
+            break
+        state = _sql_state(java)
+        kind = java.getClass().getSimpleName()
+        parts.append(f"{state}{java.getMessage() or kind}")
+        java = java.getCause()
+    return "\n".join(parts)
+
+
+def _sql_state(java: object) -> str:
+    try:
+        return f"[SQLSTATE {java.getSQLState()}] "  # type: ignore[attr-defined]
+    except Exception:  # noqa: BLE001 - most Java exceptions have no such method
+        return ""
+
+
+def _java_failure(error: BaseException, text: str) -> Failure:
+    if known := _known(text):
+        return known
+    found = text.rpartition("[SQLSTATE ")[2]
+    if found and "[SQLSTATE " in text:
+        state, _, rest = found.partition("] ")
+        return _source_failure(state, rest.splitlines()[0] if rest else state)
+    if "PSQLException" in text:
+        line = next(x for x in text.splitlines() if "PSQLException" in x)
+        return _source_failure("", line.partition("PSQLException:")[2].strip())
+    first = text.strip().splitlines()
+    return _of(
+        "transient",
+        "spark_failed",
+        f"Spark failed: {(first[-1] or first[0])[:_FIRST_LINES]}",
+        "the driver's log has the whole trace",
+    )
+
+
+def _known(text: str) -> Failure | None:
+    if _FULL_AT_SOURCE.search(text):
+        return _of(
+            "transient",
+            "source_full",
+            "a disk of the source's host is full; nothing of this job is visible",
+            "free space there: what the source sorts may go to its temporary files",
+        )
+    for words, outcome, code, message, hint in _SIGNS:
+        if any(word in text for word in words):
+            return _of(outcome, code, message, hint)
+    return None
+
+
+def _source_failure(state: str, message: str) -> Failure:
+    text = message.strip().splitlines()[0] if message.strip() else "no message"
+    state = _STANDARD.get(state, state) or _state_of_refused_login(message)
+    if state == "42000" and "denied" in message:
+        state = "42501"
+    if state == "42501" and "row-level security" in message:
+        return _of("terminal", ROWS_HIDDEN, f"the source says: {text}", SEE_ALL_ROWS)
+    for prefix, outcome, code, hint in _SOURCE:
+        if state.startswith(prefix) and prefix:
+            return _of(outcome, code, f"the source says: {text} ({state})", hint)
+    return _of(
+        "transient",
+        "source_unreachable",
+        f"the source cannot be reached or failed: {text}",
+        "check host, port and network, then retry",
+    )
+
+
+def _state_of_refused_login(message: str) -> str:
+    """libpq gives the server's words about a refused login, not its SQLSTATE."""
+    found = (state for words, state in _LOGIN_WORDS if re.search(words, message))
+    return next(found, "")
+
+
+_LOGIN_WORDS = (
+    (r"password authentication failed|role \".*\" does not exist", "28P01"),
+    (r"no pg_hba\.conf entry|not permitted to log in", "28000"),
+    (r"database \".*\" does not exist", "3D000"),
+)
+
+# MariaDB's own words for what PostgreSQL says by SQLSTATE.
+_STANDARD = {
+    "42S02": "42P01",
+    "42S22": "42703",
+    "70100": "57014",
+    "08004": "53300",
+    "HY000": "",
+}
+_STATES_OF_NUMBERS = {
+    1044: "42501",
+    1045: "28P01",
+    1049: "3D000",
+    1054: "42703",
+    1130: "28000",
+    1142: "42501",
+    1143: "42501",
+    1146: "42P01",
+    1040: "53300",
+    1203: "53300",
+    1226: "53300",
+    1205: "55P03",
+    1317: "57014",
+    1969: "57014",
+    3024: "57014",
+}
+
+# The words are those of a full disk of ours, too; whose it is, is told by who says it.
+_FULL_AT_SOURCE = re.compile(
+    r"(?:PSQLException: \w+: |\[SQLSTATE 53100\] )[^\n]*No space left on device"
+    r"|Errcode: 28\b"
+)
+
+_SIGNS: tuple[tuple[tuple[str, ...], Outcome, str, str, str], ...] = (
+    (
+        ("sluice.rewritten", "Table definition has changed"),
+        "transient",
+        "source_rewritten",
+        "the source table was rewritten while it was read; nothing of this job is"
+        " visible",
+        "it is tried again; wait for the end of ALTER or TRUNCATE at the source",
+    ),
+    (
+        ("sluice.unfit",),
+        "transient",
+        "source_rewritten",
+        "a value of the source no longer fits the type that its column had when this"
+        " job began; nothing of this job is visible",
+        "it is tried again, and then says which column changed",
+    ),
+    (
+        ("canceling statement due to lock timeout", "Lock wait timeout exceeded"),
+        "transient",
+        "source_locked",
+        "a lock on the source table was not released in time; nothing of this job is"
+        " visible",
+        "it is tried again; the job's log names the session that holds the lock",
+    ),
+    (
+        ("canceling statement due to statement timeout",),
+        "transient",
+        "source_slow",
+        "a statement at the source took longer than its limit; nothing of this job is"
+        " visible",
+        "an index on the cursor or the key makes it quick; see docs/reading.md",
+    ),
+    (
+        ("maxResultBuffer", "Result set exceeded"),
+        "transient",
+        "source_rows_wide",
+        "the driver would be out of memory while reading wide rows; nothing of this"
+        " job is visible",
+        "it is tried again with fewer rows at a time",
+    ),
+    (
+        ("sluice.fenced",),
+        "transient",
+        "fenced",
+        "another driver took the table over; this one wrote nothing more",
+        "read the table's jobs again",
+    ),
+    (
+        ("sluice.miscounted",),
+        "terminal",
+        "rows_miscounted",
+        "the commit would have held another number of rows than were read, so it was"
+        " refused; nothing of this job is visible",
+        "the driver's log has both numbers; start the load, or the repair, anew",
+    ),
+    (
+        ("due to heartbeat by concurrent writer",),
+        "transient",
+        BEGUN_ELSEWHERE,
+        "another process has begun this compaction and was alive moments ago",
+        "it is tried again; that process is shut out by now",
+    ),
+    (
+        ("belong to the same bucket id", "belongs to the same bucket id"),
+        # not terminal: once it is repaired, the next round goes on
+        "transient",
+        "bucket_conflict",
+        "a bucket of the lake table has several file groups, so Hudi refuses to write;"
+        " nothing of this job is visible",
+        "look for duplicates on the table's health page, and remove them",
+    ),
+    (
+        (".compaction.requested does not exist",),
+        # not terminal: once it is repaired, the next round goes on
+        "transient",
+        "plan_unreadable",
+        "the request of a planned compaction is gone: the lake table can neither be"
+        " read nor written",
+        "unschedule that compaction: the table's health page names it",
+    ),
+    (
+        ("No space left on device", "Disk quota exceeded"),
+        "transient",
+        "storage_full",
+        "the lake's storage is full; nothing of this job is visible",
+        "free space there; then retry",
+    ),
+    (
+        ("Permission denied", "Read-only file system"),
+        "terminal",
+        "lake_not_writable",
+        "the lake's storage refused a write; nothing of this job is visible",
+        "give the user that runs Sluice write access; then retry",
+    ),
+)
+
+_SOURCE: tuple[tuple[str, Outcome, str, str], ...] = (
+    ("28", "caller", "source_login_failed", "correct user and password"),
+    ("3D", "caller", "source_database_missing", "correct the database's name"),
+    ("42P01", "caller", "source_table_missing", "discover the source again"),
+    ("42703", "caller", "source_changed", "discover the source again"),
+    ("42501", "caller", "source_privilege_missing", "grant SELECT on the table"),
+    ("3F", "caller", "source_table_missing", "discover the source again"),
+    ("42704", "transient", "source_snapshot_lost", "retry: it continues"),
+    ("42", "terminal", "source_refused", "the driver's log has the statement"),
+    ("22023", "transient", "source_snapshot_lost", "retry: it continues"),
+    ("22", "terminal", "source_value_refused", "the driver's log has the value"),
+    ("55P03", "transient", "source_locked", "it is tried again"),
+    ("57P01", "transient", "source_ended_session", "it is tried again"),
+    ("57014", "transient", "source_cancelled", "somebody cancelled it: retry"),
+    ("53", "transient", "source_exhausted", "lower the parallel reads, then retry"),
+)
+
+
+def _of(outcome: Outcome, code: str, message: str, hint: str = "") -> Failure:
+    return Failure(outcome, ErrorFact(code, message, hint))

@@ -1,0 +1,154 @@
+"""SQL for MariaDB and MySQL: quoting, casts and comparisons. Pure.
+
+Written for a session with time_zone '+00:00'; no literal holds a quote or a backslash,
+so what sql_mode says about these does not matter.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from catalog.schema.types import DataType
+from core.errors import InvalidRequest
+from ingest.contract.table import ColumnSpec
+from ingest.sources.dialect import Read, refuse_nul
+
+_HARMLESS = re.compile(r"[A-Za-z0-9 _.:+-]*")
+_NUMBER = re.compile(r"-?\d+(\.\d+)?")
+_TYPE = re.compile(r"(?P<name>[a-z0-9_]+)(\((?P<numbers>[\d,]+)\))?")
+
+_INTEGERS = frozenset(
+    {"tinyint", "smallint", "mediumint", "int", "integer", "bigint", "year"}
+)
+_NUMBERS = _INTEGERS | {"decimal", "numeric", "bit"}
+_BYTES = frozenset(
+    {"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"}
+)
+_GEOMETRY = frozenset(
+    {"geometry", "point", "linestring", "polygon", "multipoint"}
+    | {"multilinestring", "multipolygon", "geometrycollection", "geomcollection"}
+)
+# Whole days and microseconds since 1970, proleptic Gregorian.
+_DAYS = "TO_DAYS({}) - 719528"
+_MICROS = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01 00:00:00', {})"
+# Zero dates, dates with a zero part and, under ALLOW_INVALID_DATES, 31 February are
+# values of these types and of no calendar. NULL stays unknown, so it is not counted.
+_IS_DATE = (
+    "YEAR({0}) >= 1 AND MONTH({0}) >= 1 AND DAYOFMONTH({0}) >= 1"
+    " AND DAYOFMONTH({0}) <= DAYOFMONTH(LAST_DAY({0}))"
+)
+
+
+class MariadbDialect:
+    """See `Dialect`."""
+
+    def name(self, text: str) -> str:
+        refuse_nul(text)
+        return "`" + text.replace("`", "``") + "`"
+
+    def qualified(self, schema: str, table: str) -> str:
+        return f"{self.name(schema)}.{self.name(table)}"
+
+    def literal(self, text: str) -> str:
+        # What a backslash means depends on sql_mode, which bytes do not ask.
+        refuse_nul(text)
+        if _HARMLESS.fullmatch(text):
+            return f"'{text}'"
+        return f"_utf8mb4 X'{text.encode().hex()}'"
+
+    def read(self, column: ColumnSpec) -> Read:
+        quoted = self.name(column.source_name)
+        kind = DataType.parse(column.type)
+        if kind.name in {"date", "timestamp", "timestamp_ntz"}:
+            number = (_DAYS if kind.name == "date" else _MICROS).format(quoted)
+            fits = _IS_DATE.format(quoted)
+            return Read(f"CAST(CASE WHEN {fits} THEN {number} END AS SIGNED)", fits)
+        return Read(self._plain(quoted, column.source_type, kind))
+
+    def _plain(self, quoted: str, source_type: str, kind: DataType) -> str:
+        base = _base(source_type)
+        if kind.name in {"int", "bigint", "boolean"}:
+            # "+ 0" because the value of a bit is bytes
+            value = f"{quoted} + 0" if base == "bit" else quoted
+            return f"CAST({value} AS SIGNED)"
+        if kind.name == "decimal":
+            value = f"CAST({quoted} + 0 AS UNSIGNED)" if base == "bit" else quoted
+            return f"CAST({value} AS DECIMAL({kind.precision},{kind.scale}))"
+        if kind.name in {"float", "double"}:
+            # a FLOAT as text has six digits, as DOUBLE all of them
+            return f"CAST({quoted} AS DOUBLE)"
+        if kind.name == "binary":
+            # of geometries: four bytes of SRID, then WKB
+            return f"CAST({quoted} AS BINARY)" if base in _GEOMETRY else quoted
+        if kind.name == "string":
+            return f"CAST({quoted} AS CHAR CHARACTER SET utf8mb4)"
+        raise InvalidRequest(f"{source_type} cannot be read as {kind}")
+
+    def mask(self, flags: Sequence[tuple[str, int]]) -> str:
+        # "+", for the result of "|" is unsigned
+        terms = (f"CASE WHEN NOT ({fits}) THEN {f} ELSE 0 END" for fits, f in flags)
+        return f"CAST({' + '.join(terms)} AS SIGNED)"
+
+    def key_text(self, expression: str, type: str) -> str:
+        base = _base(type)
+        if base in _BYTES:
+            return f"HEX({expression})"
+        if base == "bit":
+            expression = f"{expression} + 0"
+        return f"CAST({expression} AS CHAR CHARACTER SET utf8mb4)"
+
+    def key_value(self, text: str, type: str) -> str:
+        base = _base(type)
+        if base in _NUMBERS:
+            # a quoted number would be compared as DOUBLE
+            if not _NUMBER.fullmatch(text):
+                raise InvalidRequest(f"'{text}' is no {type}")
+            return text
+        if base in _BYTES:
+            return f"X'{bytes.fromhex(text).hex()}'"
+        return self.literal(text)
+
+    def beyond(self, columns: Sequence[str], values: Sequence[str]) -> str:
+        return _compared(columns, values, strict=">", last=">")
+
+    def up_to(self, columns: Sequence[str], values: Sequence[str]) -> str:
+        return _compared(columns, values, strict="<", last="<=")
+
+    def is_integer(self, type: str) -> bool:
+        return _base(type) in _INTEGERS
+
+    def moment(self, text: str, *, has_zone: bool) -> str:
+        # TIMESTAMP columns compare in the session's zone, which is UTC
+        return f"'{text.removesuffix('Z').replace('T', ' ')}'"
+
+    def fraction_digits(self, type: str) -> int:
+        found = _TYPE.match(type.lower())
+        return int(found["numbers"]) if found and found["numbers"] else 0
+
+
+def _compared(
+    columns: Sequence[str], values: Sequence[str], *, strict: str, last: str
+) -> str:
+    """(a, b) > (x, y) spelled out: row values use no index for ranges there. The
+    condition on the first column alone lets the index begin or end at its place."""
+    ways = []
+    for i, (column, value) in enumerate(zip(columns, values, strict=True)):
+        same = [f"{columns[j]} = {values[j]}" for j in range(i)]
+        sign = last if i == len(columns) - 1 else strict
+        ways.append(" AND ".join([*same, f"{column} {sign} {value}"]))
+    if len(ways) == 1:
+        return ways[0]
+    return f"{columns[0]} {strict}= {values[0]} AND (({') OR ('.join(ways)}))"
+
+
+def is_walkable(type: str) -> bool:
+    """Whether an index on this type is in the order in which constants compare:
+    ENUM and SET sort by number and compare as text, floats lose digits as text."""
+    base = _base(type)
+    return base not in {"float", "double", "real", "enum", "set", *_GEOMETRY}
+
+
+def _base(type: str) -> str:
+    found = _TYPE.match(type.lower())
+    return found["name"] if found else type

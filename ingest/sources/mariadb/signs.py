@@ -1,0 +1,96 @@
+"""Who a MariaDB or MySQL server is, which table a name means now, and whether the
+server replicates from another one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pymysql
+
+from catalog.sources.mariadb.replicas import (
+    PRIVILEGE_MISSING,
+    REPLICA_STATUS,
+    SYNTAX_ERROR,
+    ReplicaStatus,
+    replica_of,
+)
+from ingest.contract.positions import Replica
+from ingest.contract.table import TableSpec
+from ingest.sources.signs import MOST_FILES, ServerSigns
+
+if TYPE_CHECKING:
+    Connection = pymysql.Connection[pymysql.cursors.Cursor]
+
+Rows = Callable[[str, Sequence[object] | None], list[tuple[Any, ...]]]
+
+_GTID = re.compile(r"(\d+)-\d+-(\d+)")
+# @@server_uid is not there in all releases, and a name that is not there is an error.
+_VARIABLES = """
+SHOW GLOBAL VARIABLES WHERE Variable_name IN
+  ('server_id', 'server_uid', 'server_uuid', 'gtid_binlog_pos')
+"""
+# An ALTER that rebuilds the table changes its time as well, a TRUNCATE does not.
+_CREATED = """
+SELECT create_time, coalesce(auto_increment, 0) FROM information_schema.tables
+WHERE table_schema = %s AND table_name = %s
+"""
+
+
+def read_signs(rows: Rows, table: TableSpec, files: Sequence[int]) -> ServerSigns:
+    """files  InnoDB's numbers of it and of its partitions"""
+    found = {str(n).lower(): str(v) for n, v in rows(_VARIABLES, None)}
+    created = rows(_CREATED, [table.source_schema, table.source_table])
+    made, counter = created[0] if created else (None, 0)
+    log = _GTID.findall(found.get("gtid_binlog_pos", ""))
+    names = ("server_id", "server_uid", "server_uuid")
+    return ServerSigns(
+        relation=str(made or ""),
+        files=tuple(sorted(files)[:MOST_FILES]),
+        counter=int(counter),
+        server=" ".join(found[name] for name in names if name in found),
+        log={f"log of domain {domain}": int(number) for domain, number in log},
+    )
+
+
+def read_replica(connection: Connection, now: datetime) -> Replica | None:
+    """How far it has applied the changes of its primary, at least; None = it is one.
+
+    now  of its clock, read before
+    """
+    found = _status(connection)
+    if found is None:
+        return None
+    if isinstance(found, ReplicaStatus):
+        behind = found.seconds_behind
+        if behind is None:
+            return Replica(None)
+        return Replica(now.replace(tzinfo=UTC) - timedelta(seconds=behind))
+    if _is_read_only(connection):  # as primaries are not
+        return Replica(now.replace(tzinfo=UTC), may_ask=False)
+    return None
+
+
+def _is_read_only(connection: Connection) -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT @@global.read_only")
+        (found,) = cursor.fetchone() or (0,)
+    return bool(found)
+
+
+def _status(connection: Connection) -> ReplicaStatus | str | None:
+    """Words instead of a status when the login may not ask."""
+    with connection.cursor(pymysql.cursors.DictCursor) as cursor:
+        for statement in REPLICA_STATUS:
+            try:
+                cursor.execute(statement)
+            except pymysql.MySQLError as error:
+                if error.args[:1] == (SYNTAX_ERROR,):
+                    continue
+                if error.args[:1] == (PRIVILEGE_MISSING,):
+                    return "forbidden"
+                raise
+            return replica_of(cursor.fetchall())
+    return "unknown"

@@ -1,0 +1,213 @@
+"""The port to a source: facts, clock, snapshot. One implementation per kind.
+
+Values and protocols only; rows travel through Spark's JDBC, not through it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from catalog.schema.limits import LIMITS
+from core.errors import TerminalError
+from ingest.contract.positions import SourceClock
+from ingest.contract.table import SourceSpec, TableSpec
+from ingest.sources.dialects import Dialect
+from ingest.sources.signs import ServerSigns
+
+Row = tuple[Any, ...]
+
+ROWS_HIDDEN = "source_rows_hidden"
+SEE_ALL_ROWS = (
+    "at the source: ALTER ROLE … BYPASSRLS for the datasource's user, or sync a copy of"
+    " the table that holds the wanted rows; then resume"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceAccess:
+    """A source with its password, in memory only; `repr` does not show it.
+
+    addresses  the only ones to connect to, checked by the host; () = look the name
+               up here
+    authorities  PEM file for tls 'verify'; "" = the system's
+    """
+
+    spec: SourceSpec
+    password: str
+    application: str
+    addresses: tuple[str, ...] = ()
+    authorities: str = ""
+
+    def __repr__(self) -> str:
+        return f"SourceAccess({self.spec.host}:{self.spec.port}, {self.application})"
+
+    def at(self, address: str) -> SourceAccess:
+        """Only there from now on: of several servers behind one name, a snapshot
+        exists on the one that exported it. "" (no address) changes nothing."""
+        return replace(self, addresses=(address,)) if address else self
+
+
+@dataclass(frozen=True, slots=True)
+class KeyFacts:
+    """What the source guarantees about a key.
+
+    types       SQL type text per column, in key order
+    is_unique   a valid unique index over exactly these columns
+    is_walkable an ordered index that begins with them in this order
+    is_not_null every column is declared NOT NULL
+    """
+
+    types: tuple[str, ...]
+    is_unique: bool
+    is_walkable: bool
+    is_not_null: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Widths:
+    """Bytes of a row: on disk on average, and of the widest that was seen or, where
+    looking is dear, that can be; 0 = not known."""
+
+    average: int = 0
+    widest: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What several connections read in.
+
+    id      exported by the source; "" where connections cannot share one
+    guard   statements that a reader runs first in the transaction in which it reads:
+            they fail when the table's rows are no longer those of the snapshot
+    """
+
+    id: str = ""
+    guard: tuple[str, ...] = ()
+
+
+class Source(Protocol):
+    """One open connection for facts, autocommit, read only, and the snapshot.
+
+    right_to_see_others  what a login needs for `clock` to see others' transactions
+    """
+
+    @property
+    def dialect(self) -> Dialect: ...
+
+    @property
+    def right_to_see_others(self) -> str: ...
+
+    @property
+    def address(self) -> str:
+        """The IP address this connection went to; "" when it has none."""
+        ...
+
+    @property
+    def gave_way(self) -> str:
+        """For which session the readers of the last snapshot were ended; "" = none."""
+        ...
+
+    def rows(self, sql: str, parameters: Sequence[object] | None = None) -> list[Row]:
+        """Every dynamic part of `sql` went through the dialect."""
+        ...
+
+    def one(self, sql: str, parameters: Sequence[object] | None = None) -> Row: ...
+
+    def reading(
+        self, table: TableSpec, *, can_renew: bool = True
+    ) -> AbstractContextManager[Snapshot]:
+        """A snapshot that others may import while inside, the same as before unless
+        it was given back for want of readers. Then it is a new one, or, where the
+        plan depends on the old one (`can_renew` False), TransientError
+        `source_snapshot_lost`. No lock is held by it."""
+        ...
+
+    def within(self, table: TableSpec) -> AbstractContextManager[None]:
+        """Statements of this connection inside see that snapshot, under its guard."""
+        ...
+
+    def give_back(self) -> None:
+        """Ends the snapshot, if there is one."""
+        ...
+
+    def hang_up(self) -> None:
+        """Wakes whoever waits on this connection for a source that is silent."""
+        ...
+
+    def waiting(self, seconds: float) -> dict[str, int]:
+        """Statements of this connection that have had no answer for so long: a name of
+        each wait → the connection's session at the source."""
+        ...
+
+    def definition(self, table: TableSpec) -> str:
+        """Changes whenever the table is defined anew, made anew or rewritten."""
+        ...
+
+    def lock_holders(self, table: TableSpec) -> str:
+        """Who holds the table's lock or waits for it, in words; "" = not known."""
+        ...
+
+    def columns(self, table: TableSpec) -> dict[str, tuple[str, bool]]:
+        """Column → (type text, NOT NULL) as the table is now. TerminalError
+        `source_rows_hidden` when the login is shown some rows only."""
+        ...
+
+    def estimated_rows(self, table: TableSpec) -> int:
+        """The planner's estimate, at least 0."""
+        ...
+
+    def widths(self, table: TableSpec) -> Widths:
+        """How wide its rows are, cheaply. TerminalError `source_row_too_wide` when
+        one cannot be read."""
+        ...
+
+    def pages(self, table: TableSpec) -> int:
+        """Heap pages that can be read by number, or -1 when there are none."""
+        ...
+
+    def key_facts(self, table: TableSpec, key: Sequence[str]) -> KeyFacts: ...
+
+    def clock(self) -> SourceClock:
+        """Time and open transactions of others, before any row is read."""
+        ...
+
+    def signs(self, table: TableSpec) -> ServerSigns:
+        """Who the server is, how far its log is, and which table this is."""
+        ...
+
+
+def row_too_wide(where: str, width: int = 0) -> TerminalError:
+    """width  of its widest row, when it was looked for; 0 = more than fits"""
+    most = LIMITS.result_bytes >> 20
+    known = f"about {width >> 20:,} MiB" if width else f"more than {most} MiB"
+    return TerminalError(
+        f"{where} has a row of {known}, and a row of more than {most} MiB is not read:"
+        " trying again would not help. Nothing of this job is visible",
+        code="source_row_too_wide",
+        hint="shorten the value at the source, or add a view of the table that leaves"
+        " the wide column out",
+    )
+
+
+def rows_hidden(where: str) -> TerminalError:
+    """A sync would go on without them for ever, and a verification by the same login
+    would find both sides equal."""
+    return TerminalError(
+        f"row security at the source hides rows of {where} from the datasource's user,"
+        " so nothing of it is read. Nothing of this job is visible",
+        code=ROWS_HIDDEN,
+        hint=SEE_ALL_ROWS,
+    )
+
+
+def pinned_to(access: SourceAccess, factory: str) -> dict[str, str]:
+    """JDBC options that send the connections to its addresses and nowhere else, and by
+    which all sockets of its application are found. The name in the URL stays for TLS,
+    which by it picks the server and checks the certificate."""
+    if not access.addresses:
+        return {}
+    argument = f"{','.join(access.addresses)};{access.application}"
+    return {"socketFactory": factory, "socketFactoryArg": argument}

@@ -1,0 +1,1 @@
+"""PostgreSQL: SQL, connections, readers, snapshots, signs."""

@@ -1,0 +1,71 @@
+"""What a PostgreSQL server's clock shows, and who has a transaction open there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ingest.contract.positions import OpenTransaction, Replica, SourceClock
+from ingest.sources.port import Row
+
+
+def read_clock(one: Callable[[str], Row]) -> SourceClock:
+    """The time, then the open transactions of others: a transaction that begins
+    between the two statements is younger than the time."""
+    now, offsets, sees, is_standby, replayed = one(_CLOCK)
+    pids, starts, names, times = one(_TRANSACTIONS)
+    replica = Replica(replayed) if is_standby else None
+    if is_standby:
+        # sessions there only read; those that write are on the primary
+        pids = starts = None
+    transactions = [
+        OpenTransaction(pid, since)
+        for pid, since in zip(pids or (), starts or (), strict=True)
+    ]
+    transactions += [
+        OpenTransaction(0, since, is_prepared=True, name=name)
+        for name, since in zip(names or (), times or (), strict=True)
+    ]
+    return SourceClock(
+        now,
+        tuple(transactions),
+        bool(sees),
+        (int(offsets[0]), int(offsets[1])),
+        replica,
+    )
+
+
+# The zone is the one sessions get by default, not the one we set. A standby has
+# replayed up to the last commit; with all of the log that the primary had when it sent
+# its last message, up to that message, whose time only pg_read_all_stats may see.
+_CLOCK = """
+SELECT clock_timestamp(),
+  (SELECT ARRAY[min(o.seconds), max(o.seconds)]
+   FROM pg_settings s, generate_series(-52, 52) weeks,
+     LATERAL (SELECT now() + weeks * interval '7 days') t(at),
+     LATERAL (SELECT extract(epoch FROM (t.at AT TIME ZONE s.reset_val)
+                                      - (t.at AT TIME ZONE 'UTC'))::int) o(seconds)
+   WHERE s.name = 'TimeZone'),
+  pg_has_role(current_user, 'pg_read_all_stats', 'USAGE'),
+  pg_is_in_recovery(),
+  CASE WHEN pg_is_in_recovery() THEN greatest(
+    pg_last_xact_replay_timestamp(),
+    (SELECT max(w.last_msg_send_time) FROM pg_stat_wal_receiver w
+     WHERE w.status = 'streaming' AND w.latest_end_lsn <= pg_last_wal_replay_lsn()))
+  END
+"""
+# Autovacuum and the like never write rows of users. Sluice's own transactions only
+# read. Arrays side by side: psycopg reads the fields of anonymous records as text.
+_TRANSACTIONS = """
+SELECT active.pids, active.starts, prepared.names, prepared.times
+FROM
+  (SELECT array_agg(a.pid) AS pids, array_agg(a.xact_start) AS starts
+   FROM pg_stat_activity a
+   WHERE a.xact_start IS NOT NULL AND a.pid <> pg_backend_pid()
+     AND a.datname = current_database()
+     AND coalesce(a.backend_type, '') NOT IN ('autovacuum worker', 'walsender')
+     AND NOT (a.application_name LIKE 'sluice:%' AND a.usename = current_user)
+  ) AS active,
+  (SELECT array_agg(p.gid) AS names, array_agg(p.prepared) AS times
+   FROM pg_prepared_xacts p WHERE p.database = current_database()
+  ) AS prepared
+"""

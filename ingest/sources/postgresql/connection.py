@@ -1,0 +1,176 @@
+"""Connections to PostgreSQL, psycopg's and those of Spark's JDBC, and their limits."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Collection, Sequence
+from urllib.parse import quote
+
+import psycopg
+from psycopg.rows import tuple_row
+
+from catalog.schema.limits import LIBPQ_KEEPALIVE, LIMITS
+from ingest.sources.dialects import dialect_of
+from ingest.sources.port import Row, Snapshot, SourceAccess, pinned_to
+from ingest.sources.postgresql.snapshot import IMPORT, hang_up
+
+DIALECT = dialect_of("postgresql")
+_SSL = {"off": "disable", "require": "require", "verify": "verify-full"}
+
+# Text of values must not depend on a role's or database's settings.
+SESSION_SETTINGS = {
+    "DateStyle": "ISO, YMD",
+    "IntervalStyle": "iso_8601",
+    "TimeZone": "UTC",
+    "extra_float_digits": "3",
+    "bytea_output": "hex",
+}
+# With row security a statement fails instead of reading some rows only.
+_WHOLE = {"row_security": "off"}
+_LIMITING = {
+    "lock_timeout": f"{LIMITS.lock}s",
+    "statement_timeout": f"{LIMITS.statement}s",
+}
+CONTROL_SETTINGS = {
+    **SESSION_SETTINGS,
+    **_LIMITING,
+    **_WHOLE,
+    "idle_in_transaction_session_timeout": f"{LIMITS.abandoned}s",
+    # discovery names user types the same way: always with their schema
+    "search_path": "",
+}
+
+
+def cancel_statements(access: SourceAccess) -> None:
+    """Cancels what this application runs at the source now. Spark cannot: a task
+    that waits for its first row ignores its kill."""
+    with connect(access, application="sluice:cancel") as connection:
+        connection.execute(f"SET statement_timeout = '{LIMITS.connect}s'")
+        connection.execute(
+            "SELECT pg_cancel_backend(pid) FROM pg_stat_activity"
+            " WHERE application_name = %s AND pid <> pg_backend_pid()"
+            " AND state <> 'idle'",
+            [access.application],
+        )
+
+
+def describe_sessions(access: SourceAccess) -> str:
+    """See `ingest.sources.registry.describe_sessions`."""
+    found = _asked(access, _SESSIONS, [access.application])
+    if not found:
+        return "its server has no statement of this job at work"
+    pid, seconds, waits = found[0]
+    what = f", which waits for {waits}" if waits else ""
+    return f"its server is at work on pid {pid}{what}, for {int(seconds)} s by now"
+
+
+def idle_sessions(access: SourceAccess, sessions: Collection[int]) -> frozenset[int]:
+    """See `ingest.sources.registry.idle_sessions`."""
+    found = _asked(access, _IDLE, [access.application, list(sessions)])
+    return frozenset(int(pid) for (pid,) in found)
+
+
+def _asked(access: SourceAccess, sql: str, parameters: Sequence[object]) -> list[Row]:
+    """By a new connection."""
+    try:
+        connection = connect(access, application="sluice:probe")
+    except psycopg.errors.ConnectionTimeout as error:
+        raise TimeoutError(str(error)) from error
+    late = threading.Timer(LIMITS.connect, hang_up, [connection])
+    with contextlib.closing(connection):
+        late.start()
+        try:
+            return connection.execute(sql, parameters).fetchall()
+        except psycopg.OperationalError as error:
+            raise TimeoutError(str(error)) from error
+        finally:
+            late.cancel()
+
+
+_SESSIONS = """
+SELECT pid, extract(epoch FROM clock_timestamp() - query_start),
+  nullif(concat_ws(' ', wait_event_type, wait_event), '')
+FROM pg_stat_activity
+WHERE application_name = %s AND pid <> pg_backend_pid() AND state = 'active'
+  AND query !~ 'pg_stat_clear_snapshot|pg_locks'
+ORDER BY query_start LIMIT 1
+"""
+_IDLE = """
+SELECT pid FROM pg_stat_activity
+WHERE application_name = %s AND pid = ANY(%s)
+  AND (state ~ '^idle' OR wait_event_type = 'Client')
+"""
+
+
+def connect(access: SourceAccess, *, application: str = "") -> psycopg.Connection[Row]:
+    many = max(1, len(access.addresses))
+    return psycopg.connect(
+        LIBPQ_KEEPALIVE,
+        # the name is for the certificate, the address is where it goes
+        host=",".join([access.spec.host] * many),
+        hostaddr=",".join(access.addresses) or None,
+        port=access.spec.port,
+        dbname=access.spec.database,
+        user=access.spec.username,
+        password=access.password,
+        sslmode=_ssl_mode(access),
+        sslrootcert=(access.authorities or "system")
+        if access.spec.tls == "verify"
+        else None,
+        application_name=application or access.application,
+        connect_timeout=LIMITS.connect,
+        autocommit=True,
+        client_encoding="utf8",
+        row_factory=tuple_row,
+    )
+
+
+def jdbc_options(access: SourceAccess, sql: str, snapshot: Snapshot) -> dict[str, str]:
+    """One partition with the rows of `sql`, as of the exported `snapshot`."""
+    source = access.spec
+    host = f"[{source.host}]" if ":" in source.host else source.host
+    first = [
+        IMPORT,
+        f"SET TRANSACTION SNAPSHOT {DIALECT.literal(snapshot.id)}",
+        *(f"SET LOCAL {k} = {DIALECT.literal(v)}" for k, v in SESSION_SETTINGS.items()),
+        *snapshot.guard,
+    ]
+    always = {**_LIMITING, **_WHOLE}
+    session = (f"SET {k} = {DIALECT.literal(v)}" for k, v in always.items())
+    return {
+        "url": f"jdbc:postgresql://{host}:{source.port}/{quote(source.database, '')}",
+        "driver": "org.postgresql.Driver",
+        "user": source.username,
+        "password": access.password,
+        "sslmode": _ssl_mode(access),
+        "ApplicationName": access.application,
+        "dbtable": f"({sql}) AS source_rows",
+        "connectionProvider": "sluice",
+        # also for the connection that only asks for the columns of the statement
+        "sluiceSession": "; ".join(session),
+        "sessionInitStatement": "; ".join(first),
+        "loginTimeout": str(LIMITS.connect),
+        "connectTimeout": str(LIMITS.connect),
+        "socketTimeout": str(LIMITS.silent),
+        "tcpKeepAlive": "true",
+        # more rows at a time as long as they fit; too many bytes at once are an error,
+        # where they would else be the end of the driver of all tables
+        "adaptiveFetch": "true",
+        "maxResultBuffer": str(LIMITS.result_bytes),
+        **pinned_to(access, "io.sluice.lake.PinnedSocketFactory"),
+        **_trust(access),
+    }
+
+
+def _trust(access: SourceAccess) -> dict[str, str]:
+    """Left to itself, the driver trusts a file in somebody's home directory."""
+    if access.spec.tls != "verify":
+        return {}
+    if access.authorities:
+        return {"sslrootcert": access.authorities}
+    return {"sslfactory": "org.postgresql.ssl.DefaultJavaSSLFactory"}
+
+
+def _ssl_mode(access: SourceAccess) -> str:
+    return _SSL[access.spec.tls]

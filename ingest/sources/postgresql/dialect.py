@@ -1,0 +1,114 @@
+"""SQL for PostgreSQL: quoting, casts and comparisons. Pure.
+
+Driver defaults cut fractions, shift zones and turn infinity into year 9999, so each
+column is asked for in the form the lake can hold.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from catalog.schema.types import DataType
+from ingest.contract.table import ColumnSpec
+from ingest.sources.dialect import Read, refuse_nul
+
+_PLAIN = {
+    "boolean": "boolean",
+    "int": "int4",
+    "bigint": "int8",
+    "float": "float4",
+    "double": "float8",
+    "binary": "bytea",
+    "string": "text",
+}
+# Beyond these the lake's types, or the readers of them, have no value: infinity,
+# years before 1 and after 9999.
+_DAYS = "({} - '1970-01-01'::date)"
+_MICROS = "(extract(epoch FROM {}) * 1000000)::int8"
+_RANGES = {
+    "date": ("date", "0001-01-01", "10000-01-01", _DAYS),
+    "timestamp_ntz": ("timestamp", "0001-01-01", "10000-01-01", _MICROS),
+    "timestamp": (
+        "timestamptz",
+        "0001-01-01 00:00+00",
+        "10000-01-01 00:00+00",
+        _MICROS,
+    ),
+}
+_INTEGERS = frozenset({"smallint", "integer", "bigint"})
+_FRACTION = re.compile(r"\((\d)\)")
+
+
+class PostgresDialect:
+    """See `Dialect`."""
+
+    def name(self, text: str) -> str:
+        refuse_nul(text)
+        return '"' + text.replace('"', '""') + '"'
+
+    def qualified(self, schema: str, table: str) -> str:
+        return f"{self.name(schema)}.{self.name(table)}"
+
+    def literal(self, text: str) -> str:
+        refuse_nul(text)
+        quoted = text.replace("'", "''")
+        if "\\" in quoted:
+            return " E'" + quoted.replace("\\", "\\\\") + "'"
+        return f"'{quoted}'"
+
+    def read(self, column: ColumnSpec) -> Read:
+        quoted = self.name(column.source_name)
+        kind = DataType.parse(column.type)
+        if column.source_type.removesuffix("[]") == "money":
+            # its text is the locale's, the number in it is the same everywhere
+            many = "[]" if column.source_type.endswith("[]") else ""
+            quoted = f"{quoted}::numeric{many}"
+        if kind.name in _PLAIN:
+            return Read(f"{quoted}::{_PLAIN[kind.name]}")
+        if kind.name in _RANGES:
+            cast, low, high, number = _RANGES[kind.name]
+            value = f"{quoted}::{cast}"
+            fits = f"{value} >= '{low}'::{cast} AND {value} < '{high}'::{cast}"
+            return Read(f"CASE WHEN {fits} THEN {number.format(value)} END", fits)
+        if kind.name == "decimal":
+            fits = f"{quoted} <> 'NaN'::numeric"
+            # cast outside: a CASE has no precision, and Spark would invent one
+            cast = f"numeric({kind.precision},{kind.scale})"
+            return Read(f"(CASE WHEN {fits} THEN {quoted} END)::{cast}", fits)
+        # an array: the lake's have one dimension; empty ones have none
+        fits = f"coalesce(array_ndims({quoted}), 1) = 1"
+        return Read(f"CASE WHEN {fits} THEN {quoted}::text[] END", fits)
+
+    def mask(self, flags: Sequence[tuple[str, int]]) -> str:
+        return " | ".join(
+            f"CASE WHEN NOT ({fits}) THEN {flag}::bigint ELSE 0 END"
+            for fits, flag in flags
+        )
+
+    def key_text(self, expression: str, type: str) -> str:
+        return f"{expression}::text"
+
+    def key_value(self, text: str, type: str) -> str:
+        return f"{self.literal(text)}::{type}"
+
+    def beyond(self, columns: Sequence[str], values: Sequence[str]) -> str:
+        # row values, which PostgreSQL takes to an index
+        return f"{_row(columns)} > {_row(values)}"
+
+    def up_to(self, columns: Sequence[str], values: Sequence[str]) -> str:
+        return f"{_row(columns)} <= {_row(values)}"
+
+    def is_integer(self, type: str) -> bool:
+        return type in _INTEGERS
+
+    def moment(self, text: str, *, has_zone: bool) -> str:
+        return f"{self.literal(text)}::{'timestamptz' if has_zone else 'timestamp'}"
+
+    def fraction_digits(self, type: str) -> int:
+        found = _FRACTION.search(type)
+        return int(found[1]) if found else 6
+
+
+def _row(items: Sequence[str]) -> str:
+    return f"({', '.join(items)})" if len(items) > 1 else items[0]

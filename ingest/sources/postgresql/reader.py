@@ -1,0 +1,352 @@
+"""The control side of a PostgreSQL source: snapshot, clock, facts, cancelling.
+
+Rows travel through Spark's JDBC; a second psycopg connection holds the exported
+snapshot they share. It must not know the lake.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+
+from catalog.schema.limits import LIMITS
+from catalog.sources.postgresql.columns import COLUMNS
+from core.errors import TransientError
+from ingest.contract.positions import SourceClock
+from ingest.contract.table import TableSpec
+from ingest.sources.port import (
+    KeyFacts,
+    Row,
+    Snapshot,
+    SourceAccess,
+    Widths,
+    row_too_wide,
+    rows_hidden,
+)
+from ingest.sources.postgresql.clock import read_clock
+from ingest.sources.postgresql.connection import (
+    CONTROL_SETTINGS,
+    DIALECT,
+    connect,
+)
+from ingest.sources.postgresql.signs import read_signs
+from ingest.sources.postgresql.snapshot import (
+    IMPORT,
+    SnapshotHolder,
+    answered_within,
+    describe_holder,
+    guard_of,
+    hang_up,
+)
+from ingest.sources.select import relation_of
+from ingest.sources.signs import ServerSigns
+from ingest.sources.waits import Waits
+
+
+class PostgresSource:
+    """See `Source`. One open connection for facts, autocommit, read only."""
+
+    dialect = DIALECT
+    right_to_see_others = "pg_read_all_stats"
+
+    def __init__(
+        self, connection: psycopg.Connection[Row], access: SourceAccess
+    ) -> None:
+        self._connection = connection
+        # the snapshot exists on this server only, whatever else the name stands for
+        self._access = access.at(self.address)
+        self._holder: SnapshotHolder | None = None
+        self._lock = threading.Lock()
+        self._kinds: dict[str, str] = {}
+        self._waits = Waits()
+        # a connection that is closed meanwhile does not tell it
+        self._session = connection.info.backend_pid
+        self.gave_way = ""
+        # nobody else would end a wait of a connection that is not known yet
+        with answered_within(connection, LIMITS.unanswered):
+            for setting, value in CONTROL_SETTINGS.items():
+                connection.execute(f"SET {setting} = {DIALECT.literal(value)}")
+
+    @property
+    def address(self) -> str:
+        """The IP address this connection went to; "" for a unix socket."""
+        return self._connection.info.hostaddr
+
+    def rows(self, sql: str, parameters: Sequence[object] | None = None) -> list[Row]:
+        # every dynamic part of `sql` went through the dialect
+        return self._executed(sql, parameters).fetchall()
+
+    def _executed(self, sql: str, parameters: Any = None) -> psycopg.Cursor[Row]:
+        with (
+            self._waits.answer(),
+            answered_within(self._connection, LIMITS.silent),
+        ):
+            return self._connection.execute(sql, parameters)
+
+    def one(self, sql: str, parameters: Sequence[object] | None = None) -> Row:
+        return self.rows(sql, parameters)[0]
+
+    @contextmanager
+    def reading(
+        self, table: TableSpec, *, can_renew: bool = True
+    ) -> Iterator[Snapshot]:
+        with self._sharing(
+            table, can_renew=can_renew, is_last_hope=not can_renew
+        ) as snapshot:
+            yield snapshot
+
+    @contextmanager
+    def _sharing(
+        self, table: TableSpec, *, can_renew: bool, is_last_hope: bool
+    ) -> Iterator[Snapshot]:
+        with contextlib.ExitStack() as stack:
+            with self._lock:
+                holder = self._alive_holder(can_renew=can_renew)
+                stack.enter_context(holder.reader(is_last_hope=is_last_hope))
+            yield Snapshot(holder.id, self._guard(table))
+
+    @contextmanager
+    def within(self, table: TableSpec) -> Iterator[None]:
+        """Its locks end with it. What is found inside may hold in this snapshot only,
+        and its first reader waits for the gate: until one came it is kept longer."""
+        with self._sharing(table, can_renew=True, is_last_hope=True) as snapshot:
+            run = self._executed
+            run("BEGIN")
+            try:
+                run(IMPORT)
+                run(f"SET TRANSACTION SNAPSHOT {DIALECT.literal(snapshot.id)}")
+                for statement in snapshot.guard:
+                    run(statement)
+                yield
+            finally:
+                if not self._connection.closed:
+                    run("ROLLBACK")
+
+    def give_back(self) -> None:
+        with self._lock:
+            holder, self._holder = self._holder, None
+        if holder is not None:
+            self.gave_way = holder.gave_way
+            holder.close()
+
+    def hang_up(self) -> None:
+        hang_up(self._connection)
+
+    def waiting(self, seconds: float) -> dict[str, int]:
+        return dict.fromkeys(self._waits.longer_than(seconds), self._session)
+
+    def _alive_holder(self, *, can_renew: bool) -> SnapshotHolder:
+        if self._holder is not None and not self._holder.is_alive:
+            if not can_renew:
+                raise TransientError(
+                    "the snapshot in which this table is read was given back while"
+                    " no reader was at work",
+                    code="source_snapshot_lost",
+                    hint="it is read again from the beginning",
+                )
+            self._holder = None
+        if self._holder is None:
+            self.gave_way = ""
+            control = self._connection.info.backend_pid
+            self._holder = SnapshotHolder(
+                connect(self._access), self._access.application, control
+            )
+        return self._holder
+
+    def _guard(self, table: TableSpec) -> tuple[str, ...]:
+        relation = relation_of(DIALECT, table)
+        return guard_of(DIALECT, relation, self._kind_of(relation))
+
+    def _kind_of(self, relation: str) -> str:
+        if relation not in self._kinds:
+            kind = self.one(
+                "SELECT relkind::text FROM pg_class WHERE oid = %s::regclass",
+                [relation],
+            )
+            self._kinds[relation] = str(kind[0])
+        return self._kinds[relation]
+
+    def definition(self, table: TableSpec) -> str:
+        """Oids, files, columns and indexes of the table and of its parts."""
+        row = self.one(_DEFINITION, [relation_of(DIALECT, table)] * 2)
+        return hashlib.sha256(str(row[0]).encode()).hexdigest()[:16]
+
+    def lock_holders(self, table: TableSpec) -> str:
+        if self.gave_way:
+            return f"asked for by {self.gave_way}, for which reading stopped"
+        return describe_holder(self.rows, DIALECT, relation_of(DIALECT, table))
+
+    def columns(self, table: TableSpec) -> dict[str, tuple[str, bool]]:
+        """Column → (type text, NOT NULL) as the table is now."""
+        oid, hides_rows = self.one(
+            "SELECT t.oid, row_security_active(t.oid)"
+            " FROM (SELECT %s::regclass::oid) AS t(oid)",
+            [relation_of(DIALECT, table)],
+        )
+        if hides_rows:
+            raise rows_hidden(f"{table.source_schema}.{table.source_table}")
+        found = self._executed(COLUMNS, {"oids": [oid]}).fetchall()
+        return {
+            name: (f"{text}[]" if in_array else text, not_null)
+            for _, _, name, text, _, in_array, _, not_null, *_ in found
+        }
+
+    def estimated_rows(self, table: TableSpec) -> int:
+        """The planner's estimate, partitions and children included; at least 0."""
+        row = self.one(
+            f"{_PARTS} SELECT coalesce(sum(greatest(c.reltuples, 0)), 0)::bigint"
+            f" {_PARTS_WITH_ROWS}",
+            [relation_of(DIALECT, table)],
+        )
+        return int(row[0])
+
+    def widths(self, table: TableSpec) -> Widths:
+        """The average needs statistics, and holds values as they are compressed. The
+        widest is that of some pages of the heap: how long a value is stands there,
+        wherever it is stored."""
+        relation = relation_of(DIALECT, table)
+        average, pages, aside = self.one(
+            f"{_PARTS} SELECT coalesce(sum(pg_table_size(c.oid))"
+            " / nullif(sum(greatest(c.reltuples, 0)), 0), 0)::bigint,"
+            " coalesce(sum(pg_relation_size(c.oid)), 0)::bigint"
+            " / current_setting('block_size')::bigint,"
+            " coalesce(sum(pg_relation_size(c.reltoastrelid)), 0)::bigint"
+            f" {_PARTS_WITH_ROWS}",
+            [relation],
+        )
+        if not aside or self._kind_of(relation) not in _SAMPLED:
+            return Widths(int(average))
+        share = min(100.0, 100.0 * _PAGES_LOOKED_AT / max(int(pages), 1))
+        sample = f" TABLESAMPLE SYSTEM ({share:.6f})" if share < 100.0 else ""
+        widest = self.one(f"SELECT max({_width(table)}) FROM {relation}{sample}")[0]
+        if (widest or 0) > LIMITS.result_bytes:
+            name = f"{table.source_schema}.{table.source_table}"
+            raise row_too_wide(name, int(widest))
+        return Widths(int(average), int(widest or 0))
+
+    def pages(self, table: TableSpec) -> int:
+        """Heap pages of the table, of its largest partition or child, or -1 when it
+        has no heap (views, foreign tables)."""
+        row = self.one(
+            f"{_PARTS} SELECT max(CASE WHEN c.relkind IN ('r', 'm') THEN"
+            " pg_relation_size(c.oid) / current_setting('block_size')::bigint END)"
+            f" {_PARTS_WITH_ROWS}",
+            [relation_of(DIALECT, table)],
+        )
+        return -1 if row[0] is None else int(row[0])
+
+    def key_facts(self, table: TableSpec, key: Sequence[str]) -> KeyFacts:
+        columns = self.columns(table)
+        indexes = self.rows(
+            "SELECT i.indisunique AND i.indimmediate, i.indnkeyatts, am.amname,"
+            " (SELECT array_agg(a.attname::text ORDER BY k.n)"
+            "  FROM unnest(i.indkey::int2[]) WITH ORDINALITY k(attnum, n)"
+            "  LEFT JOIN pg_attribute a"
+            "  ON a.attrelid = i.indrelid AND a.attnum = k.attnum"
+            "  WHERE k.n <= i.indnkeyatts)"
+            " FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid"
+            " JOIN pg_am am ON am.oid = c.relam"
+            " WHERE i.indrelid = %s::regclass AND i.indisvalid AND i.indpred IS NULL",
+            [relation_of(DIALECT, table)],
+        )
+        wanted = list(key)
+        has_unique_index = any(
+            i[0] and sorted(i[3], key=str) == sorted(wanted)
+            for i in indexes
+            if None not in i[3]
+        )
+        return KeyFacts(
+            types=tuple(columns[k][0] for k in wanted),
+            # an index of an inheritance parent does not cover its children's rows
+            is_unique=has_unique_index and not self._has_children(table),
+            is_walkable=any(
+                i[2] == "btree" and i[3][: len(wanted)] == wanted for i in indexes
+            ),
+            is_not_null=all(columns[k][1] for k in wanted),
+        )
+
+    def _has_children(self, table: TableSpec) -> bool:
+        found = self.one(
+            "SELECT EXISTS (SELECT 1 FROM pg_inherits i"
+            " JOIN pg_class c ON c.oid = i.inhparent AND c.relkind <> 'p'"
+            " WHERE i.inhparent = %s::regclass)",
+            [relation_of(DIALECT, table)],
+        )
+        return bool(found[0])
+
+    def clock(self) -> SourceClock:
+        return read_clock(self.one)
+
+    def signs(self, table: TableSpec) -> ServerSigns:
+        return read_signs(self.one, relation_of(DIALECT, table))
+
+
+# Kinds of relations that TABLESAMPLE takes.
+_SAMPLED = frozenset({"r", "p", "m"})
+_PAGES_LOOKED_AT = 250
+# Types whose length is known without fetching what is stored aside, and how much of
+# it travels for each byte.
+_LENGTHS = {"text": 1, "character varying": 1, "character": 1, "bytea": 2}
+
+
+def _width(table: TableSpec) -> str:
+    """SQL of a row's bytes; as they are stored for types that have to be rendered."""
+    terms = []
+    for column in table.columns:
+        name = DIALECT.name(column.source_name)
+        times = _LENGTHS.get(column.source_type.partition("(")[0])
+        length = (
+            f"{times} * octet_length({name})" if times else f"pg_column_size({name})"
+        )
+        terms.append(f"coalesce({length}, 0)::bigint")
+    return " + ".join(terms)
+
+
+# A table with its partitions, or with the children that inherit from it: a SELECT
+# reads them all.
+_PARTS = """
+WITH RECURSIVE part AS (
+  SELECT %s::regclass::oid AS oid
+UNION
+  SELECT i.inhrelid FROM pg_inherits i JOIN part ON i.inhparent = part.oid
+)
+"""
+# Statistics and what VACUUM does do not count; a rewritten table has a new file.
+_DEFINITION = (
+    _PARTS
+    + """
+SELECT jsonb_build_array(
+  (SELECT jsonb_agg(jsonb_build_array(c.oid, c.relkind, pg_relation_filenode(c.oid))
+     ORDER BY c.oid)
+   FROM pg_class c JOIN part ON c.oid = part.oid),
+  (SELECT jsonb_agg(jsonb_build_array(a.attnum, a.attname, a.atttypid, a.atttypmod,
+     a.attnotnull) ORDER BY a.attnum)
+   FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0
+     AND NOT a.attisdropped),
+  (SELECT jsonb_agg(i.indkey::text ORDER BY i.indkey::text)
+   FROM pg_index i WHERE i.indrelid = c.oid AND i.indisunique AND i.indisvalid
+     AND i.indimmediate AND i.indpred IS NULL),
+  CASE WHEN c.relkind IN ('v', 'm') THEN pg_get_viewdef(c.oid) END
+)::text FROM pg_class c WHERE c.oid = %s::regclass
+"""
+)
+_PARTS_WITH_ROWS = "FROM pg_class c JOIN part ON c.oid = part.oid AND c.relkind <> 'p'"
+
+
+@contextmanager
+def open_source(access: SourceAccess) -> Iterator[PostgresSource]:
+    """A connection with the pinned session settings, closed at the end with all that
+    was opened through it."""
+    connection = connect(access)
+    with contextlib.closing(connection):
+        source = PostgresSource(connection, access)
+        try:
+            yield source
+        finally:
+            source.give_back()

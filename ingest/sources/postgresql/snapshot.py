@@ -1,0 +1,235 @@
+"""An exported snapshot of PostgreSQL, held without any lock on a table.
+
+Commands that rewrite a table (ALTER TYPE, TRUNCATE, VACUUM FULL) are not MVCC-safe: a
+snapshot older than their commit sees the new file as empty. So every reader locks the
+table first and then compares the file that its snapshot knows with the one of today.
+The holder keeps the snapshot alive and ends readers that stand in somebody's way.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import psycopg
+
+from catalog.schema.limits import LIMITS
+from ingest.sources.dialects import Dialect
+from ingest.sources.port import Row
+
+log = logging.getLogger(__name__)
+
+# Found in the text of the error with which a guard fails; see `sources.failures`.
+REWRITTEN = "sluice.rewritten"
+IMPORT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"
+# LOCK TABLE takes plain and partitioned tables and views only.
+_LOCKABLE = frozenset({"r", "p", "v"})
+
+# A table, what it is made of (partitions, children) and what a view reads.
+_REACHED = """
+WITH RECURSIVE reached(oid) AS (
+  SELECT {relation}::regclass::oid
+  UNION
+  SELECT next.oid FROM reached r, LATERAL (
+    SELECT i.inhrelid AS oid FROM pg_catalog.pg_inherits i WHERE i.inhparent = r.oid
+    UNION ALL
+    SELECT d.refobjid FROM pg_catalog.pg_rewrite w
+    JOIN pg_catalog.pg_depend d ON d.objid = w.oid
+      AND d.classid = 'pg_catalog.pg_rewrite'::regclass
+      AND d.refclassid = 'pg_catalog.pg_class'::regclass
+    WHERE w.ev_class = r.oid
+  ) AS next
+)"""
+# pg_class is the snapshot's; pg_relation_filenode and pg_partition_tree answer for
+# today. A cast that fails needs neither plpgsql nor any right.
+_UNCHANGED = (
+    _REACHED
+    + """, altered AS (
+  SELECT r.oid FROM reached r LEFT JOIN pg_catalog.pg_class c ON c.oid = r.oid
+  WHERE c.oid IS NULL OR (c.relkind IN ('r', 'm') AND c.relfilenode <> 0
+    AND c.relfilenode IS DISTINCT FROM pg_catalog.pg_relation_filenode(c.oid))
+  UNION ALL
+  SELECT t.relid FROM pg_catalog.pg_partition_tree({relation}::regclass) t
+  WHERE t.relid NOT IN (SELECT oid FROM reached)
+)
+SELECT CASE WHEN count(*) = 0 THEN 0
+  ELSE ('{marker} ' || min(oid::text))::int END FROM altered"""
+)
+_HOLDERS = (
+    _REACHED
+    + """
+SELECT l.pid, l.granted, left(coalesce(a.query, ''), 80)
+FROM pg_catalog.pg_locks l LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid
+WHERE l.locktype = 'relation' AND l.mode = 'AccessExclusiveLock'
+  AND l.relation IN (SELECT oid FROM reached)
+  AND l.database = (SELECT oid FROM pg_catalog.pg_database
+                    WHERE datname = current_database())
+ORDER BY l.granted DESC, l.pid LIMIT 1"""
+)
+# Our sessions that hold a lock for which another session waits.
+_IN_THE_WAY = """
+SELECT DISTINCT ours.pid, waits.pid
+FROM pg_catalog.pg_stat_activity ours
+JOIN pg_catalog.pg_locks held ON held.pid = ours.pid AND held.granted
+  AND held.locktype = 'relation' AND held.mode = 'AccessShareLock'
+JOIN pg_catalog.pg_locks waits ON NOT waits.granted AND waits.locktype = 'relation'
+  AND waits.database = held.database AND waits.relation = held.relation
+  AND waits.mode = 'AccessExclusiveLock'
+WHERE ours.application_name = %s AND ours.usename = current_user
+"""
+
+
+def guard_of(dialect: Dialect, relation: str, kind: str) -> tuple[str, ...]:
+    """What a reader runs after it imported the snapshot and before it reads."""
+    lock = (
+        f"LOCK TABLE {relation} IN ACCESS SHARE MODE"
+        if kind in _LOCKABLE
+        else f"SELECT 1 FROM {relation} LIMIT 0"
+    )
+    named = dialect.literal(relation)
+    return (
+        f"SET LOCAL lock_timeout = '{LIMITS.lock}s'",
+        f"SET LOCAL statement_timeout = '{LIMITS.statement}s'",
+        f"SET LOCAL idle_in_transaction_session_timeout = '{LIMITS.reader_idle}s'",
+        lock,
+        _UNCHANGED.format(relation=named, marker=REWRITTEN),
+    )
+
+
+def describe_holder(
+    rows: Callable[[str], list[Row]], dialect: Dialect, relation: str
+) -> str:
+    """Who holds the table's exclusive lock, or waits for it; "" = nobody any more."""
+    statement = _HOLDERS.format(relation=dialect.literal(relation))
+    found = rows(statement)
+    if not found:
+        return ""
+    pid, is_granted, query = found[0]
+    verb = "held" if is_granted else "asked for"
+    return f"{verb} by pid {pid}" + (f" ({query})" if query else "")
+
+
+def hang_up(connection: psycopg.Connection[Row]) -> None:
+    """Wakes the thread that waits on this connection with an end of file."""
+    with (
+        contextlib.suppress(OSError, psycopg.Error),
+        socket.socket(fileno=os.dup(connection.fileno())) as twin,
+    ):
+        twin.shutdown(socket.SHUT_RDWR)
+
+
+@contextlib.contextmanager
+def answered_within(
+    connection: psycopg.Connection[Row], seconds: float
+) -> Iterator[None]:
+    """Hangs up when what waits on it inside has waited for so long: libpq would for
+    ever."""
+    guard = threading.Timer(seconds, hang_up, [connection])
+    guard.daemon = True
+    guard.start()
+    try:
+        yield
+    finally:
+        guard.cancel()
+
+
+class SnapshotHolder:
+    """A connection of its own, idle in the transaction that exports the snapshot.
+
+    It touches no table of the source. While readers are at work it shows a sign of
+    life every two seconds; without one for a while it ends. Whatever becomes of us,
+    the source ends it `LIMITS.abandoned` seconds after the last sign.
+    """
+
+    def __init__(
+        self, connection: psycopg.Connection[Row], application: str, control: int
+    ) -> None:
+        """control: the pid of the job's other connection, whose statement is
+        cancelled where a reader is ended."""
+        self._connection = connection
+        self._application = application
+        self._control = control
+        self._lock = threading.Lock()
+        self._unused = LIMITS.unused
+        self._readers = 0
+        self._idle_since = time.monotonic()
+        self._ended = threading.Event()
+        # pid of a session that waits for a lock of ours → since when
+        self._waits: dict[int, float] = {}
+        self.gave_way = ""
+        with answered_within(connection, LIMITS.unanswered):
+            connection.execute(
+                f"SET idle_in_transaction_session_timeout = '{LIMITS.abandoned}s'"
+            )
+            connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            found = connection.execute("SELECT pg_export_snapshot()").fetchone()
+        assert found is not None
+        self.id = str(found[0])
+        self._thread = threading.Thread(target=self._beat, daemon=True)
+        self._thread.start()
+
+    @property
+    def is_alive(self) -> bool:
+        return not self._ended.is_set() and not self._connection.closed
+
+    @contextlib.contextmanager
+    def reader(self, *, is_last_hope: bool = False) -> Iterator[None]:
+        """is_last_hope: reading cannot go on in another snapshot, so it stays longer
+        while no reader is at work."""
+        with self._lock:
+            self._readers += 1
+            self._unused = LIMITS.kept if is_last_hope else LIMITS.unused
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._readers -= 1
+                self._idle_since = time.monotonic()
+
+    def close(self) -> None:
+        self._ended.set()
+        self._thread.join(LIMITS.beat)
+        if self._thread.is_alive():
+            # the source is silent, and libpq waits for ever
+            hang_up(self._connection)
+            self._thread.join(LIMITS.beat)
+        self._connection.close()
+
+    def _beat(self) -> None:
+        try:
+            while not self._ended.wait(LIMITS.beat):
+                if self._is_unused():
+                    break
+                self._give_way()
+        except psycopg.Error as error:
+            if not self._ended.is_set():
+                log.info("the snapshot's transaction ended: %s", error)
+        finally:
+            self._ended.set()
+            self._connection.close()
+
+    def _is_unused(self) -> bool:
+        with self._lock:
+            idle = time.monotonic() - self._idle_since
+            return not self._readers and idle > self._unused
+
+    def _give_way(self) -> None:
+        """Ends our readers for whose lock somebody has waited too long. It is also the
+        sign of life."""
+        # a transaction sees the same sessions all the time, unless told otherwise
+        self._connection.execute("SELECT pg_stat_clear_snapshot()")
+        found = self._connection.execute(_IN_THE_WAY, [self._application]).fetchall()
+        now = time.monotonic()
+        self._waits = {waits: self._waits.get(waits, now) for _, waits in found}
+        for ours, waits in found:
+            if now - self._waits[waits] < LIMITS.give_way:
+                continue
+            self.gave_way = f"pid {waits}"
+            # a reader between two batches has no statement that could be cancelled
+            end = "cancel" if ours == self._control else "terminate"
+            self._connection.execute(f"SELECT pg_{end}_backend(%s)", [ours])

@@ -1,0 +1,106 @@
+"""Reading sources of every kind, each behind the same port.
+
+The way in for jobs: `open_source` for facts and clocks, `jdbc_options` for rows,
+`cancel_statements` to stop what runs there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+
+import psycopg
+import pymysql
+
+from catalog.sources.registry import family_of
+from ingest.sources.mariadb import connection as mariadb_connection
+from ingest.sources.mariadb import reader as mariadb
+from ingest.sources.port import (
+    KeyFacts,
+    Snapshot,
+    Source,
+    SourceAccess,
+    Widths,
+    row_too_wide,
+)
+from ingest.sources.postgresql import connection as postgresql_connection
+from ingest.sources.postgresql import reader as postgresql
+
+__all__ = [
+    "SOURCE_ERRORS",
+    "KeyFacts",
+    "Snapshot",
+    "Source",
+    "SourceAccess",
+    "Widths",
+    "cancel_statements",
+    "describe_sessions",
+    "idle_sessions",
+    "jdbc_options",
+    "open_source",
+    "row_too_wide",
+]
+
+SOURCE_ERRORS = (psycopg.Error, pymysql.MySQLError, OSError)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    open: Callable[[SourceAccess], AbstractContextManager[Source]]
+    cancel: Callable[[SourceAccess], None]
+    describe: Callable[[SourceAccess], str]
+    idle: Callable[[SourceAccess, Collection[int]], frozenset[int]]
+    jdbc: Callable[[SourceAccess, str, Snapshot], dict[str, str]]
+
+
+_KINDS: dict[str, _Kind] = {
+    "postgresql": _Kind(
+        postgresql.open_source,
+        postgresql_connection.cancel_statements,
+        postgresql_connection.describe_sessions,
+        postgresql_connection.idle_sessions,
+        postgresql_connection.jdbc_options,
+    ),
+    "mariadb": _Kind(
+        mariadb.open_source,
+        mariadb_connection.cancel_statements,
+        mariadb_connection.describe_sessions,
+        mariadb_connection.idle_sessions,
+        mariadb_connection.jdbc_options,
+    ),
+}
+
+
+@contextmanager
+def open_source(access: SourceAccess) -> Iterator[Source]:
+    """A connection with the pinned session settings, closed at the end."""
+    with _kind(access).open(access) as source:
+        yield source
+
+
+def cancel_statements(access: SourceAccess) -> None:
+    """Cancels what this application runs at the source now. Spark cannot: a task
+    that waits for its first row ignores its kill."""
+    _kind(access).cancel(access)
+
+
+def describe_sessions(access: SourceAccess) -> str:
+    """What the source does for this application now, in words, by a new connection.
+    TimeoutError when it does not answer; SOURCE_ERRORS are answers, too."""
+    return _kind(access).describe(access)
+
+
+def idle_sessions(access: SourceAccess, sessions: Collection[int]) -> frozenset[int]:
+    """Those of this application's sessions for which the source has nothing to do, or
+    only waits that somebody takes their rows. Fails like `describe_sessions`."""
+    return _kind(access).idle(access, sessions)
+
+
+def jdbc_options(access: SourceAccess, sql: str, snapshot: Snapshot) -> dict[str, str]:
+    """Spark's options to read the rows of `sql` in `snapshot`."""
+    return _kind(access).jdbc(access, sql, snapshot)
+
+
+def _kind(access: SourceAccess) -> _Kind:
+    return _KINDS[family_of(access.spec.kind)]
