@@ -30,7 +30,7 @@ stop: ## end what `make demo` started
 	@if [ -x $(VENV)/python ]; then $(VENV)/python manage.py quickstart --stop --home $(HOME_DIR); fi
 
 .PHONY: lint
-lint: setup ## format, lint, types, import contracts, migrations
+lint: setup ## format, lint, templates, types, import contracts, migrations
 	@$(VENV)/python -m config.parts.checks --static
 
 .PHONY: test

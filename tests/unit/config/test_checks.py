@@ -33,7 +33,7 @@ SERVER = checks.Missing(package=checks.MARIADB, tests=("tests/spark/test_mariadb
             1,
             [
                 "FAILED: tests with Spark, "
-                "format, lint, types, import contracts, migrations, "
+                "format, lint, templates, types, import contracts, migrations, "
                 "tests of the parts, tests of pages and starts, "
                 "tests of the product, tests with drivers of their own"
             ],
