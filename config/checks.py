@@ -98,7 +98,7 @@ def _tls() -> Iterator[CheckMessage]:
         )
     if settings.DEBUG:
         yield Warning(
-            "DEBUG shows internals to whoever can reach the web port",
+            "DEBUG shows internals to anyone who can reach the web port",
             hint="unset SLUICE_DEBUG",
             id="sluice.W001",
         )

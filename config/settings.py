@@ -197,7 +197,7 @@ SLUICE_STATEMENT_SECONDS = read(
 SLUICE_DISCOVER_SECONDS = read(
     "DISCOVER_SECONDS",
     default="3600",
-    meaning="how often sources with carried tables are discovered again; 0 = never",
+    meaning="how often sources with synced tables are discovered again; 0 = never",
     parse=float,
 )
 SLUICE_STALLED_SECONDS = read(

@@ -65,7 +65,7 @@ def _advance(
         if not won:
             raise StaleState(
                 f"{row.transitions.name} {row.pk} is no longer {before}",
-                hint="read it again and decide anew",
+                hint="read it again and decide then",
                 facts={"id": str(row.pk), "event": event},
             )
         append_moves([row], Move(event, before, after, actor, reason))
@@ -106,7 +106,7 @@ def advance_all(
         if won != len(rows):
             raise StaleState(
                 f"{len(rows) - won} of {len(rows)} rows are no longer {before}",
-                hint="read them again and decide anew",
+                hint="read them again and decide then",
                 facts={"event": event},
             )
         record_moves(rows, event, before=before, actor=actor, reason=reason)

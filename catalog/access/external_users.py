@@ -87,7 +87,7 @@ def hand_over(name: str, *, provider: str, subject: str) -> None:
         same = ExternalIdentity.objects.filter(provider=provider, subject=subject)
         if (same | ExternalIdentity.objects.filter(user=user)).exists():
             raise InvalidRequest(
-                f"'{name}' or that entry is already somebody's", code="name_taken"
+                f"'{name}' or that entry already belongs to a user", code="name_taken"
             )
         ExternalIdentity.objects.create(
             user=user, provider=provider, subject=subject, checked_at=datetime.now(UTC)
@@ -130,7 +130,9 @@ def _create(person: ExternalPerson) -> ExternalIdentity:
         raise _refused(f"'{person.name[:100]}' cannot be a user name", "invalid_name")
     taken = User.objects.filter(username__iexact=person.name).first()
     if taken is not None:
-        raise _refused(f"the name '{taken.username}' is somebody else's", "name_taken")
+        raise _refused(
+            f"the name '{taken.username}' belongs to another user", "name_taken"
+        )
     user = User(username=person.name)
     user.set_unusable_password()
     user.save(force_insert=True)

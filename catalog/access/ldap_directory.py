@@ -224,7 +224,7 @@ class Directory:
                 failure = error.message
         raise DirectoryUnreachable(
             failure or "no directory server answers",
-            hint="try again in a moment; local accounts work meanwhile",
+            hint="try again in a moment; local accounts keep working",
         )
 
     def _open(self, url: str, dn: str, secret: bytes) -> Connection:

@@ -111,7 +111,7 @@ def _proven_person(
     if not _breaker.allows(time.monotonic()):
         raise DirectoryUnreachable(
             "the directory did not answer a moment ago",
-            hint="try again in a moment; local accounts work meanwhile",
+            hint="try again in a moment; local accounts keep working",
         )
     try:
         with _directory(spec) as directory:

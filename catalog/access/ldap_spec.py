@@ -86,7 +86,7 @@ class LdapSpec:
             )
         if "{user}" not in (users.direct_dn or users.filter):
             yield (
-                "the LDAP template for users names nobody",
+                "the LDAP template for users names no user",
                 "write {user} into SLUICE_LDAP_USER_FILTER or SLUICE_LDAP_DIRECT_DN",
             )
         if (
@@ -117,7 +117,7 @@ class LdapSpec:
             yield (
                 f"'{url}' would send passwords in plain text",
                 "use ldaps://, or SLUICE_LDAP_START_TLS=true; "
-                "SLUICE_LDAP_ALLOW_PLAINTEXT=true if nobody can listen there",
+                "SLUICE_LDAP_ALLOW_PLAINTEXT=true if that network is private",
             )
 
 

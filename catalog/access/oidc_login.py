@@ -129,7 +129,7 @@ def _completed(
         return claims
     more = provider.claims_of(str(tokens.get("access_token") or ""))
     if more and more.get("sub") != claims["sub"]:
-        raise SignInRefused("the provider speaks of somebody else", "userinfo_subject")
+        raise SignInRefused("the provider names another user", "userinfo_subject")
     return {**more, **claims}
 
 

@@ -83,5 +83,5 @@ class ProviderAway(TransientError):
     def __init__(self, why: str) -> None:
         super().__init__(
             f"the identity provider cannot be asked: {why}",
-            hint="try again in a moment; local accounts work meanwhile",
+            hint="try again in a moment; local accounts keep working",
         )

@@ -162,5 +162,5 @@ def _require_an_admin() -> None:
         raise InvalidRequest(
             "this is the last active administrator",
             code="last_admin",
-            hint="make somebody else an administrator first",
+            hint="make another user an administrator first",
         )

@@ -83,7 +83,7 @@ _HINT_OF = {
     "invalid_request": "correct what 'detail' and 'errors' name, and send it again",
     "unknown_field": "leave the field out; /api/v1/schema lists those of each request",
     "unknown_table": "see GET /api/v1/tables?q= for tables and their names",
-    "already_onboarded": "see GET /api/v1/onboardings for what carries it",
+    "already_onboarded": "see GET /api/v1/onboardings for what syncs it",
 }
 
 
@@ -156,8 +156,8 @@ def _of_database(error: Exception) -> dict[str, object]:
             503,
             code="database_full",
             detail="the disk of the metadata database is full: nothing was changed",
-            hint="free space on its server, then try again; what drivers did meanwhile"
-            " is kept and told then",
+            hint="free space on its server, then try again; what drivers did until then"
+            " is kept and reported then",
         )
     return problem_body(
         503,

@@ -342,7 +342,7 @@ class SchemaChange(Reply):
     column = s.CharField(help_text="its name at the source; empty for the key")
     before = s.CharField()
     after = s.CharField()
-    is_breaking = s.BooleanField(help_text="a person or a re-sync has to decide")
+    is_breaking = s.BooleanField(help_text="a person or a resync has to decide")
     text = s.CharField()
 
     @staticmethod

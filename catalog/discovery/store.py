@@ -231,7 +231,7 @@ def _status(found: DiscoveredTable, old: Table | None) -> tuple[str, str]:
     if old is not None and old.status not in _OWN_STATUS:
         return old.status, old.status_reason
     if found.kind not in SYNCED_KINDS:
-        return UNSUPPORTED, f"a {found.kind} is not carried in this release"
+        return UNSUPPORTED, f"a {found.kind} is not synced in this release"
     if not found.is_readable:
         return NO_PRIVILEGE, "the datasource's user may not SELECT it"
     if found.hides_rows:

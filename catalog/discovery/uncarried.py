@@ -30,7 +30,7 @@ def uncarried(
     grant = kind_named(kind).privileges.select_grant(username, database, table)
     ways = {
         NO_PRIVILEGE: f"run {grant} and discover again",
-        UNSUPPORTED: "carry the tables behind it, and make it anew in SQL of the lake",
+        UNSUPPORTED: "sync the tables behind it, and define it again in the lake",
         VANISHED: "discover the source again, if it is back",
     }
     way_out = _see_all(kind, username) if reason == HIDES_ROWS else ways[status]

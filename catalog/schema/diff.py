@@ -138,4 +138,4 @@ def _type_change(old: str, new: str) -> Kind:
 
 
 def _shown(column: Column) -> str:
-    return column.type or f"{column.source_type}, not carried"
+    return column.type or f"{column.source_type}, not synced"

@@ -12,7 +12,7 @@ from config.exchange.diff import Change, Difference
 from core.clock import SystemClock
 
 ACTOR = "manage.py"
-FIXED = "who somebody is at a directory is settled at the first login"
+FIXED = "which user this is at a directory is settled at the first login"
 
 
 def apply_user(change: Change, password: str | None, notes: list[str]) -> Change:

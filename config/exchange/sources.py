@@ -20,7 +20,7 @@ from ingest.pipelines.policies.policy import changed
 from ingest.pipelines.policies.store import change_policy
 
 ACTOR = "manage.py"
-FIXED = "the kind of a datasource is fixed: remove it and register it anew"
+FIXED = "the kind of a datasource is fixed: remove it and register it again"
 
 
 def normal(item: Item) -> Item:

@@ -17,7 +17,7 @@ from ingest.alerts.targets import NewTarget, change_target, create_target, scope
 from ingest.models.alerts import AlertTarget
 
 ACTOR = "manage.py"
-FIXED = "where a target's messages go is fixed: delete it and make it anew"
+FIXED = "where a target's messages go is fixed: delete it and create it again"
 UNKNOWN = (
     "a webhook's url and secret are not in the file: name the variables that hold them"
     " under url_env and secret_env, or POST /api/v1/alert-targets"

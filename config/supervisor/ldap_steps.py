@@ -50,7 +50,7 @@ def _steps(
         yield Finding("account", f"{spec.users.bind_dn} may log in")
         entry = directory.entry_named(user)
         if entry is None:
-            text = f"nobody below {spec.users.base} fits {spec.users.filter}"
+            text = f"no user below {spec.users.base} fits {spec.users.filter}"
             yield Finding(
                 "entry", text, "correct SLUICE_LDAP_USER_BASE or _USER_FILTER"
             )

@@ -37,15 +37,15 @@ JOB = Transitions(
     why={
         "enqueue": "the plan is approved; a worker may claim it",
         "claim": "a worker holds the lease and builds the spec",
-        "accepted": "the driver has said that it has the spec",
+        "accepted": "the driver confirmed that it has the spec",
         "succeed": "the report, or the lake's own timeline, says it is done",
         "fail": "the report says so, or attempts are used up",
         "reject": "it can no longer run (its table is gone, say)",
         "try_again": "a transient failure, or a lost run without its commit",
         "lose_sight": "its judge cannot be reached; not a failure",
-        "request_cancel": "somebody asked; the runner honours it",
+        "request_cancel": "requested; the runner honours it",
         "cancel": "it had not started, so it just ends",
         "cancelled": "the runner has stopped and left nothing half-visible",
-        "retry": "somebody asked for another go",
+        "retry": "another attempt was requested",
     },
 )

@@ -105,7 +105,7 @@ class _Wire(asyncio.BufferedProtocol):
 
     def _deliver(self, frame: Frame) -> None:
         if not self._waiting:
-            self.fail(ProtocolError("a reply came that nobody asked for"))
+            self.fail(ProtocolError("a reply came without a request"))
             return
         waiting = self._waiting.popleft()
         if not waiting.done():

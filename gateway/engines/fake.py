@@ -221,7 +221,7 @@ class FakeEngine:
         if self.faults.failing_starts:
             self.faults.failing_starts -= 1
             self._state = EngineState.FAILED
-            raise EngineUnavailable("the fake engine was told not to start")
+            raise EngineUnavailable("the fake engine is configured not to start")
         self.starts += 1
         self._state = EngineState.READY
         self._seen_at = time.monotonic()
@@ -230,7 +230,7 @@ class FakeEngine:
         """Answer, or fail as scripted."""
         if self.faults.failing_probes:
             self.faults.failing_probes -= 1
-            raise EngineUnavailable("the fake engine was told not to answer")
+            raise EngineUnavailable("the fake engine is configured not to answer")
         self._require_ready()
         self._seen_at = time.monotonic()
 

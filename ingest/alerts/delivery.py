@@ -202,7 +202,7 @@ def _note_target(target: AlertTarget, answer: Answer, now: datetime) -> None:
             failing = span((now - target.failing_since).total_seconds())
             target.paused_reason = (
                 f"nothing arrived for {failing}; last: {answer.error}. It is tried once"
-                " an hour and goes on by itself when that arrives"
+                " an hour and continues automatically when that arrives"
             )
         wait = PAUSED_WAIT if target.paused_at else wait_after(target.failures)
         target.retry_at = now + timedelta(seconds=wait)

@@ -18,7 +18,7 @@ Body = Mapping[str, Any]
 WORDS = {
     "failed": ("failed", "had failed"),
     "late": ("is late", "was late"),
-    "stalled": ("has a job that stands still", "had a job that stood still"),
+    "stalled": ("has a stalled job", "had a job that stood still"),
     "stuck": ("is stuck or broken", "was stuck or broken"),
     "schema_change": ("changed at its source", "had changed at its source"),
     "verification_mismatch": ("differs from its source", "differed from its source"),
@@ -85,7 +85,7 @@ def headline(body: Body) -> str:
         return "test message"
     words, past = WORDS[alert["kind"]]
     if body["event"] == RECOVERED:
-        return f"{alert['name']} is well again (it {past})"
+        return f"Resolved: {alert['name']} (it {past})"
     if body["event"] == CLOSED:
         return f"{alert['name']}: alert closed (it {past})"
     return f"{alert['name']} {words}"

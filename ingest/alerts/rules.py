@@ -28,9 +28,9 @@ KINDS: Final = (*ALERTS, RECOVERED)
 # When an alert that somebody closed opens again, if what it tells goes on.
 AGAIN: Final = {
     FAILED: "when a job of the table fails again",
-    LATE: "if no round catches up within what the table is allowed to be late",
+    LATE: "if no sync catches up within what the table is allowed to be late",
     STUCK: "with the next look that finds it",
-    STALLED: "when a job of the table stands still anew",
+    STALLED: "when a job of the table stalls again",
     SCHEMA_CHANGE: "when the source table changes once more",
     MISMATCH: "when a verification finds differences again",
 }

@@ -105,7 +105,7 @@ def health_changed(event: Event) -> None:
         store.open_alert(table_id, trouble, at=event.at)
     else:
         store.close(
-            store.open_on(table_id, {STUCK}), reason="nothing stands still or is broken"
+            store.open_on(table_id, {STUCK}), reason="nothing is stuck or broken"
         )
 
 
@@ -120,7 +120,7 @@ def pipeline_moved(event: Event) -> None:
     elif event.data["event"] in {"remove", "retire"}:
         # its row, and so the alert's pointer to it, may be gone by now
         rows = Alert.objects.filter(Q(table=table_id) | Q(table=None), closed_at=None)
-        store.close(rows, because=store.REMOVED, reason="the table is carried no more")
+        store.close(rows, because=store.REMOVED, reason="the table is no longer synced")
 
 
 def policy_changed(event: Event) -> None:
@@ -200,7 +200,7 @@ def _about_columns(pipeline: Pipeline) -> Trouble | None:
             cause=",".join(sorted(partial)),
             message=earlier_in_words(partial),
             code="earlier_values_missing",
-            hint="a re-sync brings them",
+            hint="a resync brings them",
             repair="resync",
         )
     return None

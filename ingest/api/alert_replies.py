@@ -26,7 +26,7 @@ class Alert(Stored):
     repair = s.CharField(allow_null=True, help_text="the verb that may help")
     instant = s.CharField(allow_null=True)
     job = s.CharField(allow_null=True)
-    count = s.IntegerField(help_text="how often it was found anew")
+    count = s.IntegerField(help_text="how often it was found again")
     first_seen_at = Instant()
     last_seen_at = Instant()
     closed_at = Instant(allow_null=True)

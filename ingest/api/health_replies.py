@@ -110,7 +110,7 @@ class TableHealth(Reply):
     name = s.CharField()
     score = s.IntegerField(allow_null=True, help_text="0 to 100; null = not seen yet")
     collected_at = Instant(allow_null=True)
-    problem = s.CharField(help_text="why the last look failed, or empty")
+    problem = s.CharField(help_text="why the last check failed, or empty")
     losses = Loss(many=True)
     plan = MaintenanceStep(many=True)
     pending = PendingInstant(many=True)
@@ -161,10 +161,10 @@ class CommitTime(Reply):
 class WrittenDay(Reply):
     day = s.DateField(help_text="in UTC")
     changed_rows = Count()
-    changed_bytes = Count(help_text="what rounds wrote")
+    changed_bytes = Count(help_text="what syncs wrote")
     upkeep_bytes = Count(help_text="the same rows again: compactions, replacements")
     loaded_bytes = Count()
-    table_bytes = Count(help_text="what readers read at the day's last look")
+    table_bytes = Count(help_text="what readers read at the day's last check")
 
 
 class WrittenBytes(Reply):

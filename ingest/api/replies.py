@@ -72,7 +72,7 @@ class JobMove(Reply):
 class JobDetail(SyncingJob):
     stalled_since = Instant(
         allow_null=True,
-        help_text="set while a running job stands still for longer than"
+        help_text="set while a running job stalls for longer than"
         " SLUICE_STALLED_SECONDS; reason says what it waits for",
     )
     lane = s.CharField()

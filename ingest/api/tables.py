@@ -35,7 +35,7 @@ def lake_table_of(view: ApiView, table_id: int, privilege: Privilege) -> Table:
     )
     if pipeline is None or pipeline.lake_table_id is None:
         raise InvalidRequest(
-            f"{table} is not carried into the lake",
+            f"{table} is not synced into the lake",
             code="not_onboarded",
             hint="POST /api/v1/onboardings",
         )

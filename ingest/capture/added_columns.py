@@ -100,7 +100,7 @@ def _left(run: JobRun, columns: tuple[str, ...], found: Earlier) -> EarlierValue
     }
     run.warn(
         f"{how_many[found]} values of {', '.join(columns)} from before this sync: they"
-        " are NULL in the lake until a re-sync"
+        " are NULL in the lake until a resync"
     )
     return EarlierValues(columns, found)
 

@@ -73,7 +73,7 @@ def read_bound(
         run.warn(
             f"the source's clock is {bound.set_back.total_seconds():.0f} s behind this"
             " table's position: it was set back. Rows written until it gets there can"
-            " be missed: verify the table then, and re-sync it if rows differ"
+            " be missed: verify the table then, and resync it if rows differ"
         )
     look_for_signs(run, source, clock, low=low, is_zoned=is_zoned)
     return clock, bound

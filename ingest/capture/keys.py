@@ -50,7 +50,7 @@ def refuse_repeated_keys(
             " Nothing was written, and the position stays where it was",
             code="repeated_keys",
             hint="make these columns unique at the source again, then resume; or remove"
-            " the table and add it anew with columns that are unique together",
+            " the table and add it again with columns that are unique together",
         )
 
 

@@ -115,8 +115,8 @@ def _given_up(table: TableSpec, code: str, reason: str) -> TransientError:
         f"{_name(table)} could not be read: {reason}."
         f" Given up after {len(PAUSES) + 1} tries; nothing of this job is visible",
         code=code,
-        hint="it is tried again by itself; end what changes or locks the table at the"
-        " source, if it should not run",
+        hint="it is tried again automatically; end what changes or locks the table at"
+        " the source, if it should not run",
     )
 
 

@@ -57,7 +57,7 @@ def refuse_made_anew(
         f" replaced at the source since the last sync: {found}. Its rows may be older"
         " than the position, and former ones are in the lake. Nothing was written",
         code="source_recreated",
-        hint="re-sync the table: readers keep the present copy until then",
+        hint="resync the table: readers keep the present copy until then",
     )
 
 

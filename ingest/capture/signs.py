@@ -52,7 +52,7 @@ def look_for_signs(
             " its rows may be older than the position, and the former table's are in"
             " the lake. Nothing was written",
             code="source_recreated",
-            hint="re-sync the table: readers keep the present copy until then",
+            hint="resync the table: readers keep the present copy until then",
         )
     kept = before.noticing(what_changed(before, now, clock.now))
     kept = replace(kept, server=now, clock=clock.now.isoformat())

@@ -141,7 +141,7 @@ class SourceWatch:
             f"the source has sent nothing since {self._at}, and answered no new"
             f" connection for {LIMITS.unanswered} s; nothing of this job is visible",
             code="source_silent",
-            hint="it is tried again by itself; look at the server and at what lies"
+            hint="it is tried again automatically; look at the server and at what lies"
             " between it and Sluice",
         )
 
@@ -170,6 +170,6 @@ def _frozen(readers: int) -> TransientError:
         f" {LIMITS.quiet + LIMITS.unanswered} s, while its server answers others and"
         " has nothing to do for them; nothing of this job is visible",
         code="source_silent",
-        hint="it is tried again by itself; look at what lies between the server and"
+        hint="it is tried again automatically; look at what lies between the server and"
         " Sluice",
     )

@@ -48,7 +48,7 @@ def require_columns(
     planned = {c.source_name for c in table.columns}
     new = [name for name in now if name not in planned]
     if new:
-        warn(f"{where} has columns that are not carried: {', '.join(new)}")
+        warn(f"{where} has columns that are not synced: {', '.join(new)}")
     return now
 
 
@@ -73,7 +73,7 @@ def refuse_doubtful_emptiness(spark: SparkSession, run: JobRun, source: Source) 
             " what they saw before",
             code="source_reads_empty",
             hint="check the grants of this login; if the table really is"
-            " empty, re-sync it with accept_empty, on its page: 'The source table may"
+            " empty, resync it with accept_empty, on its page: 'The source table may"
             " be empty'",
         )
 

@@ -172,7 +172,7 @@ def _drop_unsealed(run: JobRun, access: SourceAccess) -> None:
 
 def sync_work(run: JobRun) -> SyncWork:
     if run.spec.round is None or run.spec.table.cursor is None:
-        raise InvalidRequest("a round needs a cursor and its bounds")
+        raise InvalidRequest("a sync needs a cursor and its bounds")
     return run.spec.round
 
 

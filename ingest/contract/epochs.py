@@ -254,5 +254,5 @@ def _damaged(what: str, error: Exception) -> TerminalError:
     return TerminalError(
         f"a {what} in the lake is damaged: {error}. Nothing was changed",
         code=f"{what.replace(' ', '_')}_damaged",
-        hint="put the file back from a copy of the lake, or re-sync the table",
+        hint="put the file back from a copy of the lake, or resync the table",
     )

@@ -279,7 +279,7 @@ def compare(one: SourcePosition, other: SourcePosition) -> Order:
     if found == "unordered":
         raise TerminalError(
             f"of the positions {one.encode() or 'none'} and {other.encode() or 'none'}"
-            " neither can be told to be before the other. Nothing was changed",
+            " neither is known to be before the other. Nothing was changed",
             code="positions_unordered",
             hint="they are of different servers, logs or kinds of capture: resync",
         )

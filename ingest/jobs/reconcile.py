@@ -212,7 +212,7 @@ def _unreadable(job: Job, error: SluiceError) -> TerminalError:
     """Nobody will ever be able to tell, and a job that waits for it holds its table."""
     return TerminalError(
         f"{error.message}; its driver is gone, and whether {job.kind} of {job.subject}"
-        " committed cannot be told",
+        " committed is unknown",
         code=error.code,
         hint=f"{error.hint}; the next job reads from the lake what is there",
     )

@@ -43,7 +43,7 @@ def raise_fence(path: Place, token: int) -> None:
             raise StaleState(
                 f"token {token} is superseded: the fence is at {current}",
                 code="fenced",
-                hint="somebody else took the table over; read its jobs again",
+                hint="another job took the table over; read its jobs again",
             )
         return None if current == token else f"{token}\n"
 
@@ -82,7 +82,7 @@ def require_fence(path: Place, token: int) -> None:
         raise StaleState(
             f"token {token} may not write: the fence is at {current}",
             code="fenced",
-            hint="somebody else took the table over; read its jobs again",
+            hint="another job took the table over; read its jobs again",
         )
 
 

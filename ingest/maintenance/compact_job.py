@@ -90,7 +90,7 @@ class CompactJob(TableJob):
         by = f" by {actor}" if actor else ""
         job.reason = (
             f"{compaction_plans.CANCELLED}{by}; what is planned stays planned, and"
-            f" nothing compacts the table by itself before {until:%H:%M} UTC"
+            f" no automatic compaction of the table before {until:%H:%M} UTC"
         )
         Job.objects.filter(pk=job.pk).update(reason=job.reason)
 

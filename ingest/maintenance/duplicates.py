@@ -58,7 +58,7 @@ def likely_cause(found: Duplicates, signs: Signs) -> str:
     if signs.highest >= signs.buckets or signs.misplaced:
         seen = f", bucket {signs.highest} among them" if signs.highest >= 0 else ""
         return (
-            f"somebody wrote with another number of buckets than {signs.buckets}"
+            f"a writer used another number of buckets than {signs.buckets}"
             f" (rows lie in buckets that are not their keys'{seen})"
         )
     if found.conflicts and signs.loads > 1:

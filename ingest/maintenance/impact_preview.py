@@ -31,7 +31,7 @@ def preview_compaction(table: Table, wish: Wish = None) -> Preview:
     if any(one.is_held for one in facts.pending_compactions):
         lines.insert(0, "A job works on it now: this waits until that has ended")
     lines.append(_where(DriverSpec(**driver) if driver else None))
-    lines.append("Readers see the same rows before and after; rounds go on meanwhile")
+    lines.append("Readers see the same rows before and after; syncs go on")
     return Preview(
         str(table),
         "compact",

@@ -66,7 +66,11 @@ def plan_maintenance(
     opening = opens_at(quiet, now) if quiet else None
     if opening is not None:
         at = iso(opening)
-        return (Step("wait", f"{wanted.reason}; its quiet hours begin then", (), at),)
+        return (
+            Step(
+                "wait", f"{wanted.reason}; its maintenance window begins then", (), at
+            ),
+        )
     return (wanted,)
 
 

@@ -11,8 +11,8 @@ from ingest.maintenance.facts import LakeFacts, Pending
 
 def meddled(facts: LakeFacts) -> Sequence[str]:
     lines = [
-        f"The table's lock for {t.scope} is taken back: whoever put {t.found} there is"
-        " refused from then on, and jobs that wait go on"
+        f"The table's lock for {t.scope} is taken back: the owner that put {t.found}"
+        " there is refused from then on, and jobs that wait go on"
         for t in facts.taken
     ]
     if facts.altered:
@@ -40,7 +40,7 @@ def rolled_back(pending: Pending) -> Sequence[str]:
     if pending.action != "compaction":
         return [
             f"What {pending.action} {pending.instant} wrote is removed; it was never"
-            " visible, and its rows come again with the next round"
+            " visible, and its rows come again with the next sync"
         ]
     return [
         f"What the unfinished attempt of compaction {pending.instant} wrote is removed",
@@ -97,7 +97,7 @@ def kept(facts: LakeFacts) -> Sequence[str]:
         *undone_first(facts),
         *_plans_first(facts),
         "What the table is now can be gone back to, for 7 days",
-        "Meanwhile its files of now are not cleaned away",
+        "Until then its present files are not cleaned away",
     ]
 
 
@@ -115,7 +115,7 @@ def deduplicated(facts: LakeFacts) -> Sequence[str]:
         "A savepoint keeps what is there now",
         "One commit replaces the table by one row per key: the newest one stays",
         "The result is compared with what was kept; capture goes on at its position",
-        "No round runs meanwhile",
+        "No sync runs until it ends",
     ]
 
 

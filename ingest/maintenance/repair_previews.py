@@ -104,8 +104,8 @@ def preview_restore(table: Table, facts: LakeFacts, work: RepairWork) -> Preview
     if ended := [i for i in timeline.savepoints if i in later]:
         will.insert(
             1,
-            f"Savepoints of those commits end: {', '.join(ended)}. Nobody can go back"
-            " to them any more",
+            f"Savepoints of those commits end: {', '.join(ended)}. They cannot be"
+            " restored any more",
         )
     will[:0] = words.undone_first(facts)
     misses = list(what_is_missed(table.cursor, _position_at(base, timeline, work)))
@@ -130,7 +130,7 @@ def preview_metadata_drop(table: Table, facts: LakeFacts, work: RepairWork) -> P
         "The metadata table that another writer made is removed, with its partitions"
         f" {', '.join(facts.foreign_index)}",
         "Readers list the table's folders again: they see every row that was committed",
-        "No row is read or written; no round runs meanwhile",
+        "No row is read or written; no sync runs until it ends",
         "The next commit or compaction would do it, too; it comes back when that writer"
         " writes again, which it should not",
     )

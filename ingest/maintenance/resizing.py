@@ -72,7 +72,7 @@ def words_for(found: Resize, facts: LakeFacts) -> Iterator[str]:
     before, after = found.before, found.after
     yield (
         f"Every row is read and written once, {sized(found.bytes)} as files are"
-        " now; no round runs meanwhile"
+        " now; no sync runs until it ends"
     )
     if facts.pending_compactions:
         yield (

@@ -38,16 +38,16 @@ def what_is_missed(cursor: str | None, position: str) -> tuple[str, ...]:
     if not cursor:
         return (
             "The table follows nothing at its source: it stays as it was then, until"
-            " a re-sync",
+            " a resync",
         )
     since = f"after {position}" if position else "at all times"
     return (
-        f"The next round reads again the rows whose {cursor} lies {since}, as the"
+        f"The next sync reads again the rows whose {cursor} lies {since}, as the"
         " source has them now",
-        "Rows that were deleted at the source since then are there again, and no round"
-        " sees that: they stay until a re-sync",
+        "Rows that were deleted at the source since then are there again, and no sync"
+        " sees that: they stay until a resync",
         f"Rows that were changed without a newer {cursor} keep the values of that"
-        " moment until a re-sync",
+        " moment until a resync",
     )
 
 
@@ -57,8 +57,8 @@ def what_the_source_says(cursor: str | None, reach: Reach) -> tuple[str, ...]:
         return ()
     if reach.broken:
         return (
-            "The source no longer reaches back to that moment, so no round can catch"
-            f" up: {reach.broken}. Re-sync the table",
+            "The source no longer reaches back to that moment, so no sync can catch"
+            f" up: {reach.broken}. Resync the table",
         )
     if reach.silent:
         return (
@@ -68,7 +68,7 @@ def what_the_source_says(cursor: str | None, reach: Reach) -> tuple[str, ...]:
     told = [f"The source was asked: {_many(reach.later)} will be read again"]
     if reach.unmarked:
         many = _many(reach.unmarked)
-        told.append(f"{many} there have no {cursor}, and no round reads them")
+        told.append(f"{many} there have no {cursor}, and no sync reads them")
     return tuple(told)
 
 

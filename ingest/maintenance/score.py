@@ -77,14 +77,14 @@ class Health:
 # By the state of what carries the table: what its files are like does not matter to
 # somebody who waits for its rows.
 STOPPED: Mapping[str, tuple[int, str, str, Repair]] = {
-    "FAILED": (60, "table_failed", "the table failed: nothing new is carried", ""),
+    "FAILED": (60, "table_failed", "the table failed: nothing new is synced", ""),
     "NEEDS_RESYNC": (
         50,
         "needs_resync",
-        "its position is lost: nothing new is carried until a re-sync",
+        "its position is lost: nothing new is synced until a resync",
         "resync",
     ),
-    "PAUSED": (25, "table_paused", "it is paused: nothing new is carried", ""),
+    "PAUSED": (25, "table_paused", "it is paused: nothing new is synced", ""),
 }
 
 
@@ -162,7 +162,7 @@ def _meddled(facts: LakeFacts) -> Iterator[Loss]:
         yield Loss(
             "lock_taken",
             50,
-            f"somebody else has the table's lock: {found}. No job can commit before it"
+            f"another owner has the table's lock: {found}. No job can commit before it"
             " is taken back",
             "rollback",
         )
@@ -170,7 +170,7 @@ def _meddled(facts: LakeFacts) -> Iterator[Loss]:
         yield Loss(
             "properties_drift",
             40,
-            "somebody changed the table's hoodie.properties:"
+            "a writer outside Sluice changed the table's hoodie.properties:"
             f" {'; '.join(facts.altered)}. Sluice refuses to write until they are put"
             " back",
             "rollback",
@@ -190,7 +190,7 @@ def _meddled(facts: LakeFacts) -> Iterator[Loss]:
         yield Loss(
             "bucket_drift",
             40,
-            "somebody wrote with another number of buckets: there are rows in bucket"
+            "a writer used another number of buckets: there are rows in bucket"
             f" {facts.highest_bucket}, and the table has {count}, counted from 0. Rows"
             " may be there twice, and later changes miss them",
             "deduplicate",

@@ -71,7 +71,7 @@ def words_for(found: Comparison, *, position: str) -> str:
     """One or more sentences; `position` "" = the table follows no cursor."""
     if found.verdict == "equal" and found.pending:
         said = f"Equal up to {position}: {_count(found.pending, 'newer change')}"
-        return f"{said} at the source will come with the next round.{_rest(found)}"
+        return f"{said} at the source will come with the next sync.{_rest(found)}"
     if found.verdict == "equal":
         rows = _count(found.source_rows, "row")
         return f"Equal: {rows} on both sides.{_rest(found)}"
@@ -90,7 +90,7 @@ def words_for(found: Comparison, *, position: str) -> str:
     elif found.extra:
         said += (
             " Timestamp capture does not see deletes: rows deleted at the source stay"
-            " in the lake until a re-sync."
+            " in the lake until a resync."
         )
     return said + _rest(found)
 

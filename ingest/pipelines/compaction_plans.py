@@ -124,7 +124,7 @@ def _plans(table_id: int, instants: list[str], state: str) -> list[MaintenancePl
 
 def give_up(table_id: int) -> None:
     """Nobody carries the table any more, so nobody executes what is planned on it."""
-    said = "the table is carried no more"
+    said = "the table is no longer synced"
     for state in OPEN:
         plans = MaintenancePlan.objects.filter(table_id=table_id, state=state)
         advance_all(list(plans), "supersede", reason=said)

@@ -286,7 +286,7 @@ def _find_other_updates(
         if create is not None and create.updates != asked[name]:
             mistakes.add(
                 f"/tables/{escape(name)}/updates",
-                f"'{name}' is carried with {create.updates} updates, not with"
+                f"'{name}' is synced with {create.updates} updates, not with"
                 f" {asked[name]} ones, and that is fixed for its life: remove its"
                 " onboarding and ask again, which loads it into a new lake table",
                 code="updates_fixed",

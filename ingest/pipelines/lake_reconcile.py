@@ -92,7 +92,7 @@ def _buckets(pipeline: Pipeline, state: LakeState) -> str:
     found, planned = state.position.identity, planned_identity(pipeline)
     if found.buckets == planned.buckets or len(drift(found, planned)) != 1:
         return ""
-    why = f"the lake has {found.buckets} buckets where the plan said {planned.buckets}"
+    why = f"the lake has {found.buckets} buckets where the plan had {planned.buckets}"
     set_buckets(pipeline, found.buckets, why=why)
     return f"{why}: the plan says so now"
 

@@ -143,8 +143,8 @@ class ResyncJob(LoadJob):
     # the old copy and its position are untouched, so that is where it goes on
     resumes = "resume_catch_up"
     leaves = (
-        "readers keep the rows of before. Resume carries on from there without the"
-        " re-sync; Re-sync begins a fresh copy"
+        "readers keep the rows of before. Resume continues from there without the"
+        " resync; Resync begins a fresh copy"
     )
 
     def revive(self, job: Job, pipeline: Pipeline, *, actor: str) -> None:
@@ -223,7 +223,7 @@ def how_consistent(pipeline: Pipeline) -> str:
         )
     return (
         "loaded over several attempts, so its chunks show the source at different "
-        "moments; re-sync for one consistent moment"
+        "moments; resync for one consistent moment"
     )
 
 

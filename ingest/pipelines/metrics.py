@@ -93,12 +93,12 @@ def _health() -> Iterator[Metric]:
     yield single("sluice_health_score_min", "The worst health score", worst)
     yield single(
         "sluice_tables_unreadable",
-        "Lake tables whose files could not be looked at",
+        "Lake tables whose files could not be checked",
         found["unreadable"],
     )
     yield labelled(
         "sluice_lake_bytes",
-        "Bytes of lake tables at their last look: base and log files, and what is"
+        "Bytes of lake tables when last checked: base and log files, and what is"
         " replaced and waits for cleaning",
         "part",
         {part: found[f"sum_{part}_bytes"] or 0 for part in ("base", "log", "old")},
@@ -110,7 +110,7 @@ def _health() -> Iterator[Metric]:
     )
     yield single(
         "sluice_work_stuck",
-        "Instants on timelines that nobody works on",
+        "Instants on timelines without a running job",
         found["sum_stuck"] or 0,
     )
 
@@ -159,7 +159,7 @@ def _recent() -> Iterator[Metric]:
     yield single("sluice_commits_recent", f"Commits of jobs {window}", commits)
     yield single(
         "sluice_rows_recent",
-        f"Rows that rounds and loads {window} wrote",
+        f"Rows that syncs and snapshots {window} wrote",
         float(carried),
     )
 

@@ -82,7 +82,7 @@ def _nothing_left(draft: Draft) -> InvalidRequest:
         )
     first = draft.uncarried[0]
     return InvalidRequest(
-        f"no table of this request can be carried: {first.name}, {first.reason}",
+        f"no table of this request can be synced: {first.name}, {first.reason}",
         code="unknown_table",
         hint=first.way_out,
     )

@@ -56,7 +56,7 @@ def plan_removal(table: Table, *, drop_data: bool) -> RemovalPreview:
     for file in place_at(table.path).files() if table.path else ():
         files += 1
         size += file.size
-    stop = f"stop carrying {table.source_name} into {table}"
+    stop = f"stop syncing {table.source_name} into {table}"
     data = (
         f"delete {files:,} files, {size:,} bytes, and {table} from the catalog"
         if drop_data

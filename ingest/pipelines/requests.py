@@ -40,7 +40,7 @@ DEFAULT_MEMBERS = frozenset(
 )  # fmt: skip
 _LATER_CAPTURES = frozenset({"log"})
 _CORRECT = "correct what 'errors' points at, and send the request again"
-_NO_SYNCS = "a table that is loaded once has no rounds, so it takes no schedule"
+_NO_SYNCS = "a table that is loaded once has no syncs, so it takes no schedule"
 
 
 @dataclass(frozen=True, slots=True)

@@ -191,7 +191,7 @@ def earlier_in_words(partial: Mapping[str, str]) -> str:
     """Of `partial_columns`; "" when there are none."""
     return "; ".join(
         f"column {name} counts from {start}: rows from before that have NULL there in"
-        " the lake until a re-sync"
+        " the lake until a resync"
         for name, start in partial.items()
     )
 

@@ -43,7 +43,7 @@ def start_sync(table: Table, *, actor: str) -> Job:
         pipeline = locked_pipeline(table)
         if pipeline.capture == "snapshot":
             raise InvalidRequest(
-                f"{table} is loaded once and has no rounds",
+                f"{table} is loaded once and has no syncs",
                 code="not_continuous",
                 hint="use :resync for a fresh copy",
             )
@@ -249,7 +249,7 @@ def not_now(pipeline: Pipeline, verb: str) -> InvalidRequest:
     hints = {
         PAUSED: "resume it first",
         FAILED: "resume it, or retry its last job",
-        NEEDS_RESYNC: "re-sync it",
+        NEEDS_RESYNC: "resync it",
     }
     table = pipeline.lake_table or pipeline.source_table
     return InvalidRequest(

@@ -208,7 +208,7 @@ def pin_targets(
             continue
         database, name = _lake_name(lake, source)
         if lake in used:
-            raise _lake_refusal(source, f"another table is carried as lake.{lake}")
+            raise _lake_refusal(source, f"another table is synced as lake.{lake}")
         used.add(lake)
         pinned.append(renamed(target, database, name))
     return pinned

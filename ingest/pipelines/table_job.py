@@ -45,7 +45,7 @@ class TableJob(DriverJob):
             return InvalidRequest(
                 f"{job.subject} is no longer onboarded",
                 code="not_onboarded",
-                hint="onboard the table again if it shall be carried",
+                hint="onboard the table again if it should be synced",
             )
         if self.runs_in and pipeline.state not in self.runs_in:
             is_stopped = pipeline.state in {PAUSED, FAILED}

@@ -66,7 +66,7 @@ def require_pipeline(table: Table) -> Pipeline:
     pipeline = pipeline_of(table.pk)
     if pipeline is None:
         raise InvalidRequest(
-            f"{table} is not carried by an onboarding",
+            f"{table} has no pipeline",
             code="not_onboarded",
             hint="give the name of its lake table, or onboard it first",
         )

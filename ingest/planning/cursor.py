@@ -44,7 +44,7 @@ def _judge(facts: TableFacts, column: Column) -> Candidate:
     if column.source_name in facts.indexed:
         score, why = score + 2, [*why, "indexed"]
     else:
-        why = [*why, "not indexed: every round reads the whole table"]
+        why = [*why, "not indexed: every sync reads the whole table"]
     if column.type == "timestamp":
         score, why = score + 1, [*why, "with time zone"]
     return Candidate(column.source_name, score, ", ".join(why))
@@ -110,7 +110,7 @@ def what_is_missed(
     if facts.relation == "partitioned table":
         missed.append(TABLES[facts.relation].unseen)
     if facts.schema.column(cursor).nullable:
-        missed.append(f"rows whose '{cursor}' is NULL are counted, not carried")
+        missed.append(f"rows whose '{cursor}' is NULL are counted, not synced")
     if facts.sees_all_transactions is False:
         missed.append(
             f"transactions open longer than {conditions.lag_seconds:g} s can be "

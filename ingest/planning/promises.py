@@ -38,7 +38,7 @@ _SHARED_SNAPSHOT = (
 )
 _SNAPSHOT_PER_CHUNK = (
     "each chunk shows its own moment: connections share no snapshot"
-    " without a lock; the first syncs bring what changed meanwhile"
+    " without a lock; the first syncs bring what changed since then"
 )
 
 
@@ -74,8 +74,8 @@ SOURCES: dict[str, Promise] = {
         unseen="transactions that are open on the primary: a row that commits later"
         " than the safety lag after its cursor value is missed",
         does="refuses timestamp capture until 'lag_seconds' is set by policy, longer"
-        " than the longest transaction of the primary; each sync looks again whether"
-        " the server is one, and waits while replication stands still",
+        " than the longest transaction of the primary; each sync checks again whether"
+        " the server is one, and waits while replication is stopped",
     ),
     "unknown_role": Promise(
         "A MariaDB or MySQL server whose login may not ask whether it is a replica",
@@ -96,7 +96,7 @@ TABLES: dict[str, Promise] = {
         sync="like a plain table, over all partitions",
         unseen="a partition that is attached with older cursor values, and that one was"
         " detached",
-        does=":verify counts both as differences; a re-sync mends them",
+        does=":verify counts both as differences; a resync mends them",
     ),
     "children": Promise(
         "A parent of PostgreSQL whose children inherit from it",
@@ -130,35 +130,35 @@ TABLES: dict[str, Promise] = {
         snapshot="its rows",
         sync="like a plain table",
         unseen="that a crash of the source emptied it; a standby has none of its rows",
-        does="keeps the rows in the lake until a re-sync; :verify counts them",
+        does="keeps the rows in the lake until a resync; :verify counts them",
     ),
     "versioned": Promise(
         "A temporal table (system-versioned in MariaDB)",
         snapshot="the rows that are current; former versions are not read",
         sync="rows that are current and whose cursor value has grown",
         unseen="former versions, and that a row was ended",
-        does="leaves ended rows in the lake until a re-sync; :verify counts them",
+        does="leaves ended rows in the lake until a resync; :verify counts them",
     ),
 }
 
 TRAPS: dict[str, Promise] = {
     "deletes": Promise(
         "Deleted rows",
-        unseen="deleted rows stay in the lake until a re-sync",
+        unseen="deleted rows stay in the lake until a resync",
         does=":verify counts them",
     ),
     "keys_changed": Promise(
         "A changed key",
         unseen="a row whose key changes is there twice afterwards, under the former key"
-        " too, until a re-sync",
+        " too, until a resync",
         does=":verify counts the former one",
     ),
     "emptied": Promise(
         "TRUNCATE, DROP and CREATE",
-        unseen="rows that a TRUNCATE removed stay in the lake until a re-sync; so do"
+        unseen="rows that a TRUNCATE removed stay in the lake until a resync; so do"
         " those of a table that was dropped and created again",
         does="a sync that finds another table under the name, or new files of its rows"
-        " and former rows gone, stops and asks for a re-sync; on MariaDB a TRUNCATE"
+        " and former rows gone, stops and asks for a resync; on MariaDB a TRUNCATE"
         " shows with PROCESS, or by an AUTO_INCREMENT that went back",
     ),
     "row_security": Promise(
@@ -171,7 +171,7 @@ TRAPS: dict[str, Promise] = {
     "key_forms": Promise(
         "Keys that are equal at the source and different in the lake",
         unseen="a key that is written in another form is another row in the lake, and"
-        " the row under its former form stays until a re-sync",
+        " the row under its former form stays until a resync",
         does="the plan names such columns of the key; the lake compares bytes, as it"
         " always did, so existing tables keep their keys",
     ),
@@ -185,7 +185,7 @@ TRAPS: dict[str, Promise] = {
     "cursor_kept": Promise(
         "Writers that leave the cursor as it was",
         unseen="an update that does not set the cursor, a row whose cursor is NULL",
-        does="NULLs are counted and told by each sync; :verify counts all of them",
+        does="NULLs are counted and reported by each sync; :verify counts all of them",
     ),
     "clock_behind": Promise(
         "Application clocks that are behind",
@@ -204,13 +204,13 @@ TRAPS: dict[str, Promise] = {
         "A source's clock that was set back, a source restored to an earlier moment",
         unseen="rows written until the clock, or the source, is back where it was",
         does="a sync notices that clock, transaction numbers or log positions went back"
-        " and warns until a re-sync, or a :verify that finds both sides equal",
+        " and warns until a resync, or a :verify that finds both sides equal",
     ),
     "failed_over": Promise(
         "A fail-over to another server",
         unseen="rows of the former primary that never reached the new one stay in the"
         " lake; rows that the new one took over late are below the position",
-        does="a sync notices another server or timeline and warns until a re-sync, or a"
+        does="a sync notices another server or timeline and warns until a resync, or a"
         " :verify that finds both sides equal",
     ),
     "no_zone": Promise(

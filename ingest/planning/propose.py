@@ -138,7 +138,7 @@ def _why_blocked(
             "'exclude_columns'"
         )
     if not carried:
-        return "no column is left to carry"
+        return "no column is left to sync"
     if proposals["record_key"].value is None:
         return proposals["record_key"].reason
     if conditions.capture == "timestamp":
@@ -263,7 +263,7 @@ def _warnings(
     found: list[str] = [*cautions_of(facts, conditions)]
     found += _key_forms(facts, proposals)
     if conditions.capture == "snapshot":
-        found.append("loaded once: later changes are carried by a re-sync only")
+        found.append("loaded once: later changes are synced by a resync only")
         if not facts.shares_snapshots:
             found.append(
                 "a load of several chunks shows each at its own moment: this kind of "
@@ -317,7 +317,7 @@ def _lossy_texts(carried: list[Column], target: Target, kind: str) -> list[str]:
 
 def _what_is_lost(column: Column, lossy: str, kind: str) -> str:
     if lossy == "string":
-        return ": carried as text, because the lake's numbers cannot hold it"
+        return ": synced as text, because the lake's numbers cannot hold it"
     values = cannot_hold(column.source_type, column.type, kind=kind)
     return f": values no lake type has ({values}) become NULL"
 

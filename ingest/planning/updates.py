@@ -33,11 +33,11 @@ def what_partial_means() -> tuple[str, ...]:
     """In sentences for people, told before they approve."""
     return (
         "partial updates: a column that is NULL in a changed row keeps the value it "
-        "has in the lake, so a round never sets a column to NULL",
+        "has in the lake, so a sync never sets a column to NULL",
         "partial updates: columns count as wholes, an array is replaced or kept; a "
         "value that has no form in the lake counts as NULL",
         "partial updates: a row that is deleted and inserted again at the source "
         "keeps its old values where the new row has NULL",
-        "partial updates: a re-sync takes the rows as the source has them then, NULLs "
+        "partial updates: a resync takes the rows as the source has them then, NULLs "
         "too, and what was kept is gone; the choice is fixed for the table's life",
     )

@@ -229,7 +229,7 @@ _SIGNS: tuple[tuple[tuple[str, ...], Outcome, str, str, str], ...] = (
         "rows_miscounted",
         "the commit would have held another number of rows than were read, so it was"
         " refused; nothing of this job is visible",
-        "the driver's log has both numbers; start the load, or the repair, anew",
+        "the driver's log has both numbers; start the load, or the repair, again",
     ),
     (
         ("due to heartbeat by concurrent writer",),
@@ -285,7 +285,7 @@ _SOURCE: tuple[tuple[str, Outcome, str, str], ...] = (
     ("22", "terminal", "source_value_refused", "the driver's log has the value"),
     ("55P03", "transient", "source_locked", "it is tried again"),
     ("57P01", "transient", "source_ended_session", "it is tried again"),
-    ("57014", "transient", "source_cancelled", "somebody cancelled it: retry"),
+    ("57014", "transient", "source_cancelled", "it was cancelled at the source: retry"),
     ("53", "transient", "source_exhausted", "lower the parallel reads, then retry"),
 )
 

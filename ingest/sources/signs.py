@@ -184,7 +184,7 @@ def sentences_of(signs: Signs) -> list[str]:
         found.append(
             f"at least {signs.late} rows were committed with a cursor value below the"
             " position and are not in the lake as they are; verify the table and"
-            " re-sync it"
+            " resync it"
         )
     return found
 

@@ -153,7 +153,7 @@ class Driver:
                     jobs_abandoned=self._lanes.abandoned(),
                 )
             except OSError:
-                self.halt("nobody reads the control pipe")
+                self.halt("the control pipe has no reader")
         if self._is_single:
             self._pipe.flush(self._silence)
             os._exit(self._close())

@@ -120,7 +120,7 @@ def test_a_restart_breaks_every_connection_and_nothing_else(stage: Stage) -> Non
     stage.bench.restart()
     history.look()
     history.look()
-    assert actor.advance(), "its connection is made anew"
+    assert actor.advance(), "its connection is made again"
     actor.end()
     state = history.states[-1]
     assert len(state) == 12, "what was not committed is gone"

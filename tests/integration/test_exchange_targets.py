@@ -65,7 +65,7 @@ def test_a_webhook_takes_address_and_secret_from_the_environment(tmp_path) -> No
     # what it is told changes; where it leads does not
     moved = FILE.replace("lake.shop", "lake").replace("ops@", "other@")
     code, said = imported(tmp_path, moved)
-    assert (code, "delete it and make it anew" in said) == (0, True)
+    assert (code, "delete it and create it again" in said) == (0, True)
     row.refresh_from_db()
     assert (row.address, row.database) == (URL, "")
     assert AlertTarget.objects.get(name="ops").address == "ops@example.com"

@@ -28,7 +28,7 @@ REWRITES = {
     "column with a volatile default": "ALTER TABLE o ADD COLUMN x uuid DEFAULT gen_random_uuid()",
     "truncated and filled": "CREATE TEMP TABLE kept AS SELECT * FROM o; TRUNCATE o;"
     " INSERT INTO o SELECT * FROM kept; UPDATE o SET v = 'again' WHERE id = 3",
-    "made anew": "CREATE TABLE n (LIKE o INCLUDING ALL); INSERT INTO n SELECT * FROM o;"
+    "made again": "CREATE TABLE n (LIKE o INCLUDING ALL); INSERT INTO n SELECT * FROM o;"
     " DROP TABLE o; ALTER TABLE n RENAME TO o",
 }
 # A session of a job that waits for a lock on a table.
@@ -74,7 +74,7 @@ def in_source(bench: LakeBench) -> list[tuple[Any, ...]]:
 # Every way of rewriting is held against the server alone, without Spark, in
 # tests/integration/ingest/test_postgresql_ddl.py: here a table that keeps its number,
 # and one that does not.
-ALWAYS = {"truncated and filled", "made anew"}
+ALWAYS = {"truncated and filled", "made again"}
 REWRITTEN = [
     one if one in ALWAYS else pytest.param(one, marks=pytest.mark.long)
     for one in REWRITES

@@ -118,7 +118,7 @@ _KNOWN = (
         ("1053", "1927", "1152", "4031"),
         r"Server shutdown in progress|Connection was killed",
         "{host}:{port} is starting or stopping, or ended this connection",
-        "wait until the server is up; it is tried again by itself",
+        "wait until the server is up; it is tried again automatically",
     ),
     Known(
         "source_locked",
@@ -126,7 +126,7 @@ _KNOWN = (
         ("1205", "1213"),
         r"Lock wait timeout|Deadlock",
         "a lock at the source was not released in time",
-        "wait for the other session to finish; it is tried again by itself",
+        "wait for the other session to finish; it is tried again automatically",
     ),
     Known(
         "source_timeout",
@@ -164,7 +164,7 @@ _KNOWN = (
         ("2006", "2013", "2055"),
         r"Lost connection|gone away|Connection reset|Broken pipe|closed",
         "the connection to {host}:{port} was lost",
-        "it is tried again by itself, from where it stopped",
+        "it is tried again automatically, from where it stopped",
     ),
 )
 

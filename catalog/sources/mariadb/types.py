@@ -49,7 +49,7 @@ _UNSIGNED = {"int": "bigint", "integer": "bigint", "bigint": "decimal(20,0)"}
 _PADDED = re.compile(r"^(var)?char\b|text\b", re.IGNORECASE)
 _COLLATED = re.compile(r"^(var)?char\b|text\b|^enum\b|^set\b", re.IGNORECASE)
 _FLOATS = frozenset({"real", "double precision", "float", "double"})
-_LATER = {"vector": "vectors are not carried yet"}
+_LATER = {"vector": "vectors are not synced yet"}
 _CALENDAR = frozenset({"date", "timestamp", "timestamp_ntz"})
 # The text may go on with UNSIGNED, ZEROFILL, or a version's comment, or be cut off in a
 # long list of an enum's values.
@@ -75,7 +75,7 @@ def cannot_hold(source_type: str, lake: str) -> str:
 def unsupported_reason(source_type: str) -> str:
     """Why a column of this type is not carried."""
     name, *_ = _split(source_type)
-    return _LATER.get(name, f"type {source_type} is not carried yet")
+    return _LATER.get(name, f"type {source_type} is not synced yet")
 
 
 def key_forms(source_type: str, collation: str | None) -> str:

@@ -52,7 +52,7 @@ _KNOWN = (
         r"the database system is (starting up|shutting down|in recovery)"
         r"|not accepting connections",
         "{host}:{port} is starting or stopping",
-        "wait until the server is up; it is tried again by itself",
+        "wait until the server is up; it is tried again automatically",
     ),
     Known(
         "tls_not_offered",
@@ -95,7 +95,7 @@ _KNOWN = (
         ("55P03",),
         r"lock timeout",
         "a lock at the source was not released in time",
-        "wait for the other session to finish; it is tried again by itself",
+        "wait for the other session to finish; it is tried again automatically",
     ),
     Known(
         "source_timeout",
@@ -115,7 +115,7 @@ _KNOWN = (
         r"server closed the connection|connection (is )?(closed|lost)"
         r"|terminating connection|Connection reset|Broken pipe|EOF detected",
         "the connection to {host}:{port} was lost",
-        "it is tried again by itself, from where it stopped",
+        "it is tried again automatically, from where it stopped",
     ),
 )
 

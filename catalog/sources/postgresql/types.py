@@ -151,7 +151,7 @@ def _scalar(text: str, kind: str) -> tuple[str, str]:
         return "string", ""
     if name in _NAMES:
         return "", f"{text} is the name of something inside the source's server"
-    return "", f"type {text} is not carried yet"
+    return "", f"type {text} is not synced yet"
 
 
 def _numeric(numbers: tuple[int, ...]) -> str:

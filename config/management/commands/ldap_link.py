@@ -30,7 +30,7 @@ class Command(BaseCommand):
             with Directory(spec) as directory:
                 entry = directory.entry_named(options["user"])
             if entry is None or entry.is_disabled:
-                raise CommandError("the directory knows nobody active of that name")
+                raise CommandError("the directory has no active user of that name")
             hand_over(options["user"], provider=PROVIDER, subject=entry.subject)
         except SluiceError as error:
             raise CommandError(str(error)) from error

@@ -37,7 +37,7 @@ _OTHERS_EVERY = 3
 
 
 class Command(BaseCommand):
-    help = "Run the periodic tick: due rounds, compactions, discoveries, lost jobs."
+    help = "Run the periodic tick: due syncs, compactions, discoveries, lost jobs."
     requires_system_checks: list[str] = []
 
     def handle(self, *_: Any, **__: Any) -> None:

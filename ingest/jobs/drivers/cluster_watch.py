@@ -76,7 +76,7 @@ class ClusterWatch:
             apps = self._cluster.apps()
             for app in apps:
                 if app.tag not in self._known():
-                    log.warning("ending %s, which nobody owns", app.tag)
+                    log.warning("ending %s, which has no owner", app.tag)
                     self._cluster.kill(app)
         except MasterAway as away:
             self._is_there = False

@@ -99,7 +99,7 @@ class ControlDoor:
     def _meet(self, end: socket.socket) -> None:
         with end:
             if peer_uid(end) != os.geteuid():
-                log.warning("somebody else's process knocks at %s", self._path)
+                log.warning("an unauthenticated process connects to %s", self._path)
                 return
             end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _SEND_TIMEOUT)
             end.settimeout(_GREETING_SECONDS)

@@ -198,10 +198,10 @@ class FakeLauncher:
                 self._succeed(work.spec)
                 self._die(work.origin)
             case Fault.TRANSIENT | Fault.TERMINAL | Fault.CALLER:
-                error = ErrorFact(f"fake_{work.fault}", "it was told to", "look here")
+                error = ErrorFact(f"fake_{work.fault}", "as configured", "look here")
                 self._report(work, work.fault.value, error=error)
             case _ if planned := self.errors.get(work.spec.kind, []):
-                error = ErrorFact(planned.pop(0), "it was told to", "look here")
+                error = ErrorFact(planned.pop(0), "as configured", "look here")
                 self._report(work, "terminal", error=error)
             case _:
                 self._finish(work)

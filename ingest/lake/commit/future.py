@@ -51,7 +51,7 @@ def rewrite_future(
         raise TerminalError(
             f"{qualified_name(spec)} has instants of the future and no position",
             code="no_position",
-            hint="re-sync the table: that takes them away, too",
+            hint="resync the table: that takes them away, too",
         )
     require_identity(spec, state)
     commit = commit_of(spec)

@@ -24,9 +24,9 @@ def refuse_gone_back(spec: JobSpec, state: LakeState) -> None:
     if behind > newest:
         raise TerminalError(
             f"{qualified_name(spec)} was at {behind} and is at {newest} now: it went"
-            " back, and nobody was told. Nothing was read",
+            " back, and no restore is known. Nothing was read",
             code="lake_went_back",
-            hint="its capture goes on from there with the next round",
+            hint="its capture goes on from there with the next sync",
         )
 
 

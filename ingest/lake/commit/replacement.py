@@ -117,7 +117,7 @@ def require_same(
             f"after its repair {qualified_name(spec)} has {after[0]} rows, or others,"
             f" where {before[0]} were kept",
             code="repair_differs",
-            hint="re-sync the table; the savepoint holds what was there before",
+            hint="resync the table; the savepoint holds what was there before",
         )
 
 

@@ -143,7 +143,7 @@ def commit_rows(
             f"the rows for {qualified_name(spec)} lack the columns"
             f" {', '.join(missing)}. Nothing was written",
             code="missing_columns",
-            hint="a column disappeared at the source: re-sync the table",
+            hint="a column disappeared at the source: resync the table",
         )
     identity = identity_for(spec.table)
     options = write_options(

@@ -89,7 +89,7 @@ def identity_for(table: TableSpec) -> TableIdentity:
     columns = {c.source_name: c for c in table.columns}
     for name in table.partition_by:
         if name not in columns or columns[name].type not in _PARTITION_TYPES:
-            kind = columns[name].type if name in columns else "not carried"
+            kind = columns[name].type if name in columns else "not synced"
             raise InvalidRequest(
                 f"column {name} ({kind}) cannot partition a lake table",
                 code="bad_partition",
@@ -185,7 +185,7 @@ def refuse_drift(table: str, differences: Iterable[str]) -> None:
             f"lake table {table} is not what the plan says: {'; '.join(found)}."
             " Nothing was written",
             code="identity_drift",
-            hint="plan the table anew, or resync it into a new lake table",
+            hint="plan the table again, or resync it into a new lake table",
             facts={"differences": list(found)},
         )
 

@@ -85,7 +85,7 @@ def deduplicate(
         return facts
     state = roll_back_writes(spark, spec, state)
     clear(run, spark)
-    run.enter("keeping the way back")
+    run.enter("keeping a savepoint")
     savepoint = make_savepoint(spark, spec, why=f"before repair {spec.job_id}")
     require_space(spec.table.staging, bytes_of(layout))
     run.enter("replacing", total=found.counted.keys)

@@ -110,7 +110,7 @@ def _savepoint(
 ) -> dict[str, Any]:
     _begin(run, spark, adds=True)
     unschedule_all(run, spark)
-    run.enter("keeping the way back")
+    run.enter("keeping a savepoint")
     made = make_savepoint(spark, run.spec, why=f"asked for by job {run.spec.job_id}")
     return {"action": "savepoint", "savepoint": made}
 

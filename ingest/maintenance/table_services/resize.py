@@ -57,7 +57,7 @@ def resize(
     count = _require_unique(spec, snapshot_of(spark, spec), before)
     state = roll_back_writes(spark, spec, state)
     clear(run, spark)
-    run.enter("keeping the way back")
+    run.enter("keeping a savepoint")
     savepoint = make_savepoint(spark, spec, why=f"before resize {spec.job_id}")
     require_space(spec.table.staging, bytes_of(before))
     run.enter("rewriting", total=count)

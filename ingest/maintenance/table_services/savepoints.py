@@ -136,7 +136,7 @@ def _require_restored(spec: JobSpec, asked: str) -> tuple[LakeState, CommitPosit
         raise TerminalError(
             f"{qualified_name(spec)} has no position after its restore",
             code="no_position",
-            hint="re-sync the table",
+            hint="resync the table",
         )
     return after, after.position
 

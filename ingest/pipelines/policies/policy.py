@@ -222,7 +222,9 @@ def _quiet(value: Any, at: str) -> Any:
         except (KeyError, TypeError, ValueError):
             _refuse(f"{at}/{end}", f"{end} must be a time of day like 22:00")
     if found["from"] == found["to"]:
-        _refuse(f"{at}/to", "quiet hours must begin and end at different times")
+        _refuse(
+            f"{at}/to", "the maintenance window must begin and end at different times"
+        )
     zone = found["timezone"]
     if not isinstance(zone, str) or zone not in available_timezones():
         _refuse(f"{at}/timezone", f"'{zone}' is no IANA time zone")

@@ -120,7 +120,7 @@ def skipped_words(schedule: Schedule | None, began: datetime, now: datetime) -> 
         if len(missed) == 1
         else f"{least}{len(missed)} runs, the first {first}, were skipped"
     )
-    return f"{what}: the round before was still going"
+    return f"{what}: the sync before was still going"
 
 
 def in_words(schedule: Schedule | None) -> str:

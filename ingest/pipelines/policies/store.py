@@ -99,7 +99,7 @@ def change_table_policy(pipeline: Pipeline, change: Any) -> Mapping[str, Any]:
 def require_syncs(capture: str, pointer: str) -> None:
     """A schedule needs a way of capture that has rounds."""
     if capture == "snapshot":
-        detail = "a table that is loaded once has no rounds, so it takes no schedule"
+        detail = "a table that is loaded once has no syncs, so it takes no schedule"
         raise InvalidRequest(
             detail,
             code="not_continuous",

@@ -63,10 +63,10 @@ def describe_sessions(access: SourceAccess) -> str:
     """See `ingest.sources.registry.describe_sessions`."""
     found = _asked(access, _SESSIONS, [f"%{mark(access.application)}%"])
     if not found:
-        return "its server has no statement of this job at work"
+        return "its server runs no statement of this job"
     number, seconds, state = found[0]
     what = f", which is '{state}'" if state else ""
-    return f"its server is at work on pid {number}{what}, for {int(seconds)} s by now"
+    return f"its server runs pid {number}{what}, for {int(seconds)} s by now"
 
 
 def idle_sessions(access: SourceAccess, sessions: Collection[int]) -> frozenset[int]:

@@ -57,7 +57,7 @@ class Watch:
             while not self._ended.wait(LIMITS.beat):
                 self._look()
         except (pymysql.MySQLError, OSError) as error:
-            log.info("nobody looks any more who waits for %s: %s", self._table, error)
+            log.info("the watch over waiters ended for %s: %s", self._table, error)
 
     def _look(self) -> None:
         now = time.monotonic()

@@ -59,10 +59,10 @@ def describe_sessions(access: SourceAccess) -> str:
     """See `ingest.sources.registry.describe_sessions`."""
     found = _asked(access, _SESSIONS, [access.application])
     if not found:
-        return "its server has no statement of this job at work"
+        return "its server runs no statement of this job"
     pid, seconds, waits = found[0]
     what = f", which waits for {waits}" if waits else ""
-    return f"its server is at work on pid {pid}{what}, for {int(seconds)} s by now"
+    return f"its server runs pid {pid}{what}, for {int(seconds)} s by now"
 
 
 def idle_sessions(access: SourceAccess, sessions: Collection[int]) -> frozenset[int]:

@@ -146,7 +146,7 @@ class PostgresSource:
             if not can_renew:
                 raise TransientError(
                     "the snapshot in which this table is read was given back while"
-                    " no reader was at work",
+                    " no reader was running",
                     code="source_snapshot_lost",
                     hint="it is read again from the beginning",
                 )

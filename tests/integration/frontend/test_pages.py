@@ -261,7 +261,7 @@ def test_the_pipeline_of_a_source_counts_draws_and_names_failures(world, browse)
     text = browse("root").get("/sources/shop/pipeline").content.decode()
     assert "at most 1,000 rows" in text
     assert "under 1 min" in text
-    assert "choose another cursor, or re-sync" in text
+    assert "choose another cursor, or resync" in text
     assert "cursor_gone" in text
     failed = browse("root").get("/sources/shop/pipeline?status=FAILED")
     listed = failed.content.decode().split('id="table-list"')[1]

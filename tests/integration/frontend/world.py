@@ -162,7 +162,7 @@ def plan_of(name: str, *, blocked: str = "") -> dict[str, Any]:
             "buckets": proposal(2, "about 120,000 rows of 100 bytes"),
         },
         "steps": [] if blocked else _steps_for(name, columns),
-        "warnings": ["deleted rows stay in the lake until a re-sync"],
+        "warnings": ["deleted rows stay in the lake until a resync"],
         "excluded": [],
         "blocked": blocked,
     }
@@ -275,7 +275,7 @@ def _jobs(tables: dict[str, Table], source: Datasource) -> dict[str, Job]:
         state="FAILED",
         error_code="cursor_gone",
         error_message=f"the column {HOSTILE} is gone from public.legacy",
-        error_hint="choose another cursor, or re-sync",
+        error_hint="choose another cursor, or resync",
         attempts=3,
         started_at=now - timedelta(minutes=5),
         finished_at=now - timedelta(minutes=4),

@@ -89,7 +89,7 @@ def test_a_failed_compaction_is_an_alert_until_one_goes_well(
     assert world.pipeline("orders").state == "LIVE", "its rounds go on"
     sync_job.start_sync(world.pipeline("orders"), actor="x")
     world.until(lambda: world.jobs("round")[-1].is_finished)
-    assert opened() == ["failed"], "a round takes no compaction back"
+    assert opened() == ["failed"], "a sync takes no compaction back"
     admin("POST", f"tables/{table}:compact")
     world.until(lambda: opened() == [])
     assert Alert.objects.get().closed_because == "recovered"
@@ -132,7 +132,7 @@ def test_a_table_behind_its_schedule_is_late_until_a_round_ends(
     Table.objects.filter(pk=table).update(caught_up_at=hour)
     Pipeline.objects.filter(pk=pipeline.pk).update(owed_from=hour, late_at=hour)
     lag.open_late()
-    assert lag.open_late() == 0, "one look is enough until a round ends"
+    assert lag.open_late() == 0, "one look is enough until a sync ends"
     one = Alert.objects.get()
     assert one.message.startswith("it shows the source as it was 1 h ago")
     # closed by hand it comes again: nothing has caught up
@@ -219,7 +219,7 @@ def test_a_nightly_table_is_late_only_with_what_its_round_did_not_carry(
     rows = Pipeline.objects.filter(lake_table=table)
     rows.update(late_at=now)
     assert lag.open_late() == 1
-    assert rows.get().late_at - now > timedelta(hours=23), "judged anew, the same"
+    assert rows.get().late_at - now > timedelta(hours=23), "judged again, the same"
     assert opened() == []
     # an hour is more than is allowed: it stays late until that is carried
     assert round_held_back(4500) < timedelta(hours=1)

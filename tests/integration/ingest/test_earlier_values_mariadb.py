@@ -82,7 +82,7 @@ def test_rows_at_or_below_the_position_and_those_without_one(
         monkeypatch.setattr(added_columns, "REREAD_ROWS", 1)
         left = find_earlier_values(run, source, work)
         assert (left.found, left.where) == ("many", "")
-        assert any("until a re-sync" in line for line in run.warnings)
+        assert any("until a resync" in line for line in run.warnings)
         assert left.facts(LOW)["added"]["from"] == LOW
 
 

@@ -20,7 +20,7 @@ NAMES = ("first", "second", "third")
 
 def hold(world: Any, name: str) -> None:
     lease = leases.lease_name(world.lake(name).pk, leases.SERVICE)
-    assert take_lease(lease, owner="a long re-sync", seconds=600)
+    assert take_lease(lease, owner="a long resync", seconds=600)
 
 
 @pytest.mark.django_db
@@ -34,7 +34,7 @@ def test_jobs_that_wait_for_a_lease_do_not_fill_their_lane(world: Any) -> None:
     world.until(lambda: world.jobs("compact")[-1].state == "SUCCEEDED")
     for job in world.jobs("compact")[:2]:
         assert (job.state, job.reason) == ("QUEUED", "waiting for the table's lease")
-    Lease.objects.filter(owner="a long re-sync").update(expires_at=Now())
+    Lease.objects.filter(owner="a long resync").update(expires_at=Now())
     world.until(lambda: all(j.state == "SUCCEEDED" for j in world.jobs("compact")))
 
 

@@ -23,7 +23,7 @@ def discovered(ago: timedelta) -> None:
 @pytest.mark.django_db
 def test_a_source_is_discovered_again_each_hour(world: Any, settings: Any) -> None:
     discovered(OLD)
-    assert discover_again() == 0, "nothing of it is carried"
+    assert discover_again() == 0, "nothing of it is synced"
     world.onboard("orders")
     world.until_live("orders")
     discovered(timedelta(minutes=59))

@@ -69,7 +69,7 @@ def test_a_run_that_falls_due_while_one_is_going_is_skipped_and_said(world) -> N
     world.until(lambda: world.jobs("round")[-1].is_finished)
     pipeline = world.pipeline("orders")
     assert "2 runs" in pipeline.status_reason or "3 runs" in pipeline.status_reason
-    assert "skipped: the round before was still going" in pipeline.status_reason
+    assert "skipped: the sync before was still going" in pipeline.status_reason
     assert pipeline.due_at > timezone.now()
 
 

@@ -117,7 +117,7 @@ def test_who_waits_in_a_queue_that_moves_waits_its_turn(
         )
     assert bool(opened(now + LONG)) is is_told
     kept(waiting, not_before=now + LONG)
-    assert opened(now + LONG) == [], "it was told to wait"
+    assert opened(now + LONG) == [], "as configured wait"
 
 
 @pytest.mark.django_db

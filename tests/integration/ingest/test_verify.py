@@ -172,7 +172,7 @@ def test_a_failed_job_is_no_verdict(world, table, monkeypatch, fault) -> None:
     world.fail_with("verify", fault)
     code, out, errors = run_command(world, monkeypatch, "shop.orders")
     assert (code, out) == (2, "")
-    assert "it was told to" in errors
+    assert "as configured" in errors
 
 
 def test_a_surprise_is_not_taken_for_a_difference(world, table, monkeypatch) -> None:

@@ -168,7 +168,7 @@ def test_a_terminal_error_stops_the_table_and_retry_goes_on(world) -> None:
     world.fail_with("snapshot", Fault.TERMINAL)
     world.onboard("orders")
     world.until(lambda: world.pipeline("orders").state == "FAILED")
-    assert "it was told to" in world.pipeline("orders").status_reason
+    assert "as configured" in world.pipeline("orders").status_reason
     assert world.lake("orders").status == "FAILED"
     job = world.jobs("snapshot")[0]
     assert (job.state, job.error_code) == ("FAILED", "fake_terminal")

@@ -101,4 +101,4 @@ def test_the_page_tells_a_wrong_password_from_a_directory_away(
     settings.SLUICE_LDAP = spec_of(directory, urls=("ldaps://127.0.0.1:1",))
     away = client.post("/login", {**form, "username": "bob"})
     assert away.status_code == 503
-    assert "local accounts work meanwhile" in away.content.decode()
+    assert "local accounts keep working" in away.content.decode()

@@ -202,7 +202,7 @@ def test_a_night_in_which_nobody_was_there_is_nobodys_fault(hours, expected):
     ("kind", "event", "expected"),
     [
         ("stuck", "opened", "lake.a.b is stuck or broken"),
-        ("late", "recovered", "lake.a.b is well again (it was late)"),
+        ("late", "recovered", "Resolved: lake.a.b (it was late)"),
         ("failed", "closed", "lake.a.b: alert closed (it had failed)"),
     ],
 )

@@ -139,7 +139,7 @@ class Server:
     session, idle: those for which it has nothing to do"""
 
     def __init__(self) -> None:
-        self.answer: str | None = "its server is at work on pid 7, for 40 s by now"
+        self.answer: str | None = "its server runs pid 7, for 40 s by now"
         self.waiting: dict[str, int] = {}
         self.idle: set[int] = set()
         self.hung_up = 0
@@ -185,7 +185,7 @@ def test_a_server_at_work_is_let_be_and_named(
         clock.now += 10
         watch.look()
     assert "sent nothing since" in run.progress.reason
-    assert "at work on pid 7" in run.progress.reason
+    assert "runs pid 7" in run.progress.reason
     assert server.hung_up == 0
     run.add_done(1)
     watch.look()

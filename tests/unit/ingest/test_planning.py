@@ -268,7 +268,7 @@ def test_lossy_and_renamed_columns_are_named() -> None:
     )
     said = " ".join(made.warnings)
     assert "Amount → amount" in said
-    assert "carried as text" in said
+    assert "synced as text" in said
     assert "become NULL" in said
 
 
@@ -279,7 +279,7 @@ def test_warnings_that_are_alike_are_one() -> None:
     ]
     lossy = {c.source_name: "string" for c in wide}
     made = plan(facts(ID, UPDATED, *wide), target={"lossy": lossy})
-    (said,) = (w for w in made.warnings if "carried as text" in w)
+    (said,) = (w for w in made.warnings if "synced as text" in w)
     assert said.startswith("99 columns, 'n0' (numeric), ")
     assert "and 94 more" in said
 

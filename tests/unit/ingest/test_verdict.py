@@ -38,8 +38,7 @@ def test_verdicts(found: Comparison, verdict: str) -> None:
         (
             Comparison(5, 4, pending=1),
             "P",
-            "Equal up to P: 1 newer change at the source will come with the next"
-            " round.",
+            "Equal up to P: 1 newer change at the source will come with the next sync.",
         ),
         (
             Comparison(5, 4, missing=1, different=2, pending=3),
@@ -51,7 +50,7 @@ def test_verdicts(found: Comparison, verdict: str) -> None:
             Comparison(5, 7, extra=2),
             "P",
             "Different: 2 rows only in the lake. Timestamp capture does not see"
-            " deletes: rows deleted at the source stay in the lake until a re-sync.",
+            " deletes: rows deleted at the source stay in the lake until a resync.",
         ),
         (
             Comparison(5, 7, extra=2),

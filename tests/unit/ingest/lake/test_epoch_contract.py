@@ -251,7 +251,7 @@ class Contract(RuleBasedStateMachine):
         self.lake[table].must_resync = False
         write_line(LAKE, SOURCE, number, table, LedgerLine("committed", instant))
         at = EpochTable(LAKE, SOURCE, table, f"t{table}")
-        give_up(at, upto=number, reason="loaded anew")
+        give_up(at, upto=number, reason="loaded again")
 
     def _rows_at(self, table: int, end: int) -> dict[int, str]:
         rows: dict[int, str] = {}
