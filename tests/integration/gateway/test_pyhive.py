@@ -248,7 +248,7 @@ def test_the_engine_that_died_is_replaced_for_the_next_statement(gateway):
 def test_an_engine_that_does_not_start_fails_the_statement_with_the_reason(gateway):
     gateway.engine.faults.failing_starts = 2  # the warm-up's and the statement's
     with connect(gateway) as connection, connection.cursor() as cursor:
-        with pytest.raises(OperationalError, match="told not to start") as raised:
+        with pytest.raises(OperationalError, match="configured not to start") as raised:
             cursor.execute("SELECT 1")
         assert raised.value.args[0].status.sqlState == "08S01"
         cursor.execute("SELECT 2")

@@ -51,7 +51,7 @@ def test_a_stolen_lock_is_told_and_taken_back(
     problem(admin("POST", verb, {"instant": "2" * 17}), 400, "nothing_to_do")
     dry = admin("POST", verb, {"dry_run": True}).json()
     compare(health_replies.RepairPreview(), dry)
-    assert f"whoever put {token} there is refused" in dry["will"][0]
+    assert f"the owner that put {token} there is refused" in dry["will"][0]
     # the driver dies with it: the lock is ours by then, and it is done again
     world.fail_with("repair", Fault.DIE_RUNNING)
     assert admin("POST", verb).status_code == 202

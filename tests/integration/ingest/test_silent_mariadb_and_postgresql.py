@@ -116,7 +116,7 @@ def test_a_server_at_work_says_so(there: SourceAccess, run: JobRun) -> None:
 
         waiting = threading.Thread(target=wait)
         waiting.start()
-        wait_for(lambda: "at work on pid" in describe_sessions(access), "it to work")
+        wait_for(lambda: "runs pid" in describe_sessions(access), "it to work")
         assert not idle_sessions(access, [own])
         run.request_stop("cancel")
         waiting.join()
@@ -141,8 +141,8 @@ def test_a_session_whose_rows_nobody_takes_has_nothing_to_do(
 
     reading = threading.Thread(target=read)
     reading.start()
-    wait_for(lambda: "at work on pid" in describe_sessions(there), "its statement")
+    wait_for(lambda: "runs pid" in describe_sessions(there), "its statement")
     wait_for(lambda: idle_sessions(there, sessions), "it to wait for the reader")
-    assert "at work on pid" in describe_sessions(there)
+    assert "runs pid" in describe_sessions(there)
     proxy.cut()
     reading.join()

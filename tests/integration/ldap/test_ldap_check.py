@@ -48,7 +48,7 @@ def test_a_login_that_would_work(directory, capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "typed", "line"),
     [
-        (("nobody",), "", "PROBLEM  entry: nobody below"),
+        (("nobody",), "", "PROBLEM  entry: no user below"),
         (("a*",), "", "PROBLEM  name"),
         (("ann", "--password"), "wrong", "PROBLEM  password: refused"),
     ],
@@ -95,7 +95,7 @@ def test_bad_settings_stop_the_start(directory, settings):
 def test_a_local_user_is_handed_over_with_what_he_has(directory, capsys):
     directory.add_person("ann", "the right one")
     ann = users.create_user("ann", "a long password", groups=["bi"], by="x")
-    with pytest.raises(CommandError, match="nobody active"):
+    with pytest.raises(CommandError, match="no active user"):
         call_command("ldap_link", "bob")
     call_command("ldap_link", "ann")
     proven = authenticate("ann", "the right one", door="web")
