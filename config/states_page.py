@@ -1,4 +1,4 @@
-"""docs/states.md as text: every state machine of the house, from the tables in code."""
+"""docs/states.md as text: every state machine, from the tables in code."""
 
 from __future__ import annotations
 

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from django.urls import URLPattern, URLResolver, include, path
 
-from catalog.api import house
+from catalog.api import instance
 from catalog.api import urls as catalog_urls
 from frontend.views.api_docs import api_docs
 
 API = "api/v1/"
 
 urlpatterns: list[URLPattern | URLResolver] = [
-    path("health/live", house.live),
-    path("health/ready", house.ready),
-    path("metrics", house.metrics),
+    path("health/live", instance.live),
+    path("health/ready", instance.ready),
+    path("metrics", instance.metrics),
     path(f"{API}docs", api_docs, name="api-docs"),
     path(API, include(catalog_urls.urlpatterns)),
     path(API, include("ingest.api.urls")),

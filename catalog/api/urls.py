@@ -13,7 +13,7 @@ from catalog.api import (
     converters,
     datasources,
     grants,
-    house,
+    instance,
     saved_queries,
     tables,
 )
@@ -23,7 +23,7 @@ converters.register()
 DS = "datasources/<source:ds>"
 
 urlpatterns: list[URLPattern] = [
-    path("config", house.ConfigView.as_view()),
+    path("config", instance.ConfigView.as_view()),
     path(
         "schema", SpectacularJSONAPIView.as_view(permission_classes=[IsAuthenticated])
     ),
@@ -59,6 +59,6 @@ urlpatterns: list[URLPattern] = [
 _TABLE = "tables/<id:id>"
 LATER: tuple[tuple[int, str], ...] = ()
 later_patterns = [
-    path(route, house.NotYet.as_view(release=release)) for release, route in LATER
+    path(route, instance.NotYet.as_view(release=release)) for release, route in LATER
 ]
-everything_else = [path("<path:rest>", house.NothingHere.as_view())]
+everything_else = [path("<path:rest>", instance.NothingHere.as_view())]

@@ -299,7 +299,7 @@ def _save(job: Job, datasource: Datasource, page: Page) -> None:
         "new": job.cursor["new"] + counts.new,
         "changed": job.cursor["changed"] + counts.changed,
         "columns_not_carried": job.cursor["columns_not_carried"]
-        + counts.columns_not_carried,
+        + counts.columns_not_synced,
         # absent from the cursor of a job that an earlier release began
         "written": job.cursor.get("written", 0) + counts.written,
     }

@@ -56,7 +56,7 @@ class PageCounts:
     tables: int = 0
     new: int = 0
     changed: int = 0
-    columns_not_carried: int = 0
+    columns_not_synced: int = 0
     written: int = 0
 
 
@@ -123,7 +123,7 @@ def save_page(
         tables=len(rows),
         new=new,
         changed=changed,
-        columns_not_carried=sum(len(t.schema.unsupported) for t in found),
+        columns_not_synced=sum(len(t.schema.unsupported) for t in found),
         written=new + sum(len(t.schema.columns) for _, t in rewrite),
     )
 

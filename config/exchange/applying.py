@@ -1,4 +1,4 @@
-"""From the document to the house, in one transaction: all of it or nothing.
+"""From the document to the configuration, in one transaction: all of it or nothing.
 
 Loads are never started: tables arrive PROPOSED, or wait for a discovery.
 """
@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from django.db import transaction
 
+from config.exchange.configuration import items_of_configuration
 from config.exchange.diff import Change, compare
 from config.exchange.document import (
     DATASOURCE,
@@ -21,7 +22,6 @@ from config.exchange.document import (
     USER,
     Document,
 )
-from config.exchange.house import items_of_house
 from config.exchange.located import located
 from config.exchange.onboardings import expanded, onboard, update_table
 from config.exchange.people import apply_grant, apply_user
@@ -49,7 +49,7 @@ class Outcome:
 def import_document(
     document: Document, *, environment: Mapping[str, str], is_dry: bool = False
 ) -> Outcome:
-    """Bring the house to what the document states; a dry run takes it all back.
+    """Bring the configuration to what the document states; a dry run takes it all back.
 
     InvalidRequest with pointers for what cannot be done; then nothing was done.
     """
@@ -64,7 +64,7 @@ class _Import:
     """One import: users and sources first, for what follows names them."""
 
     def __init__(self, document: Document, environment: Mapping[str, str]) -> None:
-        have = items_of_house()
+        have = items_of_configuration()
         self.environment = environment
         wanted = replace(document, items=tuple(map(normal, document.items)))
         wanted = replace(wanted, items=expanded(wanted.items, have))

@@ -31,7 +31,7 @@ class Change:
 
 
 def compare(have: Iterable[Item], wanted: Document) -> list[Change]:
-    """In the order of the file, then what only the house has."""
+    """In the order of the file, then what only the configuration has."""
     there = {(item.kind, item.key): item for item in have}
     changes = []
     for item in wanted.items:

@@ -24,7 +24,7 @@ UNKNOWN = (
 )
 
 
-def targets_of_house() -> Iterator[Item]:
+def targets_of_configuration() -> Iterator[Item]:
     for row in AlertTarget.objects.all():
         is_mail = row.kind == AlertTarget.EMAIL
         place = {"address": row.address} if is_mail else {"host": _host(row.address)}
@@ -33,7 +33,7 @@ def targets_of_house() -> Iterator[Item]:
 
 
 def normal_target(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """As `targets_of_house` spells them."""
+    """As `targets_of_configuration` spells them."""
     found = dict(fields)
     if "on" in found:
         found["on"] = str(parse_securable(found["on"]))

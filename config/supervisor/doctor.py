@@ -147,7 +147,7 @@ def cluster() -> list[Finding]:
         return []
     try:
         workers, cores = StandaloneMaster(
-            settings.SLUICE_SPARK_MASTER_UI, house="doctor"
+            settings.SLUICE_SPARK_MASTER_UI, instance="doctor"
         ).room()
     except MasterAway as error:
         return [Finding("spark", error.message, error.hint)]

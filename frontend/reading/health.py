@@ -72,7 +72,7 @@ GO_ON = replace(
 
 
 @dataclass(frozen=True, slots=True)
-class LossRow:
+class IssueRow:
     """A reason with the action that helps, when this person may ask for it. explains:
     the action's sentence, said where it comes first; helps: its word, for all, and
     missing: why it cannot be asked for."""
@@ -118,7 +118,7 @@ class Health:
 
     row: TableHealth | None
     tone: str = "idle"
-    losses: tuple[LossRow, ...] = ()
+    losses: tuple[IssueRow, ...] = ()
     steps: tuple[StepRow, ...] = ()
     pending: tuple[PendingRow, ...] = ()
     care: tuple[TableAction, ...] = ()
@@ -140,7 +140,7 @@ def health_for(table: Table, pipeline: TablePipeline) -> Health:
     return Health(
         row,
         tone_of(row.score),
-        tuple(_losses(row.losses, able, pipeline.missing)),
+        tuple(_issues(row.losses, able, pipeline.missing)),
         tuple(_step(step) for step in row.plan),
         tuple(_pending(one, able) for one in facts.pending),
         care,
@@ -158,17 +158,17 @@ def open_alerts(principal: Principal, table: Table) -> list[AlertRow]:
     return rows_of(principal, list(rows.order_by("-id")))
 
 
-def _losses(
+def _issues(
     stored: list[dict[str, Any]],
     able: Mapping[str, TableAction],
     missing: Mapping[str, str],
-) -> list[LossRow]:
-    rows: list[LossRow] = []
+) -> list[IssueRow]:
+    rows: list[IssueRow] = []
     told: set[tuple[str, str]] = set()
     for loss in stored:
         name, instant = loss.get("repair") or "", str(loss.get("instant") or "")
         action = able.get(name)
-        row = LossRow(
+        row = IssueRow(
             loss["code"],
             loss["points"],
             _title(loss),

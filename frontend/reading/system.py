@@ -8,9 +8,9 @@ import platform
 import django
 from django.conf import settings
 
-from ingest.models import DriverBoot
+from ingest.models import DriverIncarnation
 
-BOOTS = 5
+INCARNATIONS = 5
 
 
 def versions() -> list[tuple[str, str]]:
@@ -24,5 +24,5 @@ def versions() -> list[tuple[str, str]]:
     return found
 
 
-def drivers() -> list[DriverBoot]:
-    return list(DriverBoot.objects.order_by("-started_at")[:BOOTS])
+def drivers() -> list[DriverIncarnation]:
+    return list(DriverIncarnation.objects.order_by("-started_at")[:INCARNATIONS])

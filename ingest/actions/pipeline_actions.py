@@ -9,7 +9,7 @@ from catalog.access.policy import Privilege
 from catalog.models import Table
 from core.models import Job
 from ingest.maintenance import compact_job
-from ingest.maintenance.compaction_drivers import parse_wish
+from ingest.maintenance.compaction_drivers import parse_driver_request
 from ingest.maintenance.impact_preview import preview_compaction, preview_resync
 from ingest.maintenance.repair_previews import Preview
 from ingest.maintenance.table_action import (
@@ -90,12 +90,12 @@ SHARE_DRIVER = TableAction(
 
 
 def _compact(table: Table, *, actor: str, **driver: Any) -> Job:
-    wish = parse_wish(driver)
-    return compact_job.request_compaction(table, actor=actor, wish=wish)
+    asked = parse_driver_request(driver)
+    return compact_job.request_compaction(table, actor=actor, asked=asked)
 
 
 def _preview_compaction(table: Table, **driver: Any) -> Preview:
-    return preview_compaction(table, parse_wish(driver))
+    return preview_compaction(table, parse_driver_request(driver))
 
 
 _OWN = ("driver", "own")

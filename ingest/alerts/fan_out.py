@@ -17,7 +17,7 @@ from django.db.models.functions import Now
 
 from core.clock import SystemClock
 from ingest.alerts.messages import event_body
-from ingest.alerts.rules import CLOSED, OPENED, RECOVERED, Wish, wants
+from ingest.alerts.rules import CLOSED, OPENED, RECOVERED, Subscription, wants
 from ingest.models.alerts import Alert, AlertDelivery, AlertTarget
 
 PAGE = 200
@@ -77,10 +77,10 @@ def _events(alert: Alert) -> Iterator[str]:
 
 
 def _is_wanted(target: AlertTarget, alert: Alert, event: str) -> bool:
-    wish = Wish(tuple(target.kinds), target.database, target.table)
+    wanted = Subscription(tuple(target.kinds), target.database, target.table)
     is_older = alert.first_seen_at < target.created_at
     return not is_older and wants(
-        wish,
+        wanted,
         kind=alert.kind,
         event=event,
         database=alert.database,

@@ -12,7 +12,7 @@ from django.db import transaction
 
 from core.clock import SystemClock
 from ingest.alerts.heartbeat import last_absence
-from ingest.alerts.rules import LATE, Absence, Trouble, excused, span
+from ingest.alerts.rules import LATE, Absence, Finding, excused, span
 from ingest.alerts.store import open_alert
 from ingest.models import Pipeline
 from ingest.models.states import LOADED, RETIRED
@@ -81,7 +81,7 @@ def _judge(
         pipeline.late_at = expected
         return
     reason = f": {pipeline.status_reason}" if pipeline.status_reason else ""
-    trouble = Trouble(
+    trouble = Finding(
         LATE,
         cause=shows.isoformat(),
         message=f"{_shown(table.caught_up_at, now)}{reason}",

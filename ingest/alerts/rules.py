@@ -50,7 +50,7 @@ LONGEST_KEPT = timedelta(days=3)
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class Finding:
     """One finding on a table.
 
     cause   what it was found by; the same cause again is not counted again
@@ -69,7 +69,7 @@ class Trouble:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class Subscription:
     """What a target wants: kinds () = all; names "" = the whole level above."""
 
     kinds: tuple[str, ...] = ()
@@ -77,19 +77,21 @@ class Wish:
     table: str = ""
 
 
-def wants(wish: Wish, *, kind: str, event: str, database: str, table: str) -> bool:
+def wants(
+    wanted: Subscription, *, kind: str, event: str, database: str, table: str
+) -> bool:
     """Whether a target hears of this event of an alert of that kind."""
-    if wish.database and wish.database != database:
+    if wanted.database and wanted.database != database:
         return False
-    if wish.table and wish.table != table:
+    if wanted.table and wanted.table != table:
         return False
-    if not wish.kinds:
+    if not wanted.kinds:
         return True
     is_end = event in {RECOVERED, CLOSED}
-    return kind in wish.kinds and (not is_end or RECOVERED in wish.kinds)
+    return kind in wanted.kinds and (not is_end or RECOVERED in wanted.kinds)
 
 
-def stuck_trouble(losses: Iterable[Mapping[str, Any]]) -> Trouble | None:
+def stuck_finding(losses: Iterable[Mapping[str, Any]]) -> Finding | None:
     """One alert over everything that stands still or is broken on a table, the worst
     told."""
     found = [loss for loss in losses if loss["code"] in STUCK_CODES | BROKEN_CODES]
@@ -98,7 +100,7 @@ def stuck_trouble(losses: Iterable[Mapping[str, Any]]) -> Trouble | None:
     worst = max(found, key=lambda loss: int(loss["points"]))
     causes = sorted(f"{loss['code']}:{loss['instant'] or ''}" for loss in found)
     more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-    return Trouble(
+    return Finding(
         STUCK,
         cause=",".join(causes),
         message=f"{worst['reason']}{more}",

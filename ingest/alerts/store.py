@@ -14,7 +14,7 @@ from django.db.models import QuerySet
 from django.db.models.functions import Now
 
 from core.clock import SystemClock
-from ingest.alerts.rules import RECOVERED, Trouble, left_after
+from ingest.alerts.rules import RECOVERED, Finding, left_after
 from ingest.contract.kinds import LOADS
 from ingest.models.alerts import Alert
 
@@ -40,7 +40,7 @@ ON CONFLICT (table_id, kind) WHERE closed_at IS NULL DO UPDATE SET
 """
 
 
-def open_alert(table_id: int, trouble: Trouble, *, at: datetime | None = None) -> None:
+def open_alert(table_id: int, trouble: Finding, *, at: datetime | None = None) -> None:
     """Open the alert of this kind on the table, or count on the one that is open."""
     with connection.cursor() as cursor:
         cursor.execute(

@@ -22,8 +22,8 @@ from ingest.alerts.rules import (
     SCHEMA_CHANGE,
     STUCK,
     SYNCS_BEFORE_ALERT,
-    Trouble,
-    stuck_trouble,
+    Finding,
+    stuck_finding,
 )
 from ingest.contract.kinds import LOADS, RESYNC, VERIFY
 from ingest.models import Pipeline
@@ -32,8 +32,8 @@ from ingest.models.states import DISCOVERED, DRAFT, PROPOSED, RETIRED
 from ingest.pipelines import schema_diff
 from ingest.pipelines.schema_diff import (
     APPROVE,
+    describe_earlier,
     drift_of,
-    earlier_in_words,
     in_sentence,
     source_changed,
 )
@@ -54,7 +54,7 @@ def job_failed(event: Event) -> None:
     data = event.data
     if 0 < data["failures"] < SYNCS_BEFORE_ALERT:
         return
-    trouble = Trouble(
+    trouble = Finding(
         FAILED,
         cause=f"{event.subject_id}:{data['attempts']}",
         message=f"its {data['kind']} failed: {data['message']}",
@@ -81,12 +81,12 @@ def job_succeeded(event: Event) -> None:
     store.note_success(table_id, kind, recovered=recovered, at=event.at)
 
 
-def _mismatch(event: Event) -> Trouble:
+def _mismatch(event: Event) -> Finding:
     """Without keys: they are values of rows, and alerts go to people without grants."""
     report = Job.objects.filter(pk=event.subject_id).values_list("report", flat=True)
     facts = (report.first() or {}).get("facts", {})
     found = str(facts.get("summary") or "")
-    return Trouble(
+    return Finding(
         MISMATCH,
         cause=event.subject_id,
         message=f"a verification found differences. {found}".strip(),
@@ -100,7 +100,7 @@ def _mismatch(event: Event) -> Trouble:
 def health_changed(event: Event) -> None:
     """What stands still or is broken on the table, by the look that was made then."""
     table_id = int(event.subject_id)
-    trouble = stuck_trouble(event.data["losses"])
+    trouble = stuck_finding(event.data["losses"])
     if trouble is not None:
         store.open_alert(table_id, trouble, at=event.at)
     else:
@@ -176,18 +176,18 @@ def _open_or_close(pipeline: Pipeline) -> None:
         store.close(same, reason="the source has the columns of the plan")
 
 
-def _about_columns(pipeline: Pipeline) -> Trouble | None:
+def _about_columns(pipeline: Pipeline) -> Finding | None:
     source = pipeline.source_table
     name = f"{source.database.name}.{source.name}"
     changed = source_changed(pipeline, plan_from_json(pipeline.plan))
     if source.status == VANISHED and changed is not None:
         message = f"{name} was dropped at the source"
-        return Trouble(
+        return Finding(
             SCHEMA_CHANGE, GONE, message, code=changed.code, hint=changed.hint
         )
     drift = drift_of(pipeline)
     if drift.is_open:
-        return Trouble(
+        return Finding(
             SCHEMA_CHANGE,
             cause=source.schema_fingerprint,
             message=f"{name} changed at the source: {in_sentence(drift.to_approve)}",
@@ -195,10 +195,10 @@ def _about_columns(pipeline: Pipeline) -> Trouble | None:
             hint=drift.impossible or APPROVE,
         )
     if partial := schema_diff.partial_columns(pipeline):
-        return Trouble(
+        return Finding(
             SCHEMA_CHANGE,
             cause=",".join(sorted(partial)),
-            message=earlier_in_words(partial),
+            message=describe_earlier(partial),
             code="earlier_values_missing",
             hint="a resync brings them",
             repair="resync",

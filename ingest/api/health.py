@@ -42,7 +42,7 @@ class HealthView(ApiView):
         look = request.query_params.get("look")
         if look not in (None, "now"):
             raise InvalidRequest("look can be 'now' only", code="invalid_request")
-        # whoever makes the house work must be allowed to work with the table
+        # whoever makes the instance work must be allowed to work with the table
         right = Privilege.OPERATE if look else Privilege.DISCOVER
         table = lake_table_of(self, table_id, right)
         if look and table.path:

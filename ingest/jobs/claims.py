@@ -46,9 +46,9 @@ from ingest.jobs.lanes import (
     Place,
     full_for,
 )
-from ingest.models import DriverBoot
+from ingest.models import DriverIncarnation
 
-BOOT_SILENT_SECONDS = 10
+SILENT_SECONDS = 10
 
 
 def _queued() -> QuerySet[Job]:
@@ -69,8 +69,8 @@ def claim_queued() -> list[UUID]:
     if not is_any_queued():
         return []
     due = _queued()
-    boot = live_boot()
-    if boot is None:
+    incarnation = live_incarnation()
+    if incarnation is None:
         _say(due, _why_no_driver())
         return []
     active = Job.objects.filter(state__in=ACTIVE, lane__in=list(LANE_LIMITS))
@@ -84,11 +84,13 @@ def claim_queued() -> list[UUID]:
     wanted = set(free.values_list("lane", flat=True).distinct())
     for lane in LANE_LIMITS:
         if lane in wanted:
-            claimed += _claim_in(lane, free.filter(lane=lane), boot)
+            claimed += _claim_in(lane, free.filter(lane=lane), incarnation)
     return claimed
 
 
-def _claim_in(lane: str, waiting: QuerySet[Job], boot: DriverBoot) -> list[UUID]:
+def _claim_in(
+    lane: str, waiting: QuerySet[Job], incarnation: DriverIncarnation
+) -> list[UUID]:
     """Fill the free places of a lane, in its order."""
     claimed: list[UUID] = []
     refused: list[UUID] = []
@@ -103,7 +105,7 @@ def _claim_in(lane: str, waiting: QuerySet[Job], boot: DriverBoot) -> list[UUID]
         pk = first.order_by(_turn(), "queued_at").values_list("pk", flat=True).first()
         if pk is None:
             return claimed
-        (claimed if _try_claim(pk, boot) else refused).append(pk)
+        (claimed if _try_claim(pk, incarnation) else refused).append(pk)
         if len(refused) > LANE_LIMITS[lane]:
             return claimed
 
@@ -134,17 +136,19 @@ def _turn() -> Combinable:
     return ExpressionWrapper(F("queued_at") + seconds, output_field=DateTimeField())
 
 
-def live_boot() -> DriverBoot | None:
+def live_incarnation() -> DriverIncarnation | None:
     """The driver that takes work now: ready, not ended, heard of recently."""
-    heard = Now() - timedelta(seconds=BOOT_SILENT_SECONDS)
-    boots = DriverBoot.objects.filter(
+    heard = Now() - timedelta(seconds=SILENT_SECONDS)
+    incarnations = DriverIncarnation.objects.filter(
         ended_at=None, ready_at__isnull=False, heartbeat_at__gt=heard
     )
-    return boots.order_by("-started_at").first()
+    return incarnations.order_by("-started_at").first()
 
 
 def _why_no_driver() -> str:
-    newest = DriverBoot.objects.filter(ended_at=None).order_by("-started_at").first()
+    newest = (
+        DriverIncarnation.objects.filter(ended_at=None).order_by("-started_at").first()
+    )
     away = newest.facts.get("away") if newest else None
     return f"waiting for a driver: {away or 'none is ready'}"
 
@@ -156,8 +160,8 @@ def _say(jobs: QuerySet[Job], reason: str) -> None:
         Job.objects.filter(pk__in=pks, state=QUEUED).update(reason=reason)
 
 
-def _try_claim(job_id: UUID, boot: DriverBoot) -> bool:
-    return try_claim(job_id, lambda job: _prepared(job, boot)) is not None
+def _try_claim(job_id: UUID, incarnation: DriverIncarnation) -> bool:
+    return try_claim(job_id, lambda job: _prepared(job, incarnation)) is not None
 
 
 def _has_room(job: Job) -> bool:
@@ -169,7 +173,7 @@ def _has_room(job: Job) -> bool:
     return not any(rule.is_for(place) for rule in full_for(_use_of(job.lane)))
 
 
-def _prepared(job: Job, boot: DriverBoot) -> Claim | None:
+def _prepared(job: Job, incarnation: DriverIncarnation) -> Claim | None:
     """The attempt with its leases, fences and spec; None when the job has to wait."""
     handler = driver_job(job.kind)
     if not handler.is_ready(job) or not _has_room(job):
@@ -197,7 +201,7 @@ def _prepared(job: Job, boot: DriverBoot) -> Claim | None:
     handler.prepare(job, pipeline)
     epoch = handler.epoch(job, pipeline)
     spec = specs.build_spec(job, pipeline, fence=fence, epoch=epoch)
-    handle = {"boot": str(boot.pk), "isolated": alone, "scopes": list(scopes)}
+    handle = {"boot": str(incarnation.pk), "isolated": alone, "scopes": list(scopes)}
     now = SystemClock().now()
     begun = {
         "spec": json.loads(encode(spec)),

@@ -109,9 +109,13 @@ class HeldJob:
     spec: Mapping[str, Any] | None
 
 
-def held_by(boot_id: UUID) -> list[HeldJob]:
+def held_by(incarnation_id: UUID) -> list[HeldJob]:
     """What this driver was given and has not ended, in the order of the queue."""
-    return [job for boot, job in _active().all() if boot == str(boot_id)]
+    return [
+        job
+        for incarnation, job in _active().all()
+        if incarnation == str(incarnation_id)
+    ]
 
 
 @cache
@@ -122,10 +126,10 @@ def _active() -> CompiledValues[tuple[str, HeldJob]]:
     names = ("pk", "state", "attempts", "cancel_requested", "handle")
 
     def held(
-        pk: UUID, state: str, attempts: int, wish: str, handle: Any, spec: Any
+        pk: UUID, state: str, attempts: int, mode: str, handle: Any, spec: Any
     ) -> tuple[str, HeldJob]:
         is_isolated = bool(handle.get("isolated"))
-        job = HeldJob(str(pk), state, attempts, wish, is_isolated, spec)
+        job = HeldJob(str(pk), state, attempts, mode, is_isolated, spec)
         return handle.get("boot", ""), job
 
     return CompiledValues(rows.values_list(*names, spec), (), held)

@@ -32,7 +32,7 @@ from ingest.jobs.drivers.launcher import Survivor
 from ingest.jobs.isolation import run_alone
 from ingest.lake.commits import LakeState, read_lake_table
 from ingest.lake.fence import Scope
-from ingest.models import DriverBoot, Pipeline
+from ingest.models import DriverIncarnation, Pipeline
 
 log = logging.getLogger(__name__)
 
@@ -48,21 +48,21 @@ def reconcile_jobs() -> int:
     if _is_database_young():
         return 0
     lost = Job.objects.filter(state__in=ACTIVE, kind__in=names_of(DriverJob))
-    boots = {
+    incarnations = {
         pk: handle.get("boot", "") for pk, handle in lost.values_list("pk", "handle")
     }
-    gone = _gone({boot for boot in boots.values() if boot})
+    gone = _gone({incarnation for incarnation in incarnations.values() if incarnation})
     return sum(
-        _judge_alone(pk, gone.get(boot, GONE), boot)
-        for pk, boot in boots.items()
-        if boot in gone or not boot
+        _judge_alone(pk, gone.get(incarnation, GONE), incarnation)
+        for pk, incarnation in incarnations.items()
+        if incarnation in gone or not incarnation
     )
 
 
-def _judge_alone(job_id: UUID, why: str, boot: str) -> bool:
+def _judge_alone(job_id: UUID, why: str, incarnation: str) -> bool:
     """A job that cannot be judged for a defect of ours must not hold up the others."""
     try:
-        return judge_lost(job_id, why, boot=boot)
+        return judge_lost(job_id, why, incarnation=incarnation)
     except (OperationalError, InterfaceError):
         raise
     except Exception:
@@ -74,19 +74,21 @@ GONE = "its driver is gone"
 STOPPED = "its driver was stopped"
 
 
-def note_boot_ended(boot_id: UUID, *, was_told: bool = False) -> None:
+def note_incarnation_ended(incarnation_id: UUID, *, was_told: bool = False) -> None:
     """The process was seen dead: its jobs can be judged at once. One that was told
     to stop is not held against them."""
-    row = DriverBoot.objects.filter(pk=boot_id, ended_at=None).first()
+    row = DriverIncarnation.objects.filter(pk=incarnation_id, ended_at=None).first()
     if row is not None:
         facts = row.facts | {"was_told": was_told}
-        DriverBoot.objects.filter(pk=boot_id).update(ended_at=Now(), facts=facts)
+        DriverIncarnation.objects.filter(pk=incarnation_id).update(
+            ended_at=Now(), facts=facts
+        )
 
 
-def begin_boot(
-    boot_id: UUID, place: str, *, survivors: Sequence[Survivor]
+def begin_incarnation(
+    incarnation_id: UUID, place: str, *, survivors: Sequence[Survivor]
 ) -> dict[str, str]:
-    """A host has come to its place, where it is the only one: earlier boots have ended.
+    """A host has come to its place, alone there: earlier incarnations have ended.
 
     What outlived them goes on under this one when its attempt is still wanted; job id
     → state of those. TransientError `another_host` while a host of another place is
@@ -95,14 +97,16 @@ def begin_boot(
     kept = {}
     with transaction.atomic():
         _require_only(place)
-        boots = DriverBoot.objects.filter(ended_at=None, facts__place=place)
-        boots.update(ended_at=Now())
-        DriverBoot.objects.create(id=boot_id, facts={"place": place})
+        incarnations = DriverIncarnation.objects.filter(
+            ended_at=None, facts__place=place
+        )
+        incarnations.update(ended_at=Now())
+        DriverIncarnation.objects.create(id=incarnation_id, facts={"place": place})
         for one in survivors:
             rows = Job.objects.select_for_update().filter(state__in=ACTIVE)
             job = rows.filter(pk=one.job_id, attempts=one.attempt).first()
             if job is not None:
-                handle = job.handle | {"boot": str(boot_id)}
+                handle = job.handle | {"boot": str(incarnation_id)}
                 Job.objects.filter(pk=job.pk).update(handle=handle)
                 kept[one.job_id] = job.state
     return kept
@@ -111,7 +115,7 @@ def begin_boot(
 def _require_only(place: str) -> None:
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(hashtext('driver-host'))")
-    others = DriverBoot.objects.filter(ended_at=None).exclude(facts__place=place)
+    others = DriverIncarnation.objects.filter(ended_at=None).exclude(facts__place=place)
     silence = timedelta(seconds=settings.SLUICE_LEASE_SECONDS)
     living = others.filter(
         Q(heartbeat_at__gte=Now() - silence)
@@ -129,26 +133,26 @@ def _require_only(place: str) -> None:
     others.update(ended_at=Now())
 
 
-def lose_sight(job_id: UUID, why: str) -> None:
+def mark_unreachable(job_id: UUID, why: str) -> None:
     """Nobody can tell whether it still runs; whoever can will judge it."""
     with transaction.atomic():
         rows = Job.objects.select_for_update().filter(state__in=ACTIVE)
         if job := rows.filter(pk=job_id).first():
-            _lose_sight(job, f"whether it still runs is unknown: {why}")
+            _mark_unreachable(job, f"whether it still runs is unknown: {why}")
 
 
-def _gone(boots: Collection[str]) -> dict[str, str]:
-    """Those of these boots that no job may hang on any more, with the reason in words.
+def _gone(incarnations: Collection[str]) -> dict[str, str]:
+    """Those of these incarnations that no job may depend on, each with the reason.
     One that is forgotten ended long ago: its jobs waited for a lake that was away."""
     silence = timedelta(seconds=settings.SLUICE_LEASE_SECONDS)
-    known = DriverBoot.objects.filter(pk__in=boots)
+    known = DriverIncarnation.objects.filter(pk__in=incarnations)
     dead = known.filter(
         Q(ended_at__isnull=False)
         | Q(heartbeat_at__lt=Now() - silence)
         | Q(heartbeat_at=None, started_at__lt=Now() - 4 * silence)
     )
     left = {str(pk) for pk in known.values_list("pk", flat=True)}
-    return dict.fromkeys(set(boots) - left, GONE) | {
+    return dict.fromkeys(set(incarnations) - left, GONE) | {
         str(pk): _why(ended is not None, facts or {})
         for pk, ended, facts in dead.values_list("pk", "ended_at", "facts")
     }
@@ -170,13 +174,15 @@ def _is_database_young() -> bool:
     return bool(row and row[0])
 
 
-def judge_lost(job_id: UUID, why: str, *, boot: str | None = None) -> bool:
+def judge_lost(job_id: UUID, why: str, *, incarnation: str | None = None) -> bool:
     """Decide about one job of a dead driver; False when somebody else does, or did:
-    its next attempt does not hang on `boot` any more."""
+    its next attempt does not hang on `incarnation` any more."""
     with transaction.atomic():
         rows = Job.objects.select_for_update(skip_locked=True)
         job = rows.filter(pk=job_id, state__in=ACTIVE).first()
-        if job is None or (boot is not None and boot != job.handle.get("boot", "")):
+        if job is None or (
+            incarnation is not None and incarnation != job.handle.get("boot", "")
+        ):
             return False
         try:
             _fence(job)
@@ -186,10 +192,10 @@ def judge_lost(job_id: UUID, why: str, *, boot: str | None = None) -> bool:
                 pipeline = driver_job(job.kind).lock(job)
                 endings.fail(job, pipeline, _unreadable(job, error))
                 return True
-            _lose_sight(job, _lake_is_away(error.message))
+            _mark_unreachable(job, _lake_is_away(error.message))
             return False
         except OSError as error:
-            _lose_sight(job, _lake_is_away(str(error)))
+            _mark_unreachable(job, _lake_is_away(str(error)))
             return False
         _decide(job, state, why)
         ring()
@@ -222,7 +228,7 @@ def _lake_is_away(why: str) -> str:
     return f"its driver is gone and the lake cannot be asked: {why}"
 
 
-def _lose_sight(job: Job, reason: str) -> None:
+def _mark_unreachable(job: Job, reason: str) -> None:
     if job.state in {LAUNCHING, RUNNING}:
         move_job(job, "lose_sight", reason=reason)
     elif job.reason != reason:

@@ -24,7 +24,7 @@ from ingest.lake.commits import LakeState, read_timeline
 from ingest.lake.fence import Scope
 from ingest.lake.place import place_at
 from ingest.maintenance import compaction_drivers
-from ingest.maintenance.compaction_drivers import Wish
+from ingest.maintenance.compaction_drivers import DriverRequest
 from ingest.models import MaintenancePlan, Pipeline
 from ingest.models.states import PLAN_FAILED, REMOVING
 from ingest.pipelines import compaction_plans
@@ -121,19 +121,19 @@ def start_compaction(
     *,
     actor: str,
     instants: Iterable[str] = (),
-    wish: Wish = None,
+    asked: DriverRequest = None,
     within_budget: bool = False,
 ) -> Job:
     """Queue the execution of exactly these instants (none = schedule one first, of
     everything or `within_budget`). One that waits is returned, with what is wished."""
     bound = {compaction_drivers.BOUND: True} if within_budget else {}
     payload = {"table": table.pk, "instants": list(instants), **bound}
-    payload |= compaction_drivers.payload_for(table, wish)
+    payload |= compaction_drivers.payload_for(table, asked)
     job = job_on(table, COMPACT, payload, actor=actor)
     job.lane = OWN_LANE if "driver" in payload else job.lane
     found = start_jobs([job])[0]
     if found.pk != job.pk:
-        compaction_drivers.take_over(found, job, wish)
+        compaction_drivers.take_over(found, job, asked)
     return found
 
 
@@ -141,7 +141,7 @@ def _table_of(job: Job) -> int:
     return int(job.payload["table"])
 
 
-def request_compaction(table: Table, *, actor: str, wish: Wish = None) -> Job:
+def request_compaction(table: Table, *, actor: str, asked: DriverRequest = None) -> Job:
     """Execute what is scheduled on the timeline; schedule first when nothing is. In
     the driver that is wished for, else as the table's policy says."""
     with transaction.atomic():
@@ -157,7 +157,7 @@ def request_compaction(table: Table, *, actor: str, wish: Wish = None) -> Job:
         # one that no job told of stands on the timeline alone
         known = instants.values_list("instant", flat=True)
         names = sorted({*known, *(instant.asked for instant in planned)})
-        job = start_compaction(table, actor=actor, instants=names, wish=wish)
+        job = start_compaction(table, actor=actor, instants=names, asked=asked)
         said = {"job": str(job.pk), "driver": job.payload.get("driver")}
         audit.record("table.compact", on=str(table), actor=actor, **said)
         return job

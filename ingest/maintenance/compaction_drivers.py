@@ -23,10 +23,10 @@ from ingest.pipelines.policies import store
 from ingest.pipelines.requests import refuse
 from ingest.pipelines.transitions import pipeline_of
 
-Wish = DriverSpec | Literal["shared"] | None
+DriverRequest = DriverSpec | Literal["shared"] | None
 # of a payload: what is planned for this job is what the table's budget affords
 BOUND = "within_budget"
-WISHES = ("driver", "memory", "cores")
+DRIVER_FIELDS = ("driver", "memory", "cores")
 
 
 def most() -> DriverSpec:
@@ -36,7 +36,7 @@ def most() -> DriverSpec:
     )
 
 
-def parse_wish(body: Mapping[str, Any]) -> Wish:
+def parse_driver_request(body: Mapping[str, Any]) -> DriverRequest:
     """Of the body of `:compact`; None = as the table's policy says."""
     size = {name: body[name] for name in ("memory", "cores") if name in body}
     kind = body.get("driver", "own" if size else None)
@@ -49,10 +49,10 @@ def parse_wish(body: Mapping[str, Any]) -> Wish:
     return "shared" if kind == "shared" else None
 
 
-def payload_for(table: Table, wish: Wish) -> dict[str, Any]:
+def payload_for(table: Table, asked: DriverRequest) -> dict[str, Any]:
     """What the job's payload says of its driver. InvalidRequest `lock_not_shared` when
     an own one was asked for and the table's lock does not allow it."""
-    driver = by_policy(table) if wish is None else wish
+    driver = by_policy(table) if asked is None else asked
     if driver is None or driver == "shared":
         return {}
     if not shares_lock(table.identity):
@@ -66,13 +66,13 @@ def payload_for(table: Table, wish: Wish) -> dict[str, Any]:
     return {"driver": dataclasses.asdict(driver)}
 
 
-def take_over(waiting: Job, asked: Job, wish: Wish) -> None:
+def take_over(waiting: Job, asked: Job, requested: DriverRequest) -> None:
     """`asked` is the same work as a job that waits, which then runs as both want it:
     within the budget only if neither may more, in the driver that was asked for."""
     payload = dict(waiting.payload)
     if BOUND not in asked.payload:
         payload.pop(BOUND, None)
-    if wish is not None:
+    if requested is not None:
         payload.pop("driver", None)
         payload |= {k: v for k, v in asked.payload.items() if k == "driver"}
         waiting.lane = asked.lane

@@ -81,7 +81,7 @@ ACTOR = "policy"
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class Observation:
     """One look at a table's files. plans: of its pending compactions, by request."""
 
     timeline: Timeline
@@ -187,7 +187,7 @@ def facts_of(table: Table, *, now: datetime) -> LakeFacts:
     return look_into(table, now=now).facts
 
 
-def look_into(table: Table, *, now: datetime) -> Sight:
+def look_into(table: Table, *, now: datetime) -> Observation:
     """The same, and what the facts were drawn from."""
     base = place_at(table.path)
     timeline = read_timeline(base)
@@ -213,7 +213,7 @@ def look_into(table: Table, *, now: datetime) -> Sight:
         altered=_altered(table, read_properties(base)),
         taken=tuple(_taken(table.pk)),
     )
-    return Sight(timeline, layout, plans, facts)
+    return Observation(timeline, layout, plans, facts)
 
 
 def _altered(table: Table, properties: Mapping[str, str] | None) -> tuple[str, ...]:
@@ -243,7 +243,7 @@ def _is_resizing(table_id: int) -> bool:
 
 
 def _merge(
-    seen: Sight, policy: MaintenancePolicy, written: Written, *, now: datetime
+    seen: Observation, policy: MaintenancePolicy, written: Written, *, now: datetime
 ) -> MergeCost:
     """What the log files cost readers, and what is worth a compaction now."""
     groups, credit = seen.layout.groups, written.credit or 0
@@ -258,7 +258,7 @@ def _merge(
 
 
 def _written(
-    row: TableHealth, seen: Sight, policy: MaintenancePolicy, *, now: datetime
+    row: TableHealth, seen: Observation, policy: MaintenancePolicy, *, now: datetime
 ) -> Written:
     """What was known, and the commits since; each is read once."""
     before = written_from(row.facts.get("written", {}))

@@ -8,7 +8,7 @@ from core.errors import InvalidRequest
 from ingest.contract.job import DriverSpec
 from ingest.lake.layout import CompactionPlan
 from ingest.maintenance.compacting import Planned, foresee, words_for
-from ingest.maintenance.compaction_drivers import Wish, payload_for
+from ingest.maintenance.compaction_drivers import DriverRequest, payload_for
 from ingest.maintenance.descriptions import counted
 from ingest.maintenance.facts import LakeFacts
 from ingest.maintenance.health_collector import look_into
@@ -19,10 +19,10 @@ from ingest.pipelines.transitions import locked_pipeline, pipeline_of
 from ingest.planning.plan import plan_from_json
 
 
-def preview_compaction(table: Table, wish: Wish = None) -> Preview:
+def preview_compaction(table: Table, asked: DriverRequest = None) -> Preview:
     """InvalidRequest where a compaction would fail at once: a plan that nobody can
     read, a driver of its own that the table's lock does not allow."""
-    driver = payload_for(table, wish).get("driver")
+    driver = payload_for(table, asked).get("driver")
     seen = look_into(table, now=SystemClock().now())
     planned = [_planned(table, asked, plan) for asked, plan in seen.plans.items()]
     groups, facts = seen.layout.groups, seen.facts

@@ -9,7 +9,7 @@ from ingest.maintenance.descriptions import counted, sized
 from ingest.maintenance.facts import LakeFacts, Pending
 
 
-def meddled(facts: LakeFacts) -> Sequence[str]:
+def externally_modified(facts: LakeFacts) -> Sequence[str]:
     lines = [
         f"The table's lock for {t.scope} is taken back: the owner that put {t.found}"
         " there is refused from then on, and jobs that wait go on"

@@ -53,7 +53,7 @@ def preview_rollback(table: Table, facts: LakeFacts, work: RepairWork) -> Previe
     pending = _wanted(
         table, facts, Way("rollback", work.instant), or_nothing=is_meddled
     )
-    lines = _each(pending, words.rolled_back, before=words.meddled(facts))
+    lines = _each(pending, words.rolled_back, before=words.externally_modified(facts))
     return Preview(str(table), work.action, pending, (*lines, _SAME_ROWS))
 
 

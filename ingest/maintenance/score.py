@@ -38,7 +38,7 @@ BROKEN_CODES = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Loss:
+class HealthIssue:
     """Points lost for one reason.
 
     instant        what the repair is about, or ""
@@ -71,7 +71,7 @@ class Loss:
 @dataclass(frozen=True, slots=True)
 class Health:
     score: int
-    losses: tuple[Loss, ...]
+    losses: tuple[HealthIssue, ...]
 
 
 # By the state of what carries the table: what its files are like does not matter to
@@ -107,18 +107,18 @@ def score(
     return Health(max(0, 100 - sum(loss.points for loss in losses)), tuple(losses))
 
 
-def _stopped(standing: str, why: str) -> Iterator[Loss]:
+def _stopped(standing: str, why: str) -> Iterator[HealthIssue]:
     if standing in STOPPED:
         points, code, reason, repair = STOPPED[standing]
-        yield Loss(code, points, f"{reason}. {why}" if why else reason, repair)
+        yield HealthIssue(code, points, f"{reason}. {why}" if why else reason, repair)
 
 
-def _broken(facts: LakeFacts, differs: bool) -> Iterator[Loss]:  # noqa: FBT001
-    yield from _meddled(facts)
+def _broken(facts: LakeFacts, differs: bool) -> Iterator[HealthIssue]:  # noqa: FBT001
+    yield from _externally_modified(facts)
     if facts.conflicts_total:
         one = facts.conflicts[0]
         where = f" of partition {one.partition}" if one.partition else ""
-        yield Loss(
+        yield HealthIssue(
             "bucket_conflict",
             40,
             f"buckets with several file groups: {facts.conflicts_total}, bucket"
@@ -127,7 +127,7 @@ def _broken(facts: LakeFacts, differs: bool) -> Iterator[Loss]:  # noqa: FBT001
             "deduplicate",
         )
     if facts.strays:
-        yield Loss(
+        yield HealthIssue(
             "stray_files",
             30,
             f"base files that a superseded writer finished too late: {facts.strays};"
@@ -135,7 +135,7 @@ def _broken(facts: LakeFacts, differs: bool) -> Iterator[Loss]:  # noqa: FBT001
             "clean",
         )
     if facts.foreign_index:
-        yield Loss(
+        yield HealthIssue(
             "metadata_table",
             10,
             "another writer made a metadata table, which Sluice does not keep up: its"
@@ -143,7 +143,7 @@ def _broken(facts: LakeFacts, differs: bool) -> Iterator[Loss]:  # noqa: FBT001
             "drop-metadata-table",
         )
     if differs:
-        yield Loss(
+        yield HealthIssue(
             "differs_from_source",
             30,
             "the newest verification found rows that are not as at the source",
@@ -151,7 +151,7 @@ def _broken(facts: LakeFacts, differs: bool) -> Iterator[Loss]:  # noqa: FBT001
         )
 
 
-def _meddled(facts: LakeFacts) -> Iterator[Loss]:
+def _externally_modified(facts: LakeFacts) -> Iterator[HealthIssue]:
     """What only somebody outside Sluice does."""
     if facts.taken:
         found = "; ".join(
@@ -159,7 +159,7 @@ def _meddled(facts: LakeFacts) -> Iterator[Loss]:
             " token that Sluice gave out"
             for t in facts.taken
         )
-        yield Loss(
+        yield HealthIssue(
             "lock_taken",
             50,
             f"another owner has the table's lock: {found}. No job can commit before it"
@@ -167,7 +167,7 @@ def _meddled(facts: LakeFacts) -> Iterator[Loss]:
             "rollback",
         )
     if facts.altered:
-        yield Loss(
+        yield HealthIssue(
             "properties_drift",
             40,
             "a writer outside Sluice changed the table's hoodie.properties:"
@@ -176,7 +176,7 @@ def _meddled(facts: LakeFacts) -> Iterator[Loss]:
             "rollback",
         )
     if facts.future:
-        yield Loss(
+        yield HealthIssue(
             "future_commit",
             50,
             "a driver whose clock was ahead made"
@@ -187,7 +187,7 @@ def _meddled(facts: LakeFacts) -> Iterator[Loss]:
         )
     if facts.buckets and facts.highest_bucket >= facts.buckets:
         count = counted(facts.buckets, "bucket")
-        yield Loss(
+        yield HealthIssue(
             "bucket_drift",
             40,
             "a writer used another number of buckets: there are rows in bucket"
@@ -197,12 +197,12 @@ def _meddled(facts: LakeFacts) -> Iterator[Loss]:
         )
 
 
-def _stuck(facts: LakeFacts, policy: MaintenancePolicy) -> Iterator[Loss]:
+def _stuck(facts: LakeFacts, policy: MaintenancePolicy) -> Iterator[HealthIssue]:
     for pending in facts.pending:
         if not is_stuck(pending, policy.stuck_after_seconds):
             continue
         way = next(iter(ways_out(pending)), Way(""))
-        yield Loss(
+        yield HealthIssue(
             *_standing(pending),
             way.repair,
             way.instant,
@@ -250,13 +250,13 @@ def _blocks(pending: Pending) -> str:
     return f"; {' and '.join(parts)}" if parts else ""
 
 
-def _slow(facts: LakeFacts, policy: MaintenancePolicy) -> Iterator[Loss]:
+def _slow(facts: LakeFacts, policy: MaintenancePolicy) -> Iterator[HealthIssue]:
     if facts.merge is None or facts.merge.due_groups:
         yield from _late_merges(facts, policy)
     if facts.merge is not None:
         yield from _missed_goals(facts.merge)
     if facts.instants - facts.kept_instants > MOST_INSTANTS:
-        yield Loss(
+        yield HealthIssue(
             "long_timeline",
             10,
             f"{facts.instants} instants are on the active timeline: every read lists"
@@ -264,7 +264,7 @@ def _slow(facts: LakeFacts, policy: MaintenancePolicy) -> Iterator[Loss]:
             "compact",
         )
     if facts.rollbacks_of_a_day > MOST_ROLLBACKS:
-        yield Loss(
+        yield HealthIssue(
             "many_rollbacks",
             5,
             f"{facts.rollbacks_of_a_day} rollbacks within a day: jobs of this table"
@@ -273,10 +273,10 @@ def _slow(facts: LakeFacts, policy: MaintenancePolicy) -> Iterator[Loss]:
     yield from _badly_cut(facts)
 
 
-def _missed_goals(merge: MergeCost) -> Iterator[Loss]:
+def _missed_goals(merge: MergeCost) -> Iterator[HealthIssue]:
     """What no compaction within the budget mends."""
     if merge.misses_readers_goal:
-        yield Loss(
+        yield HealthIssue(
             "readers_goal",
             5,
             f"reading takes about {merge.ratio:.1f} times as long as after a"
@@ -286,7 +286,7 @@ def _missed_goals(merge: MergeCost) -> Iterator[Loss]:
             "compact",
         )
     if merge.is_over_budget:
-        yield Loss(
+        yield HealthIssue(
             "write_amplification",
             5,
             f"{merge.measured:g} bytes were written today per byte changed;"
@@ -295,12 +295,12 @@ def _missed_goals(merge: MergeCost) -> Iterator[Loss]:
         )
 
 
-def _late_merges(facts: LakeFacts, policy: MaintenancePolicy) -> Iterator[Loss]:
+def _late_merges(facts: LakeFacts, policy: MaintenancePolicy) -> Iterator[HealthIssue]:
     """Log files that are not merged though the budget allows it."""
     is_worth_it = facts.log_bytes >= LEAST_LOG_BYTES
     if is_worth_it and facts.log_ratio > policy.log_ratio:
         points = min(15, 5 + int(5 * facts.log_ratio / policy.log_ratio))
-        yield Loss(
+        yield HealthIssue(
             "log_ratio",
             points,
             f"readers merge {facts.log_ratio:.1f} bytes of log files per byte of base"
@@ -308,7 +308,7 @@ def _late_merges(facts: LakeFacts, policy: MaintenancePolicy) -> Iterator[Loss]:
             "compact",
         )
     if facts.most_logs > MOST_LOGS:
-        yield Loss(
+        yield HealthIssue(
             "many_logs",
             10,
             f"a file group has {facts.most_logs} log files to merge, more than"
@@ -316,7 +316,7 @@ def _late_merges(facts: LakeFacts, policy: MaintenancePolicy) -> Iterator[Loss]:
             "compact",
         )
     if facts.delta_commits > 2 * policy.compact_after:
-        yield Loss(
+        yield HealthIssue(
             "compaction_late",
             10,
             f"{facts.delta_commits} commits since the last compaction; the policy says"
@@ -325,7 +325,7 @@ def _late_merges(facts: LakeFacts, policy: MaintenancePolicy) -> Iterator[Loss]:
         )
 
 
-def _badly_cut(facts: LakeFacts) -> Iterator[Loss]:
+def _badly_cut(facts: LakeFacts) -> Iterator[HealthIssue]:
     if is_skewed(facts):
         yield _resize(
             "bucket_skew",
@@ -343,13 +343,15 @@ def _badly_cut(facts: LakeFacts) -> Iterator[Loss]:
             )
 
 
-def _resize(code: str, facts: LakeFacts, reason: str) -> Loss:
+def _resize(code: str, facts: LakeFacts, reason: str) -> HealthIssue:
     fit = suggest_buckets(facts)
     if fit is None:
-        return Loss(code, 5, f"{reason}; another number of buckets would not help")
+        return HealthIssue(
+            code, 5, f"{reason}; another number of buckets would not help"
+        )
     count = counted(fit.buckets, "bucket")
     told = f"{reason}; {count} instead of {facts.buckets} would do"
-    return Loss(code, 5, told, "resize", buckets=fit.buckets)
+    return HealthIssue(code, 5, told, "resize", buckets=fit.buckets)
 
 
 def _span(seconds: float) -> str:

@@ -1,5 +1,5 @@
-"""The model of a pipeline has the field's name; its table keeps the former one, so that
-nothing is rewritten and a former release still reads it."""
+"""Models of pipelines and of a driver's starts have the field's names; their tables keep
+the former ones, so that nothing is rewritten and a former release still reads them."""
 
 import django.db.models.deletion
 from django.db import migrations, models
@@ -17,6 +17,8 @@ class Migration(migrations.Migration):
         migrations.RenameModel('TableOnboarding', 'Pipeline'),
         migrations.AlterModelTable('onboardingevent', 'ingest_onboardingevent'),
         migrations.RenameModel('OnboardingEvent', 'PipelineEvent'),
+        migrations.AlterModelTable('driverboot', 'ingest_driverboot'),
+        migrations.RenameModel('DriverBoot', 'DriverIncarnation'),
         migrations.AlterField(
             model_name='pipeline',
             name='lake_table',

@@ -300,7 +300,7 @@ class TableHealth(models.Model):
         return f"health of {self.table_id}: {self.score}"
 
 
-class DriverBoot(models.Model):
+class DriverIncarnation(models.Model):
     """One start of a warm driver, so that jobs of a dead one are recognised."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -311,6 +311,9 @@ class DriverBoot(models.Model):
     heartbeat_at = models.DateTimeField(null=True, blank=True)
     ended_at = models.DateTimeField(null=True, blank=True)
     facts = models.JSONField(default=dict, blank=True)
+
+    class Meta:
+        db_table = "ingest_driverboot"
 
     def __str__(self) -> str:
         return f"driver {self.pid}"

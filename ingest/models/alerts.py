@@ -65,7 +65,7 @@ class Alert(models.Model):
     """Something is, or was, wrong with a lake table. One is open per table and kind.
 
     table         None once the table itself is deleted; its names stay
-    cause         what was counted last, sources: see ingest.alerts.rules.Trouble
+    cause         what was counted last, sources: see ingest.alerts.rules.Finding
     is_announced, is_end_announced   deliveries for all who want them are there
     """
 

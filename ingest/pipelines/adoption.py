@@ -32,7 +32,7 @@ from ingest.lake.commits import LakeState, read_lake_table
 from ingest.lake.epochs import last_epoch
 from ingest.lake.hudi.identity import COUNT, DELETED, KEY, SEQ, drift
 from ingest.lake.place import place_at
-from ingest.models import DriverBoot, Pipeline, SourceEpoch
+from ingest.models import DriverIncarnation, Pipeline, SourceEpoch
 from ingest.models.states import (
     APPROVED,
     FAILED,
@@ -127,7 +127,7 @@ def _pages() -> Iterator[_Page]:
         if not found:
             return
         last = found[-1].pk
-        yield _Page(found, _jobs_of(found), _live_boots())
+        yield _Page(found, _jobs_of(found), _live_incarnations())
 
 
 def _jobs_of(found: Sequence[Pipeline]) -> dict[str, list[Job]]:
@@ -141,12 +141,12 @@ def _jobs_of(found: Sequence[Pipeline]) -> dict[str, list[Job]]:
     return by_table
 
 
-def _live_boots() -> frozenset[str]:
+def _live_incarnations() -> frozenset[str]:
     heard = Now() - timedelta(seconds=settings.SLUICE_LEASE_SECONDS)
-    boots = DriverBoot.objects.filter(ended_at=None).filter(
+    incarnations = DriverIncarnation.objects.filter(ended_at=None).filter(
         Q(heartbeat_at__gt=heard) | Q(heartbeat_at=None, started_at__gt=heard)
     )
-    return frozenset(str(pk) for pk in boots.values_list("pk", flat=True))
+    return frozenset(str(pk) for pk in incarnations.values_list("pk", flat=True))
 
 
 def _is_at_work(job: Job, live: frozenset[str]) -> bool:
@@ -239,7 +239,7 @@ def _adopt(pk: int) -> Adopted:
             "lake_table__database__datasource", "source_table__database__datasource"
         ).get(pk=pk)
         jobs = _jobs_of([pipeline]).get(str(pipeline.lake_table_id), [])
-        live = _live_boots()
+        live = _live_incarnations()
         if not any(_is_at_work(job, live) for job in jobs):
             _take_fences(pipeline, must=bool(jobs))
         finding, state = _look(pipeline, jobs, live)

@@ -19,7 +19,7 @@ from ingest.models.states import CATCHING_UP, LIVE, NEEDS_RESYNC, PAUSED, RESYNC
 
 ACTOR = SCHEDULE
 CARRIED = (LIVE, CATCHING_UP, PAUSED, NEEDS_RESYNC, RESYNCING)
-# a house that wakes from a night does not ask all of its sources at once
+# a instance that wakes from a night does not ask all of its sources at once
 PAGE = 20
 LOOK_SECONDS = 60.0
 _looked_at = float("-inf")

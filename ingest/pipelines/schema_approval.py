@@ -49,7 +49,7 @@ def proposal_of(table: Table) -> SchemaProposal:
         is_possible=not drift.impossible,
         needs_resync=drift.needs_resync,
         left_out=tuple(change.column for change in drift.left_out),
-        partial_columns=schema_diff.earlier_in_words(partial),
+        partial_columns=schema_diff.describe_earlier(partial),
     )
 
 

@@ -187,7 +187,7 @@ def partial_columns(pipeline: Pipeline) -> dict[str, str]:
     return {n: note["from"] for n, note in found if note["state"] == PARTIAL}
 
 
-def earlier_in_words(partial: Mapping[str, str]) -> str:
+def describe_earlier(partial: Mapping[str, str]) -> str:
     """Of `partial_columns`; "" when there are none."""
     return "; ".join(
         f"column {name} counts from {start}: rows from before that have NULL there in"

@@ -28,7 +28,7 @@ from ingest.pipelines.load_job import lost_source
 from ingest.pipelines.policies import store
 from ingest.pipelines.policies.effective import policy_of
 from ingest.pipelines.policies.lateness import owed_from, owing
-from ingest.pipelines.policies.schedule import every_seconds_of, skipped_words
+from ingest.pipelines.policies.schedule import describe_skipped, every_seconds_of
 from ingest.pipelines.table_job import (
     TableJob,
     columns_of,
@@ -146,7 +146,7 @@ def _sync_done(job: Job, pipeline: Pipeline, facts: Facts) -> bool:
     schedule = policy.schedule
     began = job.queued_at or now
     due = now if is_more else store.due_after(schedule, began)
-    skipped = [] if is_more else [skipped_words(schedule, began, now)]
+    skipped = [] if is_more else [describe_skipped(schedule, began, now)]
     reason = "; ".join(filter(None, [_held_back_text(facts), *skipped]))
     changes: dict[str, Any] = {}
     done: dict[str, Any] = {"position": position, "failures": 0}

@@ -29,7 +29,7 @@ from ingest.jobs import claims, lifecycle
 from ingest.jobs.reconcile import reconcile_jobs
 from ingest.maintenance import health_collector, verification_schedule
 from ingest.maintenance.compact_job import start_compaction
-from ingest.models import DriverBoot, Pipeline
+from ingest.models import DriverIncarnation, Pipeline
 from ingest.pipelines import compaction_plans, deferred_onboardings
 from ingest.pipelines.rediscovery import ACTOR
 from ingest.pipelines.selectors import is_any_due, onboardings_due
@@ -150,5 +150,5 @@ def prune() -> int:
     if pks:
         Job.objects.filter(pk__in=pks).delete()
     compaction_plans.forget_old(PRUNE_PAGE)
-    DriverBoot.objects.filter(ended_at__lt=Now() - KEPT_JOBS).delete()
+    DriverIncarnation.objects.filter(ended_at__lt=Now() - KEPT_JOBS).delete()
     return len(pks)

@@ -30,7 +30,7 @@ class SessionLauncher:
     def survivors(self) -> list[Survivor]:
         return []
 
-    def start(self, boot: str) -> None:
+    def start(self, incarnation: str) -> None:
         self.is_running = True
         self._say("ready", pid=0, versions={})
 

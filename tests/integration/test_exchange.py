@@ -40,7 +40,7 @@ def exported() -> str:
 
 
 def imported(tmp_path, text: str, *options: str) -> tuple[int, str]:
-    path = tmp_path / "house.yaml"
+    path = tmp_path / "instance.yaml"
     path.write_text(text)
     out = io.StringIO()
     with pytest.raises(SystemExit) as done:
@@ -60,7 +60,7 @@ def discovered(source: Datasource, *names: str, columns=COLUMNS) -> None:
 
 
 @pytest.fixture
-def house(db) -> None:
+def instance(db) -> None:
     """One of everything: names that YAML could misread among them."""
     users.create_user("root", PASSWORD, is_admin=True, by="x")
     users.create_user("ann", PASSWORD, groups=["bi", "no"], by="x")
@@ -104,7 +104,7 @@ def empty_the_house() -> None:
     Group.objects.all().delete()
 
 
-def test_there_and_back_is_the_same_text(house, tmp_path):
+def test_there_and_back_is_the_same_text(instance, tmp_path):
     text = exported()
     assert "canary" not in text
     assert PASSWORD not in text
@@ -120,7 +120,7 @@ def test_there_and_back_is_the_same_text(house, tmp_path):
     assert not Pipeline.objects.exists()
 
 
-def test_what_waited_is_proposed_after_the_discovery(house, tmp_path):
+def test_what_waited_is_proposed_after_the_discovery(instance, tmp_path):
     text = exported()
     names = dict(Pipeline.objects.values_list("source_table__name", "plan__name"))
     empty_the_house()
@@ -142,7 +142,7 @@ def test_what_waited_is_proposed_after_the_discovery(house, tmp_path):
     assert imported(tmp_path, text, "--check")[0] == 0
 
 
-def test_a_second_import_changes_nothing(house, tmp_path):
+def test_a_second_import_changes_nothing(instance, tmp_path):
     text = exported()
     code, said = imported(tmp_path, text, "--check")
     assert code == 0, said
@@ -173,7 +173,7 @@ grants:
 """
 
 
-def test_a_dry_run_tells_all_and_does_nothing(house, tmp_path, monkeypatch):
+def test_a_dry_run_tells_all_and_does_nothing(instance, tmp_path, monkeypatch):
     monkeypatch.setenv("CRM", "secret of crm")
     monkeypatch.setenv("ZOES", PASSWORD)
     before = exported()
@@ -208,7 +208,7 @@ def test_a_dry_run_tells_all_and_does_nothing(house, tmp_path, monkeypatch):
     assert "change " not in again, again
 
 
-def test_choices_of_a_proposed_table_are_changed(house, tmp_path):
+def test_choices_of_a_proposed_table_are_changed(instance, tmp_path):
     text = exported().replace("lake: elsewhere.yes", "lake: other.certainly")
     code, said = imported(tmp_path, text)
     assert code == 0, said
@@ -233,7 +233,7 @@ REFUSALS = [
 ]  # fmt: skip
 
 
-def test_refusals_name_line_object_and_remedy(house, tmp_path):
+def test_refusals_name_line_object_and_remedy(instance, tmp_path):
     before = exported()
     for text, said in REFUSALS:
         code, told = imported(tmp_path, text)
@@ -242,7 +242,7 @@ def test_refusals_name_line_object_and_remedy(house, tmp_path):
         assert exported() == before
 
 
-def test_one_fault_takes_everything_back(house, tmp_path):
+def test_one_fault_takes_everything_back(instance, tmp_path):
     before = exported()
     text = (
         "sluice: 1\nusers: [{name: first}]\n"

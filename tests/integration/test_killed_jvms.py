@@ -29,7 +29,7 @@ def test_a_driver_host_deletes_what_earlier_drivers_left(tmp_path, settings) -> 
     settings.SLUICE_SPARK_JARS = str(jar)
     command = driver_command(tmp_path)
     assert command.scratch.is_relative_to(tmp_path)
-    submitted = command.scratch / f"sluice-{command.house}-job-1"
+    submitted = command.scratch / f"sluice-{command.instance}-job-1"
     leave(command.scratch / "warm")
     leave(submitted)
     clean_up(command)  # the next host

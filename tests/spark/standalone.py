@@ -61,7 +61,7 @@ class StandaloneCluster:
 
     def _answers(self) -> bool:
         try:
-            StandaloneMaster(self.web, house="none").apps()
+            StandaloneMaster(self.web, instance="none").apps()
         except MasterAway:
             return False
         return True

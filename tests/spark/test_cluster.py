@@ -18,7 +18,7 @@ from ingest.contract.job import (
     SnapshotWork,
     report_from,
 )
-from ingest.jobs.drivers.cluster import StandaloneMaster, house_of, tag_of
+from ingest.jobs.drivers.cluster import StandaloneMaster, instance_of, tag_of
 from ingest.jobs.drivers.commands import driver_command, place_of, submit_command
 from ingest.jobs.drivers.launcher import Launcher, Message, mark_of
 from ingest.jobs.drivers.submit import SubmitLauncher
@@ -57,7 +57,7 @@ def bench(source_pg: Any, tmp_path: Path) -> Iterator[LakeBench]:
 
 
 def master_of(home: Path, cluster: StandaloneCluster) -> StandaloneMaster:
-    return StandaloneMaster(cluster.web, house=house_of(place_of(home)))
+    return StandaloneMaster(cluster.web, instance=instance_of(place_of(home)))
 
 
 class Talk:
@@ -154,7 +154,7 @@ def test_a_submitted_job_outlives_its_host_and_dies_when_the_master_says_so(
 ) -> None:
     first = submitted(home, cluster)
     spec = slow_load(bench, "outlived")
-    tag = tag_of(house_of(place_of(home)), spec.job_id, "1")
+    tag = tag_of(instance_of(place_of(home)), spec.job_id, "1")
     first.submit(spec, isolated=True)
     Talk(first, bench).works(spec, "reading")
     # what a killed JVM unpacked goes with the folder of its job
@@ -203,7 +203,7 @@ def test_a_warm_driver_works_on_the_cluster(
     round_spec = bench.round_spec(spec.table, bound)
     launcher.submit(round_spec, isolated=False)
     assert assert_done(talk.report(round_spec)).facts["rows"] >= 10
-    tag = tag_of(house_of(place_of(home)), "", "boot")
+    tag = tag_of(instance_of(place_of(home)), "", "boot")
     assert [app.tag for app in master.apps()] == [tag]
     launcher.stop()
     wait_until(lambda: not master.apps(), "its application is still there")

@@ -13,7 +13,10 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 from django.db import connection, transaction
 
-from config.exchange.house import grants_without_datasource, items_of_house
+from config.exchange.configuration import (
+    grants_without_datasource,
+    items_of_configuration,
+)
 from config.exchange.rendering import render
 from config.exchange.text import write_text
 
@@ -44,7 +47,7 @@ def export_text() -> str:
     with transaction.atomic():
         if not connection.in_atomic_block or len(connection.savepoint_ids) == 0:
             _read_one_moment()
-        return write_text(render(items_of_house()))
+        return write_text(render(items_of_configuration()))
 
 
 def _read_one_moment() -> None:

@@ -1,4 +1,4 @@
-"""`manage.py import FILE`: bring the house to what a YAML document states.
+"""`manage.py import FILE`: bring the configuration to what a YAML document states.
 
 Exit code 0: done (or, with --check, nothing differs), 1: --check found a difference,
 2: refused, nothing was changed.

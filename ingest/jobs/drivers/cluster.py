@@ -39,7 +39,7 @@ class Cluster(Protocol):
     """What a launcher asks of a cluster. Both raise MasterAway."""
 
     def apps(self) -> list[App]:
-        """Those of this house that have not ended."""
+        """Those of this instance that have not ended."""
         ...
 
     def kill(self, app: App) -> None: ...
@@ -50,21 +50,21 @@ def is_standalone(master: str) -> bool:
     return master.startswith("spark://")
 
 
-def house_of(place: str) -> str:
+def instance_of(place: str) -> str:
     """A short name of an installation: no two share it, and it says nothing."""
     return hashlib.sha256(place.encode()).hexdigest()[:12]
 
 
-def tag_of(house: str, origin: str, attempt: str) -> str:
-    return f"sluice-{house}-{origin or 'warm'}-{attempt}"
+def tag_of(instance: str, origin: str, attempt: str) -> str:
+    return f"sluice-{instance}-{origin or 'warm'}-{attempt}"
 
 
 class StandaloneMaster:
     """url: of the master's web door, `http://host:8080`."""
 
-    def __init__(self, url: str, *, house: str) -> None:
+    def __init__(self, url: str, *, instance: str) -> None:
         self._url = url.rstrip("/")
-        self._prefix = f"sluice-{house}-"
+        self._prefix = f"sluice-{instance}-"
 
     def room(self) -> tuple[int, int]:
         """(workers that are alive, cores of all of them)."""

@@ -44,7 +44,7 @@ def confirm_gone(
 
 class ClusterWatch:
     """Says `ready` when the master answers and `unseen` while it does not, and ends
-    applications of this house that no known submission has."""
+    applications of this instance that no known submission has."""
 
     def __init__(
         self,

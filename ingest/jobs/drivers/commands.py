@@ -19,7 +19,7 @@ from ingest.contract import java
 from ingest.jobs.drivers.cluster import (
     Cluster,
     StandaloneMaster,
-    house_of,
+    instance_of,
     is_standalone,
 )
 from ingest.jobs.drivers.launcher import Launcher
@@ -57,7 +57,7 @@ def driver_command(home: Path) -> DriverCommand:
         log_file=home / "logs" / "driver.log",
         pid_file=home / "run" / "driver.pid.json",
         scratch=home / "tmp" / "driver",
-        house=house_of(place_of(home)),
+        instance=instance_of(place_of(home)),
         silence_seconds=settings.SLUICE_LEASE_SECONDS / 2,
         is_cluster=is_standalone(settings.SLUICE_SPARK_MASTER),
     )
@@ -82,7 +82,7 @@ def submit_command(home: Path) -> SubmitCommand:
             *_pairs("--conf", _cluster_conf()),
         ],
         environment=_environment(home) | {"SPARK_HOME": str(spark_home())},
-        house=house_of(place_of(home)),
+        instance=instance_of(place_of(home)),
         records=home / "run" / "submitted",
         door=home / "run" / "door" / "control.sock",
         log_file=home / "logs" / "driver.log",
@@ -121,8 +121,8 @@ def _options() -> list[str]:
 def _cluster(home: Path) -> Cluster | None:
     if not is_standalone(settings.SLUICE_SPARK_MASTER):
         return None
-    house = house_of(place_of(home))
-    return StandaloneMaster(settings.SLUICE_SPARK_MASTER_UI, house=house)
+    instance = instance_of(place_of(home))
+    return StandaloneMaster(settings.SLUICE_SPARK_MASTER_UI, instance=instance)
 
 
 def _cluster_conf() -> dict[str, str]:

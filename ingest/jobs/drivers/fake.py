@@ -100,8 +100,8 @@ class FakeLauncher:
     def survivors(self) -> list[Survivor]:
         return []
 
-    def start(self, boot: str) -> None:
-        self.starts.append(boot)
+    def start(self, incarnation: str) -> None:
+        self.starts.append(incarnation)
         self._is_running = True
         self.is_silent = False
         self._say("ready", pid=4242, versions={"spark": "fake"})

@@ -23,13 +23,13 @@ from core.jobs import LAUNCHING
 from core.redaction import redact
 from ingest.contract.job import DRIVER_DIED, JobReport, progress_from, report_from
 from ingest.jobs import claims, lifecycle, reconcile
+from ingest.jobs.drivers import report_store
 from ingest.jobs.drivers.backlog import Backlog
 from ingest.jobs.drivers.claiming import Claiming
-from ingest.jobs.drivers.host_state import START_SECONDS, Boot, Flight
+from ingest.jobs.drivers.host_state import START_SECONDS, Incarnation, InFlightJob
 from ingest.jobs.drivers.inflight import InFlight
 from ingest.jobs.drivers.launcher import Launcher, Message
-from ingest.jobs.drivers.report_store import write_boot, write_logs, write_progress
-from ingest.jobs.drivers.secret_delivery import SecretDesk
+from ingest.jobs.drivers.secret_delivery import SecretBroker
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ class DriverHost:
         self.launcher = launcher
         self.place = place
         self.clock = clock
-        self.boot: Boot | None = None
+        self.driver: Incarnation | None = None
         self._jobs = InFlight(launcher, clock)
         self.deaths = 0
         self._next_start = 0.0
@@ -66,7 +66,7 @@ class DriverHost:
         self._accepted: Backlog[tuple[str, int]] = Backlog()
         self._reports: Backlog[JobReport] = Backlog()
         self._secrets: list[tuple[str, str]] = []
-        self._desk = SecretDesk()
+        self._broker = SecretBroker()
         self._ended: Backlog[tuple[UUID, bool]] = Backlog()
         self._unseen: dict[str, str] = {}
         self._unwanted: list[str] = []
@@ -74,9 +74,9 @@ class DriverHost:
         self.refusal = ""
 
     @property
-    def flights(self) -> dict[str, Flight]:
+    def in_flight(self) -> dict[str, InFlightJob]:
         """By job id."""
-        return self._jobs.flights
+        return self._jobs.in_flight
 
     # ------------------------------------------------------------------ the step
 
@@ -101,7 +101,7 @@ class DriverHost:
         if is_urgent or now - self._flushed >= FLUSH_SECONDS:
             self._flushed = now
             self._with_database(self._flush)
-        for answer, origin in self._desk.answered():
+        for answer, origin in self._broker.answered():
             self.launcher.give_secret(answer, origin=origin)
         if now - self._looked >= LOOK_SECONDS:
             self._looked = now
@@ -110,10 +110,10 @@ class DriverHost:
     def stop(self) -> None:
         """End the driver, then say so; its jobs are judged by the next reconciler."""
         self.launcher.stop()
-        if self.boot is not None:
-            boot, self.boot = self.boot, None
+        if self.driver is not None:
+            driver, self.driver = self.driver, None
             self._with_database(
-                lambda: reconcile.note_boot_ended(boot.id, was_told=True)
+                lambda: reconcile.note_incarnation_ended(driver.id, was_told=True)
             )
         self._with_database(self._flush)
         self._with_database(reconcile.reconcile_jobs)
@@ -141,26 +141,27 @@ class DriverHost:
             return
         if self.is_database_away:
             return
-        if self.boot is None:
-            self.boot = Boot()
-            self._with_database(self._store_boot)
-            if not self.boot.is_stored:
-                self.boot = None
+        if self.driver is None:
+            self.driver = Incarnation()
+            self._with_database(self._store_incarnation)
+            if not self.driver.is_stored:
+                self.driver = None
                 return
-        if self.boot.is_started:
+        if self.driver.is_started:
             return  # it has just died, which is not heard yet
-        self.boot.is_started = True
-        self.boot.heard = self.clock()
-        self.launcher.start(str(self.boot.id))
+        self.driver.is_started = True
+        self.driver.heard = self.clock()
+        self.launcher.start(str(self.driver.id))
         while self._unwanted:
             self.launcher.kill(self._unwanted.pop())
 
-    def _store_boot(self) -> None:
-        if self.boot is None or self.boot.is_stored:
+    def _store_incarnation(self) -> None:
+        if self.driver is None or self.driver.is_stored:
             return
         survivors = self.launcher.survivors()
         try:
-            kept = reconcile.begin_boot(self.boot.id, self.place, survivors=survivors)
+            number = self.driver.id
+            kept = reconcile.begin_incarnation(number, self.place, survivors=survivors)
         except TransientError as error:
             if self.refusal != str(error):
                 log.error("no driver starts here: %s (%s)", error, error.hint)
@@ -172,39 +173,39 @@ class DriverHost:
             if kept.get(one.job_id) is None:
                 self._unwanted.append(one.job_id)
             elif kept[one.job_id] != LAUNCHING:
-                self.flights[one.job_id] = Flight(
+                self.in_flight[one.job_id] = InFlightJob(
                     UUID(one.job_id),
                     one.attempt,
                     one.job_id,
                     self.clock(),
                     is_accepted=True,
                 )
-        self.boot.is_stored = True
+        self.driver.is_stored = True
 
     def _watch_silence(self, now: float) -> None:
         """A driver that hangs is as good as dead, and must be dead to be judged."""
-        if self.boot is None or not self.launcher.is_running:
+        if self.driver is None or not self.launcher.is_running:
             return
-        limit = settings.SLUICE_LEASE_SECONDS if self.boot.is_ready else START_SECONDS
-        if now - self.boot.heard > limit:
+        limit = settings.SLUICE_LEASE_SECONDS if self.driver.is_ready else START_SECONDS
+        if now - self.driver.heard > limit:
             log.error("the driver has been silent for %.0f s: killing it", limit)
-            self.boot.heard = now
+            self.driver.heard = now
             self.launcher.kill()
 
     def _watch_abandoned(self, now: float) -> None:
         """What answers nothing holds cores and connections that others wait for."""
-        boot = self.boot
-        if boot is None or boot.is_told_to_end or not boot.is_hampered(now):
+        driver = self.driver
+        if driver is None or driver.is_told_to_end or not driver.is_hampered(now):
             return
-        log.error("ending the driver: jobs %s do not end in it", boot.abandoned)
-        boot.is_told_to_end = True
+        log.error("ending the driver: jobs %s do not end in it", driver.abandoned)
+        driver.is_told_to_end = True
         self.launcher.kill()
 
     # ------------------------------------------------------------------- hearing
 
     def _hear(self, message: Message) -> None:
-        if self.boot is not None and not message.origin:
-            self.boot.heard = self.clock()
+        if self.driver is not None and not message.origin:
+            self.driver.heard = self.clock()
         data = message.data
         try:
             match message.kind:
@@ -228,14 +229,14 @@ class DriverHost:
             log.exception("a driver sent a malformed %s", message.kind)
 
     def _hear_ready(self, message: Message) -> None:
-        if self.boot is not None and not message.origin:
-            self.boot.is_ready = True
-            self.boot.away = ""
-            self.boot.facts = dict(message.data)
+        if self.driver is not None and not message.origin:
+            self.driver.is_ready = True
+            self.driver.away = ""
+            self.driver.facts = dict(message.data)
             self._flushed = 0.0
 
     def _hear_accepted(self, job_id: str, attempt: int) -> None:
-        flight = self.flights.get(job_id)
+        flight = self.in_flight.get(job_id)
         if flight and flight.attempt == attempt:
             flight.is_accepted = True
             flight.seen = self.clock()
@@ -244,13 +245,13 @@ class DriverHost:
     def _hear_heartbeat(self, message: Message) -> None:
         for each in message.data.get("jobs", []):
             progress = progress_from(each)
-            flight = self.flights.get(progress.job_id)
+            flight = self.in_flight.get(progress.job_id)
             if flight and flight.attempt == progress.attempt:
                 flight.seen = self.clock()
                 flight.progress = progress
-        if self.boot is not None and not message.origin:
+        if self.driver is not None and not message.origin:
             abandoned = message.data.get("jobs_abandoned", ())
-            self.boot.note_abandoned(abandoned, now=self.clock())
+            self.driver.note_abandoned(abandoned, now=self.clock())
 
     def _hear_log(self, data: Any) -> None:
         if len(self._logs) < MAX_LOGS:
@@ -258,7 +259,7 @@ class DriverHost:
             self._logs.append((str(data["job_id"]), str(data["level"])[:10], text))
 
     def _hear_report(self, report: JobReport) -> None:
-        flight = self.flights.get(report.job_id)
+        flight = self.in_flight.get(report.job_id)
         is_death = report.error is not None and report.error.code == DRIVER_DIED
         # its death is judged when it is seen, and is no attempt of the job
         if flight and flight.attempt == report.attempt and not is_death:
@@ -267,10 +268,10 @@ class DriverHost:
     def _hear_unseen(self, origin: str, why: str) -> None:
         """Neither alive nor dead as far as anybody can tell: nothing new goes there,
         and nothing that is there is judged."""
-        if not origin and self.boot is not None:
-            self.boot.is_ready = False
-            self.boot.away = why
-        for job_id, flight in self.flights.items():
+        if not origin and self.driver is not None:
+            self.driver.is_ready = False
+            self.driver.away = why
+        for job_id, flight in self.in_flight.items():
             if flight.origin == origin:
                 flight.seen = self.clock()
                 self._unseen[job_id] = why
@@ -280,22 +281,19 @@ class DriverHost:
             return
         # whoever comes next did not ask for them
         self._secrets = [asked for asked in self._secrets if asked[1] != message.origin]
-        self._desk.forget(message.origin)
+        self._broker.forget(message.origin)
         if message.origin:
-            self.flights.pop(message.origin, None)
+            self.in_flight.pop(message.origin, None)
             self._jobs.lost.add((UUID(message.origin), "its own process ended"))
             return
-        self.deaths = 0 if self.boot and self.boot.is_ready else self.deaths + 1
+        self.deaths = 0 if self.driver and self.driver.is_ready else self.deaths + 1
         wait = min(30.0, 2.0 ** min(self.deaths, 5))
         self._next_start = self.clock() + (wait if self.deaths else 0.5)
-        log.error(
-            "the driver ended with code %s; next start in %.1f s",
-            message.data.get("code"),
-            self._next_start - self.clock(),
-        )
-        if self.boot is not None:
-            self._ended.add((self.boot.id, self.boot.is_told_to_end))
-            self.boot = None
+        code, pause = message.data.get("code"), self._next_start - self.clock()
+        log.error("the driver ended with code %s; next start in %.1f s", code, pause)
+        if self.driver is not None:
+            self._ended.add((self.driver.id, self.driver.is_told_to_end))
+            self.driver = None
         reported = {report.job_id for report in self._reports}
         self._jobs.forget_shared(kept=reported)
 
@@ -310,11 +308,11 @@ class DriverHost:
         )
         self._write_logs()
         self._reports.write_all(self._finish, give_up=self._give_up_report)
-        self._write_boot()
+        self._write_incarnation()
         self._write_progress()
         while self._unseen:
             job_id, why = next(iter(self._unseen.items()))
-            reconcile.lose_sight(UUID(job_id), why)
+            reconcile.mark_unreachable(UUID(job_id), why)
             del self._unseen[job_id]
         self._ended.write_all(
             self._note_end,
@@ -328,71 +326,72 @@ class DriverHost:
         )
 
     def _note_end(self, end: tuple[UUID, bool]) -> None:
-        """Jobs in processes of their own live on: they hang on the next boot."""
-        boot, was_told = end
+        """Jobs in processes of their own live on: they hang on the next incarnation."""
+        incarnation, was_told = end
         own = self._jobs.survivors()
         with transaction.atomic():
-            reconcile.note_boot_ended(boot, was_told=was_told)
-            if own and self.boot is None:
-                following = Boot(is_stored=True)
-                reconcile.begin_boot(following.id, self.place, survivors=own)
-        if own and self.boot is None:
-            self.boot = following
+            reconcile.note_incarnation_ended(incarnation, was_told=was_told)
+            if own and self.driver is None:
+                following = Incarnation(is_stored=True)
+                reconcile.begin_incarnation(following.id, self.place, survivors=own)
+        if own and self.driver is None:
+            self.driver = following
         reconcile.reconcile_jobs()
 
     def _finish(self, report: JobReport) -> None:
         lifecycle.finish(report)
         self._claiming.note_place()
-        self.flights.pop(report.job_id, None)
+        self.in_flight.pop(report.job_id, None)
 
     def _give_up_report(self, report: JobReport, error: Exception) -> None:
         """The lake's timeline says what became of it."""
-        self.flights.pop(report.job_id, None)
+        self.in_flight.pop(report.job_id, None)
         why = f"its report could not be recorded ({type(error).__name__}: {error})"
         self._jobs.lost.add((UUID(report.job_id), why))
 
     def _answer_secrets(self) -> None:
         while self._secrets:
             ref, origin = self._secrets[0]
-            self._desk.ask(ref, origin)
+            self._broker.ask(ref, origin)
             self._secrets.pop(0)
 
     def _write_logs(self) -> None:
         lines = self._logs[:]
         if lines:
-            write_logs(lines)
+            report_store.write_logs(lines)
             del self._logs[: len(lines)]
 
-    def _write_boot(self) -> None:
-        boot = self.boot
-        if boot is None or not self.launcher.is_running:
+    def _write_incarnation(self) -> None:
+        driver = self.driver
+        if driver is None or not self.launcher.is_running:
             return
-        if self.clock() - boot.heard > claims.BOOT_SILENT_SECONDS and boot.is_ready:
+        if self.clock() - driver.heard > claims.SILENT_SECONDS and driver.is_ready:
             return
-        if not boot.is_worth_writing(self.clock()):
+        if not driver.is_worth_writing(self.clock()):
             return
-        if not write_boot(boot, pid=self.launcher.pid, place=self.place):
+        pid, place = self.launcher.pid, self.place
+        if not report_store.write_incarnation(driver, pid=pid, place=place):
             log.error("another driver host has taken over: ending all drivers here")
-            boot.is_told_to_end = True
-            for origin in ("", *self.flights):
+            driver.is_told_to_end = True
+            for origin in ("", *self.in_flight):
                 self.launcher.kill(origin)
-        boot.written = self.clock()
+        driver.written = self.clock()
 
     def _write_progress(self) -> None:
-        fresh = [f for f in self.flights.values() if self.clock() - f.seen < 10]
+        fresh = [f for f in self.in_flight.values() if self.clock() - f.seen < 10]
         if fresh:
-            write_progress(fresh)
+            report_store.write_progress(fresh)
 
     # ------------------------------------------------------------------- looking
 
     def _look(self) -> None:
         """Claim and hand over what may run; pass on what people asked meanwhile."""
-        if self.boot is None:
+        if self.driver is None:
             return
-        if self.boot.is_ready:
+        if self.driver.is_ready:
             self._claiming.claim()
-        held = lifecycle.held_by(self.boot.id)
-        if self.boot.is_ready:
+        held = lifecycle.held_by(self.driver.id)
+        if self.driver.is_ready:
             self._jobs.hand_over(held)
         self._jobs.judge_unheld(held)
         reported = {report.job_id for report in self._reports}

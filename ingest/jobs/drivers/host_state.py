@@ -28,11 +28,11 @@ ALIVE_SECONDS = 3.0
 
 
 @dataclass(slots=True)
-class Flight:
+class InFlightJob:
     """A spec in a driver's hands. Times are monotonic seconds.
 
     seen       of its last sign
-    stop_since when somebody's wish to stop it was first passed on; None = nobody asked
+    stop_since when somebody's mode to stop it was first passed on; None = nobody asked
     """
 
     job_id: UUID
@@ -45,17 +45,17 @@ class Flight:
     asked_at: float = 0.0
     stop_since: float | None = None
 
-    def request_due(self, wish: CancelMode, now: float) -> CancelMode | None:
-        """What has to be said to its driver now: the wish, again and again, and when
+    def request_due(self, mode: CancelMode, now: float) -> CancelMode | None:
+        """What has to be said to its driver now: the mode, again and again, and when
         that stays unanswered that the attempt is abandoned."""
         if self.stop_since is None:
             self.stop_since = now
         if now - self.stop_since >= UNANSWERED_SECONDS:
             return "abandon"
-        if wish == self.asked and now - self.asked_at <= ASK_AGAIN_SECONDS:
+        if mode == self.asked and now - self.asked_at <= ASK_AGAIN_SECONDS:
             return None
-        self.asked, self.asked_at = wish, now
-        return wish
+        self.asked, self.asked_at = mode, now
+        return mode
 
     @property
     def patience(self) -> float:
@@ -65,7 +65,7 @@ class Flight:
 
 
 @dataclass(slots=True)
-class Boot:
+class Incarnation:
     """The warm driver's present start.
 
     facts  what it said of itself, None once that is written

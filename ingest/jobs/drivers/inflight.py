@@ -17,7 +17,7 @@ from ingest.jobs.drivers.backlog import Backlog
 from ingest.jobs.drivers.host_state import (
     JUDGE_AGAIN_SECONDS,
     UNANSWERED_SECONDS,
-    Flight,
+    InFlightJob,
 )
 from ingest.jobs.drivers.launcher import CancelMode, Launcher, Message, Survivor
 from ingest.jobs.lifecycle import HeldJob
@@ -26,10 +26,10 @@ log = logging.getLogger(__name__)
 
 
 class InFlight:
-    """flights: by job id. lost: jobs that somebody has to judge, with the reason."""
+    """in_flight: by job id. lost: jobs that somebody has to judge, with the reason."""
 
     def __init__(self, launcher: Launcher, clock: Callable[[], float]) -> None:
-        self.flights: dict[str, Flight] = {}
+        self.in_flight: dict[str, InFlightJob] = {}
         self.lost: Backlog[tuple[UUID, str]] = Backlog()
         self._launcher = launcher
         self._clock = clock
@@ -37,10 +37,10 @@ class InFlight:
 
     def hand_over(self, held: Sequence[HeldJob]) -> None:
         for job in held:
-            if job.spec is None or job.id in self.flights:
+            if job.spec is None or job.id in self.in_flight:
                 continue
             origin = job.id if job.is_isolated else ""
-            self.flights[job.id] = Flight(
+            self.in_flight[job.id] = InFlightJob(
                 UUID(job.id), job.attempts, origin, self._clock()
             )
             self._launcher.submit(spec_from(job.spec), isolated=job.is_isolated)
@@ -52,7 +52,7 @@ class InFlight:
         now = self._clock()
         waiting = {str(job_id) for job_id, _ in self.lost}
         for job in held:
-            if job.state == LAUNCHING or job.id in self.flights or job.id in waiting:
+            if job.state == LAUNCHING or job.id in self.in_flight or job.id in waiting:
                 self._judged.pop(job.id, None)
                 continue
             if now < self._judged.get(job.id, now):
@@ -68,19 +68,19 @@ class InFlight:
         which is only not written yet."""
         now = self._clock()
         rows = {job.id: job for job in held}
-        for job_id, flight in list(self.flights.items()):
+        for job_id, flight in list(self.in_flight.items()):
             if job_id in reported:
                 continue
             job = rows.get(job_id)
             if job is None or job.attempts != flight.attempt:
                 # judged without us while we were away: it must not go on here
                 self._launcher.cancel(job_id, "cancel")
-                self.flights.pop(job_id)
+                self.in_flight.pop(job_id)
                 continue
-            wish = cast(CancelMode, job.cancel_requested)
-            due = flight.request_due(wish, now) if wish else None
+            mode = cast(CancelMode, job.cancel_requested)
+            due = flight.request_due(mode, now) if mode else None
             if due == "abandon":
-                self._lose(flight, unanswered(wish))
+                self._lose(flight, unanswered(mode))
             elif due is not None:
                 self._launcher.cancel(job_id, due)
             elif now - flight.seen > flight.patience:
@@ -88,7 +88,7 @@ class InFlight:
 
     def is_of_earlier_attempt(self, message: Message) -> bool:
         """Whether it speaks of a process whose job runs again in another one."""
-        flight = self.flights.get(message.origin)
+        flight = self.in_flight.get(message.origin)
         attempt = message.data.get("attempt", flight.attempt if flight else 0)
         return flight is not None and int(attempt) < flight.attempt
 
@@ -96,24 +96,24 @@ class InFlight:
         """Jobs in processes of their own, whatever became of the shared driver."""
         return [
             Survivor(job_id, flight.attempt)
-            for job_id, flight in self.flights.items()
+            for job_id, flight in self.in_flight.items()
             if flight.origin
         ]
 
     def forget_shared(self, *, kept: Collection[str]) -> None:
         """The shared driver has ended, and all that it had but for these."""
-        self.flights = {
+        self.in_flight = {
             job_id: flight
-            for job_id, flight in self.flights.items()
+            for job_id, flight in self.in_flight.items()
             if flight.origin or job_id in kept
         }
 
-    def _lose(self, flight: Flight, why: str) -> None:
+    def _lose(self, flight: InFlightJob, why: str) -> None:
         """Nobody waits for it any more. The death of a process of its own is judged
         when it is seen."""
         job_id = str(flight.job_id)
         log.error("job %s: %s", job_id, why)
-        self.flights.pop(job_id)
+        self.in_flight.pop(job_id)
         self._end(job_id, flight.origin)
         if not flight.origin:
             self.lost.add((flight.job_id, why))
@@ -125,6 +125,6 @@ class InFlight:
             self._launcher.cancel(job_id, "abandon")
 
 
-def unanswered(wish: str) -> str:
+def unanswered(mode: str) -> str:
     """Why a job was ended that did not answer."""
-    return f"it did not answer the {wish} within {UNANSWERED_SECONDS:.0f} s"
+    return f"it did not answer the {mode} within {UNANSWERED_SECONDS:.0f} s"

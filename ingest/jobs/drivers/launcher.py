@@ -84,7 +84,7 @@ def drain(messages: queue.SimpleQueue[Message], seconds: float) -> list[Message]
 
 
 def mark_of(value: str) -> Mark:
-    """By which a driver's processes are found: its boot, or the tag of a submission."""
+    """By which a driver's processes are found: incarnation, or tag of a submission."""
     return Mark(MARK, value)
 
 
@@ -96,7 +96,7 @@ class Launcher(Protocol):
         """What an earlier host left running; asked before `start`, which keeps it."""
         ...
 
-    def start(self, boot: str) -> None:
+    def start(self, incarnation: str) -> None:
         """Start the warm driver. `ready` or `died` will follow."""
         ...
 

@@ -18,8 +18,8 @@ from core.models import Job, JobLog
 from core.processes.identity import ProcessIdentity
 from ingest.contract.job import Progress
 from ingest.jobs import leases
-from ingest.jobs.drivers.host_state import Boot, Flight
-from ingest.models import DriverBoot
+from ingest.jobs.drivers.host_state import Incarnation, InFlightJob
+from ingest.models import DriverIncarnation
 
 
 def write_logs(lines: Sequence[tuple[str, str, str]]) -> None:
@@ -36,28 +36,32 @@ def write_logs(lines: Sequence[tuple[str, str, str]]) -> None:
     )
 
 
-def write_boot(boot: Boot, *, pid: int | None, place: str) -> bool:
+def write_incarnation(incarnation: Incarnation, *, pid: int | None, place: str) -> bool:
     """That the driver lives, and once what it said of itself. False when it counts as
     ended: another host took over while this one was silent."""
     changes: dict[str, Any] = {"heartbeat_at": Now(), "pid": pid}
-    if boot.away:
-        facts = {"place": place, "away": boot.away}
+    if incarnation.away:
+        facts = {"place": place, "away": incarnation.away}
         changes |= {"ready_at": None, "facts": facts}
-    elif boot.is_ready and boot.facts is not None:
-        changes |= {"ready_at": Now(), "facts": {"place": place} | boot.facts}
+    elif incarnation.is_ready and incarnation.facts is not None:
+        changes |= {"ready_at": Now(), "facts": {"place": place} | incarnation.facts}
         found = ProcessIdentity.of(pid) if pid else None
         changes["pid_started"] = found.start_time if found else None
-        boot.facts = None
-    return bool(DriverBoot.objects.filter(pk=boot.id, ended_at=None).update(**changes))
+        incarnation.facts = None
+    return bool(
+        DriverIncarnation.objects.filter(pk=incarnation.id, ended_at=None).update(
+            **changes
+        )
+    )
 
 
-def write_progress(flights: Sequence[Flight]) -> None:
+def write_progress(in_flight: Sequence[InFlightJob]) -> None:
     """Their leases renewed, and what is new of each."""
-    leases.renew([owner_of(f.job_id, f.attempt) for f in flights])
+    leases.renew([owner_of(f.job_id, f.attempt) for f in in_flight])
     Job.objects.filter(
-        pk__in=[f.job_id for f in flights], state__in=[RUNNING, CANCELLING]
+        pk__in=[f.job_id for f in in_flight], state__in=[RUNNING, CANCELLING]
     ).update(progress_at=Now())
-    for flight in flights:
+    for flight in in_flight:
         progress, flight.progress = flight.progress, None
         if progress is None:
             continue

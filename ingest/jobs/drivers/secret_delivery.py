@@ -37,7 +37,7 @@ LONGEST_LOOK_UP = 10
 QUICK_SECONDS = 0.05
 
 
-class SecretDesk:
+class SecretBroker:
     """Asked and read by the host's thread; answers come in any order."""
 
     def __init__(self) -> None:

@@ -61,7 +61,7 @@ class SubmitCommand:
     program: Sequence[str]
     script: Sequence[str]
     environment: Mapping[str, str]
-    house: str
+    instance: str
     records: Path
     door: Path
     log_file: Path
@@ -108,10 +108,10 @@ class SubmitLauncher:
     def survivors(self) -> list[Survivor]:
         return [Survivor(work.job_id, work.attempt) for work in self._recorded()]
 
-    def start(self, boot: str) -> None:
+    def start(self, incarnation: str) -> None:
         self._stopping.clear()
         found = self._recorded()
-        for folder in self._command.scratch.glob(f"sluice-{self._command.house}-*"):
+        for folder in self._command.scratch.glob(f"sluice-{self._command.instance}-*"):
             if folder.name not in self._tags():
                 shutil.rmtree(folder, ignore_errors=True)
         for work in found:
@@ -136,7 +136,7 @@ class SubmitLauncher:
                 return
             if work is not None:
                 mark_of(work.tag).kill()  # its watcher sees it to its end
-            tag = tag_of(self._command.house, spec.job_id, str(spec.attempt))
+            tag = tag_of(self._command.instance, spec.job_id, str(spec.attempt))
             work = _Work(spec.job_id, spec.attempt, tag, spec)
             self._works[spec.job_id] = work
         self._write(work)

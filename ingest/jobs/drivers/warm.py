@@ -53,7 +53,7 @@ class DriverCommand:
 
     scratch  where each process gets a folder (`--scratch`) that goes when it ends: a
              killed JVM leaves spilled blocks and unpacked libraries
-    house    with the boot the name of its applications on a cluster
+    instance    with the incarnation the name of its applications on a cluster
     """
 
     program: Sequence[str]
@@ -61,7 +61,7 @@ class DriverCommand:
     log_file: Path
     pid_file: Path
     scratch: Path
-    house: str = ""
+    instance: str = ""
     silence_seconds: float = 15.0
     is_cluster: bool = False
 
@@ -71,7 +71,7 @@ class _Driver:
     process: Child
     origin: str
     attempt: int
-    boot: str
+    incarnation: str
     scratch: Path
     lines: queue.SimpleQueue[Message]
     is_surely_gone: Callable[[], bool]
@@ -132,7 +132,7 @@ class WarmLauncher:
         self._lines: queue.SimpleQueue[Message] = queue.SimpleQueue()
         self._children: dict[str, _Driver] = {}
         self._next: dict[str, JobSpec] = {}
-        self._boot = ""
+        self._incarnation = ""
 
     @property
     def is_running(self) -> bool:
@@ -146,9 +146,9 @@ class WarmLauncher:
     def survivors(self) -> list[Survivor]:
         return []
 
-    def start(self, boot: str) -> None:
+    def start(self, incarnation: str) -> None:
         self._stopping.clear()
-        self._boot = boot
+        self._incarnation = incarnation
         self._spawn("", ["--warm"])
         if self._cluster is not None and not self._is_watching:
             self._is_watching = True
@@ -223,7 +223,7 @@ class WarmLauncher:
             ChildSpec(
                 name=f"driver-{origin or 'warm'}",
                 command=[*command.program, *own],
-                environment={**command.environment, MARK: self._boot},
+                environment={**command.environment, MARK: self._incarnation},
                 inherits="nothing",
                 log=command.log_file,
                 has_pipes=True,
@@ -238,7 +238,7 @@ class WarmLauncher:
             process,
             origin,
             attempt,
-            self._boot,
+            self._incarnation,
             scratch,
             self._lines,
             is_surely_gone,
@@ -248,13 +248,13 @@ class WarmLauncher:
         self._children[origin].send({"type": "hello", "silence_seconds": silence})
 
     def _tag(self, origin: str) -> str:
-        return tag_of(self._command.house, origin, self._boot)
+        return tag_of(self._command.instance, origin, self._incarnation)
 
     def _tags(self) -> set[str]:
-        """Of all children: one may have outlived the boot that it was started in."""
-        house = self._command.house
+        """Of all children: one may have outlived the incarnation that started it."""
+        instance = self._command.instance
         children = list(self._children.values())
-        return {tag_of(house, c.origin, c.boot) for c in children}
+        return {tag_of(instance, c.origin, c.incarnation) for c in children}
 
     def _is_surely_gone(self, origin: str, tag: str) -> bool:
         """The process is; False when told to stop before the cluster could be asked."""
@@ -283,14 +283,14 @@ class WarmLauncher:
                 "pid": driver.process.pid,
                 "started": driver.process.identity.start_time,
                 "job": origin,
-                "boot": driver.boot,
+                "boot": driver.incarnation,
             }
             for origin, driver in self._children.items()
         ]
         facts = {
             "pid": self.pid,
             "start_time": warm.process.identity.start_time if warm else 0.0,
-            "boot": self._boot,
+            "boot": self._incarnation,
             "children": children,
         }
         write_private(self._command.pid_file, json.dumps(facts))
@@ -303,10 +303,10 @@ def kill_leftovers(pid_file: Path) -> list[int]:
     except (OSError, ValueError):
         return []
     killed = []
-    boot = recorded.get("boot", "")
-    marks = {mark_of(boot)}
+    incarnation = recorded.get("boot", "")
+    marks = {mark_of(incarnation)}
     for child in recorded.get("children", []):
-        mark = mark_of(child.get("boot", boot))
+        mark = mark_of(child.get("boot", incarnation))
         marks.add(mark)
         identity = ProcessIdentity(child["pid"], child["started"])
         process = identity.process()
@@ -314,7 +314,7 @@ def kill_leftovers(pid_file: Path) -> list[int]:
             identity.kill_group()
             wait_group_gone(identity.pid, seconds=GROUP_SECONDS)
             killed.append(identity.pid)
-    # members of the boot whose leader died first still carry its mark
+    # members of the incarnation whose leader died first still carry its mark
     for mark in marks:
         killed += mark.kill()
     pid_file.unlink(missing_ok=True)

@@ -74,5 +74,5 @@ def clean_up(command: DriverCommand) -> None:
     if killed := kill_leftovers(command.pid_file):
         log.warning("ended what an earlier host left: %s", killed)
     for folder in command.scratch.glob("*"):
-        if not folder.name.startswith(f"sluice-{command.house}-"):
+        if not folder.name.startswith(f"sluice-{command.instance}-"):
             shutil.rmtree(folder, ignore_errors=True)

@@ -106,7 +106,7 @@ def next_runs(schedule: Schedule | None, after: datetime, n: int) -> list[dateti
     return found
 
 
-def skipped_words(schedule: Schedule | None, began: datetime, now: datetime) -> str:
+def describe_skipped(schedule: Schedule | None, began: datetime, now: datetime) -> str:
     """What cron asked for while a round that began at `began` was going, or ""."""
     if not isinstance(schedule, Cron):
         return ""

@@ -94,7 +94,7 @@ def test_the_audit_tells_who_did_what(admin, ann):
     assert [e["action"] for e in denied] == ["admin.denied"]
 
 
-# ------------------------------------------------------------- problems, house
+# ------------------------------------------------------------- problems, instance
 def test_unknown_addresses(admin):
     problem(admin("GET", "nothing/here"), 404, "not_found")
     problem(admin("GET", "tables/999999999999999999"), 404, "table_not_found")

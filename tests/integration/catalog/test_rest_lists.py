@@ -9,7 +9,7 @@ from catalog.api.views import PAGING
 from catalog.models import Datasource, SchemaVersion
 from core.models import Job
 from ingest.alerts import fan_out, store
-from ingest.alerts.rules import Trouble
+from ingest.alerts.rules import Finding
 from ingest.models import Onboarding
 from ingest.models.alerts import AlertTarget
 from tests.integration.catalog.asking import live_routes, problem
@@ -45,7 +45,7 @@ def full(admin, ann, shop, lake_orders):
         AlertTarget.objects.create(
             name=f"t{number}", kind="webhook", address="http://x"
         )
-        store.open_alert(lake_orders.pk, Trouble(kind, cause="x", message="wrong"))
+        store.open_alert(lake_orders.pk, Finding(kind, cause="x", message="wrong"))
     fan_out.announce()
     for number in range(3):
         Datasource.objects.create(name=f"s{number}", kind="postgresql")

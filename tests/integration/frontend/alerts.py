@@ -9,7 +9,7 @@ from django.utils import timezone
 from catalog.models import Table
 from catalog.secrets import encrypt
 from ingest.alerts import fan_out, store
-from ingest.alerts.rules import Trouble
+from ingest.alerts.rules import Finding
 from ingest.models.alerts import AlertDelivery, AlertTarget
 
 SHOWN = {
@@ -35,11 +35,11 @@ def show_alerts(tables: dict[str, Table]) -> None:
     )
     for name, (kind, message, repair) in SHOWN.items():
         instant = "20260101010000000" if kind == "stuck" else ""
-        trouble = Trouble(
+        trouble = Finding(
             kind, cause="x", message=message, repair=repair, instant=instant
         )
         store.open_alert(tables[name].pk, trouble)
-    differs = Trouble("verification_mismatch", cause="x", message="rows differ")
+    differs = Finding("verification_mismatch", cause="x", message="rows differ")
     store.open_alert(tables["orders"].pk, differs)
     rows = store.open_on(tables["orders"].pk, {"verification_mismatch"})
     store.close(rows, reason="its verify went well")

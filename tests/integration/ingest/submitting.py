@@ -20,7 +20,7 @@ def submit_command(folder: Path) -> SubmitCommand:
         program=[sys.executable, str(STUB), str(faults)],
         script=[],
         environment={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)},
-        house=HOUSE,
+        instance=HOUSE,
         records=folder / "run" / "submitted",
         door=folder / "run" / "door" / "control.sock",
         log_file=folder / "logs" / "driver.log",

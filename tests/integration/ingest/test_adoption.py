@@ -27,7 +27,7 @@ from ingest.jobs.specs import build_spec
 from ingest.lake.epochs import last_epoch
 from ingest.lake.fence import fence_at, fence_path
 from ingest.maintenance import compact_job
-from ingest.models import DriverBoot, MaintenancePlan, Pipeline, SourceEpoch
+from ingest.models import DriverIncarnation, MaintenancePlan, Pipeline, SourceEpoch
 from ingest.pipelines import adoption
 from ingest.pipelines.adoption_rules import Finding, Known, Seen, judge, next_epoch
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
@@ -47,7 +47,7 @@ def adopt(*options: str) -> tuple[int, str]:
 def lose_database(world: Any, backup: str) -> None:
     """The rows are those of the backup, some time ago; its drivers are gone."""
     transaction.savepoint_rollback(backup)
-    DriverBoot.objects.update(heartbeat_at="2020-01-01T00:00Z", ready_at=None)
+    DriverIncarnation.objects.update(heartbeat_at="2020-01-01T00:00Z", ready_at=None)
     world.new_host()
 
 
@@ -168,7 +168,7 @@ def test_a_snapshot_that_ended_after_the_backup_is_known(world, admin, state) ->
     backup = transaction.savepoint()
     if state == "running":
         world.new_host()
-        DriverBoot.objects.update(heartbeat_at="2020-01-01T00:00Z")
+        DriverIncarnation.objects.update(heartbeat_at="2020-01-01T00:00Z")
         reconcile.reconcile_jobs()
     if state == "paused":
         admin("POST", f"tables/{world.lake('orders').pk}:resume")

@@ -15,14 +15,14 @@ from email.policy import default
 from typing import Any
 
 import pytest
-from django.conf import settings as house
+from django.conf import settings as instance
 from django.utils import timezone
 
 from catalog.models import AuditEntry
 from catalog.secrets import decrypt, rotate_secrets
 from ingest.alerts import delivery, fan_out, store, webhook
 from ingest.alerts.delivery_worker import Postman
-from ingest.alerts.rules import MOST_ATTEMPTS, Trouble
+from ingest.alerts.rules import MOST_ATTEMPTS, Finding
 from ingest.alerts.smtp_spec import Smtp
 from ingest.api import alert_replies as replies
 from ingest.models.alerts import Alert, AlertDelivery, AlertTarget
@@ -61,7 +61,7 @@ def hook(url: str, **more: Any) -> dict[str, Any]:
 def open_one(
     table: Any, kind: str = "stuck", message: str = "it stands still"
 ) -> Alert:
-    store.open_alert(table.pk, Trouble(kind, cause="x", message=message, hint="look"))
+    store.open_alert(table.pk, Finding(kind, cause="x", message=message, hint="look"))
     fan_out.announce()
     return Alert.objects.latest("id")
 
@@ -163,7 +163,7 @@ def test_a_sender_killed_while_the_receiver_has_it(
     web.before = lambda: (has_it.set(), is_dead.wait(20))
     sender = subprocess.Popen(
         [sys.executable, "manage.py", "tick"],
-        cwd=house.BASE_DIR,
+        cwd=instance.BASE_DIR,
         env=sluice_environment | {"SLUICE_ALERT_NETWORKS_ALLOWED": "127.0.0.0/8"},
     )
     assert has_it.wait(30)
@@ -323,7 +323,7 @@ def test_mail_is_one_for_many_and_its_head_is_not_for_names_to_write(
     assert (mail["To"], mail["Bcc"], mail["From"]) == (
         "ops@example.com",
         None,
-        house.SLUICE_SMTP_FROM,
+        instance.SLUICE_SMTP_FROM,
     )
     text = mail.get_content()
     assert "é ≠ ü" in text

@@ -15,7 +15,7 @@ from core import outbox
 from core.models import DomainEvent
 from core.outbox import NewEvent
 from ingest.alerts import store, triggers
-from ingest.alerts.rules import Trouble
+from ingest.alerts.rules import Finding
 from ingest.jobs.drivers.fake import Fault
 from ingest.models import TableHealth
 from ingest.models.alerts import Alert
@@ -114,7 +114,7 @@ def test_what_is_read_late_ends_no_alert_that_time_brought_since(
         patch.setattr(triggers, "read_events", lambda: 0)
         sync_job.start_sync(world.pipeline("orders"), actor="x")
         world.until(lambda: world.jobs("round")[-1].is_finished)
-    late = Trouble("late", cause="x", message="x")
+    late = Finding("late", cause="x", message="x")
     store.open_alert(table, late, at=timezone.now() + timedelta(seconds=1))
     assert opened() == ["late"]
     store.close(store.open_on(table))

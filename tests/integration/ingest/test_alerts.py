@@ -13,7 +13,7 @@ from django.utils import timezone
 from catalog.discovery import store
 from catalog.models import Table
 from ingest.alerts import fan_out, heartbeat, lag, triggers
-from ingest.alerts.rules import Trouble
+from ingest.alerts.rules import Finding
 from ingest.alerts.store import open_alert
 from ingest.jobs.drivers.fake import Fault
 from ingest.models import Pipeline, TableHealth
@@ -24,7 +24,7 @@ from tests.integration.catalog.asking import grants_now, problem
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
 from tests.integration.ingest.test_health import OLD, see, timeline_of
 
-STUCK = Trouble("stuck", cause="a", message="it stands still")
+STUCK = Finding("stuck", cause="a", message="it stands still")
 
 
 @pytest.fixture
@@ -302,7 +302,7 @@ def test_other_columns_at_the_source_are_an_alert(world, table) -> None:
 @pytest.mark.django_db
 def test_pausing_and_removing_end_alerts_too(world, admin, table) -> None:
     for kind in ("late", "stuck"):
-        open_alert(table, Trouble(kind, cause="x", message="x"))
+        open_alert(table, Finding(kind, cause="x", message="x"))
     admin("POST", f"tables/{table}:pause")
     assert opened() == ["stuck"]
     removal.start_removal(world.lake("orders"), drop_data=True, actor="root")
@@ -346,7 +346,7 @@ def test_many_who_see_the_same_open_one_alert(lake_orders) -> None:
         try:
             together.wait(60)
             for step in range(5):
-                cause = Trouble(
+                cause = Finding(
                     "stuck", cause=f"{number}.{step}", message="m", source="x"
                 )
                 open_alert(lake_orders.pk, cause)
@@ -373,7 +373,7 @@ def test_those_that_ended_long_ago_are_forgotten_however_many_stay_open(
 ) -> None:
     monkeypatch.setattr(fan_out, "FORGET_PAGE", 1)
     for kind in ("schema_change", "late", "failed"):
-        open_alert(lake_orders.pk, Trouble(kind, cause="x", message="x"))
+        open_alert(lake_orders.pk, Finding(kind, cause="x", message="x"))
     ended = Alert.objects.filter(kind__in=["late", "failed"], is_announced=False)
     long_ago = timezone.now() - 2 * fan_out.ALERTS_KEPT
     ended.update(closed_at=long_ago, is_announced=True, is_end_announced=True)

@@ -8,7 +8,7 @@ import pytest
 from django.db import connection
 
 from ingest.contract.job import CLOCK
-from ingest.jobs.drivers.secret_delivery import SecretDesk
+from ingest.jobs.drivers.secret_delivery import SecretBroker
 
 
 @pytest.mark.django_db
@@ -21,7 +21,7 @@ def test_a_driver_is_told_the_databases_clock() -> None:
         found: datetime = row[0]
         return found
 
-    desk, before = SecretDesk(), now()
+    desk, before = SecretBroker(), now()
     desk.ask(CLOCK, "a driver")
     [(answer, origin)] = desk.answered()
     assert (answer.ref, answer.error, origin) == (CLOCK, None, "a driver")

@@ -13,7 +13,7 @@ from core import dispatch
 from core.models import Job, Lease
 from ingest.jobs import claims, lifecycle, reconcile
 from ingest.jobs.drivers.fake import Fault
-from ingest.models import DriverBoot, Pipeline
+from ingest.models import DriverIncarnation, Pipeline
 from ingest.pipelines import onboarding, table_commands
 from ingest.scheduler import tick
 from tests.integration.ingest.world import make_tables
@@ -157,7 +157,7 @@ def test_many_claimers_and_reconcilers_at_once(transactional_db, request) -> Non
     assert sorted(j.attempts for j in jobs) == [0, 0, 1, 1, 1]
     for job in jobs:
         assert job.events.filter(event="claim").count() == job.attempts
-    DriverBoot.objects.update(ended_at="2026-01-01T00:00:00Z")
+    DriverIncarnation.objects.update(ended_at="2026-01-01T00:00:00Z")
     at_once(4, reconcile.reconcile_jobs)
     for job in world.jobs("snapshot"):
         assert job.state == "QUEUED"

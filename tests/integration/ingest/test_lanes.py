@@ -164,4 +164,4 @@ def test_a_job_in_its_own_process_outlives_the_shared_driver(world) -> None:
     assert (job.attempts, job.payload["deaths"]) == (3, 2)
     onboard(world.source, "items", schedule={"every_seconds": 60})
     world.until_live("items")
-    assert str(job.pk) in world.host.flights
+    assert str(job.pk) in world.host.in_flight

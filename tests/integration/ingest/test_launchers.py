@@ -22,7 +22,7 @@ from ingest.jobs.drivers.host import DriverHost
 from ingest.jobs.drivers.launcher import MARK
 from ingest.jobs.drivers.submit import SubmitLauncher
 from ingest.jobs.drivers.warm import DriverCommand, WarmLauncher, kill_leftovers
-from ingest.models import DriverBoot
+from ingest.models import DriverIncarnation
 from ingest.pipelines import table_commands
 from ingest.scheduler import tick
 from tests.integration.ingest.submitting import submit_command
@@ -134,29 +134,29 @@ def test_stopping_it_is_not_held_against_the_job(stage) -> None:
     stage.world.host.stop()
     job = stage.world.jobs("snapshot")[0]
     assert (job.state, job.payload.get("deaths", 0)) == ("QUEUED", 0)
-    assert not DriverBoot.objects.filter(ended_at=None).exists()
+    assert not DriverIncarnation.objects.filter(ended_at=None).exists()
 
 
 # ------------------------------------------------------------- processes of warm
 
 
-def marked(boot: str) -> list[int]:
+def marked(incarnation: str) -> list[int]:
     found = []
     for process in psutil.process_iter():
         try:
             alive = process.status() != psutil.STATUS_ZOMBIE
-            if alive and process.environ().get(MARK) == boot:
+            if alive and process.environ().get(MARK) == incarnation:
                 found.append(process.pid)
         except (psutil.NoSuchProcess, psutil.AccessDenied, OSError):
             continue
     return found
 
 
-def started(tmp_path, boot: str) -> WarmLauncher:
+def started(tmp_path, incarnation: str) -> WarmLauncher:
     launcher = WarmLauncher(command(tmp_path))
-    launcher.start(boot)
+    launcher.start(incarnation)
     hear(launcher, "ready")
-    assert len(marked(boot)) == 2
+    assert len(marked(incarnation)) == 2
     return launcher
 
 
@@ -165,28 +165,28 @@ def hear(launcher: WarmLauncher, kind: str) -> None:
 
 
 @pytest.fixture
-def boot() -> str:
+def incarnation() -> str:
     return str(uuid.uuid4())
 
 
-def test_stop_ends_the_whole_group(tmp_path, boot) -> None:
-    launcher = started(tmp_path, boot)
+def test_stop_ends_the_whole_group(tmp_path, incarnation) -> None:
+    launcher = started(tmp_path, incarnation)
     arguments = psutil.Process(launcher.pid).cmdline()
     scratch = Path(arguments[arguments.index("--scratch") + 1])
     assert scratch.is_dir()
     launcher.stop()
-    assert marked(boot) == []
+    assert marked(incarnation) == []
     assert not scratch.exists()
 
 
-def test_death_is_said_only_once_all_of_it_is_dead(tmp_path, boot) -> None:
-    launcher = started(tmp_path, boot)
+def test_death_is_said_only_once_all_of_it_is_dead(tmp_path, incarnation) -> None:
+    launcher = started(tmp_path, incarnation)
     assert launcher.pid is not None
     unpacked = tmp_path / "scratch" / "warm" / "liblz4-java-1.so"
     unpacked.touch()  # as a JVM does, and one that is killed cannot undo
     os.kill(launcher.pid, signal.SIGKILL)
     hear(launcher, "died")
-    assert marked(boot) == []
+    assert marked(incarnation) == []
     assert not unpacked.exists()
     launcher.stop()
 
@@ -210,9 +210,9 @@ time.sleep(600)
 
 
 @pytest.fixture
-def host_process(tmp_path, sluice_environment, boot):
+def host_process(tmp_path, sluice_environment, incarnation):
     made = subprocess.Popen(
-        [sys.executable, "-c", HOST, str(tmp_path), str(ROOT), boot],
+        [sys.executable, "-c", HOST, str(tmp_path), str(ROOT), incarnation],
         stdout=subprocess.PIPE,
         env={**sluice_environment, "PYTHONPATH": str(ROOT)},
         text=True,
@@ -225,27 +225,29 @@ def host_process(tmp_path, sluice_environment, boot):
 
 
 def test_a_killed_host_takes_its_driver_along_and_the_next_finds_the_rest(
-    host_process, tmp_path, boot
+    host_process, tmp_path, incarnation
 ) -> None:
     assert host_process.stdout.readline() == "ready\n"
-    leader, child = sorted(marked(boot))
+    leader, child = sorted(marked(incarnation))
     host_process.kill()
     host_process.wait()
-    wait_for(lambda: leader not in marked(boot), "the driver to end with its host")
+    wait_for(
+        lambda: leader not in marked(incarnation), "the driver to end with its host"
+    )
     # what the driver had started may still be there: the next host ends it
     kill_leftovers(tmp_path / "run" / "driver.pid.json")
-    wait_for(lambda: not marked(boot), "what the driver had started to end")
-    assert not psutil.pid_exists(child) or child not in marked(boot)
+    wait_for(lambda: not marked(incarnation), "what the driver had started to end")
+    assert not psutil.pid_exists(child) or child not in marked(incarnation)
 
 
 def test_a_reused_pid_in_the_file_of_an_earlier_host_is_left_alone(
-    tmp_path, boot
+    tmp_path, incarnation
 ) -> None:
     """Neither what is not as old as recorded, nor what has not our mark."""
     stranger = spawn(ChildSpec("stranger", ["sleep", "600"]))
     born = stranger.identity.start_time
     path = tmp_path / "driver.pid.json"
-    for started, mark in [(born - 100, boot), (born, boot)]:
+    for started, mark in [(born - 100, incarnation), (born, incarnation)]:
         child = {"pid": stranger.pid, "started": started, "job": "", "boot": mark}
         path.write_text(json.dumps({"boot": mark, "children": [child]}))
         assert kill_leftovers(path) == []

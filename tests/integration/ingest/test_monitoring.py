@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from core.models import Job
 from ingest.alerts import fan_out, store
-from ingest.alerts.rules import Trouble
+from ingest.alerts.rules import Finding
 from ingest.jobs.drivers.fake import Fault
 from ingest.models.alerts import AlertTarget
 from ingest.pipelines import metrics, sync_job
@@ -52,7 +52,7 @@ def test_metrics_tell_what_is(world) -> None:
     sync_job.start_sync(world.pipeline("orders"), actor="x")
     world.until(lambda: world.pipeline("orders").state == "FAILED")
     AlertTarget.objects.create(name="t", kind="webhook", address="x", failures=1)
-    store.open_alert(world.lake("orders").pk, Trouble("stuck", cause="x", message="x"))
+    store.open_alert(world.lake("orders").pk, Finding("stuck", cause="x", message="x"))
     fan_out.announce()
     with CaptureQueriesContext(connection) as asked:
         list(metrics.gauges())

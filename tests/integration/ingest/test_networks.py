@@ -9,7 +9,7 @@ import pytest
 
 from catalog.models import Datasource
 from core.models import Job
-from ingest.jobs.drivers.secret_delivery import SecretDesk
+from ingest.jobs.drivers.secret_delivery import SecretBroker
 from ingest.pipelines import table_commands
 from tests.integration.ingest.world import make_source
 
@@ -130,7 +130,7 @@ def test_slow_name_servers_hold_nothing_up(world, monkeypatch) -> None:
 
 def test_nobody_gets_the_answer_to_a_dead_ones_question() -> None:
     source = make_source()
-    desk = SecretDesk()
+    desk = SecretBroker()
     desk.ask(f"datasource:{source.pk}", "")
     desk.ask(f"datasource:{source.pk}", "a-job")
     desk.forget("")
@@ -141,7 +141,7 @@ def test_nobody_gets_the_answer_to_a_dead_ones_question() -> None:
 
 @pytest.mark.parametrize("ref", ["datasource:0", "datasource:", "x", "datasource:²"])
 def test_what_is_not_there_is_refused(ref) -> None:
-    desk = SecretDesk()
+    desk = SecretBroker()
     desk.ask(ref, "")
     [(answer, _)] = desk.answered()
     assert (answer.value, answer.outcome) == ("", "caller")
@@ -151,7 +151,7 @@ def test_what_is_not_there_is_refused(ref) -> None:
 def test_a_secret_that_cannot_be_read_says_so(db) -> None:
     source = make_source()
     Datasource.objects.filter(pk=source.pk).update(secret="00000000:nonsense")
-    desk = SecretDesk()
+    desk = SecretBroker()
     desk.ask(f"datasource:{source.pk}", "")
     [(answer, _)] = desk.answered()
     assert (answer.value, answer.error.code) == ("", "secret_key_missing")

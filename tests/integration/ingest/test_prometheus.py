@@ -76,7 +76,7 @@ EXAMPLES = {
 
 @pytest.fixture
 def said(world: Any, monkeypatch: pytest.MonkeyPatch) -> bytes:
-    """/metrics of a house that has had trouble, and been asked."""
+    """/metrics of a instance that has had trouble, and been asked."""
     monkeypatch.setattr(client, "gateway_state", lambda: {"audit_lost": 3})
     world.onboard("orders")
     world.until_live("orders")

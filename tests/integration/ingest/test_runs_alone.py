@@ -8,7 +8,7 @@ from core.models import Job
 from ingest.contract.job import DRIVER_DIED, ErrorFact, JobReport
 from ingest.jobs.drivers.fake import FakeLauncher, Fault
 from ingest.jobs.drivers.host import DriverHost
-from ingest.models import DriverBoot
+from ingest.models import DriverIncarnation
 from ingest.pipelines import table_commands
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
 
@@ -100,7 +100,7 @@ def test_a_second_host_starts_no_driver_and_says_why(world, caplog) -> None:
     assert second.launcher.starts == []
     assert "another driver host serves this lake already" in second.refusal
     assert caplog.text.count("no driver starts here") == 1
-    assert DriverBoot.objects.filter(ended_at=None).count() == 1
+    assert DriverIncarnation.objects.filter(ended_at=None).count() == 1
     # it takes over once the first has gone
     world.host.stop()
     for _ in range(10):
@@ -114,7 +114,7 @@ def test_a_host_that_was_silent_for_too_long_ends_its_drivers(world) -> None:
     world.fail_with("snapshot", Fault.HANG)
     world.onboard("orders")
     world.until(lambda: snapshot(world, "orders").state == "RUNNING")
-    DriverBoot.objects.update(heartbeat_at="2026-01-01T00:00:00Z")
+    DriverIncarnation.objects.update(heartbeat_at="2026-01-01T00:00:00Z")
     second = host_at(world, "elsewhere:/srv/sluice")
     second.step(0)
     assert len(second.launcher.starts) == 1

@@ -14,7 +14,7 @@ from ingest.jobs.drivers.fake import FakeCluster, Fault
 from ingest.jobs.drivers.host import DriverHost
 from ingest.jobs.drivers.launcher import mark_of
 from ingest.jobs.drivers.submit import SubmitLauncher
-from ingest.models import DriverBoot
+from ingest.models import DriverIncarnation
 from ingest.scheduler import tick
 from tests.integration.ingest.submitting import HOUSE, submit_command
 from tests.integration.ingest.world import World, make_source
@@ -91,9 +91,9 @@ def test_the_next_host_finds_a_running_job_again(place) -> None:
     place.kill_host()
     place.new_host()
     place.host.step(0.05)
-    boots = DriverBoot.objects.filter(ended_at=None)
-    assert place.job().handle["boot"] == str(boots.get().pk)
-    place.until(lambda: place.host.flights[str(place.job().pk)].progress is not None)
+    incarnations = DriverIncarnation.objects.filter(ended_at=None)
+    assert place.job().handle["boot"] == str(incarnations.get().pk)
+    place.until(lambda: place.host.in_flight[str(place.job().pk)].progress is not None)
     assert (place.job().state, place.job().attempts) == ("RUNNING", 1)
     assert mark_of(place.tag()).pids() == pids
     place.host.launcher.cancel(str(place.job().pk), "pause")
@@ -143,7 +143,9 @@ def test_a_job_is_unknown_while_the_master_is_away(place) -> None:
     mark_of(place.tag()).kill()
     place.until(lambda: place.job().state == "UNKNOWN")
     assert "the master does not answer" in place.job().reason
-    place.until(lambda: place.host.boot is not None and not place.host.boot.is_ready)
+    place.until(
+        lambda: place.host.driver is not None and not place.host.driver.is_ready
+    )
     place.cluster.is_away = False
     place.until(lambda: place.job().state == "SUCCEEDED")
     assert place.cluster.killed == [tag_of(HOUSE, str(place.job().pk), "1")]
@@ -169,7 +171,7 @@ def test_a_process_that_says_nothing_is_killed(place) -> None:
     place.fail_with("snapshot", Fault.FORGET)
     place.world.onboard("orders")
     place.until(lambda: place.job().state == "RUNNING")
-    flight = place.host.flights[str(place.job().pk)]
+    flight = place.host.in_flight[str(place.job().pk)]
     flight.seen -= 100
     place.until(lambda: place.job().attempts == 2)
     place.until(lambda: place.job().state == "SUCCEEDED")

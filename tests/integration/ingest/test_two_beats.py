@@ -20,7 +20,7 @@ from core.jobs.pages import Done, More, Outcome, PagedJob
 from core.models import Job, JobLog, Lease
 from ingest.contract.job import JobReport
 from ingest.jobs import claims, lifecycle, reconcile
-from ingest.models import DriverBoot, Pipeline
+from ingest.models import DriverIncarnation, Pipeline
 from ingest.scheduler import tick
 from tests.waiting import wait_for
 
@@ -127,9 +127,9 @@ def test_two_beats_stopped_at_every_write(transactional_db, request) -> None:
     world.onboard("due", "lost", schedule={"every_seconds": 3600})
     world.until_live("due", "lost")
     Job.objects.all().delete()
-    DriverBoot.objects.all().delete()
-    dead = DriverBoot.objects.create(ended_at=DUE)
-    live = DriverBoot.objects.create(ready_at=Now(), heartbeat_at=Now())
+    DriverIncarnation.objects.all().delete()
+    dead = DriverIncarnation.objects.create(ended_at=DUE)
+    live = DriverIncarnation.objects.create(ready_at=Now(), heartbeat_at=Now())
     lost = lifecycle.start_jobs(
         [lifecycle.new_job(world.pipeline("lost"), "round", actor="ann")]
     )[0]
@@ -137,7 +137,7 @@ def test_two_beats_stopped_at_every_write(transactional_db, request) -> None:
     stops_at, goes_on = 0, True
     while goes_on:
         stops_at += 1
-        DriverBoot.objects.filter(pk=live.pk).update(heartbeat_at=Now())
+        DriverIncarnation.objects.filter(pk=live.pk).update(heartbeat_at=Now())
         Job.objects.filter(pk=lost.pk).update(handle={"boot": str(dead.pk)})
         Pipeline.objects.filter(pk=world.pipeline("due").pk).update(due_at=DUE)
         count = Job.objects.create(kind="count", state="QUEUED", queued_at=Now())

@@ -12,7 +12,7 @@ from ingest.jobs import claims, lifecycle, reconcile
 from ingest.jobs.drivers.fake import Fault
 from ingest.lake.fence import fence_at
 from ingest.lake.place import place_at
-from ingest.models import DriverBoot, MaintenancePlan, SourceEpoch
+from ingest.models import DriverIncarnation, MaintenancePlan, SourceEpoch
 from ingest.pipelines import table_commands
 from ingest.pipelines.schema_approval import approve_schema_change
 
@@ -124,7 +124,9 @@ def test_a_job_of_a_driver_that_was_forgotten_is_judged(world) -> None:
     handle = job.handle | {"boot": "00000000-0000-4000-8000-000000000000"}
     Job.objects.filter(pk=job.pk).update(handle=handle, state="UNKNOWN")
     # whoever saw it on an earlier driver, and comes late, does not mean this attempt
-    assert not reconcile.judge_lost(job.pk, "its driver ended", boot="an earlier one")
+    assert not reconcile.judge_lost(
+        job.pk, "its driver ended", incarnation="an earlier one"
+    )
     assert reconcile.reconcile_jobs() == 1
     assert world.jobs("snapshot")[0].state == "QUEUED"
     assert reconcile.reconcile_jobs() == 0
@@ -343,7 +345,7 @@ def test_a_silent_driver_is_killed_and_its_jobs_run_again(world) -> None:
     world.launcher.is_silent = True
     world.until_live("orders")
     assert len(world.launcher.starts) == 2
-    assert DriverBoot.objects.filter(ended_at=None).count() == 1
+    assert DriverIncarnation.objects.filter(ended_at=None).count() == 1
 
 
 def test_the_host_dies_and_another_goes_on_at_once(world) -> None:

@@ -13,7 +13,7 @@ from config.lakes import lake_lock, lake_uri, object_store
 from config.parts.paths import extras_of, jar_paths
 from core.object_store import StoreAccess
 from ingest.contract.job import LAKE_SECRET
-from ingest.jobs.drivers.secret_delivery import SecretDesk
+from ingest.jobs.drivers.secret_delivery import SecretBroker
 from ingest.lake.hudi.identity import LOCK_PROVIDER, SHARED_LOCK_PROVIDER, TableIdentity
 from ingest.lake.hudi.options import SharedLock, WriterFence, service_options
 from ingest.maintenance.storage_check import store_problem
@@ -109,7 +109,7 @@ def test_readiness_names_a_store_that_is_away(settings) -> None:
 
 def test_a_driver_is_told_the_key_when_it_asks(settings) -> None:
     settings.SLUICE_OBJECT_STORE = AWAY
-    desk = SecretDesk()
+    desk = SecretBroker()
     desk.ask(LAKE_SECRET, "warm")
     ((answer, origin),) = desk.answered()
     assert origin == "warm"

@@ -9,10 +9,10 @@ import pytest
 from ingest.alerts import mail, messages, rules
 from ingest.alerts.rules import (
     Absence,
-    Wish,
+    Subscription,
     excused,
     left_after,
-    stuck_trouble,
+    stuck_finding,
     wants,
 )
 from ingest.alerts.smtp_spec import Smtp, parse_smtp
@@ -34,24 +34,24 @@ LOADS = frozenset({"snapshot", "resync"})
 
 
 @pytest.mark.parametrize(
-    ("wish", "kind", "event", "expected"),
+    ("wanted", "kind", "event", "expected"),
     [
-        (Wish(), "late", "opened", True),
-        (Wish(), "late", "recovered", True),
-        (Wish(("late",)), "late", "opened", True),
-        (Wish(("late",)), "stuck", "opened", False),
-        (Wish(("late",)), "late", "recovered", False),
-        (Wish(("late",)), "late", "closed", False),
-        (Wish(("late", "recovered")), "late", "closed", True),
-        (Wish(("late", "recovered")), "stuck", "recovered", False),
-        (Wish(database="shop"), "late", "opened", True),
-        (Wish(database="crm"), "late", "opened", False),
-        (Wish(database="shop", table="orders"), "late", "opened", True),
-        (Wish(database="shop", table="people"), "late", "opened", False),
+        (Subscription(), "late", "opened", True),
+        (Subscription(), "late", "recovered", True),
+        (Subscription(("late",)), "late", "opened", True),
+        (Subscription(("late",)), "stuck", "opened", False),
+        (Subscription(("late",)), "late", "recovered", False),
+        (Subscription(("late",)), "late", "closed", False),
+        (Subscription(("late", "recovered")), "late", "closed", True),
+        (Subscription(("late", "recovered")), "stuck", "recovered", False),
+        (Subscription(database="shop"), "late", "opened", True),
+        (Subscription(database="crm"), "late", "opened", False),
+        (Subscription(database="shop", table="orders"), "late", "opened", True),
+        (Subscription(database="shop", table="people"), "late", "opened", False),
     ],
 )
-def test_who_wants_what(wish, kind, event, expected):
-    found = wants(wish, kind=kind, event=event, database="shop", table="orders")
+def test_who_wants_what(wanted, kind, event, expected):
+    found = wants(wanted, kind=kind, event=event, database="shop", table="orders")
     assert found is expected
 
 
@@ -121,7 +121,7 @@ def loss(code, points=10, instant=None):
     ],
 )
 def test_what_stands_still_or_is_broken(losses, cause, message):
-    found = stuck_trouble(losses)
+    found = stuck_finding(losses)
     assert (found.cause if found else None) == cause
     assert (found.message if found else None) == message
 

@@ -6,7 +6,7 @@ import pytest
 
 from ingest.jobs import claims
 from ingest.jobs.drivers.claiming import AGAIN_SECONDS, Claiming
-from ingest.jobs.drivers.host_state import ALIVE_SECONDS, Boot
+from ingest.jobs.drivers.host_state import ALIVE_SECONDS, Incarnation
 
 
 class Queue:
@@ -53,11 +53,11 @@ def test_what_can_run_never_waits(queue: Queue) -> None:
 
 
 def test_a_driver_without_news_is_written_now_and_then() -> None:
-    boot = Boot()
-    assert boot.is_worth_writing(100.0), "never written yet"
-    boot.written = 100.0
-    assert not boot.is_worth_writing(100.0 + ALIVE_SECONDS / 2)
-    assert boot.is_worth_writing(100.0 + ALIVE_SECONDS)
-    assert ALIVE_SECONDS * 3 < claims.BOOT_SILENT_SECONDS
-    boot.facts = {"spark": "3"}
-    assert boot.is_worth_writing(100.0)
+    incarnation = Incarnation()
+    assert incarnation.is_worth_writing(100.0), "never written yet"
+    incarnation.written = 100.0
+    assert not incarnation.is_worth_writing(100.0 + ALIVE_SECONDS / 2)
+    assert incarnation.is_worth_writing(100.0 + ALIVE_SECONDS)
+    assert ALIVE_SECONDS * 3 < claims.SILENT_SECONDS
+    incarnation.facts = {"spark": "3"}
+    assert incarnation.is_worth_writing(100.0)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from ingest.lake.hudi.layout import layout_of
 from ingest.lake.hudi.timeline import Timeline
 from ingest.maintenance.facts import facts_from, read_facts
-from ingest.maintenance.repair_descriptions import meddled
+from ingest.maintenance.repair_descriptions import externally_modified
 from ingest.maintenance.score import score
 from ingest.pipelines.policies.maintenance import MaintenancePolicy
 
@@ -40,6 +40,6 @@ def test_commits_of_a_clock_that_was_ahead_are_told_with_their_repair() -> None:
     ]
     assert (loss.points, loss.repair) == (50, "rollback")
     assert FAR in loss.reason
-    told = " ".join(meddled(facts))
+    told = " ".join(externally_modified(facts))
     assert "1 commit of the future" in told
-    assert not meddled(replace(facts, future=()))
+    assert not externally_modified(replace(facts, future=()))

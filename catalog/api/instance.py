@@ -64,7 +64,7 @@ class ConfigView(ApiView):
 
 
 def _capabilities() -> dict[str, object]:
-    """What this house can do as it is set up; a test holds each against the doing."""
+    """What this instance can do as it is set up; a test tries each."""
     return {
         "kinds": [kind.name for kind in readable_kinds()],
         "captures": ["snapshot", "timestamp"],

@@ -20,7 +20,7 @@ from config.exchange.document import (
     USER,
     Item,
 )
-from config.exchange.targets import targets_of_house
+from config.exchange.targets import targets_of_configuration
 from ingest.models import Pipeline, Policy
 from ingest.models.states import REMOVING, RETIRED
 from ingest.pipelines.deferred_onboardings import waiting_rows
@@ -28,7 +28,7 @@ from ingest.pipelines.deferred_onboardings import waiting_rows
 Fields = dict[str, Any]
 
 
-def items_of_house() -> list[Item]:
+def items_of_configuration() -> list[Item]:
     """Everything that an export writes, in no order."""
     return [
         *_users(),
@@ -37,7 +37,7 @@ def items_of_house() -> list[Item]:
         *_tables(),
         *_waiting(),
         *_grants(),
-        *targets_of_house(),
+        *targets_of_configuration(),
     ]
 
 
