@@ -102,7 +102,7 @@ def test_a_local_user_is_handed_over_with_what_he_has(directory, capsys):
     assert (proven.id, proven.groups) == (ann.pk, {"bi"})
     with pytest.raises(AccessDenied):
         authenticate("ann", "a long password", door="web")
-    with pytest.raises(CommandError, match="already somebody's"):
+    with pytest.raises(CommandError, match="already belongs to a user"):
         call_command("ldap_link", "ann")
 
 
