@@ -1,6 +1,6 @@
 """How each kind of source wants its SQL: names, literals, casts, comparisons.
 
-Pure. A new kind is one module beside these and one line in `_DIALECTS`.
+Pure. A new kind is one folder beside these and one line in `_DIALECTS`.
 """
 
 from __future__ import annotations
