@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 
 from ingest.contract.job import CompactWork, RepairWork
-from ingest.lake.commit import replacement
+from ingest.lake.commit import replacement, undoing
 from ingest.lake.hudi.identity import identity_for
 from ingest.lake.hudi.options import WriterFence, write_options
 from ingest.lake.hudi.position import CommitPosition, encode_position
-from ingest.maintenance.table_services import repair
 from tests.spark.cut_off import cut_off
 from tests.spark.lake_bench import LakeBench, assert_done
 from tests.spark.test_maintenance import change, loaded, seen, wanted
@@ -135,7 +134,7 @@ def test_a_plan_whose_request_is_gone_is_taken_away_even_after_a_kill(
     refused = mend(bench, table, "rollback", asked)
     assert refused.error is not None
     assert refused.error.code == "plan_unreadable"
-    real = repair.remove_attempt
+    real = undoing.remove_attempt
 
     def killed(path: str, instant: str) -> list[str]:
         one = next(Path(path).glob(f"*_{instant}.parquet"))
@@ -143,10 +142,10 @@ def test_a_plan_whose_request_is_gone_is_taken_away_even_after_a_kill(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(repair, "remove_attempt", killed)
+        patch.setattr(undoing, "remove_attempt", killed)
         with pytest.raises(KeyboardInterrupt):
             mend(bench, table, "unschedule", asked)
-    assert repair.remove_attempt is real
+    assert undoing.remove_attempt is real
     report = assert_done(mend(bench, table, "unschedule", asked, attempt=2))
     assert report.facts["unscheduled"] == [asked]
     assert seen(bench, table) == rows == wanted(bench)
