@@ -38,6 +38,7 @@ from ingest.maintenance.repairs import savepoints_of
 from ingest.maintenance.table_action import TableAction
 from ingest.models import Pipeline
 from ingest.pipelines.removal import RemovalPreview
+from ingest.pipelines.selectors import of_table
 
 REPLIES: dict[type, type[Reply]] = {
     Job: replies.SyncingJob,
@@ -217,9 +218,8 @@ def routes(table: str) -> list[URLPattern]:
 
 # ---------------------------------------------------------------- what comes back
 def _moved(table: Table, pipeline: Pipeline) -> Response:
-    open_jobs = Job.objects.filter(subject_id=str(table.pk)).exclude(
-        state__in=sorted(TERMINAL)
-    )
+    jobs = of_table(Job.objects.all(), str(table.pk))
+    open_jobs = jobs.exclude(state__in=sorted(TERMINAL))
     body = {
         "table": table.pk,
         "status": pipeline.state,

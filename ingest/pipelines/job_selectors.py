@@ -64,7 +64,8 @@ def newest_verification(principal: Principal, table_id: int) -> Job | None:
 def newest_failures(principal: Principal, table_ids: list[int]) -> dict[int, Job]:
     """Of each of these tables the newest job that failed; two statements."""
     keys = [str(pk) for pk in table_ids]
-    rows = jobs_for(principal).filter(subject_id__in=keys, state=FAILED)
+    rows = jobs_for(principal).exclude(kind__in=SOURCE_KINDS)
+    rows = rows.filter(subject_id__in=keys, state=FAILED)
     newest = rows.order_by().values("subject_id").annotate(at=Max("created_at"))
     wanted = Q(pk__in=[])
     for one in newest:

@@ -34,6 +34,7 @@ from ingest.lake.place import place_at
 from ingest.lake.port import Place
 from ingest.models import Pipeline, TableHealth
 from ingest.pipelines import compaction_plans
+from ingest.pipelines.selectors import of_table
 from ingest.pipelines.table_commands import ask_to_stop, cancel_waiting
 from ingest.pipelines.transitions import locked_pipeline, move, pipeline_of
 
@@ -96,7 +97,7 @@ def _stop_pipeline(table: Table, *, drop_data: bool, actor: str) -> None:
     pipeline = locked_pipeline(table)
     move(pipeline, "remove", actor=actor, drop_data=drop_data, due_at=None)
     cancel_waiting(pipeline, list(names_of(DriverJob)), actor=actor)
-    running = Job.objects.filter(subject_id=str(table.pk), state__in=ACTIVE)
+    running = of_table(Job.objects.all(), str(table.pk)).filter(state__in=ACTIVE)
     for job in running.exclude(kind=REMOVE).select_for_update():
         ask_to_stop(job, "cancel", actor=actor)
 
@@ -114,7 +115,8 @@ class RemoveJob(PagedJob[None]):
 
     def admit(self, job: Job) -> bool:
         table_id = int(job.payload["table"])
-        others = Job.objects.filter(subject_id=str(table_id), state__in=ACTIVE)
+        jobs = of_table(Job.objects.all(), str(table_id))
+        others = jobs.filter(state__in=ACTIVE)
         if others.exclude(pk=job.pk).exists():
             return False
         return _take_table(job) is not None

@@ -34,6 +34,7 @@ from ingest.models.states import (
     SNAPSHOTTING,
 )
 from ingest.pipelines import load_job, schema_diff, sync_job
+from ingest.pipelines.selectors import of_table
 from ingest.pipelines.transitions import locked_pipeline, move, stop
 
 
@@ -168,10 +169,8 @@ def retry_pipeline(
 
 
 def _last_job(pipeline: Pipeline) -> Job:
-    job = Job.objects.filter(subject_id=str(pipeline.lake_table_id)).order_by(
-        "-created_at"
-    )
-    return job[0]
+    jobs = of_table(Job.objects.all(), str(pipeline.lake_table_id))
+    return jobs.order_by("-created_at")[0]
 
 
 # --------------------------------------------------------------------------- jobs
