@@ -31,11 +31,12 @@ from core.errors import TerminalError
 from core.jobs import ACTIVE, QUEUED
 from core.jobs.claiming import Claim, try_claim
 from core.jobs.endings import reject
+from core.jobs.handlers import names_of
 from core.leases import owner_of
 from core.models import Job
 from ingest.contract.job import encode
 from ingest.jobs import leases, specs
-from ingest.jobs.driver_jobs import driver_job
+from ingest.jobs.driver_jobs import DriverJob, driver_job
 from ingest.jobs.isolation import is_isolated, scopes_of
 from ingest.jobs.lanes import (
     LANE_LIMITS,
@@ -117,7 +118,9 @@ def _use_of(lane: str) -> LaneUse:
 @cache
 def _taken() -> CompiledValues[Place]:
     """By lane."""
-    rows = Job.objects.filter(lane="\x01", state__in=ACTIVE)
+    # one of a kind that nobody here knows is ended by nobody: it must not keep a place
+    known = names_of(DriverJob)
+    rows = Job.objects.filter(lane="\x01", state__in=ACTIVE, kind__in=known)
     return CompiledValues(rows.values_list("share_key", "weight"), ["\x01"], Place)
 
 

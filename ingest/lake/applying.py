@@ -27,7 +27,7 @@ from ingest.lake.epochs import (
     seals_after,
     shared_seals,
 )
-from ingest.lake.ledger import checkpoint_when_long, look, write_line
+from ingest.lake.ledger import checkpoint_when_long, look, read_ledger_entry, write_line
 
 # Writes one commit with these epochs; its instant, or "" when there was nothing to
 # write in them.
@@ -136,7 +136,7 @@ def refuse_lost_events(table: EpochTable, applied: int, seals: Sequence[Seal]) -
     before = applied
     for seal in seals:
         behind = seal.previous.get(str(table.table_id), 0)
-        if behind > before:
+        if behind > before and not _had_nothing(table, seal.source, behind):
             raise _lost(table, f"epoch {behind} of {table.name} is gone")
         before = seal.epoch
         folder = epoch_folder(table.lake, seal.source, seal.epoch)
@@ -144,6 +144,13 @@ def refuse_lost_events(table: EpochTable, applied: int, seals: Sequence[Seal]) -
             if file.rows and not (folder / file.path).exists():
                 what = f"epoch {seal.epoch} of {table.name} is sealed, but its events"
                 raise _lost(table, f"{what} are gone")
+
+
+def _had_nothing(table: EpochTable, source: int, epoch: int) -> bool:
+    """No commit says that a table has an epoch without its rows; the ledger does."""
+    entry = read_ledger_entry(table.lake, source, epoch)
+    line = entry.tables.get(str(table.table_id)) if entry else None
+    return line is not None and line.state == "unchanged"
 
 
 def _lost(table: EpochTable, what: str) -> TerminalError:

@@ -14,7 +14,7 @@ from catalog.models import Table
 from core.clock import SystemClock
 from core.errors import InvalidRequest, NotFound, StaleState
 from core.jobs import ACTIVE, CANCELLING, TERMINAL, WAITING, endings
-from core.jobs.handlers import handler_of
+from core.jobs.handlers import JobHandler, handler_of, names_of
 from core.jobs.moves import move_job
 from core.models import Job
 from ingest.contract.kinds import LOADS, RESYNC, SNAPSHOT, SYNC, VERIFY
@@ -187,11 +187,15 @@ def cancel_job(job_id: UUID, *, actor: str) -> Job:
                 f"{job.kind} of {job.subject} is {job.state} already",
                 code="job_finished",
             )
-        handler = handler_of(job.kind)
-        if job.state in WAITING:
+        is_known = job.kind in names_of(JobHandler)
+        if job.state in WAITING and not is_known:
+            # of another release: nothing of it began, and nobody here will begin it
+            _end_waiting(job, actor=actor)
+        elif job.state in WAITING:
+            handler = handler_of(job.kind)
             reason = f"cancelled by {actor}"
             endings.cancel(job, handler.lock(job), reason=reason, actor=actor)
-        elif refusal := handler.refuses_to_stop(job):
+        elif is_known and (refusal := handler_of(job.kind).refuses_to_stop(job)):
             raise refusal
         else:
             ask_to_stop(job, "cancel", actor=actor)

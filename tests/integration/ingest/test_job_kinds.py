@@ -17,12 +17,13 @@ from core.jobs.handlers import JobHandler, handler_of, handlers_of, register, un
 from core.jobs.pages import Done, More, Outcome, PagedJob
 from core.models import Job, Lease
 from ingest.contract.job import CompactWork, JobSpec
-from ingest.jobs import lifecycle
+from ingest.jobs import claims, lifecycle
 from ingest.jobs.driver_jobs import DriverJob, driver_job
 from ingest.jobs.drivers.fake import Fault
 from ingest.jobs.lanes import LANE_LIMITS
 from ingest.lake.commits import LakeState
 from ingest.lake.fence import Scope
+from ingest.maintenance.compact_job import start_compaction
 from ingest.models import Pipeline
 from ingest.pipelines import table_commands
 from ingest.pipelines.transitions import lock_pipeline
@@ -274,6 +275,33 @@ def test_an_unknown_kind_is_an_error_everywhere(table) -> None:
     tick.tick_once()
     found = Job.objects.get(pk=job.pk)
     assert (found.state, found.error_code) == ("FAILED", "unknown_kind")
+
+
+def test_an_unknown_kind_can_be_cancelled_while_it_waits(world) -> None:
+    job = count()
+    unregister("count")
+    tick.tick_once()
+    assert now(job)[0] == "QUEUED"
+    table_commands.cancel_job(job.pk, actor="ann")
+    assert now(job)[0] == "CANCELLED"
+
+
+def test_an_unknown_kind_that_runs_keeps_no_place(world, request) -> None:
+    for name in ("orders", "customers"):
+        world.onboard(name)
+        world.until_live(name)
+    job = polish(world, Fault.HANG)
+    world.until(lambda: Job.objects.get(pk=job.pk).state == "RUNNING")
+    gone = {"boot": "00000000-0000-0000-0000-000000000001"}
+    Job.objects.filter(pk=job.pk).update(handle=gone)
+    # as in a process of the release before, which never knew it
+    unregister("polish")
+    claims._taken.cache_clear()
+    request.addfinalizer(claims._taken.cache_clear)
+    other = start_compaction(world.pipeline("customers").lake_table, actor="ann")
+    tick.tick_once()
+    other.refresh_from_db()
+    assert other.state != "QUEUED", other.reason
 
 
 def test_a_kind_has_one_handler_and_one_executor() -> None:

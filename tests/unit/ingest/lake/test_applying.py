@@ -68,3 +68,36 @@ def test_a_table_that_is_given_up_holds_nobody(lake: str) -> None:
         "deferred",
         "it has left",
     )
+
+
+def test_an_epoch_without_rows_of_a_table_is_no_gap(lake: str) -> None:
+    for epoch in (5, 6, 7):
+        rows = {1: int(epoch != 6), 2: 1}
+        for table in rows:
+            (epoch_folder(lake, 7, epoch) / str(table) / "part").replace("events")
+        files = tuple(SealedFile(t, str(t), n, 6) for t, n in rows.items() if n)
+        before = {str(t): epoch - 1 if epoch > 5 else 0 for t in rows}
+        about = {str(t): 1 for t in rows}
+        write_seal(
+            lake,
+            Seal(
+                7, epoch, epoch, "a", "b", files, about, is_shared=True, previous=before
+            ),
+        )
+        if epoch < 7:
+            # nothing is committed of an epoch without rows, so the table stays at 5
+            at_5 = Reached(7, 5, 5, "i5") if epoch == 6 else Reached()
+            apply_epochs(
+                at(lake, 1),
+                at_5,
+                newest=epoch,
+                write=lambda s: "i5" * (len(s[0].files) > 1),
+            )
+        reached = Reached(7, epoch - 1, epoch - 1, "i") if epoch > 5 else Reached()
+        apply_epochs(at(lake, 2), reached, newest=epoch, write=lambda _: "i")
+    # the seal of 6 went when both tables were accounted for
+    assert [seal.epoch for seal in shared_seals(lake, 7)] == [7]
+    found = apply_epochs(
+        at(lake, 1), Reached(7, 5, 5, "i5"), newest=7, write=lambda _: "i7"
+    )
+    assert [seal.epoch for seal in found] == [7]
