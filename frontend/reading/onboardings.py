@@ -19,7 +19,7 @@ from frontend.templatetags.figures import rows_of
 from ingest.models import Onboarding, Pipeline
 from ingest.models.states import APPROVED, FAILED, MOVING, PROPOSED
 from ingest.pipelines import table_facts as reading
-from ingest.pipelines.selectors import jobs_for, pipelines_for
+from ingest.pipelines.selectors import jobs_for, of_tables, pipelines_for
 
 STAGING_SECONDS = 600
 TITLES = {
@@ -80,8 +80,8 @@ def progress_of(principal: Principal, onboarding: Onboarding) -> Progress:
         "lake_table_id", flat=True
     )
     jobs = (
-        jobs_for(principal)
-        .filter(state__in=[*WAITING, *ACTIVE], subject_id__in=map(str, carried))
+        of_tables(jobs_for(principal), [str(pk) for pk in carried])
+        .filter(state__in=[*WAITING, *ACTIVE])
         .order_by("-started_at")
     )
     return Progress(

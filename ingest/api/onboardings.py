@@ -124,8 +124,10 @@ def _shown(view: ApiView, row: Onboarding, *, status: int = 200) -> Response:
     policies = Policies([row.datasource_id])
     tables = [f.lake_table_id for f in page.items if f.lake_table_id]
     jobs = (
-        selectors.jobs_for(view.principal)
-        .filter(subject_id__in=[str(pk) for pk in tables], finished_at=None)
+        selectors.of_tables(
+            selectors.jobs_for(view.principal), [str(pk) for pk in tables]
+        )
+        .filter(finished_at=None)
         .order_by("created_at")[:size]
     )
     shown = replies.ShownOnboarding(

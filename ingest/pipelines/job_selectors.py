@@ -17,7 +17,7 @@ from core.jobs import ACTIVE, FAILED, JOB, SUCCEEDED, TERMINAL, WAITING
 from core.jobs.handlers import JobHandler, names_of
 from core.models import Job
 from ingest.contract.kinds import LOADS, REMOVE, SYNC, VERIFY
-from ingest.pipelines.selectors import jobs_for, of_table
+from ingest.pipelines.selectors import jobs_for, of_table, of_tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +64,7 @@ def newest_verification(principal: Principal, table_id: int) -> Job | None:
 def newest_failures(principal: Principal, table_ids: list[int]) -> dict[int, Job]:
     """Of each of these tables the newest job that failed; two statements."""
     keys = [str(pk) for pk in table_ids]
-    rows = jobs_for(principal).exclude(kind__in=SOURCE_KINDS)
-    rows = rows.filter(subject_id__in=keys, state=FAILED)
+    rows = of_tables(jobs_for(principal), keys).filter(state=FAILED)
     newest = rows.order_by().values("subject_id").annotate(at=Max("created_at"))
     wanted = Q(pk__in=[])
     for one in newest:

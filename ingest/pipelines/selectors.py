@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -107,8 +107,14 @@ def jobs_for(principal: Principal) -> QuerySet[Job]:
 
 
 def of_table(rows: QuerySet[Job], table_id: str) -> QuerySet[Job]:
-    """Those that work on this table: jobs on sources name another thing by a number."""
-    return rows.filter(~Q(kind__in=SOURCE_KINDS), subject_id=table_id)
+    """Those that work on this table."""
+    return of_tables(rows, [table_id])
+
+
+def of_tables(rows: QuerySet[Job], table_ids: Sequence[str]) -> QuerySet[Job]:
+    """Those that work on these tables: jobs on sources name another thing by a
+    number."""
+    return rows.filter(~Q(kind__in=SOURCE_KINDS), subject_id__in=table_ids)
 
 
 def _as_text(rows: QuerySet[Any]) -> QuerySet[Any, Any]:
