@@ -7,10 +7,15 @@ from __future__ import annotations
 
 from typing import Final
 
+# HotSpot's default where it compiles in tiers. With fewer tiers (an option in the
+# environment is enough) it is 48 MB, which adapters and compiled code share: when it is
+# full, classes fail to initialise, for as long as the JVM lives.
+CODE_CACHE_MB: Final = 240
 # Hudi measures objects with JOL, which else starts two more JVMs at the first merge:
 # they attach to ours and stop it to look at its layout.
 EXECUTOR: Final = (
     "-Duser.timezone=UTC -Dfile.encoding=UTF-8 -Djol.skipHotspotSAAttach=true"
+    f" -XX:ReservedCodeCacheSize={CODE_CACHE_MB}m -XX:+SegmentedCodeCache"
 )
 # What is larger than half a region may begin a collection of the whole heap: buffers of
 # some 500 kB in the regions of a small heap, each page that a Spark task sorts in, and

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import errno
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import psycopg
 import pymysql
@@ -20,6 +22,8 @@ from ingest.contract.job import ErrorFact, Outcome, outcome_of
 from ingest.sources.port import ROWS_HIDDEN, SEE_ALL_ROWS
 
 _FIRST_LINES = 600
+_MOST_CAUSES = 20
+_BROKEN_JVM = "java.lang.VirtualMachineError"
 BEGUN_ELSEWHERE = "compaction_begun"
 
 
@@ -57,25 +61,44 @@ def failure_of(error: BaseException) -> Failure:
     return _of("terminal", "unexpected", f"{type(error).__name__}: {error}")
 
 
+def breaks_jvm(error: BaseException) -> bool:
+    """Whether the JVM cannot serve further jobs after this error.
+
+    A class whose initialisation met a full code cache stays broken as long as the JVM
+    lives: whatever needs it fails, attempt after attempt, until the driver is
+    restarted. Only HotSpot itself throws this class, which is abstract; its subclasses
+    (no memory, no stack) have other names.
+    """
+    return any(_BROKEN_JVM in java.toString() for java in _java_chain(error))
+
+
 def _java_text(error: BaseException) -> str | None:
     """All messages of a Java exception and its causes, or None for other ones."""
     if not isinstance(error, (Py4JJavaError, PySparkException)):
         return None
-    java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
     parts: list[str] = [str(error)[:_FIRST_LINES]]
-    for _ in range(20):
-        if java is None:
-            break
+    for java in _java_chain(error):
         state = _sql_state(java)
         kind = java.getClass().getSimpleName()
         parts.append(f"{state}{java.getMessage() or kind}")
-        java = java.getCause()
     return "\n".join(parts)
 
 
-def _sql_state(java: object) -> str:
+def _java_chain(error: BaseException) -> Iterator[Any]:
+    """The Java exception behind a Python one, and its causes."""
+    if not isinstance(error, (Py4JJavaError, PySparkException)):
+        return
+    java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+    for _ in range(_MOST_CAUSES):
+        if java is None:
+            return
+        yield java
+        java = java.getCause()
+
+
+def _sql_state(java: Any) -> str:
     try:
-        return f"[SQLSTATE {java.getSQLState()}] "  # type: ignore[attr-defined]
+        return f"[SQLSTATE {java.getSQLState()}] "
     except Exception:  # noqa: BLE001 - most Java exceptions have no such method
         return ""
 

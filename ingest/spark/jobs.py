@@ -32,7 +32,7 @@ from ingest.maintenance.table_services.compaction import (
 )
 from ingest.maintenance.table_services.repair import repair_table
 from ingest.maintenance.table_services.verify import verify_table
-from ingest.sources.failures import failure_of
+from ingest.sources.failures import breaks_jvm, failure_of
 from ingest.sources.registry import SourceAccess
 from ingest.spark.jvm import Jvm
 from ingest.spark.sync import run_sync
@@ -53,6 +53,10 @@ def run_job(run: JobRun, spark: SparkSession, gates: SourceGates) -> JobReport:
     except Exception as error:
         is_ours = isinstance(error, SluiceError | Interrupted)
         if _is_jvm_gone(spark, grace=0.0 if is_ours else _JVM_GRACE_SECONDS):
+            return _died(run, error)
+        if breaks_jvm(error):
+            # the next attempt, and every other job, needs a JVM that is whole
+            Jvm(spark).kill()
             return _died(run, error)
         if run.stop_mode is not None and not isinstance(error, SluiceError):
             return _stopped(run, spark)

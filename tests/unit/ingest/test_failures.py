@@ -5,6 +5,7 @@ from __future__ import annotations
 import psycopg
 import pymysql
 import pytest
+from py4j.protocol import Py4JJavaError
 
 from core.errors import (
     AccessDenied,
@@ -16,7 +17,7 @@ from core.errors import (
 )
 from ingest.capture.jdbc import NARROWINGS, Fetch, fetch_rows
 from ingest.sources import failures
-from ingest.sources.failures import failure_of
+from ingest.sources.failures import breaks_jvm, failure_of
 from ingest.sources.registry import Widths
 
 
@@ -155,3 +156,50 @@ def test_a_full_disk_is_told_by_who_says_it_in_spark(words: str, code: str) -> N
 def test_rows_that_were_too_wide_are_asked_for_by_ever_fewer() -> None:
     tries = [fetch_rows(Widths(1_000), n).first for n in range(NARROWINGS + 1)]
     assert tries == [500, 31, 1]
+
+
+class Thrown:
+    """A Java exception as py4j shows one."""
+
+    def __init__(self, words: str, cause: Thrown | None = None) -> None:
+        self._words = words
+        self._cause = cause
+
+    def toString(self) -> str:
+        return self._words
+
+    def getCause(self) -> Thrown | None:
+        return self._cause
+
+
+FULL = "Exception java.lang.VirtualMachineError: Out of space in CodeCache for adapters"
+
+
+@pytest.mark.parametrize(
+    ("thrown", "is_broken"),
+    [
+        (
+            Thrown("java.lang.VirtualMachineError: Out of space in CodeCache for it"),
+            True,
+        ),
+        (
+            Thrown(
+                "java.lang.NoClassDefFoundError: Could not initialize class a.B",
+                Thrown(f"java.lang.ExceptionInInitializerError: {FULL}"),
+            ),
+            True,
+        ),
+        # a deep plan is its statement's own fault, and a missing class stays missing
+        (Thrown("java.lang.StackOverflowError"), False),
+        (Thrown("java.lang.NoClassDefFoundError: a/B"), False),
+        (None, False),
+    ],
+)
+def test_what_the_jvm_does_not_survive(thrown: Thrown | None, is_broken: bool) -> None:
+    error = Py4JJavaError.__new__(Py4JJavaError)
+    error.java_exception = thrown
+    assert breaks_jvm(error) is is_broken
+
+
+def test_errors_of_python_break_no_jvm() -> None:
+    assert not breaks_jvm(ValueError(FULL))
