@@ -88,9 +88,12 @@ class LakeBench:
         what was committed is kept."""
         # servers of tests write their log later than they commit
         self.link.execute("CHECKPOINT")
-        with suppress(psycopg.OperationalError):
-            # the parent of the program is the server's process of this connection
-            self.link.execute("COPY (SELECT 1) TO PROGRAM 'kill -QUIT $PPID'")
+        with psycopg.connect(self.dsn, autocommit=True) as other:
+            with suppress(psycopg.OperationalError):
+                # the parent of the program is the server's process of this connection
+                self.link.execute("COPY (SELECT 1) TO PROGRAM 'kill -QUIT $PPID'")
+            # until the server has noticed, it takes connections that it ends with all
+            wait_for(lambda: _is_ended(other), "the server to end all sessions")
         self.link = wait_for(self._connected, "the server to recover")
 
     def _connected(self) -> psycopg.Connection[Any] | None:
@@ -269,6 +272,14 @@ class LakeBench:
         """Values as the lake has them, by Spark's text of each."""
         frame = self.frame(table).select(*(f"`{c}`" for c in columns))
         return sorted(tuple(r) for r in frame.collect())
+
+
+def _is_ended(link: psycopg.Connection[Any]) -> bool:
+    try:
+        link.execute("SELECT 1")
+    except psycopg.OperationalError:
+        return True
+    return False
 
 
 def assert_done(report: JobReport) -> JobReport:
