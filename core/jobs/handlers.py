@@ -1,6 +1,6 @@
 """What a kind of job is: one handler, registered once under the name that rows store.
 
-The engine (`claiming`, `pages`, `endings`) asks the handler of a row and knows no kind.
+The engine (`moves`, `pages`) asks the handler of a row and knows no kind.
 A handler decides for one kind: when it may run, what it does, what its ends mean.
 """
 

@@ -19,10 +19,9 @@ from django.db.models import Q
 from core import jobs
 from core.clock import SystemClock
 from core.errors import IllegalTransition, SluiceError, StaleState, TerminalError
-from core.jobs import endings
-from core.jobs.claiming import Claim, try_claim
+from core.jobs import moves
 from core.jobs.handlers import Facts, JobHandler, handler_of, handlers_of, names_of
-from core.jobs.moves import move_job
+from core.jobs.moves import Claim, move_job, try_claim
 from core.models import Job, JobLog
 from core.redaction import redact
 
@@ -190,9 +189,9 @@ def _running(job: Job) -> Job | None:
     if job.cancel_requested or job.state == jobs.CANCELLING:
         with transaction.atomic():
             if job.state in jobs.WAITING:
-                endings.cancel(job, None, reason=CANCELLED)
+                moves.cancel(job, None, reason=CANCELLED)
             else:
-                endings.end_cancelled(job, None, {}, reason=CANCELLED)
+                moves.end_cancelled(job, None, {}, reason=CANCELLED)
         return None
     if job.not_before and job.not_before > now:
         return None
@@ -239,7 +238,7 @@ def _do_page(job: Job, handler: PagedJob[Any]) -> bool:
     except SluiceError as error:
         _log(job, error)
         with transaction.atomic():
-            endings.fail_or_retry(job, subject, error)
+            moves.fail_or_retry(job, subject, error)
         return False
     handler.saved(locked)
     if isinstance(outcome, More):
@@ -257,9 +256,9 @@ def _log(job: Job, error: SluiceError) -> None:
 def _apply(job: Job, subject: Any, outcome: Outcome) -> None:
     match outcome:
         case Done():
-            endings.succeed(job, subject, outcome.facts, **outcome.changes)
+            moves.succeed(job, subject, outcome.facts, **outcome.changes)
         case Failed():
-            endings.fail(job, subject, outcome.error, **outcome.changes)
+            moves.fail(job, subject, outcome.error, **outcome.changes)
         case Waits():
             Job.objects.filter(pk=job.pk).update(reason=outcome.reason)
         case More():

@@ -29,9 +29,8 @@ from catalog.compiled import AnyRow, CompiledValues
 from core.clock import SystemClock
 from core.errors import TerminalError
 from core.jobs import ACTIVE, QUEUED
-from core.jobs.claiming import Claim, try_claim
-from core.jobs.endings import reject
 from core.jobs.handlers import names_of
+from core.jobs.moves import Claim, reject, try_claim
 from core.leases import owner_of
 from core.models import Job
 from ingest.contract.job import encode

@@ -21,9 +21,8 @@ from catalog.compiled import CompiledValues
 from catalog.models import Table
 from core.clock import SystemClock
 from core.errors import InvalidRequest, SluiceError, TransientError
-from core.jobs import ACTIVE, CANCELLING, LAUNCHING, QUEUED, UNKNOWN, endings
-from core.jobs.moves import move_job
-from core.jobs.queue import enqueue
+from core.jobs import ACTIVE, CANCELLING, LAUNCHING, QUEUED, UNKNOWN, moves
+from core.jobs.moves import enqueue, move_job
 from core.leases import owner_of, release_all
 from core.models import Job
 from ingest.contract.job import (
@@ -161,12 +160,12 @@ def finish(report: JobReport) -> bool:
         job.report = json.loads(encode(report))
         Job.objects.filter(pk=job.pk).update(report=job.report)
         if report.outcome == "succeeded":
-            endings.succeed(job, pipeline, report.facts)
+            moves.succeed(job, pipeline, report.facts)
         elif job.state == CANCELLING:
-            endings.end_cancelled(job, pipeline, report.facts, reason=job.reason)
+            moves.end_cancelled(job, pipeline, report.facts, reason=job.reason)
         else:
             error = _why_not(report, job, pipeline)
-            endings.fail_or_retry(job, pipeline, error, report.facts)
+            moves.fail_or_retry(job, pipeline, error, report.facts)
         release_all(owner_of(job.pk, report.attempt))
         if handler.is_awaited(job, pipeline):
             ring()

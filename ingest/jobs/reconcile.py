@@ -20,7 +20,7 @@ from django.db.models.functions import Now
 
 from core.clock import SystemClock
 from core.errors import SluiceError, TerminalError, TransientError
-from core.jobs import ACTIVE, CANCELLING, LAUNCHING, RUNNING, endings
+from core.jobs import ACTIVE, CANCELLING, LAUNCHING, RUNNING, moves
 from core.jobs.handlers import names_of
 from core.jobs.moves import move_job
 from core.models import Job
@@ -190,7 +190,7 @@ def judge_lost(job_id: UUID, why: str, *, incarnation: str | None = None) -> boo
         except SluiceError as error:
             if error.code == DAMAGED:
                 pipeline = driver_job(job.kind).lock(job)
-                endings.fail(job, pipeline, _unreadable(job, error))
+                moves.fail(job, pipeline, _unreadable(job, error))
                 return True
             _mark_unreachable(job, _lake_is_away(error.message))
             return False
@@ -241,7 +241,7 @@ def _decide(job: Job, state: LakeState, why: str) -> None:
     facts = handler.committed(job, pipeline, state) if state.exists else None
     seen = {"pending_compactions": list(state.pending_compactions)}
     if facts is not None and handler.is_done_by(facts, job):
-        endings.succeed(
+        moves.succeed(
             job,
             pipeline,
             facts,
@@ -252,7 +252,7 @@ def _decide(job: Job, state: LakeState, why: str) -> None:
     if job.state == CANCELLING:
         is_gone = why in {GONE, STOPPED} or "answer" not in why
         reason = f"{why} before it answered" if is_gone else why
-        endings.end_cancelled(job, pipeline, seen, reason=reason)
+        moves.end_cancelled(job, pipeline, seen, reason=reason)
         return
     left = "no commit" if facts is None else "a commit that was not compared"
     _try_again(job, pipeline, state, why=why, left=left)
@@ -275,13 +275,13 @@ def _try_again(
             code="driver_died",
             hint="look at the log of the last attempt, then retry the job",
         )
-        endings.fail(job, pipeline, error, seen)
+        moves.fail(job, pipeline, error, seen)
         return
     if pipeline is not None and is_death and job.handle.get("isolated"):
         _note_own_death(pipeline, deaths)
     payload = job.payload | deaths.to_payload() | handler.payload_again(job, state)
     wait = wait_after(deaths.seen) if is_death else 0.0
-    endings.try_again(
+    moves.try_again(
         job,
         pipeline,
         TransientError(why),

@@ -13,7 +13,7 @@ from catalog.access import audit
 from catalog.models import Table
 from core.clock import SystemClock
 from core.errors import InvalidRequest, NotFound, StaleState
-from core.jobs import ACTIVE, CANCELLING, TERMINAL, WAITING, endings
+from core.jobs import ACTIVE, CANCELLING, TERMINAL, WAITING, moves
 from core.jobs.handlers import JobHandler, handler_of, names_of
 from core.jobs.moves import move_job
 from core.models import Job
@@ -194,7 +194,7 @@ def cancel_job(job_id: UUID, *, actor: str) -> Job:
         elif job.state in WAITING:
             handler = handler_of(job.kind)
             reason = f"cancelled by {actor}"
-            endings.cancel(job, handler.lock(job), reason=reason, actor=actor)
+            moves.cancel(job, handler.lock(job), reason=reason, actor=actor)
         elif is_known and (refusal := handler_of(job.kind).refuses_to_stop(job)):
             raise refusal
         else:

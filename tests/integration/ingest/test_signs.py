@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from core.errors import InvalidRequest
-from core.jobs import endings
+from core.jobs import moves
 from core.jobs.handlers import handler_of
 from ingest.jobs.specs import build_spec
 from ingest.pipelines.sync_job import start_sync
@@ -89,7 +89,7 @@ def test_a_table_that_was_created_again_waits_for_a_re_sync(live: Any) -> None:
     job = start_sync(live.pipeline("orders"), actor="ann")
     type(job).objects.filter(pk=job.pk).update(state="RUNNING")
     job.refresh_from_db()
-    endings.fail(job, pipeline, refused)
+    moves.fail(job, pipeline, refused)
     now = live.pipeline("orders")
     assert now.state == "NEEDS_RESYNC"
     assert "created again" in now.status_reason
