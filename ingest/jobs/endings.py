@@ -1,18 +1,28 @@
-"""The domain events of how a table's job ended, in one place for all that end jobs.
+"""What follows from the end of a table's job, in one place for all that end jobs: the
+domain events that say what it meant, and the table's next look.
 
-Each end is a `job.moved`, too, also of a job without a table and of a cancelled one;
-these say what it meant.
+Each end is a `job.moved`, too, also of a job without a table and of a cancelled one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any
 
+from django.db.models import QuerySet
+from django.db.models.functions import Now
+
+from catalog.compiled import AnyRow
 from core import outbox
+from core.clock import SystemClock
 from core.errors import SluiceError
 from core.models import Job
 from core.outbox import NewEvent
+from ingest.models import TableHealth
+
+# a table that commits all the time is not looked at all the time
+AT_MOST_EVERY = timedelta(seconds=15)
 
 
 def report_success(
@@ -45,3 +55,25 @@ def report_failure(job: Job, error: SluiceError, *, failures: int = 0) -> None:
 
 def _about(job: Job) -> dict[str, Any]:
     return {"kind": job.kind, "table": int(job.payload["table"])}
+
+
+def rows_due() -> QuerySet[TableHealth]:
+    """Of the tables to look at now."""
+    return TableHealth.objects.filter(due_at__lte=Now())
+
+
+is_any_due = AnyRow(rows_due)
+
+
+def note_change(table_id: int) -> None:
+    """The table's files changed: it is looked at soon. Cheap, in any transaction."""
+    soon = SystemClock().now()
+    row, is_new = TableHealth.objects.get_or_create(
+        table_id=table_id, defaults={"due_at": soon}
+    )
+    if is_new:
+        return
+    if row.collected_at is not None:
+        soon = max(soon, row.collected_at + AT_MOST_EVERY)
+    if row.due_at is None or row.due_at > soon:
+        TableHealth.objects.filter(pk=row.pk).update(due_at=soon)

@@ -1,7 +1,8 @@
 """How the places of a lane are shared out between the jobs that wait for one.
 
-Pure. Places, weights and share keys are those of `core.models.Job`: all jobs that read
-one source have one share key, and a snapshot weighs as many rows as its table has.
+The rules come first and are pure; what they ask of the rows follows. Places, weights
+and share keys are those of `core.models.Job`: all jobs that read one source have one
+share key, and a snapshot weighs as many rows as its table has.
 """
 
 from __future__ import annotations
@@ -9,7 +10,27 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import timedelta
+from functools import cache
 from typing import Final
+
+from django.db import connection
+from django.db.models import (
+    DateTimeField,
+    DurationField,
+    ExpressionWrapper,
+    F,
+    Q,
+    Value,
+)
+from django.db.models.expressions import Combinable
+from django.db.models.functions import Least
+
+from catalog.compiled import CompiledValues
+from core.jobs import ACTIVE
+from core.jobs.handlers import names_of
+from core.models import Job
+from ingest.jobs.driver_jobs import DriverJob
 
 # Where jobs with a driver of their own wait for it: they hold up nobody else.
 OWN_LANE: Final = "own"
@@ -102,3 +123,43 @@ def full_for(use: LaneUse) -> Iterator[FullFor]:
 
 def _counted(taken: tuple[Place, ...]) -> Counter[str]:
     return Counter(place.share_key for place in taken if place.share_key)
+
+
+# --------------------------------------------------------------------------- rows
+
+
+def use_of(lane: str) -> LaneUse:
+    return LaneUse(lane, LANE_LIMITS[lane], tuple(_taken().all(lane)))
+
+
+@cache
+def _taken() -> CompiledValues[Place]:
+    """By lane."""
+    # one of a kind that nobody here knows is ended by nobody: it must not keep a place
+    known = names_of(DriverJob)
+    rows = Job.objects.filter(lane="\x01", state__in=ACTIVE, kind__in=known)
+    return CompiledValues(rows.values_list("share_key", "weight"), ["\x01"], Place)
+
+
+def matching(rule: FullFor) -> Q:
+    found = Q(weight__gte=rule.least_weight)
+    return found & Q(share_key=rule.share_key) if rule.share_key else found
+
+
+def turn() -> Combinable:
+    """When it is a job's turn: the lighter ones go before heavier ones that were
+    queued up to `OVERTAKEN_SECONDS` earlier."""
+    delay = Least(F("weight") / ROWS_PER_SECOND, float(OVERTAKEN_SECONDS))
+    seconds = ExpressionWrapper(
+        delay * Value(timedelta(seconds=1)), output_field=DurationField()
+    )
+    return ExpressionWrapper(F("queued_at") + seconds, output_field=DateTimeField())
+
+
+def has_room(job: Job) -> bool:
+    """Counted again while nobody else can claim for this lane."""
+    with connection.cursor() as cursor:
+        name = f"lane:{job.lane}"
+        cursor.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [name])
+    place = Place(job.share_key, job.weight)
+    return not any(rule.is_for(place) for rule in full_for(use_of(job.lane)))

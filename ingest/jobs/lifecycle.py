@@ -7,22 +7,31 @@ an ending means for the table its kind's handler decides.
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import cache
 from typing import Any
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Case, When
+from django.db.models import (
+    Case,
+    Q,
+    QuerySet,
+    When,
+)
+from django.db.models.functions import Now
 
-from catalog.compiled import CompiledValues
+from catalog.compiled import AnyRow, CompiledValues
 from catalog.models import Table
 from core.clock import SystemClock
-from core.errors import InvalidRequest, SluiceError, TransientError
+from core.dispatch import send
+from core.errors import InvalidRequest, SluiceError, TerminalError, TransientError
 from core.jobs import ACTIVE, CANCELLING, LAUNCHING, QUEUED, UNKNOWN, moves
-from core.jobs.moves import enqueue, move_job
+from core.jobs.moves import Claim, enqueue, move_job, reject, try_claim
 from core.leases import owner_of, release_all
 from core.models import Job
 from ingest.contract.job import (
@@ -32,11 +41,29 @@ from ingest.contract.job import (
     encode,
     error_from,
 )
-from ingest.jobs import leases
-from ingest.jobs.dispatch import ring
+from ingest.jobs import leases, specs
 from ingest.jobs.driver_jobs import driver_job
-from ingest.jobs.isolation import run_alone
-from ingest.models import Pipeline
+from ingest.jobs.isolation import is_isolated, run_alone, scopes_of
+from ingest.jobs.lanes import (
+    LANE_LIMITS,
+    full_for,
+    has_room,
+    matching,
+    turn,
+    use_of,
+)
+from ingest.models import DriverIncarnation, Pipeline
+
+TICK = "ingest.tick"
+SILENT_SECONDS = 10
+_FRESH: dict[str, Any] = {
+    "report": None,
+    "finished_at": None,
+    "progress_at": None,
+    "error_code": "",
+    "error_message": "",
+    "error_hint": "",
+}
 
 # ------------------------------------------------------------------------- start
 
@@ -91,6 +118,142 @@ def start_jobs(jobs: list[Job], *, rings: bool = True) -> list[Job]:
         if rings:
             ring()
     return found
+
+
+def ring() -> None:
+    """Ask a worker to look what is due, once the surrounding transaction has
+    committed; never raises."""
+    transaction.on_commit(functools.partial(send, TICK), robust=True)
+
+
+# ------------------------------------------------------------------------- claim
+
+
+def _queued() -> QuerySet[Job]:
+    return Job.objects.filter(state=QUEUED, lane__in=list(LANE_LIMITS)).filter(
+        Q(not_before=None) | Q(not_before__lte=Now())
+    )
+
+
+is_any_queued = AnyRow(_queued)
+
+
+def claim_queued() -> list[UUID]:
+    """Move what may run now to LAUNCHING, with leases, fences and spec in place.
+
+    Safe to call from anywhere at any time; rows that somebody else looks at are
+    skipped. What cannot run yet says why.
+    """
+    if not is_any_queued():
+        return []
+    due = _queued()
+    incarnation = live_incarnation()
+    if incarnation is None:
+        _say(due, _why_no_driver())
+        return []
+    active = Job.objects.filter(state__in=ACTIVE, lane__in=list(LANE_LIMITS))
+    busy = list(active.values_list("exclusive_key", flat=True))
+    _say(due.filter(exclusive_key__in=busy), "another job works on this table")
+    # they must not stand before the jobs of other tables, for hours at times
+    leased = due.exclude(exclusive_key__in=busy).filter(leases.is_held())
+    _say(leased, "waiting for the table's lease")
+    free = due.exclude(exclusive_key__in=busy).exclude(leases.is_held())
+    claimed: list[UUID] = []
+    wanted = set(free.values_list("lane", flat=True).distinct())
+    for lane in LANE_LIMITS:
+        if lane in wanted:
+            claimed += _claim_in(lane, free.filter(lane=lane), incarnation)
+    return claimed
+
+
+def _claim_in(
+    lane: str, waiting: QuerySet[Job], incarnation: DriverIncarnation
+) -> list[UUID]:
+    """Fill the free places of a lane, in its order."""
+    claimed: list[UUID] = []
+    refused: list[UUID] = []
+    while True:
+        use = use_of(lane)
+        left = waiting
+        for rule in full_for(use):
+            shut = left.filter(matching(rule))
+            _say(shut, rule.reason)
+            left = left.exclude(matching(rule))
+        first = left.exclude(pk__in=[*claimed, *refused])
+        pk = first.order_by(turn(), "queued_at").values_list("pk", flat=True).first()
+        if pk is None:
+            return claimed
+        (claimed if _try_claim(pk, incarnation) else refused).append(pk)
+        if len(refused) > LANE_LIMITS[lane]:
+            return claimed
+
+
+def live_incarnation() -> DriverIncarnation | None:
+    """The driver that takes work now: ready, not ended, heard of recently."""
+    heard = Now() - timedelta(seconds=SILENT_SECONDS)
+    incarnations = DriverIncarnation.objects.filter(
+        ended_at=None, ready_at__isnull=False, heartbeat_at__gt=heard
+    )
+    return incarnations.order_by("-started_at").first()
+
+
+def _why_no_driver() -> str:
+    newest = (
+        DriverIncarnation.objects.filter(ended_at=None).order_by("-started_at").first()
+    )
+    away = newest.facts.get("away") if newest else None
+    return f"waiting for a driver: {away or 'none is ready'}"
+
+
+def _say(jobs: QuerySet[Job], reason: str) -> None:
+    """Why these wait. Only rows whose reason differs are written, a page at a time."""
+    pks = list(jobs.exclude(reason=reason).values_list("pk", flat=True)[:500])
+    if pks:
+        Job.objects.filter(pk__in=pks, state=QUEUED).update(reason=reason)
+
+
+def _try_claim(job_id: UUID, incarnation: DriverIncarnation) -> bool:
+    return try_claim(job_id, lambda job: _prepared(job, incarnation)) is not None
+
+
+def _prepared(job: Job, incarnation: DriverIncarnation) -> Claim | None:
+    """The attempt with its leases, fences and spec; None when the job has to wait."""
+    handler = driver_job(job.kind)
+    if not handler.is_ready(job) or not has_room(job):
+        return None
+    pipeline = handler.settle(job)
+    refusal = handler.admit(job, pipeline)
+    if pipeline is None or refusal is not None:
+        reject(job, pipeline, refusal or TerminalError("its table is gone"))
+        return None
+    alone = is_isolated(job, pipeline)
+    scopes = scopes_of(handler, pipeline) if alone else handler.scopes
+    with transaction.atomic():
+        fences = leases.take_table(
+            int(job.payload["table"]),
+            scopes,
+            owner=owner_of(job.pk, job.attempts + 1),
+            takes_back=handler.takes_back(job),
+        )
+        # one lease without the other would keep others out, and do nothing
+        transaction.set_rollback(fences is None)
+    if fences is None:
+        Job.objects.filter(pk=job.pk).update(reason="waiting for the table's lease")
+        return None
+    fence = fences[scopes.index(handler.scopes[0])]
+    handler.prepare(job, pipeline)
+    epoch = handler.epoch(job, pipeline)
+    spec = specs.build_spec(job, pipeline, fence=fence, epoch=epoch)
+    handle = {"boot": str(incarnation.pk), "isolated": alone, "scopes": list(scopes)}
+    now = SystemClock().now()
+    begun = {
+        "spec": json.loads(encode(spec)),
+        "handle": handle,
+        "attempts": job.attempts + 1,
+        "started_at": now,
+        "moved_at": job.moved_at or now,
+    }
+    return Claim(pipeline, begun | _FRESH)
 
 
 # ---------------------------------------------------------------------- hand over

@@ -25,11 +25,10 @@ from core.jobs.handlers import names_of
 from core.jobs.moves import move_job
 from core.models import Job
 from ingest.jobs import leases
-from ingest.jobs.backoff import Deaths, wait_after
-from ingest.jobs.dispatch import ring
 from ingest.jobs.driver_jobs import DriverJob, driver_job
 from ingest.jobs.drivers.launcher import Survivor
-from ingest.jobs.isolation import run_alone
+from ingest.jobs.isolation import Deaths, run_alone, wait_after
+from ingest.jobs.lifecycle import ring
 from ingest.lake.commits import LakeState, read_lake_table
 from ingest.lake.fence import Scope
 from ingest.models import DriverIncarnation, Pipeline

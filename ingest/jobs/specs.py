@@ -1,6 +1,6 @@
 """From rows to a JobSpec: what a driver has to know, and nothing secret.
 
-It decides nothing; who may run when is decided in `ingest.jobs.claims`.
+It decides nothing; who may run when is decided in `ingest.jobs.lifecycle`.
 """
 
 from __future__ import annotations

@@ -28,9 +28,9 @@ from core.jobs import ACTIVE, SUCCEEDED, TERMINAL
 from core.models import Job, Lease
 from core.outbox import NewEvent
 from ingest.contract.kinds import COMPACT, REPAIR, RESYNC, VERIFY
+from ingest.jobs.endings import is_any_due, note_change, rows_due
 from ingest.jobs.leases import SERVICE, WRITE, lease_name
 from ingest.jobs.specs import keep_seconds
-from ingest.jobs.table_health import is_any_due, note_change, rows_due
 from ingest.lake.commits import read_commit, read_properties, read_timeline
 from ingest.lake.fence import fence_path, foreign_token
 from ingest.lake.hudi.budget import choose, credit_after, first_credit

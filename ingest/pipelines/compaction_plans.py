@@ -24,7 +24,7 @@ from core.jobs import FAILED, TERMINAL
 from core.models import Job
 from ingest.contract.job import CompactionBudget
 from ingest.contract.kinds import COMPACT, REPAIR
-from ingest.jobs.backoff import wait_after
+from ingest.jobs.isolation import wait_after
 from ingest.models import MaintenancePlan, Pipeline, TableHealth
 from ingest.models.states import (
     INFLIGHT,

@@ -26,9 +26,9 @@ from core.leases import owner_of, release_all
 from core.models import Job
 from ingest.contract.kinds import REMOVE
 from ingest.jobs import leases, lifecycle
-from ingest.jobs.dispatch import ring
 from ingest.jobs.driver_jobs import DriverJob
 from ingest.jobs.endings import report_failure
+from ingest.jobs.lifecycle import ring
 from ingest.jobs.specs import staging_path
 from ingest.lake.place import place_at
 from ingest.lake.port import Place

@@ -15,8 +15,8 @@ from core.jobs.handlers import Facts
 from core.models import Job
 from ingest.contract.job import JobSpec, SyncWork
 from ingest.contract.kinds import SYNC
-from ingest.jobs.backoff import wait_after
 from ingest.jobs.epochs import reserve_epochs
+from ingest.jobs.isolation import wait_after
 from ingest.jobs.lifecycle import new_job, start_jobs
 from ingest.jobs.specs import source_spec
 from ingest.lake.commits import LakeState

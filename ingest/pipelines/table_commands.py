@@ -19,7 +19,7 @@ from core.jobs.moves import move_job
 from core.models import Job
 from ingest.contract.kinds import LOADS, RESYNC, SNAPSHOT, SYNC, VERIFY
 from ingest.jobs import lifecycle
-from ingest.jobs.dispatch import ring
+from ingest.jobs.lifecycle import ring
 from ingest.models import Pipeline
 from ingest.models.states import (
     APPROVED,

@@ -15,10 +15,9 @@ from core.jobs.handlers import Facts
 from core.jobs.moves import move_job
 from core.models import Job
 from ingest.contract.job import spec_from
-from ingest.jobs.dispatch import ring
 from ingest.jobs.driver_jobs import DriverJob
-from ingest.jobs.endings import report_failure, report_success
-from ingest.jobs.table_health import note_change
+from ingest.jobs.endings import note_change, report_failure, report_success
+from ingest.jobs.lifecycle import ring
 from ingest.lake.commits import Commit, LakeState
 from ingest.lake.hudi.evolution import lacking_columns
 from ingest.models import Pipeline

@@ -25,7 +25,7 @@ from core.models import Job
 from ingest.alerts import fan_out, lag, stalled, triggers
 from ingest.alerts.heartbeat import note_presence
 from ingest.contract.kinds import SYNC, VERIFY
-from ingest.jobs import claims, lifecycle
+from ingest.jobs import lifecycle
 from ingest.jobs.reconcile import reconcile_jobs
 from ingest.maintenance import health_collector, verification_schedule
 from ingest.maintenance.compact_job import start_compaction
@@ -51,7 +51,7 @@ def tick_asked() -> None:
     """What a doorbell may be about: a job that was queued or has ended, a removal, a
     discovery for which onboardings wait."""
     for part in (
-        claims.claim_queued,
+        lifecycle.claim_queued,
         pages.advance_in_beat,
         deferred_onboardings.plan_waiting,
     ):
@@ -88,7 +88,7 @@ def _parts() -> dict[Callable[[], object], float]:
         lag.open_late: 10,
         stalled.look_at_stalled: 10,
         # whoever queues a job rings
-        claims.claim_queued: 2,
+        lifecycle.claim_queued: 2,
         pages.advance_in_beat: 2,
         deferred_onboardings.plan_waiting: 5,
         # behind all that appends events

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ingest.jobs import claims
+from ingest.jobs import lifecycle
 
 AGAIN_SECONDS = 2.0
 
@@ -19,9 +19,9 @@ class Claiming:
 
     def claim(self) -> None:
         """What waits and cannot run is looked at again later."""
-        if self._clock() < self._again_at or not claims.is_any_queued():
+        if self._clock() < self._again_at or not lifecycle.is_any_queued():
             return
-        if not claims.claim_queued():
+        if not lifecycle.claim_queued():
             self._again_at = self._clock() + AGAIN_SECONDS
 
     def note_place(self) -> None:

@@ -22,7 +22,7 @@ from core.errors import SluiceError, TransientError
 from core.jobs import LAUNCHING
 from core.redaction import redact
 from ingest.contract.job import DRIVER_DIED, JobReport, progress_from, report_from
-from ingest.jobs import claims, lifecycle, reconcile
+from ingest.jobs import lifecycle, reconcile
 from ingest.jobs.drivers import report_store
 from ingest.jobs.drivers.backlog import Backlog
 from ingest.jobs.drivers.claiming import Claiming
@@ -365,7 +365,7 @@ class DriverHost:
         driver = self.driver
         if driver is None or not self.launcher.is_running:
             return
-        if self.clock() - driver.heard > claims.SILENT_SECONDS and driver.is_ready:
+        if self.clock() - driver.heard > lifecycle.SILENT_SECONDS and driver.is_ready:
             return
         if not driver.is_worth_writing(self.clock()):
             return

@@ -6,7 +6,7 @@ import pytest
 
 from core.errors import StaleState
 from core.models import Job, Lease
-from ingest.jobs import claims, lifecycle
+from ingest.jobs import lifecycle
 from ingest.jobs.drivers.fake import Fault
 from ingest.jobs.drivers.host_state import ABANDONED_SECONDS, UNANSWERED_SECONDS
 from ingest.jobs.lanes import LANE_LIMITS
@@ -48,7 +48,7 @@ def test_one_cancelled_between_claim_and_hand_over_ends(world, clock) -> None:
     """Another process claims it, and a person cancels it before the host has looked."""
     world.steps(3)
     world.onboard("orders")
-    assert claims.claim_queued()
+    assert lifecycle.claim_queued()
     job = snapshot(world, "orders")
     table_commands.cancel_job(job.pk, actor="ann")
     world.until(lambda: snapshot(world, "orders").state == "CANCELLED")

@@ -343,7 +343,7 @@ def test_two_schedulers_start_one_compaction(world, table) -> None:
             together.wait(60)
             for _ in range(5):
                 tick.start_due_compactions()
-                tick.claims.claim_queued()
+                tick.lifecycle.claim_queued()
         except BaseException as error:  # noqa: BLE001 - told to the test's own thread
             failures.append(error)
         finally:

@@ -11,7 +11,7 @@ from django.db import connection, connections
 
 from core import dispatch
 from core.models import Job, Lease
-from ingest.jobs import claims, lifecycle, reconcile
+from ingest.jobs import lifecycle, reconcile
 from ingest.jobs.drivers.fake import Fault
 from ingest.models import DriverIncarnation, Pipeline
 from ingest.pipelines import onboarding, table_commands
@@ -152,7 +152,7 @@ def test_many_claimers_and_reconcilers_at_once(transactional_db, request) -> Non
     world.host.step(0)
     world.host.step(0)
     world.onboard("a", "b", "c", "d", "e")
-    at_once(4, claims.claim_queued)
+    at_once(4, lifecycle.claim_queued)
     jobs = world.jobs("snapshot")
     assert sorted(j.attempts for j in jobs) == [0, 0, 1, 1, 1]
     for job in jobs:

@@ -17,7 +17,7 @@ from core.jobs.handlers import JobHandler, handler_of, handlers_of, register, un
 from core.jobs.pages import Done, More, Outcome, PagedJob
 from core.models import Job, Lease
 from ingest.contract.job import CompactWork, JobSpec
-from ingest.jobs import claims, lifecycle
+from ingest.jobs import lanes, lifecycle
 from ingest.jobs.driver_jobs import DriverJob, driver_job
 from ingest.jobs.drivers.fake import Fault
 from ingest.jobs.lanes import LANE_LIMITS
@@ -296,8 +296,8 @@ def test_an_unknown_kind_that_runs_keeps_no_place(world, request) -> None:
     Job.objects.filter(pk=job.pk).update(handle=gone)
     # as in a process of the release before, which never knew it
     unregister("polish")
-    claims._taken.cache_clear()
-    request.addfinalizer(claims._taken.cache_clear)
+    lanes._taken.cache_clear()
+    request.addfinalizer(lanes._taken.cache_clear)
     other = start_compaction(world.pipeline("customers").lake_table, actor="ann")
     tick.tick_once()
     other.refresh_from_db()

@@ -19,7 +19,7 @@ from core.jobs.handlers import register, unregister
 from core.jobs.pages import Done, More, Outcome, PagedJob
 from core.models import Job, JobLog, Lease
 from ingest.contract.job import JobReport
-from ingest.jobs import claims, lifecycle, reconcile
+from ingest.jobs import lifecycle, reconcile
 from ingest.models import DriverIncarnation, Pipeline
 from ingest.scheduler import tick
 from tests.waiting import wait_for
@@ -30,7 +30,7 @@ DUE = "2026-01-01T00:00:00Z"
 PARTS = (
     reconcile.reconcile_jobs,
     tick.start_due_syncs,
-    claims.claim_queued,
+    lifecycle.claim_queued,
     pages.advance_in_beat,
 )
 # What was read before it may be true no more.

@@ -8,7 +8,7 @@ import pytest
 
 from core.models import Job, JobLog, Lease
 from ingest.contract.job import ErrorFact, JobReport
-from ingest.jobs import claims, lifecycle, reconcile
+from ingest.jobs import lifecycle, reconcile
 from ingest.jobs.drivers.fake import Fault
 from ingest.lake.fence import fence_at
 from ingest.lake.place import place_at
@@ -64,7 +64,7 @@ def test_the_secret_goes_over_the_pipe_and_nowhere_else(world) -> None:
 
 def test_no_driver_means_waiting_with_a_reason(world) -> None:
     world.onboard("orders")
-    claims.claim_queued()
+    lifecycle.claim_queued()
     job = world.jobs("snapshot")[0]
     assert (job.state, job.reason) == ("QUEUED", "waiting for a driver: none is ready")
 

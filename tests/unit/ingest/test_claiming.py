@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ingest.jobs import claims
+from ingest.jobs import lifecycle
 from ingest.jobs.drivers.claiming import AGAIN_SECONDS, Claiming
 from ingest.jobs.drivers.host_state import ALIVE_SECONDS, Incarnation
 
@@ -22,8 +22,8 @@ class Queue:
 @pytest.fixture
 def queue(monkeypatch: pytest.MonkeyPatch) -> Queue:
     found = Queue()
-    monkeypatch.setattr(claims, "is_any_queued", lambda: found.waits)
-    monkeypatch.setattr(claims, "claim_queued", found.claim)
+    monkeypatch.setattr(lifecycle, "is_any_queued", lambda: found.waits)
+    monkeypatch.setattr(lifecycle, "claim_queued", found.claim)
     return found
 
 
@@ -58,6 +58,6 @@ def test_a_driver_without_news_is_written_now_and_then() -> None:
     incarnation.written = 100.0
     assert not incarnation.is_worth_writing(100.0 + ALIVE_SECONDS / 2)
     assert incarnation.is_worth_writing(100.0 + ALIVE_SECONDS)
-    assert ALIVE_SECONDS * 3 < claims.SILENT_SECONDS
+    assert ALIVE_SECONDS * 3 < lifecycle.SILENT_SECONDS
     incarnation.facts = {"spark": "3"}
     assert incarnation.is_worth_writing(100.0)
