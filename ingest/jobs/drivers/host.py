@@ -25,9 +25,8 @@ from ingest.contract.job import DRIVER_DIED, JobReport, progress_from, report_fr
 from ingest.jobs import lifecycle, reconcile
 from ingest.jobs.drivers import report_store
 from ingest.jobs.drivers.backlog import Backlog
-from ingest.jobs.drivers.claiming import Claiming
-from ingest.jobs.drivers.host_state import START_SECONDS, Incarnation, InFlightJob
-from ingest.jobs.drivers.inflight import InFlight
+from ingest.jobs.drivers.incarnation import Incarnation
+from ingest.jobs.drivers.inflight import START_SECONDS, Claiming, InFlight, InFlightJob
 from ingest.jobs.drivers.launcher import Launcher, Message
 from ingest.jobs.drivers.secret_delivery import SecretBroker
 

@@ -1,28 +1,92 @@
-"""The jobs in a driver's hands: handed over, asked to stop, abandoned, found lost.
+"""The jobs in a driver's hands: claimed, handed over, asked to stop, abandoned, lost.
 
-Held in memory beside the rows; each pass compares the two. It must not know how a
-driver is started or what becomes of a job that has ended.
+Held in memory beside the rows; each pass compares the two. All of it may be lost at any
+moment; the rows and the lake suffice to go on. It must not know how a driver is started or what becomes
+of a job that has ended.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from typing import cast
 from uuid import UUID
 
 from core.jobs import LAUNCHING
-from ingest.contract.job import spec_from
+from ingest.contract.job import Progress, spec_from
+from ingest.jobs import lifecycle
 from ingest.jobs.drivers.backlog import Backlog
-from ingest.jobs.drivers.host_state import (
-    JUDGE_AGAIN_SECONDS,
-    UNANSWERED_SECONDS,
-    InFlightJob,
-)
 from ingest.jobs.drivers.launcher import CancelMode, Launcher, Message, Survivor
 from ingest.jobs.lifecycle import HeldJob
 
 log = logging.getLogger(__name__)
+
+# What waits and cannot run is claimed again so much later.
+AGAIN_SECONDS = 2.0
+MISSED_SECONDS = 20.0
+START_SECONDS = 120.0
+ASK_AGAIN_SECONDS = 5.0
+# A cancel ends within a minute, the judging behind it included.
+UNANSWERED_SECONDS = 45.0
+JUDGE_AGAIN_SECONDS = 5.0
+
+
+class Claiming:
+    """Nobody rings for the syncs of a schedule: each look of the host finds them, by a
+    statement that costs next to nothing while nothing waits."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._again_at = 0.0
+
+    def claim(self) -> None:
+        """What waits and cannot run is looked at again later."""
+        if self._clock() < self._again_at or not lifecycle.is_any_queued():
+            return
+        if not lifecycle.claim_queued():
+            self._again_at = self._clock() + AGAIN_SECONDS
+
+    def note_place(self) -> None:
+        """A job has ended: what waits may run now."""
+        self._again_at = 0.0
+
+
+@dataclass(slots=True)
+class InFlightJob:
+    """A spec in a driver's hands. Times are monotonic seconds.
+
+    seen       of its last sign
+    stop_since when somebody's mode to stop it was first passed on; None = nobody asked
+    """
+
+    job_id: UUID
+    attempt: int
+    origin: str
+    seen: float
+    is_accepted: bool = False
+    progress: Progress | None = None
+    asked: str = ""
+    asked_at: float = 0.0
+    stop_since: float | None = None
+
+    def request_due(self, mode: CancelMode, now: float) -> CancelMode | None:
+        """What has to be said to its driver now: the mode, again and again, and when
+        that stays unanswered that the attempt is abandoned."""
+        if self.stop_since is None:
+            self.stop_since = now
+        if now - self.stop_since >= UNANSWERED_SECONDS:
+            return "abandon"
+        if mode == self.asked and now - self.asked_at <= ASK_AGAIN_SECONDS:
+            return None
+        self.asked, self.asked_at = mode, now
+        return mode
+
+    @property
+    def patience(self) -> float:
+        """Seconds without a sign after which it counts as lost."""
+        is_starting = bool(self.origin) and not self.is_accepted
+        return START_SECONDS if is_starting else MISSED_SECONDS
 
 
 class InFlight:

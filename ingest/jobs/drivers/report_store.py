@@ -18,7 +18,8 @@ from core.models import Job, JobLog
 from core.processes.identity import ProcessIdentity
 from ingest.contract.job import Progress
 from ingest.jobs import leases
-from ingest.jobs.drivers.host_state import Incarnation, InFlightJob
+from ingest.jobs.drivers.incarnation import Incarnation
+from ingest.jobs.drivers.inflight import InFlightJob
 from ingest.models import DriverIncarnation
 
 

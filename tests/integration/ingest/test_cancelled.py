@@ -8,7 +8,8 @@ from core.errors import StaleState
 from core.models import Job, Lease
 from ingest.jobs import lifecycle
 from ingest.jobs.drivers.fake import Fault
-from ingest.jobs.drivers.host_state import ABANDONED_SECONDS, UNANSWERED_SECONDS
+from ingest.jobs.drivers.incarnation import ABANDONED_SECONDS
+from ingest.jobs.drivers.inflight import UNANSWERED_SECONDS
 from ingest.jobs.lanes import LANE_LIMITS
 from ingest.pipelines import table_commands
 

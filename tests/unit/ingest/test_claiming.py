@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ingest.jobs import lifecycle
-from ingest.jobs.drivers.claiming import AGAIN_SECONDS, Claiming
-from ingest.jobs.drivers.host_state import ALIVE_SECONDS, Incarnation
+from ingest.jobs.drivers.incarnation import ALIVE_SECONDS, Incarnation
+from ingest.jobs.drivers.inflight import AGAIN_SECONDS, Claiming
 
 
 class Queue:
