@@ -26,7 +26,7 @@ from ingest.jobs import lifecycle, reconcile
 from ingest.jobs.drivers import report_store
 from ingest.jobs.drivers.backlog import Backlog
 from ingest.jobs.drivers.incarnation import Incarnation
-from ingest.jobs.drivers.inflight import START_SECONDS, Claiming, InFlight, InFlightJob
+from ingest.jobs.drivers.inflight import START_SECONDS, InFlight, InFlightJob
 from ingest.jobs.drivers.launcher import Launcher, Message
 from ingest.jobs.drivers.secret_delivery import SecretBroker
 
@@ -60,7 +60,6 @@ class DriverHost:
         self.deaths = 0
         self._next_start = 0.0
         self._flushed = self._looked = self._pinged = 0.0
-        self._claiming = Claiming(clock)
         self._logs: list[tuple[str, str, str]] = []
         self._accepted: Backlog[tuple[str, int]] = Backlog()
         self._reports: Backlog[JobReport] = Backlog()
@@ -339,8 +338,7 @@ class DriverHost:
 
     def _finish(self, report: JobReport) -> None:
         lifecycle.finish(report)
-        self._claiming.note_place()
-        self.in_flight.pop(report.job_id, None)
+        self._jobs.note_finished(report.job_id)
 
     def _give_up_report(self, report: JobReport, error: Exception) -> None:
         """The lake's timeline says what became of it."""
@@ -384,14 +382,10 @@ class DriverHost:
     # ------------------------------------------------------------------- looking
 
     def _look(self) -> None:
-        """Claim and hand over what may run; pass on what people asked meanwhile."""
         if self.driver is None:
             return
-        if self.driver.is_ready:
-            self._claiming.claim()
-        held = lifecycle.held_by(self.driver.id)
-        if self.driver.is_ready:
-            self._jobs.hand_over(held)
-        self._jobs.judge_unheld(held)
-        reported = {report.job_id for report in self._reports}
-        self._jobs.pass_requests_on(held, reported=reported)
+        self._jobs.look(
+            self.driver.id,
+            takes_work=self.driver.is_ready,
+            reported={report.job_id for report in self._reports},
+        )

@@ -1,8 +1,8 @@
 """The jobs in a driver's hands: claimed, handed over, asked to stop, abandoned, lost.
 
 Held in memory beside the rows; each pass compares the two. All of it may be lost at any
-moment; the rows and the lake suffice to go on. It must not know how a driver is started or what becomes
-of a job that has ended.
+moment; the rows and the lake suffice to go on. It must not know how a driver is started
+or what becomes of a job that has ended.
 """
 
 from __future__ import annotations
@@ -97,9 +97,28 @@ class InFlight:
         self.lost: Backlog[tuple[UUID, str]] = Backlog()
         self._launcher = launcher
         self._clock = clock
+        self._claiming = Claiming(clock)
         self._judged: dict[str, float] = {}
 
-    def hand_over(self, held: Sequence[HeldJob]) -> None:
+    def look(
+        self, driver: UUID, *, takes_work: bool, reported: Collection[str]
+    ) -> None:
+        """Claim and hand over what may run; pass on what people asked until then.
+        reported: jobs that have ended, which is only not written yet."""
+        if takes_work:
+            self._claiming.claim()
+        held = lifecycle.held_by(driver)
+        if takes_work:
+            self._hand_over(held)
+        self._judge_unheld(held)
+        self._pass_requests_on(held, reported=reported)
+
+    def note_finished(self, job_id: str) -> None:
+        """Its end is written: what waits for its place may run now."""
+        self._claiming.note_place()
+        self.in_flight.pop(job_id, None)
+
+    def _hand_over(self, held: Sequence[HeldJob]) -> None:
         for job in held:
             if job.spec is None or job.id in self.in_flight:
                 continue
@@ -109,7 +128,7 @@ class InFlight:
             )
             self._launcher.submit(spec_from(job.spec), isolated=job.is_isolated)
 
-    def judge_unheld(self, held: Sequence[HeldJob]) -> None:
+    def _judge_unheld(self, held: Sequence[HeldJob]) -> None:
         """Jobs of the driver that it never got or does not have any more: cancelled
         after the claim and before they were handed over, or lost while nobody could
         judge them. Without this they would hold lane and table for ever."""
@@ -125,11 +144,10 @@ class InFlight:
             self._end(job.id, job.id if job.is_isolated else "")
             self.lost.add((UUID(job.id), "no driver had it"))
 
-    def pass_requests_on(
+    def _pass_requests_on(
         self, held: Sequence[HeldJob], *, reported: Collection[str]
     ) -> None:
-        """Tell drivers what people want of their jobs. reported: jobs that have ended,
-        which is only not written yet."""
+        """Tell drivers what people want of their jobs."""
         now = self._clock()
         rows = {job.id: job for job in held}
         for job_id, flight in list(self.in_flight.items()):
