@@ -116,6 +116,13 @@ class CompactJob(TableJob):
         return {"instants": list(state.pending_compactions)}
 
 
+def start_due_compactions() -> int:
+    due = compaction_plans.compactions_due()
+    for table, instants in due.items():
+        start_compaction(table, actor=SCHEDULE, instants=instants)
+    return len(due)
+
+
 def start_compaction(
     table: Table,
     *,

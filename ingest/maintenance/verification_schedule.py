@@ -9,17 +9,19 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+from django.db import transaction
 from django.db.models import QuerySet
 
 from core.clock import SystemClock
 from core.jobs import TERMINAL
+from core.jobs.handlers import SCHEDULE
 from core.models import Job
 from ingest.contract.kinds import VERIFY
+from ingest.jobs.lifecycle import new_job, start_jobs
 from ingest.models import Pipeline
 from ingest.models.states import LOADED
 from ingest.pipelines.policies.store import Policies, policy_of
 from ingest.pipelines.policies.verification import due_at, retry_at
-from ingest.pipelines.rediscovery import ACTOR
 
 PAGE = 200
 # A verification reads a whole table: few at once, and one for each source, so that a
@@ -27,6 +29,15 @@ PAGE = 200
 MOST_AT_ONCE = 3
 LOOK_AGAIN = timedelta(minutes=10)
 _NOW = SystemClock().now
+
+
+def start_due_verifications() -> int:
+    """Queue those that the policies of their tables ask for; how many."""
+    with transaction.atomic():
+        due = verifications_due()
+        if due:
+            start_jobs([new_job(each, VERIFY, actor=SCHEDULE) for each in due])
+    return len(due)
 
 
 def verifications_due() -> list[Pipeline]:
@@ -43,7 +54,7 @@ def verifications_due() -> list[Pipeline]:
 
 def _busy_sources() -> set[int]:
     """Datasources with an automatic verification that has not ended."""
-    open_jobs = Job.objects.filter(kind=VERIFY, requested_by=ACTOR).exclude(
+    open_jobs = Job.objects.filter(kind=VERIFY, requested_by=SCHEDULE).exclude(
         state__in=sorted(TERMINAL)
     )
     pipelines = [job.payload["feed"] for job in open_jobs.only("payload")]

@@ -17,7 +17,6 @@ from core.models import Job
 from ingest.models import Pipeline
 from ingest.models.states import CATCHING_UP, LIVE, NEEDS_RESYNC, PAUSED, RESYNCING
 
-ACTOR = SCHEDULE
 CARRIED = (LIVE, CATCHING_UP, PAUSED, NEEDS_RESYNC, RESYNCING)
 # a instance that wakes from a night does not ask all of its sources at once
 PAGE = 20
@@ -40,7 +39,7 @@ def discover_again() -> int:
         return 0
     due = list(_due(every)[:PAGE])
     for datasource in due:
-        start_discovery(datasource, by=ACTOR)
+        start_discovery(datasource, by=SCHEDULE)
     return len(due)
 
 

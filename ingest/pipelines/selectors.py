@@ -1,4 +1,4 @@
-"""Reads of ingestion rows: what is due, and what a principal may see."""
+"""Reads of ingestion rows: what lags or rests, and what a principal may see."""
 
 from __future__ import annotations
 
@@ -18,12 +18,11 @@ from django.db.models import (
     Value,
     When,
 )
-from django.db.models.functions import Cast, Coalesce, Now
+from django.db.models.functions import Cast, Coalesce
 
 from catalog.access.policy import Principal, Securable
 from catalog.access.scope import in_scope, scope_of
 from catalog.access.visibility import visible_datasources, visible_tables
-from catalog.compiled import AnyRow
 from catalog.discovery.services import KINDS as SOURCE_KINDS
 from catalog.models import Datasource, Table
 from catalog.names import LAKE
@@ -34,28 +33,6 @@ from ingest.models import Onboarding, Pipeline
 from ingest.models.states import LOADED, PROPOSED, RETIRED
 from ingest.pipelines.policies.schedule import MANUAL, ON_REQUEST, ONCE
 from ingest.pipelines.policies.store import setting_as_text
-
-
-def _due() -> QuerySet[Pipeline]:
-    return Pipeline.objects.filter(
-        due_at__lte=Now(),
-        state__in=sorted(LOADED),
-        capture="timestamp",
-        lake_table__isnull=False,
-    )
-
-
-is_any_due = AnyRow(_due)
-
-
-def onboardings_due(*, limit: int = 200) -> QuerySet[Pipeline]:
-    """Tables whose next round is due, locked; rows that somebody has are skipped."""
-    return (
-        _due()
-        .select_for_update(skip_locked=True, of=("self",))
-        .select_related("lake_table__database__datasource")
-        .order_by("due_at")[:limit]
-    )
 
 
 def pipelines_on_schedule() -> QuerySet[Pipeline]:

@@ -6,12 +6,15 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, ClassVar
 
-from django.db.models import Q
+from django.db import transaction
+from django.db.models import Q, QuerySet
+from django.db.models.functions import Now
 
+from catalog.compiled import AnyRow
 from core.clock import SystemClock
 from core.errors import SluiceError
 from core.jobs import SUCCEEDED
-from core.jobs.handlers import Facts
+from core.jobs.handlers import SCHEDULE, Facts
 from core.models import Job
 from ingest.contract.job import JobSpec, SyncWork
 from ingest.contract.kinds import SYNC
@@ -40,6 +43,36 @@ from ingest.pipelines.table_job import (
     stop_table,
 )
 from ingest.sources.signs import from_data, sentences_of
+
+DUE_PAGE = 200
+
+
+def _due() -> QuerySet[Pipeline]:
+    return Pipeline.objects.filter(
+        due_at__lte=Now(),
+        state__in=sorted(states.LOADED),
+        capture="timestamp",
+        lake_table__isnull=False,
+    )
+
+
+is_any_due = AnyRow(_due)
+
+
+def start_due_syncs() -> int:
+    """Queue a sync for every table whose time has come; how many."""
+    if not is_any_due():
+        return 0
+    with transaction.atomic():
+        # those that another process has are skipped
+        locked = _due().select_for_update(skip_locked=True, of=("self",))
+        rows = locked.select_related("lake_table__database__datasource")
+        due = list(rows.order_by("due_at")[:DUE_PAGE])
+        if due:
+            jobs = [new_job(pipeline, SYNC, actor=SCHEDULE) for pipeline in due]
+            start_jobs(jobs, rings=False)
+            Pipeline.objects.filter(pk__in=[f.pk for f in due]).update(due_at=None)
+    return len(due)
 
 
 class SyncJob(TableJob):

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from datetime import timedelta
 
-from django.db import DatabaseError, transaction
+from django.db import DatabaseError
 from django.db.models import Q
 from django.db.models.functions import Now
 
@@ -24,19 +24,14 @@ from core.jobs.handlers import JobHandler, handlers_of
 from core.models import Job
 from ingest.alerts import fan_out, lag, stalled, triggers
 from ingest.alerts.heartbeat import note_presence
-from ingest.contract.kinds import SYNC, VERIFY
 from ingest.jobs import lifecycle
 from ingest.jobs.reconcile import reconcile_jobs
-from ingest.maintenance import health_collector, verification_schedule
-from ingest.maintenance.compact_job import start_compaction
-from ingest.models import DriverIncarnation, Pipeline
-from ingest.pipelines import compaction_plans, deferred_onboardings
-from ingest.pipelines.rediscovery import ACTOR
-from ingest.pipelines.selectors import is_any_due, onboardings_due
+from ingest.maintenance import compact_job, health_collector, verification_schedule
+from ingest.models import DriverIncarnation
+from ingest.pipelines import compaction_plans, deferred_onboardings, sync_job
 
 log = logging.getLogger(__name__)
 
-DUE_PAGE = 200
 KEPT_JOBS = timedelta(days=2)
 PRUNE_PAGE = 2000
 
@@ -81,10 +76,10 @@ def _parts() -> dict[Callable[[], object], float]:
     return {
         note_presence: 5,
         reconcile_jobs: 2,
-        start_due_syncs: 0,
+        sync_job.start_due_syncs: 0,
         health_collector.look_at_due: 2,
-        start_due_compactions: 5,
-        start_due_verifications: 10,
+        compact_job.start_due_compactions: 5,
+        verification_schedule.start_due_verifications: 10,
         lag.open_late: 10,
         stalled.look_at_stalled: 10,
         # whoever queues a job rings
@@ -107,37 +102,6 @@ def _run(part: Callable[[], object]) -> None:
         raise
     except Exception:
         log.exception("tick: %s failed", part.__name__)
-
-
-def start_due_syncs() -> int:
-    """Queue a round for every table whose time has come; how many."""
-    if not is_any_due():
-        return 0
-    with transaction.atomic():
-        due = list(onboardings_due(limit=DUE_PAGE))
-        if due:
-            jobs = [lifecycle.new_job(pipeline, SYNC, actor=ACTOR) for pipeline in due]
-            lifecycle.start_jobs(jobs, rings=False)
-            Pipeline.objects.filter(pk__in=[f.pk for f in due]).update(due_at=None)
-    return len(due)
-
-
-def start_due_compactions() -> int:
-    due = compaction_plans.compactions_due()
-    for table, instants in due.items():
-        start_compaction(table, actor=ACTOR, instants=instants)
-    return len(due)
-
-
-def start_due_verifications() -> int:
-    """Queue those that the policies of their tables ask for; how many."""
-    with transaction.atomic():
-        due = verification_schedule.verifications_due()
-        if due:
-            lifecycle.start_jobs(
-                [lifecycle.new_job(each, VERIFY, actor=ACTOR) for each in due]
-            )
-    return len(due)
 
 
 def prune() -> int:

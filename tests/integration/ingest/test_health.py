@@ -15,8 +15,9 @@ from django.test import Client
 from catalog.models import AuditEntry
 from core.models import Job
 from ingest.api import health_replies
+from ingest.jobs import lifecycle
 from ingest.jobs.drivers.fake import Fault, write_instant
-from ingest.maintenance import health_collector
+from ingest.maintenance import compact_job, health_collector
 from ingest.models import MaintenancePlan, TableHealth
 from ingest.scheduler import tick
 from tests.integration.catalog.asking import problem
@@ -314,7 +315,7 @@ def test_a_policy_starts_compactions_by_age_and_keeps_quiet_hours(
     assert "h old" in step["reason"]
     assert step["at"].endswith("T00:00:00Z")
     MaintenancePlan.objects.create(table_id=table, instant=LATER, state="SCHEDULED")
-    assert tick.start_due_compactions() == 0
+    assert compact_job.start_due_compactions() == 0
     assert not world.jobs("compact")
     MaintenancePlan.objects.all().delete()
     admin("PATCH", policy, {"quiet_hours": None})
@@ -342,8 +343,8 @@ def test_two_schedulers_start_one_compaction(world, table) -> None:
         try:
             together.wait(60)
             for _ in range(5):
-                tick.start_due_compactions()
-                tick.lifecycle.claim_queued()
+                compact_job.start_due_compactions()
+                lifecycle.claim_queued()
         except BaseException as error:  # noqa: BLE001 - told to the test's own thread
             failures.append(error)
         finally:

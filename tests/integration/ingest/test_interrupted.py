@@ -14,7 +14,7 @@ from core.models import Job, Lease
 from ingest.jobs import lifecycle, reconcile
 from ingest.jobs.drivers.fake import Fault
 from ingest.models import DriverIncarnation, Pipeline
-from ingest.pipelines import onboarding, table_commands
+from ingest.pipelines import onboarding, sync_job, table_commands
 from ingest.scheduler import tick
 from tests.integration.ingest.world import make_tables
 
@@ -171,7 +171,7 @@ def test_rounds_that_are_due_are_queued_once(transactional_db, request) -> None:
     world.until_live("a", "b")
     Pipeline.objects.update(due_at="2026-01-01T00:00:00Z")
     before = len(world.jobs("round"))
-    at_once(4, tick.start_due_syncs)
+    at_once(4, sync_job.start_due_syncs)
     assert len(world.jobs("round")) == before + 2
 
 

@@ -68,14 +68,13 @@ def test_syncs_of_a_schedule_need_no_message(world, monkeypatch) -> None:
     from ingest.jobs import lifecycle
     from ingest.models import Pipeline
     from ingest.pipelines import sync_job
-    from ingest.scheduler import tick
 
     onboard(world.source, "orders", schedule={"every_seconds": 60})
     world.until_live("orders")
     rung: list[bool] = []
     monkeypatch.setattr(lifecycle, "ring", lambda: rung.append(True))
     Pipeline.objects.update(due_at="2026-01-01T00:00:00Z")
-    tick.start_due_syncs()
+    sync_job.start_due_syncs()
     (job,) = Job.objects.filter(kind="round").exclude(state="SUCCEEDED")
     for _ in range(20):
         world.host.step(0)

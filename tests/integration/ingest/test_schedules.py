@@ -12,8 +12,7 @@ from django.utils import timezone
 from core.models import Job
 from ingest.jobs.drivers.fake import Fault
 from ingest.models import Pipeline
-from ingest.pipelines import table_commands
-from ingest.scheduler import tick
+from ingest.pipelines import sync_job, table_commands
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
 from tests.integration.ingest.test_alerts import Killed, die
 from tests.integration.ingest.world import make_tables
@@ -101,7 +100,7 @@ def test_two_schedulers_fire_once(world) -> None:
             try:
                 connection.ensure_connection()
                 gate.wait()
-                started.append(tick.start_due_syncs())
+                started.append(sync_job.start_due_syncs())
             finally:
                 connections.close_all()
 

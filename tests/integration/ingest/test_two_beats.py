@@ -21,6 +21,7 @@ from core.models import Job, JobLog, Lease
 from ingest.contract.job import JobReport
 from ingest.jobs import lifecycle, reconcile
 from ingest.models import DriverIncarnation, Pipeline
+from ingest.pipelines import sync_job
 from ingest.scheduler import tick
 from tests.waiting import wait_for
 
@@ -29,7 +30,7 @@ DUE = "2026-01-01T00:00:00Z"
 # Of a beat, what starts, judges and does jobs.
 PARTS = (
     reconcile.reconcile_jobs,
-    tick.start_due_syncs,
+    sync_job.start_due_syncs,
     lifecycle.claim_queued,
     pages.advance_in_beat,
 )

@@ -62,7 +62,7 @@ def test_a_table_that_is_kept_and_carried_no_more_is_compacted_no_more(world) ->
     assert not TableHealth.objects.exists()
     # one that was left over by whatever way starts nothing either
     plan(world, "orders", f"{LATER[:-1]}9")
-    assert tick.start_due_compactions() == 0
+    assert compact_job.start_due_compactions() == 0
 
 
 def test_closed_quiet_hours_of_many_hide_nobody_else(world, monkeypatch) -> None:

@@ -11,11 +11,11 @@ from django.utils import timezone
 
 from core.models import Job
 from ingest.jobs.drivers.fake import Fault
+from ingest.maintenance import verification_schedule
 from ingest.models import Pipeline
 from ingest.models.alerts import Alert
 from ingest.pipelines import metrics, table_commands
 from ingest.pipelines.policies import store
-from ingest.scheduler import tick
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
 from tests.integration.ingest.test_rest import grant
 from tests.integration.ingest.test_verify import DIFFERENT, EQUAL
@@ -45,7 +45,7 @@ def verified(world: Any, facts: dict[str, Any]) -> Job:
 
 
 def test_nothing_is_verified_unless_a_policy_asks(world, table) -> None:
-    assert tick.start_due_verifications() == 0
+    assert verification_schedule.start_due_verifications() == 0
     assert pipeline(world).verify_at is None
 
 
@@ -114,8 +114,8 @@ def test_few_wait_at_once_and_one_for_each_source(world) -> None:
         world.until_live(name)
     world.launcher.stop()
     store.change_policy(world.source, None, DAILY)
-    assert tick.start_due_verifications() == 1
-    assert tick.start_due_verifications() == 0
+    assert verification_schedule.start_due_verifications() == 1
+    assert verification_schedule.start_due_verifications() == 0
     assert len(world.jobs("verify")) == 1
 
 
@@ -129,7 +129,7 @@ def test_a_load_makes_the_result_void(world, table) -> None:
 def test_zero_on_the_table_switches_it_off(world, table) -> None:
     store.change_table_policy(world.pipeline("orders"), {"verify_every": 0})
     store.change_policy(world.source, None, DAILY)
-    assert tick.start_due_verifications() == 0
+    assert verification_schedule.start_due_verifications() == 0
     assert pipeline(world).verify_at is None
 
 
@@ -140,6 +140,6 @@ def test_outside_of_its_quiet_hours_it_waits(world, table) -> None:
         "to": f"{now + timedelta(hours=3):%H:%M}",
     }
     store.change_policy(world.source, None, {**DAILY, "quiet_hours": hours})
-    assert tick.start_due_verifications() == 0
+    assert verification_schedule.start_due_verifications() == 0
     wait = pipeline(world).verify_at - now
     assert timedelta(hours=1) < wait <= timedelta(hours=2)
