@@ -13,7 +13,7 @@ from catalog.models import Table
 from catalog.selectors import TableFilter, datasources_for, tables_for
 from core.models import Job
 from frontend.reading.alerts import row_of
-from ingest.alerts.attention import ILL, Concern, concerns_for
+from ingest.alerts.selectors import ILL, Concern, concerns_for
 from ingest.models import Onboarding
 from ingest.models.states import LIVE
 from ingest.pipelines.job_selectors import JobFilter

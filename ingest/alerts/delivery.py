@@ -9,6 +9,7 @@ goes at a time, so one that does not answer costs one wait.
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -16,7 +17,8 @@ from typing import Final
 from uuid import NAMESPACE_OID, UUID, uuid5
 
 from django.conf import settings
-from django.db import transaction
+from django.db import Error as DatabaseError
+from django.db import close_old_connections, connections, transaction
 from django.db.models import (
     BooleanField,
     Exists,
@@ -33,10 +35,10 @@ from catalog.secrets import decrypt
 from core.clock import SystemClock
 from core.errors import SluiceError
 from ingest.alerts import mail, messages, webhook
-from ingest.alerts.delivery_result import Answer
 from ingest.alerts.rules import (
     LONGEST_KEPT,
     PAUSED_WAIT,
+    Answer,
     has_given_up,
     is_to_pause,
     span,
@@ -45,6 +47,9 @@ from ingest.alerts.rules import (
 from ingest.models.alerts import AlertDelivery, AlertTarget
 
 log = logging.getLogger(__name__)
+THREADS = 2
+PERIOD_SECONDS = 2.0
+AWAY_SECONDS = 3.0
 
 LEASE = timedelta(seconds=45)
 # One mail tells many: a source that goes away takes all its tables along.
@@ -227,3 +232,46 @@ def _note_delivery(
     AlertDelivery.objects.filter(
         pk=row.pk, attempts=row.attempts, delivered_at=None, gave_up_at=None
     ).update(**changes)
+
+
+class Postman:
+    """Threads that deliver: start() once; stop() ends them after the attempts that
+    run, if those end soon. What is due is in the database. Beside the tick, not in
+    it: a receiver that takes its time must not hold up syncs."""
+
+    def __init__(self) -> None:
+        self._stop = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._work, name=f"postman-{n}", daemon=True)
+            for n in range(THREADS)
+        ]
+
+    def start(self) -> None:
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self, *, seconds: float) -> None:
+        """What is cut off is sent again by whoever starts next."""
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(seconds)
+
+    def _work(self) -> None:
+        while not self._stop.wait(self._round()):
+            pass
+        connections.close_all()
+
+    @staticmethod
+    def _round() -> float:
+        close_old_connections()
+        try:
+            deliver_due()
+        except DatabaseError as error:
+            log.warning("deliveries wait for the metadata database: %s", error)
+            connections.close_all()
+            return AWAY_SECONDS
+        except Exception:
+            # one message that cannot be made must not end all later ones
+            log.exception("a delivery failed inside Sluice")
+            return AWAY_SECONDS
+        return PERIOD_SECONDS

@@ -11,14 +11,19 @@ from datetime import datetime, timedelta
 from django.db import transaction
 
 from core.clock import SystemClock
-from ingest.alerts.heartbeat import last_absence
 from ingest.alerts.rules import LATE, Absence, Finding, excused, span
 from ingest.alerts.store import open_alert
 from ingest.models import Pipeline
+from ingest.models.alerts import Presence
 from ingest.models.states import LOADED, RETIRED
 from ingest.pipelines.policies.lateness import late_moment
 from ingest.pipelines.policies.policy import Effective
 from ingest.pipelines.policies.store import Policies, policy_of
+
+ONLY = 1
+STEP = timedelta(seconds=10)
+# a pass may take a while; longer than this nobody was there
+GAP = timedelta(minutes=2)
 
 PAGE = 200
 
@@ -90,3 +95,27 @@ def _judge(
         repair="sync",
     )
     open_alert(table.pk, trouble, at=now)
+
+
+def note_presence() -> None:
+    """Note that a process ticks: a night in which Sluice was down is no lag of tables.
+    Several at once do no harm: the first one behind a gap notes it."""
+    now = SystemClock().now()
+    if Presence.objects.filter(pk=ONLY, seen_at__gt=now - STEP).exists():
+        return
+    with transaction.atomic():
+        rows = Presence.objects.select_for_update()
+        row, is_new = rows.get_or_create(pk=ONLY, defaults={"seen_at": now})
+        if is_new or now - row.seen_at < STEP:
+            return
+        if now - row.seen_at > GAP:
+            row.away_since, row.back_at = row.seen_at, now
+        row.seen_at = now
+        row.save()
+
+
+def last_absence() -> Absence | None:
+    row = Presence.objects.filter(pk=ONLY, back_at__isnull=False).first()
+    if row is None or row.away_since is None or row.back_at is None:
+        return None
+    return Absence(row.away_since, row.back_at)

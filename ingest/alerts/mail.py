@@ -15,7 +15,7 @@ from typing import Final
 from catalog.sources.tls import ca_file
 from core.clock import SystemClock
 from core.errors import InvalidRequest
-from ingest.alerts.delivery_result import Answer
+from ingest.alerts.rules import Answer
 from ingest.alerts.smtp_spec import Smtp
 
 SECONDS: Final = 10.0

@@ -161,3 +161,15 @@ def span(seconds: float) -> str:
 
 def named(sources: Sequence[str]) -> str:
     return ", ".join(sources)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """code  of HTTP or SMTP, None when nobody answered. error "" = it arrived."""
+
+    code: int | None = None
+    error: str = ""
+
+    @property
+    def is_delivered(self) -> bool:
+        return not self.error

@@ -16,7 +16,7 @@ from core.clock import SystemClock
 from core.jobs import ACTIVE, QUEUED
 from core.jobs.handlers import names_of
 from core.models import Job
-from ingest.alerts.heartbeat import last_absence
+from ingest.alerts.lag import last_absence
 from ingest.alerts.rules import RECOVERED, STALLED
 from ingest.alerts.store import DISMISSED
 from ingest.jobs.driver_jobs import DriverJob

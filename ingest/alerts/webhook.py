@@ -24,7 +24,7 @@ from urllib.parse import SplitResult, urlsplit
 from catalog.networks import check_host, require_public
 from catalog.sources.tls import ca_file
 from core.errors import InvalidRequest, SluiceError
-from ingest.alerts.delivery_result import Answer
+from ingest.alerts.rules import Answer
 
 CONNECT_SECONDS: Final = 5.0
 TOTAL_SECONDS: Final = 10.0

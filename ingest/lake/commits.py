@@ -6,16 +6,19 @@ of completed instants are Avro (timeline layout 2, table versions 8 and 9).
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-from core.errors import TransientError
+import fastavro
+
+from core.errors import TerminalError, TransientError
 from ingest.lake.hudi.position import EXTRA_KEY, CommitPosition, decode_position, latest
 from ingest.lake.hudi.timeline import Instant, Timeline
 from ingest.lake.place import place_at
 from ingest.lake.port import Place
-from ingest.lake.records import record_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,3 +154,19 @@ def _columns(schema: str) -> dict[str, bool]:
     return {
         f["name"]: isinstance(f["type"], list) and "null" in f["type"] for f in fields
     }
+
+
+def record_of(content: bytes, *, of: str) -> dict[str, Any]:
+    """`of`: what cannot be read when it is damaged, for the TerminalError."""
+    try:
+        record: Any = next(iter(fastavro.reader(io.BytesIO(content))))
+        return dict(record)
+    except Exception as error:
+        # zeros, bytes that flipped, an end too early: the parser meets each of them
+        # with another exception, KeyError and IndexError among them
+        kind = type(error).__name__
+        raise TerminalError(
+            f"{of} cannot be read: {error or 'it ends too early'} ({kind})",
+            code="timeline_damaged",
+            hint="put the file back from a copy of the lake",
+        ) from error

@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from core.errors import TerminalError
-from ingest.lake.commits import read_properties
+from ingest.lake.commits import read_properties, record_of
 from ingest.lake.hudi.layout import GroupKey, Layout, TableFile, layout_of, parse_file
 from ingest.lake.hudi.timeline import Timeline
 from ingest.lake.place import place_at
 from ingest.lake.port import Place
-from ingest.lake.records import record_of
 
 META = ".hoodie"
 

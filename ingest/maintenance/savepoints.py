@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from core.instants import iso
-from ingest.lake.hudi.retention import SAVEPOINT_KEPT
-from ingest.lake.hudi.timeline import Timeline, at_of
+from ingest.lake.hudi.timeline import SAVEPOINT_KEPT, Timeline, at_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,6 @@ from ingest.planning.plan import (
 )
 from ingest.planning.promises import TRAPS, cautions_of, reading_of
 from ingest.planning.sizing import lake_bytes, propose_buckets, staging_bytes
-from ingest.planning.updates import propose_updates, what_partial_means
 
 MAX_BUCKETS = 4096
 MOST_NAMED = 5
@@ -333,3 +332,39 @@ def _named(columns: list[Column]) -> str:
 
 def _mb(size: int) -> str:
     return f"{max(1, size // 1_000_000):,} MB"
+
+
+def propose_updates(
+    facts: TableFacts, choices: Choices, conditions: Conditions
+) -> Proposal:
+    """ "full" unless chosen; InvalidRequest for a table that has no updates at all."""
+    if choices.updates == "partial" and conditions.capture == "snapshot":
+        raise InvalidRequest(
+            f"{facts.source_name} is loaded once, so it has no partial updates",
+            code="invalid_updates",
+            hint="choose capture 'timestamp', or leave 'updates' out",
+            facts={"field": "updates", "table": facts.source_name},
+        )
+    if choices.updates == "partial":
+        reason = "chosen: a NULL in a changed row leaves the value in the lake"
+        return Proposal("partial", reason, is_chosen=True, choices=("full",))
+    return Proposal(
+        "full",
+        "a changed row replaces the lake's row whole, NULLs included",
+        is_chosen=choices.updates == "full",
+        choices=("partial",) if conditions.capture == "timestamp" else (),
+    )
+
+
+def what_partial_means() -> tuple[str, ...]:
+    """In sentences for people, told before they approve."""
+    return (
+        "partial updates: a column that is NULL in a changed row keeps the value it "
+        "has in the lake, so a sync never sets a column to NULL",
+        "partial updates: columns count as wholes, an array is replaced or kept; a "
+        "value that has no form in the lake counts as NULL",
+        "partial updates: a row that is deleted and inserted again at the source "
+        "keeps its old values where the new row has NULL",
+        "partial updates: a resync takes the rows as the source has them then, NULLs "
+        "too, and what was kept is gone; the choice is fixed for the table's life",
+    )

@@ -23,7 +23,7 @@ from core.jobs import pages
 from core.jobs.handlers import JobHandler, handlers_of
 from core.models import Job
 from ingest.alerts import fan_out, lag, stalled, triggers
-from ingest.alerts.heartbeat import note_presence
+from ingest.alerts.lag import note_presence
 from ingest.jobs import lifecycle
 from ingest.jobs.reconcile import reconcile_jobs
 from ingest.maintenance import compact_job, health_collector, verification_schedule

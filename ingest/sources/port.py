@@ -5,9 +5,12 @@ Values and protocols only; rows travel through Spark's JDBC, not through it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import Any, Protocol
 
 from catalog.schema.limits import LIMITS
@@ -211,3 +214,31 @@ def pinned_to(access: SourceAccess, factory: str) -> dict[str, str]:
         return {}
     argument = f"{','.join(access.addresses)};{access.application}"
     return {"socketFactory": factory, "socketFactoryArg": argument}
+
+
+class Waits:
+    """Which statements of one connection wait for their server's answer, and for how
+    long; each wait has a name of its own."""
+
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._numbers = count(1)
+        self._since: dict[str, float] = {}
+
+    @contextmanager
+    def answer(self) -> Iterator[None]:
+        """Inside, one statement waits."""
+        with self._lock:
+            name = f"statement {next(self._numbers)}"
+            self._since[name] = self._clock()
+        try:
+            yield
+        finally:
+            with self._lock:
+                del self._since[name]
+
+    def longer_than(self, seconds: float) -> list[str]:
+        now = self._clock()
+        with self._lock:
+            return [n for n, since in self._since.items() if now - since >= seconds]

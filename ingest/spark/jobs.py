@@ -22,7 +22,6 @@ from ingest.lake.commit.clocks import forget_instants_ahead, require_clock
 from ingest.lake.commit.full_disk import named
 from ingest.lake.commit.jobrun import Interrupted, JobRun
 from ingest.lake.commit.recovery import recover_table
-from ingest.lake.commit.store import open_lake
 from ingest.lake.fence import require_fence
 from ingest.lake.place import place_at
 from ingest.lake.staging import StagingArea
@@ -35,6 +34,7 @@ from ingest.maintenance.table_services.verify import verify_table
 from ingest.sources.failures import breaks_jvm, failure_of
 from ingest.sources.registry import SourceAccess
 from ingest.spark.jvm import Jvm
+from ingest.spark.session import open_lake
 from ingest.spark.sync import run_sync
 
 log = logging.getLogger(__name__)

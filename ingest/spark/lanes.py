@@ -11,7 +11,9 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
+from py4j.protocol import Py4JJavaError
 from pyspark import InheritableThread
 from pyspark.sql import SparkSession
 
@@ -31,14 +33,60 @@ from ingest.lake.commit.jobrun import Interrupted, JobRun, StopMode
 from ingest.sources.failures import failure_of
 from ingest.spark.jobs import run_job
 from ingest.spark.jvm import Jvm
-from ingest.spark.work import SparkWork
 
 log = logging.getLogger(__name__)
-
 LIMITS = {"apply": 4, "snapshot": 4, "maintenance": 1, "verify": 2, "interactive": 2}
 # Tasks send their figures every ten seconds.
 WORK_SECONDS = 10.0
 _POLL_SECONDS = 0.2
+
+# of a stage; a task that failed has done nothing
+_FIGURES = (
+    "numCompleteTasks",
+    "inputRecords",
+    "outputRecords",
+    "shuffleReadRecords",
+    "shuffleWriteRecords",
+)
+
+
+class SparkWork:
+    """How much Spark has done for the jobs under one tag so far: grows while anything
+    comes of them. Read from the figures that tasks send, on a cluster, too."""
+
+    def __init__(self, spark: SparkSession, tag: str) -> None:
+        context: Any = spark.sparkContext._jsc
+        self._context = context.sc()
+        self._tag = tag
+        # stage → what was done in it; Spark forgets old stages
+        self._done: dict[int, int] = {}
+        self._ended: set[int] = set()
+
+    def total(self) -> int:
+        """Tasks and rows; never less than before."""
+        tracker = self._context.statusTracker()
+        for job in tracker.getJobIdsForTag(self._tag):
+            if job not in self._ended:
+                self._look(tracker, job)
+        return sum(self._done.values())
+
+    def _look(self, tracker: Any, job: int) -> None:
+        found = tracker.getJobInfo(job)
+        if found.isEmpty():
+            return
+        info = found.get()
+        is_running = info.status().toString() in {"RUNNING", "UNKNOWN"}
+        for stage in info.stageIds():
+            self._done[stage] = max(self._done.get(stage, 0), self._of_stage(stage))
+        if not is_running:
+            self._ended.add(job)
+
+    def _of_stage(self, stage: int) -> int:
+        try:
+            found = self._context.statusStore().lastStageAttempt(stage)
+        except Py4JJavaError:
+            return 0  # skipped, or forgotten
+        return sum(int(getattr(found, name)()) for name in _FIGURES)
 
 
 class Lanes:

@@ -1,11 +1,13 @@
 """The Spark session of a driver, with every setting Hudi and our types need.
 
-Tests use the same one. It must not know jobs or sources.
+Tests use the same one. It must not know what jobs do, nor sources.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +16,11 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from core.class_archive import shared_classes
+from core.object_store import StoreAccess, hadoop_properties, is_object_uri
 from ingest.contract.java import BROADCAST_MB, PAGE_MB, driver_options
+from ingest.contract.job import LAKE_SECRET
+from ingest.lake.commit.jobrun import JobRun
+from ingest.lake.place import has_object_store, use_object_store
 
 _NAMES = (
     "functions",
@@ -24,6 +30,7 @@ _NAMES = (
     "org.apache.spark.sql",
     "py4j.reflection.TypeUtil",
 )
+_OPENING = threading.Lock()
 POOLS = Path(__file__).with_name("pools.xml")
 
 
@@ -117,3 +124,26 @@ def _settings(spec: SessionSpec) -> dict[str, str]:
         **{f"spark.sql.parquet.{mode}": "CORRECTED" for mode in parquet},
         **{f"spark.sql.avro.{mode}": "CORRECTED" for mode in rebase},
     }
+
+
+def open_lake(run: JobRun, spark: SparkSession) -> None:
+    """Open the lake's object store, for Python and for Hadoop in the JVM, before a
+    job's first look at it. The first job of a driver does.
+
+    The key comes over the control pipe and goes into the running JVM's Hadoop
+    configuration only: nothing of it is in Spark's conf, arguments or files.
+    """
+    if not is_object_uri(run.spec.lake):
+        return
+    with _OPENING:
+        if not has_object_store():
+            told = json.loads(run.secret(LAKE_SECRET).value)
+            use_store(spark, StoreAccess(**told))
+
+
+def use_store(spark: SparkSession, access: StoreAccess) -> None:
+    context: Any = spark.sparkContext._jsc
+    configuration = context.hadoopConfiguration()
+    for name, value in hadoop_properties(access).items():
+        configuration.set(name, value)
+    use_object_store(access)

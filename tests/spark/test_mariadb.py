@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ingest.maintenance.table_services.source_reachability import ask_reach
+from ingest.maintenance.table_services.savepoints import ask_reach
 from ingest.sources.registry import SourceAccess
 from ingest.spark.jobs import run_job
 from tests.spark.lake_bench import assert_done

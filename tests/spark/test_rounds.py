@@ -19,7 +19,7 @@ from ingest.lake.hudi.identity import identity_for
 from ingest.lake.hudi.options import WriterFence, write_options
 from ingest.lake.hudi.position import CommitPosition, encode_position
 from ingest.lake.ledger import read_ledger_entry
-from ingest.spark.work import SparkWork
+from ingest.spark.lanes import SparkWork
 from tests.spark.beginnings import Beginnings, loaded_from
 from tests.spark.lake_bench import LakeBench, assert_done, with_attempt
 

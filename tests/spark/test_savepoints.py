@@ -13,7 +13,7 @@ import pytest
 from ingest.contract.job import SyncWork
 from ingest.lake.commit import apply
 from ingest.lake.epochs import seals_of
-from ingest.lake.hudi import retention
+from ingest.lake.hudi import timeline
 from ingest.lake.layout import read_begun_restore
 from ingest.lake.ledger import read_ledger_entry
 from ingest.maintenance.table_services import savepoints
@@ -146,7 +146,7 @@ def test_a_restore_takes_rows_and_position_back_together(
     assert seen(bench, table) == wanted(bench)
     assert len(seen(bench, table)) == 30
     assert_done(bench.compact(table))
-    monkeypatch.setattr(retention, "SAVEPOINT_KEPT", timedelta())
+    monkeypatch.setattr(timeline, "SAVEPOINT_KEPT", timedelta())
     assert_done(mend(bench, table, "clean"))
     assert not bench.state(table).timeline.savepoints
     assert seen(bench, table) == wanted(bench)

@@ -24,7 +24,7 @@ from django.db import (
 from catalog.access.idle import suspend_idle_now_and_then
 from catalog.access.ldap_login import ring_due_recheck
 from core.jobs import pages
-from ingest.alerts.delivery_worker import Postman
+from ingest.alerts.delivery import Postman
 from ingest.pipelines.rediscovery import discover_again_now_and_then
 from ingest.scheduler.tick import Ticking
 

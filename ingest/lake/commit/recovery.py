@@ -23,8 +23,7 @@ from ingest.lake.fence import require_fence
 from ingest.lake.hudi.identity import identity_for
 from ingest.lake.hudi.layout import parse_file
 from ingest.lake.hudi.options import service_options
-from ingest.lake.hudi.retention import LEAST_COMMITS
-from ingest.lake.hudi.timeline import WRITES, Timeline
+from ingest.lake.hudi.timeline import LEAST_COMMITS, WRITES, Timeline
 from ingest.lake.layout import META, list_files, read_begun_rollbacks
 from ingest.lake.place import place_at
 

@@ -16,7 +16,7 @@ from ingest.lake.hudi.identity import (
 )
 from ingest.lake.hudi.layout import GroupKey
 from ingest.lake.hudi.position import EXTRA_KEY
-from ingest.lake.hudi.retention import LEAST_COMMITS
+from ingest.lake.hudi.timeline import LEAST_COMMITS
 
 Operation = Literal["bulk_insert", "upsert", "insert_overwrite_table"]
 

@@ -6,18 +6,18 @@ cleans and archives afterwards. Success is what the timeline shows.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Collection
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from core.errors import InvalidRequest, TerminalError
-from ingest.contract.job import CompactWork, JobSpec
-from ingest.lake.budget import chosen_groups
+from core.errors import InvalidRequest, SluiceError, TerminalError
+from ingest.contract.job import CompactionBudget, CompactWork, JobSpec
 from ingest.lake.commit.jobrun import JobRun
 from ingest.lake.commit.recovery import (
     remove_sign_of_life,
@@ -25,15 +25,16 @@ from ingest.lake.commit.recovery import (
     write_client,
 )
 from ingest.lake.commit.writer import checked_state, qualified_name
-from ingest.lake.commits import read_lake_table, read_timeline
+from ingest.lake.commits import read_commit, read_lake_table, read_timeline
 from ingest.lake.epochs import drop_unsealed_events
 from ingest.lake.fence import require_fence
+from ingest.lake.hudi.budget import Choice, choose, credit_after, first_credit
 from ingest.lake.hudi.layout import GroupKey
 from ingest.lake.hudi.options import chosen_options
-from ingest.lake.hudi.retention import commits_to_keep
-from ingest.lake.hudi.timeline import Timeline
-from ingest.lake.layout import read_compaction_plan, remove_strays
+from ingest.lake.hudi.timeline import Timeline, commits_to_keep, instant_of
+from ingest.lake.layout import read_compaction_plan, read_layout, remove_strays
 from ingest.lake.place import place_at
+from ingest.lake.port import Place
 from ingest.maintenance.table_services.savepoints import drop_old_savepoints
 from ingest.sources.failures import BEGUN_ELSEWHERE, failure_of
 
@@ -172,3 +173,36 @@ def _path(spec: JobSpec) -> str:
 def sql_text(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"
+
+
+def chosen_groups(path: str, budget: CompactionBudget, *, now: datetime) -> Choice:
+    """What is worth a compaction now, and affordable."""
+    base = place_at(path)
+    timeline = read_timeline(base)
+    groups = read_layout(path, timeline).groups
+    if budget.upto:
+        credit = credit_after(
+            budget.credit,
+            _written_after(base, timeline, budget.upto),
+            amplification=budget.amplification,
+            most=sum(g.base_bytes + g.log_bytes for g in groups),
+        )
+    else:
+        credit = first_credit(groups, amplification=budget.amplification)
+    return choose(groups, credit=credit, old_before=old_before(budget, now))
+
+
+def old_before(budget: CompactionBudget, now: datetime) -> str:
+    """The instant before which a log file is old."""
+    return instant_of(now - timedelta(seconds=budget.log_age))
+
+
+def _written_after(base: Place, timeline: Timeline, upto: str) -> list[tuple[str, int]]:
+    """Action and bytes of what was completed after `upto`."""
+    found = []
+    for instant in timeline.completed_writes:
+        if instant.completed > upto:
+            with contextlib.suppress(SluiceError):  # it was archived a moment ago, say
+                size = read_commit(base, instant).bytes_written
+                found.append((instant.action, size))
+    return found

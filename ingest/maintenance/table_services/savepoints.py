@@ -14,8 +14,12 @@ from typing import Any
 from pyspark.errors import IllegalArgumentException
 from pyspark.sql import SparkSession
 
-from core.errors import InvalidRequest, TerminalError
+from core.errors import InvalidRequest, SluiceError, TerminalError
+from ingest.capture.cursor import has_zone
+from ingest.capture.reading import open_stoppable
+from ingest.capture.source_check import require_columns
 from ingest.contract.job import JobSpec
+from ingest.contract.table import TableSpec
 from ingest.lake.commit.jobrun import JobRun
 from ingest.lake.commit.recovery import write_client
 from ingest.lake.commit.writer import qualified_name
@@ -27,13 +31,22 @@ from ingest.lake.commits import (
 )
 from ingest.lake.fence import require_fence
 from ingest.lake.hudi.position import CommitPosition
-from ingest.lake.hudi.retention import ended_savepoints
+from ingest.lake.hudi.timeline import ended_savepoints
 from ingest.lake.layout import read_begun_restore, remove_half_savepoints
 from ingest.lake.ledger import forget_later
 from ingest.lake.place import place_at
-from ingest.maintenance.rewinding import what_is_missed, what_the_source_says
-from ingest.maintenance.table_services.source_reachability import ask_reach
-from ingest.sources.registry import SourceAccess
+from ingest.maintenance.rewinding import (
+    MOST_COUNTED,
+    Reach,
+    what_is_missed,
+    what_the_source_says,
+)
+from ingest.sources.failures import failure_of
+from ingest.sources.registry import SOURCE_ERRORS, Source, SourceAccess
+from ingest.sources.select import relation_of
+
+# Why nothing behind the position can be read any more, whoever asks and whenever.
+_BROKEN = frozenset({"source_changed", "source_table_missing", "bad_cursor"})
 
 
 def make_savepoint(spark: SparkSession, spec: JobSpec, *, why: str) -> str:
@@ -161,3 +174,42 @@ def _later(state: LakeState, asked: str) -> list[str]:
     timeline = state.timeline
     later = [i.asked for i in timeline.writes_after(asked)]
     return later + [i.asked for i in timeline.pending_compactions if i.asked > asked]
+
+
+def ask_reach(run: JobRun, access: Callable[[], SourceAccess], position: str) -> Reach:
+    """Whether rows that changed after `position` are still found, and how many: asked
+    before a table goes back. A source that cannot be asked holds nothing up, and the
+    answer says so."""
+    if run.spec.table.cursor is None:
+        return Reach()
+    try:
+        with open_stoppable(run, access()) as (source, _):
+            require_columns(source, run.spec.table, run.warn)
+            return _reach(source, run.spec.table, position)
+    except (SluiceError, *SOURCE_ERRORS) as error:
+        fact = failure_of(error).error
+        words = fact.message.removesuffix(". Nothing was written")
+        if fact.code in _BROKEN:
+            return Reach(broken=words)
+        return Reach(silent=words)
+
+
+def _reach(source: Source, table: TableSpec, position: str) -> Reach:
+    dialect = source.dialect
+    cursor = dialect.name(table.cursor or "")
+    since = f"{cursor} IS NOT NULL"
+    if position:
+        since = f"{cursor} > {dialect.moment(position, has_zone=has_zone(table))}"
+    return Reach(
+        later=_count(source, table, since),
+        unmarked=_count(source, table, f"{cursor} IS NULL"),
+    )
+
+
+def _count(source: Source, table: TableSpec, where: str) -> int:
+    relation = relation_of(source.dialect, table)
+    found = source.one(
+        f"SELECT count(*) FROM (SELECT 1 FROM {relation} WHERE {where}"
+        f" LIMIT {MOST_COUNTED}) AS found"
+    )
+    return int(found[0])

@@ -35,11 +35,11 @@ from ingest.sources.port import (
     Row,
     Snapshot,
     SourceAccess,
+    Waits,
     Widths,
 )
 from ingest.sources.select import relation_of
 from ingest.sources.signs import ServerSigns
-from ingest.sources.waits import Waits
 
 
 class MariadbSource:

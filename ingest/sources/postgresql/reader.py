@@ -25,6 +25,7 @@ from ingest.sources.port import (
     Row,
     Snapshot,
     SourceAccess,
+    Waits,
     Widths,
     row_too_wide,
     rows_hidden,
@@ -46,7 +47,6 @@ from ingest.sources.postgresql.snapshot import (
 )
 from ingest.sources.select import relation_of
 from ingest.sources.signs import ServerSigns
-from ingest.sources.waits import Waits
 
 
 class PostgresSource:

@@ -21,7 +21,7 @@ from django.utils import timezone
 from catalog.models import AuditEntry
 from catalog.secrets import decrypt, rotate_secrets
 from ingest.alerts import delivery, fan_out, store, webhook
-from ingest.alerts.delivery_worker import Postman
+from ingest.alerts.delivery import Postman
 from ingest.alerts.rules import MOST_ATTEMPTS, Finding
 from ingest.alerts.smtp_spec import Smtp
 from ingest.api import alert_replies as replies

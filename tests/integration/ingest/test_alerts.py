@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from catalog.discovery import store
 from catalog.models import Table
-from ingest.alerts import fan_out, heartbeat, lag, triggers
+from ingest.alerts import fan_out, lag, triggers
 from ingest.alerts.rules import Finding
 from ingest.alerts.store import open_alert
 from ingest.jobs.drivers.fake import Fault
@@ -158,8 +158,8 @@ def test_a_night_in_which_sluice_was_down_makes_nothing_late_at_once(
     now = timezone.now()
     evening = now - timedelta(hours=8)
     Presence.objects.update_or_create(pk=1, defaults={"seen_at": evening})
-    heartbeat.note_presence()
-    heartbeat.note_presence()
+    lag.note_presence()
+    lag.note_presence()
     row = Presence.objects.get()
     assert (row.away_since, row.seen_at) == (evening, row.back_at)
     # its state is of the evening: there was nobody to carry it

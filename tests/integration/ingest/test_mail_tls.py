@@ -7,7 +7,7 @@ import base64
 import pytest
 
 from ingest.alerts import mail
-from ingest.alerts.delivery_result import Answer
+from ingest.alerts.rules import Answer
 from ingest.alerts.smtp_spec import Smtp, Tls
 from tests.integration.discovery.tls_proxy import Authority
 from tests.receivers import Mailbox, mail_receiver

@@ -14,7 +14,7 @@ from ingest.capture.gate import SourceGate
 from ingest.capture.silence import LOOK_SECONDS, SourceWatch
 from ingest.contract.table import SourceSpec
 from ingest.lake.commit.jobrun import JobRun
-from ingest.sources.waits import Waits
+from ingest.sources.port import Waits
 from tests.waiting import wait_for
 
 

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from ingest.lake.hudi import retention
-from ingest.lake.hudi.timeline import Timeline
+from ingest.lake.hudi import timeline as timelines
+from ingest.lake.hudi.timeline import Timeline, commits_to_keep, ended_savepoints
 
 
 def instants(*rows: str) -> Timeline:
@@ -53,9 +53,9 @@ def test_commits_are_kept_for_the_longest_query(
 ) -> None:
     now = datetime(2026, 1, 1, 0, 0, 40, tzinfo=UTC)
     timeline = instants(*rows)
-    assert retention.commits_to_keep(timeline, seconds=seconds, now=now) == 10
-    monkeypatch.setattr(retention, "LEAST_COMMITS", 1)
-    assert retention.commits_to_keep(timeline, seconds=seconds, now=now) == kept
+    assert commits_to_keep(timeline, seconds=seconds, now=now) == 10
+    monkeypatch.setattr(timelines, "LEAST_COMMITS", 1)
+    assert commits_to_keep(timeline, seconds=seconds, now=now) == kept
 
 
 def test_the_days_of_a_savepoint_count_from_when_it_was_made() -> None:
@@ -65,4 +65,4 @@ def test_the_days_of_a_savepoint_count_from_when_it_was_made() -> None:
     timeline = Timeline.of(names)
     for day, ended in ((21, []), (26, []), (28, [commit])):
         now = datetime(2026, 1, day, tzinfo=UTC)
-        assert retention.ended_savepoints(timeline, now=now) == ended
+        assert ended_savepoints(timeline, now=now) == ended

@@ -9,7 +9,7 @@ import fastavro
 import pytest
 
 from core.errors import TerminalError
-from ingest.lake.records import record_of
+from ingest.lake.commits import record_of
 
 SCHEMA = {
     "type": "record",
