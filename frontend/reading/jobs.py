@@ -17,8 +17,7 @@ from catalog.selectors import table_for
 from core.errors import NotFound
 from core.models import Job, JobLog
 from ingest.actions.registry import action_of
-from ingest.contract.job import RepairWork
-from ingest.contract.kinds import REPAIR
+from ingest.contract.job import REPAIR, RepairWork
 from ingest.pipelines.job_selectors import newest_verification
 
 LOG_PAGE = 200

@@ -29,7 +29,7 @@ from frontend.reading.jobs import (
 )
 from frontend.reading.sources import steps_of
 from ingest.alerts.stalled import stalled_since
-from ingest.contract.kinds import COMPACT, REPAIR, VERIFY
+from ingest.contract.job import COMPACT, REPAIR, VERIFY
 from ingest.pipelines import table_commands
 from ingest.pipelines.job_selectors import (
     JobFilter,

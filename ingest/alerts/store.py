@@ -15,7 +15,7 @@ from django.db.models.functions import Now
 
 from core.clock import SystemClock
 from ingest.alerts.rules import RECOVERED, Finding, left_after
-from ingest.contract.kinds import LOADS
+from ingest.contract.job import LOADS
 from ingest.models.alerts import Alert
 
 PAUSED, REMOVED, DISMISSED = "paused", "removed", "dismissed"

@@ -25,7 +25,7 @@ from ingest.alerts.rules import (
     Finding,
     stuck_finding,
 )
-from ingest.contract.kinds import LOADS, RESYNC, VERIFY
+from ingest.contract.job import LOADS, RESYNC, VERIFY
 from ingest.models import Pipeline
 from ingest.models.alerts import Alert
 from ingest.models.states import DISCOVERED, DRAFT, PROPOSED, RETIRED

@@ -17,7 +17,7 @@ import dataclasses
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 from core.errors import (
     AccessDenied,
@@ -30,6 +30,17 @@ from core.errors import (
 )
 from ingest.contract.members import known_members, value_of, version_of
 from ingest.contract.table import ColumnSpec, FenceSpec, SourceSpec, TableSpec
+
+# The kinds of jobs by name: as rows store them, and as drivers get them.
+SNAPSHOT: Final = "snapshot"
+RESYNC: Final = "resync"
+SYNC: Final = "round"
+COMPACT: Final = "compact"
+VERIFY: Final = "verify"
+REPAIR: Final = "repair"
+REMOVE: Final = "remove"
+
+LOADS: Final = frozenset({SNAPSHOT, RESYNC})
 
 VERSION = 1
 # A chunk is what a stopped load may have to read again.

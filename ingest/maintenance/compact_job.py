@@ -15,8 +15,7 @@ from core.errors import SluiceError
 from core.jobs import SUCCEEDED
 from core.jobs.handlers import SCHEDULE, Facts
 from core.models import Job
-from ingest.contract.job import CompactWork, DriverSpec, JobSpec
-from ingest.contract.kinds import COMPACT
+from ingest.contract.job import COMPACT, CompactWork, DriverSpec, JobSpec
 from ingest.contract.members import value_of
 from ingest.jobs.lanes import OWN_LANE
 from ingest.jobs.lifecycle import job_on, start_jobs

@@ -27,7 +27,7 @@ from core.instants import iso
 from core.jobs import ACTIVE, SUCCEEDED, TERMINAL
 from core.models import Job, Lease
 from core.outbox import NewEvent
-from ingest.contract.kinds import COMPACT, REPAIR, RESYNC, VERIFY
+from ingest.contract.job import COMPACT, REPAIR, RESYNC, VERIFY
 from ingest.jobs.endings import is_any_due, note_change, rows_due
 from ingest.jobs.leases import SERVICE, WRITE, lease_name
 from ingest.jobs.specs import keep_seconds

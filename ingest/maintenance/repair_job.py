@@ -11,8 +11,7 @@ from core.errors import SluiceError
 from core.jobs import CANCELLING
 from core.jobs.handlers import Facts
 from core.models import Job
-from ingest.contract.job import JobSpec, RepairWork
-from ingest.contract.kinds import REPAIR
+from ingest.contract.job import REPAIR, JobSpec, RepairWork
 from ingest.contract.members import value_of
 from ingest.jobs.endings import report_failure
 from ingest.jobs.specs import source_spec

@@ -16,8 +16,7 @@ from catalog.models import Table
 from core.clock import SystemClock
 from core.errors import InvalidRequest, StaleState
 from core.models import Job
-from ingest.contract.job import RepairAction, RepairWork
-from ingest.contract.kinds import REPAIR
+from ingest.contract.job import REPAIR, RepairAction, RepairWork
 from ingest.contract.members import value_of
 from ingest.jobs import lifecycle
 from ingest.lake.commits import read_timeline

@@ -16,7 +16,7 @@ from core.clock import SystemClock
 from core.jobs import TERMINAL
 from core.jobs.handlers import SCHEDULE
 from core.models import Job
-from ingest.contract.kinds import VERIFY
+from ingest.contract.job import VERIFY
 from ingest.jobs.lifecycle import new_job, start_jobs
 from ingest.models import Pipeline
 from ingest.models.states import LOADED

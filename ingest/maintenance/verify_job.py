@@ -11,8 +11,7 @@ from core.errors import SluiceError
 from core.jobs import SUCCEEDED
 from core.jobs.handlers import SCHEDULE, Facts
 from core.models import Job
-from ingest.contract.job import JobSpec, VerifyWork
-from ingest.contract.kinds import VERIFY
+from ingest.contract.job import VERIFY, JobSpec, VerifyWork
 from ingest.jobs.endings import report_failure
 from ingest.jobs.specs import source_spec
 from ingest.lake.commits import LakeState

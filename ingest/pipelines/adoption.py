@@ -25,7 +25,7 @@ from core.jobs import ACTIVE, TERMINAL, WAITING
 from core.jobs.handlers import names_of
 from core.jobs.moves import move_job
 from core.models import Job, Lease
-from ingest.contract.kinds import LOADS, REMOVE
+from ingest.contract.job import LOADS, REMOVE
 from ingest.jobs import leases
 from ingest.jobs.driver_jobs import DriverJob, driver_job
 from ingest.lake.commits import LakeState, read_lake_table

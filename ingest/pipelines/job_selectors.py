@@ -16,7 +16,7 @@ from catalog.discovery.services import KINDS as SOURCE_KINDS
 from core.jobs import ACTIVE, FAILED, JOB, SUCCEEDED, TERMINAL, WAITING
 from core.jobs.handlers import JobHandler, names_of
 from core.models import Job
-from ingest.contract.kinds import LOADS, REMOVE, SYNC, VERIFY
+from ingest.contract.job import LOADS, REMOVE, SYNC, VERIFY
 from ingest.pipelines.selectors import jobs_for, of_table, of_tables
 
 

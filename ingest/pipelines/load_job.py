@@ -10,8 +10,7 @@ from core.clock import SystemClock
 from core.errors import SluiceError
 from core.jobs.handlers import Facts
 from core.models import Job
-from ingest.contract.job import JobSpec, SnapshotWork
-from ingest.contract.kinds import RESYNC, SNAPSHOT
+from ingest.contract.job import RESYNC, SNAPSHOT, JobSpec, SnapshotWork
 from ingest.jobs.epochs import reserve_epochs
 from ingest.jobs.lifecycle import new_job, start_jobs
 from ingest.jobs.specs import source_spec

@@ -20,7 +20,7 @@ from catalog.models import Column, Database, Datasource, SchemaVersion, Table
 from core.advance import advance_all, record_moves
 from core.errors import InvalidRequest
 from core.models import Job
-from ingest.contract.kinds import SNAPSHOT
+from ingest.contract.job import SNAPSHOT
 from ingest.jobs.lifecycle import new_job, start_jobs
 from ingest.jobs.specs import table_spec
 from ingest.lake.hudi.identity import identity_for

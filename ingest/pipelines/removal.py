@@ -24,7 +24,7 @@ from core.jobs.handlers import Facts, names_of
 from core.jobs.pages import Done, More, Outcome, PagedJob, Waits
 from core.leases import owner_of, release_all
 from core.models import Job
-from ingest.contract.kinds import REMOVE
+from ingest.contract.job import REMOVE
 from ingest.jobs import leases, lifecycle
 from ingest.jobs.driver_jobs import DriverJob
 from ingest.jobs.endings import report_failure

@@ -16,8 +16,7 @@ from core.errors import SluiceError
 from core.jobs import SUCCEEDED
 from core.jobs.handlers import SCHEDULE, Facts
 from core.models import Job
-from ingest.contract.job import JobSpec, SyncWork
-from ingest.contract.kinds import SYNC
+from ingest.contract.job import SYNC, JobSpec, SyncWork
 from ingest.jobs.epochs import reserve_epochs
 from ingest.jobs.isolation import wait_after
 from ingest.jobs.lifecycle import new_job, start_jobs

@@ -17,7 +17,7 @@ from core.jobs import ACTIVE, CANCELLING, TERMINAL, WAITING, moves
 from core.jobs.handlers import JobHandler, handler_of, names_of
 from core.jobs.moves import move_job
 from core.models import Job
-from ingest.contract.kinds import LOADS, RESYNC, SNAPSHOT, SYNC, VERIFY
+from ingest.contract.job import LOADS, RESYNC, SNAPSHOT, SYNC, VERIFY
 from ingest.jobs import lifecycle
 from ingest.jobs.lifecycle import ring
 from ingest.models import Pipeline

@@ -23,7 +23,7 @@ from core.errors import InvalidRequest
 from core.jobs import TERMINAL
 from core.models import Job
 from core.outbox import NewEvent
-from ingest.contract.kinds import SYNC
+from ingest.contract.job import SYNC
 from ingest.models import Pipeline, Policy
 from ingest.models.states import LIVE, RETIRED
 from ingest.pipelines.policies.effective import Policies as Policies
