@@ -35,3 +35,14 @@ def test_the_architecture_names_files_that_exist() -> None:
     named = FILES.findall((ROOT / "docs" / "architecture.md").read_text())
     assert len(named) > 50
     assert [path for path in named if not (ROOT / path).exists()] == []
+
+
+def test_a_sync_goes_through_as_many_files_as_the_page_says() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    section = page.split("## The way of a sync\n")[1].split("\n## ")[0]
+    rows = [line.split("|") for line in section.splitlines() if line.startswith("|")]
+    way = {path for row in rows for path in FILES.findall(row[2])}
+    asked = {path for row in rows for path in FILES.findall(row[3])}
+    said = re.search(r"through the (\d+) files .* ask (\d+) more", section, re.DOTALL)
+    assert said is not None
+    assert (len(way), len(asked - way)) == tuple(int(each) for each in said.groups())
