@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from core.retries import Backoff
+from ingest.contract.kinds import COMPACT, SYNC
 from ingest.maintenance.score import BROKEN_CODES, STUCK_CODES
 
 FAILED: Final = "failed"
@@ -108,6 +109,11 @@ def stuck_finding(losses: Iterable[Mapping[str, Any]]) -> Finding | None:
         repair=str(worst["repair"] or ""),
         instant=str(worst["instant"] or ""),
     )
+
+
+def job_in_words(kind: str) -> str:
+    """A kind of jobs as people call it: rows keep names of former releases."""
+    return {SYNC: "sync", COMPACT: "compaction"}.get(kind, kind)
 
 
 def left_after(sources: Iterable[str], done: str, loads: frozenset[str]) -> list[str]:

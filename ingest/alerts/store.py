@@ -14,9 +14,12 @@ from django.db.models import QuerySet
 from django.db.models.functions import Now
 
 from core.clock import SystemClock
-from ingest.alerts.rules import RECOVERED, Finding, left_after
+from core.jobs import SUCCEEDED
+from core.models import Job
+from ingest.alerts.rules import RECOVERED, Finding, job_in_words, left_after
 from ingest.contract.job import LOADS
 from ingest.models.alerts import Alert
+from ingest.pipelines.selectors import of_table
 
 PAUSED, REMOVED, DISMISSED = "paused", "removed", "dismissed"
 
@@ -83,7 +86,10 @@ def note_success(
         first_seen_at__lte=at
     ):
         if alert.kind in recovered:
-            close(Alert.objects.filter(pk=alert.pk), reason=f"its {kind} went well")
+            close(
+                Alert.objects.filter(pk=alert.pk),
+                reason=f"its {job_in_words(kind)} went well",
+            )
         elif kind in alert.sources or kind in LOADS:
             _take_back(alert, kind)
 
@@ -92,6 +98,23 @@ def _take_back(alert: Alert, kind: str) -> None:
     left = left_after(alert.sources, kind, LOADS)
     mine = Alert.objects.filter(pk=alert.pk)
     if left:
-        mine.update(sources=left)
+        mine.update(sources=left, **_last_failure(alert, left))
     else:
-        close(mine, reason=f"its {kind} went well")
+        close(mine, reason=f"its {job_in_words(kind)} went well")
+
+
+def _last_failure(alert: Alert, kinds: Collection[str]) -> dict[str, object]:
+    """What an alert is about once the job that it named does not count any more."""
+    jobs = of_table(Job.objects.filter(kind__in=kinds), str(alert.table_id))
+    if alert.job is None or jobs.filter(pk=alert.job).exists():
+        return {}
+    failed = jobs.exclude(state=SUCCEEDED).exclude(error_code="")
+    job = failed.order_by("-created_at").first()
+    if job is None:
+        return {}
+    return {
+        "message": f"its {job_in_words(job.kind)} failed: {job.error_message}",
+        "code": job.error_code,
+        "hint": job.error_hint,
+        "job": job.pk,
+    }

@@ -23,6 +23,7 @@ from ingest.alerts.rules import (
     STUCK,
     SYNCS_BEFORE_ALERT,
     Finding,
+    job_in_words,
     stuck_finding,
 )
 from ingest.contract.job import LOADS, RESYNC, VERIFY
@@ -57,7 +58,7 @@ def job_failed(event: Event) -> None:
     trouble = Finding(
         FAILED,
         cause=f"{event.subject_id}:{data['attempts']}",
-        message=f"its {data['kind']} failed: {data['message']}",
+        message=f"its {job_in_words(data['kind'])} failed: {data['message']}",
         code=data["code"],
         hint=data["hint"],
         source=data["kind"],

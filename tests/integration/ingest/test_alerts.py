@@ -96,6 +96,25 @@ def test_a_failed_compaction_is_an_alert_until_one_goes_well(
 
 
 @pytest.mark.django_db
+def test_a_failure_that_is_left_is_told_instead_of_one_that_is_over(
+    world, admin, table
+) -> None:
+    world.fail_with("compact", Fault.TERMINAL)
+    admin("POST", f"tables/{table}:compact")
+    world.until(lambda: opened() == ["failed"])
+    world.fail_with("round", Fault.TERMINAL)
+    sync_job.start_sync(world.pipeline("orders"), actor="x")
+    world.until(lambda: Alert.objects.get().sources == ["compact", "round"])
+    assert Alert.objects.get().message.startswith("its sync failed: ")
+    admin("POST", f"tables/{table}:resume")
+    world.until(lambda: Alert.objects.get().sources == ["compact"])
+    alert, compaction = Alert.objects.get(), world.jobs("compact")[0]
+    assert (alert.closed_at, alert.job) == (None, compaction.pk)
+    assert alert.message == f"its compaction failed: {compaction.error_message}"
+    assert (alert.code, alert.hint) == (compaction.error_code, compaction.error_hint)
+
+
+@pytest.mark.django_db
 def test_a_round_that_fails_in_passing_is_an_alert_the_second_time(
     world, table
 ) -> None:
