@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 
 import pytest
 
@@ -136,6 +137,40 @@ def test_the_editor_completes_runs_parts_and_keeps_tabs(page, gateway, keep):
     assert gateway[-2:] == ["SELECT 2", "SELECT 3"]
     page.click("#sql-tabs >> text=Query 1")
     assert page.input_value("#sql").startswith("SELECT a.name")
+
+
+def test_a_statement_that_is_run_beside_another_shows_its_own_result(
+    page, gateway, monkeypatch
+):
+    """The first is polled each second, while the request of the second takes longer."""
+    from gateway import client
+
+    polls = threading.Semaphore(0)
+    running = {**FINISHED, "id": "s0", "state": "RUNNING", "columns": []}
+
+    def submit(user, sql, **_):
+        if sql == "SELECT 1":
+            return running
+        polls.acquire(timeout=1.5)  # a poll would come in between
+        return FINISHED
+
+    def state_of(*_):
+        polls.release()
+        return running
+
+    monkeypatch.setattr(client, "submit_statement", submit)
+    monkeypatch.setattr(client, "statement_of", state_of)
+    page.open("/sql")
+    page.fill("#sql", "SELECT 1")
+    run(page)
+    page.wait_for_selector("#statement [data-state=RUNNING]")
+    with page.expect_response("**/sql/s0"):
+        pass
+    polls.acquire()
+    page.fill("#sql", "SELECT 2")
+    run(page)
+    page.wait_for_selector("#statement [data-state=FINISHED]")
+    page.wait_for_selector("#statement td:has-text('NULL')")
 
 
 STYLE_OF = "getComputedStyle(document.querySelector('{}')).{}"

@@ -138,10 +138,20 @@ document.addEventListener("input", (event) => {
 });
 
 // ---------------------------------------------------------------- polling
-// Nobody looks at a hidden tab, and an answer that lost its way is tried again.
+// A hidden tab does not poll. Nor does an element that another request is to replace:
+// a poll that replaced it first would leave that answer without a place.
 document.addEventListener("htmx:beforeRequest", (event) => {
-  const isPoll = event.detail.elt.hasAttribute("data-poll");
-  if (isPoll && document.hidden) event.preventDefault();
+  const { elt, target } = event.detail;
+  if (elt.hasAttribute("data-poll")) {
+    if (document.hidden || "awaited" in elt.dataset) event.preventDefault();
+  } else if (target?.hasAttribute("data-poll")) {
+    window.htmx.trigger(target, "htmx:abort");
+    target.dataset.awaited = "";
+  }
+});
+document.addEventListener("htmx:afterRequest", (event) => {
+  const { elt, target } = event.detail;
+  if (elt !== target) delete target?.dataset.awaited;
 });
 
 // A log stays at its end while it grows, unless somebody has scrolled up in it.
