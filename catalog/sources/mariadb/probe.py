@@ -121,6 +121,12 @@ class MariadbSteps(Steps):
                 f"user '{self.access.username}' may read none of {total} tables", grants
             )
         hints = []
+        if not total:
+            # a database that everybody sees, such as `test`, is no grant
+            hints.append(
+                f"{who} sees no table: GRANT SELECT on what is to be synced, and test"
+                " again"
+            )
         if readable < total:
             hints.append(
                 f"{total - readable} tables stay unreadable without more grants"

@@ -138,6 +138,16 @@ def test_a_user_without_any_grant(maria) -> None:
     assert f"GRANT SELECT ON `shop`.* TO '{READER}'@'%';" in step.hint
 
 
+def test_a_user_who_sees_only_an_empty_database_is_told_to_grant(maria) -> None:
+    maria.add_database("everybodys")
+    maria.revoke_all()
+    maria.grant("SELECT ON everybodys.*")
+    report = run_probe(maria.access())
+    step = {one.name: one for one in report.steps}["privileges"]
+    assert (step.status, step.message) == ("ok", "0 of 0 tables can be read")
+    assert "sees no table: GRANT SELECT on what is to be synced" in step.hint
+
+
 def test_no_table_may_be_read(maria) -> None:
     maria.run("CREATE TABLE t (a INT)")
     maria.revoke_all()
