@@ -24,7 +24,8 @@ LONGEST_CRON = 200
 _COUNTED = 100
 MANUAL = "manual"
 ON_REQUEST, ONCE = "On request", "Loaded once"
-EXAMPLE = '{"cron": "30 2 * * MON-FRI", "timezone": "Europe/Berlin"}'
+CRON_EXAMPLE = "30 2 * * MON-FRI"
+EXAMPLE = f'{{"cron": "{CRON_EXAMPLE}", "timezone": "Europe/Berlin"}}'
 _FIELDS = {
     "minute": "0-59",
     "hour": "0-23",
@@ -161,13 +162,15 @@ def _every(seconds: Any, at: str) -> Every:
 
 def _cron(expression: Any, timezone: Any, at: str) -> Cron:
     if not isinstance(expression, str) or len(expression) > LONGEST_CRON:
-        _refuse(f"{at}/cron", f"cron must be a text of five fields, as in {EXAMPLE}")
+        _refuse(
+            f"{at}/cron", f"cron must be a text of five fields, as in {CRON_EXAMPLE}"
+        )
     fields = expression.upper().split()
     if len(fields) != len(_FIELDS):
         _refuse(
             f"{at}/cron",
             f"cron has {len(fields)} fields, not five ({' '.join(_FIELDS)}), "
-            f"as in {EXAMPLE}",
+            f"as in {CRON_EXAMPLE}",
         )
     if not isinstance(timezone, str) or timezone not in _timezones():
         _refuse(
@@ -188,11 +191,11 @@ def _said(error: CronSimError, fields: list[str]) -> str:
     named = _BAD.search(str(error))
     name = named[1] if named else ""
     if name not in _FIELDS:
-        return f"cron: {error}; an example: {EXAMPLE}"
+        return f"cron: {error}; an example: {CRON_EXAMPLE}"
     given = fields[list(_FIELDS).index(name)]
     return (
         f"the {name} '{given}' of cron is not possible: allowed are {_FIELDS[name]}, "
-        f"{_FORMS}; an example: {EXAMPLE}"
+        f"{_FORMS}; an example: {CRON_EXAMPLE}"
     )
 
 

@@ -122,6 +122,7 @@ def test_round_trip_and_intervals() -> None:
         ({"cron": "61 * * * *"}, "/schedule/cron", "allowed are 0-59"),
         ({"cron": "0 24 * * *"}, "/schedule/cron", "hour '24'"),
         ({"cron": "0 0 * * XYZ"}, "/schedule/cron", "SUN-SAT"),
+        ({"cron": "0 0 * *"}, "/schedule/cron", "day-of-week), as in 30 2 * * MON-FRI"),
         ({"cron": "0 0 * *"}, "/schedule/cron", "4 fields, not five"),
         ({"cron": "0 0 0 * * *"}, "/schedule/cron", "6 fields, not five"),
         ({"cron": "@daily"}, "/schedule/cron", "2 * * MON-FRI"),
