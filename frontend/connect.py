@@ -12,6 +12,9 @@ from django.http import HttpRequest
 
 from catalog.models import Table
 
+_BEELINE = """\
+beeline -u "{url}" -n {user} -p '<password or slt_ token>' -e "{statement}"
+"""
 _PYHIVE = """\
 from pyhive import hive
 
@@ -83,7 +86,7 @@ def client_snippets(
     }
     return [
         Snippet("jdbc", "JDBC", url),
-        Snippet("beeline", "beeline", f'beeline -u "{url}" -n {user} -e "{statement}"'),
+        Snippet("beeline", "beeline", _BEELINE.format(url=url, **facts)),
         Snippet("pyhive", "PyHive", _PYHIVE.format(**facts)),
         Snippet("sqlalchemy", "SQLAlchemy", _SQLALCHEMY.format(**facts)),
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from datetime import timedelta
 
@@ -115,6 +116,13 @@ def test_statements_do_not_grow_with_what_is_shown(
         url = reverse(f"frontend:{name}", args=make(world))
         with django_assert_max_num_queries(20):
             client.get(url)
+
+
+def test_the_line_for_beeline_has_a_password(world, browse):
+    """Without -p beeline logs in with none, and is refused."""
+    line = browse("root").get("/connect").content.decode()
+    line = html.unescape(line.partition("beeline -u")[2].partition("\n")[0])
+    assert "-n root -p '<password or slt_ token>' -e" in line
 
 
 def test_a_hidden_table_answers_as_an_absent_one(world, browse):
