@@ -29,8 +29,10 @@ from frontend.reading.pipelines import pipelines_of_source
 from frontend.reading.sources import steps_of, stored_steps
 from ingest.models.states import MOVING
 from ingest.pipelines.job_selectors import newest_on_source
-from ingest.pipelines.selectors import resting
+from ingest.pipelines.selectors import plans_with_open_tables, resting
 from ingest.pipelines.source_overview import tables_synced_from
+
+SHOWN_PLANS = 20
 
 
 def source_named(request: PageRequest, name: str) -> Datasource:
@@ -131,7 +133,9 @@ def pipeline_page(request: PageRequest, name: str) -> HttpResponse:
     context: dict[str, object] = {"source": source}
     target = request.htmx.target if request.htmx else ""
     if target != "table-list":
+        plans = plans_with_open_tables(request.principal).filter(datasource=source)
         context["pipeline"] = pipelines_of_source(request.principal, source)
+        context["plans"] = plans[:SHOWN_PLANS]
     if target == "pipeline-live":
         return render(request, "frontend/sources/pipeline_live.html", context)
     status = request.GET.get("status", "")

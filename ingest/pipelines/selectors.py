@@ -127,12 +127,16 @@ def onboardings_for(principal: Principal) -> QuerySet[Onboarding]:
     return rows.filter(datasource__in=sources)
 
 
-def plans_awaiting_approval(principal: Principal) -> QuerySet[Onboarding]:
-    """Requests of which a table is planned and nothing is approved."""
+def plans_with_open_tables(principal: Principal) -> QuerySet[Onboarding]:
+    """Requests of which a table is planned and not approved, others may be."""
     # no DISTINCT over a join: a request may name thousands of tables
     planned = Pipeline.objects.filter(onboarding=OuterRef("pk"), state=PROPOSED)
-    rows = onboardings_for(principal).filter(Exists(planned), approved_at=None)
-    return rows.defer("request")
+    return onboardings_for(principal).filter(Exists(planned)).defer("request")
+
+
+def plans_awaiting_approval(principal: Principal) -> QuerySet[Onboarding]:
+    """Requests of which a table is planned and nothing is approved."""
+    return plans_with_open_tables(principal).filter(approved_at=None)
 
 
 def onboarding_for(principal: Principal, onboarding_id: UUID) -> Onboarding:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from django.urls import reverse
+from django.utils import timezone
 
 from catalog.models import Table
 from ingest.models import Onboarding, Pipeline
@@ -72,6 +73,19 @@ def test_an_error_loses_nothing_and_tells_all(fresh, browse):
     assert "less than or equal to 4096" in page
     for kept in ("public.secret", "changed_on", "fre*", "public.x", "61 * * * *"):
         assert kept in page
+
+
+def test_a_plan_that_waits_is_found_from_its_source(fresh, browse):
+    client = browse("root")
+    client.post(PICK, {"capture": "timestamp", "selected": "public.free"})
+    plan = newest()
+    here = reverse("frontend:source-pipeline", args=[plan.datasource.name])
+    link = reverse("frontend:onboarding", args=[plan.pk])
+    assert link in client.get(here).content.decode()
+    Onboarding.objects.filter(pk=plan.pk).update(approved_at=timezone.now())
+    assert link in client.get(here).content.decode(), "of another table's approval"
+    Pipeline.objects.filter(onboarding=plan).update(state="APPROVED")
+    assert link not in client.get(here).content.decode()
 
 
 def test_all_mistakes_of_a_request_are_told(fresh, browse):
