@@ -87,7 +87,7 @@ def _start(home: Home, given: argparse.Namespace) -> int:
         say(f"up after {time.monotonic() - started:.0f} s: {connection['web_url']}")
         if not given.no_demo:
             _walk(home, is_detached=given.detach)
-        _show(connection, time.monotonic() - started)
+        _show(connection, home, time.monotonic() - started)
         if given.detach:
             return 0
         say("Ctrl-C ends it.")
@@ -201,10 +201,10 @@ def _is_stack(process: psutil.Process) -> bool:
     return any(word in line for word in ("config.", "manage.py", "spark", "sluice"))
 
 
-def _show(connection: dict[str, object], seconds: float) -> None:
+def _show(connection: dict[str, object], home: Home, seconds: float) -> None:
     say("")
     say(f"Sluice runs ({seconds:.0f} s after the start)")
     say(f"  web      {connection['web_url']}")
     say(f"  login    {connection['username']}  password {connection['password']}")
     say(f"  JDBC     {connection['jdbc_url']}")
-    say("  all of it in connection.json of the home directory")
+    say(f"  all of it in {home.connection_file}")
