@@ -27,7 +27,7 @@ from ingest.jobs.drivers import report_store
 from ingest.jobs.drivers.backlog import Backlog
 from ingest.jobs.drivers.incarnation import Incarnation
 from ingest.jobs.drivers.inflight import START_SECONDS, InFlight, InFlightJob
-from ingest.jobs.drivers.launcher import Launcher, Message
+from ingest.jobs.drivers.launcher import Launcher, Message, storable
 from ingest.jobs.drivers.secret_delivery import SecretBroker
 
 log = logging.getLogger(__name__)
@@ -82,7 +82,7 @@ class DriverHost:
         """Listen for at most `seconds`, then write, look and speak as is due."""
         self._keep_driver()
         for message in self.launcher.poll(seconds):
-            self._hear(message)
+            self._hear(storable(message))
         now = self.clock()
         if now - self._pinged >= PING_SECONDS:
             self._pinged = now
@@ -254,7 +254,8 @@ class DriverHost:
     def _hear_log(self, data: Any) -> None:
         if len(self._logs) < MAX_LOGS:
             text = redact(str(data["message"]))[:MAX_LINE]
-            self._logs.append((str(data["job_id"]), str(data["level"])[:10], text))
+            job_id = str(UUID(str(data["job_id"])))
+            self._logs.append((job_id, str(data["level"])[:10], text))
 
     def _hear_report(self, report: JobReport) -> None:
         flight = self.in_flight.get(report.job_id)
