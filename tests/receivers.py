@@ -75,10 +75,12 @@ def web_receiver(context: ssl.SSLContext | None = None) -> Iterator[Web]:
 @dataclass
 class Mailbox:
     """refuse  the answer to RCPT, "" = accepted; logins  what AUTH said, and whether TLS
-    was spoken then."""
+    was spoken then; bye  the answer to QUIT; spam  a mail with it is not taken."""
 
     port: int = 0
     refuse: str = ""
+    bye: str = "221 bye"
+    spam: bytes = b""
     mails: list[bytes] = field(default_factory=list)
     logins: list[tuple[bytes, bool]] = field(default_factory=list)
 
@@ -125,10 +127,14 @@ class _MailHandler(socketserver.StreamRequestHandler):
             self._say(box.refuse)
         elif verb == b"DATA":
             self._say("354 go on")
-            box.mails.append(b"".join(iter(self.rfile.readline, b".\r\n")))
-            self._say("250 kept")
+            mail = b"".join(iter(self.rfile.readline, b".\r\n"))
+            if box.spam and box.spam in mail:
+                self._say("554 that is spam")
+            else:
+                box.mails.append(mail)
+                self._say("250 kept")
         else:
-            self._say("221 bye" if verb == b"QUIT" else "250 ok")
+            self._say(box.bye if verb == b"QUIT" else "250 ok")
         return verb != b"QUIT"
 
     def _secure(self) -> None:

@@ -53,14 +53,18 @@ def compose(*, sender: str, to: str, subject: str, text: str, key: str) -> Email
 def send(message: EmailMessage, smtp: Smtp) -> Answer:
     """One attempt; never raises for what the server or the network does."""
     try:
-        with _connection(smtp) as server:
-            guard = threading.Timer(TOTAL_SECONDS, _hang_up, [server])
-            guard.daemon = True
-            guard.start()
-            try:
-                return _hand_over(server, message, smtp)
-            finally:
-                guard.cancel()
+        server = _connection(smtp)
+        guard = threading.Timer(TOTAL_SECONDS, _hang_up, [server])
+        guard.daemon = True
+        guard.start()
+        try:
+            return _hand_over(server, message, smtp)
+        finally:
+            # what it has taken stays taken, whatever it says to the goodbye
+            with contextlib.suppress(OSError, smtplib.SMTPException):
+                server.quit()
+            guard.cancel()
+            server.close()
     except smtplib.SMTPResponseException as error:
         return Answer(error.smtp_code, f"the mail server says: {_said(error)}")
     except smtplib.SMTPRecipientsRefused as error:
@@ -68,6 +72,9 @@ def send(message: EmailMessage, smtp: Smtp) -> Answer:
         return Answer(code, f"the mail server refuses the address: {words!r}"[:300])
     except ssl.SSLCertVerificationError as error:
         said = f"the mail server's certificate is not accepted: {error.verify_message}"
+        return Answer(error=said)
+    except UnicodeError:
+        said = "name or password for the mail server is not ASCII, as SMTP wants it"
         return Answer(error=said)
     except (OSError, smtplib.SMTPException) as error:
         return Answer(error=str(error)[:300] or type(error).__name__)

@@ -1,0 +1,67 @@
+"""Mail to a server that has its own mind: what it has taken is sent once, and what it
+never takes holds up nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from catalog.models import Database, Datasource, Table
+from ingest.alerts import delivery, fan_out, store
+from ingest.alerts.rules import Finding
+from ingest.alerts.smtp_spec import Smtp
+from ingest.models.alerts import AlertDelivery, AlertTarget
+from tests.receivers import Mailbox, mail_receiver
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def box(settings) -> Iterator[Mailbox]:
+    with mail_receiver() as found:
+        settings.SLUICE_SMTP = Smtp("127.0.0.1", found.port, tls="off")
+        yield found
+
+
+@pytest.fixture
+def ops(db) -> AlertTarget:
+    return AlertTarget.objects.create(
+        name="ops", kind=AlertTarget.EMAIL, address="ops@example.com"
+    )
+
+
+@pytest.fixture
+def table(db) -> Table:
+    lake = Datasource.objects.filter(kind="lake").first()
+    lake = lake or Datasource.objects.create(name="lake", kind="lake")
+    shop = Database.objects.create(datasource=lake, name="shop")
+    return Table.objects.create(database=shop, name="orders", kind=Table.LAKE)
+
+
+def open_one(table: Table, kind: str, message: str) -> None:
+    store.open_alert(table.pk, Finding(kind, cause="x", message=message))
+    fan_out.announce()
+
+
+def states() -> list[str]:
+    return [row.state for row in AlertDelivery.objects.order_by("id")]
+
+
+def test_a_server_that_took_it_and_says_no_goodbye_has_it(box, ops, table) -> None:
+    box.bye = "421 closing"
+    open_one(table, "stuck", "it stands still")
+    delivery.deliver_due()
+    assert len(box.mails) == 1
+    assert states() == ["delivered"]
+
+
+def test_a_password_that_smtp_cannot_say_is_told(box, ops, table, settings) -> None:
+    settings.SLUICE_SMTP = Smtp("127.0.0.1", box.port, "me", "pässword", tls="off")
+    open_one(table, "stuck", "it stands still")
+    assert delivery.deliver_due() == 1
+    ops.refresh_from_db()
+    row = AlertDelivery.objects.get()
+    assert (ops.state, row.state) == ("failing", "waiting")
+    assert row.last_error
+    assert "pässword" not in row.last_error
