@@ -19,15 +19,7 @@ from uuid import NAMESPACE_OID, UUID, uuid5
 from django.conf import settings
 from django.db import Error as DatabaseError
 from django.db import close_old_connections, connections, transaction
-from django.db.models import (
-    BooleanField,
-    Exists,
-    ExpressionWrapper,
-    F,
-    OuterRef,
-    Q,
-    QuerySet,
-)
+from django.db.models import Case, Exists, F, OuterRef, Q, QuerySet, When
 from django.db.models.functions import Now
 
 from catalog.compiled import AnyRow
@@ -55,6 +47,8 @@ LEASE = timedelta(seconds=45)
 # One mail tells many: a source that goes away takes all its tables along.
 MAIL_HOLDS: Final = 50
 HARD_AFTER: Final = 5
+# Codes of SMTP from here on are for good.
+REFUSED: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +92,7 @@ def take() -> Claim | None:
             return None
         _drop_old(target, now)
         most = MAIL_HOLDS if target.kind == AlertTarget.EMAIL else 1
-        due = list(_in_turn(target, now)[:most])
+        due = _for_one_message(list(_in_turn(target, now)[:most]))
         if not due:
             return None
         _lease(target, due, now + LEASE)
@@ -107,11 +101,21 @@ def take() -> Claim | None:
 
 def _in_turn(target: AlertTarget, now: datetime) -> QuerySet[AlertDelivery]:
     """In order; one that keeps being refused does not hold up those behind it."""
-    is_hard = ExpressionWrapper(
-        Q(attempts__gte=HARD_AFTER), output_field=BooleanField()
-    )
+    is_hard = When(attempts__gte=HARD_AFTER, then=F("attempts"))
     due = target.deliveries.filter(next_try_at__lte=now)
-    return due.annotate(is_hard=is_hard).order_by("is_hard", "id")
+    return due.order_by(Case(is_hard, default=0), "id")
+
+
+def _for_one_message(due: list[AlertDelivery]) -> list[AlertDelivery]:
+    """Those of a page that go together: what keeps being refused for good goes alone,
+    for it may be what the others were refused with."""
+    if due and _is_refused(due[0]):
+        return due[:1]
+    return [row for row in due if not _is_refused(row)]
+
+
+def _is_refused(row: AlertDelivery) -> bool:
+    return row.attempts >= HARD_AFTER and (row.last_code or 0) >= REFUSED
 
 
 def _drop_old(target: AlertTarget, now: datetime) -> None:
@@ -138,6 +142,10 @@ def attempt(claim: Claim) -> Answer:
         return _webhook(claim)
     except SluiceError as error:
         return Answer(error=error.message)
+    except Exception as error:
+        # unrecorded, it would come again each time its lease ends, and show nothing
+        log.exception("a message to %s could not be made", claim.target)
+        return Answer(error=f"a defect of Sluice: {type(error).__name__}")
 
 
 def _webhook(claim: Claim) -> Answer:

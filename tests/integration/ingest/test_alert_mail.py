@@ -4,11 +4,13 @@ never takes holds up nothing else."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 
 import pytest
+from django.utils import timezone
 
 from catalog.models import Database, Datasource, Table
-from ingest.alerts import delivery, fan_out, store
+from ingest.alerts import delivery, fan_out, store, webhook
 from ingest.alerts.rules import Finding
 from ingest.alerts.smtp_spec import Smtp
 from ingest.models.alerts import AlertDelivery, AlertTarget
@@ -44,6 +46,12 @@ def open_one(table: Table, kind: str, message: str) -> None:
     fan_out.announce()
 
 
+def wait_over() -> None:
+    past = timezone.now() - timedelta(seconds=1)
+    AlertTarget.objects.update(retry_at=past, sending_until=None)
+    AlertDelivery.objects.filter(next_try_at__isnull=False).update(next_try_at=past)
+
+
 def states() -> list[str]:
     return [row.state for row in AlertDelivery.objects.order_by("id")]
 
@@ -65,3 +73,46 @@ def test_a_password_that_smtp_cannot_say_is_told(box, ops, table, settings) -> N
     assert (ops.state, row.state) == ("failing", "waiting")
     assert row.last_error
     assert "pässword" not in row.last_error
+
+
+def test_a_defect_is_an_answer_too(ops, table, monkeypatch, settings) -> None:
+    AlertTarget.objects.update(kind=AlertTarget.WEBHOOK, address="https://a.b/c")
+
+    def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("of ours")
+
+    monkeypatch.setattr(webhook, "send", broken)
+    monkeypatch.setattr(delivery, "decrypt", lambda secret: "x" * 16)
+    open_one(table, "stuck", "it stands still")
+    assert delivery.deliver_due() == 1
+    ops.refresh_from_db()
+    assert ops.state == "failing"
+    assert "RuntimeError" in AlertDelivery.objects.get().last_error
+
+
+def test_a_mail_that_is_never_taken_holds_up_no_other(box, ops, table) -> None:
+    box.spam = b"buy now"
+    open_one(table, "stuck", "buy now")
+    open_one(table, "stalled", "nothing comes of it")
+    for _ in range(delivery.HARD_AFTER):
+        wait_over()
+        delivery.deliver_due()
+    assert states() == ["waiting", "waiting"]
+    open_one(table, "late", "it is late")
+    for _ in range(3):
+        wait_over()
+        delivery.deliver_due()
+    assert states() == ["waiting", "delivered", "delivered"]
+
+
+def test_a_server_that_comes_back_gets_one_mail_for_all(box, ops, table) -> None:
+    box.refuse = "450 later"
+    open_one(table, "stuck", "it stands still")
+    open_one(table, "stalled", "nothing comes of it")
+    for _ in range(delivery.HARD_AFTER + 1):
+        wait_over()
+        delivery.deliver_due()
+    box.refuse = ""
+    wait_over()
+    delivery.deliver_due()
+    assert (len(box.mails), states()) == (1, ["delivered", "delivered"])
