@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from typing import Any
+from uuid import UUID
 
 from django.db import transaction
 from django.db.models import QuerySet
@@ -85,14 +86,25 @@ def plan_waiting() -> int:
         seen = str(row.datasource.discovered_at)
         if row.request.get("tried") == seen:
             continue
+        planned += _plan_if_waiting(row.pk, seen)
+    return planned
+
+
+def _plan_if_waiting(pk: UUID, seen: str) -> bool:
+    """The row is locked, and another beat that plans it now has it alone."""
+    with transaction.atomic():
+        rows = waiting_rows().select_for_update(skip_locked=True)
+        row = rows.filter(pk=pk).first()
+        if row is None or row.request.get("tried") == seen:
+            return False
         try:
             _plan(row)
-            planned += 1
         except SluiceError as error:
             row.request |= {"waits": str(error), "tried": seen}
             row.save(update_fields=["request"])
             log.warning("onboarding %s waits: %s", row.pk, error)
-    return planned
+            return False
+    return True
 
 
 def _plan(row: Onboarding) -> None:

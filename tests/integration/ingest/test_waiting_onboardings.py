@@ -1,0 +1,43 @@
+"""Onboardings that wait for a discovery, planned by two beats at once."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from django.db import connections
+
+from core.clock import SystemClock
+from ingest.models import Onboarding, Pipeline
+from ingest.pipelines import deferred_onboardings
+from tests.integration.ingest.world import make_source, make_tables
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_beats_plan_a_request_once(transactional_db, monkeypatch, settings) -> None:
+    source = make_source()
+    make_tables(source, ["orders"])
+    body = {"datasource": "shop", "tables": {"public.orders": {}}}
+    row = deferred_onboardings.wait_for_discovery(source, body, actor="ann")
+    source.discovered_at = SystemClock().now()
+    source.save()
+    begin, others = deferred_onboardings.begin, [True]
+
+    def elsewhere() -> None:
+        deferred_onboardings.plan_waiting()
+        connections.close_all()
+
+    def begin_late(*args, **more):
+        if others:
+            others.clear()
+            beat = threading.Thread(target=elsewhere)
+            beat.start()
+            beat.join(30)
+            assert not beat.is_alive()
+        return begin(*args, **more)
+
+    monkeypatch.setattr(deferred_onboardings, "begin", begin_late)
+    deferred_onboardings.plan_waiting()
+    row = Onboarding.objects.get()
+    assert "waits" not in row.request
+    assert Pipeline.objects.get().onboarding_id == row.pk
