@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from datetime import timedelta
 
-from django.db import DatabaseError
+from django.db import DatabaseError, DataError, IntegrityError
 from django.db.models import Q
 from django.db.models.functions import Now
 
@@ -98,6 +98,9 @@ def _parts() -> dict[Callable[[], object], float]:
 def _run(part: Callable[[], object]) -> None:
     try:
         part()
+    except (DataError, IntegrityError):
+        # of one row: each time the same part would keep all behind it from their turn
+        log.exception("tick: the database refused what %s wrote", part.__name__)
     except DatabaseError:
         raise
     except Exception:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from django.db import DatabaseError
+from django.db import DatabaseError, DataError, IntegrityError
 
 from ingest.scheduler import tick
 
@@ -60,3 +60,16 @@ def test_a_database_that_is_away_is_told_and_the_part_is_due_again(
     for _ in range(2):
         with pytest.raises(DatabaseError):
             ticking.tick()
+
+
+@pytest.mark.parametrize("refusal", [DataError, IntegrityError])
+def test_a_row_that_the_database_refuses_stops_no_other_part(
+    done: list[str], monkeypatch: pytest.MonkeyPatch, refusal: type[DatabaseError]
+) -> None:
+    def refused() -> None:
+        raise refusal
+
+    parts = {refused: 0.0, **tick._parts()}
+    monkeypatch.setattr(tick, "_parts", lambda: parts)
+    tick.tick_once()
+    assert done == ["quick", "slow"]
