@@ -13,12 +13,18 @@ from datetime import datetime, timedelta
 from typing import Any, ClassVar, TypeVar
 from uuid import UUID
 
-from django.db import transaction
+from django.db import InterfaceError, OperationalError, transaction
 from django.db.models import Q
 
 from core import jobs
 from core.clock import SystemClock
-from core.errors import IllegalTransition, SluiceError, StaleState, TerminalError
+from core.errors import (
+    IllegalTransition,
+    SluiceError,
+    StaleState,
+    TerminalError,
+    TransientError,
+)
 from core.jobs import moves
 from core.jobs.handlers import Facts, JobHandler, handler_of, handlers_of, names_of
 from core.jobs.moves import Claim, move_job, try_claim
@@ -34,6 +40,7 @@ CANCELLED = "cancelled on request"
 _OPEN = (jobs.PLANNED, jobs.QUEUED, jobs.LAUNCHING, jobs.RUNNING, jobs.CANCELLING)
 _clock = SystemClock()
 _rung: dict[UUID, datetime] = {}
+_last_in_beat: tuple[datetime, UUID] | None = None
 S = TypeVar("S")
 
 
@@ -176,11 +183,30 @@ def ring_due() -> int:
 
 
 def advance_in_beat() -> int:
-    """Give each unfinished job whose pages are short one of them; how many moved on."""
+    """Give unfinished jobs whose pages are short one of them, so many at a time, in
+    turn: those that have to wait keep no other from it. How many moved on."""
+    global _last_in_beat  # whose turn it was is a matter of this process alone
     kinds = [each.name for each in handlers_of(PagedJob) if each.runs_in_beat]
     rows = Job.objects.filter(kind__in=kinds, state__in=[*jobs.WAITING, *jobs.ACTIVE])
-    oldest = rows.order_by("queued_at").values_list("pk", flat=True)
-    return sum(advance(pk) for pk in list(oldest[:MOST_IN_BEAT]))
+    oldest = rows.order_by("created_at", "pk").values_list("created_at", "pk")
+    turn: list[tuple[datetime, UUID]] = []
+    if _last_in_beat is not None:
+        at, pk = _last_in_beat
+        behind = Q(created_at__gt=at) | Q(created_at=at, pk__gt=pk)
+        turn = list(oldest.filter(behind)[:MOST_IN_BEAT])
+    turn = turn or list(oldest[:MOST_IN_BEAT])
+    _last_in_beat = turn[-1] if len(turn) == MOST_IN_BEAT else None
+    return sum(_advance_alone(pk) for _, pk in turn)
+
+
+def _advance_alone(job_id: UUID) -> bool:
+    try:
+        return advance(job_id)
+    except (OperationalError, InterfaceError):
+        raise
+    except Exception:
+        log.exception("a page failed", extra={"job_id": str(job_id)})
+        return False
 
 
 def _running(job: Job) -> Job | None:
@@ -233,17 +259,34 @@ def _do_page(job: Job, handler: PagedJob[Any]) -> bool:
                 raise StaleState(f"job {job.pk} was moved while its page was read")
             outcome = handler.save(locked, subject, found)
             _apply(locked, subject, outcome)
-    except (StaleState, IllegalTransition):
+    except (StaleState, IllegalTransition, OperationalError, InterfaceError):
         raise
     except SluiceError as error:
-        _log(job, error)
-        with transaction.atomic():
-            moves.fail_or_retry(job, subject, error)
-        return False
+        return _fail_page(job, subject, error)
+    except Exception as error:
+        log.exception("a page of a %s failed", job.kind, extra={"job_id": str(job.pk)})
+        return _fail_page(job, subject, _defect(error))
     handler.saved(locked)
     if isinstance(outcome, More):
         handler.ring(job.pk)
     return not isinstance(outcome, Waits)
+
+
+def _fail_page(job: Job, subject: Any, error: SluiceError) -> bool:
+    _log(job, error)
+    with transaction.atomic():
+        moves.fail_or_retry(job, subject, error)
+    return False
+
+
+def _defect(error: Exception) -> TransientError:
+    """What nobody foresaw may pass, and is not tried for ever. Its own words go to the
+    log alone, for they may quote a value."""
+    return TransientError(
+        f"Sluice has a defect here: {type(error).__name__}",
+        code="defect",
+        hint="the log of the process has the details; tell the maintainers of them",
+    )
 
 
 def _log(job: Job, error: SluiceError) -> None:

@@ -248,6 +248,37 @@ def test_a_page_fails_and_is_tried_again(world, monkeypatch) -> None:
     assert job.error_code == "paper"
 
 
+def test_a_defect_in_a_page_ends_its_job_and_no_other(world, monkeypatch) -> None:
+    broken, sound = count(), count()
+    monkeypatch.setattr(Count, "save", _save_of(broken, Count.save))
+    pages.advance_in_beat()
+    assert now(sound) == ("RUNNING", 1, 0)
+    assert now(broken) == ("QUEUED", 0, 1)
+    pages.advance_in_beat()
+    assert now(broken) == ("FAILED", 0, 1)
+    assert (broken.error_code, "KeyError" in broken.error_message) == ("defect", True)
+
+
+def _save_of(broken: Job, save: Any) -> Any:
+    def fails(self: Count, job: Job, subject: None, found: object) -> Any:
+        if job.pk == broken.pk:
+            raise KeyError("not there")
+        return save(self, job, subject, found)
+
+    return fails
+
+
+def test_those_that_wait_do_not_keep_others_from_their_turn(world, monkeypatch) -> None:
+    monkeypatch.setattr(pages, "MOST_IN_BEAT", 2)
+    waiting = [count() for _ in range(3)]
+    keys = {job.pk for job in waiting}
+    monkeypatch.setattr(Count, "admit", lambda self, job: job.pk not in keys)
+    free = count()
+    for _ in range(3):
+        pages.advance_in_beat()
+    assert now(free)[0] != "QUEUED"
+
+
 def test_pages_end_on_request(world) -> None:
     job = count()
     pages.advance(job.pk)
