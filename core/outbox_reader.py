@@ -180,6 +180,14 @@ def _handle_alone(event: Event, handlers: Mapping[str, Handler]) -> None:
         )
 
 
+def read_on_after_restore() -> None:
+    """Recognise a database that came from another server before anything is appended:
+    numbers of this one that the other has given out too would count as read."""
+    # a caller's own transaction may be younger than its view of others
+    if not connection.in_atomic_block:
+        _renumber()
+
+
 def _renumber() -> None:
     """Transactions of another server say nothing here: what came from there is older
     than what is appended here, and ordered by its ids."""

@@ -290,3 +290,21 @@ def test_a_database_from_another_server_is_read_on_from_where_it_was(
     say("newer")
     assert heard.read() == ["new", "newer", "read", "unread"]
     assert OutboxReader.objects.get().event == DomainEvent.objects.latest("id").pk
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_adoption_reads_on_before_the_numbers_of_the_other_server_come(
+    heard: Heard,
+) -> None:
+    """What a restore brings along is renumbered before anything is appended that the
+    cursor, which stands above, would take for read."""
+    say("read")
+    heard.read()
+    ahead = "SET transaction = (transaction::text::bigint + 40)::text::xid8"
+    with connection.cursor() as cursor:
+        cursor.execute(f"UPDATE core_domainevent {ahead}")
+        cursor.execute(f"UPDATE core_outboxreader {ahead}")
+    outbox_reader.read_on_after_restore()
+    for number in range(60):
+        say(f"new {number}")
+    assert len(heard.read()) == 61
