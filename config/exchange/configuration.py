@@ -35,7 +35,7 @@ def items_of_configuration() -> list[Item]:
         *_datasources(),
         *_policies(),
         *_tables(),
-        *_waiting(),
+        *items_that_wait(),
         *_grants(),
         *targets_of_configuration(),
     ]
@@ -133,7 +133,7 @@ def plan_fields(plan: Fields) -> Fields:
     return {name: value for name, value in found.items() if value}
 
 
-def _waiting() -> Iterator[Item]:
+def items_that_wait() -> Iterator[Item]:
     """Tables and patterns of sources that are not discovered yet."""
     for row in waiting_rows().select_related("datasource"):
         asked, source = row.request, row.datasource.name

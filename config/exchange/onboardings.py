@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from catalog.models import Datasource
+from config.exchange.configuration import items_that_wait
 from config.exchange.diff import Change, Difference
 from config.exchange.document import PATTERN, TABLE, Item
 from config.exchange.located import located, placed
@@ -160,8 +161,9 @@ def update_table(change: Change, new: list[Change]) -> list[Change]:
     source, name = change.item.key
     pipeline = _pipeline(source, name)
     if pipeline is None:
+        whole = _with_kept_fields(change)
         forget_waiting(source, name)
-        new.append(change)
+        new.append(whole)
         return []
     of_policy = tuple(d for d in change.differences if d.field == "policy")
     others = tuple(d for d in change.differences if d.field != "policy")
@@ -172,6 +174,15 @@ def update_table(change: Change, new: list[Change]) -> list[Change]:
     if others:
         done.append(_choose(change, pipeline, others))
     return done
+
+
+def _with_kept_fields(change: Change) -> Change:
+    """What the file does not state of one that waits stays as it is."""
+    item, key = change.item, (change.item.kind, change.item.key)
+    found = (each.fields for each in items_that_wait() if (each.kind, each.key) == key)
+    return replace(
+        change, item=replace(item, fields={**next(found, {}), **item.fields})
+    )
 
 
 def _choose(

@@ -50,10 +50,12 @@ def waiting_rows() -> QuerySet[Onboarding]:
     return Onboarding.objects.filter(request__has_key="waits").order_by("created_at")
 
 
-def forget_waiting(source: str, table: str) -> None:
-    """Take one table back from what waits; a request without any is gone."""
+def forget_waiting(source: str, name: str) -> None:
+    """Take one table or pattern back from what waits; a request without any is gone."""
     for row in waiting_rows().filter(datasource__name=source):
-        if row.request["tables"].pop(table, None) is None:
+        if name in row.request["include"]:
+            row.request["include"].remove(name)
+        elif row.request["tables"].pop(name, None) is None:
             continue
         if row.request["tables"] or row.request["include"]:
             row.save(update_fields=["request"])

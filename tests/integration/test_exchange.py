@@ -281,3 +281,41 @@ def test_sources_of_any_options_keep_them(db, tmp_path):
     assert (row.database, row.username) == ("no", "1e3")
     assert row.options["include_databases"] == ["a", "yes"]
     assert exported() == text
+
+
+def test_a_pattern_that_waits_is_changed_in_place(db, tmp_path):
+    make_source()
+    text = """
+sluice: 1
+onboardings:
+- {datasource: shop, include: [public.*, other.*], schedule: {every_seconds: 5}}
+"""
+    assert imported(tmp_path, text)[0] == 0
+    text = text.replace("5", "10")
+    code, said = imported(tmp_path, text)
+    assert code == 0, said
+    assert imported(tmp_path, text, "--check")[0] == 0
+    waiting = [row.request for row in Onboarding.objects.all()]
+    assert sorted(name for asked in waiting for name in asked["include"]) == [
+        "other.*", "public.*",
+    ]  # fmt: skip
+    assert {asked["policy"]["schedule"]["every_seconds"] for asked in waiting} == {10}
+
+
+def test_a_choice_that_is_not_stated_stays_while_it_waits(db, tmp_path):
+    make_source()
+    text = """
+sluice: 1
+onboardings:
+- datasource: shop
+  capture: snapshot
+  tables: {public.orders: {record_key: [id], buckets: 4}}
+"""
+    assert imported(tmp_path, text)[0] == 0
+    text = text.replace("  capture: snapshot\n", "").replace("record_key: [id], ", "")
+    text = text.replace("4", "8")
+    code, said = imported(tmp_path, text)
+    assert code == 0, said
+    asked = Onboarding.objects.get().request
+    assert asked["tables"]["public.orders"] == {"record_key": ["id"], "buckets": 8}
+    assert asked["capture"] == "snapshot"
