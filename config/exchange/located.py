@@ -1,10 +1,12 @@
-"""Errors of services, told with the place in the document that caused them. Pure."""
+"""Errors of services, told with the place in the document that caused them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
+
+from django.db import DataError, IntegrityError
 
 from config.exchange.document import Item
 from core.errors import InvalidRequest, SluiceError
@@ -24,6 +26,10 @@ def placed(what: str, place: Callable[[str], str]) -> Iterator[None]:
         yield
     except SluiceError as error:
         raise _told(error, what, place) from error
+    except (DataError, IntegrityError) as error:
+        # too long, or there already; the lines below the first quote values
+        refused = InvalidRequest(str(error).partition("\n")[0], code="refused")
+        raise _told(refused, what, place) from error
 
 
 def _told(error: SluiceError, what: str, place: Callable[[str], str]) -> InvalidRequest:

@@ -319,3 +319,20 @@ onboardings:
     asked = Onboarding.objects.get().request
     assert asked["tables"]["public.orders"] == {"record_key": ["id"], "buckets": 8}
     assert asked["capture"] == "snapshot"
+
+
+@pytest.mark.parametrize(
+    "section",
+    [
+        "users: [{name: ann, identity: {provider: ldap, subject: uuid-1}},"
+        " {name: bob, identity: {provider: ldap, subject: uuid-1}}]",
+        f"policies: [{{on: shop.{'p' * 300}, lag_seconds: 4}}]",
+    ],
+)
+def test_what_the_database_refuses_is_told_with_its_place(db, tmp_path, section):
+    make_source()
+    code, said = imported(tmp_path, f"sluice: 1\n{section}\n")
+    assert code == 2, said
+    assert "line 2" in said
+    assert "nothing was changed" in said
+    assert not User.objects.exists()
