@@ -139,8 +139,12 @@ class SubmitLauncher:
             tag = tag_of(self._command.instance, spec.job_id, str(spec.attempt))
             work = _Work(spec.job_id, spec.attempt, tag, spec)
             self._works[spec.job_id] = work
-        self._write(work)
-        self._spawn(work)
+        try:
+            self._write(work)
+            self._spawn(work)
+        except OSError:
+            # as one that dies at once: its watcher says so
+            log.exception("%s could not be started", tag)
         self._watch(work)
 
     def cancel(self, job_id: str, mode: CancelMode) -> None:

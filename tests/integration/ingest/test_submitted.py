@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from core.models import Job
+from ingest.jobs.drivers import submit
 from ingest.jobs.drivers.cluster import App, tag_of
 from ingest.jobs.drivers.fake import FakeCluster, Fault
 from ingest.jobs.drivers.host import DriverHost
@@ -185,3 +186,18 @@ def test_stopping_leaves_nothing_and_holds_nothing_against_the_job(place) -> Non
     assert not list((place.folder / "run" / "submitted").iterdir())
     assert place.job().state == "QUEUED"
     assert place.job().payload.get("deaths", 0) == 0
+
+
+def test_a_submission_that_cannot_begin_is_tried_again(place, monkeypatch) -> None:
+    """No memory for a process, or no room for its record, in that moment."""
+    real, failures = submit.spawn, [OSError("no memory")]
+
+    def spawn(spec):
+        if failures:
+            raise failures.pop()
+        return real(spec)
+
+    monkeypatch.setattr(submit, "spawn", spawn)
+    place.world.onboard("orders")
+    place.until(lambda: place.world.pipeline("orders").state == "LIVE")
+    assert not failures
