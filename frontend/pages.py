@@ -23,6 +23,7 @@ from django_htmx.middleware import HtmxDetails
 
 from catalog.access.policy import Principal
 from catalog.access.principals import principal_of
+from catalog.api.views import is_storable
 from catalog.selectors import Window
 from core.context import name_actor
 from core.errors import (
@@ -74,11 +75,22 @@ def page(view: View[P]) -> Callable[Concatenate[HttpRequest, P], HttpResponse]:
         request.principal = principal_of(request.user)  # type: ignore[attr-defined]
         name_actor(request.user.get_username())
         try:
+            _require_text(request)
             return view(request, *args, **kwargs)  # type: ignore[arg-type]
         except SluiceError as error:
             return error_page(request, error)
 
     return wrapped
+
+
+def _require_text(request: HttpRequest) -> None:
+    """Refuse what no column can hold, as REST does."""
+    lists = [*request.GET.lists(), *request.POST.lists()]
+    texts = [request.path, *(text for _, values in lists for text in values)]
+    if not all(map(is_storable, texts)):
+        raise InvalidRequest(
+            "the request contains characters that are no text", code="invalid_text"
+        )
 
 
 def admin_page(view: View[P]) -> Callable[Concatenate[HttpRequest, P], HttpResponse]:
