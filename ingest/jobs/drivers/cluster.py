@@ -73,11 +73,14 @@ class StandaloneMaster:
 
     def apps(self) -> list[App]:
         found = self._state()
-        return [
-            App(str(app["id"]), str(app["name"]))
-            for app in found.get("activeapps", [])
-            if str(app.get("name", "")).startswith(self._prefix)
-        ]
+        try:
+            return [
+                App(str(app["id"]), str(app["name"]))
+                for app in found["activeapps"]
+                if str(app["name"]).startswith(self._prefix)
+            ]
+        except (KeyError, TypeError) as error:
+            raise self._away("it does not list its applications") from error
 
     def kill(self, app: App) -> None:
         form = urllib.parse.urlencode({"id": app.id, "terminate": "true"})
