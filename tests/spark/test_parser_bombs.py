@@ -50,6 +50,8 @@ BOMBS = [
     (nested("not ", "", times=20_000), "201 NOT in a row"),
     (nested("- ", "", times=20_000), "201 prefix operators"),
     (f"select transform(array(1), {'x -> ' * 501} 1)", "501 lambda arrows"),
+    (f"select 1 from t{' lateral /**/ view explode(a) as b' * 1_001}",
+     "1001 LATERAL VIEWs"),
     ("select 1e100000000BD", "9 digits"),
     ("select 1.5E+10000", "5 digits"),
     ("select " + "1" * 100_000, "100000 characters; at most 255"),
@@ -66,6 +68,7 @@ BOMBS = [
     (f"explain {doubled(12)}", "read 2048 relations"),
     (f"{GROUPED} cube({columns(24)})", "16777216 sets of columns; at most 4096"),
     (f"{GROUPED} grouping sets(CUBE ({columns(24)}), (id))", "16777216 sets of"),
+    (f"{GROUPED} grouping sets(rollup(id{', id' * 5_000}))", "ROLLUPs' columns, squared"),
     (f"{GROUPED} {columns(24)} with cube", "GROUP BY has more sets of columns"),
     (GROUPED + ", ".join(f"rollup({columns(7)})" for _ in range(5)), "GROUP BY has more"),
 ]  # fmt: skip

@@ -13,6 +13,8 @@ final class StatementBounds {
   static final int DEEPEST_COMMENT = 32;
   static final int MOST_INNER_COMMENTS = 1_000;
   static final int MOST_LAMBDAS = 500;
+  // The parser reads on to the last of them at each of them.
+  static final int MOST_LATERAL_VIEWS = 1_000;
   // The parser's work grows with the depth of each bracket: this many levels in all,
   // those of brackets less than FREE_DEPTH deep not counted.
   static final int MOST_LEVELS = 20_000;
@@ -20,9 +22,12 @@ final class StatementBounds {
   static final int MOST_ESCAPE_STEPS = 200_000_000;
   // The parser makes each set of a CUBE that stands in GROUPING SETS.
   static final int MOST_CUBE_SETS = 4_096;
+  // Of ROLLUP there it makes each beginning: columns times columns.
+  static final int MOST_ROLLUP_STEPS = 16_777_216;
   private static final int FREE_DEPTH = 10;
   private static final char CASE = 'C';
   private static final char CUBE = 'Q';
+  private static final char ROLLUP = 'R';
 
   private final String text;
   private final char[] open = new char[DEEPEST + 1];
@@ -34,8 +39,11 @@ final class StatementBounds {
   private int innerComments;
   private int lambdas;
   private long escapeSteps;
-  private boolean isAfterCube;
+  private char analytics; // CUBE or ROLLUP right before
+  private boolean isAfterLateral;
+  private int lateralViews;
   private long cubeSets;
+  private long rollupSteps;
 
   private StatementBounds(String text) {
     this.text = text;
@@ -80,13 +88,13 @@ final class StatementBounds {
       limit("The statement has", ++lambdas, "lambda arrows", MOST_LAMBDAS);
     }
     if (next == '(' || next == '[' || next == '{') {
-      push(isAfterCube ? CUBE : next);
+      push(analytics != 0 ? analytics : next);
     } else if (next == ')' || next == ']' || next == '}') {
       pop();
     } else if (next == ',' && depth > 0) {
       commas[depth - 1]++;
     }
-    isAfterCube = false;
+    analytics = 0;
     prefixes = "-+~!".indexOf(next) >= 0 ? prefixes + 1 : 0;
     limit("The statement has", prefixes, "prefix operators in a row", DEEPEST);
   }
@@ -101,7 +109,11 @@ final class StatementBounds {
     if (isDigit(word.charAt(0))) {
       exponent(begin);
     }
-    isAfterCube = word.equalsIgnoreCase("cube");
+    boolean isRollup = word.equalsIgnoreCase("rollup");
+    analytics = word.equalsIgnoreCase("cube") ? CUBE : isRollup ? ROLLUP : 0;
+    lateralViews += isAfterLateral && word.equalsIgnoreCase("view") ? 1 : 0;
+    limit("The statement has", lateralViews, "LATERAL VIEWs", MOST_LATERAL_VIEWS);
+    isAfterLateral = word.equalsIgnoreCase("lateral");
     boolean isNot = word.equalsIgnoreCase("not");
     prefixes = isNot ? prefixes + 1 : 0;
     limit("The statement has", prefixes, "NOT in a row", DEEPEST);
@@ -145,10 +157,15 @@ final class StatementBounds {
       depth--;
     }
     depth = Math.max(0, depth - 1);
-    if (open[depth] == CUBE) {
-      open[depth] = 0; // an end without a beginning finds no CUBE
-      cubeSets += 1L << Math.min(commas[depth] + 1, 40);
+    char kind = open[depth];
+    open[depth] = 0; // an end without a beginning finds nothing
+    long columns = commas[depth] + 1L;
+    if (kind == CUBE) {
+      cubeSets += 1L << Math.min(columns, 40);
       limit("The CUBEs of the statement are", cubeSets, "sets of columns", MOST_CUBE_SETS);
+    } else if (kind == ROLLUP) {
+      rollupSteps += columns * columns;
+      limit("The ROLLUPs' columns, squared, are", rollupSteps, "", MOST_ROLLUP_STEPS);
     }
   }
 
