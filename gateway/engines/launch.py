@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import sys
@@ -31,11 +32,15 @@ LOOK_SECONDS = 0.05
 # Fast to start and small before fast to run: most statements are short, and the
 # serial collector needs no threads of its own on a two-core machine. Without the last
 # one Hudi starts two more JVMs at its first merge, which attach to ours and stop it.
+# A code cache of 240 MB is the least that the JVM divides by itself: compiled methods
+# that fill it then leave the JVM's own part alone, without which it breaks for good.
 JAVA_OPTIONS = (
-    "-XX:+UseSerialGC -Xss4m -XX:MaxMetaspaceSize=320m -XX:ReservedCodeCacheSize=128m "
+    "-XX:+UseSerialGC -Xss4m -XX:MaxMetaspaceSize=320m -XX:ReservedCodeCacheSize=240m "
     "-Xshare:auto "
     "-Dfile.encoding=UTF-8 -Duser.timezone=UTC -Djol.skipHotspotSAAttach=true"
 )
+_READY = '{"ready"'  # an engine that died before may have written above it
+_END = re.compile(r"^engine ends: (.+)$", re.MULTILINE)
 _KEPT = (
     "PATH", "JAVA_HOME", "JDK_JAVA_OPTIONS", "HOME", "USER", "TMPDIR", "LANG",
     "HADOOP_USER_NAME",
@@ -142,9 +147,17 @@ class EngineProcess:
 
     def log_tail(self) -> str:
         """Return the last lines of the engine's log."""
-        with contextlib.suppress(OSError):
-            return self.log_path.read_text("utf-8", "replace")[-LOG_TAIL:]
+        with contextlib.suppress(OSError), self.log_path.open("rb") as log:
+            log.seek(max(0, log.seek(0, os.SEEK_END) - LOG_TAIL))
+            return log.read().decode("utf-8", "replace")
         return ""
+
+    def end_reason(self) -> str:
+        """Return why the engine ended itself, as its log has it; empty when it did not
+        say."""
+        log_of_this_one = self.log_tail().rpartition(_READY)[2]
+        reasons = _END.findall(log_of_this_one)
+        return str(reasons[-1]) if reasons else ""
 
     def _forget(self) -> None:
         self._pid_file.unlink(missing_ok=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import secrets
 import time
 from collections.abc import Callable, Mapping
@@ -27,6 +28,8 @@ from gateway.engines.port import (
     OperationState,
 )
 from gateway.engines.thrift_session import ThriftEngineSession
+
+log = logging.getLogger(__name__)
 
 HOST = "127.0.0.1"
 START_SECONDS = 180.0
@@ -76,7 +79,9 @@ class SparkEngine:
         running = self._running
         state, reason = self._state, self._reason
         if state is EngineState.READY and running and not running.process.is_running:
-            state, reason = EngineState.FAILED, "the process ended"
+            said = running.process.end_reason()
+            state = EngineState.FAILED
+            reason = f"the process ended: {said}" if said else "the process ended"
         return EngineFacts(
             engine_id=self._engine_id,
             state=state,
@@ -93,8 +98,11 @@ class SparkEngine:
     async def start(self) -> None:
         """Launch a process, wait until it answers. A second caller waits along."""
         async with self._turn:
-            if self.facts().state is EngineState.READY:
+            facts = self.facts()
+            if facts.state is EngineState.READY:
                 return
+            if self._state is EngineState.READY:
+                log.error("the engine died, a successor starts: %s", facts.reason)
             await self._end_process(grace_seconds=0)
             self._state, self._reason = EngineState.STARTING, ""
             self._starts += 1

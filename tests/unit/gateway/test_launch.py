@@ -128,3 +128,21 @@ def test_an_engine_gets_the_heap_that_the_settings_give(
     process._private.mkdir(parents=True, exist_ok=True)
     facts = json.loads(process._write_start_file().read_text())
     assert facts["memory"] == "123m"
+
+
+@pytest.mark.parametrize(
+    ("log", "reason"),
+    [
+        ('{"ready": 1, "seconds": 9.1}\nengine ends: it is broken\n', "it is broken"),
+        ('engine ends: long ago\n{"ready": 1, "seconds": 9.1}\nat work\n', ""),
+        ("", ""),
+    ],
+    ids=["this one", "the one before", "nothing"],
+)
+def test_the_log_tells_why_an_engine_ended_itself(
+    log: str, reason: str, spec: EngineSpec
+) -> None:
+    process = EngineProcess(spec, "five", SECRET)
+    process.log_path.parent.mkdir(parents=True)
+    process.log_path.write_text(log)
+    assert process.end_reason() == reason

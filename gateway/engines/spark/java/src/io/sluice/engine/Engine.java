@@ -1,6 +1,7 @@
 package io.sluice.engine;
 
 import java.nio.file.Path;
+import org.apache.spark.SparkStatusTracker;
 import org.apache.spark.sql.SparkSession;
 
 /**
@@ -33,15 +34,22 @@ public final class Engine {
     ControlChannel control = new ControlChannel(engine.start, engine.policies, port);
     engine.catalogue = new Catalogue(root, control);
     daemon(control, "sluice-control");
-    daemon(
-        new Progress(
-            engine.identity::operations, root.sparkContext().statusTracker(), control),
-        "sluice-progress");
-    daemon(
-        new MemoryGuard(engine.identity.statements(), root.sparkContext().statusTracker()),
-        "sluice-memory");
-    daemon(new RunawayThreads(), "sluice-runaway");
+    engine.watch(root, control);
     return port;
+  }
+
+  private void watch(SparkSession root, ControlChannel control) {
+    SparkStatusTracker tracker = root.sparkContext().statusTracker();
+    Progress progress = new Progress(identity::operations, tracker, control);
+    MemoryGuard memory = new MemoryGuard(identity.statements(), tracker);
+    RunawayThreads threads = new RunawayThreads();
+    check(progress::tellAll, Progress.PAUSE_MILLIS, "sluice-progress");
+    check(memory::look, MemoryGuard.LOOK_MILLIS, "sluice-memory");
+    check(threads::look, RunawayThreads.LOOK_MILLIS, "sluice-runaway");
+  }
+
+  private static void check(PeriodicCheck.Check check, long pauseMillis, String name) {
+    daemon(new PeriodicCheck(pauseMillis, check), name);
   }
 
   private static void daemon(Runnable work, String name) {
@@ -75,6 +83,7 @@ public final class Engine {
     if (error instanceof OutOfMemoryError) {
       end("thread " + thread.getName() + " ran out of memory");
     }
+    BrokenJvm.endIfMetIn(error);
   }
 
   StartFile start() {

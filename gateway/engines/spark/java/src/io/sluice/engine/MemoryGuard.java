@@ -18,9 +18,9 @@ import org.apache.spark.SparkStatusTracker;
  * everybody's statements fail. Allocation is what threads of Spark's tasks are seen to do: near
  * enough to what is held, and known without asking each object.
  */
-final class MemoryGuard implements Runnable {
+final class MemoryGuard {
   private static final double FULL = 0.85;
-  private static final long LOOK_MILLIS = 100;
+  static final long LOOK_MILLIS = 100;
   private static final long SETTLE_MILLIS = 1500;
   private static final long MUCH = 8; // of the heap, the least that makes a culprit
   private static final int PATIENCE = 3;
@@ -40,19 +40,7 @@ final class MemoryGuard implements Runnable {
     this.tracker = tracker;
   }
 
-  @Override
-  public void run() {
-    try {
-      while (true) {
-        TimeUnit.MILLISECONDS.sleep(LOOK_MILLIS);
-        look();
-      }
-    } catch (InterruptedException e) {
-      Thread.currentThread().interrupt();
-    }
-  }
-
-  private void look() throws InterruptedException {
+  void look() throws InterruptedException {
     List<Statement> open = statements.open();
     if (open.isEmpty() || allocatedByStage.size() > MOST_STAGES) {
       seen = Map.of();

@@ -4,7 +4,6 @@ import java.nio.ByteBuffer;
 import java.util.HexFormat;
 import java.util.Map;
 import java.util.UUID;
-import java.util.concurrent.TimeUnit;
 import java.util.function.Supplier;
 import org.apache.hive.service.cli.OperationHandle;
 import org.apache.hive.service.cli.operation.Operation;
@@ -16,7 +15,8 @@ import org.apache.spark.sql.hive.thriftserver.SparkExecuteStatementOperation;
  * Tells the gateway once a second how many tasks of each running statement are done. Read from
  * Spark's status tracker, so nothing is counted twice.
  */
-final class Progress implements Runnable {
+final class Progress {
+  static final long PAUSE_MILLIS = 1000;
   private final Supplier<Map<OperationHandle, Operation>> operations;
   private final SparkStatusTracker tracker;
   private final ControlChannel control;
@@ -30,19 +30,7 @@ final class Progress implements Runnable {
     this.control = control;
   }
 
-  @Override
-  public void run() {
-    try {
-      while (true) {
-        TimeUnit.SECONDS.sleep(1);
-        tellAll();
-      }
-    } catch (InterruptedException e) {
-      Thread.currentThread().interrupt();
-    }
-  }
-
-  private void tellAll() {
+  void tellAll() {
     operations
         .get()
         .forEach(

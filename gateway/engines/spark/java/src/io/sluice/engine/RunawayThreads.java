@@ -16,9 +16,9 @@ import java.util.concurrent.TimeUnit;
  * thread of the statement's own, so that the thread can be stopped in the midst of it; not in
  * Spark's parser, which learns for all statements, nor while a class is made ready.
  */
-final class RunawayThreads implements Runnable {
+final class RunawayThreads {
   static final int LONGEST_PLANNING = 60; // seconds of the processor
-  private static final long LOOK_MILLIS = 500;
+  static final long LOOK_MILLIS = 500;
   // A deep stack takes its time to unwind. A second death would meet whoever tells the first.
   private static final int UNWINDING_LOOKS = 60;
   private static final int NEAR_THE_TOP = 8; // frames of String and the like may lie above
@@ -44,19 +44,7 @@ final class RunawayThreads implements Runnable {
   /** A thread at such work at each look: looks since its cancel, processor's time before. */
   private record Seen(int looksDeaf, long tookBefore) {}
 
-  @Override
-  public void run() {
-    try {
-      while (true) {
-        TimeUnit.MILLISECONDS.sleep(LOOK_MILLIS);
-        look();
-      }
-    } catch (InterruptedException e) {
-      Thread.currentThread().interrupt();
-    }
-  }
-
-  private void look() {
+  void look() {
     Map<Thread, Seen> now = new HashMap<>();
     Thread[] all = new Thread[Thread.activeCount() * 2 + 16];
     int count = Thread.currentThread().getThreadGroup().enumerate(all, true);

@@ -53,6 +53,7 @@ final class Statement extends SparkExecuteStatementOperation {
     if (Thread.currentThread() == ender) {
       return status;
     }
+    BrokenJvm.endIfMetIn(status.getOperationException());
     HiveSQLException reason = ended;
     if (reason == null && TooLarge.isMemory(status.getOperationException())) {
       reason = TooLarge.memory(Runtime.getRuntime().maxMemory());
@@ -77,6 +78,7 @@ final class Statement extends SparkExecuteStatementOperation {
       bound();
       return super.getNextRowSet(order, maxRows);
     } catch (Throwable error) {
+      BrokenJvm.endIfMetIn(error);
       if (TooLarge.isMemory(error)) {
         end(TooLarge.memory(Runtime.getRuntime().maxMemory()));
       }

@@ -1,0 +1,108 @@
+package io.sluice.engine;
+
+import java.util.concurrent.CountDownLatch;
+import org.apache.hive.service.cli.HiveSQLException;
+
+/** Parts of the engine that need no Spark: each line says what was found. */
+public final class EngineUnits {
+  private static int checks;
+
+  private EngineUnits() {}
+
+  public static void main(String[] arguments) throws Exception {
+    InternalError internal = new InternalError("out of something");
+    say("an error of the JVM", internal);
+    say("its wrapper", new HiveSQLException("failed", new RuntimeException(internal)));
+    say("a class that met it, first", caught(() -> new MeetsInternal()));
+    say("a class that met it, later", caught(() -> new MeetsInternal()));
+    say("a class that met the stack's end, first", caught(() -> new MeetsStack()));
+    say("a class that met the stack's end, later", caught(() -> new MeetsStack()));
+    say("a class that met a full code cache, later", fullCodeCache());
+    say("a class that met another error, later", caughtTwice(() -> new MeetsOther()));
+    say("the end of the stack", new StackOverflowError());
+    say("the end of memory", new RuntimeException(new OutOfMemoryError("Java heap space")));
+    say("a text of a user", new RuntimeException(fullCodeCache().getCause().getMessage()));
+    say("causes in a circle", circle());
+    say("nothing", null);
+    failingCheckGoesOn();
+  }
+
+  private static void say(String what, Throwable error) {
+    System.out.println(what + ": " + (BrokenJvm.signIn(error) != null));
+  }
+
+  private static void failingCheckGoesOn() throws InterruptedException {
+    CountDownLatch third = new CountDownLatch(3);
+    Thread thread =
+        new Thread(
+            new PeriodicCheck(
+                1,
+                () -> {
+                  third.countDown();
+                  if (++checks == 1) {
+                    throw new IllegalStateException("the first");
+                  }
+                  throw new NoClassDefFoundError("all others");
+                }),
+            "failing");
+    thread.start();
+    third.await();
+    System.out.println("a failing check goes on: " + thread.isAlive());
+    thread.interrupt();
+    thread.join();
+  }
+
+  private static Throwable caught(Runnable work) {
+    try {
+      work.run();
+      return null;
+    } catch (Throwable error) {
+      return error;
+    }
+  }
+
+  private static Throwable caughtTwice(Runnable work) {
+    caught(work);
+    return caught(work);
+  }
+
+  private static Throwable fullCodeCache() {
+    Throwable why =
+        new ExceptionInInitializerError(
+            "Exception java.lang.VirtualMachineError: Out of space in CodeCache for adapters"
+                + " [in thread \"one\"]");
+    Throwable error = new NoClassDefFoundError("Could not initialize class a.B");
+    error.initCause(why);
+    return error;
+  }
+
+  private static Throwable circle() {
+    Throwable one = new RuntimeException();
+    one.initCause(new RuntimeException(one));
+    return one;
+  }
+
+  private static int deeper(int depth) {
+    return deeper(depth + 1) + 1;
+  }
+
+  private static final class MeetsInternal {
+    static {
+      if (checks == 0) {
+        throw new InternalError("while a class is made ready");
+      }
+    }
+  }
+
+  private static final class MeetsStack {
+    static final int DEPTH = deeper(0);
+  }
+
+  private static final class MeetsOther {
+    static {
+      if (checks == 0) {
+        throw new IllegalStateException("java.lang.InternalError");
+      }
+    }
+  }
+}

@@ -1,0 +1,69 @@
+"""Parts of the engine's JVM side, in a JVM without Spark."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from config.parts.paths import pyspark_home, spark_classpath
+
+SOURCE = Path(__file__).with_name("EngineUnits.java")
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bool]:
+    built = tmp_path_factory.mktemp("engine_units")
+    path = f"{built}:{spark_classpath()}:{pyspark_home() / 'jars' / '*'}"
+    subprocess.run(
+        ["javac", "-nowarn", "-cp", path, "-d", str(built), str(SOURCE)],
+        check=True,
+        timeout=120,
+    )
+    done = subprocess.run(
+        ["java", "-cp", path, "io.sluice.engine.EngineUnits"],
+        check=True,
+        timeout=120,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    said = (line.rpartition(": ") for line in done.stdout.splitlines())
+    return {what: answer == "true" for what, _, answer in said}
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        "an error of the JVM",
+        "its wrapper",
+        "a class that met it, first",
+        "a class that met it, later",
+        "a class that met the stack's end, later",
+        "a class that met a full code cache, later",
+    ],
+)
+def test_a_jvm_that_is_not_whole_is_known(what: str, found: dict[str, bool]) -> None:
+    assert found[what]
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        "a class that met the stack's end, first",
+        "a class that met another error, later",
+        "the end of the stack",
+        "the end of memory",
+        "a text of a user",
+        "causes in a circle",
+        "nothing",
+    ],
+)
+def test_what_ends_with_its_statement_leaves_the_engine(
+    what: str, found: dict[str, bool]
+) -> None:
+    assert not found[what]
+
+
+def test_a_failing_check_is_made_again(found: dict[str, bool]) -> None:
+    assert found["a failing check goes on"]
