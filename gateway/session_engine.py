@@ -139,6 +139,8 @@ class SessionEngine:
         status = await engine.status(handle)
         while not status.state.is_terminal and operation.is_alive:
             self._tell_progress(operation, handle)
+            if status.message:
+                operation.log_line(status.message)
             status = await engine.status(handle)
         if status.state is OperationState.FINISHED:
             if operation.has_result_set:

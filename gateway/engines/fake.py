@@ -29,20 +29,22 @@ from gateway.hs2.rowset import encode_row_set
 from gateway.hs2.values import TypeId
 from gateway.operation import new_handle
 
-LONG_POLL_SECONDS = 5.0
+LONG_POLL_SECONDS, WAITING_POLL_SECONDS = 5.0, 0.05
 _NUMBER = re.compile(r"\s*select\s+(\d+)\s*", re.IGNORECASE)
 _RANGE = re.compile(r"\s*select\s+\*\s+from\s+range\((\d+)\)\s*", re.IGNORECASE)
 
 
 @dataclass(slots=True)
 class FakeAnswer:
-    """What a statement gives: after `seconds`, rows or an error."""
+    """What a statement gives: after `seconds`, rows or an error; until then `waits`
+    is what it waits for."""
 
     columns: Sequence[EngineColumn] = (EngineColumn("Result", TypeId.STRING),)
     rows: Sequence[Sequence[object]] = ()
     seconds: float = 0.0
     error: str = ""
     sql_state: str = ""
+    waits: str = ""
 
 
 @dataclass(slots=True)
@@ -112,7 +114,8 @@ class FakeSession:
     async def status(self, operation: EngineOperation) -> EngineStatus:
         """Wait up to 5 s for the end."""
         found = self._find(operation)
-        wait = min(found.due - time.monotonic(), LONG_POLL_SECONDS)
+        longest = WAITING_POLL_SECONDS if found.answer.waits else LONG_POLL_SECONDS
+        wait = min(found.due - time.monotonic(), longest)
         if found.state is OperationState.RUNNING and wait > 0:
             try:
                 async with asyncio.timeout(wait):
@@ -123,6 +126,8 @@ class FakeSession:
         if found.state is OperationState.RUNNING and time.monotonic() >= found.due:
             failed = bool(found.answer.error)
             found.state = OperationState.ERROR if failed else OperationState.FINISHED
+        if found.state is OperationState.RUNNING:
+            return EngineStatus(found.state, message=found.answer.waits)
         return EngineStatus(
             found.state, found.answer.sql_state, message=found.answer.error
         )

@@ -133,7 +133,8 @@ class EngineOperation:
 
 @dataclass(frozen=True, slots=True)
 class EngineStatus:
-    """Where a statement stands. `message` is the engine's raw text, unscrubbed."""
+    """Where a statement stands. `message` is the engine's raw text, unscrubbed: why it
+    failed, or while it runs what it waits for."""
 
     state: OperationState
     sql_state: str = ""

@@ -108,3 +108,12 @@ def test_the_log_tells_the_stage_as_hive_does(gateway):
     with connect(gateway) as connection, connection.cursor() as cursor:
         cursor.execute("SELECT 1")
         assert "INFO  : Stage-1 map = 100%,  reduce = 0%" in cursor.fetch_logs()
+
+
+def test_the_log_tells_what_a_statement_waits_for(gateway):
+    gateway.engine.answers = lambda sql: FakeAnswer(
+        seconds=0.2, waits="" if "USE" in sql else "INFO  : waits to be planned"
+    )
+    with connect(gateway) as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT 1")
+        assert "INFO  : waits to be planned" in cursor.fetch_logs()

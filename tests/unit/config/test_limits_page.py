@@ -15,7 +15,10 @@ from gateway.limits import GatewayLimits
 
 ROOT = Path(__file__).resolve().parents[3]
 ENGINE = ROOT / "gateway/engines/spark/java/src/io/sluice/engine"
-JAVA = {name: ENGINE / f"{name}.java" for name in ("StatementBounds", "PlanBounds")}
+JAVA = {
+    name: ENGINE / f"{name}.java"
+    for name in ("StatementBounds", "PlanBounds", "PlanningPlaces")
+}
 
 
 @dataclass(frozen=True)

@@ -44,6 +44,12 @@ final class Denied extends RuntimeException implements SparkThrowable {
             + " Nothing was run; split it, or move parts into WITH.");
   }
 
+  /** Its user or a limit ended it while it waited for its turn. */
+  static Denied cancelledBeforePlanning() {
+    return new Denied(
+        "STATEMENT_CANCELLED", "HY008", "The statement was cancelled before it was planned.");
+  }
+
   /** Something begins and does not end. */
   static Denied malformed(String what, int begin) {
     return new Denied(

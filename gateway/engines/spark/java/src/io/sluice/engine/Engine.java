@@ -13,12 +13,14 @@ public final class Engine {
   private final StartFile start;
   private final Policies policies;
   private final Identity identity;
+  private final PlanningPlaces planning;
   private volatile Catalogue catalogue;
 
   private Engine(StartFile start, SparkSession root) {
     this.start = start;
     this.policies = new Policies(start.staleMillis(), System::nanoTime);
     this.identity = new Identity(root);
+    this.planning = new PlanningPlaces(root.sparkContext().defaultParallelism());
   }
 
   /** Before the Thrift Server listens: from here on every client session is refused. */
@@ -96,6 +98,10 @@ public final class Engine {
 
   Identity identity() {
     return identity;
+  }
+
+  PlanningPlaces planning() {
+    return planning;
   }
 
   Catalogue catalogue() {

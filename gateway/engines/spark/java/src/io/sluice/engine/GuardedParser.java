@@ -51,10 +51,21 @@ final class GuardedParser implements ParserInterface {
 
   /** Refuses before the text is read: parsing already substitutes variables. */
   private Policy policyAfterChecks() {
+    awaitPlace();
     Policy policy = Engine.get().policyOf(session);
     Settings.requireLocked(session);
     Settings.requireRanges(session);
     return policy;
+  }
+
+  private void awaitPlace() {
+    Identity identity = Engine.get().identity();
+    String group = session.sparkContext().getLocalProperty("spark.jobGroup.id");
+    Statement statement = identity.statements().running(group);
+    String user = identity.principalOf(session);
+    if (statement != null && user != null) { // else the checks refuse it
+      Engine.get().planning().enter(statement, user);
+    }
   }
 
   @Override

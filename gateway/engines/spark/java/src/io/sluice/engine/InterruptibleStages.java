@@ -19,9 +19,19 @@ final class InterruptibleStages extends ColumnarRule {
     return new Rule<>() {
       @Override
       public SparkPlan apply(SparkPlan plan) {
-        return ended(belowOf(plan));
+        SparkPlan ended = ended(belowOf(plan));
+        leavePlanning();
+        return ended;
       }
     };
+  }
+
+  /** What follows for this thread is mostly waiting for tasks. */
+  private static void leavePlanning() {
+    Engine engine = Engine.get();
+    if (engine != null) {
+      engine.planning().leave();
+    }
   }
 
   private static SparkPlan belowOf(SparkPlan plan) {

@@ -22,6 +22,7 @@ final class Statement extends SparkExecuteStatementOperation {
   private static final Field ROWS = rowsField();
   private volatile HiveSQLException ended;
   private volatile Thread ender;
+  private volatile HiveSQLException wait;
 
   Statement(
       SQLContext context,
@@ -46,6 +47,11 @@ final class Statement extends SparkExecuteStatementOperation {
     return ended != null;
   }
 
+  /** Its status tells the reason from now on; null when it does not wait any more. */
+  void waitsFor(String reason) {
+    wait = reason == null ? null : new HiveSQLException(reason);
+  }
+
   @Override
   public OperationStatus getStatus() {
     boolean wasDone = isThreadDone(); // before its state is read, which it tells earlier
@@ -62,11 +68,15 @@ final class Statement extends SparkExecuteStatementOperation {
     if (reason == null && (isLost || TooLarge.isStopped(status.getOperationException()))) {
       reason = TooLarge.planning(RunawayThreads.LONGEST_PLANNING);
     }
-    return reason == null ? status : new OperationStatus(OperationState.ERROR, reason);
+    if (reason != null) {
+      return new OperationStatus(OperationState.ERROR, reason);
+    }
+    boolean isWaiting = wait != null && status.getState() == OperationState.RUNNING;
+    return isWaiting ? new OperationStatus(OperationState.RUNNING, wait) : status;
   }
 
   /** Its thread tells how it ended as its last act; one that was stopped then told nothing. */
-  private boolean isThreadDone() {
+  boolean isThreadDone() {
     Future<?> thread = getBackgroundHandle();
     return thread != null && thread.isDone();
   }

@@ -41,6 +41,16 @@ final class Statements extends SparkSQLOperationManager {
     return found;
   }
 
+  /** The one that Spark runs under this identifier, its job group; null for none. */
+  synchronized Statement running(String statementId) {
+    for (Operation operation : handleToOperation().values()) {
+      if (operation instanceof Statement one && one.statementId().equals(statementId)) {
+        return one;
+      }
+    }
+    return null;
+  }
+
   /** Takes the place of Spark's own table, before any client is let in. */
   static Statements installIn(SessionManager sessions) throws ReflectiveOperationException {
     Statements own = new Statements();
