@@ -22,6 +22,8 @@ from tests.siege.target import PASSWORD, Target
 
 Act = Callable[["Attacker"], None]
 HELD = 30
+# for what is under way when the siege ends
+PATIENCE_SECONDS = 120.0
 _WORST = (
     "USE a" + " " * 60_000 + "!",
     "SELECT raise_error(repeat('a.', 30000))",
@@ -145,17 +147,24 @@ ACTS: dict[Act, int] = {
 
 
 class Siege:
-    """All attackers at once, from `with` to its end. acts: how often each came."""
+    """All attackers at once, from `with` to its end.
+
+    acts    how often each came
+    stuck   those whose last act had no end long after the siege's
+    """
 
     def __init__(
         self, target: Target, *, seed: int = 1, without: Collection[str] = ()
     ) -> None:
         self.acts: Counter[str] = Counter()
         self.answers: Counter[str] = Counter()
+        self.stuck: list[str] = []
         self._over = threading.Event()
         self._threads = [
             threading.Thread(
                 target=self._besiege,
+                name=act.__name__,
+                daemon=True,
                 args=(
                     act,
                     Attacker(target, act.__name__, random.Random(seed * 100 + n)),
@@ -173,8 +182,11 @@ class Siege:
 
     def __exit__(self, *_: object) -> None:
         self._over.set()
+        until = time.monotonic() + PATIENCE_SECONDS
         for thread in self._threads:
-            thread.join()
+            thread.join(max(0.0, until - time.monotonic()))
+            if thread.is_alive():
+                self.stuck.append(thread.name)
 
     def _besiege(self, act: Act, one: Attacker) -> None:
         while not self._over.is_set():

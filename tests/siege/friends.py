@@ -23,6 +23,8 @@ QUESTIONS: tuple[tuple[str, list[tuple[Any, ...]]], ...] = (
     ("SELECT count(*) FROM (SELECT id FROM demo.products WHERE id <= 20)", [(20,)]),
 )
 STATEMENTS_PER_LOGIN = 10
+# longer than the longest that any of these may take once the time is over
+PATIENCE_SECONDS = 300.0
 
 
 @dataclass
@@ -41,16 +43,20 @@ class Noted:
 
 
 def ask_for(target: Target, friends: int, seconds: float) -> Noted:
-    """What this many clients saw in this time, one connection each."""
+    """What this many clients saw in this time, one connection each. One that gets no
+    answer at all is an error, and is left behind."""
     noted = [Noted() for _ in range(friends)]
     until = time.monotonic() + seconds
     threads = [
-        threading.Thread(target=_ask, args=(target, one, until)) for one in noted
+        threading.Thread(target=_ask, args=(target, one, until), daemon=True)
+        for one in noted
     ]
     for thread in threads:
         thread.start()
-    for thread in threads:
-        thread.join()
+    for thread, one in zip(threads, noted, strict=True):
+        thread.join(max(0.0, until + PATIENCE_SECONDS - time.monotonic()))
+        if thread.is_alive():
+            one.errors.append(f"no answer within {PATIENCE_SECONDS:.0f} s")
     return Noted(
         *(
             [each for one in noted for each in getattr(one, name)]
