@@ -92,11 +92,12 @@ class WorkQueue:
     async def answered(self, work: Awaitable[T]) -> T:
         """Await work that has begun; DatabaseAway when there is no answer in time."""
         future = asyncio.ensure_future(work)
+        # the caller may be gone by then: its error is not one of the log
+        future.add_done_callback(lambda f: f.cancelled() or f.exception())
         try:
             async with asyncio.timeout(self._seconds):
                 result = await asyncio.shield(future)
         except _AWAY as error:
-            future.add_done_callback(lambda f: f.cancelled() or f.exception())
             self._count_failure(error)
             raise _away() from error
         self.breaker.succeed()
