@@ -1,6 +1,8 @@
 package io.sluice.engine;
 
+import java.util.Set;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
 import org.apache.hive.service.cli.HiveSQLException;
 
 /** Parts of the engine that need no Spark: each line says what was found. */
@@ -24,7 +26,16 @@ public final class EngineUnits {
     say("a text of a user", new RuntimeException(fullCodeCache().getCause().getMessage()));
     say("causes in a circle", circle());
     say("nothing", null);
+    ending("its tasks run", Set.of(3, 4), 1);
+    ending("only tasks of others run", Set.of(3), 1);
+    ending("its tasks run after a minute", Set.of(3, 4), 60);
     failingCheckGoesOn();
+  }
+
+  private static void ending(String what, Set<Integer> running, long seconds) {
+    EndingStatement one = new EndingStatement(Set.of(4, 5), 0);
+    boolean isUnderWay = one.isUnderWay(running, TimeUnit.SECONDS.toNanos(seconds));
+    System.out.println("an end is waited for while " + what + ": " + isUnderWay);
   }
 
   private static void say(String what, Throwable error) {

@@ -67,3 +67,12 @@ def test_what_ends_with_its_statement_leaves_the_engine(
 
 def test_a_failing_check_is_made_again(found: dict[str, bool]) -> None:
     assert found["a failing check goes on"]
+
+
+def test_nobody_else_is_ended_while_the_memory_of_one_goes(
+    found: dict[str, bool],
+) -> None:
+    waits = "an end is waited for while"
+    assert found[f"{waits} its tasks run"]
+    assert not found[f"{waits} only tasks of others run"]
+    assert not found[f"{waits} its tasks run after a minute"]

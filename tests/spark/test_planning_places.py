@@ -82,3 +82,27 @@ def test_plans_of_one_user_hold_up_nobody_else(
     assert hers.state(planned[1]) == RUNS
     hers.cancel(planned[1])
     assert eve.rows("select sum(id) from range(10)") == [(45,)]
+
+
+@pytest.mark.parametrize("adaptive", ["true", "false"])
+def test_what_is_planned_holds_no_place(adaptive: str, bench: EngineBench) -> None:
+    bench.policy("eve")
+    settings = {"set:hiveconf:spark.sql.adaptive.enabled": adaptive}
+    eve = bench.connect("eve", configuration=settings)
+    hers = Statements(bench, eve)
+    for _ in range(2):
+        hers.begin("select count(*) from range(100000000) a, range(100000000) b")
+
+    def all_run() -> bool:
+        names = [one.guid.hex() for one in hers.begun]
+        told = [bench.tell("progress", statement=name) for name in names]
+        return all(one["progress"] for one in told)
+
+    assert wait_for(all_run, "tasks of both statements", pause=0.2)
+    third = hers.begin("select id from range(1) where id = 0")
+    ended = (OperationState.FINISHED, False)
+    assert wait_for(lambda: hers.state(third) == ended, "a third one to be planned")
+    assert [hers.state(one) for one in hers.begun[:2]] == [RUNS, RUNS]
+    for one in hers.begun:
+        hers.cancel(one)
+    eve.close()

@@ -3,11 +3,14 @@ package io.sluice.engine;
 import java.lang.management.ManagementFactory;
 import java.lang.management.MemoryPoolMXBean;
 import java.lang.management.MemoryType;
+import java.util.Arrays;
 import java.util.Comparator;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
@@ -33,6 +36,7 @@ final class MemoryGuard {
   private final SparkStatusTracker tracker;
   private Map<Long, Long> seen = Map.of();
   private int rounds;
+  private EndingStatement ending = EndingStatement.NONE;
   private final Map<Integer, Long> allocatedByStage = new HashMap<>();
 
   MemoryGuard(Statements statements, SparkStatusTracker tracker) {
@@ -47,7 +51,10 @@ final class MemoryGuard {
       allocatedByStage.clear();
       return;
     }
-    watchThreads();
+    Set<Integer> running = watchThreads();
+    if (ending.isUnderWay(running, System.nanoTime())) {
+      return;
+    }
     if (isFull() && isFullAfterCollection()) {
       end(open);
       TimeUnit.MILLISECONDS.sleep(SETTLE_MILLIS);
@@ -83,37 +90,47 @@ final class MemoryGuard {
     worst.ifPresent(
         statement -> {
           System.err.println("memory is short: statement " + statement.statementId() + " ends");
+          ending = new EndingStatement(stagesOf(statement), System.nanoTime());
           statement.end(TooLarge.memory(Runtime.getRuntime().maxMemory()));
         });
   }
 
   private long allocatedBy(Statement statement) {
-    long sum = 0;
+    return stagesOf(statement).stream()
+        .mapToLong(stage -> allocatedByStage.getOrDefault(stage, 0L))
+        .sum();
+  }
+
+  private Set<Integer> stagesOf(Statement statement) {
+    Set<Integer> stages = new HashSet<>();
     for (int job : tracker.getJobIdsForGroup(statement.statementId())) {
       var info = tracker.getJobInfo(job);
       if (info.isDefined()) {
-        for (int stage : info.get().stageIds()) {
-          sum += allocatedByStage.getOrDefault(stage, 0L);
-        }
+        Arrays.stream(info.get().stageIds()).forEach(stages::add);
       }
     }
-    return sum;
+    return stages;
   }
 
-  private void watchThreads() {
+  /** Adds what each task allocated since the last look; returns the stages that have tasks. */
+  private Set<Integer> watchThreads() {
     Thread[] all = new Thread[Thread.activeCount() * 2 + 16];
     int count = Thread.currentThread().getThreadGroup().enumerate(all, true);
     Map<Long, Long> now = new HashMap<>();
+    Set<Integer> running = new HashSet<>();
     for (int i = 0; i < count; i++) {
       Matcher task = TASK.matcher(all[i].getName());
       if (task.find()) {
         long total = threads.getThreadAllocatedBytes(all[i].getId());
         now.put(all[i].getId(), total);
         long fresh = total - seen.getOrDefault(all[i].getId(), total);
-        allocatedByStage.merge(Integer.parseInt(task.group(1)), fresh, Long::sum);
+        int stage = Integer.parseInt(task.group(1));
+        allocatedByStage.merge(stage, fresh, Long::sum);
+        running.add(stage);
       }
     }
     seen = now;
+    return running;
   }
 
   private static MemoryPoolMXBean oldGeneration() {
