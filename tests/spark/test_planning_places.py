@@ -14,6 +14,7 @@ from tests.waiting import wait_for
 ENDLESS = (
     "select count_if(x rlike '(.*a){25}$') from (select repeat('a', 60) || 'x' as x)"
 )
+RUNS_FOR_EVER = "select percentile(id % 10, 0.5) from range(0, 100000000000000, 1, 64)"
 WAITS = "waits to be planned: 2 other statements of this user are being planned"
 
 
@@ -84,14 +85,12 @@ def test_plans_of_one_user_hold_up_nobody_else(
     assert eve.rows("select sum(id) from range(10)") == [(45,)]
 
 
-@pytest.mark.parametrize("adaptive", ["true", "false"])
-def test_what_is_planned_holds_no_place(adaptive: str, bench: EngineBench) -> None:
-    bench.policy("eve")
-    settings = {"set:hiveconf:spark.sql.adaptive.enabled": adaptive}
-    eve = bench.connect("eve", configuration=settings)
-    hers = Statements(bench, eve)
+def test_what_is_planned_holds_no_place(
+    bench: EngineBench, clients: tuple[Client, Client]
+) -> None:
+    hers = Statements(bench, clients[0])
     for _ in range(2):
-        hers.begin("select count(*) from range(100000000) a, range(100000000) b")
+        hers.begin(RUNS_FOR_EVER)
 
     def all_run() -> bool:
         names = [one.guid.hex() for one in hers.begun]
@@ -105,4 +104,3 @@ def test_what_is_planned_holds_no_place(adaptive: str, bench: EngineBench) -> No
     assert [hers.state(one) for one in hers.begun[:2]] == [RUNS, RUNS]
     for one in hers.begun:
         hers.cancel(one)
-    eve.close()
