@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from catalog.schema.limits import LIMITS
-from ingest.capture import silence
+from ingest.capture import reading, silence
 from ingest.sources.postgresql import connection as postgresql_connection
 from tests.hostile.proxy import Statement, WireProxy, proxy_of
 from tests.spark.lake_bench import LakeBench, assert_done
@@ -68,9 +68,10 @@ def test_a_silent_source_ends_the_read_and_leaves_no_task_behind(
 
 
 def test_a_frozen_reader_ends_the_read_while_its_server_answers(
-    lake_bench: LakeBench, proxy: WireProxy
+    lake_bench: LakeBench, proxy: WireProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench = lake_bench
+    monkeypatch.setattr(reading, "LIMITS", replace(LIMITS, quiet=2))
     bench.sql("CREATE TABLE s (id int PRIMARY KEY, v varchar(20))")
     bench.sql("INSERT INTO s VALUES (1, 'one'), (2, 'two')")
     frozen: list[Statement] = []
