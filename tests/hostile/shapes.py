@@ -86,6 +86,7 @@ SHAPES = (
             "ANALYZE {t}",
         ),
         ("UPDATE {t} SET v = v || 'y', at = now() WHERE id % 50 = 0",),
+        is_long=True,
     ),
     Shape(
         "postgresql",
@@ -153,6 +154,7 @@ SHAPES = (
             "UPDATE {t} SET v = 'new', at = now() WHERE id = 1",
             "ALTER DOMAIN positive_{t} ADD CHECK (VALUE < 100)",
         ),
+        is_long=True,
     ),
     Shape(
         "postgresql",
@@ -229,6 +231,7 @@ SHAPES = (
             "UPDATE {t} SET n = 'NaN', f = 0.5, at = now() WHERE id = 2",
         ),
         warns="have no form in the lake",
+        is_long=True,
     ),
     Shape(
         "mariadb",

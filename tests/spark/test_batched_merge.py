@@ -63,24 +63,37 @@ def test_rows_are_those_of_the_reader_of_single_rows(merged: Any) -> None:
     assert adapter.getClass().getName() == "io.sluice.lake.BatchedMerge$Readers"
 
 
-def test_some_columns_and_filters(merged: Any) -> None:
+ASKED = (
+    "count(*)",
+    "sum(id), max(t), count(n)",
+    "count(*) FILTER (WHERE t = 'changed'), min(day)",
+    "max(size(words)), count(DISTINCT raw)",
+    "count(small), count(yes), count(f), count(d), count(day), count(local)",
+    # NULLs of a boolean by another way than those of the others
+    "count(*) FILTER (WHERE yes = false), count(*) FILTER (WHERE yes IS NULL)",
+)
+WHERE = ("true", "id > 200", "t = 'changed'", "n IS NULL")
+ALL = [(asked, where) for asked in ASKED for where in WHERE]
+# every choice of columns, and every filter, over none and over some of them
+FEW = [one for one in ALL if one[0] in ASKED[:2] or one[1] == "true"]
+
+
+@pytest.mark.parametrize(
+    "queries",
+    [
+        pytest.param(FEW, id="each"),
+        pytest.param(ALL, id="all pairs", marks=pytest.mark.long),
+    ],
+)
+def test_some_columns_and_filters(merged: Any, queries: list[tuple[str, str]]) -> None:
     bench, table = merged
     frames = [opened(bench, table, batched) for batched in ("true", "false")]
-    for asked in (
-        "count(*)",
-        "sum(id), max(t), count(n)",
-        "count(*) FILTER (WHERE t = 'changed'), min(day)",
-        "max(size(words)), count(DISTINCT raw)",
-        "count(small), count(yes), count(f), count(d), count(day), count(local)",
-        # NULLs of a boolean by another way than those of the others
-        "count(*) FILTER (WHERE yes = false), count(*) FILTER (WHERE yes IS NULL)",
-    ):
-        for where in ("true", "id > 200", "t = 'changed'", "n IS NULL"):
-            batched, single = (
-                frame.where(where).selectExpr(*asked.split(", ")).collect()
-                for frame in frames
-            )
-            assert batched == single, (asked, where)
+    for asked, where in queries:
+        batched, single = (
+            frame.where(where).selectExpr(*asked.split(", ")).collect()
+            for frame in frames
+        )
+        assert batched == single, (asked, where)
 
 
 def test_a_column_that_came_later_is_null_in_older_files(merged: Any) -> None:

@@ -85,14 +85,16 @@ def test_a_bomb_is_refused_with_its_limit(
     assert ann.rows("select 1") == [(1,)]
 
 
+UNIONS = f"with a as (select 1 x) {' union all '.join(['select x from a'] * 200)}"
+
+
 @pytest.mark.parametrize(
     "statement",
     [
-        doubled(7),
-        f"with a as (select 1 x) {' union all '.join(['select x from a'] * 200)}",
-        f"{GROUPED} cube({columns(5)}), rollup({columns(3)})",
+        pytest.param(doubled(7), id="parts"),
+        pytest.param(UNIONS, id="unions", marks=pytest.mark.long),
+        pytest.param(f"{GROUPED} cube({columns(5)}), rollup({columns(3)})", id="sets"),
     ],
-    ids=["parts", "unions", "sets"],
 )
 def test_what_is_large_and_no_bomb_is_planned(statement: str, ann: Client) -> None:
     assert ann.rows(statement)
