@@ -102,6 +102,7 @@ def _settings(spec: SessionSpec) -> dict[str, str]:
             "org.apache.spark.sql.hudi.catalog.HoodieCatalog"
         ),
         "spark.sql.catalogImplementation": "in-memory",
+        "spark.hadoop.fs.file.impl": "io.sluice.lake.LocalFiles",
         # a replacement goes through Avro, whose older form of lists holds no NULLs
         "spark.hadoop.parquet.avro.write-old-list-structure": "false",
         # large values: a batch lies in memory whole, twice while it grows

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import stat
 from operator import attrgetter
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,3 +16,19 @@ def test_names_that_each_job_uses_are_asked_of_the_jvm_once(
 ) -> None:
     found = attrgetter(name)
     assert found(spark.sparkContext._jvm) is found(spark.sparkContext._jvm)
+
+
+def test_the_jvm_sets_the_modes_of_local_files_itself(
+    spark: Any, tmp_path: Path
+) -> None:
+    """Hadoop would start a process for each file and each folder, and wait for it."""
+    hadoop = spark.sparkContext._jvm.org.apache.hadoop.fs
+    made = tmp_path / "folder" / "file"
+    path = hadoop.Path(str(made))
+    files = path.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration())
+    assert files.getClass().getName() == "io.sluice.lake.LocalFiles"
+    files.create(path).close()
+    mode = stat.S_IMODE(made.stat().st_mode)
+    assert str(files.getFileStatus(path).getPermission()) == stat.filemode(mode)[1:]
+    files.setPermission(path, hadoop.permission.FsPermission("1640"))
+    assert stat.S_IMODE(made.stat().st_mode) == 0o1640
