@@ -182,7 +182,7 @@ def test_something_that_is_no_postgresql(source, tls) -> None:
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()
         port = listener.getsockname()[1]
-        report = run_probe(source.access(port=port, tls=tls, connect_timeout=3))
+        report = run_probe(source.access(port=port, tls=tls, connect_timeout=2))
     step = failing(report, "tls" if tls == "require" else "login")
     assert step.code in {"not_postgresql", "connection_lost", "source_timeout"}
 
