@@ -198,12 +198,17 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     from ingest.spark.session import SessionSpec, start_session
 
     ensure_sluice_jar(lambda text: None)
-    session = start_session(
-        SessionSpec(
-            jars=[str(path) for path in spark_jars("s3")],
-            scratch=str(tmp_path_factory.mktemp("spark")),
-            app_name="sluice-tests",
-        )
+    spec = SessionSpec(
+        jars=[str(path) for path in spark_jars("s3")],
+        scratch=str(tmp_path_factory.mktemp("spark")),
+        app_name="sluice-tests",
     )
+    with pytest.MonkeyPatch.context() as patch:
+        # Its heap is large from the start to the end: while it grows and shrinks, the
+        # collector marks all of it again and again, a sixth of what this JVM computes.
+        large = "-XX:InitialRAMPercentage=50 -XX:MaxHeapFreeRatio=100"
+        options = f"{os.environ['JDK_JAVA_OPTIONS']} {large}"
+        patch.setenv("JDK_JAVA_OPTIONS", options)
+        session = start_session(spec)
     yield session
     session.stop()
