@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from core.retries import Backoff
-from ingest.contract.kinds import COMPACT, SYNC
+from ingest.contract.job import COMPACT, SYNC
 from ingest.maintenance.score import BROKEN_CODES, STUCK_CODES
 
 FAILED: Final = "failed"
