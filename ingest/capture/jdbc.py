@@ -88,12 +88,15 @@ def cast_to_lake(rows: DataFrame, selection: Selection) -> DataFrame:
 
 
 def _lake_value(column: SelectedColumn, read_as: T.DataType) -> Column:
-    """Dates travel as days, timestamps as microseconds since 1970."""
+    """Dates travel as days, timestamps as microseconds since 1970, elements of arrays
+    as text, that of bytes in hexadecimal behind `\\x`."""
     if column.type == "date":
         return F.expr(f"date_from_unix_date({column.alias})")
     if column.type.startswith("timestamp"):
         moment = F.expr(f"timestamp_micros({column.alias})")
         return moment.cast(column.type)
+    if column.type == "array<binary>":
+        return F.expr(f"transform({column.alias}, v -> unhex(substring(v, 3)))")
     if spark_type(column.type) == read_as:
         return F.col(column.alias)
     return _fitting(column)
@@ -104,5 +107,12 @@ def _fitting(column: SelectedColumn) -> Column:
     here such a value ends the reading (`sluice.unfit` is its sign)."""
     cast = F.expr(f"try_cast({column.alias} AS {column.type})")
     is_lost = F.col(column.alias).isNotNull() & cast.isNull()
+    if column.type.startswith("array"):
+        # an element that is cast in vain becomes NULL by itself
+        is_lost = _nulls_in(F.col(column.alias)) != _nulls_in(cast)
     message = F.lit(f"sluice.unfit: a value of {column.name} is no {column.type}")
     return F.when(is_lost, F.raise_error(message)).otherwise(cast)
+
+
+def _nulls_in(array: Column) -> Column:
+    return F.size(F.filter(array, lambda v: v.isNull()))

@@ -76,9 +76,7 @@ class PostgresDialect:
             # cast outside: a CASE has no precision, and Spark would invent one
             cast = f"numeric({kind.precision},{kind.scale})"
             return Read(f"(CASE WHEN {fits} THEN {quoted} END)::{cast}", fits)
-        # an array: the lake's have one dimension; empty ones have none
-        fits = f"coalesce(array_ndims({quoted}), 1) = 1"
-        return Read(f"CASE WHEN {fits} THEN {quoted}::text[] END", fits)
+        return _array(quoted, DataType.parse(kind.element))
 
     def mask(self, flags: Sequence[tuple[str, int]]) -> str:
         return " | ".join(
@@ -108,6 +106,33 @@ class PostgresDialect:
     def fraction_digits(self, type: str) -> int:
         found = _FRACTION.search(type)
         return int(found[1]) if found else 6
+
+
+def _array(quoted: str, element: DataType) -> Read:
+    """The lake's arrays have one dimension; empty ones have none. An element without a
+    form in the lake reads as NULL, and its row is counted."""
+    is_flat = f"coalesce(array_ndims({quoted}), 1) = 1"
+    fits = _element_fits(element)
+    if not fits:
+        return Read(f"CASE WHEN {is_flat} THEN {quoted}::text[] END", is_flat)
+    elements = (
+        f"ARRAY(SELECT CASE WHEN {fits} THEN e.v END"
+        f" FROM unnest({quoted}) WITH ORDINALITY AS e(v, n) ORDER BY e.n)::text[]"
+    )
+    misfits = f"SELECT 1 FROM unnest({quoted}) AS e(v) WHERE NOT ({fits})"
+    return Read(
+        f"CASE WHEN {quoted} IS NOT NULL AND {is_flat} THEN {elements} END",
+        f"{is_flat} AND NOT EXISTS ({misfits})",
+    )
+
+
+def _element_fits(element: DataType) -> str:
+    """Of `e.v`; "" = every value does."""
+    if element.name in _RANGES:
+        cast, low, high, _ = _RANGES[element.name]
+        value = f"e.v::{cast}"
+        return f"{value} >= '{low}'::{cast} AND {value} < '{high}'::{cast}"
+    return "e.v <> 'NaN'::numeric" if element.name == "decimal" else ""
 
 
 def _row(items: Sequence[str]) -> str:

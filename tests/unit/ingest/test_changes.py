@@ -286,6 +286,9 @@ def column(source_type: str, lake: str, source_name: str = 'x"y') -> ColumnSpec:
             True,
         ),
         ("text[]", "array<string>", "array_ndims", True),
+        ("date[]", "array<date>", "NOT (e.v::date >= '0001-01-01'", True),
+        ("date[]", "array<string>", "array_ndims", True),
+        ("numeric(5,2)[]", "array<decimal(5,2)>", "NOT (e.v <> 'NaN'", True),
         ("date", "string", '"x""y"::text', False),
     ],
 )

@@ -1,0 +1,95 @@
+"""Values, rows and folders by which a row could be lost, doubled or changed while its
+job succeeds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from catalog.sources.postgresql.types import SourceType, lake_type
+from ingest.contract.table import TableSpec
+from tests.spark.lake_bench import LakeBench, assert_done
+
+
+def planned(bench: LakeBench, name: str, **k: Any) -> TableSpec:
+    """With the types that a plan proposes."""
+    table = bench.table(name, **k)
+    columns = (
+        replace(column, type=lake_type(shape_of(column.source_type)).type)
+        for column in table.columns
+    )
+    return replace(table, columns=tuple(columns))
+
+
+def shape_of(source_type: str) -> SourceType:
+    is_array = source_type.endswith("[]")
+    return SourceType(source_type, element=source_type[:-2] if is_array else "")
+
+
+ARRAYS = """
+CREATE TABLE arrays (id int PRIMARY KEY, at timestamptz NOT NULL, b bytea[], d date[],
+  plain timestamp[], zoned timestamptz[], n numeric(5,2)[], "e" float8[], k boolean[]);
+INSERT INTO arrays VALUES
+  (1, now(), ARRAY['\\x0102ff'::bytea, '', NULL], ARRAY['2020-01-02'::date, NULL],
+   ARRAY['1500-02-28 01:02:03'::timestamp], ARRAY['2020-01-02 03:04:05.123456+00'::timestamptz],
+   '{1.25,NULL}', '{NaN,-0.5}', '{t,f,NULL}'),
+  (2, now(), '{}', ARRAY['infinity'::date, '0044-03-15 BC', '10000-01-01', '9999-12-31'],
+   ARRAY['-infinity'::timestamp, '0001-01-01'],
+   ARRAY['infinity'::timestamptz, '0044-03-15 BC', '12020-01-01', '9999-12-31'],
+   '{NaN,2}', '{}', '{}'),
+  (3, now(), NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+"""
+ELEMENTS = {
+    1: {
+        "b": [b"\x01\x02\xff", b"", None],
+        "d": ["2020-01-02", None],
+        "plain": ["1500-02-28 01:02:03"],
+        "zoned": ["2020-01-02 03:04:05.123456"],
+        "n": ["1.25", None],
+        "e": ["NaN", "-0.5"],
+        "k": ["true", "false", None],
+    },
+    2: {
+        "b": [],
+        "d": [None, None, None, "9999-12-31"],
+        "plain": [None, "0001-01-01 00:00:00"],
+        "zoned": [None, None, None, "9999-12-31 00:00:00"],
+        "n": [None, "2.00"],
+        "e": [],
+        "k": [],
+    },
+    3: dict.fromkeys(("b", "d", "plain", "zoned", "n", "e", "k")),
+}
+
+
+def test_elements_of_arrays_are_those_of_the_source_or_counted(
+    lake_bench: LakeBench,
+) -> None:
+    lake_bench.link.execute(ARRAYS)
+    table = planned(lake_bench, "arrays", cursor="at")
+    report = assert_done(lake_bench.load(table))
+    assert report.facts["lossy"] == {"d": 1, "plain": 1, "zoned": 1, "n": 1}
+    assert elements(lake_bench, table) == ELEMENTS
+    lake_bench.sql("UPDATE arrays SET at = clock_timestamp()")
+    report = assert_done(lake_bench.round(table, report.facts["bound"]))
+    assert report.facts["lossy"] == {"d": 1, "plain": 1, "zoned": 1, "n": 1}
+    assert elements(lake_bench, table) == ELEMENTS
+    assert lake_bench.verify(table).facts["verdict"] == "equal"
+
+
+def elements(bench: LakeBench, table: TableSpec) -> dict[int, dict[str, Any]]:
+    names = list(ELEMENTS[1])
+    shown = [
+        name
+        if name == "b"
+        else f"transform(`{name}`, v -> cast(v AS string)) AS {name}"
+        for name in names
+    ]
+    found = bench.frame(table).selectExpr("id", *shown).collect()
+    return {row["id"]: {name: plain(row[name]) for name in names} for row in found}
+
+
+def plain(values: list[Any] | None) -> list[Any] | None:
+    if values is None:
+        return None
+    return [bytes(v) if isinstance(v, bytearray) else v for v in values]
