@@ -93,3 +93,17 @@ def plain(values: list[Any] | None) -> list[Any] | None:
     if values is None:
         return None
     return [bytes(v) if isinstance(v, bytearray) else v for v in values]
+
+
+def test_rows_without_a_key_that_differ_by_microseconds_stay_two(
+    lake_bench: LakeBench,
+) -> None:
+    lake_bench.sql("CREATE TABLE h (zoned timestamptz[], plain timestamp[])")
+    for micros in (1, 2, 2):
+        lake_bench.sql(
+            f"INSERT INTO h VALUES (ARRAY['2020-01-01 00:00:00.12300{micros}+00'::"
+            f"timestamptz, NULL], ARRAY['1950-01-01 00:00:00.99999{micros}'::timestamp])"
+        )
+    table = planned(lake_bench, "h", key=(), row_hash=True)
+    assert_done(lake_bench.load(table))
+    assert lake_bench.rows(table, "_sluice_count") == [(1,), (2,)]

@@ -230,8 +230,19 @@ def _text(column: SelectedColumn) -> Column:
     if column.type == "binary":
         return F.hex(value)
     if column.type.startswith("array"):
-        return F.to_json(value)
+        return _array_text(value, column.type)
     return value.cast("string")
+
+
+def _array_text(array: Column, type: str) -> Column:
+    """JSON. Its timestamps end at milliseconds: where one goes on, what is left of all
+    of them follows, so that other texts, and keys in lakes, stay as they were."""
+    text = F.to_json(array)
+    if not type.startswith("array<timestamp"):
+        return text
+    finer = F.transform(array, lambda v: F.unix_micros(v.cast("timestamp")) % 1000)
+    is_finer = F.exists(finer, lambda v: F.coalesce(v, F.lit(0)) != 0)
+    return F.when(is_finer, F.concat(text, F.to_json(finer))).otherwise(text)
 
 
 def _counted(rows: DataFrame, selection: Selection) -> DataFrame:
