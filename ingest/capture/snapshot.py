@@ -10,7 +10,7 @@ import hashlib
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from core.errors import InvalidRequest, TerminalError
@@ -267,6 +267,8 @@ def _commit(
     ]
     staged = read_staged(load.spark, load.selection, folders)
     _refuse_bad_keys(load, staged, facts)
+    if spec.table.row_hash:
+        _refuse_other_rows(load, staged)
     seq = F.lit(seq_of(spec.epoch, 0)).cast("bigint")
     rows = lake_rows(staged, spec.table, load.selection, seq=seq)
     refuse_many_partitions(rows, spec.table)
@@ -281,6 +283,19 @@ def _commit(
         expected_rows=-1 if spec.table.row_hash else _rows_of(load.staging),
     )
     return commit_rows(spec, batch, fresh)
+
+
+def _refuse_other_rows(load: _Load, staged: DataFrame) -> None:
+    """Equal rows become one, so the commit cannot count them: a driver that was taken
+    for dead may have written into these folders once more."""
+    read, found = _rows_of(load.staging), staged.count()
+    if found != read:
+        raise TerminalError(
+            f"{found} rows are staged for {qualified_name(load.run.spec)}, and {read}"
+            " were read. Nothing of this job is visible",
+            code="rows_miscounted",
+            hint="start the load again: it reads everything anew",
+        )
 
 
 def _rows_of(staging: StagingArea) -> int:

@@ -3,10 +3,15 @@ job succeeds."""
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import pytest
+
 from catalog.sources.postgresql.types import SourceType, lake_type
+from ingest.capture import snapshot
 from ingest.contract.table import TableSpec
 from tests.spark.lake_bench import LakeBench, assert_done
 
@@ -107,3 +112,26 @@ def test_rows_without_a_key_that_differ_by_microseconds_stay_two(
     table = planned(lake_bench, "h", key=(), row_hash=True)
     assert_done(lake_bench.load(table))
     assert lake_bench.rows(table, "_sluice_count") == [(1,), (2,)]
+
+
+def test_a_late_driver_does_not_double_staged_rows_without_a_key(
+    lake_bench: LakeBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake_bench.sql("CREATE TABLE h (v text)")
+    lake_bench.sql("INSERT INTO h VALUES ('a'), ('b')")
+    table = planned(lake_bench, "h", key=(), row_hash=True)
+    read_staged = snapshot.read_staged
+
+    def read_behind_another(*args: Any) -> Any:
+        for part in Path(table.staging).rglob("*.parquet"):
+            shutil.copy(part, part.with_name(f"late-{part.name}"))
+        return read_staged(*args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(snapshot, "read_staged", read_behind_another)
+        report = lake_bench.load(table)
+    assert report.error is not None
+    assert (report.outcome, report.error.code) == ("terminal", "rows_miscounted")
+    assert not lake_bench.state(table).timeline.completed_writes
+    assert_done(lake_bench.load(table))
+    assert lake_bench.rows(table, "v", "_sluice_count") == [("a", 1), ("b", 1)]
