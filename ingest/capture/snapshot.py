@@ -33,6 +33,7 @@ from ingest.lake.commit.recovery import clear_unborn_table, roll_back_writes
 from ingest.lake.commit.rows import (
     duplicate_keys,
     lake_rows,
+    nameless_partitions,
     read_staged,
     refuse_many_partitions,
     unfit_counts,
@@ -302,15 +303,14 @@ def _rows_of(staging: StagingArea) -> int:
     return sum(m.rows for m in staging.finished().values())
 
 
-def _refuse_bad_keys(load: _Load, staged: Any, facts: KeyFacts | None) -> None:
+def _refuse_bad_keys(load: _Load, staged: DataFrame, facts: KeyFacts | None) -> None:
     """NULL or repeated keys would vanish or double silently in the lake."""
     run, table = load.run, load.run.spec.table
     manifests = load.staging.finished().values()
     nulls = sum(m.null_keys for m in manifests)
     if any(m.unfit for m in manifests):
-        run.lossy.update(unfit_counts(staged, load.selection))
-    for name, count in run.lossy.items():
-        run.warn(f"{count} values of {name} have no form in the lake: NULL there")
+        run.note_lossy(unfit_counts(staged, load.selection))
+    run.note_lossy(nameless_partitions(staged, table, load.selection))
     if nulls:
         raise InvalidRequest(
             f"{nulls} rows of {table.source_schema}.{table.source_table} have NULL"

@@ -135,3 +135,23 @@ def test_a_late_driver_does_not_double_staged_rows_without_a_key(
     assert not lake_bench.state(table).timeline.completed_writes
     assert_done(lake_bench.load(table))
     assert lake_bench.rows(table, "v", "_sluice_count") == [("a", 1), ("b", 1)]
+
+
+def test_partitions_whose_folder_is_that_of_null_are_told(
+    lake_bench: LakeBench,
+) -> None:
+    lake_bench.sql(
+        "CREATE TABLE p (id int PRIMARY KEY, area text, at timestamptz NOT NULL)"
+    )
+    for number, area in enumerate(("", None, "__HIVE_DEFAULT_PARTITION__", "a/b", " ")):
+        lake_bench.link.execute("INSERT INTO p VALUES (%s, %s, now())", [number, area])
+    table = lake_bench.table("p", partition_by=("area",), cursor="at")
+    report = assert_done(lake_bench.load(table))
+    assert report.facts["lossy"] == {"area": 2}
+    assert any("2 values of area have no form" in w for w in report.warnings)
+    lake_bench.sql("UPDATE p SET at = clock_timestamp()")
+    report = assert_done(lake_bench.round(table, report.facts["bound"]))
+    assert report.facts["lossy"] == {"area": 2}
+    assert dict(lake_bench.rows(table, "id", "area")) == {
+        0: None, 1: None, 2: None, 3: "a/b", 4: " ",
+    }  # fmt: skip

@@ -19,7 +19,12 @@ from ingest.contract.table import TableSpec
 from ingest.lake.applying import EpochTable, Reached, apply_epochs
 from ingest.lake.commit.jobrun import JobRun
 from ingest.lake.commit.recovery import roll_back_writes
-from ingest.lake.commit.rows import lake_rows, latest_per_key, read_staged
+from ingest.lake.commit.rows import (
+    lake_rows,
+    latest_per_key,
+    nameless_partitions,
+    read_staged,
+)
 from ingest.lake.commit.sealed_files import read_sealed, refuse_damaged
 from ingest.lake.commit.writer import (
     Batch,
@@ -128,9 +133,8 @@ def _rows_of(
     rows, unfit = read_sealed(
         spark, place, seal=seal, file=file, table=spec.table, now=selection
     )
-    for name, count in unfit.items():
-        run.lossy[name] = run.lossy.get(name, 0) + count
-        run.warn(f"{count} values of {name} have no form in the lake: NULL there")
+    run.note_lossy(unfit)
+    run.note_lossy(nameless_partitions(rows, spec.table, selection))
     if not file.has_changes:
         # keys are unique in one snapshot, so all of its rows may carry the same index
         seq = F.lit(seq_of(seal.epoch, 1)).cast("bigint")

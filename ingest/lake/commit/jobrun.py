@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Literal
 
@@ -119,6 +119,12 @@ class JobRun:
             if phase not in self._phases:
                 self._phases.add(phase)
                 self._moved = self._clock()
+
+    def note_lossy(self, counts: Mapping[str, int]) -> None:
+        """Warns of values that become NULL. counts: lake column → how many."""
+        for name, count in counts.items():
+            self.lossy[name] = self.lossy.get(name, 0) + count
+            self.warn(f"{count} values of {name} have no form in the lake: NULL there")
 
     def add_done(self, count: int) -> None:
         with self._lock:

@@ -20,6 +20,8 @@ from ingest.planning.partitions import MOST_PARTITIONS
 from ingest.sources.select import SelectedColumn, Selection, mask_of
 
 _RANK = "_sluice_rank"
+# Texts whose folder of a partition is that of NULL; the second is its name.
+_IN_FOLDER_OF_NULL = ("", "__HIVE_DEFAULT_PARTITION__")
 _SIMPLE: Mapping[str, type[T.DataType]] = {
     "boolean": T.BooleanType,
     "int": T.IntegerType,
@@ -190,10 +192,36 @@ def refuse_many_partitions(rows: DataFrame, table: TableSpec) -> None:
         )
 
 
+def nameless_partitions(
+    rows: DataFrame, table: TableSpec, selection: Selection
+) -> dict[str, int]:
+    """Lake column → staged rows whose text there the lake reads as NULL. A partition is
+    a folder, and an empty text lies in that of NULL."""
+    texts = [
+        c for c in _aliases(table.partition_by, table, selection) if c.type == "string"
+    ]
+    if not texts:
+        return {}
+    sums = [
+        F.sum(F.col(c.alias).isin(*_IN_FOLDER_OF_NULL).cast("bigint")).alias(c.alias)
+        for c in texts
+    ]
+    row = rows.agg(*sums).first()
+    assert row is not None
+    return {c.name: int(row[c.alias]) for c in texts if row[c.alias]}
+
+
 def _key_aliases(table: TableSpec, selection: Selection) -> list[SelectedColumn]:
+    return _aliases(table.key, table, selection)
+
+
+def _aliases(
+    columns: Sequence[str], table: TableSpec, selection: Selection
+) -> list[SelectedColumn]:
+    """Of columns by their source names."""
     names = {c.source_name: c.name for c in table.columns}
     by_name = {c.name: c for c in selection.columns}
-    return [by_name[names[k]] for k in table.key]
+    return [by_name[names[name]] for name in columns]
 
 
 def _bit_sum(column: SelectedColumn) -> Column:
