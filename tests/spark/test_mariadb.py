@@ -283,3 +283,27 @@ def test_failures_of_the_source_have_names(bench: MariadbBench) -> None:
     bench.password = "wrong"
     failed = bench.load(table)
     assert (failed.outcome, failed.error.code) == ("caller", "source_login_failed")  # type: ignore[union-attr]
+
+
+def test_a_text_that_grows_beyond_a_packet_in_unicode_is_read(
+    bench: MariadbBench,
+) -> None:
+    """Of the server's packet of 16 MiB; a CAST to a longer one is NULL there."""
+    bench.sql(
+        "CREATE TABLE wide (id int PRIMARY KEY, v longtext CHARACTER SET latin1,"
+        " at timestamp(6) NOT NULL DEFAULT now(6))"
+    )
+    bench.sql("INSERT INTO wide (id, v) VALUES (1, repeat(_latin1 X'E9', 9000000))")
+    bench.sql("INSERT INTO wide (id, v) VALUES (2, 'é '), (3, NULL), (4, '')")
+    table = bench.table("wide", cursor="at")
+    report = assert_done(bench.load(table))
+    wanted = [(1, 9_000_000), (2, 2), (3, None), (4, 0)]
+    assert lengths(bench, table) == wanted
+    bench.sql("UPDATE wide SET at = now(6)")
+    assert_done(bench.round(table, report.facts["bound"]))
+    assert lengths(bench, table) == wanted
+
+
+def lengths(bench: MariadbBench, table: Any) -> list[tuple[int, int | None]]:
+    found = bench.frame(table).selectExpr("id", "length(v) AS n").orderBy("id")
+    return [(row["id"], row["n"]) for row in found.collect()]

@@ -25,6 +25,7 @@ _NUMBERS = _INTEGERS | {"decimal", "numeric", "bit"}
 _BYTES = frozenset(
     {"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"}
 )
+_LONG_TEXTS = frozenset({"mediumtext", "longtext"})
 _GEOMETRY = frozenset(
     {"geometry", "point", "linestring", "polygon", "multipoint"}
     | {"multilinestring", "multipolygon", "geometrycollection", "geomcollection"}
@@ -81,6 +82,9 @@ class MariadbDialect:
         if kind.name == "binary":
             # of geometries: four bytes of SRID, then WKB
             return f"CAST({quoted} AS BINARY)" if base in _GEOMETRY else quoted
+        if base in _LONG_TEXTS:
+            # of a value that is longer than a packet in UTF-8 a CAST makes NULL
+            return quoted
         if kind.name == "string":
             return f"CAST({quoted} AS CHAR CHARACTER SET utf8mb4)"
         raise InvalidRequest(f"{source_type} cannot be read as {kind}")

@@ -42,6 +42,8 @@ def test_mariadbs_composite_keys_are_spelled_out() -> None:
         ("timestamp", "timestamp", "TIMESTAMPDIFF(MICROSECOND"),
         ("point", "binary", "CAST(`x` AS BINARY)"),
         ("blob", "binary", "SELECT `x` AS c0"),
+        ("longtext", "string", "SELECT `x` AS c0"),
+        ("text", "string", "CAST(`x` AS CHAR CHARACTER SET utf8mb4)"),
     ],
 )
 def test_mariadbs_expressions_by_type(source_type: str, lake: str, part: str) -> None:
