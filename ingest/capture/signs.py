@@ -60,6 +60,13 @@ def look_for_signs(
         kept = _count_late(source, spec.table, kept, clock, from_text(low), is_zoned)
     for sentence in sentences_of(kept):
         run.warn(sentence)
+    work = spec.round or spec.snapshot
+    if now.is_subscriber and not (work and work.lag_is_chosen):
+        run.warn(
+            "a subscription applies what another server committed to this table: rows"
+            " that it applies later than the safety lag after their cursor value can be"
+            " missed. Set lag_seconds by policy, longer than it can be behind"
+        )
     ahead = count_ahead(source, spec.table, ahead_of(clock, is_zoned=is_zoned))
     if ahead:
         run.warn(

@@ -63,8 +63,11 @@ SOURCES: dict[str, Promise] = {
         " the start of the oldest open or prepared transaction, so no row below it can"
         " still commit",
         unseen="without the right to see transactions of others, rows that commit later"
-        " than the safety lag after their cursor value",
-        does="every sync says which right is missing",
+        " than the safety lag after their cursor value; on MariaDB and MySQL those of a"
+        " transaction whose first statement waited longer for a table's lock (behind an"
+        " ALTER TABLE, LOCK TABLES), until it commits: it seems to have begun later",
+        does="every sync says which right is missing; such rows are late rows, see"
+        " below",
     ),
     "standby": Promise(
         "A standby or replica",
@@ -160,6 +163,29 @@ TRAPS: dict[str, Promise] = {
         does="a sync that finds another table under the name, or new files of its rows"
         " and former rows gone, stops and asks for a resync; on MariaDB a TRUNCATE"
         " shows with PROCESS, or by an AUTO_INCREMENT that went back",
+    ),
+    "column_again": Promise(
+        "A column that was dropped and added again under its name, in its type",
+        unseen="rows that did not change since have its former values until a resync",
+        does="on PostgreSQL a sync notices it and warns until a resync, or a :verify"
+        " that finds both sides equal; :verify counts them",
+    ),
+    "subscriber": Promise(
+        "A table of PostgreSQL that a subscription fills (logical replication)",
+        unseen="rows that it applies later than the safety lag after their cursor"
+        " value, which is of another server's clock",
+        does="each sync warns until 'lag_seconds' is set by policy, longer than the"
+        " subscription can be behind",
+    ),
+    "no_unicode": Promise(
+        "Bytes of text in MariaDB or MySQL that their character set does not have in"
+        " Unicode (98 in cp1251, all above 7F in ascii)",
+        snapshot="question marks",
+        sync="question marks",
+        unseen="that keys differ in such bytes only: they become one key; a :verify"
+        " does not see it, either",
+        does="takes what the server makes of them: give such a column another character"
+        " set first",
     ),
     "row_security": Promise(
         "Row security of PostgreSQL that hides rows from the datasource's user",

@@ -38,6 +38,9 @@ class ServerSigns:
     server    which server answers; "" = not known
     timeline  counts the promotions of this server's history; 0 = not known
     log       positions that only grow, by name
+    columns   numbers of its columns, by name: one that was dropped and added again has
+              another; {} = not known
+    is_subscriber  a subscription applies what another server committed to it
     """
 
     relation: str = ""
@@ -47,6 +50,8 @@ class ServerSigns:
     server: str = ""
     timeline: int = 0
     log: Mapping[str, int] = field(default_factory=dict)
+    columns: Mapping[str, int] = field(default_factory=dict)
+    is_subscriber: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +89,7 @@ def to_data(signs: Signs) -> dict[str, Any]:
         "server": server.server,
         "timeline": server.timeline,
         "log": dict(server.log),
+        "columns": dict(server.columns),
         "clock": signs.clock,
         "counted_at": signs.counted_at,
         "edges": list(signs.edges),
@@ -102,7 +108,8 @@ def from_data(data: Mapping[str, Any]) -> Signs:
         counter=int(data.get("counter") or 0),
         server=str(data.get("server") or ""),
         timeline=int(data.get("timeline") or 0),
-        log={str(k): int(v) for k, v in (data.get("log") or {}).items()},
+        log=_numbers(data.get("log")),
+        columns=_numbers(data.get("columns")),
     )
     return Signs(
         server=server,
@@ -113,6 +120,10 @@ def from_data(data: Mapping[str, Any]) -> Signs:
         late=int(data.get("late") or 0),
         notices=tuple(str(n) for n in data.get("notices") or ()),
     )
+
+
+def _numbers(data: Mapping[str, Any] | None) -> dict[str, int]:
+    return {str(name): int(number) for name, number in (data or {}).items()}
 
 
 def is_maybe_emptied(before: ServerSigns, now: ServerSigns) -> bool:
@@ -163,11 +174,24 @@ def what_changed(before: Signs, now: ServerSigns, clock: datetime) -> tuple[str,
             "the table was created again, truncated or rebuilt at the source before"
             f" {at}"
         )
+    if again := _added_again(was, now):
+        found.append(
+            f"{', '.join(again)} was dropped and added again before {at}: rows that did"
+            " not change since have its former values in the lake"
+        )
     if before.clock:
         back_by = datetime.fromisoformat(before.clock) - clock
         if back_by > CLOCK_TOLERANCE:
             found.append(f"the source's clock went back by {back_by} before {at}")
     return tuple(found)
+
+
+def _added_again(before: ServerSigns, now: ServerSigns) -> list[str]:
+    """Columns; of another server or table their numbers say nothing."""
+    if (before.server, before.relation) != (now.server, now.relation):
+        return []
+    numbers = before.columns
+    return [n for n in now.columns if n in numbers and now.columns[n] != numbers[n]]
 
 
 def is_count_due(signs: Signs, clock: datetime) -> bool:

@@ -44,6 +44,33 @@ def test_a_table_created_again_stops_the_sync_before_it_reads(loaded: Any) -> No
     assert values(bench, table) == {9: "new"}
 
 
+def test_a_column_that_was_dropped_and_added_again_is_told(loaded: Any) -> None:
+    """Rows that did not change since have its former values in the lake."""
+    bench, table, low, signs = loaded
+    bench.sql("ALTER TABLE o DROP v")
+    bench.sql("ALTER TABLE o ADD v text")
+    report = assert_done(sync(bench, table, low, signs))
+    assert values(bench, table) == dict.fromkeys(range(1, 6), "load")
+    for _ in range(2):
+        assert any("v was dropped and added again" in w for w in report.warnings)
+        report = assert_done(sync(bench, table, low, report.facts["signs"]))
+    report = assert_done(bench.load(table, kind="resync"))
+    assert not assert_done(sync(bench, table, low, report.facts["signs"])).warnings
+    assert values(bench, table) == dict.fromkeys(range(1, 6))
+
+
+def test_a_sync_of_a_table_that_a_subscription_fills_warns(loaded: Any) -> None:
+    bench, table, low, signs = loaded
+    # as a subscription registers it
+    bench.sql("SET allow_system_table_mods = on")
+    bench.sql("INSERT INTO pg_subscription_rel VALUES (1, 'o'::regclass, 'r', NULL)")
+    report = assert_done(sync(bench, table, low, signs))
+    assert any("a subscription applies what another" in w for w in report.warnings)
+    spec = bench.round_spec(table, low)
+    chosen = replace(spec.round, lag_is_chosen=True)
+    assert not assert_done(bench.run(replace(spec, round=chosen))).warnings
+
+
 def test_rows_tell_a_truncated_table_from_a_rewritten_one(loaded: Any) -> None:
     bench, table, low, signs = loaded
     bench.sql("VACUUM FULL o")

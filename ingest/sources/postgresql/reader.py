@@ -284,7 +284,8 @@ class PostgresSource:
         return read_clock(self.one)
 
     def signs(self, table: TableSpec) -> ServerSigns:
-        return read_signs(self.one, relation_of(DIALECT, table))
+        columns = [column.source_name for column in table.columns]
+        return read_signs(self.one, relation_of(DIALECT, table), columns)
 
 
 # Kinds of relations that TABLESAMPLE takes.

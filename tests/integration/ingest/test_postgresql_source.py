@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import psycopg
 import pytest
@@ -94,6 +95,38 @@ def test_a_truncated_table_is_looked_at(
     now = source.signs(spec_of(table))
     assert is_maybe_emptied(before, now) is is_maybe
     assert not what_changed(Signs(before), now, source.clock().now)
+
+
+@pytest.mark.parametrize("table", ["whole", "parted"])
+def test_a_table_that_a_subscription_fills_is_one_of_another_server(
+    source_pg: Any, link: psycopg.Connection, source: PostgresSource, table: str
+) -> None:
+    """Its rows have cursor values of that one's clock and are applied at any time."""
+    tables = (
+        "CREATE TABLE whole (id bigint PRIMARY KEY);"
+        "CREATE TABLE parted (id bigint PRIMARY KEY) PARTITION BY LIST (id);"
+        "CREATE TABLE p1 PARTITION OF parted FOR VALUES IN (1)"
+    )
+    publisher = str(source_pg.create_database("publisher"))
+    with psycopg.connect(publisher, autocommit=True) as other:
+        other.execute(tables)
+        other.execute("CREATE PUBLICATION p FOR TABLE whole, parted")
+        other.execute("SELECT pg_create_logical_replication_slot('fed', 'pgoutput')")
+    link.execute(tables)
+    assert not source.signs(spec_of(table)).is_subscriber
+    try:
+        link.execute(
+            f"CREATE SUBSCRIPTION fed CONNECTION '{publisher}' PUBLICATION p"
+            " WITH (create_slot = false, slot_name = 'fed')"
+        )
+        assert source.signs(spec_of(table)).is_subscriber
+    finally:
+        link.execute("DROP SUBSCRIPTION IF EXISTS fed")
+        with psycopg.connect(publisher, autocommit=True) as other:
+            other.execute(
+                "SELECT pg_drop_replication_slot(slot_name)"
+                " FROM pg_replication_slots WHERE slot_name = 'fed'"
+            )
 
 
 DOMAINS = """

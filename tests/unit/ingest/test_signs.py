@@ -27,6 +27,7 @@ from ingest.sources.signs import (
 
 NOW = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
 SERVER = ServerSigns("16384", True, (41, 42), 7, "7001", 1, {"transaction": 900})
+SERVER = replace(SERVER, columns={"id": 1, "v": 2})
 BEFORE = Signs(SERVER, clock=(NOW - timedelta(minutes=1)).isoformat())
 
 
@@ -44,6 +45,8 @@ BEFORE = Signs(SERVER, clock=(NOW - timedelta(minutes=1)).isoformat())
         # certain by itself: it stops the sync and needs no notice
         (replace(SERVER, relation="16999"), ""),
         (replace(SERVER, relation="x", is_exact=False), "truncated or rebuilt"),
+        (replace(SERVER, columns={"id": 1, "v": 3}), "v was dropped and added again"),
+        (replace(SERVER, columns={"id": 1, "w": 3}), ""),
     ],
 )
 def test_what_happened_to_the_source(now: ServerSigns, part: str) -> None:
