@@ -130,6 +130,26 @@ def of_two_epochs(bench: LakeBench, one: TableSpec, two: TableSpec) -> Seal:
     )
 
 
+@pytest.mark.parametrize(
+    ("op", "index"),
+    [("truncate", 1), ("DELETE", 1), (None, 1), ("delete", None), ("update", 1 << 24)],
+)
+def test_changes_that_are_not_known_are_not_taken_for_others(
+    followed: Any, monkeypatch: pytest.MonkeyPatch, op: Any, index: Any
+) -> None:
+    """As a newer release might seal them, or one with a mistake."""
+    bench, one, two = followed
+    before = of_a(bench, one)
+    told = replace(change(one, op, 1), index=index)
+    with monkeypatch.context() as patch:
+        patch.setattr("tests.spark.test_shared_epochs.numbered", list)
+        sealed = LogFollower(bench, (one, two)).seal([told])
+    with pytest.raises(SluiceError) as refused:
+        bring_up(bench, one, sealed)
+    assert refused.value.code == "epoch_unreadable"
+    assert of_a(bench, one) == before
+
+
 def test_two_tables_of_one_epoch_each_get_their_changes(followed: Any) -> None:
     bench, one, two = followed
     newest = of_two_epochs(bench, one, two)

@@ -7,13 +7,14 @@ must not know how events were captured (`ingest.capture.follower`).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import get_args
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from core.errors import InvalidRequest
-from ingest.contract.epochs import Seal, SealedFile, seq_of
-from ingest.contract.events import INDEX, OP
+from core.errors import InvalidRequest, TerminalError
+from ingest.contract.epochs import MAX_INDEX, Seal, SealedFile, seq_of
+from ingest.contract.events import INDEX, OP, Op
 from ingest.contract.job import JobSpec
 from ingest.contract.table import TableSpec
 from ingest.lake.applying import EpochTable, Reached, apply_epochs
@@ -139,10 +140,27 @@ def _rows_of(
         # keys are unique in one snapshot, so all of its rows may carry the same index
         seq = F.lit(seq_of(seal.epoch, 1)).cast("bigint")
         return lake_rows(rows, spec.table, selection, seq=seq)
+    _refuse_unknown_changes(spec.table, seal, rows)
     # an index that needs more bits goes on into the epochs that the seal reserved
     seq = F.lit(seq_of(seal.epoch, 0)).cast("bigint") + F.coalesce(INDEX, F.lit(0))
     gone = F.coalesce(F.col(OP) == "delete", F.lit(False))  # noqa: FBT003
     return lake_rows(rows, spec.table, selection, seq=seq, deleted=gone)
+
+
+def _refuse_unknown_changes(table: TableSpec, seal: Seal, rows: DataFrame) -> None:
+    """TerminalError `epoch_unreadable` for changes that would be taken for others: of
+    an operation that is not known, or without a place in this epoch."""
+    most = seq_of(seal.epoch_last, MAX_INDEX) - seq_of(seal.epoch, 0)
+    is_known = F.col(OP).isin(*get_args(Op)) & F.col(INDEX).between(1, most)
+    unknown = rows.where(~F.coalesce(is_known, F.lit(False)))  # noqa: FBT003
+    if found := unknown.select(OP, INDEX).first():
+        raise TerminalError(
+            f"epoch {seal.epoch} of {table.database}.{table.name} has a change"
+            f" {found[OP]} with the index {found[INDEX]}, which this release does not"
+            " know. Nothing was written",
+            code="epoch_unreadable",
+            hint="apply it with the release that sealed it, or resync the table",
+        )
 
 
 def _refuse_changes(table: TableSpec) -> None:
