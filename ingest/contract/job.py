@@ -39,6 +39,8 @@ COMPACT: Final = "compact"
 VERIFY: Final = "verify"
 REPAIR: Final = "repair"
 REMOVE: Final = "remove"
+# no row has it: a driver is asked for it by hand
+RECOVER: Final = "recover"
 
 LOADS: Final = frozenset({SNAPSHOT, RESYNC})
 

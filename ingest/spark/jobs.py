@@ -1,4 +1,4 @@
-"""From a JobSpec to a JobReport: which work, and how its end is told.
+"""From a JobSpec to a JobReport: its kind's work, and how that ended.
 
 Whatever the exception says, the lake is asked before a job is called failed or
 cancelled. It must not know the control pipe or threads.
@@ -12,12 +12,10 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from core.errors import InvalidRequest, SluiceError, TransientError
+from core.errors import SluiceError
 from ingest.capture.gate import SourceGates
-from ingest.capture.snapshot import committed_load, load_table
-from ingest.capture.timestamp import TimestampFollower
+from ingest.capture.snapshot import committed_load
 from ingest.contract.job import DRIVER_DIED, ErrorFact, JobReport, JobSpec, Outcome
-from ingest.contract.table import SourceSpec
 from ingest.lake.commit.clocks import forget_instants_ahead, require_clock
 from ingest.lake.commit.full_disk import named
 from ingest.lake.commit.jobrun import Interrupted, JobRun
@@ -25,24 +23,15 @@ from ingest.lake.commit.recovery import recover_table
 from ingest.lake.fence import require_fence
 from ingest.lake.place import place_at
 from ingest.lake.staging import StagingArea
-from ingest.maintenance.table_services.compaction import (
-    compact_table,
-    pending_compactions,
-)
-from ingest.maintenance.table_services.repair import repair_table
-from ingest.maintenance.table_services.verify import verify_table
+from ingest.maintenance.table_services.compaction import pending_compactions
 from ingest.sources.failures import breaks_jvm, failure_of
-from ingest.sources.registry import SourceAccess
 from ingest.spark.jvm import Jvm
+from ingest.spark.kinds import KINDS, work_of
 from ingest.spark.session import open_lake
-from ingest.spark.sync import run_sync
 
 log = logging.getLogger(__name__)
 
 _JVM_GRACE_SECONDS = 0.5
-_LOADS = frozenset({"snapshot", "resync"})
-_UNDOES = frozenset({"rollback", "unschedule"})
-_WRITES_NO_ROWS = frozenset({"compact", "verify"})
 
 
 def run_job(run: JobRun, spark: SparkSession, gates: SourceGates) -> JobReport:
@@ -103,50 +92,12 @@ def _died(run: JobRun, error: Exception) -> JobReport:
 
 
 def _work(run: JobRun, spark: SparkSession, gates: SourceGates) -> dict[str, Any]:
-    spec = run.spec
+    work = work_of(run.spec.kind)
     open_lake(run, spark)
     forget_instants_ahead(spark)
-    if _makes_instants(spec):
+    if work.makes_instants(run.spec):
         require_clock(run)
-    if spec.kind == "compact":
-        return compact_table(run, spark)
-    if spec.kind == "recover":
-        return recover_table(spark, spec)
-    if spec.kind == "repair":
-        return repair_table(run, spark, lambda: _access(run, spec.source))
-    access = _access(run, spec.source)
-    gate = gates.gate_for(access.spec)
-    if spec.kind in _LOADS:
-        return load_table(run, spark, access, gate)
-    if spec.kind == "round":
-        return run_sync(run, spark, TimestampFollower(run, spark, access, gate))
-    if spec.kind == "verify":
-        return verify_table(run, spark, access, gate)
-    raise InvalidRequest(f"unknown kind of job: {spec.kind}", code="unknown_kind")
-
-
-def _makes_instants(spec: JobSpec) -> bool:
-    """Undoing is never refused for a clock: it leaves nothing that shuts a table."""
-    if spec.kind == "repair":
-        return spec.repair is not None and spec.repair.action not in _UNDOES
-    return spec.kind not in {"verify", "recover"}
-
-
-def _access(run: JobRun, source: SourceSpec | None) -> SourceAccess:
-    if source is None:
-        raise InvalidRequest(f"a job of kind {run.spec.kind} needs a source")
-    secret = run.secret(source.secret_ref)
-    if secret.host and secret.host != source.host:
-        # the new password must not go to the old host
-        raise TransientError(
-            f"the datasource's host was changed after this job was planned:"
-            f" {source.host} is {secret.host} now",
-            code="source_moved",
-            hint="it is tried again with the new host",
-        )
-    return SourceAccess(
-        source, secret.value, run.application, secret.addresses, secret.authorities
-    )
+    return work.start(run, spark, gates)
 
 
 def _stopped(run: JobRun, spark: SparkSession) -> JobReport:
@@ -154,10 +105,11 @@ def _stopped(run: JobRun, spark: SparkSession) -> JobReport:
     has succeeded all the same."""
     spec = run.spec
     _undo(run, spark)
-    if spec.kind in _LOADS and (facts := _late_success(run)) is not None:
+    stages = work_of(spec.kind).stages
+    if stages and (facts := _late_success(run)) is not None:
         return _report(run, "succeeded", facts)
     outcome: Outcome = "paused" if run.stop_mode == "pause" else "cancelled"
-    if outcome == "cancelled" and spec.kind in _LOADS:
+    if outcome == "cancelled" and stages:
         try:
             # a superseded attempt must not drop what its successor stages
             require_fence(place_at(spec.fence.path), spec.fence.token)
@@ -177,8 +129,7 @@ def _late_success(run: JobRun) -> dict[str, Any] | None:
 
 def _undo(run: JobRun, spark: SparkSession) -> None:
     """Our own unfinished instant goes at once; the next job would do it too."""
-    if run.spec.kind in _WRITES_NO_ROWS:
-        # what is inflight there belongs to the writer beside this job
+    if run.spec.kind not in KINDS or not KINDS[run.spec.kind].owns_inflight:
         return
     try:
         recover_table(spark, run.spec)

@@ -30,7 +30,7 @@ from ingest.sources.registry import (
     open_source,
 )
 from ingest.spark.driver import Driver
-from ingest.spark.jobs import _access
+from ingest.spark.kinds import access_of
 from ingest.spark.secrets import Secrets
 
 SOURCE = SourceSpec(1, "postgresql", "db.example", 5432, "shop", "ann", "datasource:1")
@@ -181,7 +181,7 @@ def test_a_password_for_another_host_is_not_sent_to_this_one() -> None:
 
     def access_with(host: str) -> SourceAccess:
         answer = SecretAnswer("datasource:1", "pw", host, BOTH)
-        return _access(JobRun(spec, lambda ref: answer), SOURCE)
+        return access_of(JobRun(spec, lambda ref: answer))
 
     assert access_with("db.example").addresses == BOTH
     with pytest.raises(TransientError) as raised:
