@@ -91,6 +91,8 @@ class JobHandler(Generic[S]):
         return {}
 
 
+# Of kinds of sources, `unknown_kind` says the same.
+UNKNOWN_KIND = "unknown_job_kind"
 _registered: dict[str, JobHandler[Any]] = {}
 H = TypeVar("H", bound=JobHandler[Any])
 
@@ -109,13 +111,13 @@ def unregister(name: str) -> None:
 
 
 def handler_of(kind: str) -> JobHandler[Any]:
-    """Return the handler of a kind; TerminalError `unknown_kind`."""
+    """Return the handler of a kind; TerminalError `unknown_job_kind`."""
     try:
         return _registered[kind]
     except KeyError:
         raise TerminalError(
             f"'{kind}' is no kind of job",
-            code="unknown_kind",
+            code=UNKNOWN_KIND,
             hint=f"known are: {', '.join(_registered)}; a job that a newer release"
             " stored has to be ended by that release",
         ) from None

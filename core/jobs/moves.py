@@ -20,8 +20,8 @@ from django.db import IntegrityError, transaction
 from core.advance import advance_and_say, record_moves
 from core.clock import SystemClock
 from core.errors import SluiceError, StaleState, TransientError
-from core.jobs import PLANNED, QUEUED, WAITING
-from core.jobs.handlers import Facts, handler_of
+from core.jobs import CANCELLING, PLANNED, QUEUED, WAITING
+from core.jobs.handlers import UNKNOWN_KIND, Facts, handler_of
 from core.models import Job
 
 _now = SystemClock().now
@@ -199,8 +199,16 @@ def reject(job: Job, subject: Any, error: SluiceError) -> None:
         return
     with _atomic():
         _move_failed(job, "reject", error)
-        if error.code != "unknown_kind":
-            handler_of(job.kind).rejected(job, subject, error)
+        handler_of(job.kind).rejected(job, subject, error)
+
+
+def end_unknown(job: Job, error: SluiceError) -> None:
+    """End a job of a kind that this release does not know, without consequences:
+    CANCELLED when that was requested, else FAILED."""
+    if job.state == CANCELLING:
+        move_job(job, "cancelled", reason=error.message, finished_at=_now())
+        return
+    _move_failed(job, "reject" if job.state in WAITING else "fail", error)
 
 
 def put_off(job_id: UUID, error: SluiceError) -> None:
@@ -213,8 +221,8 @@ def put_off(job_id: UUID, error: SluiceError) -> None:
             wait = handler_of(job.kind).backoff.after(3)
             later = _now() + timedelta(seconds=wait)
             Job.objects.filter(pk=job_id).update(reason=str(error), not_before=later)
-        elif error.code == "unknown_kind":
-            reject(job, None, error)
+        elif error.code == UNKNOWN_KIND:
+            end_unknown(job, error)
         else:
             reject(job, handler_of(job.kind).lock(job), error)
 

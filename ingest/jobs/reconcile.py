@@ -21,7 +21,7 @@ from django.db.models.functions import Now
 from core.clock import SystemClock
 from core.errors import SluiceError, TerminalError, TransientError
 from core.jobs import ACTIVE, CANCELLING, LAUNCHING, RUNNING, moves
-from core.jobs.handlers import names_of
+from core.jobs.handlers import UNKNOWN_KIND, names_of
 from core.jobs.moves import move_job
 from core.models import Job
 from ingest.jobs import leases
@@ -46,7 +46,10 @@ def reconcile_jobs() -> int:
     """Judge every job whose driver ended or is silent; how many were judged."""
     if _is_database_young():
         return 0
-    lost = Job.objects.filter(state__in=ACTIVE, kind__in=names_of(DriverJob))
+    # whatever has a lane is a driver's, also of a kind that another release stored:
+    # it keeps its table busy
+    in_drivers = Q(kind__in=names_of(DriverJob)) | ~Q(lane="")
+    lost = Job.objects.filter(in_drivers, state__in=ACTIVE)
     incarnations = {
         pk: handle.get("boot", "") for pk, handle in lost.values_list("pk", "handle")
     }
@@ -183,8 +186,13 @@ def judge_lost(job_id: UUID, why: str, *, incarnation: str | None = None) -> boo
             incarnation is not None and incarnation != job.handle.get("boot", "")
         ):
             return False
+        is_known = job.kind in names_of(DriverJob)
         try:
             _fence(job)
+            if not is_known:
+                moves.end_unknown(job, _unknown(job, why))
+                ring()
+                return True
             state = read_lake_table(_path_of(job), commits=LOOK_BACK)
         except SluiceError as error:
             if error.code == DAMAGED:
@@ -203,10 +211,12 @@ def judge_lost(job_id: UUID, why: str, *, incarnation: str | None = None) -> boo
 
 def _fence(job: Job) -> None:
     both: list[Scope] = ["write", "service"]
-    # jobs of before the handle named them took both when isolated
-    scopes = both if job.handle.get("isolated") else driver_job(job.kind).scopes
-    scopes = [s for s in both if s in job.handle.get("scopes", scopes)]
-    leases.shut_out(int(job.payload["table"]), scopes)
+    scopes = job.handle.get("scopes")
+    if scopes is None:
+        # jobs of before the handle named them took both when isolated
+        scopes = both if job.handle.get("isolated") else driver_job(job.kind).scopes
+    table = int(job.payload["table"])
+    leases.shut_out(table, [s for s in both if s in scopes])
 
 
 def _path_of(job: Job) -> str:
@@ -220,6 +230,16 @@ def _unreadable(job: Job, error: SluiceError) -> TerminalError:
         " committed is unknown",
         code=error.code,
         hint=f"{error.hint}; the next job reads from the lake what is there",
+    )
+
+
+def _unknown(job: Job, why: str) -> TerminalError:
+    """Which commits are a job's own, only the handler of its kind can tell."""
+    return TerminalError(
+        f"{why}, and this release does not know {job.kind} jobs: whether {job.kind} of"
+        f" {job.subject} committed is unknown",
+        code=UNKNOWN_KIND,
+        hint="the next job of the table reads from the lake what is there",
     )
 
 

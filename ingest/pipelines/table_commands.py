@@ -188,9 +188,10 @@ def cancel_job(job_id: UUID, *, actor: str) -> Job:
                 code="job_finished",
             )
         is_known = job.kind in names_of(JobHandler)
-        if job.state in WAITING and not is_known:
-            # of another release: nothing of it began, and nobody here will begin it
-            _end_waiting(job, actor=actor)
+        is_in_driver = job.state in ACTIVE and bool(job.lane)
+        if not is_known and not is_in_driver:
+            # of another release: no process of this one begins it or goes on with it
+            _end_unasked(job, actor=actor)
         elif job.state in WAITING:
             handler = handler_of(job.kind)
             reason = f"cancelled by {actor}"
@@ -235,13 +236,13 @@ def cancel_waiting(pipeline: Pipeline, kinds: list[str], *, actor: str) -> None:
         subject_id=str(pipeline.lake_table_id), kind__in=kinds, state__in=WAITING
     )
     for job in waiting:
-        _end_waiting(job, actor=actor)
+        _end_unasked(job, actor=actor)
 
 
-def _end_waiting(job: Job, *, actor: str) -> None:
+def _end_unasked(job: Job, *, actor: str) -> None:
     move_job(
         job,
-        "cancel",
+        "cancel" if job.state in WAITING else "cancelled",
         reason=f"cancelled by {actor}",
         actor=actor,
         finished_at=SystemClock().now(),

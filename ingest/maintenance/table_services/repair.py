@@ -49,7 +49,7 @@ def repair_table(run: JobRun, spark: SparkSession, access: Access) -> dict[str, 
     run.enter("checking")
     repair = REPAIRS.get(work.action)
     if repair is None:
-        raise InvalidRequest(f"unknown repair: {work.action}", code="unknown_kind")
+        raise InvalidRequest(f"unknown repair: {work.action}", code="unknown_repair")
     return repair(run, spark, work, access)
 
 
