@@ -71,9 +71,9 @@ def test_an_unknown_kind_touches_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(jobs, "Jvm", lambda spark: MagicMock(is_alive=True))
     monkeypatch.setattr(jobs, "named", lambda error, spec, scratch: error)
     monkeypatch.setattr(jobs, "_pending", lambda spec: {})
-    with pytest.raises(InvalidRequest, match="no jobs of kind 'polish'"):
-        work_of("polish")
-    report = jobs.run_job(job("polish"), MagicMock(), MagicMock())
+    with pytest.raises(InvalidRequest, match="no jobs of kind 'unheard-of'"):
+        work_of("unheard-of")
+    report = jobs.run_job(job("unheard-of"), MagicMock(), MagicMock())
     assert (report.outcome, report.error and report.error.code) == (
         "caller",
         "unknown_job_kind",
@@ -88,7 +88,7 @@ def test_a_stopped_job_ends_as_its_kind_says(
     monkeypatch: pytest.MonkeyPatch, mode: str, stages: bool, owns_inflight: bool
 ) -> None:
     work = DriverWork(stages=stages, owns_inflight=owns_inflight)
-    monkeypatch.setitem(KINDS, "polish", work)
+    monkeypatch.setitem(KINDS, "unheard-of", work)
     undone, staging = MagicMock(), MagicMock()
     monkeypatch.setattr(jobs, "recover_table", undone)
     monkeypatch.setattr(jobs, "StagingArea", staging)
@@ -96,7 +96,7 @@ def test_a_stopped_job_ends_as_its_kind_says(
     monkeypatch.setattr(jobs, "require_fence", MagicMock())
     monkeypatch.setattr(jobs, "place_at", MagicMock())
     monkeypatch.setattr(jobs, "_pending", lambda spec: {})
-    run = job("polish")
+    run = job("unheard-of")
     run.stop_mode = mode
     outcome = jobs._stopped(run, MagicMock()).outcome
     assert outcome == {"cancel": "cancelled", "pause": "paused"}[mode]
