@@ -1,7 +1,4 @@
-"""Bodies of statements for the OpenAPI document.
-
-`gateway.statement_service` makes the real ones.
-"""
+"""Replies about statements and sessions, of what the gateway process says of them."""
 
 from __future__ import annotations
 
@@ -9,19 +6,21 @@ from typing import Any
 
 from rest_framework import serializers as s
 
+from catalog.api.reply import Body, Instant, Reply
 
-class ResultColumn(s.Serializer[Any]):
+
+class ResultColumn(Reply):
     name = s.CharField()
     type = s.CharField()
 
 
-class StatementError(s.Serializer[Any]):
-    code = s.CharField(required=False)
+class StatementError(Reply):
+    code = s.CharField()
     message = s.CharField()
     sql_state = s.CharField(allow_null=True)
 
 
-class Statement(s.Serializer[Any]):
+class Statement(Reply):
     id = s.UUIDField()
     state = s.CharField()
     columns = ResultColumn(many=True)
@@ -30,14 +29,14 @@ class Statement(s.Serializer[Any]):
     error = StatementError(allow_null=True)
 
 
-class RunningStatement(s.Serializer[Any]):
+class RunningStatement(Reply):
     id = s.CharField()
     text = s.CharField()
     state = s.CharField()
-    started_at = s.DateTimeField()
+    started_at = Instant()
 
 
-class Session(s.Serializer[Any]):
+class Session(Reply):
     """A session over HiveServer2. `engine` is null before its first statement."""
 
     id = s.UUIDField()
@@ -45,15 +44,28 @@ class Session(s.Serializer[Any]):
     address = s.CharField()
     client = s.CharField()
     database = s.CharField()
-    opened_at = s.DateTimeField()
+    opened_at = Instant()
     idle_seconds = s.FloatField()
     engine = s.CharField(allow_null=True)
     statement = RunningStatement(allow_null=True, help_text="the one that runs now")
 
 
-class ResultPage(s.Serializer[Any]):
+# Values are JSON already, and there are many: none of them is touched.
+class _Rows(s.ListField):
+    child = s.ListField(child=s.JSONField(allow_null=True))
+
+    def to_representation(self, data: Any) -> Any:
+        return data
+
+
+class ResultPage(Reply):
     """Decimals, timestamps and integers beyond 2^53 are strings."""
 
     columns = ResultColumn(many=True)
-    rows = s.ListField(child=s.ListField(child=s.JSONField(allow_null=True)))
+    rows = _Rows()
     next_page_token = s.CharField(allow_null=True)
+
+    @staticmethod
+    def next_page_token_of(page: Body) -> str | None:
+        following = page["next_page"]
+        return None if following is None else f"p{following}"

@@ -39,7 +39,8 @@ class SessionsView(ApiView):
         ]
         last = found[size - 1] if len(found) > size else None
         token = key_token([last["opened_at"], last["id"]], _SCOPE) if last else None
-        return Response({"items": found[:size], "next_page_token": token})
+        items = [replies.Session.body(one) for one in found[:size]]
+        return Response({"items": items, "next_page_token": token})
 
 
 class SessionView(ApiView):

@@ -81,7 +81,9 @@ class StatementsView(ApiView):
         is_repeatable = "Idempotency-Key" in request.headers
         statement = submitted(self.principal.name, given, is_repeatable=is_repeatable)
         is_over = statement["state"] not in {"INITIALIZED", "PENDING", "RUNNING"}
-        return Response(statement, status=200 if is_over else 202)
+        return Response(
+            replies.Statement.body(statement), status=200 if is_over else 202
+        )
 
 
 def submitted(
@@ -108,7 +110,8 @@ class StatementView(ApiView):
     @extend_schema(responses=replies.Statement)
     def get(self, request: Request, id: str) -> Response:
         """The statement as it stands."""
-        return Response(client.statement_of(self.principal.name, str(id)))
+        found = client.statement_of(self.principal.name, str(id))
+        return Response(replies.Statement.body(found))
 
 
 class ResultsView(ApiView):
@@ -130,7 +133,8 @@ class ResultsView(ApiView):
         wanted = request.query_params.get("format", "json")
         token = request.query_params.get("page_token", "")
         if wanted == "json":
-            return _page_of(self.principal.name, str(id), _page(token))
+            page = client.results_of(self.principal.name, str(id), page=_page(token))
+            return Response(replies.ResultPage.body(page))
         if wanted not in FORMATS:
             hint = ", ".join(["json", *FORMATS])
             raise InvalidRequest(f"format is '{wanted[:40]}'", hint=hint)
@@ -141,24 +145,13 @@ class ResultsView(ApiView):
         return HttpResponse(headers=file.headers) if is_head else send(file)
 
 
-def _page_of(user: str, statement_id: str, number: int) -> Response:
-    answer = client.results_of(user, statement_id, page=number)
-    following = answer["next_page"]
-    return Response(
-        {
-            "columns": answer["columns"],
-            "rows": answer["rows"],
-            "next_page_token": None if following is None else f"p{following}",
-        }
-    )
-
-
 class CancelView(ApiView):
     @extend_schema(request=None, responses=replies.Statement)
     def post(self, request: Request, id: str) -> Response:
         """Stop a statement; one that ended already stays as it is."""
         members_of(request)
-        return Response(client.cancel_statement(self.principal.name, str(id)))
+        found = client.cancel_statement(self.principal.name, str(id))
+        return Response(replies.Statement.body(found))
 
 
 def _page(token: str) -> int:
