@@ -58,8 +58,7 @@ class OnboardingsView(ApiView):
     def post(self, request: Request) -> Response:
         """Add tables: makes a plan to look at, or with `approve` one that starts at
         once. `dry_run` stores nothing and answers 200."""
-        body_of(requests.OnboardingNew, request)
-        asked = parse_request(request.data)
+        asked = parse_request(body_of(requests.OnboardingNew, request))
         require(self.principal, Privilege.MANAGE, _securable(asked))
         catalog_selectors.datasource_for(self.principal, asked.datasource)
         if asked.dry_run:

@@ -1,18 +1,21 @@
 """Requests of ingestion.
 
 `OnboardingNew` checks the shape of one, all mistakes at once, and
-`ingest.pipelines.requests`, which pages and imports use too, what it means.
+`ingest.pipelines.requests`, which takes those of pages and imports too, the meaning.
 `PolicyChange` is the shape of what `ingest.pipelines.policies.policy` checks.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from rest_framework import serializers as s
 from rest_framework.fields import empty
 
 from catalog.api.serializers import Flag, Text, Whole
+from core.json_pointers import below
+from ingest.pipelines.requests import refuse
 
 
 class _NullIsAbsent:
@@ -93,6 +96,26 @@ class OnboardingNew(s.Serializer[Any]):
     defaults = TableDefaults(required=False)
     dry_run = Flag(required=False)
     approve = Flag(required=False)
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        for name, choices in (self.initial_data.get("tables") or {}).items():
+            _refuse_unknown(choices, TableChoices(), below("/tables", name))
+        _refuse_unknown(self.initial_data.get("defaults"), TableDefaults(), "/defaults")
+        return attrs
+
+
+def _refuse_unknown(
+    given: Mapping[str, Any] | None, known: s.Serializer[Any], at: str
+) -> None:
+    """As `body_of` does for the members of the body itself."""
+    for name in given or {}:
+        if name not in known.fields:
+            listed = ", ".join(sorted(known.fields))
+            refuse(
+                below(at, name),
+                f"unknown field '{name}'; known: {listed}",
+                code="unknown_field",
+            )
 
 
 class PolicyChange(s.Serializer[Any]):

@@ -6,9 +6,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from ingest.api.requests import OnboardingNew, TableChoices, TableDefaults
 from ingest.jobs.drivers.fake import Fault
-from ingest.pipelines.requests import DEFAULT_MEMBERS, MEMBERS, TABLE_MEMBERS
 from tests.integration.catalog.asking import problem
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
 from tests.integration.ingest.world import make_tables
@@ -188,7 +186,15 @@ def test_all_mistakes_of_a_request_are_told_at_once(world, admin) -> None:
     problem(admin("POST", "onboardings", later), 501, "not_yet")
 
 
-def test_documented_members_are_those_that_are_known() -> None:
-    assert set(OnboardingNew().fields) == set(MEMBERS)
-    assert set(TableChoices().fields) == set(TABLE_MEMBERS)
-    assert set(TableDefaults().fields) == set(DEFAULT_MEMBERS)
+@pytest.mark.parametrize(
+    ("part", "pointer"),
+    [
+        ({"surprise": 1}, "/surprise"),
+        ({"tables": {"a/b": {"kee": 1}}}, "/tables/a~1b/kee"),
+        ({"defaults": {"lake": "x"}}, "/defaults/lake"),
+    ],
+)
+def test_a_member_that_is_not_known_is_named(world, admin, part, pointer) -> None:
+    refused = admin("POST", "onboardings", {**BODY, **part})
+    problem(refused, 400, "unknown_field")
+    assert [one["pointer"] for one in refused.json()["errors"]] == [pointer]

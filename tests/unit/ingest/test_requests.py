@@ -1,12 +1,28 @@
+"""What a request to add tables may be: its shape by the serializer, then its meaning."""
+
 from __future__ import annotations
 
-import pytest
+from types import SimpleNamespace
+from typing import Any
 
+import pytest
+from rest_framework.exceptions import ValidationError
+
+from catalog.api.problems import problem_of
+from catalog.api.views import body_of
 from core.errors import InvalidRequest
+from ingest.api.requests import OnboardingNew
 from ingest.pipelines.policies.schedule import Every
-from ingest.pipelines.requests import parse_request
+from ingest.pipelines.requests import OnboardingRequest
+from ingest.pipelines.requests import parse_request as meaning_of
 
 GOOD = {"datasource": "shop", "include": ["public.*"]}
+
+
+def parse_request(body: object) -> OnboardingRequest:
+    """As REST does."""
+    request: Any = SimpleNamespace(data=body)
+    return meaning_of(body_of(OnboardingNew, request))
 
 
 def test_defaults() -> None:
@@ -46,7 +62,6 @@ def test_later_releases_are_told_apart() -> None:
 @pytest.mark.parametrize(
     ("body", "pointer"),
     [
-        ([], ""),
         ({"include": ["a.*"]}, "/datasource"),
         ({"datasource": "s"}, "/include"),
         ({"datasource": "s", "include": []}, "/include"),
@@ -63,10 +78,24 @@ def test_later_releases_are_told_apart() -> None:
         ({**GOOD, "tables": {"a/b": {"kee": 1}}}, "/tables/a~1b/kee"),
         ({**GOOD, "tables": {"a": {"record_key": "id"}}}, "/tables/a/record_key"),
         ({**GOOD, "tables": {"a": {"buckets": "4"}}}, "/tables/a/buckets"),
+        ({**GOOD, "tables": {"a": {"record_key": []}}}, "/tables/a/record_key"),
+        ({**GOOD, "tables": {"a": {"record_key": ["a", 1]}}}, "/tables/a/record_key/1"),
+        ({**GOOD, "tables": {"a": {"cursor": 1}}}, "/tables/a/cursor"),
+        ({**GOOD, "tables": {"a": 1}}, "/tables/a"),
+        ({**GOOD, "defaults": {"buckets": 0}}, "/defaults/buckets"),
+        ({**GOOD, "defaults": {"record_key": ["id"]}}, "/defaults/record_key"),
         ({**GOOD, "target_database": ""}, "/target_database"),
+        ({**GOOD, "target_database": " "}, "/target_database"),
     ],
 )
 def test_mistakes_have_pointers(body, pointer) -> None:
-    with pytest.raises(InvalidRequest) as caught:
+    with pytest.raises((InvalidRequest, ValidationError)) as caught:
         parse_request(body)
-    assert caught.value.facts["errors"][0]["pointer"] == pointer
+    problem: Any = problem_of(caught.value)[0]
+    assert problem["errors"][0]["pointer"] == pointer
+    assert problem["status"] == 400
+
+
+def test_a_request_is_an_object() -> None:
+    with pytest.raises(InvalidRequest, match="must be a JSON object"):
+        parse_request([])
