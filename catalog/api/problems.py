@@ -183,7 +183,7 @@ def _of_framework(
     errors: list[dict[str, str]] = []
     detail = str(error.detail)
     if isinstance(error, exceptions.ValidationError):
-        errors = list(_flattened(error.detail, ""))
+        errors = list(flattened(error.detail, ""))
         detail = "; ".join(f"{e['pointer']}: {e['detail']}" for e in errors[:5])
     code = _CODES.get(status, "error")
     body = problem_body(
@@ -197,18 +197,18 @@ def _of_framework(
     return body, headers
 
 
-def _flattened(detail: Any, at: str) -> list[dict[str, str]]:
+def flattened(detail: Any, at: str) -> list[dict[str, str]]:
     """DRF's nested errors as (JSON pointer, text)."""
     if isinstance(detail, Mapping):
         return [
             item
             for key, value in detail.items()
-            for item in _flattened(
+            for item in flattened(
                 value, at if key == "non_field_errors" else below(at, key)
             )
         ]
     if isinstance(detail, list):
-        return [item for value in detail for item in _flattened(value, at)]
+        return [item for value in detail for item in flattened(value, at)]
     return [{"pointer": at or "/", "detail": str(detail)}]
 
 

@@ -1,4 +1,4 @@
-"""The document as a value: items with a key and stated fields, and their shape. Pure.
+"""The document as a value: items with a key and stated fields. Knows no rows.
 
 A field that is not stated is left as it is. Faults are told all at once, each with
 its JSON pointer; whether a host or a column exists is for the services to say.
@@ -10,8 +10,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from catalog.api.documents import (
+    Sections,
+    Stated,
+    StatedDatasource,
+    StatedGrant,
+    StatedUser,
+    stated,
+)
 from core.errors import InvalidRequest
 from core.json_pointers import escape
+from ingest.api.documents import StatedOnboarding, StatedPolicy, StatedTarget
 
 VERSION = 1
 DATASOURCE, USER, GRANT, POLICY = "datasource", "user", "grant", "policy"
@@ -67,7 +76,7 @@ class Document:
 def parse_document(data: Any) -> Document:
     """InvalidRequest `invalid_document` with all faults in `facts["errors"]`."""
     reader = _Reader()
-    top = reader.mapping(data, "", {"sluice": _whole, **dict.fromkeys(SECTIONS, _list)})
+    top = reader.mapping(data, "", Sections)
     if top.get("sluice") != VERSION and not reader.faults:
         reader.fault(
             "/sluice" if "sluice" in top else "", f"must be there and be {VERSION}"
@@ -86,89 +95,6 @@ def parse_document(data: Any) -> Document:
     return Document(tuple(reader.items), frozenset(set(top) & set(SECTIONS)))
 
 
-# ------------------------------------------------------------------------- shapes
-Check = Callable[[Any], str]
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, str) and value and "\x00" not in value:
-        return ""
-    return "must be a text" + ("; put it in quotes" if value not in ("", None) else "")
-
-
-def _whole(value: Any) -> str:
-    is_whole = isinstance(value, int) and not isinstance(value, bool)
-    return "" if is_whole else "must be a whole number"
-
-
-def _flag(value: Any) -> str:
-    return "" if isinstance(value, bool) else "must be true or false"
-
-
-def _list(value: Any) -> str:
-    return "" if isinstance(value, list) else "must be a list"
-
-
-def _object(value: Any) -> str:
-    return "" if isinstance(value, dict) else "must have members"
-
-
-def _texts(value: Any) -> str:
-    is_right = isinstance(value, list) and not any(_text(item) for item in value)
-    return "" if is_right else "must be a list of texts"
-
-
-def _key(value: Any) -> str:
-    is_right = value == "row_hash" or (value and not _texts(value))
-    return "" if is_right else 'must be a list of columns or "row_hash"'
-
-
-def _identity(value: Any) -> str:
-    is_right = (
-        isinstance(value, dict)
-        and set(value) == {"provider", "subject"}
-        and not any(map(_text, value.values()))
-    )
-    return "" if is_right else "must have the texts provider and subject"
-
-
-def _any(value: Any) -> str:
-    return ""
-
-
-_USER: dict[str, Check] = {
-    "name": _text, "groups": _texts, "is_admin": _flag, "is_active": _flag,
-    "password_env": _text, "identity": _identity,
-}  # fmt: skip
-_DATASOURCE: dict[str, Check] = {
-    "name": _text, "kind": _text, "host": _text, "port": _whole, "database": _text,
-    "username": _text, "tls": _text, "options": _object, "password_env": _text,
-}  # fmt: skip
-_POLICY: dict[str, Check] = {
-    "on": _text, "schedule": _any, "lag_seconds": _any, "compact_after": _any,
-    "compact_log_bytes": _any, "compact_log_ratio": _any,
-    "compact_log_age_seconds": _any, "stuck_after_seconds": _any, "quiet_hours": _any,
-    "late_after_seconds": _any, "compact_driver": _any,
-    "verify_every": _any, "verify_rows_per_second": _any,
-    "max_write_amplification": _any, "schema_changes": _any,
-}  # fmt: skip
-_GRANT: dict[str, Check] = {
-    "principal": _text, "privilege": _text, "role": _text, "on": _text,
-}  # fmt: skip
-_TARGET: dict[str, Check] = {
-    "name": _text, "kind": _text, "host": _text, "address": _text, "kinds": _texts,
-    "on": _text, "url_env": _text, "secret_env": _text,
-}  # fmt: skip
-_ONBOARDING: dict[str, Check] = {
-    "datasource": _text, "capture": _text, "include": _texts, "exclude": _texts,
-    "schedule": _any, "target_database": _text, "tables": _object,
-}  # fmt: skip
-_TABLE: dict[str, Check] = {
-    "lake": _text, "record_key": _key, "cursor": _text, "partition_by": _texts,
-    "buckets": _whole, "updates": _text, "exclude_columns": _texts, "policy": _object,
-}  # fmt: skip
-
-
 class _Reader:
     """Collects items and faults on one walk."""
 
@@ -179,24 +105,10 @@ class _Reader:
     def fault(self, at: str, detail: str) -> None:
         self.faults.append({"pointer": at, "detail": detail})
 
-    def mapping(
-        self, value: Any, at: str, shape: Mapping[str, Check], *needed: str
-    ) -> dict[str, Any]:
-        """The members that have their shape; every other one is a fault."""
-        if not isinstance(value, dict):
-            self.fault(at, "must have members: " + ", ".join(shape))
-            return {}
-        found: dict[str, Any] = {}
-        for name, given in value.items():
-            check = shape.get(name)
-            said = check(given) if check else "unknown; known: " + ", ".join(shape)
-            if said:
-                self.fault(f"{at}/{escape(name)}", said)
-            else:
-                found[name] = given
-        for name in needed:
-            if name not in value:
-                self.fault(at, f"'{name}' is missing")
+    def mapping(self, value: Any, at: str, shape: type[Stated]) -> dict[str, Any]:
+        """The members of an entry; none, and its faults are kept, when it has any."""
+        found, faults = stated(shape, value, at)
+        self.faults += faults
         return found
 
     def refuse_twins(self) -> None:
@@ -208,7 +120,7 @@ class _Reader:
 
 
 def _user(reader: _Reader, entry: Any, at: str) -> list[Item]:
-    given = reader.mapping(entry, at, _USER, "name")
+    given = reader.mapping(entry, at, StatedUser)
     secret = given.pop("password_env", "")
     name = given.pop("name", "")
     if "groups" in given:
@@ -217,7 +129,7 @@ def _user(reader: _Reader, entry: Any, at: str) -> list[Item]:
 
 
 def _datasource(reader: _Reader, entry: Any, at: str) -> list[Item]:
-    given = reader.mapping(entry, at, _DATASOURCE, "name", "kind")
+    given = reader.mapping(entry, at, StatedDatasource)
     secret = given.pop("password_env", "")
     name = given.pop("name", "")
     for option, value in (given.pop("options", None) or {}).items():
@@ -226,17 +138,14 @@ def _datasource(reader: _Reader, entry: Any, at: str) -> list[Item]:
 
 
 def _policy(reader: _Reader, entry: Any, at: str) -> list[Item]:
-    given = reader.mapping(entry, at, _POLICY, "on")
+    given = reader.mapping(entry, at, StatedPolicy)
     on = given.pop("on", "")
     return [Item(POLICY, (on,), given, at)] if on else []
 
 
 def _grant(reader: _Reader, entry: Any, at: str) -> list[Item]:
-    given = reader.mapping(entry, at, _GRANT, "principal", "on")
-    if ("privilege" in given) == ("role" in given):
-        reader.fault(at, "give exactly one of privilege and role")
-        return []
-    if not {"principal", "on"} <= set(given):
+    given = reader.mapping(entry, at, StatedGrant)
+    if not given:
         return []
     held = given.get("role") or given["privilege"]
     fields = {"role" if "role" in given else "privilege": held}
@@ -244,26 +153,22 @@ def _grant(reader: _Reader, entry: Any, at: str) -> list[Item]:
 
 
 def _target(reader: _Reader, entry: Any, at: str) -> list[Item]:
-    given = reader.mapping(entry, at, _TARGET, "name", "kind")
+    given = reader.mapping(entry, at, StatedTarget)
     secret, address = given.pop("secret_env", ""), given.pop("url_env", "")
     name = given.pop("name", "")
-    if not name or "kind" not in given:
-        return []
-    return [Item(TARGET, (name,), given, at, secret, address)]
+    return [Item(TARGET, (name,), given, at, secret, address)] if name else []
 
 
 def _onboarding(reader: _Reader, entry: Any, at: str) -> list[Item]:
-    given = reader.mapping(entry, at, _ONBOARDING, "datasource")
+    given = reader.mapping(entry, at, StatedOnboarding)
     source = given.get("datasource", "")
     include, tables = given.get("include", []), given.get("tables", {})
-    if not include and not tables:
-        reader.fault(at, "name tables under 'tables' or patterns under 'include'")
     shared = {"capture": given["capture"]} if "capture" in given else {}
     own = {"schedule": given["schedule"]} if given.get("schedule") is not None else {}
     found = []
     for name, choices in tables.items():
         below = f"{at}/tables/{escape(name)}"
-        chosen = reader.mapping(choices or {}, below, _TABLE)
+        chosen = dict(choices or {})
         if own:
             chosen["policy"] = own | chosen.get("policy", {})
         found.append(Item(TABLE, (source, name), shared | chosen, below))
@@ -276,7 +181,7 @@ def _onboarding(reader: _Reader, entry: Any, at: str) -> list[Item]:
             kept = more if kind == PATTERN else {}
             fields = shared | kept | policy
             found.append(Item(kind, (source, pattern), fields, below))
-    return found if source else []
+    return found
 
 
 _PARTS: dict[str, Callable[[_Reader, Any, str], list[Item]]] = {

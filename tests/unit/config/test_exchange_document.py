@@ -6,11 +6,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from catalog.api.documents import StatedDatasource, StatedUser
+from catalog.api.serializers import DatasourceNew, UserNew
 from config.exchange.diff import compare
 from config.exchange.document import Document, Item, parse_document
 from config.exchange.rendering import render
 from config.exchange.text import read_text, write_text
 from core.errors import InvalidRequest
+from ingest.api.alert_replies import AlertTargetNew
+from ingest.api.documents import (
+    StatedOnboarding,
+    StatedPolicy,
+    StatedTable,
+    StatedTarget,
+)
+from ingest.api.requests import OnboardingNew, PolicyChange, TableChoices
 
 REFUSALS = [
     ("a: [", "line 1"),
@@ -24,6 +34,18 @@ REFUSALS = [
     ("sluice: 1\nusers:\n- {name: a}\n- {name: a}", "line 4: /users/1: user a is also at /users/0"),
     ("sluice: 1\nusers: !!python/object:os.system x", "could not determine a constructor"),
     ("sluice: 1\ngrants:\n- {principal: group:x, on: lake}", "line 3: /grants/0: give exactly one"),
+    ("sluice: 1\ngrants:\n- {role: viewer, on: lake}", "line 3: /grants/0: 'principal' is missing"),
+    ("sluice: 1\nusers:\n- {name: a, groups: [b, 1]}", "/users/0/groups/1: must be a text; put it in quotes"),
+    ("sluice: 1\nusers:\n- {name: a, is_admin: 1}", "/users/0/is_admin: must be true or false"),
+    ("sluice: 1\nusers:\n- {name: a, password: x}", "/users/0/password: unknown; known: name"),
+    ("sluice: 1\nusers:\n- {name: a, identity: {provider: x}}", "/users/0/identity: 'subject' is missing"),
+    ("sluice: 1\nusers:\n- a", "/users/0: must have members: name"),
+    ("sluice: 1\nusers:", "line 2: /users: must be a list"),
+    ("sluice: 1\ndatasources:\n- {name: a, kind: x, port: '1'}", "/datasources/0/port: must be a whole number"),
+    ("sluice: 1\nonboardings:\n- {datasource: a}", "line 3: /onboardings/0: name tables under"),
+    ("sluice: 1\nonboardings:\n- {datasource: a, tables: {b.c: {kee: 1}}}", "/onboardings/0/tables/b.c/kee: unknown"),
+    ("sluice: 1\nonboardings:\n- {datasource: a, tables: {b.c: {updates: no}}}", "/updates: must be full or partial"),
+    ("sluice: 1\nalert_targets:\n- {name: a, kind: fax}", "/alert_targets/0/kind: must be email or webhook"),
     ("[" * 600, "nested too deeply"),
 ]  # fmt: skip
 
@@ -78,6 +100,39 @@ def test_what_is_rendered_is_read_again():
     ]
     read = parse_document(read_text(write_text(render(items))).data)
     assert {c.action for c in compare(items, read)} == {"unchanged"}
+
+
+def test_entries_have_the_members_of_the_requests_of_rest():
+    """What an export leaves out is a secret, or is no decision."""
+    for stated, request, left_out in [
+        (StatedUser, UserNew, {"password"}),
+        (StatedDatasource, DatasourceNew, {"password"}),
+        (StatedPolicy, PolicyChange, set()),
+        (StatedTarget, AlertTargetNew, {"url", "secret"}),
+        (StatedTable, TableChoices, {"capture", "schedule"}),
+        (StatedOnboarding, OnboardingNew, {"defaults", "dry_run", "approve"}),
+    ]:
+        assert set(request().fields) - set(stated().fields) == left_out
+
+
+def test_what_is_not_stated_stays_away():
+    read = parse_document(
+        {
+            "sluice": 1,
+            "users": [{"name": "a"}],
+            "datasources": [{"name": "m", "kind": "mysql", "database": ""}],
+            "policies": [{"on": "m", "lag_seconds": "5"}],
+            "onboardings": [{"datasource": "m", "tables": {"a.b": None, "a.c": {}}}],
+        }
+    )
+    assert [(item.kind, dict(item.fields)) for item in read.items] == [
+        ("user", {}),
+        ("datasource", {"kind": "mysql", "database": ""}),
+        # as it is written: the policy itself judges its numbers
+        ("policy", {"lag_seconds": "5"}),
+        ("onboarding", {}),
+        ("onboarding", {}),
+    ]
 
 
 def test_only_what_is_stated_is_compared():
