@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from core.exact_numbers import exact
+from core.json_values import exact
 from gateway.engines.port import EngineColumn
 from gateway.hs2.rowset import decode_row_set
 from gateway.hs2.values import TypeId

@@ -28,7 +28,7 @@ from core.errors import (
     TerminalError,
     TransientError,
 )
-from core.json_pointers import below
+from core.json_values import below
 from core.redaction import redact
 
 _DISK_FULL = "53100"

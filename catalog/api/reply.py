@@ -13,8 +13,7 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers as s
 
-from core.exact_numbers import exact
-from core.instants import iso
+from core.json_values import exact, iso
 
 Body = dict[str, Any]
 _Show = Callable[[Any], Any]

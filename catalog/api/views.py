@@ -19,7 +19,7 @@ from catalog.access.policy import Principal
 from catalog.api.authentication import principal_from
 from catalog.selectors.paging import DEFAULT_SIZE, LARGEST_SIZE, Page, keyset_page
 from core.errors import InvalidRequest
-from core.json_pointers import below
+from core.json_values import below
 
 R = TypeVar("R")
 LARGEST_BODY = 5 * 2**20

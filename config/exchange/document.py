@@ -19,7 +19,7 @@ from catalog.api.documents import (
     stated,
 )
 from core.errors import InvalidRequest
-from core.json_pointers import escape
+from core.json_values import escape
 from ingest.api.documents import StatedOnboarding, StatedPolicy, StatedTarget
 
 VERSION = 1

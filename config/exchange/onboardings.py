@@ -18,7 +18,7 @@ from config.exchange.diff import Change, Difference
 from config.exchange.document import PATTERN, TABLE, Item
 from config.exchange.located import located, placed
 from core.errors import InvalidRequest
-from core.json_pointers import unescape
+from core.json_values import unescape
 from ingest.models import Pipeline
 from ingest.models.states import PROPOSED, REMOVING, RETIRED
 from ingest.pipelines.deferred_onboardings import (

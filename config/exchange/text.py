@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from core.errors import InvalidRequest
-from core.json_pointers import escape
+from core.json_values import escape
 
 LARGEST = 64 * 2**20
 _PLAIN = (str, bool, int, float, type(None))

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from catalog.names import LAKE, join_name
-from core.instants import iso
+from core.json_values import iso
 from ingest.alerts.rules import CLOSED, OPENED, RECOVERED, TEST
 from ingest.models.alerts import Alert
 

@@ -20,8 +20,7 @@ from django.db import Error as DatabaseError
 from catalog.api.places import Place, Places
 from catalog.api.reply import Body
 from core.errors import NotFound
-from core.exact_numbers import exact
-from core.instants import iso
+from core.json_values import exact, iso
 from ingest.jobs.events import JobNews, Position, look
 
 log = logging.getLogger(__name__)

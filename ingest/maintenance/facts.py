@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from core.instants import iso
+from core.json_values import iso
 from ingest.lake.hudi.layout import FileGroup, Layout
 from ingest.lake.hudi.timeline import WRITES, Instant, Timeline, at_of, instant_of
 from ingest.maintenance.merging import MergeCost

@@ -23,8 +23,8 @@ from catalog.models import Table
 from core import outbox
 from core.clock import SystemClock
 from core.errors import SluiceError
-from core.instants import iso
 from core.jobs import ACTIVE, SUCCEEDED, TERMINAL
+from core.json_values import iso
 from core.models import Job, Lease
 from core.outbox import NewEvent
 from ingest.contract.job import COMPACT, REPAIR, RESYNC, VERIFY

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
-from core.instants import iso
+from core.json_values import iso
 from ingest.maintenance.descriptions import counted, sized
 from ingest.maintenance.facts import LakeFacts
 from ingest.maintenance.score import LEAST_LOG_BYTES, is_stuck

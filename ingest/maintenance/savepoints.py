@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from core.instants import iso
+from core.json_values import iso
 from ingest.lake.hudi.timeline import SAVEPOINT_KEPT, Timeline, at_of
 
 

@@ -15,7 +15,7 @@ from catalog.discovery.store import NOT_SYNCED
 from catalog.discovery.uncarried import Uncarried, uncarried
 from catalog.models import Datasource, Table
 from core.errors import InvalidRequest, NotFound
-from core.json_pointers import escape
+from core.json_values import escape
 from ingest.models import Pipeline
 from ingest.models.states import RETIRED
 from ingest.pipelines import table_facts as reading

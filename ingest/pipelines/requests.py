@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NoReturn, cast
 
 from core.errors import InvalidRequest
-from core.json_pointers import below
+from core.json_values import below
 from ingest.contract.table import Updates
 from ingest.pipelines.policies.schedule import (
     Schedule,

@@ -17,7 +17,7 @@ from django.conf import settings
 
 from catalog.models import Table
 from core.errors import InvalidRequest, TransientError
-from core.exact_numbers import exact
+from core.json_values import exact
 from core.object_store import StoreAccess
 from ingest.lake.commits import Commit, read_commit, read_timeline
 from ingest.lake.place import place_at

@@ -18,7 +18,7 @@ from typing import Any
 import fastavro
 
 from core.errors import StaleState
-from core.instants import iso
+from core.json_values import iso
 from ingest.contract.job import (
     OUT_OF_MEMORY,
     ErrorFact,

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 from zoneinfo import available_timezones
 
 from core.errors import InvalidRequest
-from core.json_pointers import below
+from core.json_values import below
 from ingest.contract.driver_size import parse_driver
 from ingest.pipelines.policies.maintenance import (
     MaintenancePolicy,

@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo, available_timezones
 from cronsim import CronSim, CronSimError
 
 from core.errors import InvalidRequest
-from core.json_pointers import below
+from core.json_values import below
 
 MIN_SECONDS, MAX_SECONDS = 1, 31 * 24 * 3600
 LONGEST_CRON = 200

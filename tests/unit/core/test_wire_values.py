@@ -6,9 +6,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from core.exact_numbers import exact
-from core.instants import iso
-from core.json_pointers import below, escape, unescape
+from core.json_values import below, escape, exact, iso, unescape
 
 
 @pytest.mark.parametrize(

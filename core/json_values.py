@@ -1,0 +1,50 @@
+"""How values and places are written in JSON: instants, large integers, pointers."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import overload
+
+LARGEST_EXACT = 2**53  # up to it, readers that hold numbers as doubles keep integers
+
+
+def escape(part: object) -> str:
+    """One part of a JSON pointer (RFC 6901): a member's name or an index."""
+    return str(part).replace("~", "~0").replace("/", "~1")
+
+
+def unescape(part: str) -> str:
+    return part.replace("~1", "/").replace("~0", "~")
+
+
+def below(pointer: str, part: object) -> str:
+    """The pointer of a member of what `pointer` is about."""
+    return f"{pointer}/{escape(part)}"
+
+
+@overload
+def exact(value: int) -> int | str: ...
+
+
+@overload
+def exact(value: None) -> None: ...
+
+
+def exact(value: int | None) -> int | str | None:
+    """A number while every JSON reader keeps it exactly, else a string."""
+    if value is None or abs(value) <= LARGEST_EXACT:
+        return value
+    return str(value)
+
+
+@overload
+def iso(at: datetime) -> str: ...
+
+
+@overload
+def iso(at: None) -> None: ...
+
+
+def iso(at: datetime | None) -> str | None:
+    """ISO 8601 in UTC, with Z."""
+    return None if at is None else at.astimezone(UTC).isoformat().replace("+00:00", "Z")
