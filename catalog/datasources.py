@@ -16,8 +16,8 @@ from django.db.models import ProtectedError
 
 from catalog import extensions
 from catalog.access import audit
-from catalog.models import Datasource
-from catalog.names import check_datasource_name
+from catalog.models import Database, Datasource
+from catalog.names import LAKE, check_datasource_name
 from catalog.networks import check_host
 from catalog.secrets import encrypt
 from catalog.sources.kinds import TLS, SourceKind, checked_options
@@ -305,3 +305,15 @@ def _in_use(name: str, blockers: list[str]) -> InvalidRequest:
         hint="remove them first: " + ", ".join(shown),
         facts={"blockers": shown},
     )
+
+
+def lake_datasource() -> Datasource:
+    """The row of the lake, made at need."""
+    row, _ = Datasource.objects.get_or_create(name=LAKE, defaults={"kind": LAKE})
+    return row
+
+
+def lake_database(name: str) -> Database:
+    """The lake database of that (already derived) name, made at need."""
+    row, _ = Database.objects.get_or_create(datasource=lake_datasource(), name=name)
+    return row

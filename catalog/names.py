@@ -1,4 +1,4 @@
-"""`datasource.database.table`: split, quote, and the rules for datasource names.
+"""`datasource.database.table`: split, quote, and the rules for names that are given.
 
 Pure. A part with a dot (or a back-tick) is quoted by back-ticks as in Spark:
 `shop`.`my.db`.`t`; a back-tick inside is doubled.
@@ -15,6 +15,7 @@ RESERVED = frozenset(
     {LAKE, "default", "spark_catalog", "system", "session", "global_temp"}
 )
 _DATASOURCE = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,62}")
+_PRINCIPAL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@+-]{0,99}")
 _PART = re.compile(r"`((?:[^`]|``)+)`|([^`.]+)")
 
 
@@ -86,3 +87,26 @@ def _malformed(text: str) -> InvalidRequest:
         code="invalid_name",
         hint="write parts with dots between them; quote a part with dots by back-ticks",
     )
+
+
+def is_principal_name(text: str) -> bool:
+    """Whether it may name a user or a group; engines know them by it."""
+    return bool(_PRINCIPAL.fullmatch(text))
+
+
+def check_user_name(name: str) -> str:
+    return _check_principal(name, "user")
+
+
+def check_group_name(name: str) -> str:
+    return _check_principal(name, "group")
+
+
+def _check_principal(name: str, what: str) -> str:
+    if not is_principal_name(name):
+        raise InvalidRequest(
+            f"'{name[:100]}' cannot be the name of a {what}",
+            code="invalid_name",
+            hint="letters, digits and . _ @ + -, at most 100, not starting with a sign",
+        )
+    return name

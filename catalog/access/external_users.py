@@ -7,21 +7,27 @@ administrator decided here stay. Knows no protocol.
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from django.conf import settings
 from django.contrib.auth.models import Group, User
 from django.db import IntegrityError, transaction
 
 from catalog.access import audit
 from catalog.access.group_rules import Membership
-from catalog.access.naming import is_name
+from catalog.access.ldap_spec import PROVIDER
 from catalog.access.policy_version import bump_version
 from catalog.models import DirectoryGroup, ExternalIdentity
+from catalog.names import is_principal_name
 from core.errors import AccessDenied, InvalidRequest, NotFound
 
 LONGEST_SUBJECT = 300
+LOOK_SECONDS = 60.0
+PAGE = 200
+_looked_at = float("-inf")
 LONGEST_MARK = 64
 
 
@@ -126,7 +132,7 @@ def _locked(provider: str, subject: str) -> ExternalIdentity | None:
 
 
 def _create(person: ExternalPerson) -> ExternalIdentity:
-    if not is_name(person.name):
+    if not is_principal_name(person.name):
         raise _refused(f"'{person.name[:100]}' cannot be a user name", "invalid_name")
     taken = User.objects.filter(username__iexact=person.name).first()
     if taken is not None:
@@ -206,3 +212,29 @@ def _refused(why: str, reason: str) -> AccessDenied:
         hint="ask an administrator of Sluice",
         facts={"reason": reason},
     )
+
+
+def suspend_idle_now_and_then() -> None:
+    """For the tick: look once a minute per process."""
+    global _looked_at  # one pace per process
+    if time.monotonic() - _looked_at >= LOOK_SECONDS:
+        _looked_at = time.monotonic()
+        suspend_idle()
+
+
+def suspend_idle() -> int:
+    """Suspend users who did not sign in for SLUICE_IDLE_DAYS; how many. 0 = never.
+
+    An identity provider is asked only when a user signs in, and so is a directory
+    without a searching account. A user who left there never signs in again: the
+    tokens must not outlive the account. The next sign-in lifts it.
+    """
+    if settings.SLUICE_IDLE_DAYS <= 0:
+        return 0
+    before = datetime.now(UTC) - timedelta(days=settings.SLUICE_IDLE_DAYS)
+    idle = ExternalIdentity.objects.filter(checked_at__lt=before, user__is_active=True)
+    ldap = settings.SLUICE_LDAP
+    if ldap is not None and ldap.can_search:  # the directory is asked about these
+        idle = idle.exclude(provider=PROVIDER)
+    found = list(idle.values_list("provider", "subject")[:PAGE])
+    return sum(suspend(*one, reason="did_not_sign_in") for one in found)

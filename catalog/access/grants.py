@@ -12,7 +12,6 @@ from django.db import IntegrityError, transaction
 from django.db.models import Q, QuerySet
 
 from catalog.access import audit
-from catalog.access.naming import check_group_name
 from catalog.access.policy import (
     Grantable,
     HeldGrant,
@@ -23,7 +22,7 @@ from catalog.access.policy import (
 )
 from catalog.access.policy_version import bump_version
 from catalog.models import Datasource, Grant
-from catalog.names import LAKE, split_name
+from catalog.names import LAKE, check_group_name, split_name
 from core.errors import InvalidRequest, NotFound
 
 USER, GROUP = "user", "group"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from catalog.access.naming import is_name
+from catalog.names import is_principal_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class GroupRules:
         if self.mapping:
             groups = {here for there, here in self.mapping if there in folded}
         else:
-            groups = {name for name in folded.values() if is_name(name)}
+            groups = {name for name in folded.values() if is_principal_name(name)}
         return Membership(
             groups=frozenset(groups),
             is_mapped=bool(self.mapping),
@@ -53,7 +53,7 @@ def rules_from(mapping: str, admins: str, allowed: str) -> GroupRules:
     pairs = []
     for part in _words(mapping):
         there, sign, here = (piece.strip() for piece in part.rpartition("="))
-        if not sign or not there or not is_name(here):
+        if not sign or not there or not is_principal_name(here):
             raise ValueError(f"'{part}' is not <group there>=<group here>")
         pairs.append((there.casefold(), here))
     return GroupRules(tuple(pairs), _folded(admins), _folded(allowed))

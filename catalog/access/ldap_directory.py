@@ -29,13 +29,14 @@ from ldap3.core.exceptions import LDAPExceptionError
 from ldap3.utils.conv import escape_bytes, escape_filter_chars
 from ldap3.utils.dn import escape_rdn
 
-from catalog.access.ldap_answers import (
+from catalog.access.ldap_spec import (
     DirectoryAway,
     DirectoryEntry,
     DirectoryMisconfigured,
     DirectoryUnreachable,
+    LdapSpec,
+    filled,
 )
-from catalog.access.ldap_spec import LdapSpec, filled
 from core.redaction import redact
 
 SUCCESS, NO_SUCH_OBJECT, SIZE_LIMIT = 0, 32, 4

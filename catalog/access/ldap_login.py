@@ -17,15 +17,16 @@ from django.db.models import Q, QuerySet
 
 from catalog import dispatch
 from catalog.access.external_users import ExternalPerson, admit, suspend
-from catalog.access.ldap_answers import (
+from catalog.access.ldap_spec import (
+    PROVIDER,
     DirectoryAway,
     DirectoryEntry,
     DirectoryMisconfigured,
     DirectoryUnreachable,
+    LdapSpec,
 )
-from catalog.access.ldap_spec import PROVIDER, LdapSpec
-from catalog.access.naming import is_name
 from catalog.models import ExternalIdentity
+from catalog.names import is_principal_name
 from core.errors import AccessDenied
 from core.retries import CircuitBreaker
 
@@ -52,7 +53,7 @@ def log_in(username: str, password: str) -> User | None:
     """
     spec = settings.SLUICE_LDAP
     # An empty password would bind anonymously. Odd names never reach the directory.
-    if spec is None or not password or not is_name(username):
+    if spec is None or not password or not is_principal_name(username):
         return None
     person = _proven_person(spec, username, password)
     return None if person is None else admit(person)

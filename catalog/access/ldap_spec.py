@@ -1,4 +1,5 @@
-"""How to ask the directory: settings as one value, and what is wrong with them. Pure.
+"""The directory without the library that asks it: its settings as one value, what is
+wrong with them, and what it may answer. Pure.
 
 Filters and DNs are templates; what comes from outside goes in escaped, always.
 """
@@ -8,9 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import ClassVar
 from urllib.parse import urlsplit
 
 from catalog.access.group_rules import GroupRules
+from core.errors import TerminalError, TransientError
 
 PROVIDER = "ldap"
 _PLACE = re.compile(r"\{(dn|user)\}")
@@ -125,3 +128,33 @@ def filled(template: str, **values: str) -> str:
     """The template with its {names} replaced, in one pass: what goes in is not read
     again. The caller escaped the values."""
     return _PLACE.sub(lambda found: values.get(found[1], found[0]), template)
+
+
+class DirectoryAway(TransientError):
+    """The directory gave no definite answer; nothing was decided."""
+
+    default_code: ClassVar[str] = "directory_unavailable"
+
+
+class DirectoryUnreachable(DirectoryAway):
+    """No server answered at all, or none in time."""
+
+
+class DirectoryMisconfigured(TerminalError):
+    """The directory answered, but not to what the settings ask."""
+
+    default_code: ClassVar[str] = "directory_misconfigured"
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryEntry:
+    """A user's entry. `subject` is its immutable id, `name` as it is there.
+
+    password_mark  when the password was set, in the server's form; "" = it does not say
+    """
+
+    dn: str
+    subject: str
+    name: str
+    is_disabled: bool = False
+    password_mark: str = ""

@@ -14,9 +14,9 @@ from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 
 from catalog.access import audit
-from catalog.access.naming import check_group_name, check_user_name
 from catalog.access.policy_version import bump_version
 from catalog.models import ExternalIdentity
+from catalog.names import check_group_name, check_user_name
 from core.errors import InvalidRequest, NotFound
 from core.redaction import remember_secret
 

@@ -12,9 +12,20 @@ import uuid
 from collections.abc import Callable
 
 from django.http import HttpRequest, HttpResponse
+from prometheus_client import Counter, Histogram
 
-from catalog.api.instruments import REQUEST_SECONDS, REQUESTS
 from core.context import working_for
+
+REQUESTS = Counter(
+    "sluice_http_requests_total", "HTTP requests", ["method", "route", "status"]
+)
+REQUEST_SECONDS = Histogram(
+    "sluice_http_request_seconds",
+    "Time to answer an HTTP request",
+    ["method", "route"],
+    buckets=(0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 30),
+)
+
 
 log = logging.getLogger("sluice.http")
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}")

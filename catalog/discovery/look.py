@@ -7,8 +7,7 @@ from django.db import transaction
 from catalog.discovery import store
 from catalog.models import Datasource, Table
 from catalog.sources.access import access_for
-from catalog.sources.discoverers import discoverer_of
-from catalog.sources.port import DiscoveredTable, SourceReader
+from catalog.sources.port import DiscoveredTable, SourceReader, discoverer_of
 from core.clock import SystemClock
 
 

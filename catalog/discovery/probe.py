@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from catalog.sources.access import SourceAccess
-from catalog.sources.discoverers import discoverer_of
+from catalog.sources.port import discoverer_of
 from catalog.sources.steps import Outcome, Status, Step, Steps
 
 STEPS: tuple[tuple[str, Callable[[Steps], Outcome]], ...] = (

@@ -9,13 +9,15 @@ from catalog.models.access import (
     LoginFailure,
     PolicyVersion,
 )
-from catalog.models.identity import DirectoryGroup, ExternalIdentity
-from catalog.models.preferences import Preferences
-from catalog.models.request import IdempotencyKey
-from catalog.models.saved_query import SavedQuery
-from catalog.models.search import SearchTerm
 from catalog.models.source import Datasource
-from catalog.models.table import Column, Database, SchemaVersion, Table
+from catalog.models.table import Column, Database, SchemaVersion, SearchTerm, Table
+from catalog.models.user import (
+    DirectoryGroup,
+    ExternalIdentity,
+    IdempotencyKey,
+    Preferences,
+    SavedQuery,
+)
 
 __all__ = [
     "ApiToken",

@@ -2,16 +2,20 @@
 
 The lake's types are the words Spark and Hudi keep without loss in base files, log
 files and through compaction. What a source's type becomes is decided in
-`catalog.sources.mapping`.
+the folder of its kind, `catalog.sources.<kind>.types`.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Literal
 
 from core.errors import InvalidRequest
 
+# What becomes of values that the lake's type has no place for.
+Lossy = Literal["", "null", "string"]
+MAX_PRECISION = 38
 SIMPLE = frozenset(
     {
         "boolean",
@@ -106,3 +110,16 @@ class TableSchema:
     @property
     def unsupported(self) -> tuple[Column, ...]:
         return tuple(c for c in self.columns if not c.is_supported)
+
+
+@dataclass(frozen=True, slots=True)
+class Mapped:
+    """The lake type as text ("" = not synced, then `reason` says why).
+
+    cannot_hold  values of the source's type that the lake type has no place for;
+                 "" = none. They need a choice: null (counted) or the string type.
+    """
+
+    type: str
+    reason: str = ""
+    cannot_hold: str = ""

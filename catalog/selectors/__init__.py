@@ -6,12 +6,6 @@ filter it in Python.
 
 from __future__ import annotations
 
-from catalog.selectors.containers import (
-    database_for,
-    databases_for,
-    datasource_for,
-    datasources_for,
-)
 from catalog.selectors.facts import (
     TableFacts,
     facts_at,
@@ -40,6 +34,10 @@ from catalog.selectors.paging import Page, Window, keyset_page, keyset_window
 from catalog.selectors.search import Hit, Hits, search_tables
 from catalog.selectors.tables import (
     TableFilter,
+    database_for,
+    databases_for,
+    datasource_for,
+    datasources_for,
     table_at,
     table_for,
     table_named,

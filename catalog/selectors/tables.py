@@ -1,4 +1,4 @@
-"""Tables that a principal may see: one, or a filtered list, with their columns."""
+"""What a principal may see: datasources, databases, and tables with their columns."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from dataclasses import dataclass
 
 from django.db.models import Q, QuerySet
 
+from catalog.access.enforcement import absent
 from catalog.access.policy import Principal, Securable
 from catalog.access.scope import in_scope, scope_of
-from catalog.models import Table
+from catalog.access.visibility import visible_databases, visible_datasources
+from catalog.models import Database, Datasource, Table
 from catalog.selectors.lookups import (
     annotated_tables,
     table_at,
@@ -77,3 +79,29 @@ def _search(q: str) -> Q:
     if len(q) < SHORTEST_TRIGRAM:
         return Q(name__istartswith=q)
     return Q(name__icontains=q)
+
+
+def datasources_for(principal: Principal) -> QuerySet[Datasource]:
+    return Datasource.objects.filter(visible_datasources(principal))
+
+
+def datasource_for(principal: Principal, name: str) -> Datasource:
+    """The datasource of that name; NotFound when absent or hidden."""
+    row = datasources_for(principal).filter(name=name).first()
+    if row is None:
+        raise absent(Securable(name))
+    return row
+
+
+def databases_for(principal: Principal, datasource: str) -> QuerySet[Database]:
+    """Visible databases of one datasource, with it."""
+    return Database.objects.filter(
+        visible_databases(principal), datasource__name=datasource
+    ).select_related("datasource")
+
+
+def database_for(principal: Principal, datasource: str, name: str) -> Database:
+    row = databases_for(principal, datasource).filter(name=name).first()
+    if row is None:
+        raise absent(Securable(datasource, name))
+    return row

@@ -1,15 +1,21 @@
-"""The port through which discovery reads a source; one implementation per kind.
+"""The port through which a kind of source is tested and discovered.
 
-Values only: an implementation knows its database, nobody else does.
+Each kind's folder has a module `discoverer` with its `DISCOVERER`. It is imported by
+name, when it is needed, because the registry is pure and a client of a database is not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Literal, Protocol
 
 from catalog.schema.types import TableSchema
+from catalog.sources.access import SourceAccess
+from catalog.sources.registry import kind_named
+from catalog.sources.steps import Steps
 
 TableKind = Literal[
     "table", "partitioned table", "view", "materialized view", "foreign table"
@@ -95,3 +101,18 @@ class SourceReader(Protocol):
     def table(self, database: str, name: str) -> DiscoveredTable | None:
         """One table as it is now; None when it is not there."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Discoverer:
+    """reader  reads the source's own catalog; steps  of a connection test"""
+
+    reader: Callable[[SourceAccess], SourceReader]
+    steps: Callable[[SourceAccess, contextlib.ExitStack], Steps]
+
+
+def discoverer_of(kind: str) -> Discoverer:
+    """InvalidRequest for a kind that is unknown or of a later release."""
+    module = import_module(f"{kind_named(kind).folder}.discoverer")
+    found: Discoverer = module.DISCOVERER
+    return found

@@ -7,6 +7,7 @@ of a kind asks here, so an unknown one is the same error everywhere.
 from __future__ import annotations
 
 from catalog.schema.limits import Footprint
+from catalog.schema.types import Lossy
 from catalog.sources.kinds import Kind, SourceKind
 from catalog.sources.mariadb.kind import MARIADB, MYSQL
 from catalog.sources.postgresql.kind import POSTGRESQL
@@ -65,3 +66,32 @@ def footprint_of(kind: str, max_parallel_reads: int) -> Footprint:
     lock."""
     readers = max(1, max_parallel_reads)
     return Footprint(readers, 2, readers + int(kind_named(kind).shares_snapshots))
+
+
+def cannot_hold(source_type: str, lake: str, *, kind: str) -> str:
+    """Which values of a column's type have no place in its lake type; "" = none."""
+    return kind_named(kind).types.cannot_hold(source_type, lake)
+
+
+def unsupported_reason(source_type: str, *, kind: str) -> str:
+    """Why a column of this type is not synced, from the type's text alone."""
+    return kind_named(kind).types.unsupported_reason(source_type)
+
+
+def proposed_choice(source_type: str, lake: str, *, kind: str) -> Lossy:
+    """What to do with values the lake type cannot hold, unless the plan names one.
+
+    A number too wide for any lake type became a string: that is a choice as well.
+    """
+    if not lake:
+        return ""
+    if lake == "string" and source_type.startswith(("numeric", "decimal")):
+        return "string"
+    return "null" if cannot_hold(source_type, lake, kind=kind) else ""
+
+
+def chosen_type(lake: str, lossy: Lossy) -> str:
+    """The lake type after the choice for values it cannot hold."""
+    if lossy != "string":
+        return lake
+    return "array<string>" if lake.startswith("array<") else "string"

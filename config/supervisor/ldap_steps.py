@@ -10,11 +10,10 @@ from collections.abc import Iterator
 from django.conf import settings
 from django.contrib.auth.models import Group, User
 
-from catalog.access.ldap_answers import DirectoryEntry
 from catalog.access.ldap_directory import Directory
-from catalog.access.ldap_spec import PROVIDER, LdapSpec
-from catalog.access.naming import is_name
+from catalog.access.ldap_spec import PROVIDER, DirectoryEntry, LdapSpec
 from catalog.models import ExternalIdentity
+from catalog.names import is_principal_name
 from config.supervisor.doctor import Finding
 from core.errors import SluiceError
 
@@ -30,7 +29,7 @@ def examine_login(user: str, password: str = "") -> Iterator[Finding]:
     if problems:
         return
     yield Finding("settings", f"directory {' '.join(spec.servers.urls)}")
-    if not is_name(user):
+    if not is_principal_name(user):
         yield Finding(
             "name", "this cannot be a user's name", "log in as its owner does"
         )
@@ -117,7 +116,7 @@ def _user(entry: DirectoryEntry) -> Finding:
 
 
 def _new_user(name: str) -> Finding:
-    if not is_name(name):
+    if not is_principal_name(name):
         return Finding("user", f"'{name}' cannot be a name here", "rename it there")
     taken = User.objects.filter(username__iexact=name).first()
     if taken is not None:

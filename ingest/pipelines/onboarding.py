@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from django.db import transaction
 from django.db.models.functions import Now
 
+from catalog.datasources import lake_database, lake_datasource
 from catalog.discovery.facts import known_rows
 from catalog.discovery.uncarried import Uncarried
-from catalog.lake import lake_database, lake_datasource
 from catalog.models import Column, Database, Datasource, SchemaVersion, Table
 from core.advance import advance_all, record_moves
 from core.errors import InvalidRequest

@@ -12,9 +12,9 @@ from django.db.models import Q, TextField, Value
 from django.db.models.fields.json import KT
 from django.db.models.functions import Concat
 
+from catalog.datasources import lake_datasource
 from catalog.discovery.facts import source_facts
 from catalog.discovery.store import NOT_SYNCED
-from catalog.lake import lake_datasource
 from catalog.models import Database, Datasource, Table
 from catalog.schema.naming import (
     RESERVED_DATABASES,
@@ -23,8 +23,7 @@ from catalog.schema.naming import (
     lake_tables,
     plain_name,
 )
-from catalog.sources.mapping import proposed_choice
-from catalog.sources.registry import kind_named
+from catalog.sources.registry import kind_named, proposed_choice
 from core.errors import InvalidRequest
 from ingest.lake.place import place_at
 from ingest.models import Pipeline

@@ -17,7 +17,7 @@ from catalog.schema.diff import SchemaChange, diff
 from catalog.schema.naming import lake_columns
 from catalog.schema.types import Column, TableSchema
 from catalog.schema.widening import keeps_values, widens_in_place
-from catalog.sources.mapping import proposed_choice
+from catalog.sources.registry import proposed_choice
 from ingest.planning.plan import ApplyChanges, CreateTable, PlannedColumn, TablePlan
 
 SchemaPolicy = Literal["follow", "ask", "ignore"]

@@ -7,7 +7,7 @@ what to choose. Choices that are wrong in themselves raise InvalidRequest.
 from __future__ import annotations
 
 from catalog.schema.types import Column
-from catalog.sources.mapping import cannot_hold
+from catalog.sources.registry import cannot_hold
 from core.errors import InvalidRequest
 from ingest.planning.cursor import propose_cursor, what_is_missed
 from ingest.planning.facts import ROW_HASH, Choices, Conditions, TableFacts, Target

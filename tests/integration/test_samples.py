@@ -29,7 +29,7 @@ COLUMNS = [
 @pytest.fixture
 def orders(transactional_db):
     """A lake table with a timestamp without zone, at which the reader would panic."""
-    from catalog.lake import lake_database
+    from catalog.datasources import lake_database
 
     table = add_table(lake_database("shop"), "orders", lake=True)
     Column.objects.create(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from catalog.sources.discoverers import Discoverer
 from catalog.sources.mariadb.discover import MariadbReader
 from catalog.sources.mariadb.probe import MariadbSteps
+from catalog.sources.port import Discoverer
 
 DISCOVERER = Discoverer(reader=MariadbReader, steps=MariadbSteps)

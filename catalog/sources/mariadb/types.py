@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from catalog.schema.mapped import MAX_PRECISION, Mapped
+from catalog.schema.types import MAX_PRECISION, Mapped
 
 # Needs PROCESS, by whatever grant or role it comes: whether a login sees transactions
 # of others is found out by this statement, at discovery and before each read alike.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from catalog.sources.discoverers import Discoverer
+from catalog.sources.port import Discoverer
 from catalog.sources.postgresql.discover import PostgresReader
 from catalog.sources.postgresql.probe import PostgresSteps
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from catalog.schema.mapped import MAX_PRECISION, Mapped
+from catalog.schema.types import MAX_PRECISION, Mapped
 
 _SIMPLE = {
     "boolean": "boolean",

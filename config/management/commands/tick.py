@@ -21,7 +21,7 @@ from django.db import (
     connections,
 )
 
-from catalog.access.idle import suspend_idle_now_and_then
+from catalog.access.external_users import suspend_idle_now_and_then
 from catalog.access.ldap_login import ring_due_recheck
 from core.jobs import pages
 from ingest.alerts.delivery import Postman

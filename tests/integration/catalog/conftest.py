@@ -71,7 +71,7 @@ def shop(db) -> Datasource:
 
 @pytest.fixture
 def lake_orders(db) -> Table:
-    from catalog.lake import lake_database
+    from catalog.datasources import lake_database
 
     return add_table(lake_database("shop"), "orders", lake=True)
 

@@ -22,7 +22,7 @@ from catalog.access.visibility import (
     visible_datasources,
     visible_tables,
 )
-from catalog.lake import lake_database
+from catalog.datasources import lake_database
 from catalog.models import ApiToken, AuditEntry, Database, Datasource, Grant, Table
 from catalog.selectors import facts_for
 from catalog.selectors.tables import securable_of, table_for

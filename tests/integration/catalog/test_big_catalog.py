@@ -13,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from catalog.access import grants, users
 from catalog.access.policy import Principal
 from catalog.access.principals import principal_for
-from catalog.lake import lake_database
+from catalog.datasources import lake_database
 from catalog.models import Column, Database, Datasource, Table
 from catalog.selectors import (
     TableFilter,

@@ -8,7 +8,7 @@ from django.test.utils import CaptureQueriesContext
 
 from catalog.access import grants, users
 from catalog.access.principals import principal_for
-from catalog.lake import lake_database
+from catalog.datasources import lake_database
 from catalog.models import Table
 from catalog.selectors import (
     LakeLocation,

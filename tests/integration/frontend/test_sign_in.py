@@ -11,9 +11,8 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from catalog.access import users
-from catalog.access.external_users import suspend
+from catalog.access.external_users import suspend, suspend_idle
 from catalog.access.group_rules import rules_from
-from catalog.access.idle import suspend_idle
 from catalog.access.oidc_provider import provider_of
 from catalog.access.tokens import create_token, find_token
 from catalog.models import ExternalIdentity

@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from catalog.access.grants import grant
 from catalog.access.users import create_user
-from catalog.lake import lake_database
+from catalog.datasources import lake_database
 from catalog.models import Column, Database, Datasource, Table
 from core.models import Job
 from ingest.lake.hudi.identity import SHARED_LOCK_PROVIDER

@@ -11,7 +11,7 @@ from tests.integration.gateway.test_pyhive import connect
 @pytest.fixture
 def lake_tables(users):
     from catalog.access.grants import grant
-    from catalog.lake import lake_database
+    from catalog.datasources import lake_database
     from catalog.models import Column, Table
 
     for database, name in (

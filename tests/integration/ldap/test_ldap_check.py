@@ -11,7 +11,7 @@ from django.core.management import CommandError, call_command
 
 from catalog.access import users
 from catalog.access.authentication import authenticate
-from catalog.access.ldap_answers import DirectoryAway
+from catalog.access.ldap_spec import DirectoryAway
 from config.supervisor import doctor
 from core.errors import AccessDenied
 from tests.integration.ldap.conftest import spec_of

@@ -10,10 +10,10 @@ from catalog.discovery.probe import run_probe
 from catalog.discovery.store import NO_PRIVILEGE
 from catalog.discovery.uncarried import uncarried
 from catalog.schema.naming import lake_columns
-from catalog.sources import mapping, registry
+from catalog.sources import registry
 from catalog.sources.access import SourceAccess
-from catalog.sources.discoverers import discoverer_of
 from catalog.sources.kinds import checked_options, json_schema
+from catalog.sources.port import discoverer_of
 from core.errors import InvalidRequest
 from ingest.planning.facts import Choices, Conditions, TableFacts, Target
 from ingest.planning.propose import propose_table
@@ -70,7 +70,9 @@ def test_the_words_of_a_new_kind_are_its_own() -> None:
         "book", "entries", status=NO_PRIVILEGE, reason="", login=("ledger", "ann")
     )
     assert "LET ann READ book/entries" in told.way_out
-    assert mapping.unsupported_reason("wax", kind="ledger").startswith("a ledger's wax")
+    assert registry.unsupported_reason("wax", kind="ledger").startswith(
+        "a ledger's wax"
+    )
     assert registry.footprint_of("ledger", 2).transactions == 2
 
 
@@ -84,8 +86,8 @@ def test_the_words_of_a_new_kind_are_its_own() -> None:
         discoverer_of,
         dialect_of,
         lambda kind: registry.footprint_of(kind, 2),
-        lambda kind: mapping.cannot_hold("text", "string", kind=kind),
-        lambda kind: mapping.unsupported_reason("text", kind=kind),
+        lambda kind: registry.cannot_hold("text", "string", kind=kind),
+        lambda kind: registry.unsupported_reason("text", kind=kind),
     ],
 )
 def test_an_unknown_kind_is_an_error_everywhere(

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from catalog.schema.mapped import Mapped
-from catalog.schema.types import DataType
-from catalog.sources.mapping import chosen_type, proposed_choice
+from catalog.schema.types import DataType, Mapped
 from catalog.sources.postgresql.types import (
     SourceType,
     cannot_hold,
     lake_type,
     unsupported_reason,
 )
+from catalog.sources.registry import chosen_type, proposed_choice
 from core.errors import InvalidRequest
 
 INFINITE = "infinity, -infinity and years outside 0001-9999"

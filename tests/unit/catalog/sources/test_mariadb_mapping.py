@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from catalog.schema.types import DataType
-from catalog.sources import mapping
+from catalog.sources import registry
 from catalog.sources.mariadb.types import lake_type, unsupported_reason
 
 ZERO = "zero dates, dates with a zero month or day"
@@ -84,10 +84,10 @@ def test_dates_that_are_in_no_calendar_need_a_choice(text: str, expected: str) -
     found = lake_type(text)
     assert (found.type, found.cannot_hold) == (expected, ZERO)
     for kind in ("mariadb", "mysql"):
-        assert mapping.cannot_hold(text, expected, kind=kind) == ZERO
-        assert mapping.proposed_choice(text, expected, kind=kind) == "null"
-        assert mapping.proposed_choice(text, "string", kind=kind) == ""
-    assert mapping.chosen_type(expected, "string") == "string"
+        assert registry.cannot_hold(text, expected, kind=kind) == ZERO
+        assert registry.proposed_choice(text, expected, kind=kind) == "null"
+        assert registry.proposed_choice(text, "string", kind=kind) == ""
+    assert registry.chosen_type(expected, "string") == "string"
 
 
 @pytest.mark.parametrize(
@@ -97,16 +97,16 @@ def test_what_is_not_carried_says_why(text: str, words: str) -> None:
     assert lake_type(text).type == ""
     assert words in lake_type(text).reason
     assert words in unsupported_reason(text)
-    assert words in mapping.unsupported_reason(text, kind="mysql")
+    assert words in registry.unsupported_reason(text, kind="mysql")
 
 
 def test_the_kind_decides_which_values_do_not_fit() -> None:
     """The same words name other types at other sources."""
-    assert "infinity" in mapping.cannot_hold("date", "date", kind="postgresql")
+    assert "infinity" in registry.cannot_hold("date", "date", kind="postgresql")
     numeric = "decimal(5,2)"
-    assert mapping.cannot_hold("numeric(5,2)", numeric, kind="postgresql") == "NaN"
-    assert mapping.cannot_hold("decimal(5,2)", numeric, kind="mariadb") == ""
-    assert "bit" in mapping.unsupported_reason("nobit", kind="postgresql")
+    assert registry.cannot_hold("numeric(5,2)", numeric, kind="postgresql") == "NaN"
+    assert registry.cannot_hold("decimal(5,2)", numeric, kind="mariadb") == ""
+    assert "bit" in registry.unsupported_reason("nobit", kind="postgresql")
 
 
 @pytest.mark.parametrize(
@@ -121,4 +121,4 @@ def test_the_kind_decides_which_values_do_not_fit() -> None:
     ],
 )
 def test_what_a_plan_proposes(text: str, lake: str, kind: str, expected: str) -> None:
-    assert mapping.proposed_choice(text, lake, kind=kind) == expected
+    assert registry.proposed_choice(text, lake, kind=kind) == expected

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from catalog.schema.types import Column, TableSchema
 from catalog.sources.access import SourceAccess
-from catalog.sources.discoverers import Discoverer
-from catalog.sources.port import DiscoveredTable, Overview, Page
+from catalog.sources.port import DiscoveredTable, Discoverer, Overview, Page
 from catalog.sources.steps import Outcome, Steps
 from core.errors import SluiceError, TerminalError
 from tests.unit.catalog.sources.ledger.types import lake_type
