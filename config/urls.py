@@ -10,7 +10,7 @@ from django.urls import URLPattern, URLResolver, include, path
 
 from catalog.api import instance
 from catalog.api import urls as catalog_urls
-from frontend.views.api_docs import api_docs
+from frontend.views.home import api_docs
 
 API = "api/v1/"
 

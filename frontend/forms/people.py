@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
+from django.conf import settings
 from django.contrib.auth.models import User
 from django.utils.translation import gettext_lazy as _
 
 from catalog.access.existence import what_is_missing
 from catalog.access.grants import parse_securable
 from catalog.access.policy import Privilege, Role
+from catalog.preferences import Chosen, zones
 from core.errors import SluiceError
 
 IS_TO_COME = _("It does not exist yet")
@@ -142,3 +144,21 @@ class TokenForm(_Form):
 
 def _names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
+
+
+class PreferencesForm(forms.Form):
+    language = forms.ChoiceField(required=False, label=_("Language"))
+    timezone = forms.ChoiceField(required=False, label=_("Time zone"))
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        browser = ("", _("As the browser says"))
+        self.fields["language"].choices = [browser, *settings.LANGUAGES]  # type: ignore[attr-defined]
+        self.fields["timezone"].choices = [  # type: ignore[attr-defined]
+            browser,
+            *((name, name.replace("_", " ")) for name in zones()),
+        ]
+
+    @property
+    def chosen(self) -> Chosen:
+        return Chosen(**self.cleaned_data)

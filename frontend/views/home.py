@@ -1,12 +1,17 @@
-"""Home: what is carried, what moves, what needs somebody."""
+"""Home: what is synced, what runs, what needs attention; and the ways to connect.
+
+The page of REST loads nothing from elsewhere: its files come from a package (ADR 6).
+"""
 
 from __future__ import annotations
 
+from django.conf import settings
 from django.http import HttpResponse
 from django.shortcuts import render
-from django.views.decorators.http import require_safe
+from django.views.decorators.http import require_GET, require_safe
 
 from catalog.access.enforcement import may_register
+from frontend.connect import client_snippets
 from frontend.pages import PageRequest, page
 from frontend.reading.first_steps import first_steps
 from frontend.reading.overview import overview_for
@@ -24,3 +29,21 @@ def home(request: PageRequest) -> HttpResponse:
         context["steps"] = first_steps(request.principal)
     template = "home_live.html" if part else "home.html"
     return render(request, f"frontend/{template}", context)
+
+
+@page
+@require_GET
+def connect(request: PageRequest) -> HttpResponse:
+    """How to connect a client; the lines are `frontend.connect`'s."""
+    context = {
+        "snippets": client_snippets(request, "default", "SHOW DATABASES"),
+        "has_tls": bool(settings.SLUICE_TLS_CERTIFICATE),
+    }
+    return render(request, "frontend/connect.html", context)
+
+
+@page
+@require_GET
+def api_docs(request: PageRequest) -> HttpResponse:
+    """REST to read and try out, as the user: Swagger UI over `/api/v1/schema`."""
+    return render(request, "frontend/api_docs.html")

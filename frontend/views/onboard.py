@@ -1,6 +1,8 @@
-"""Choose what to carry: by pattern or from the list. Ends in a stored plan."""
+"""Choose what to sync: by pattern or from the list. Ends in a stored plan."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from django.db.models import QuerySet
 from django.http import HttpResponse, JsonResponse
@@ -25,7 +27,7 @@ from core.errors import SluiceError
 from frontend.forms.onboarding import OnboardForm
 from frontend.forms.schedules import schedule_of
 from frontend.pages import PageRequest, cut, page
-from frontend.reading.picking import stretch_of
+from frontend.templatetags.figures import rows_of, size
 from frontend.views.sources import source_named
 from ingest.models import Onboarding
 from ingest.pipelines.onboarding import start_onboarding
@@ -33,6 +35,7 @@ from ingest.pipelines.policies.schedule import in_words, next_runs
 from ingest.pipelines.requests import parse_request
 
 RUNS = 3
+STRETCH = 200
 
 
 @page
@@ -155,3 +158,21 @@ def _all_matching(request: PageRequest, source: Datasource) -> list[str]:
 
 def _searched(request: PageRequest, source: Datasource) -> QuerySet[Table]:
     return Search.of(request.POST, "matching_").rows(request.principal, source.name)
+
+
+def stretch_of(rows: QuerySet[Table], offset: int) -> list[dict[str, Any]]:
+    """`STRETCH` tables from `offset`, as the list shows them."""
+    return [_item(table) for table in rows[offset : offset + STRETCH]]
+
+
+def _item(table: Table) -> dict[str, Any]:
+    return {
+        "database": table.database.name,
+        "name": table.name,
+        "comment": table.comment[:200],
+        "rows": rows_of(table),
+        "size": size(table.estimated_bytes),
+        "carried": getattr(table, "carried_as", "") or "",
+        "cannot": table.status_reason if table.status in NOT_SYNCED else "",
+        "way_out": why_not(table).way_out if table.status in NOT_SYNCED else "",
+    }

@@ -1,16 +1,29 @@
-"""System: health, driver, engines, versions; for administrators."""
+"""For administrators: health, drivers, engines and versions; the open sessions."""
 
 from __future__ import annotations
 
+import importlib.metadata
+import platform
+from typing import Any
+from uuid import UUID
+
+import django
+from django.conf import settings
 from django.http import HttpResponse
 from django.shortcuts import render
-from django.views.decorators.http import require_safe
+from django.utils.translation import gettext
+from django.views.decorators.http import require_POST, require_safe
 
 from catalog import health
-from frontend.pages import PageRequest, admin_page
+from core.errors import SluiceError
+from frontend.pages import PageRequest, admin_page, attempt, back
 from frontend.reading.statements import gateway_or_error
-from frontend.reading.system import drivers, versions
+from gateway.client import close_session, open_sessions
+from ingest.models import DriverIncarnation
 from ingest.pipelines.job_selectors import queue_of_jobs
+
+INCARNATIONS = 5
+SHOWN = 200  # sessions
 
 
 @admin_page
@@ -29,3 +42,47 @@ def system_page(request: PageRequest) -> HttpResponse:
     part = request.htmx and request.htmx.target == "system-live"
     template = "system_live.html" if part else "system.html"
     return render(request, f"frontend/admin/{template}", context)
+
+
+def versions() -> list[tuple[str, str]]:
+    found = [
+        ("Sluice", str(settings.SPECTACULAR_SETTINGS["VERSION"])),
+        ("Python", platform.python_version()),
+        ("Django", django.get_version()),
+    ]
+    for title, package in (("PySpark", "pyspark"), ("Celery", "celery")):
+        found.append((title, importlib.metadata.version(package)))
+    return found
+
+
+def drivers() -> list[DriverIncarnation]:
+    return list(DriverIncarnation.objects.order_by("-started_at")[:INCARNATIONS])
+
+
+@admin_page
+@require_safe
+def session_list(request: PageRequest) -> HttpResponse:
+    found: list[dict[str, Any]] = []
+    error: SluiceError | None = None
+    user = request.GET.get("user", "").strip()[:150]
+    try:
+        found = [one for one in open_sessions() if user in ("", one["user"])]
+    except SluiceError as away:
+        error = away
+    context = {
+        "sessions": found[:SHOWN],
+        "count": len(found),
+        "has_more": len(found) > SHOWN,
+        "user": user,
+        "error": error,
+    }
+    part = request.htmx and request.htmx.target == "sessions-live"
+    template = "sessions_live.html" if part else "sessions.html"
+    return render(request, f"frontend/admin/{template}", context)
+
+
+@admin_page
+@require_POST
+def close_one(request: PageRequest, session_id: UUID) -> HttpResponse:
+    attempt(request, gettext("Session closed."), lambda: close_session(str(session_id)))
+    return back(request, "sessions")
