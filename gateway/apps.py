@@ -9,6 +9,6 @@ class GatewayConfig(AppConfig):
 
     def ready(self) -> None:
         from catalog.extensions import registered
-        from gateway.gauges import gauges
+        from gateway.client import gauges
 
         registered.gauges.append(gauges)

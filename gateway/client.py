@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 from urllib.parse import quote
 
 from django.conf import settings
+from prometheus_client.core import GaugeMetricFamily, Metric
 
 from catalog.access import audit
 from core.errors import (
@@ -171,3 +172,19 @@ def _address() -> tuple[str, int]:
             "the gateway process is not running",
             hint="start it: manage.py gateway (or make demo)",
         ) from error
+
+
+def gauges() -> Iterator[Metric]:
+    """What /metrics of the web process says of the gateway, asked of it each time.
+
+    Nothing while the gateway does not answer: 0 would say that all is well.
+    """
+    try:
+        state = gateway_state()
+    except SluiceError:
+        return
+    yield GaugeMetricFamily(
+        "sluice_gateway_audit_lines_lost",
+        "Lines of the audit that could not be written since the gateway's start",
+        value=state["audit_lost"],
+    )

@@ -16,7 +16,7 @@ from catalog.access.proofs import Proof
 from core.errors import SluiceError, TransientError
 from gateway.fair import TooManyWait
 from gateway.handler import Handler
-from gateway.hs2 import sasl
+from gateway.hs2 import framing
 from gateway.hs2.connection import (
     Buffer,
     CallReceived,
@@ -194,7 +194,7 @@ class ClientProtocol(asyncio.Protocol):
             buffers = self._connection.fault(call, "the gateway failed")
         self._write(buffers)
 
-    async def _log_in(self, credentials: sasl.Credentials) -> None:
+    async def _log_in(self, credentials: framing.Credentials) -> None:
         user, refusal = await self._judge(credentials)
         if self._connection.state == "CLOSED":
             return
@@ -211,7 +211,7 @@ class ClientProtocol(asyncio.Protocol):
         self.handler = Handler(self._server.services, user, self.address)
         self._write([self._connection.accept_login()])
 
-    async def _judge(self, credentials: sasl.Credentials) -> tuple[str, str]:
+    async def _judge(self, credentials: framing.Credentials) -> tuple[str, str]:
         """Return the user's name as Sluice has it, and why the login is refused."""
         server = self._server
         limits = server.services.limits

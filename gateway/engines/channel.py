@@ -11,7 +11,7 @@ import socket
 from collections import deque
 
 from gateway.engines.port import EngineUnavailable
-from gateway.hs2 import framing, sasl
+from gateway.hs2 import framing
 from gateway.hs2.errors import ProtocolError
 
 CONNECT_SECONDS = 10.0
@@ -137,7 +137,7 @@ class EngineChannel:
                 transport, wire = await loop.create_connection(_Wire, host, port)
                 raw = transport.get_extra_info("socket")
                 raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                transport.write(sasl.client_opening(username, secret))
+                transport.write(framing.client_opening(username, secret))
                 await wire.logged_in()
         except BaseException as error:
             if transport is not None:

@@ -9,17 +9,47 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gateway.hs2 import calls, framing, sasl, states
+from core.states import Transitions, fan
+from gateway.hs2 import calls, framing
 from gateway.hs2.binary import MAX_CLIENT_ITEMS, Reader
 from gateway.hs2.errors import LimitExceeded, MessageError, ProtocolError
 from gateway.hs2.messages import Reply, Request
+
+FRESH, STARTED, JUDGING, OPEN, CLOSED = (
+    "FRESH",
+    "STARTED",
+    "JUDGING",
+    "OPEN",
+    "CLOSED",
+)
+NEGOTIATING = frozenset({FRESH, STARTED, JUDGING})
+
+NEGOTIATION = Transitions(
+    name="Connection",
+    initial=FRESH,
+    arrows={
+        (FRESH, "start"): STARTED,
+        (STARTED, "respond"): JUDGING,
+        (JUDGING, "accept"): OPEN,
+        (JUDGING, "refuse"): CLOSED,
+        **fan((FRESH, STARTED, JUDGING, OPEN), "close", CLOSED),
+    },
+    terminal=frozenset({CLOSED}),
+    why={
+        "start": "the peer named the mechanism PLAIN",
+        "respond": "the peer sent user name and password",
+        "accept": "the login was right; messages follow",
+        "refuse": "the login was wrong; the socket is closed",
+        "close": "the socket ended or the peer broke the protocol",
+    },
+)
 
 
 @dataclass(frozen=True, slots=True)
 class LoginRequested:
     """The peer offered credentials; answer by `accept_login` or `refuse_login`."""
 
-    credentials: sasl.Credentials
+    credentials: framing.Credentials
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +78,7 @@ class ServerConnection:
     """The server's side of one connection."""
 
     def __init__(self, *, max_request: int = framing.MAX_REQUEST) -> None:
-        self.state = states.NEGOTIATION.initial
+        self.state = NEGOTIATION.initial
         self._fell_from = ""
         self._frames = framing.FrameBuffer(limit=max_request)
 
@@ -60,7 +90,7 @@ class ServerConnection:
     @property
     def is_begun(self) -> bool:
         """True while a logged-in peer owes the rest of a message."""
-        return self.state == states.OPEN and self._frames.is_begun
+        return self.state == OPEN and self._frames.is_begun
 
     def receive(self, data: bytes) -> Iterator[Event]:
         """Feed `data` and yield all that it completes. Walk it to the end."""
@@ -71,7 +101,7 @@ class ServerConnection:
     def feed(self, data: bytes) -> None:
         """Take received bytes; LimitExceeded when too many come before the login."""
         self._frames.feed(data)
-        early = self.state in states.NEGOTIATING
+        early = self.state in NEGOTIATING
         if early and len(self._frames) > 4 * framing.MAX_SASL_PAYLOAD:
             self._fall()
             raise LimitExceeded("too many bytes were sent before the login")
@@ -82,7 +112,7 @@ class ServerConnection:
         Raises ProtocolError once; the connection is then CLOSED, and its `answer`
         (if any) was returned by `farewell`.
         """
-        if self.state == states.CLOSED:
+        if self.state == CLOSED:
             return None
         try:
             return self._next()
@@ -98,13 +128,13 @@ class ServerConnection:
     def refuse_login(self, reason: str = "") -> bytes:
         """Return the bytes that refuse the login; then close."""
         self._move("refuse")
-        text = f"{sasl.REFUSED}: {reason}" if reason else sasl.REFUSED
+        text = f"{framing.REFUSED}: {reason}" if reason else framing.REFUSED
         return framing.sasl_frame(framing.BAD, text.encode())
 
     def farewell(self, reason: str) -> bytes:
         """Return the last message before closing, if the peer can still read one."""
-        was, self.state = self._fell_from or self.state, states.CLOSED
-        if was in states.NEGOTIATING:
+        was, self.state = self._fell_from or self.state, CLOSED
+        if was in NEGOTIATING:
             return framing.sasl_frame(framing.ERROR, reason.encode())
         return b""
 
@@ -121,16 +151,16 @@ class ServerConnection:
         return [framing.length_prefix(len(body)), body]
 
     def _fall(self) -> None:
-        self._fell_from, self.state = self.state, states.CLOSED
+        self._fell_from, self.state = self.state, CLOSED
 
     def _move(self, event: str) -> None:
-        self.state = states.NEGOTIATION.after(self.state, event)
+        self.state = NEGOTIATION.after(self.state, event)
 
     def _next(self) -> Event | None:
-        if self.state == states.OPEN:
+        if self.state == OPEN:
             message = self._frames.next_message()
             return None if message is None else _call(message)
-        if self.state == states.JUDGING:
+        if self.state == JUDGING:
             return None
         frame = self._frames.next_sasl()
         return None if frame is None else self._negotiate(frame)
@@ -138,8 +168,8 @@ class ServerConnection:
     def _negotiate(self, frame: framing.SaslFrame) -> Event | None:
         if frame.status in {framing.BAD, framing.ERROR}:
             raise ProtocolError("the peer gave up the login")
-        if self.state == states.FRESH:
-            if frame.status != framing.START or frame.payload != sasl.MECHANISM:
+        if self.state == FRESH:
+            if frame.status != framing.START or frame.payload != framing.MECHANISM:
                 raise ProtocolError(
                     "only the SASL mechanism PLAIN is offered",
                     hint="log in with user name and password, or a token as password",
@@ -148,7 +178,7 @@ class ServerConnection:
             return self._next()
         if frame.status not in {framing.OK, framing.COMPLETE}:
             raise ProtocolError("a PLAIN response was expected")
-        credentials = sasl.parse_plain(frame.payload)
+        credentials = framing.parse_plain(frame.payload)
         self._move("respond")
         return LoginRequested(credentials)
 

@@ -1,4 +1,5 @@
-"""Cuts a byte stream into SASL negotiation frames and length-prefixed messages.
+"""Cuts a byte stream into SASL negotiation frames and length-prefixed messages, and
+reads and writes SASL PLAIN as Hive's clients speak it.
 
 Incremental: any split of the same bytes gives the same frames. Nothing is kept
 beyond one announced frame, and an announced length is checked before it is awaited.
@@ -7,10 +8,12 @@ beyond one announced frame, and an announced length is checked before it is awai
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gateway.hs2.errors import LimitExceeded, ProtocolError
 
+MECHANISM = b"PLAIN"
+REFUSED = "Error validating the login"
 MAX_SASL_PAYLOAD = 16 * 1024
 MAX_REQUEST = 16 * 1024 * 1024
 MAX_REPLY = 1024 * 1024 * 1024
@@ -112,3 +115,30 @@ class FrameBuffer:
         payload = bytes(memoryview(self._buffer)[header:end])
         del self._buffer[:end]
         return payload
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """What a client claims. `authzid` is whom it wants to act as, usually empty."""
+
+    username: str
+    password: str = field(repr=False)
+    authzid: str = ""
+
+
+def parse_plain(payload: bytes) -> Credentials:
+    """Read `authzid NUL user NUL password`."""
+    parts = payload.split(b"\0")
+    if len(parts) != 3:
+        raise ProtocolError("the PLAIN response does not hold three parts")
+    try:
+        authzid, username, password = (part.decode() for part in parts)
+    except UnicodeDecodeError:
+        raise ProtocolError("the PLAIN response is not UTF-8") from None
+    return Credentials(username, password, authzid)
+
+
+def client_opening(username: str, password: str) -> bytes:
+    """Return what a client sends at once: the mechanism and its initial response."""
+    response = b"\0".join((b"", username.encode(), password.encode()))
+    return sasl_frame(START, MECHANISM) + sasl_frame(OK, response)

@@ -43,12 +43,12 @@ class BenchClient:
     """The thinnest HiveServer2 client: it reads result frames and does not decode."""
 
     def __init__(self, port: int, username: str, secret: str) -> None:
-        from gateway.hs2 import calls, messages, sasl
+        from gateway.hs2 import calls, framing, messages
 
         self._calls, self._messages = calls, messages
         self._socket = socket.create_connection(("127.0.0.1", port), timeout=300)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._socket.sendall(sasl.client_opening(username, secret))
+        self._socket.sendall(framing.client_opening(username, secret))
         assert self._read(5)[0] == 5, "login refused"
         reply = self._ask(messages.OpenSession(client_protocol=7))
         self._session = reply.session

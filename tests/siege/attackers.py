@@ -17,7 +17,7 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from gateway.hs2 import sasl
+from gateway.hs2 import framing
 from tests.siege.target import PASSWORD, Target
 
 Act = Callable[["Attacker"], None]
@@ -63,7 +63,7 @@ def wrong_login(one: Attacker) -> None:
 
 def half_open(one: Attacker) -> None:
     raw = _knock(one.target)
-    raw.sendall(sasl.client_opening("x", "y")[: one.chance.randrange(1, 9)])
+    raw.sendall(framing.client_opening("x", "y")[: one.chance.randrange(1, 9)])
     one.hold(raw)
     time.sleep(0.05)
 
@@ -72,7 +72,7 @@ def slow_sender(one: Attacker) -> None:
     """Announces four megabytes, and sends them byte by byte."""
     if len(one.held) < HELD:
         raw = _knock(one.target)
-        raw.sendall(sasl.client_opening(one.user(), PASSWORD))
+        raw.sendall(framing.client_opening(one.user(), PASSWORD))
         raw.recv(5)
         raw.sendall(struct.pack("!I", 4 << 20) + b"\x80" * 60_000)
         one.hold(raw)

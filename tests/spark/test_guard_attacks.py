@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from gateway.engines.port import EngineRefused, EngineUnavailable
-from gateway.engines.scrub import scrub_message
+from gateway.faults import scrub_message
 from tests.spark.conftest import Lake
 from tests.spark.engine_bench import Client, EngineBench, Outcome
 

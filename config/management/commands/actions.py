@@ -7,7 +7,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandParser
 
-from config.actions_page import actions_table, maintenance_page, with_actions
+from config.generated_pages import actions_table, maintenance_page, with_actions
 
 
 class Command(BaseCommand):

@@ -7,7 +7,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandParser
 
-from config.states_page import states_page
+from config.generated_pages import states_page
 
 
 class Command(BaseCommand):

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from gateway.engines.fake import FakeAnswer
-from gateway.hs2 import sasl
+from gateway.hs2 import framing
 from gateway.store import LOGINS_WAITING_EACH
 from tests.integration.gateway.conftest import PASSWORD
 from tests.integration.gateway.test_pyhive import connect, eventually
@@ -24,7 +24,7 @@ def knock(gateway, user, password=PASSWORD, *, address="127.0.0.1"):
     raw = socket.create_connection(
         ("127.0.0.1", gateway.port), timeout=LIMIT_SECONDS, source_address=(address, 0)
     )
-    raw.sendall(sasl.client_opening(user, password))
+    raw.sendall(framing.client_opening(user, password))
     return raw
 
 

@@ -11,7 +11,7 @@ from pyhive.exc import OperationalError
 from TCLIService import ttypes
 from thrift.Thrift import TApplicationException
 
-from gateway.hs2 import sasl
+from gateway.hs2 import framing
 from gateway.limits import GatewayLimits
 from gateway.session_engine import stage_line
 from tests.integration.gateway.conftest import PASSWORD
@@ -87,7 +87,7 @@ def test_connections_beyond_the_limits_are_turned_away(strict):
 
 
 def test_an_announced_giant_ends_the_connection(gateway):
-    raw = knock(gateway, sasl.client_opening("ann", PASSWORD))
+    raw = knock(gateway, framing.client_opening("ann", PASSWORD))
     assert raw.recv(5) == b"\x05\0\0\0\0"
     raw.sendall(struct.pack("!I", 2**31))
     assert read_all(raw) == b""
@@ -95,7 +95,7 @@ def test_an_announced_giant_ends_the_connection(gateway):
 
 def test_a_slow_typist_is_served_byte_by_byte(gateway):
     raw = knock(gateway)
-    for byte in sasl.client_opening("ann", PASSWORD):
+    for byte in framing.client_opening("ann", PASSWORD):
         raw.sendall(bytes([byte]))
     assert raw.recv(5) == b"\x05\0\0\0\0"
     raw.close()
@@ -211,7 +211,7 @@ def test_while_the_database_is_away_fetches_go_on_and_statements_fail(gateway):
 
 
 def test_forty_connections_are_held_and_let_go(gateway):
-    held = [knock(gateway, sasl.client_opening("ann", PASSWORD)) for _ in range(40)]
+    held = [knock(gateway, framing.client_opening("ann", PASSWORD)) for _ in range(40)]
     assert all(raw.recv(5) == b"\x05\0\0\0\0" for raw in held)
     assert len(gateway.gateway.server.connections) == 40
     for raw in held:

@@ -8,7 +8,7 @@ import ssl
 
 import pytest
 
-from gateway.hs2 import sasl
+from gateway.hs2 import framing
 from gateway.limits import GatewayLimits
 from tests.integration.discovery.tls_proxy import Authority
 from tests.integration.gateway.conftest import PASSWORD
@@ -40,7 +40,7 @@ def client_of(gateway, authority) -> ssl.SSLSocket:
 
 
 def is_let_in(client: ssl.SSLSocket) -> bool:
-    client.sendall(sasl.client_opening("ann", PASSWORD))
+    client.sendall(framing.client_opening("ann", PASSWORD))
     return client.recv(5) == b"\x05\0\0\0\0"
 
 
@@ -89,7 +89,7 @@ def test_a_handshake_that_does_not_end_is_hung_up_on(users, tmp_path, authority)
 def test_what_is_no_handshake_is_hung_up_on(users, tmp_path, authority):
     with encrypted(tmp_path, authority, login_seconds=60) as gateway:
         with half_open(gateway) as plain:
-            plain.sendall(sasl.client_opening("ann", PASSWORD))
+            plain.sendall(framing.client_opening("ann", PASSWORD))
             with contextlib.suppress(ConnectionResetError):
                 while plain.recv(100):
                     pass

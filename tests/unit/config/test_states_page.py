@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from config.states_page import MACHINES, states_page
+from config.generated_pages import MACHINES, states_page
 from core.errors import IllegalTransition
 from core.states import Transitions
 

@@ -9,9 +9,9 @@ import pytest
 
 from gateway.engines.channel import EngineChannel
 from gateway.engines.port import EngineUnavailable
-from gateway.hs2 import framing, sasl
+from gateway.hs2 import framing
 
-OPENING = sasl.client_opening("ann", "secret")
+OPENING = framing.client_opening("ann", "secret")
 
 
 class EchoEngine:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.errors import IllegalTransition
-from gateway.hs2 import calls, framing, messages, sasl
+from gateway.hs2 import calls, framing, messages
 from gateway.hs2.connection import (
     CallReceived,
     CallRefused,
@@ -19,7 +19,7 @@ from gateway.hs2.connection import (
 )
 from gateway.hs2.errors import LimitExceeded, ProtocolError
 
-LOGIN = sasl.client_opening("ann", "pw")
+LOGIN = framing.client_opening("ann", "pw")
 OPEN = calls.encode_call(messages.OpenSession(client_protocol=9), sequence=1)
 CLOSE = calls.encode_call(messages.CloseSession(), sequence=2)
 
@@ -40,7 +40,7 @@ def walk(connection: ServerConnection, pieces: list[bytes]) -> list[object]:
 
 STREAM = LOGIN + framed(OPEN) + framed(CLOSE)
 EVENTS = [
-    LoginRequested(sasl.Credentials("ann", "pw")),
+    LoginRequested(framing.Credentials("ann", "pw")),
     CallReceived("OpenSession", 1, messages.OpenSession(client_protocol=9)),
     CallReceived("CloseSession", 2, messages.CloseSession()),
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.engines.scrub import MAX_TEXT, scrub_message
+from gateway.faults import MAX_TEXT, scrub_message
 
 HIVE = "org.apache.hive.service.cli.HiveSQLException: Error running query: "
 ANALYSIS = "org.apache.spark.sql.AnalysisException: "

@@ -15,8 +15,8 @@ from catalog import like, names, networks
 from core import redaction
 from core.errors import AccessDenied, InvalidRequest
 from gateway import faults
-from gateway.engines.scrub import MAX_RAW, scrub_message
-from gateway.hs2 import binary, calls, framing, sasl
+from gateway.faults import MAX_RAW, scrub_message
+from gateway.hs2 import binary, calls, framing
 from gateway.hs2.connection import ServerConnection
 from gateway.limits import GatewayLimits
 from gateway.metadata import FUNCTIONS, LONGEST_PATTERN
@@ -66,7 +66,7 @@ def long_names_like(pattern: str) -> list[bool]:
 
 def connected() -> ServerConnection:
     connection = ServerConnection(max_request=MESSAGE)
-    list(connection.receive(sasl.client_opening("ann", "secret")))
+    list(connection.receive(framing.client_opening("ann", "secret")))
     connection.accept_login()
     return connection
 
@@ -84,7 +84,7 @@ def read_fields(text: str) -> None:
 
 def log_in(text: str) -> None:
     frame = framing.sasl_frame(framing.OK, text.encode()[:FRAME])
-    start = framing.sasl_frame(framing.START, sasl.MECHANISM)
+    start = framing.sasl_frame(framing.START, framing.MECHANISM)
     with contextlib.suppress(InvalidRequest):
         list(ServerConnection().receive(start + frame))
 

@@ -9,7 +9,7 @@ from typing import get_args
 
 import pytest
 
-from config.actions_page import with_actions
+from config.generated_pages import with_actions
 from ingest.actions.registry import ACTIONS, verbs
 from ingest.contract.job import RepairAction, RepairWork
 from ingest.maintenance import remedies

@@ -1,12 +1,17 @@
-"""docs/states.md as text: every state machine, from the tables in code."""
+"""Pages of docs/ that are made from tables in code: states, and actions of a table."""
 
 from __future__ import annotations
+
+import re
+from pathlib import Path
 
 from core.jobs import JOB
 from core.states import Transitions
 from gateway.engines.lifecycle import ENGINE
-from gateway.hs2.states import NEGOTIATION
+from gateway.hs2.connection import NEGOTIATION
 from gateway.operation import OPERATION
+from ingest.actions import registry
+from ingest.maintenance.table_action import TableAction
 from ingest.models.states import MAINTENANCE, PIPELINE
 
 MACHINES: tuple[Transitions, ...] = (
@@ -44,3 +49,39 @@ def _row(machine: Transitions, event: str) -> str:
     before = ", ".join(a for a, _ in arrows)
     after = ", ".join(dict.fromkeys(b for _, b in arrows))
     return f"| {event} | {before} | {after} | {machine.why.get(event, '')} |"
+
+
+BEGIN, END = "<!-- actions -->", "<!-- end of actions -->"
+_BETWEEN = re.compile(f"(?<={BEGIN}\n).*(?={END})", re.DOTALL)
+_ACTIONS_HEAD = (
+    "| action | request | what it does | blocks | undo | privilege |",
+    "|---|---|---|---|---|---|",
+)
+
+
+def actions_table() -> str:
+    rows = [_action_row(action) for action in registry.verbs()]
+    return "\n".join([*_ACTIONS_HEAD, *rows, ""])
+
+
+def with_actions(page: str) -> str:
+    """The page with its table of actions brought up to date."""
+    return _BETWEEN.sub(lambda _: actions_table(), page)
+
+
+def maintenance_page(root: Path) -> Path:
+    return root / "docs" / "maintenance.md"
+
+
+def _action_row(action: TableAction) -> str:
+    verb = f"`{action.route}`"
+    members = ", ".join(f"`{each.name}`" for each in action.request.fields)
+    cells = (
+        f"{action.title}: {verb}",
+        members,
+        action.does,
+        action.blocks,
+        action.undo,
+        str(action.privilege),
+    )
+    return "| " + " | ".join(cells) + " |"
