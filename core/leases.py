@@ -1,4 +1,4 @@
-"""Take, renew and release leases. The token of a lease never goes back.
+"""Take and release leases. The token of a lease never goes back.
 
 Database time decides expiry, so that the clocks of workers do not matter.
 """
@@ -10,7 +10,6 @@ from datetime import timedelta
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Q
 from django.db.models.functions import Now
 
 from core.models import Lease
@@ -52,22 +51,6 @@ def take_lease(name: str, *, owner: str, seconds: float) -> Held | None:
     return Held(name=name, owner=owner, token=row.token)
 
 
-def renew_lease(held: Held, *, seconds: float) -> bool:
-    """Whether the lease is still ours; if so it now ends `seconds` from now."""
-    return bool(
-        Lease.objects.filter(name=held.name, owner=held.owner, token=held.token).update(
-            expires_at=Now() + timedelta(seconds=seconds)
-        )
-    )
-
-
-def release_lease(held: Held) -> None:
-    """Give it back; harmless when somebody else has it by now."""
-    Lease.objects.filter(name=held.name, owner=held.owner, token=held.token).update(
-        owner="", expires_at=None
-    )
-
-
 def owner_of(job_id: UUID, attempt: int) -> str:
     """Return the owner of the leases of a job's attempt."""
     return f"job:{job_id}:{attempt}"
@@ -95,11 +78,3 @@ def next_token(name: str) -> int:
         row.owner, row.expires_at = "", None
         row.save()
     return row.token
-
-
-def is_lease_live(name: str) -> bool:
-    return (
-        Lease.objects.filter(Q(name=name), expires_at__gt=Now())
-        .exclude(owner="")
-        .exists()
-    )

@@ -113,11 +113,6 @@ def gateway_state() -> dict[str, Any]:
     return _ask("GET", "/state")
 
 
-def gateway_metrics() -> str:
-    """The gateway's metrics in Prometheus' text form."""
-    return _exchange("GET", "/metrics", user="", body=None, wait=0.0)[1].decode()
-
-
 def _ask(
     method: str,
     path: str,

@@ -39,7 +39,7 @@ from catalog.access.ldap_spec import (
 )
 from core.redaction import redact
 
-SUCCESS, NO_SUCH_OBJECT, SIZE_LIMIT = 0, 32, 4
+SUCCESS, SIZE_LIMIT = 0, 4
 # Wrong password; locked or expired, in the words of different servers.
 REFUSED = frozenset({19, 48, 49, 50, 53})
 MOST_GROUPS = 1_000

@@ -102,10 +102,6 @@ def update_user(name: str, change: UserChange, *, by: str) -> User:
     return user
 
 
-def deactivate_user(name: str, *, by: str) -> User:
-    return update_user(name, UserChange(is_active=False), by=by)
-
-
 def ensure_admin(username: str, password: str) -> User:
     """An active administrator of that name with that password; repeatable."""
     check_user_name(username)

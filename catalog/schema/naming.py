@@ -56,11 +56,6 @@ def suffixed(name: str, source: str, *, digits: int = 8) -> str:
     return f"{name}_{digest[:digits]}"
 
 
-def plain_database(datasource: str, schema: str) -> str:
-    """`{datasource}_{schema}` as a lake name; just the datasource for `public`."""
-    return plain_name(_database_text(datasource, schema))
-
-
 def lake_databases(
     sources: Iterable[tuple[str, str]],
     *,

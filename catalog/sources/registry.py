@@ -88,10 +88,3 @@ def proposed_choice(source_type: str, lake: str, *, kind: str) -> Lossy:
     if lake == "string" and source_type.startswith(("numeric", "decimal")):
         return "string"
     return "null" if cannot_hold(source_type, lake, kind=kind) else ""
-
-
-def chosen_type(lake: str, lossy: Lossy) -> str:
-    """The lake type after the choice for values it cannot hold."""
-    if lossy != "string":
-        return lake
-    return "array<string>" if lake.startswith("array<") else "string"

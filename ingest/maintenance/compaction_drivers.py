@@ -26,7 +26,6 @@ from ingest.pipelines.transitions import pipeline_of
 DriverRequest = DriverSpec | Literal["shared"] | None
 # of a payload: what is planned for this job is what the table's budget affords
 BOUND = "within_budget"
-DRIVER_FIELDS = ("driver", "memory", "cores")
 
 
 def most() -> DriverSpec:

@@ -65,7 +65,7 @@ def instance(db) -> None:
     users.create_user("root", PASSWORD, is_admin=True, by="x")
     users.create_user("ann", PASSWORD, groups=["bi", "no"], by="x")
     users.create_user("old", PASSWORD, by="x")
-    users.deactivate_user("old", by="x")
+    users.update_user("old", users.UserChange(is_active=False), by="x")
     sue = users.create_user("sue", None, by="x")
     ExternalIdentity.objects.create(
         user=sue, provider="ldap", subject="uuid-1", checked_at=SystemClock().now()

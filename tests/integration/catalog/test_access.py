@@ -51,7 +51,7 @@ def test_every_change_of_users_groups_and_grants_raises_the_version(ann):
     seen.append(policy_feed.current_version())
     users.update_user("ann", users.UserChange(groups=("ops",)), by="x")
     seen.append(policy_feed.current_version())
-    users.deactivate_user("ann", by="x")
+    users.update_user("ann", users.UserChange(is_active=False), by="x")
     seen.append(policy_feed.current_version())
     users.create_user("bob", PASSWORD, by="x")
     seen.append(policy_feed.current_version())
@@ -89,7 +89,7 @@ def test_the_feed_speaks_in_lake_patterns(ann):
     assert policy.select == ("shop.*",)
     assert policy.discover == ("hr.people", "shop.*")
     assert (policy.is_active, policy.is_admin) == (True, False)
-    users.deactivate_user("ann", by="x")
+    users.update_user("ann", users.UserChange(is_active=False), by="x")
     policy = policy_feed.policy_for("ann")
     assert (policy.is_active, policy.select, policy.discover) == (False, (), ())
     assert policy_feed.policy_for("nobody").is_active is False
@@ -217,7 +217,7 @@ def test_sql_filters_say_what_decide_says(ann):
 def test_inactive_and_unknown_users_see_nothing(ann, source):
     grants.grant(principal="user:ann", privilege="manage", on="shop", by="x")
     assert Datasource.objects.filter(visible_datasources(principal_for("ann"))).exists()
-    users.deactivate_user("ann", by="x")
+    users.update_user("ann", users.UserChange(is_active=False), by="x")
     for name in ["ann", "nobody"]:
         principal = principal_for(name)
         assert not Datasource.objects.filter(visible_datasources(principal)).exists()
@@ -285,7 +285,7 @@ def test_tokens_end_by_expiry_revocation_and_their_user(ann):
     with pytest.raises(NotFound):
         tokens.delete_token(other.row.pk, by=ann)
     assert is_alive(other.text)
-    users.deactivate_user("bob", by="x")
+    users.update_user("bob", users.UserChange(is_active=False), by="x")
     assert not is_alive(other.text)
     tokens.delete_token(made.row.pk, by=ann)
     assert not ApiToken.objects.filter(pk=made.row.pk).exists()
@@ -347,11 +347,11 @@ def test_odd_secrets_are_refused_without_an_error(ann, secret):
 def test_the_last_administrator_stays(ann):
     users.ensure_admin("root", PASSWORD)
     with pytest.raises(InvalidRequest) as failure:
-        users.deactivate_user("root", by="root")
+        users.update_user("root", users.UserChange(is_active=False), by="root")
     assert failure.value.code == "last_admin"
     assert User.objects.get(username="root").is_active
     users.update_user("ann", users.UserChange(is_admin=True), by="root")
-    users.deactivate_user("root", by="ann")
+    users.update_user("root", users.UserChange(is_active=False), by="ann")
 
 
 def test_ensure_admin_repeats_without_a_trace(ann):

@@ -40,7 +40,7 @@ def take_the_token(token):
 
 
 def take_the_user(token):
-    users.deactivate_user("ann", by="root")
+    users.update_user("ann", users.UserChange(is_active=False), by="root")
 
 
 def let_it_expire(token):

@@ -146,7 +146,7 @@ def test_sessions_work_beside_tokens(ann):
     client = Rest().client
     assert client.login(username="ann", password=PASSWORD)
     assert client.get("/api/v1/config").json()["user"]["name"] == "ann"
-    users.deactivate_user("ann", by="x")
+    users.update_user("ann", users.UserChange(is_active=False), by="x")
     assert client.get("/api/v1/config").status_code == 401
 
 

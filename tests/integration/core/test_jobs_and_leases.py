@@ -6,12 +6,12 @@ from django.db import IntegrityError, transaction
 from core.advance import advance
 from core.errors import IllegalTransition, StaleState
 from core.leases import (
+    Held,
     next_token,
-    release_lease,
-    renew_lease,
+    release_all,
     take_lease,
 )
-from core.models import Job
+from core.models import Job, Lease
 
 pytestmark = pytest.mark.django_db
 
@@ -59,16 +59,21 @@ def test_one_active_job_per_key_is_the_databases_own_rule() -> None:
     advance(second, "claim")
 
 
+def is_held(held: Held) -> bool:
+    rows = Lease.objects.filter(owner=held.owner, expires_at__isnull=False)
+    return rows.filter(name=held.name, token=held.token).exists()
+
+
 def test_a_lease_excludes_others_and_its_token_only_grows() -> None:
     held = take_lease("t", owner="a", seconds=30)
     assert held is not None
     assert take_lease("t", owner="b", seconds=30) is None
-    assert renew_lease(held, seconds=30)
-    release_lease(held)
+    assert is_held(held)
+    release_all(held.owner)
     again = take_lease("t", owner="b", seconds=30)
     assert again is not None
     assert again.token > held.token
-    assert not renew_lease(held, seconds=30)
+    assert not is_held(held)
 
 
 def test_the_same_owner_keeps_his_token() -> None:
@@ -83,11 +88,11 @@ def test_an_expired_lease_is_free_and_fences_its_owner() -> None:
     assert old is not None
     assert new is not None
     assert new.token == old.token + 1
-    assert not renew_lease(old, seconds=30)
+    assert not is_held(old)
 
 
 def test_a_take_over_raises_the_token() -> None:
     held = take_lease("t", owner="a", seconds=30)
     assert held is not None
     assert next_token("t") == held.token + 1
-    assert not renew_lease(held, seconds=30)
+    assert not is_held(held)

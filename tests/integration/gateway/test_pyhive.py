@@ -168,11 +168,11 @@ def test_disabling_a_user_ends_his_connections_only(gateway, users):
     with connect(gateway, user="bob") as other:
         mine = connect(gateway)
         mine.cursor().execute("SELECT 1")
-        from catalog.access.users import deactivate_user
+        from catalog.access.users import UserChange, update_user
 
         users["bob"].is_superuser = True
         users["bob"].save()
-        deactivate_user("ann", by="bob")
+        update_user("ann", UserChange(is_active=False), by="bob")
         assert eventually(lambda: len(gateway.gateway.server.connections) == 1)
         other.cursor().execute("SELECT 1")
         with pytest.raises(TTransportException):

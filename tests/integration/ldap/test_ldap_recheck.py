@@ -95,7 +95,7 @@ def test_an_outage_suspends_nobody_and_who_was_switched_off_stays_off(
     settings.SLUICE_LDAP = spec_of(directory, urls=("ldaps://127.0.0.1:1",))
     assert recheck(settings) == 0
     assert User.objects.get(username="ann").is_active
-    users.deactivate_user("ann", by="x")
+    users.update_user("ann", users.UserChange(is_active=False), by="x")
     settings.SLUICE_LDAP = up
     assert recheck(settings) == 0
     assert refused() == "login_refused"

@@ -16,7 +16,6 @@ from catalog.schema.naming import (
     lake_databases,
     lake_tables,
     plain_column,
-    plain_database,
     plain_name,
 )
 
@@ -173,7 +172,6 @@ def test_equal_hash_texts_still_give_two_names() -> None:
     ],
 )
 def test_lake_database_names(datasource: str, schema: str, expected: str) -> None:
-    assert plain_database(datasource, schema) == expected
     source = (datasource, schema)
     assert lake_databases([source]) == {source: expected}
 
