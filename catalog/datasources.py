@@ -1,7 +1,7 @@
 """Register, change and remove datasources. Makes no connection; that is discovery.
 
 Privileges are the caller's business (`catalog.access.enforcement`), except that
-nobody may touch the lake's own row here.
+the lake's own row is not changed here.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def update_datasource(
     test: Mapping[str, object] | None = None,
 ) -> Datasource:
     """Apply a change; `test` as for `create_datasource`. StaleState
-    `precondition_failed` when somebody was faster.
+    `precondition_failed` when the row has changed since.
 
     A new host, port or database, or less TLS, without the password again is refused: a
     stored password must not be sent to a server that its giver did not name, nor where

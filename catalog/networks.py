@@ -1,7 +1,7 @@
 """Where a datasource may point to: a policy over addresses, so that a connection
 form is no door into the machine's own network services.
 
-Pure over text and addresses; whoever connects resolves a name once, asks
+Pure over text and addresses; the caller resolves a name once, asks
 `require_allowed` for each address and connects to exactly that address.
 """
 
@@ -63,7 +63,8 @@ def require_public(
     """InvalidRequest `network_denied` unless the address is the internet's, or lies in
     one of the networks `allowed`; one in a network `denied` never passes.
 
-    For messages that leave by themselves: nobody needs them inside, unless he says so.
+    For messages that are sent automatically: an inner network must be allowed
+    explicitly.
     """
     require_allowed(address, denied)
     value = _unwrapped(ipaddress.ip_address(address.partition("%")[0]))

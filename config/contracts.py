@@ -1,7 +1,7 @@
 """An import contract as an allow-list, for import-linter: the pure islands.
 
 The stock contracts forbid names; an island says what it may know, so a new dependency
-is refused until somebody allows it with a reason in `pyproject.toml`.
+is refused until it is allowed with a reason in `pyproject.toml`.
 """
 
 from __future__ import annotations

@@ -17,12 +17,12 @@ AGAIN_SECONDS = 2
 # An engine starts and reads its first table in 10 s; on two cores that also follow
 # many tables it took 61.
 LONGEST_SECONDS = 180
-LATE = "rows_late"  # pages ask again by themselves
+LATE = "rows_late"  # pages ask again automatically
 
 
 def rows_through_gateway(user: str, sql: str, limit: int) -> list[list[Any]]:
     """The rows of a statement run as `user`. TransientError `rows_late` while it
-    runs or its engine starts: it goes on, and whoever asks again takes it up."""
+    runs or its engine starts: it goes on, and the next request takes it up."""
     key = "sample:" + hashlib.sha256(f"{user}\0{limit}\0{sql}".encode()).hexdigest()
     statement = _under_way(user, key) or client.submit_statement(
         user, sql, wait_seconds=WAIT_SECONDS, row_limit=limit

@@ -1,6 +1,6 @@
 """The one settings file. Values come from `SLUICE_*`; see `manage.py settings`.
 
-Imported by nobody in the repository: packages read `django.conf.settings`.
+No module of the repository imports it: packages read `django.conf.settings`.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ def advance(
     """Move `row` by `event`; `changes` are further columns set in the same UPDATE.
 
     Raises IllegalTransition when the table has no such arrow, StaleState when
-    somebody else moved the row since it was read. On success the object in
+    another process moved the row since it was read. On success the object in
     memory carries the new values.
     """
     _advance(row, event, actor, reason, changes)

@@ -20,7 +20,7 @@ from core.retries import CircuitBreaker
 log = logging.getLogger(__name__)
 
 QUIET_SECONDS = 10.0
-# A message nobody took for so long is void; the tick rings anew.
+# A message no worker took for so long is void; the tick sends another.
 EXPIRES_SECONDS = 60
 
 _breaker = CircuitBreaker(QUIET_SECONDS)  # one per process

@@ -4,10 +4,10 @@ SluiceError
 ├── InvalidRequest      the caller's fault: correct it and send it again
 ├── NotFound            absent, or not for this caller (the two look the same)
 ├── AccessDenied        known caller, missing privilege; or unknown caller
-├── StaleState          somebody else moved the object first: read it again
+├── StaleState          the object was moved by another process: read it again
 ├── IllegalTransition   the state machine has no such arrow
 ├── TransientError      try again later, nothing is broken
-└── TerminalError       trying again will not help; somebody must act
+└── TerminalError       trying again will not help; a person must act
 """
 
 from __future__ import annotations

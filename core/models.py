@@ -110,7 +110,7 @@ class Job(models.Model):
                 condition=~Q(state__in=sorted(jobs.TERMINAL)),
                 name="unfinished_jobs",
             ),
-            # what went by itself is forgotten by its age
+            # what ended well is removed by its age
             models.Index(fields=["kind", "state", "finished_at"], name="jobs_by_end"),
         ]
 
@@ -177,7 +177,7 @@ class TransactionId(models.Field):  # type: ignore[type-arg]
 
 
 class DomainEvent(models.Model):
-    """What happened, for whoever reads it; written and read in `core.outbox` alone.
+    """What happened, for its readers; written and read in `core.outbox` alone.
 
     transaction  that appended it: ids are taken before commits, so they order nothing
     subject, subject_id   what it happened to; no foreign key by design

@@ -63,7 +63,7 @@ def hadoop_properties(access: StoreAccess) -> dict[str, str]:
         "fs.s3a.buffer.dir": "${java.io.tmpdir}/s3a",
         # every client of a lake is new enough, and each write saves requests
         "fs.s3a.directory.marker.retention": "keep",
-        # staged files count by their manifest: nobody sees a half of them
+        # staged files count by their manifest: no reader sees a half of them
         "mapreduce.fileoutputcommitter.algorithm.version": "2",
         # with the defaults a store that is away holds a job for many minutes
         "fs.s3a.attempts.maximum": "5",

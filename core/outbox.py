@@ -1,7 +1,7 @@
 """The outbox: domain events, appended once, in the transaction of what they report.
 
 A process killed there has neither the change nor its event, and after it has both.
-Whoever wants to know reads (`core.outbox_reader`); whoever appends knows no reader.
+Readers use `core.outbox_reader`; the code that appends knows no reader.
 Data is small and versioned (`v`); it holds no secret and no value of a source's row.
 """
 

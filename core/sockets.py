@@ -36,7 +36,7 @@ def listen_unix(path: Path, *, backlog: int) -> socket.socket:
 
 
 def connect_unix(path: Path) -> socket.socket:
-    """Return a connection to who listens at `path`; OSError when nobody does."""
+    """Return a connection to the listener at `path`; OSError without one."""
     end = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         with _short(path) as name:

@@ -94,7 +94,7 @@ def _require_text(request: HttpRequest) -> None:
 
 
 def admin_page(view: View[P]) -> Callable[Concatenate[HttpRequest, P], HttpResponse]:
-    """A page that for everybody but administrators does not exist."""
+    """A page that exists for administrators only."""
 
     @wraps(view)
     def guarded(
@@ -147,7 +147,7 @@ def back(request: HttpRequest, view: str, *args: object) -> HttpResponse:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """One page of a list whose length nobody counted. Numbers start at 1."""
+    """One page of a list of unknown length. Numbers start at 1."""
 
     items: Sequence[Any]
     number: int
@@ -194,7 +194,7 @@ def cut(
 ) -> Slice:
     """The page the request asks for; reads one row more than it shows.
 
-    Nobody turns 200 pages; beyond that a filter is the way.
+    Beyond 200 pages a filter is the way.
     """
     number = min(page_number(request), MOST_PAGES)
     start = (number - 1) * size

@@ -100,7 +100,7 @@ def _groups(pages: Iterable[Rows]) -> Iterator[Rows]:
 
 
 class _Sink:
-    """What the writer has written and nobody has taken yet."""
+    """What the writer has written and the reader has not taken yet."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []

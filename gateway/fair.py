@@ -1,5 +1,5 @@
-"""Places for work, handed to those who wait in turn: whoever asks a thousand times gets
-his next place after everybody else has had one. Knows no work and no threads.
+"""Places for work, handed to those who wait in turn: a user with a thousand requests
+gets the next place after every other user has had one. Knows no work and no threads.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """From a client's call to its reply: one method per kind of call.
 
 Sessions and operations are found only through the connection that opened them, so
-nobody else's handle means anything here. Must not know sockets or engines.
+a handle of another connection is unknown here. Must not know sockets or engines.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class Handler:
         await asyncio.gather(*(self.end(one) for one in [*self.sessions.values()]))
 
     async def end_idle(self, now: float) -> None:
-        """End sessions and free operations that nobody touched for long."""
+        """End sessions and free operations that were idle for long."""
         limits = self._services.limits
         for session in list(self.sessions.values()):
             await session.end_overdue()

@@ -14,7 +14,7 @@ class GatewayLimits:
     """Counts, and times in seconds."""
 
     connections: int = 4000
-    # of those not logged in: addresses share them, the oldest of whoever has most goes
+    # of those not logged in: addresses share them, the oldest of the one with most goes
     connections_before_login: int = 1000
     connections_per_user: int = 1500
     connections_per_address: int = 3000
@@ -23,7 +23,7 @@ class GatewayLimits:
     # of answers to metadata calls that are not closed; the oldest go first
     answered_rows_per_session: int = 200_000
     answered_rows_per_user: int = 400_000
-    # of all users: the oldest of whoever keeps most go
+    # of all users: the oldest of the user with most go
     answered_rows: int = 2_000_000
     statements_running: int = 32
     statements_running_per_user: int = 24

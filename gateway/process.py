@@ -160,7 +160,7 @@ class Gateway:
 
 
 async def _logged(check: Awaitable[None]) -> None:
-    """Await it; the next check comes whatever became of this one: nobody else ends the
+    """Await it; the next check comes whatever became of this one: nothing else ends the
     sessions of those who may no longer be in."""
     try:
         await check

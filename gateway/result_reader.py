@@ -21,7 +21,7 @@ from gateway.engines.port import (
 from gateway.faults import TIMED_OUT
 from gateway.hs2.rowset import split_row_set
 
-# Few enough to be cheap when rows are enormous, or when nobody wants more of them.
+# Few enough to be cheap when rows are enormous, or when no more are fetched.
 FIRST_ROWS = 100
 FIRST_BYTES = 64 * 1024
 

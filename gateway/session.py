@@ -274,7 +274,7 @@ class Session:
             operation.fail(Fault("the gateway failed; see its log"))
         finally:
             self._audit.note_end(operation)
-            # whoever keeps the operation open keeps no long text with it
+            # an operation that stays open keeps no long text
             operation.statement = operation.statement[:LONGEST_AUDITED]
 
     async def _attempt(self, operation: Operation, rule: StatementRule) -> None:

@@ -62,7 +62,7 @@ class SessionEngine:
     async def engine_for(self, operation: Operation, database: str) -> EngineSession:
         """Wait for a session in a READY engine that knows the user's rights.
 
-        An engine that ends meanwhile is waited out: nothing of the operation has
+        The end of an engine is waited out: nothing of the operation has
         reached it. EngineUnavailable when none starts, or none keeps running.
         """
         limits = self._services.limits
@@ -89,7 +89,7 @@ class SessionEngine:
     async def require_rights(self, operation: Operation, *, is_again: bool) -> None:
         """Raise AccessDenied when a right was revoked since the statement began.
 
-        Reading on trusts the version that somebody read last, within moments; reading
+        Reading on trusts the version that was read last, within moments; reading
         from the start again, which makes the engine run it again, asks for it.
         """
         store, began = self._services.store, operation.policy

@@ -1,6 +1,6 @@
 """Statements of REST and UI: run in the gateway, results kept for a while in files.
 
-Each belongs to a principal and can be reached by nobody else. Must not know HTTP.
+Each belongs to a principal and is hidden from all others. Must not know HTTP.
 """
 
 from __future__ import annotations
@@ -267,7 +267,8 @@ class StatementService:
         await asyncio.to_thread(statement.result.finish)
 
     async def _make_room(self) -> None:
-        """Let old results of whoever keeps most go while all results take too much."""
+        """Free old results of the user who keeps most while all results take too
+        much."""
         most = self._services.limits.result_bytes
         while sum(s.result.size for s in self._statements.values()) > most:
             victim = self._spare_result()

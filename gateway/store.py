@@ -87,7 +87,7 @@ class Store:
         return proven
 
     async def lapsed(self, proofs: Collection[Proof]) -> dict[Proof, str]:
-        """Return those proofs that let nobody in any more, with the reason."""
+        """Return those proofs that are void by now, with the reason."""
         if not proofs:
             return {}
         return await self.statements.run(_WATCH, partial(lapsed, proofs))
@@ -216,7 +216,7 @@ class Store:
     def note(self, record: AuditRecord) -> None:
         """Queue an audit line; it is written within moments, in order.
 
-        Lines of the same moment share one statement, and nobody waits for it.
+        Lines of the same moment share one statement, and no caller waits for it.
         """
         if len(self._audit) == AUDIT_KEPT:
             self._lose(1)  # the oldest goes
@@ -269,7 +269,7 @@ class Store:
 
     def _put_back(self, batch: list[AuditRecord]) -> None:
         """Keep what has not been written, the oldest first, as far as there is room
-        beside what came meanwhile."""
+        beside what came since."""
         room = min(AUDIT_KEPT - len(self._audit), len(batch))
         self._lose(len(batch) - room)
         self._audit.extendleft(reversed(batch[len(batch) - room :]))
@@ -286,7 +286,7 @@ def _user(name: str) -> Caller:
 
 
 def _table(database: str, table: str) -> Caller:
-    """A question of the engine about one table, whoever's statement it is."""
+    """A question of the engine about one table, for any user's statement."""
     return Caller(f"{database}.{table}", PLACES_EACH)
 
 

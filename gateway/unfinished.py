@@ -1,6 +1,6 @@
 """What is held for clients that do not go on: bounded in time and in bytes in all.
 
-Must not know sockets: whoever holds bytes is told to drop them.
+Must not know sockets: the holder of bytes is asked to drop them.
 """
 
 from __future__ import annotations

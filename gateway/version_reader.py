@@ -57,7 +57,7 @@ class VersionReader:
         except (psycopg.Error, OSError, TimeoutError) as error:
             await self._hang_up()
             waiting.set_exception(error)
-            waiting.exception()  # nobody may be waiting any more
+            waiting.exception()  # the waiter may be gone
         except BaseException:
             waiting.cancel()
             raise

@@ -85,7 +85,7 @@ class WorkQueue:
             ) from None
         loop = asyncio.get_running_loop()
         future = loop.run_in_executor(self._pool, self._hygienic, work)
-        # a call that nobody waits for any more still holds its thread
+        # a call without a waiter still holds its thread
         future.add_done_callback(lambda _: self._places.release(caller))
         return await self.answered(future)
 

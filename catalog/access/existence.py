@@ -1,6 +1,6 @@
 """Whether the thing that a grant names is there, and names that complete what is typed.
 
-Grants by name may come before their tables; somebody who mistypes a name shall know.
+Grants by name may come before their tables; a mistyped name is reported.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ LONGEST_MARK = 64
 
 @dataclass(frozen=True, slots=True)
 class ExternalPerson:
-    """What a provider says about somebody now. `name` is the name to use here.
+    """What a provider states about a user now. `name` is the name to use here.
 
     password_mark  grows with each new password there; "" = the provider does not say
     """

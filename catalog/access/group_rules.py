@@ -14,7 +14,7 @@ class GroupRules:
 
     mapping  (name there, name here); empty = every group under its own name
     admins   groups whose members are administrators; empty = decided here
-    allowed  groups whose members may log in; empty = everybody
+    allowed  groups whose members may log in; empty = all users
     """
 
     mapping: tuple[tuple[str, str], ...] = ()
@@ -38,7 +38,7 @@ class GroupRules:
 @dataclass(frozen=True, slots=True)
 class Membership:
     """groups     names here
-    is_mapped  somebody named these groups, so they may be groups that exist already
+    is_mapped  settings name these groups, so they may be groups that exist already
     is_admin   None = the provider has no say in it
     """
 

@@ -150,7 +150,7 @@ def _recheck(spec: LdapSpec, directory: Directory, identity: ExternalIdentity) -
             suspend(PROVIDER, identity.subject, reason=reason)
             return
         admit(person_of(spec, directory, entry))
-    except AccessDenied as error:  # suspended by `admit`, or switched off meanwhile
+    except AccessDenied as error:  # suspended by `admit`, or switched off since
         log.info("%s: %s", identity.user, error)
         _put_behind(identity)
     except DirectoryMisconfigured as error:

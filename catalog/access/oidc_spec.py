@@ -63,7 +63,7 @@ class OidcSpec:
 
 
 class SignInRefused(AccessDenied):
-    """What came back from the provider proves nobody. `reason` goes to the audit."""
+    """What came back from the provider proves no user. `reason` goes to the audit."""
 
     default_code: ClassVar[str] = "sign_in_refused"
 

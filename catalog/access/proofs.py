@@ -1,6 +1,6 @@
 """Whether what once proved a caller still does: his token lives, his password is his.
 
-For doors that keep somebody in after his login; they ask every few seconds.
+For interfaces that keep a user logged in; they ask every few seconds.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Users and groups. A group exists by being named; nobody is ever deleted.
+"""Users and groups. A group exists by being named; no user is ever deleted.
 
 Each change bumps the policy version and writes the audit in its own transaction.
 """
@@ -41,7 +41,7 @@ def create_user(
 ) -> User:
     """A new active user. InvalidRequest for a taken name or a weak password.
 
-    password: None = nobody can log in by one until an administrator sets it
+    password: None = no log-in by one until an administrator sets it
     """
     check_user_name(name)
     user = User(username=name, is_superuser=is_admin)
@@ -153,7 +153,7 @@ def _require_local(user: User) -> None:
 
 
 def _require_an_admin() -> None:
-    """Locking everybody out could not be undone over REST or UI."""
+    """Without any administrator nothing could be undone over REST or UI."""
     if not User.objects.filter(is_superuser=True, is_active=True).exists():
         raise InvalidRequest(
             "this is the last active administrator",

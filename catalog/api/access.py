@@ -1,5 +1,5 @@
 """REST of users, tokens and the audit trail. For administrators, except
-that everybody sees and manages his own tokens and sees his own user.
+that every user sees and manages own tokens and sees the own user.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class UserView(ApiView):
 
     @extend_schema(responses=replies.User)
     def get(self, request: Request, name: str) -> Response:
-        """One user. For administrators, and everybody for himself."""
+        """One user. For administrators, and a user for the own one."""
         is_own = name == self.principal.name
         row = _users().filter(username=name).first()
         if row is None or not (is_own or self.principal.is_admin):

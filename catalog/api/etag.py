@@ -44,7 +44,8 @@ def content_tag(content: Mapping[str, object]) -> str:
 
 
 def require_match(request: Request, tag: str) -> None:
-    """StaleState when If-Match names another tag; hold the row's lock meanwhile."""
+    """StaleState when If-Match names another tag; hold the row's lock until the
+    change."""
     given = _given(request)
     tags = [each.strip().removeprefix("W/") for each in given.split(",")]
     if given and tag not in tags:

@@ -1,6 +1,6 @@
-"""REST of grants: list, give, take back, and what somebody may do by which of them.
+"""REST of grants: list, give, take back, and what a user may do by which of them.
 
-For administrators, except that everybody sees his own grants and rights.
+For administrators, except that every user sees the own grants and rights.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ class SavedQueriesView(ApiView):
     @extend_schema(request=SavedQueryNew, responses={201: SavedQueryReply})
     @idempotent
     def post(self, request: Request) -> Response:
-        """Save a statement under a name, for yourself or for everybody."""
+        """Save a statement under a name, for yourself or for all users."""
         given = body_of(SavedQueryNew, request)
         row = saved_queries.save_query(self.principal, **given)
         at = {"Location": f"/api/v1/saved-queries/{row.pk}"}

@@ -164,7 +164,8 @@ def body_of(serializer: type[Serializer[Any]], request: Request) -> dict[str, An
 
 def members_of(request: Request, known: Iterable[str] = ()) -> dict[str, Any]:
     """The members of the body as they came, none without a body. Whatever is not
-    `known` is refused by name: what nobody reads must not be taken for heard."""
+    `known` is refused by name: the caller must not believe that an unread member had an
+    effect."""
     body = {} if request.data is None else request.data
     if not isinstance(body, Mapping):
         raise InvalidRequest("the body must be a JSON object")

@@ -173,8 +173,8 @@ def _tell(table_ids: Iterable[int]) -> None:
 def refresh_statistics() -> None:
     """Tell the planner how large the catalog is now; autovacuum would be minutes late.
 
-    Call outside of transactions. Tables that somebody holds locked are left out.
-    Errors of the database pass through.
+    Call outside of transactions. Tables that another transaction holds locked are left
+    out. Errors of the database pass through.
     """
     if connection.vendor != "postgresql":
         return

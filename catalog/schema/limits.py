@@ -24,12 +24,12 @@ class SourceLimits:
     unanswered      a source that answers no such connection for so long is silent, and
                     the reading ends
     beat            between two signs of life of an exported snapshot
-    abandoned       the source ends a snapshot's transaction by itself when it has
+    abandoned       the source ends a snapshot's transaction on its own when it has
                     heard nothing of us for so long
     reader_idle     the same for a reader, which pauses while Spark writes its rows
     unused          a snapshot that no reader uses is given back after this time
     kept            the same where reading could not go on in another snapshot
-    give_way        a reader is ended when somebody has waited so long for a lock
+    give_way        a reader is ended when another session has waited so long for a lock
                     that it stands in the way of
     keep_*          TCP keepalives: idle time, interval, probes
     unacknowledged  sent data may stay without an acknowledgement

@@ -65,7 +65,7 @@ def lake_databases(
     """(datasource, schema) → lake database, for all of `sources`.
 
     `pinned` are pairs named before (they keep their names whatever comes), `taken`
-    further lake names in use, e.g. a target database that somebody chose.
+    further lake names in use, e.g. a target database that a user chose.
     """
     rule: _Rule[tuple[str, str]] = _Rule(
         spelled=lambda source: _database_text(*source),

@@ -145,7 +145,8 @@ class _WithColumns(CompiledQuery[Table]):
         held: Any = table
         values = json.loads(held.columns_read or "[]")
         rows = [Column.from_db(table._state.db, _COLUMN_FIELDS, one) for one in values]
-        # whoever filters or sorts it once more asks the database about this very table
+        # a caller that filters or sorts it again asks the database about this very
+        # table
         found: Any = Column.objects.filter(table=table.pk)
         found._result_cache, found._prefetch_done = rows, True
         held._prefetched_objects_cache = {"columns": found}

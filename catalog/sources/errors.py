@@ -1,7 +1,7 @@
 """What went wrong at a source, in clear words with the next step.
 
 The class tells the way to recovery: TransientError = try again later,
-TerminalError = somebody must act. The source's own text stays in `facts["raw"]`.
+TerminalError = a person must act. The source's own text stays in `facts["raw"]`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """All kinds of datasources, one line each, and questions to them by name. Pure.
 
-A new kind is a folder beside `postgresql/` and a line in `KINDS`. Whoever has the name
-of a kind asks here, so an unknown one is the same error everywhere.
+A new kind is a folder beside `postgresql/` and a line in `KINDS`. A kind is looked up
+here by its name, so an unknown one is the same error everywhere.
 """
 
 from __future__ import annotations

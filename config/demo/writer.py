@@ -1,6 +1,6 @@
 """`python -m config.demo.writer HOME`: makes the shop, then keeps it selling.
 
-A few changes per second at first, so that numbers move while somebody looks on; later
+A few changes per second at first, so that numbers move while a user looks on; later
 on a sale now and then, for a demo that is left alone shall cost next to nothing.
 """
 

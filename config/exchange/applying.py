@@ -36,7 +36,7 @@ STILL = frozenset({"unchanged", "extra"})
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """notes  what somebody has to do next, in sentences"""
+    """notes  what the administrator has to do next, in sentences"""
 
     changes: tuple[Change, ...]
     notes: tuple[str, ...]

@@ -57,7 +57,7 @@ def main() -> int:
     except TerminalError as error:
         write_private(problem, describe(error))
         return 1
-    except Exception as error:  # noqa: BLE001  whoever waits for us must be told
+    except Exception as error:  # noqa: BLE001  the waiting parent must get the error
         log = traceback.format_exc()
         write_private(problem, describe(TerminalError(str(error), facts={"log": log})))
         return 1

@@ -1,4 +1,5 @@
-"""Which TCP ports to listen on: a taken default moves on, a taken wish is an error."""
+"""Which TCP ports to listen on: a taken default moves on, a taken port that was asked
+for is an error."""
 
 from __future__ import annotations
 
@@ -64,10 +65,10 @@ def choose(
 
 
 def _claimed(port: int) -> Claim | None:
-    """None when somebody listens there, or another Sluice has chosen it."""
+    """None when another process listens there, or another Sluice has chosen it."""
     mark = socket.socket(socket.AF_UNIX)
     try:
-        # an abstract name: unique where the port is, whoever the users are, and gone
+        # an abstract name: unique where the port is, whichever users run them, and gone
         # with the process; no file stays behind or has to be trusted
         mark.bind(f"\0sluice-port-{port}")
         if is_free(port):

@@ -98,14 +98,14 @@ def _start(home: Home, given: argparse.Namespace) -> int:
     except Exception:
         owner = read_identity(home.supervisor_file)
         if owner is None or owner.pid == supervisor.pid:
-            stop(home)  # never a stack that somebody else started meanwhile
+            stop(home)  # never a stack that another process has started since
         raise
     stop(home)
     return 0
 
 
 def _walk(home: Home, *, is_detached: bool) -> None:
-    """The demo. Where somebody watches, a failure leaves all running to look at."""
+    """The demo. On a terminal, a failure leaves all running to look at."""
     from config.demo.walk import walk  # PyHive only where it is used
 
     try:

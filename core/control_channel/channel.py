@@ -127,8 +127,8 @@ class Channel:
         self._writing = threading.Lock()
 
     def send(self, message: Mapping[str, Any]) -> None:
-        """Send it whole; OSError when nobody can read it any more, MalformedMessage
-        when it is larger than a reader takes."""
+        """Send it whole; OSError when the peer cannot read it any more,
+        MalformedMessage when it is larger than a reader takes."""
         data = encode(message, limit=self._limit)
         with self._writing:
             self._stream.write(data)

@@ -1,7 +1,8 @@
 """One child process: started so that it cannot outlive us, stopped, then killed.
 
-A child leads a process group, and the group ends with it: whoever sees the end of a
-child kills what is left of its group before the kernel may give its pid to another.
+A child leads a process group, and the group ends with it: the process that sees the end
+of a child kills what is left of its group before the kernel may give its pid to
+another.
 """
 
 from __future__ import annotations
@@ -128,7 +129,7 @@ class Child:
 
     def let_go(self) -> ProcessIdentity:
         """Leave it to itself, known by what is returned; this object is over."""
-        self._process.returncode = 0  # of a child that nobody waits for Popen warns
+        self._process.returncode = 0  # Popen warns of a child without a waiter
         return self.identity
 
     def _collect(self) -> None:

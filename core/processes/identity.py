@@ -116,7 +116,8 @@ def _wait_gone(identities: Sequence[ProcessIdentity], seconds: float) -> bool:
 
 
 def wait_group_gone(pgid: int, *, seconds: float) -> bool:
-    """Whether nothing of the group lives; zombies that nobody reaps count as gone."""
+    """Whether nothing of the group lives; zombies that no parent reaps count as
+    gone."""
     return wait_until(lambda: not _has_members(pgid), seconds)
 
 

@@ -1,6 +1,6 @@
 """The way of a newcomer, until it is walked.
 
-Each step is seen in what there is, so nobody ticks anything off.
+Each step is derived from what exists; no step is ticked off by hand.
 """
 
 from __future__ import annotations

@@ -113,7 +113,7 @@ class PendingRow:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """tone: a CSS class. facts: None while nobody looked. care: actions that need no
+    """tone: a CSS class. facts: None before the first check. care: actions that need no
     trouble to be of use."""
 
     row: TableHealth | None

@@ -1,4 +1,4 @@
-"""What somebody asked of the lake, through whichever door: read from the audit trail.
+"""What a user asked of the lake, through any interface: read from the audit trail.
 
 The gateway writes one line per statement; the session remembers which results of
 this browser may still be looked at.

@@ -156,7 +156,7 @@ def history_of(memory: Memory) -> list[dict[str, Any]]:
 
 
 def gateway_or_error() -> tuple[dict[str, Any] | None, SluiceError | None]:
-    """The gateway and its engine as they are now, or why nobody can say."""
+    """The gateway and its engine as they are now, or why they are unknown."""
     try:
         return client.gateway_state(), None
     except SluiceError as error:

@@ -69,7 +69,7 @@ def securable_names(request: PageRequest) -> HttpResponse:
 @admin_page
 @require_safe
 def effective_rights(request: PageRequest) -> HttpResponse:
-    """What somebody may do on a thing, and by which grants."""
+    """What a user may do on an object, and by which grants."""
     asked = {name: request.GET.get(name, "").strip()[:700] for name in ("who", "on")}
     context: dict[str, object] = {"asked": asked}
     if all(asked.values()):

@@ -69,7 +69,7 @@ def download_of(user: str, statement_id: str, name: str) -> Download:
 
 def send(wanted: Download) -> StreamingHttpResponse:
     """The whole result. What goes wrong on the way cuts the transfer off, so that
-    nobody takes a part for all."""
+    a part is never taken for the whole."""
     place = DOWNLOADS.take(wanted.user)
     if place is None:
         raise TransientError(

@@ -52,7 +52,7 @@ class _Wire(asyncio.BufferedProtocol):
         self.fail(exc or ConnectionResetError("the engine closed the connection"))
 
     def fail(self, why: BaseException) -> None:
-        """Nothing more will come: tell everybody who waits."""
+        """Nothing more will come: end all waits."""
         self.lost = self.lost or why
         self._wake()
         while self._waiting:
@@ -61,7 +61,7 @@ class _Wire(asyncio.BufferedProtocol):
                 waiting.set_exception(EngineUnavailable(f"the engine is gone: {why}"))
 
     def next_frame(self) -> asyncio.Future[Frame]:
-        """Return what will hold the next reply that nobody waits for yet."""
+        """Return what will hold the next reply that has no waiter yet."""
         waiting: asyncio.Future[Frame] = asyncio.get_running_loop().create_future()
         self._waiting.append(waiting)
         return waiting

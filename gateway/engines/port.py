@@ -57,7 +57,7 @@ class EnginePolicy:
     discover: tuple[str, ...] = ()
 
     def covers(self, other: EnginePolicy) -> bool:
-        """True when whoever has `other` could read nothing more than with this."""
+        """True when `other` allows to read nothing more than this."""
         if not self.is_active or self.is_admin or other.is_admin:
             return self.is_active and self.is_admin
         mine = set(self.select)
@@ -114,7 +114,7 @@ class OperationState(StrEnum):
 
     @property
     def is_terminal(self) -> bool:
-        """True when the engine will not change this state by itself any more."""
+        """True when the engine will not leave this state on its own any more."""
         return self not in {
             OperationState.INITIALIZED,
             OperationState.PENDING,

@@ -37,7 +37,7 @@ RULES: Sequence[Rule] = (
     Rule(r"spark\.sql\.ansi\.enabled", _SWITCH, _OR_ELSE),
     Rule(r"spark\.sql\.adaptive\.enabled", _SWITCH, _OR_ELSE),
     Rule(r"spark\.sql\.crossJoin\.enabled", _SWITCH, _OR_ELSE),
-    # a result collected at once would have to fit into the heap of everybody's engine
+    # a result collected at once would have to fit into the heap of the shared engine
     Rule(r"spark\.sql\.thriftServer\.incrementalCollect", "(?i:true)", "true"),
     Rule(r"spark\.sql\.thriftServer\.queryTimeout", "[0-9]{1,6}s?", "seconds"),
     Rule(r"sluice\.compat", "hive|pyhive|spark", "hive, pyhive or spark"),

@@ -130,7 +130,8 @@ class SparkEngine:
         self._warming = asyncio.create_task(self._warm_up())
 
     async def _warm_up(self) -> None:
-        """Load what larger statements need, once nobody waits for the first answer."""
+        """Load what larger statements need, once no statement waits for the first
+        answer."""
         await asyncio.sleep(WARM_UP_AFTER)
         with contextlib.suppress(EngineUnavailable, EngineRefused):
             await self._run_aside(WARM_UP)
@@ -165,7 +166,7 @@ class SparkEngine:
         self._seen_at = time.monotonic()
 
     async def _run_aside(self, statement: str) -> None:
-        """Run a statement of nobody, in a session that does not count."""
+        """Run a statement without a user, in a session that does not count."""
         nobody = EnginePolicy(
             principal=PROBE_PRINCIPAL, version=0, is_active=True, is_admin=False
         )

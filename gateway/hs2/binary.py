@@ -108,7 +108,7 @@ class Reader:
             raise MessageError(f"values are nested deeper than {MAX_DEPTH}")
 
     def skip(self, code: int) -> None:
-        """Pass over one value of a type nobody asked for."""
+        """Skip one value of an unexpected type."""
         if code in _FIXED:
             self.take(_FIXED[code])
         elif code == _TEXT:

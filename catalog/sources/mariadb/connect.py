@@ -46,7 +46,7 @@ _COMMON_SETTINGS = (
 
 
 class Link(_Connection):
-    """A connection that shows no password to whoever listens, and knows its TLS.
+    """A connection that shows no password to an eavesdropper, and knows its TLS.
 
     tls_version  what was agreed, even when the login was refused afterwards
     """

@@ -108,7 +108,7 @@ SELECT tree.root,
 {_LEAVES}
 """
 
-# Takes no lock: for when somebody holds one that SIZES would wait for.
+# Takes no lock: for when another session holds one that SIZES would wait for.
 SIZES_WITHOUT_LOCK = f"""
 {_TREE}
 SELECT tree.root, sum(greatest(c.reltuples, 0))::bigint,

@@ -65,7 +65,7 @@ class Command(BaseCommand):
 
 
 def _write(directory: Path, units: dict[str, str]) -> None:
-    """Units hold no secret, so everybody may read them."""
+    """Units hold no secret, so all users may read them."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
         for name, text in units.items():

@@ -72,7 +72,8 @@ def spark_settings(start: EngineStart) -> Mapping[str, str]:
             f"{start.java_options} {shared_classes(start.jars)}"
             " -Dhive.server2.custom.authentication.class="
             f"{ENGINE_CLASS}.SecretAuthenticator"
-            # killed JVMs leave their unpacked libraries: not where everybody's lie
+            # killed JVMs leave their unpacked libraries: not in the shared temporary
+            # folder
             f' "-Djava.io.tmpdir={start.run_dir / "tmp"}"'
         ),
         "spark.driver.host": "127.0.0.1",
