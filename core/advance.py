@@ -69,7 +69,7 @@ def _advance(
                 facts={"id": str(row.pk), "event": event},
             )
         append_moves([row], Move(event, before, after, actor, reason))
-    _told(row, event, before, after)
+    _append_event(row, event, before, after)
     row.state = after
     for name, value in changes.items():
         setattr(row, name, value)
@@ -124,7 +124,7 @@ def record_moves(
     append_moves(rows, Move(event, before, after, actor, reason))
 
 
-def _told(row: Any, event: str, before: str, after: str) -> None:
+def _append_event(row: Any, event: str, before: str, after: str) -> None:
     """One log line per move; a job's carry its id and that of its request."""
     request_id = getattr(row, "request_id", None)
     ids = {} if request_id is None else {"job_id": str(row.pk)}

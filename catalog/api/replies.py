@@ -305,10 +305,10 @@ def _synced_how(table: TableFacts) -> str:
         return ""
     state, reason = table.sync["state"], table.sync["reason"]
     if table.carried_as:
-        said = f"synced as lake.{table.carried_as}, which is {state}"
+        message = f"synced as lake.{table.carried_as}, which is {state}"
     else:
-        said = f"its plan is {state}: see /api/v1/onboardings/{table.onboarding}"
-    return f"{said}: {reason}" if reason else said
+        message = f"its plan is {state}: see /api/v1/onboardings/{table.onboarding}"
+    return f"{message}: {reason}" if reason else message
 
 
 class Match(Reply):

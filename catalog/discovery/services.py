@@ -155,8 +155,8 @@ class TestJob(SourceJob):
         def keep(step: Step) -> None:
             done.append(step.as_json())
             level = "error" if step.status == "failed" else "info"
-            words = " ".join(filter(None, (step.message, step.raw and f"[{step.raw}]")))
-            _say(job, level, f"{step.name} {step.status}: {words}")
+            text = " ".join(filter(None, (step.message, step.raw and f"[{step.raw}]")))
+            _say(job, level, f"{step.name} {step.status}: {text}")
             Job.objects.filter(pk=job.pk, state=jobs.RUNNING).update(
                 phase=step.name,
                 done=len(done),

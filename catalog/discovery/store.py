@@ -145,8 +145,8 @@ def finish(datasource: Datasource, *, seen_at: datetime) -> int:
         )
     )
     if gone:
-        for told in registered.altered:
-            told(mine.filter(status=VANISHED))
+        for hook in registered.altered:
+            hook(mine.filter(status=VANISHED))
     old = datasource.databases.exclude(discovered_at=seen_at)
     used = Table.objects.filter(database__in=old).values("database")
     old.exclude(pk__in=used).delete()
@@ -166,8 +166,8 @@ def _is_altered(row: Table, known: Mapping[tuple[int, str], Table]) -> bool:
 
 def _tell(table_ids: Iterable[int]) -> None:
     if ids := list(table_ids):
-        for told in registered.altered:
-            told(Table.objects.filter(pk__in=ids))
+        for hook in registered.altered:
+            hook(Table.objects.filter(pk__in=ids))
 
 
 def refresh_statistics() -> None:

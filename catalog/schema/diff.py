@@ -123,8 +123,8 @@ def _compared(old: Column, new: Column) -> Iterator[SchemaChange]:
     elif old.source_type != new.source_type:
         yield SchemaChange("retyped", new.source_name, old.source_type, new.source_type)
     if old.nullable != new.nullable:
-        words = ("nullable" if c.nullable else "not null" for c in (old, new))
-        yield SchemaChange("nullability", new.source_name, *words)
+        values = ("nullable" if c.nullable else "not null" for c in (old, new))
+        yield SchemaChange("nullability", new.source_name, *values)
 
 
 def _type_change(old: str, new: str) -> Kind:

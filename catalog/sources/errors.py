@@ -51,7 +51,7 @@ UNREACHABLE = Known(
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class SourceMessage:
     """What the source answered. `may_pass`: unknown words are worth another try."""
 
     raw: str
@@ -59,15 +59,17 @@ class Said:
     may_pass: bool
 
 
-def in_words(found: Known | None, access: SourceAccess, said: Said) -> SluiceError:
+def explained(
+    found: Known | None, access: SourceAccess, given: SourceMessage
+) -> SluiceError:
     """The known error, or the source's own first line when it is not known."""
-    facts = {"raw": said.raw, "sqlstate": said.state}
+    facts = {"raw": given.raw, "sqlstate": given.state}
     if found is not None:
         message = found.message.format(**access.place)
         return found.kind(message, code=found.code, hint=found.hint, facts=facts)
-    kind = TransientError if said.may_pass else TerminalError
+    kind = TransientError if given.may_pass else TerminalError
     return kind(
-        f"{access.host}:{access.port} answered with an error: {_first_line(said.raw)}",
+        f"{access.host}:{access.port} answered with an error: {_first_line(given.raw)}",
         code="source_error",
         hint="see the server's own words; its log may tell more",
         facts=facts,

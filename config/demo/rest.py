@@ -53,23 +53,23 @@ class Rest:
         reply = self.call(method, path, body)
         if 200 <= reply.status < 300:
             return reply.body
-        said = reply.body if isinstance(reply.body, dict) else {}
-        text = said.get("detail") or said.get("title") or "no explanation"
+        problem = reply.body if isinstance(reply.body, dict) else {}
+        text = problem.get("detail") or problem.get("title") or "no explanation"
         raise TerminalError(
             f"{method} {path} answered {reply.status}: {text}",
-            hint=str(said.get("hint", "")),
+            hint=str(problem.get("hint", "")),
         )
 
     def wait_job(self, job: dict[str, Any], say: Callable[[str], None]) -> None:
-        """Follow a job until it ends; its progress is said when it changes."""
-        limit, told = time.monotonic() + JOB_SECONDS, ""
+        """Follow a job until it ends; its progress is shown when it changes."""
+        limit, shown = time.monotonic() + JOB_SECONDS, ""
         while time.monotonic() < limit:
             found = self.demand("GET", f"/jobs/{job['id']}")
             progress = found.get("progress") or {}
             line = _progress_line(progress)
-            if line != told and line:
+            if line != shown and line:
                 say(f"  {line}")
-                told = line
+                shown = line
             if found["state"] == "SUCCEEDED":
                 return
             if found["state"] in {"FAILED", "CANCELLED"}:

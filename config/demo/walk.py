@@ -92,14 +92,14 @@ def _table(rest: Rest, name: str) -> dict[str, Any] | None:
 
 def wait_live(rest: Rest, say: Say) -> None:
     """Return when all are LIVE; what changed is said, with numbers where there are."""
-    limit, told = time.monotonic() + LIVE_SECONDS, ""
+    limit, shown = time.monotonic() + LIVE_SECONDS, ""
     while time.monotonic() < limit:
         found = {name: _table(rest, name) for name in TABLES}
         states = {name: one["status"] if one else "-" for name, one in found.items()}
         line = ", ".join(f"{name} {state}" for name, state in states.items())
-        if line != told:
+        if line != shown:
             say(f"  {line}")
-            told = line
+            shown = line
         if all(state == "LIVE" for state in states.values()):
             return
         for name, one in found.items():
@@ -109,7 +109,7 @@ def wait_live(rest: Rest, say: Say) -> None:
                     hint="the table's page shows its jobs and their logs",
                 )
         time.sleep(0.5)
-    raise TerminalError(f"not all tables were live in {LIVE_SECONDS:.0f} s: {told}")
+    raise TerminalError(f"not all tables were live in {LIVE_SECONDS:.0f} s: {shown}")
 
 
 def query(connection: dict[str, Any], say: Say) -> None:
@@ -125,10 +125,10 @@ def query(connection: dict[str, Any], say: Say) -> None:
             # 08S01: the first engine may still be starting on a busy machine
             if time.monotonic() > limit:
                 raise TerminalError(
-                    f"the gateway refused a query: {_words(error)}",
+                    f"the gateway refused a query: {_message(error)}",
                     hint="see gateway.log and engine-*.log",
                 ) from error
-            say(f"  not yet: {_words(error)}")
+            say(f"  not yet: {_message(error)}")
             time.sleep(3.0)
 
 
@@ -169,7 +169,7 @@ def _row(cursor: Any, sql: str) -> Any:
     return cursor.fetchone()
 
 
-def _words(error: Exception) -> str:
+def _message(error: Exception) -> str:
     """PyHive puts the whole Thrift reply into its error."""
     status = getattr(error.args[0], "status", None) if error.args else None
     return str(getattr(status, "errorMessage", None) or error)[:300]

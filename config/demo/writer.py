@@ -145,11 +145,11 @@ def _pause(open_for: float) -> float:
 def main(home: Path) -> int:
     stop = threading.Event()
 
-    def told(number: int, frame: FrameType | None) -> None:
+    def request_stop(number: int, frame: FrameType | None) -> None:
         stop.set()
 
-    signal.signal(signal.SIGTERM, told)
-    signal.signal(signal.SIGINT, told)
+    signal.signal(signal.SIGTERM, request_stop)
+    signal.signal(signal.SIGINT, request_stop)
     shop, chance, began = Shop.of(home), random.Random(), time.monotonic()
     while not stop.is_set():
         try:

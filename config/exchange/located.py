@@ -25,14 +25,16 @@ def placed(what: str, place: Callable[[str], str]) -> Iterator[None]:
     try:
         yield
     except SluiceError as error:
-        raise _told(error, what, place) from error
+        raise _located_error(error, what, place) from error
     except (DataError, IntegrityError) as error:
         # too long, or there already; the lines below the first quote values
         refused = InvalidRequest(str(error).partition("\n")[0], code="refused")
-        raise _told(refused, what, place) from error
+        raise _located_error(refused, what, place) from error
 
 
-def _told(error: SluiceError, what: str, place: Callable[[str], str]) -> InvalidRequest:
+def _located_error(
+    error: SluiceError, what: str, place: Callable[[str], str]
+) -> InvalidRequest:
     given: Any = error.facts.get("errors") or [{"pointer": "", "detail": ""}]
     errors = [
         {

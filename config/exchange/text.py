@@ -43,7 +43,7 @@ def read_text(text: str) -> Text:
         lines: dict[str, int] = {}
         data = None if node is None else _value(loader, node, "", lines)
     except yaml.YAMLError as error:
-        raise InvalidRequest(_said(error), code="not_yaml") from None
+        raise InvalidRequest(_reason(error), code="not_yaml") from None
     except RecursionError:
         raise InvalidRequest("the file is nested too deeply", code="not_yaml") from None
     finally:
@@ -136,7 +136,7 @@ def _refusal(what: str, mark: yaml.Mark) -> yaml.MarkedYAMLError:
     return yaml.constructor.ConstructorError(None, None, what, mark)
 
 
-def _said(error: yaml.YAMLError) -> str:
+def _reason(error: yaml.YAMLError) -> str:
     mark = getattr(error, "problem_mark", None)
     problem = getattr(error, "problem", None) or "this is not YAML"
     return f"line {mark.line + 1}: {problem}" if mark else str(problem)

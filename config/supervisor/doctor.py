@@ -221,15 +221,15 @@ def own_drivers() -> list[Finding]:
 def _shared_lock() -> Finding:
     """One server of several is enough to say that it is there."""
     hosts = settings.SLUICE_LAKE_LOCK.partition("/")[0]
-    said = ""
+    fault = ""
     for place in hosts.split(","):
         host, _, port = place.rpartition(":")
         try:
             with socket.create_connection((host, int(port)), CONNECT_SECONDS):
                 return Finding("own drivers", f"the shared lock at {place} answers")
         except OSError as error:
-            said = f"the shared lock at {place} does not answer: {error}"
-    return Finding("own drivers", said, "start ZooKeeper, or correct SLUICE_LAKE_LOCK")
+            fault = f"the shared lock at {place} does not answer: {error}"
+    return Finding("own drivers", fault, "start ZooKeeper, or correct SLUICE_LAKE_LOCK")
 
 
 def _own_memory() -> list[Finding]:

@@ -151,9 +151,9 @@ def wait_until_up(home: Home, supervisor: ProcessIdentity) -> dict[str, object]:
             break
         time.sleep(0.1)
     if home.problem_file.exists():
-        said = json.loads(home.problem_file.read_text())
-        facts = {"log": said["log"]} if said.get("log") else {}
-        raise TerminalError(said["message"], hint=said["hint"], facts=facts)
+        report = json.loads(home.problem_file.read_text())
+        facts = {"log": report["log"]} if report.get("log") else {}
+        raise TerminalError(report["message"], hint=report["hint"], facts=facts)
     raise TerminalError("Sluice did not start", hint=f"see {home.logs}/supervisor.log")
 
 

@@ -81,7 +81,7 @@ class Supervisor:
         lock = self._lock()
         adopt_orphans()
         for sign in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(sign, self._told)
+            signal.signal(sign, self._on_signal)
         stack = Stack(
             self.options,
             servers_of(self.options),
@@ -126,7 +126,7 @@ class Supervisor:
             ) from error
         return handle
 
-    def _told(self, sign: int, frame: FrameType | None) -> None:
+    def _on_signal(self, sign: int, frame: FrameType | None) -> None:
         self.is_stopping = True
 
     def _start_all(self, stack: Stack) -> None:

@@ -100,14 +100,14 @@ class Silence:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._heard = clock()
+        self._received_at = clock()
 
     def note_heard(self) -> None:
-        self._heard = self._clock()
+        self._received_at = self._clock()
 
     @property
     def seconds(self) -> float:
-        return self._clock() - self._heard
+        return self._clock() - self._received_at
 
 
 class Channel:

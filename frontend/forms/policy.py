@@ -116,17 +116,17 @@ class PolicyForm(ScheduleFields):
         self.given, self.above = given, above
         for number in NUMBERS.values():
             kind = forms.IntegerField if number.is_whole else forms.FloatField
-            words = f"{number.help} {self.without(number.key)}".strip()
+            text = f"{number.help} {self.without(number.key)}".strip()
             self.fields[number.key] = kind(
-                required=False, label=number.label, help_text=words
+                required=False, label=number.label, help_text=text
             )
         self.fields["schema_changes"].help_text = self.without("schema_changes")
 
     def without(self, key: str) -> str:
         """What counts when this level says nothing, and which level says so."""
         origin = self.above.origins[key]
-        said = "default" if origin == "default" else f"from {origin}"
-        return f"Empty: {_words(key, self.above.values[key])}, {said}."
+        source = "default" if origin == "default" else f"from {origin}"
+        return f"Empty: {_described(key, self.above.values[key])}, {source}."
 
     @property
     def groups(self) -> list[tuple[str, list[forms.BoundField]]]:
@@ -136,7 +136,10 @@ class PolicyForm(ScheduleFields):
     def overrides(self) -> list[tuple[str, str]]:
         """What this level gives, and what that takes the place of."""
         return [
-            (f"{key}: {_words(key, value)}", self.without(key).removeprefix("Empty: "))
+            (
+                f"{key}: {_described(key, value)}",
+                self.without(key).removeprefix("Empty: "),
+            )
             for key, value in self.given.items()
         ]
 
@@ -194,7 +197,7 @@ def _initial(given: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _words(key: str, value: Any) -> str:
+def _described(key: str, value: Any) -> str:
     if key == "schedule":
         return in_words(parse_schedule(value))
     if key == "quiet_hours":

@@ -55,16 +55,24 @@ def charts_of(rows: list[CommitRow]) -> list[Chart]:
     """Rows, duration and lag per commit, oldest left; none for a single commit."""
     if len(rows) < 2:
         return []
-    told = rows[::-1]
+    oldest_first = rows[::-1]
     labels = [
         f"{timezone.localtime(row.at):%H:%M:%S}" if row.at else row.instant
-        for row in told
+        for row in oldest_first
     ]
-    tones = ["idle" if row.what == "compaction" else "" for row in told]
+    tones = ["idle" if row.what == "compaction" else "" for row in oldest_first]
     drawn = (
-        (gettext("Rows per commit"), [float(row.rows) for row in told], _rows_shown),
-        (gettext("Time a commit took"), [row.seconds for row in told], duration),
-        (gettext("Lag at the commit"), [row.lag for row in told], duration),
+        (
+            gettext("Rows per commit"),
+            [float(row.rows) for row in oldest_first],
+            _rows_shown,
+        ),
+        (
+            gettext("Time a commit took"),
+            [row.seconds for row in oldest_first],
+            duration,
+        ),
+        (gettext("Lag at the commit"), [row.lag for row in oldest_first], duration),
     )
     charts = []
     for title, values, shown in drawn:

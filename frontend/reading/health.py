@@ -164,7 +164,7 @@ def _issues(
     missing: Mapping[str, str],
 ) -> list[IssueRow]:
     rows: list[IssueRow] = []
-    told: set[tuple[str, str]] = set()
+    explained: set[tuple[str, str]] = set()
     for loss in stored:
         name, instant = loss.get("repair") or "", str(loss.get("instant") or "")
         action = able.get(name)
@@ -174,12 +174,12 @@ def _issues(
             _title(loss),
             loss["reason"],
             action,
-            explains=action is not None and (name, instant) not in told,
+            explains=action is not None and (name, instant) not in explained,
             instant=instant,
             helps=ACTIONS[name].title if name in ACTIONS else "",
             missing=missing.get(name, ""),
         )
-        told.add((name, instant))
+        explained.add((name, instant))
         rows.append(row)
     return rows
 

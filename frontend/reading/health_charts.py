@@ -69,9 +69,9 @@ def timeline_of(facts: LakeFacts) -> Happened | None:
         return None
     lanes = []
     for title, marks in _lanes(facts, seen_at):
-        said = f"{title}: {figure(len(marks)) if marks else 'none'}."
+        summary = f"{title}: {figure(len(marks)) if marks else 'none'}."
         ends = {"begin": begin.timestamp(), "end": seen_at.timestamp()}
-        lanes.append(lane_of(title, marks, summary=said, **ends))
+        lanes.append(lane_of(title, marks, summary=summary, **ends))
     return Happened(
         gettext("What happened, and when"),
         gettext(

@@ -48,13 +48,13 @@ class FailureCard:
 
     @property
     def why(self) -> str:
-        said = self.job.error_message if self.job else ""
-        return self.table.status_reason or said
+        message = self.job.error_message if self.job else ""
+        return self.table.status_reason or message
 
     @property
     def next_step(self) -> str:
-        said = self.job.error_hint if self.job else ""
-        return said or NEXT_STEPS.get(self.table.status, "")
+        message = self.job.error_hint if self.job else ""
+        return message or NEXT_STEPS.get(self.table.status, "")
 
     @property
     def raw(self) -> str:

@@ -37,15 +37,15 @@ def policy_rows(table: Table) -> list[PolicyRow]:
     if pipeline is None:
         return []
     policy = policy_of(pipeline)
-    said = {DEFAULT: "default", OWN: "this table"}
+    labels = {DEFAULT: "default", OWN: "this table"}
     return [
-        PolicyRow(key, title, words, said.get(origin, origin))
-        for key, title, words in _words(policy, table)
+        PolicyRow(key, title, words, labels.get(origin, origin))
+        for key, title, words in _described(policy, table)
         for origin in (policy.origins[key],)
     ]
 
 
-def _words(policy: Effective, table: Table) -> Iterator[tuple[str, str, str]]:
+def _described(policy: Effective, table: Table) -> Iterator[tuple[str, str, str]]:
     keeping, quiet = policy.keeping, policy.quiet
     due = "A compaction is planned"
     many = counted(keeping.compact_after, "commit")

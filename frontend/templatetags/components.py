@@ -76,15 +76,15 @@ def grid(
 
 
 @register.simple_tag
-def columns(*words: str) -> SafeString:
+def columns(*titles: str) -> SafeString:
     """The heads of columns, in their order."""
-    return _heads(PLAIN_HEAD, words)
+    return _heads(PLAIN_HEAD, titles)
 
 
 @register.simple_tag
-def number_columns(*words: str) -> SafeString:
+def number_columns(*titles: str) -> SafeString:
     """The heads of columns of numbers, which are set flush right."""
-    return _heads(NUMBER_HEAD, words)
+    return _heads(NUMBER_HEAD, titles)
 
 
 @register.simple_tag
@@ -93,8 +93,8 @@ def unseen_column(word: str) -> SafeString:
     return _heads(UNSEEN_HEAD, [word])
 
 
-def _heads(form: str, words: Sequence[str]) -> SafeString:
-    return format_html_join("\n", form, [(word,) for word in words])
+def _heads(form: str, titles: Sequence[str]) -> SafeString:
+    return format_html_join("\n", form, [(title,) for title in titles])
 
 
 # ---------------------------------------------------------------- fields

@@ -87,10 +87,10 @@ def target_list(request: PageRequest) -> HttpResponse:
         except SluiceError as refused:
             error = refused
         else:
-            said = gettext("%(name)s added. Send a test to try it.") % {
+            message = gettext("%(name)s added. Send a test to try it.") % {
                 "name": row.name
             }
-            messages.success(request, said, extra_tags="ok")
+            messages.success(request, message, extra_tags="ok")
             return redirect("frontend:alert-target", row.name)
     context = {
         "targets": [
@@ -149,8 +149,8 @@ def delete(request: PageRequest, name: str) -> HttpResponse:
     if request.method == "POST":
         if is_confirmed(request, row.name):
             targets.delete_target(row.name, by=request.principal.name)
-            said = gettext("%(name)s deleted.") % {"name": row.name}
-            messages.success(request, said, extra_tags="ok")
+            message = gettext("%(name)s deleted.") % {"name": row.name}
+            messages.success(request, message, extra_tags="ok")
             return redirect("frontend:alert-targets")
         error = SluiceError(NOT_CONFIRMED)
     waiting = row.deliveries.filter(next_try_at__isnull=False).count()

@@ -68,5 +68,7 @@ def _form_page(
 
 def _change(request: PageRequest, level: Settings, form: PolicyForm) -> None:
     is_changed = level.change(form.change(), tag=request.POST.get("tag", ""))
-    said = gettext("Settings saved.") if is_changed else gettext("Nothing was changed.")
-    messages.success(request, said, extra_tags="ok")
+    message = (
+        gettext("Settings saved.") if is_changed else gettext("Nothing was changed.")
+    )
+    messages.success(request, message, extra_tags="ok")

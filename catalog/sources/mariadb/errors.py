@@ -1,6 +1,6 @@
 """What went wrong at a MariaDB or MySQL source, in clear words with the next step.
 
-Known by the server's error numbers: its words may be in any language.
+Known by the server's error numbers: its message may be in any language.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from catalog.sources.errors import (
     REFUSED,
     UNREACHABLE,
     Known,
-    Said,
+    SourceMessage,
+    explained,
     find,
-    in_words,
 )
 from core.errors import SluiceError, TerminalError, TransientError
 from core.redaction import redact
@@ -173,8 +173,8 @@ def source_error(error: Exception, access: SourceAccess) -> SluiceError:
     """The clear form of an error of pymysql, ssl or a socket."""
     if isinstance(error, SluiceError):
         return error
-    number, words = _told(error)
-    raw = redact(words.strip())[:1_000]
+    number, text = _number_and_text(error)
+    raw = redact(text.strip())[:1_000]
     cause = getattr(error, "original_exception", error)
     may_pass = isinstance(error, OSError | pymysql.OperationalError)
     found = find(_KNOWN, number, raw)
@@ -182,17 +182,17 @@ def source_error(error: Exception, access: SourceAccess) -> SluiceError:
         found = find(_KNOWN, "", "certificate verify failed")
     if found and found.code == "wrong_password" and access.tls == "off":
         found = replace(found, hint=_WITHOUT_TLS)
-    return in_words(found, access, Said(raw, number, may_pass))
+    return explained(found, access, SourceMessage(raw, number, may_pass))
 
 
-def _told(error: Exception) -> tuple[str, str]:
-    """(error number, words); 2003 is pymysql's coat around an error of the socket."""
+def _number_and_text(error: Exception) -> tuple[str, str]:
+    """(error number, text); 2003 is pymysql's coat around an error of the socket."""
     cause = getattr(error, "original_exception", None)
     if isinstance(cause, OSError):
         return "", str(cause) or type(cause).__name__
     if isinstance(error, pymysql.MySQLError) and len(error.args) > 1:
-        number, words = error.args[:2]
-        if "timed out" in str(words):  # 2013, a lost connection, says this too
-            return "", str(words)
-        return (str(number) if number else ""), str(words)
+        number, text = error.args[:2]
+        if "timed out" in str(text):  # 2013, a lost connection, says this too
+            return "", str(text)
+        return (str(number) if number else ""), str(text)
     return "", str(error) or type(error).__name__

@@ -5,7 +5,14 @@ from __future__ import annotations
 import psycopg
 
 from catalog.sources.access import SourceAccess
-from catalog.sources.errors import REFUSED, UNREACHABLE, Known, Said, find, in_words
+from catalog.sources.errors import (
+    REFUSED,
+    UNREACHABLE,
+    Known,
+    SourceMessage,
+    explained,
+    find,
+)
 from core.errors import SluiceError, TerminalError, TransientError
 from core.redaction import redact
 
@@ -127,4 +134,6 @@ def source_error(error: Exception, access: SourceAccess) -> SluiceError:
     raw = redact(str(error).strip())[:1_000]
     state = (error.sqlstate if isinstance(error, psycopg.Error) else None) or ""
     may_pass = isinstance(error, OSError | psycopg.OperationalError)
-    return in_words(find(_KNOWN, state, raw), access, Said(raw, state, may_pass))
+    return explained(
+        find(_KNOWN, state, raw), access, SourceMessage(raw, state, may_pass)
+    )

@@ -72,8 +72,10 @@ class Command(BaseCommand):
         for change in outcome.changes:
             counts[change.action] = counts.get(change.action, 0) + 1
             self._print_change(change)
-        said = ", ".join(f"{count} {action}" for action, count in counts.items())
-        self.stdout.write(("would be: " if is_dry else "done: ") + (said or "nothing"))
+        summary = ", ".join(f"{count} {action}" for action, count in counts.items())
+        self.stdout.write(
+            ("would be: " if is_dry else "done: ") + (summary or "nothing")
+        )
         for note in outcome.notes:
             self.stdout.write(f"next: {note}")
 

@@ -61,23 +61,23 @@ class Command(BaseCommand):
         self._wait(job, wait_seconds)
         facts = (job.report or {}).get("facts") or {}
         if job.state != "SUCCEEDED" or "verdict" not in facts:
-            said = job.error_message or job.reason or f"the job is {job.state}"
-            raise TransientError(said, hint=job.error_hint)
+            message = job.error_message or job.reason or f"the job is {job.state}"
+            raise TransientError(message, hint=job.error_hint)
         self._print(table, facts)
         return EQUAL if facts["verdict"] == "equal" else DIFFERENT
 
     def _wait(self, job: Job, wait_seconds: float | None) -> None:
         end = None if wait_seconds is None else time.monotonic() + wait_seconds
-        said = ""
+        message = ""
         while not job.is_finished:
             if end is not None and time.monotonic() >= end:
                 raise TransientError(
                     f"not finished after {wait_seconds:g} s: {_where(job)}",
                     hint=f"job {job.pk} goes on; look at it, or cancel it",
                 )
-            if (now := _where(job)) != said:
+            if (now := _where(job)) != message:
                 self.stderr.write(now)
-                said = now
+                message = now
             time.sleep(POLL_SECONDS)
             job.refresh_from_db()
 
