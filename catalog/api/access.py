@@ -70,7 +70,7 @@ class UserView(ApiView):
 
     @extend_schema(responses=replies.User)
     def get(self, request: Request, name: str) -> Response:
-        """One user. For administrators, and a user for the own one."""
+        """One user: any for administrators, else the caller's own."""
         is_own = name == self.principal.name
         row = _users().filter(username=name).first()
         if row is None or not (is_own or self.principal.is_admin):

@@ -16,8 +16,8 @@ from frontend.forms.schedules import (
 from ingest.models import Pipeline
 from ingest.pipelines.plan_overrides import Everywhere, chosen_in
 from ingest.planning.cursor import CURSOR_TYPES
+from ingest.planning.defaults import PlanDefaults
 from ingest.planning.facts import ROW_HASH, Capture, Choices
-from ingest.planning.wishes import Wish
 
 CAPTURES = [
     ("timestamp", _("Kept fresh by a timestamp column")),
@@ -26,7 +26,7 @@ CAPTURES = [
 _NAMES = forms.Textarea(attrs={"rows": 2})
 
 
-class WishFields(forms.Form):
+class DefaultsFields(forms.Form):
     """What each of many tables gets that can have it; the others go by proposal."""
 
     wish_cursor = forms.CharField(
@@ -73,10 +73,10 @@ class WishFields(forms.Form):
         return [self["wish_row_hash"], self["wish_once"]]
 
     @property
-    def wish(self) -> Wish:
+    def defaults(self) -> PlanDefaults:
         data = self.cleaned_data
         partition = data["wish_partition"].strip()
-        return Wish(
+        return PlanDefaults(
             cursors=tuple(_lines(data["wish_cursor"])),
             partition_by=(partition,) if partition else (),
             buckets=data["wish_buckets"],
@@ -86,7 +86,7 @@ class WishFields(forms.Form):
         )
 
 
-class OnboardForm(ScheduleFields, WishFields):
+class OnboardForm(ScheduleFields, DefaultsFields):
     capture = forms.ChoiceField(choices=CAPTURES, label=_("Capture"))
     target_database = forms.CharField(
         required=False,
@@ -131,14 +131,14 @@ class OnboardForm(ScheduleFields, WishFields):
             "capture": data["capture"],
             "schedule": self.schedule if is_scheduled else None,
             "target_database": data["target_database"] or None,
-            "defaults": self.wish.to_data(),
+            "defaults": self.defaults.to_data(),
         }
 
 
 STAYS = ("", _("As it is for each of them"))
 
 
-class ManyForm(ScheduleFields, WishFields):
+class ManyForm(ScheduleFields, DefaultsFields):
     """Choices for many tables of a plan; what is empty stays as it is."""
 
     capture = forms.ChoiceField(
@@ -165,7 +165,7 @@ class ManyForm(ScheduleFields, WishFields):
         elif data["when"]:
             own = {"schedule": self.schedule}
         return Everywhere(
-            wish=self.wish,
+            defaults=self.defaults,
             capture=data["capture"] or None,
             own=own,
             database=data["database"].strip(),

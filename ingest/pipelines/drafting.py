@@ -23,10 +23,10 @@ from ingest.pipelines.planning_context import Circumstances
 from ingest.pipelines.policies.policy import Effective
 from ingest.pipelines.policies.schedule import schedule_to_json
 from ingest.pipelines.requests import OnboardingRequest
+from ingest.planning.defaults import plan_with_defaults
 from ingest.planning.facts import Capture, Choices, TableFacts, Target
 from ingest.planning.patterns import matches, select
 from ingest.planning.plan import CreateTable, TablePlan, plan_from_json
-from ingest.planning.wishes import plan_wished
 
 MOST_TOLD = 1000
 
@@ -133,7 +133,7 @@ def _plan_all(
         policy = circumstances.policy_of(table.database, own)
 
         try:
-            capture, plan = plan_wished(
+            capture, plan = plan_with_defaults(
                 fact,
                 choices,
                 request.defaults,

@@ -20,9 +20,14 @@ from ingest.models.states import PROPOSED
 from ingest.pipelines import table_facts as reading
 from ingest.pipelines.drafting import own_policy
 from ingest.pipelines.planning_context import Circumstances
+from ingest.planning.defaults import (
+    NO_DEFAULTS,
+    PlanDefaults,
+    plan_with_defaults,
+    replaced,
+)
 from ingest.planning.facts import ROW_HASH, Capture, Choices, TableFacts, Target
 from ingest.planning.plan import TablePlan, plan_to_json
-from ingest.planning.wishes import NO_WISH, Wish, plan_wished, replaced
 
 MOST_AT_ONCE = 2000
 
@@ -47,7 +52,7 @@ def choose_for(
                 hint="remove the table and ask again",
             )
         new = _Anew.of([row])
-        plan = new.plan(row, choices, NO_WISH, own=own)
+        plan = new.plan(row, choices, NO_DEFAULTS, own=own)
         changes = {"capture": row.capture, "policy": row.policy}
         advance(
             row,
@@ -65,7 +70,7 @@ class Everywhere:
     """What many tables of a plan get. Unset = stays as it is for each of them.
     own: a patch of their own settings, null takes one back."""
 
-    wish: Wish = NO_WISH
+    defaults: PlanDefaults = NO_DEFAULTS
     capture: Capture | None = None
     own: Mapping[str, Any] | None = None
     database: str = ""
@@ -100,9 +105,9 @@ def choose_for_many(
         for row in rows:
             name = str(row.plan.get("source", ""))
             try:
-                choices, wish = _changed(row, given)
+                choices, defaults = _changed(row, given)
                 _refuse_given_out(choices.lake, given_out)
-                plan = new.plan(row, choices, wish, own=_own(row, given))
+                plan = new.plan(row, choices, defaults, own=_own(row, given))
             except InvalidRequest as error:
                 refused.append((name, error.message))
                 continue
@@ -141,13 +146,15 @@ def chosen_in(plan: Mapping[str, Any]) -> Choices:
     )
 
 
-def _changed(row: Pipeline, given: Everywhere) -> tuple[Choices, Wish]:
-    choices = replace(replaced(chosen_in(row.plan), given.wish), capture=given.capture)
+def _changed(row: Pipeline, given: Everywhere) -> tuple[Choices, PlanDefaults]:
+    choices = replace(
+        replaced(chosen_in(row.plan), given.defaults), capture=given.capture
+    )
     if given.capture == "timestamp" and choices.record_key == ROW_HASH:
         choices = replace(choices, record_key=None)
     if given.database:
         choices = replace(choices, lake=f"{given.database}.{row.plan['name']}")
-    return choices, given.wish
+    return choices, given.defaults
 
 
 def _own(row: Pipeline, given: Everywhere) -> dict[str, Any]:
@@ -191,7 +198,7 @@ class _Anew:
         self,
         row: Pipeline,
         choices: Choices,
-        wish: Wish,
+        defaults: PlanDefaults,
         *,
         own: Mapping[str, Any] | None,
     ) -> TablePlan:
@@ -201,10 +208,10 @@ class _Anew:
         policy = own_policy(choices.schedule) if choices.schedule else own
         policy = dict(row.policy if policy is None else policy)
         effective = self.circumstances.policy_of(row.source_table.database, policy)
-        capture, plan = plan_wished(
+        capture, plan = plan_with_defaults(
             fact,
             choices,
-            wish,
+            defaults,
             self._target(row, choices),
             partial(self.circumstances.under, effective),
             before,

@@ -18,8 +18,8 @@ from ingest.pipelines.policies.schedule import (
     parse_schedule,
     schedule_to_json,
 )
+from ingest.planning.defaults import NO_DEFAULTS, PlanDefaults
 from ingest.planning.facts import ROW_HASH, Capture, Choices
-from ingest.planning.wishes import NO_WISH, Wish
 
 _LATER_CAPTURES = frozenset({"log"})
 _CORRECT = "correct what 'errors' points at, and send the request again"
@@ -38,7 +38,7 @@ class OnboardingRequest:
     schedule: Schedule | None = None
     target_database: str | None = None
     tables: Mapping[str, Choices] = field(default_factory=dict)
-    defaults: Wish = NO_WISH
+    defaults: PlanDefaults = NO_DEFAULTS
     dry_run: bool = False
     approve: bool = False
 
@@ -75,7 +75,7 @@ def parse_request(body: Mapping[str, Any]) -> OnboardingRequest:
             name: parse_choices(choices, below("/tables", name))
             for name, choices in tables.items()
         },
-        defaults=parse_wish(body.get("defaults") or {}),
+        defaults=parse_defaults(body.get("defaults") or {}),
         dry_run=body.get("dry_run", False),
         approve=body.get("approve", False),
     )
@@ -131,12 +131,12 @@ def parse_choices(data: Mapping[str, Any], at: str) -> Choices:
     )
 
 
-def parse_wish(data: Mapping[str, Any]) -> Wish:
+def parse_defaults(data: Mapping[str, Any]) -> PlanDefaults:
     """What all tables of the request get that can have it."""
     buckets = data.get("buckets")
     if buckets is not None and not 1 <= buckets <= 4096:
         refuse("/defaults/buckets", "buckets must be a whole number from 1 to 4096")
-    return Wish(
+    return PlanDefaults(
         cursors=tuple(data.get("cursor") or ()),
         partition_by=tuple(data.get("partition_by") or ()),
         buckets=buckets,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from ingest.planning.defaults import PlanDefaults, fitting, plan_with_defaults, replaced
 from ingest.planning.facts import ROW_HASH, Choices, Conditions, Target
-from ingest.planning.wishes import Wish, fitting, plan_wished, replaced
 from tests.unit.ingest.test_planning import ID, PLAIN_ID, UPDATED, column, facts
 
 NOTE = column("note", "string")
@@ -14,38 +14,44 @@ KEYLESS = facts(PLAIN_ID, NOTE)
 
 
 @pytest.mark.parametrize(
-    ("choices", "wish", "expected"),
+    ("choices", "defaults", "expected"),
     [
-        (Choices(), Wish(cursors=("mtime", "updated_at")), {"cursor": "updated_at"}),
-        (Choices(), Wish(cursors=("note", "mtime")), {"cursor": None}),
+        (
+            Choices(),
+            PlanDefaults(cursors=("mtime", "updated_at")),
+            {"cursor": "updated_at"},
+        ),
+        (Choices(), PlanDefaults(cursors=("note", "mtime")), {"cursor": None}),
         (
             Choices(cursor="note"),
-            Wish(cursors=("updated_at",)),
+            PlanDefaults(cursors=("updated_at",)),
             {"cursor": "note"},
         ),
         (
             Choices(),
-            Wish(exclude_columns=("note", "id", "nope", "updated_at")),
+            PlanDefaults(exclude_columns=("note", "id", "nope", "updated_at")),
             {"exclude_columns": ("note", "updated_at")},
         ),
         (
             Choices(),
-            Wish(cursors=("updated_at",), exclude_columns=("updated_at",)),
+            PlanDefaults(cursors=("updated_at",), exclude_columns=("updated_at",)),
             {"exclude_columns": ()},
         ),
-        (Choices(), Wish(partition_by=("note",)), {"partition_by": ("note",)}),
-        (Choices(), Wish(partition_by=("day",)), {"partition_by": ()}),
-        (Choices(buckets=3), Wish(buckets=9), {"buckets": 3}),
-        (Choices(), Wish(row_hash=True), {"record_key": None}),
+        (Choices(), PlanDefaults(partition_by=("note",)), {"partition_by": ("note",)}),
+        (Choices(), PlanDefaults(partition_by=("day",)), {"partition_by": ()}),
+        (Choices(buckets=3), PlanDefaults(buckets=9), {"buckets": 3}),
+        (Choices(), PlanDefaults(row_hash=True), {"record_key": None}),
     ],
 )
-def test_what_does_not_fit_is_passed_over(choices, wish, expected) -> None:
-    made = fitting(ORDERS, choices, wish)
+def test_what_does_not_fit_is_passed_over(choices, defaults, expected) -> None:
+    made = fitting(ORDERS, choices, defaults)
     assert {name: getattr(made, name) for name in expected} == expected
 
 
 def test_a_table_without_key_is_keyed_by_its_row() -> None:
-    assert fitting(KEYLESS, Choices(), Wish(row_hash=True)).record_key == ROW_HASH
+    assert (
+        fitting(KEYLESS, Choices(), PlanDefaults(row_hash=True)).record_key == ROW_HASH
+    )
 
 
 @pytest.mark.parametrize(
@@ -60,10 +66,10 @@ def test_a_table_without_key_is_keyed_by_its_row() -> None:
 def test_what_cannot_be_kept_fresh_is_loaded_once(
     table, choices, capture, is_blocked
 ) -> None:
-    found, plan = plan_wished(
+    found, plan = plan_with_defaults(
         table,
         choices,
-        Wish(load_once=True),
+        PlanDefaults(load_once=True),
         Target("shop", "orders", "/lake/shop/orders"),
         lambda way: Conditions(capture=way),
         "timestamp",
@@ -73,5 +79,7 @@ def test_what_cannot_be_kept_fresh_is_loaded_once(
 
 def test_a_later_wish_goes_before_what_was_chosen_for_one() -> None:
     had = Choices(cursor="a", buckets=3, exclude_columns=("note",))
-    anew = fitting(ORDERS, replaced(had, Wish(buckets=9)), Wish(buckets=9))
+    anew = fitting(
+        ORDERS, replaced(had, PlanDefaults(buckets=9)), PlanDefaults(buckets=9)
+    )
     assert (anew.buckets, anew.cursor, anew.exclude_columns) == (9, "a", ("note",))

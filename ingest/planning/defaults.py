@@ -1,7 +1,7 @@
 """What is wanted for many tables at once: each takes what it can have. Pure.
 
-A choice for one table that is wrong is a mistake; a wish that does not fit is passed
-over, because hundreds of tables are not alike.
+A choice for one table that is wrong is a mistake; a default that does not fit is
+skipped, because hundreds of tables are not alike.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ingest.planning.propose import propose_table
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class PlanDefaults:
     """cursors  names in order of preference; the first a table has is taken.
     partition_by, exclude_columns  where a table has them; keys are never left out.
     row_hash   for tables without a key.
@@ -52,23 +52,23 @@ class Wish:
         return {key: value for key, value in found.items() if value}
 
 
-NO_WISH = Wish()
+NO_DEFAULTS = PlanDefaults()
 ConditionsOf = Callable[[Capture], Conditions]
 
 
-def plan_wished(
+def plan_with_defaults(
     facts: TableFacts,
     choices: Choices,
-    wish: Wish,
+    defaults: PlanDefaults,
     target: Target,
     conditions: ConditionsOf,
     capture: Capture,
 ) -> tuple[Capture, TablePlan]:
-    """The plan with what fits of the wish, and the way of capture it is for."""
+    """The plan with the defaults that fit, and the way of capture it is for."""
     chosen = choices.capture or capture
-    fitted = fitting(facts, choices, wish)
+    fitted = fitting(facts, choices, defaults)
     plan = propose_table(facts, fitted, target, conditions(chosen))
-    is_open = plan.blocked and wish.load_once and choices.capture is None
+    is_open = plan.blocked and defaults.load_once and choices.capture is None
     if not is_open or chosen == "snapshot":
         return chosen, plan
     once = replace(fitted, record_key=_any_key(facts, fitted))
@@ -76,37 +76,39 @@ def plan_wished(
     return (chosen, plan) if loaded.blocked else ("snapshot", loaded)
 
 
-def fitting(facts: TableFacts, choices: Choices, wish: Wish) -> Choices:
-    """`choices` filled up with what this table can have of `wish`."""
+def fitting(facts: TableFacts, choices: Choices, defaults: PlanDefaults) -> Choices:
+    """`choices` filled up with what this table can have of `defaults`."""
     types = {c.source_name: c.type for c in facts.schema.columns}
-    cursors = [n for n in wish.cursors if types.get(n) in CURSOR_TYPES]
+    cursors = [n for n in defaults.cursors if types.get(n) in CURSOR_TYPES]
     cursor = choices.cursor or next(iter(cursors), None)
-    partition = wish.partition_by if set(wish.partition_by) <= set(types) else ()
+    partition = (
+        defaults.partition_by if set(defaults.partition_by) <= set(types) else ()
+    )
     partition = choices.partition_by or partition
     kept = {cursor, *partition, *facts.schema.primary_key}
     key = choices.record_key
     kept |= set(key) if isinstance(key, tuple) else set()
-    left_out = [n for n in wish.exclude_columns if n in types and n not in kept]
+    left_out = [n for n in defaults.exclude_columns if n in types and n not in kept]
     fitted = replace(
         choices,
         cursor=cursor,
         partition_by=partition,
-        buckets=choices.buckets or wish.buckets,
+        buckets=choices.buckets or defaults.buckets,
         exclude_columns=choices.exclude_columns or tuple(dict.fromkeys(left_out)),
     )
-    if wish.row_hash:
+    if defaults.row_hash:
         return replace(fitted, record_key=_any_key(facts, fitted))
     return fitted
 
 
-def replaced(choices: Choices, wish: Wish) -> Choices:
-    """`choices` without what `wish` decides anew."""
+def replaced(choices: Choices, defaults: PlanDefaults) -> Choices:
+    """`choices` without what `defaults` decides anew."""
     return replace(
         choices,
-        cursor=None if wish.cursors else choices.cursor,
-        partition_by=() if wish.partition_by else choices.partition_by,
-        buckets=None if wish.buckets else choices.buckets,
-        exclude_columns=() if wish.exclude_columns else choices.exclude_columns,
+        cursor=None if defaults.cursors else choices.cursor,
+        partition_by=() if defaults.partition_by else choices.partition_by,
+        buckets=None if defaults.buckets else choices.buckets,
+        exclude_columns=() if defaults.exclude_columns else choices.exclude_columns,
     )
 
 
