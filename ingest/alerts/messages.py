@@ -51,7 +51,7 @@ def alert_body(alert: Alert, *, base_url: str = "") -> dict[str, Any]:
 
 
 def path_of(alert: Alert) -> str:
-    """The page where somebody can do something about it."""
+    """The page on which a person can act on it."""
     if alert.table_id is None:
         return "/alerts"
     if alert.kind == "stalled" and alert.job:

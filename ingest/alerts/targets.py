@@ -139,7 +139,7 @@ def resume_target(name: str, *, by: str) -> AlertTarget:
 
 
 def _wake(row: AlertTarget) -> None:
-    """While somebody sends to it, that attempt's lease stays; if it fails, the next one
+    """While an attempt is under way, its lease stays; if it fails, the next one
     comes soon."""
     mine = AlertTarget.objects.filter(pk=row.pk)
     mine.update(failures=0, failing_since=None, paused_at=None, paused_reason="")

@@ -42,7 +42,7 @@ class HealthView(ApiView):
         look = request.query_params.get("look")
         if look not in (None, "now"):
             raise InvalidRequest("look can be 'now' only", code="invalid_request")
-        # whoever makes the instance work must be allowed to work with the table
+        # making the instance work needs the right to work with the table
         right = Privilege.OPERATE if look else Privilege.DISCOVER
         table = lake_table_of(self, table_id, right)
         if look and table.path:
@@ -90,7 +90,7 @@ def _start(request: Request) -> int:
 
 
 def health_of(table: Table) -> TableHealth:
-    """The stored look; an empty one while nobody looked."""
+    """The stored look; an empty one before the first check."""
     found = TableHealth.objects.filter(table=table).first()
     return found or TableHealth(table=table)
 

@@ -1,9 +1,9 @@
 """Server-sent events of one job, over a few short streams.
 
 A stream occupies a thread of the web server, so there are few of them and each is
-short: it ends by itself and the client comes back with the id it has seen. Beyond the
-limit a caller gets what is there at once and is told to come back: nobody is refused,
-and pages are never starved.
+short: it ends after a while and the client comes back with the id it has seen. Beyond
+the limit a caller gets what is there at once and is asked to come back: no client is
+refused, and pages are never starved.
 """
 
 from __future__ import annotations

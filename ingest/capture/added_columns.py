@@ -53,7 +53,7 @@ class EarlierValues:
 def new_columns(
     table: TableSpec, work: SyncWork, at_source: Iterable[str]
 ) -> tuple[str, ...]:
-    """Those that nobody has decided about, for the report; TransientError
+    """Those without a decision, for the report; TransientError
     `columns_added` where the table's policy wants them planned first."""
     decided = {c.source_name for c in table.columns} | set(work.known)
     new = tuple(name for name in at_source if name not in decided)
@@ -83,7 +83,7 @@ def find_earlier_values(run: JobRun, source: Source, work: SyncWork) -> EarlierV
     try:
         count = int(source.one(sql)[0])
     except SOURCE_ERRORS as error:
-        # whoever asked this job to stop ended the statement
+        # the request to stop this job ended the statement
         run.check()
         if failure_of(error).error.code not in {"source_cancelled", "source_slow"}:
             raise

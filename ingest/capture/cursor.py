@@ -81,7 +81,7 @@ def read_bound(
 
 def _require_readable(run: JobRun, clock: SourceClock) -> None:
     """Whether a high watermark can be told at this server. InvalidRequest for a replica
-    without a lag that somebody chose, TransientError while it receives nothing."""
+    without a chosen lag, TransientError while it receives nothing."""
     work = run.spec.round or run.spec.snapshot
     if clock.replica is None:
         return

@@ -32,7 +32,7 @@ from ingest.sources.signs import (
 
 # Clocks of writers differ; what is a minute ahead is read a minute later.
 _AHEAD = timedelta(minutes=1)
-# Counting more than this tells nobody anything new.
+# Counting more than this adds nothing.
 _MOST_AHEAD = 100_000
 
 

@@ -30,7 +30,7 @@ class SourceWatch:
     waiting  its connections that have waited for a byte for `LIMITS.quiet` seconds: a
              name of that wait → the connection's session at the source
     idle     those of some sessions for which the source has nothing to do, or only
-             waits that somebody takes their rows; TimeoutError = no answer
+             wait until their rows are fetched; TimeoutError = no answer
     hang_up  ends all that the job waits for there
     """
 
@@ -131,7 +131,7 @@ class SourceWatch:
 
     def _end(self, silence: TransientError) -> None:
         with self._ending:
-            # an answer may take long: meanwhile the job commits what it has read
+            # an answer may take long: until then the job commits what it has read
             if not self._over.is_set():
                 self.silence = silence
                 self._hang_up()

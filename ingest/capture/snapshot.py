@@ -124,7 +124,7 @@ def committed_load(run: JobRun) -> dict[str, Any] | None:
 
 def _committed(spec: JobSpec, state: LakeState) -> Commit | None:
     """This load's commit. A first load that ended behind its commit goes on as another
-    job, which knows it by its epoch; nobody writes in between."""
+    job, which knows it by its epoch; no other job writes in between."""
     source, position = spec.source, state.position
     if (own := commit_of(spec)) or position is None or source is None:
         return own

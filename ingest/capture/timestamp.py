@@ -45,7 +45,7 @@ from ingest.sources.dialects import Dialect, dialect_of
 from ingest.sources.registry import Snapshot, Source, SourceAccess
 from ingest.sources.select import relation_of, select_columns
 
-# Counting more NULL cursors than this tells nobody anything new.
+# Counting more NULL cursors than this adds nothing.
 _NULLS_COUNTED = 100_000
 # What the replay of a sealed epoch tells.
 NOTHING_READ: Mapping[str, Any] = {"held_back": None, "more": False, "null_cursors": 0}

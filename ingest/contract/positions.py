@@ -19,7 +19,7 @@ PREPARED_MARGIN = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class OpenTransaction:
-    """A transaction of somebody else that may still commit rows.
+    """A transaction of another session that may still commit rows.
 
     pid       0 for a prepared one
     since     its start; for a prepared one the time of PREPARE, which is later
@@ -146,7 +146,7 @@ def from_text(text: str) -> datetime:
 def wall_clock(clock: SourceClock) -> SourceClock:
     """The same reading for a cursor without zone, as naive time labelled UTC.
 
-    Nobody says whether an application writes local time or UTC, so the earlier
+    It is unknown whether an application writes local time or UTC, so the earlier
     of both is the bound: rows come later on such servers, but none is missed. Local
     is the lowest offset of the year: with the present one the bound would stand
     before the hour that comes twice, when summer time ends west of UTC.

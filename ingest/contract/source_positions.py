@@ -48,7 +48,7 @@ class SourcePosition(ABC):
         return f"{self.kind}:{self.body()}"
 
     def is_reached_by(self, other: SourcePosition) -> bool:
-        """Whether whoever is at the other one has all up to this one. TerminalError
+        """Whether a reader at the other one has all up to this one. TerminalError
         `positions_unordered` when that cannot be told."""
         return compare(self, other) in ("before", "equal")
 

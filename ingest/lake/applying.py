@@ -1,6 +1,6 @@
 """Which sealed epochs a lake table lacks, and what is left once it has them.
 
-One table is brought up to date at a time, by whoever holds its lease; the others of an
+One table is brought up to date at a time, by the holder of its lease; the others of an
 epoch come when they come. So events, seals and ledger are kept by these rules:
 
 - a commit of the table says which epochs it has; only later ones are applied to it,
@@ -104,7 +104,7 @@ def give_up(table: EpochTable, *, upto: int, reason: str) -> None:
 
 
 def account(table: EpochTable, seal: Seal, line: LedgerLine) -> None:
-    """What became of one epoch in the table, and what nobody needs from then on."""
+    """What became of one epoch in the table, and what no reader needs from then on."""
     write_line(table.lake, table.source, seal.epoch, table.table_id, line)
     if seal.is_of_one_table:
         drop_events(table.lake, table.source, seal.epoch)
@@ -124,7 +124,7 @@ def collect(table: EpochTable) -> None:
     ledger = look(table.lake, table.source)
     for seal in seals:
         if all(ledger.is_accounted(seal.epoch, one) for one in seal.tables):
-            # the seal leads whoever comes after a death here to what is left
+            # after a death here the seal leads the next job to what is left
             is_gone = drop_events(table.lake, table.source, seal.epoch)
             if is_gone and seal is not seals[-1]:
                 drop_seal(table.lake, seal)

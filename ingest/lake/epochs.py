@@ -92,7 +92,7 @@ def drop_events(lake: str, source: int, epoch: int) -> bool:
     the storage did not let it."""
     try:
         epoch_folder(lake, source, epoch).delete_all()
-    except SluiceError:  # nobody reads what is left
+    except SluiceError:  # no reader needs what is left
         return False
     return True
 

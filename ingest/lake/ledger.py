@@ -185,7 +185,7 @@ def forget_later(
 
 
 def _mergeable(ledger: Ledger, lake: str, upto: int) -> list[str]:
-    """Names up to that epoch of which nobody asks any more."""
+    """Names up to that epoch that no reader needs any more."""
     sealed = sealed_epochs(lake, ledger.source)
     asked = {_rewind_name(r) for r in ledger.rewinds if _is_asked(lake, r)}
     return [

@@ -94,7 +94,7 @@ def words_for(found: Duplicates, cause: str) -> str:
 def facts_of(
     found: Duplicates, cause: str, *, examples: Sequence[dict[str, Any]]
 ) -> dict[str, Any]:
-    """The facts of a job's report. `keys` are values of rows: not for everybody."""
+    """The facts of a job's report. `keys` are values of rows: not for all users."""
     return {
         "summary": words_for(found, cause),
         "rows": found.rows,

@@ -199,7 +199,7 @@ def read_facts(
     plans: Mapping[str, PlanFacts] | None = None,
     keep_seconds: float = 0.0,
 ) -> LakeFacts:
-    """`held`: which of "write" and "service" somebody holds now; `plans`: of pending
+    """`held`: which of "write" and "service" a job holds now; `plans`: of pending
     compactions, by instant; `keep_seconds`: how long a query may take."""
     groups = layout.groups
     conflicts = _conflicts(layout)

@@ -1,6 +1,7 @@
 """`plan_maintenance()`: what a table needs next and why, shown before it runs. Pure.
 
-It looks at facts only; whoever executes a step asks the timeline again, under a lease.
+It looks at facts only; the job that executes a step asks the timeline again, under a
+lease.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ def plan_maintenance(
 
 
 def _execute(facts: LakeFacts, policy: MaintenancePolicy) -> Step | None:
-    """Also what a dead job left inflight: whoever holds the lease does it again."""
+    """Also what a dead job left inflight: the holder of the lease does it again."""
     plans = facts.pending_compactions
     free = [p for p in plans if not p.is_held]
     if not free:

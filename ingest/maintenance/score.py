@@ -75,7 +75,7 @@ class Health:
 
 
 # By the state of what carries the table: what its files are like does not matter to
-# somebody who waits for its rows.
+# a user who waits for its rows.
 STOPPED: Mapping[str, tuple[int, str, str, Repair]] = {
     "FAILED": (60, "table_failed", "the table failed: nothing new is synced", ""),
     "NEEDS_RESYNC": (
@@ -152,7 +152,7 @@ def _broken(facts: LakeFacts, differs: bool) -> Iterator[HealthIssue]:  # noqa: 
 
 
 def _externally_modified(facts: LakeFacts) -> Iterator[HealthIssue]:
-    """What only somebody outside Sluice does."""
+    """What only a writer outside Sluice does."""
     if facts.taken:
         found = "; ".join(
             f"{t.found} stands in the fence for {t.scope}, where {t.ours} was the last"
@@ -212,7 +212,7 @@ def _stuck(facts: LakeFacts, policy: MaintenancePolicy) -> Iterator[HealthIssue]
 
 
 def _standing(pending: Pending) -> tuple[str, int, str]:
-    """Code, points and reason of an instant that nobody works on."""
+    """Code, points and reason of an instant without a running job."""
     name, span = f"{pending.action} {pending.instant}", _span(pending.age_seconds)
     if not pending.is_readable:
         return (
@@ -235,7 +235,7 @@ def is_stuck(pending: Pending, after_seconds: float) -> bool:
 
 
 def stuck_in(pending: Pending, after_seconds: float) -> float:
-    """Seconds until it counts as stuck, should nobody work on it then."""
+    """Seconds until it counts as stuck, if no job works on it then."""
     is_plan = pending.action == "compaction" and pending.state == "REQUESTED"
     limit = after_seconds if is_plan and pending.is_readable else GRACE_SECONDS
     return limit - pending.age_seconds

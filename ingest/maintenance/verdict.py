@@ -154,7 +154,7 @@ def _split(text: str) -> list[str]:
 def facts_of(
     found: Comparison, *, keys: Mapping[str, list[str]], instant: str, position: str
 ) -> dict[str, Any]:
-    """The facts of a job's report. `keys` are values of rows: not for everybody."""
+    """The facts of a job's report. `keys` are values of rows: not for all users."""
     return {
         "verdict": found.verdict,
         "summary": words_for(found, position=position),

@@ -14,14 +14,14 @@ from catalog.models import Table
 
 
 class AlertTarget(models.Model):
-    """Somebody who is told: a mailbox or a web address.
+    """A recipient of alerts: a mailbox or a web address.
 
     address        e-mail address or URL
     secret         of webhooks: signs; encrypted (catalog.secrets), never returned
     kinds          of ingest.alerts.rules, [] = all
     database, table   of the lake, "" = everything
-    retry_at       not before; also while somebody sends to it
-    sending_until  lease of who sends to it; None = nobody does
+    retry_at       not before; also while an attempt is under way
+    sending_until  lease of the attempt under way; None = none is
     failing_since  first failure after the last success
     """
 
@@ -172,7 +172,7 @@ class AlertDelivery(models.Model):
 
 
 class Presence(models.Model):
-    """The one row that says when somebody ticked last, and the last time nobody did.
+    """The one row with the time of the last tick, and of the last gap without one.
 
     away_since, back_at   ends of the last gap; None = there was none
     """

@@ -44,7 +44,7 @@ def healed(pipeline: Pipeline, error: SluiceError) -> SluiceError:
 
 def follow_lake(pipeline: Pipeline) -> str:
     """What the rows took over from the lake, in words; "" when they agreed, or when
-    the lake cannot be read now: whoever writes next refuses and comes here again."""
+    the lake cannot be read now: the next writer refuses and comes here again."""
     if pipeline.lake_table is None or not pipeline.lake_table.path:
         return ""
     try:

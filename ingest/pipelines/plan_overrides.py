@@ -97,7 +97,7 @@ def choose_for_many(
                 hint="choose for some of them first",
             )
         if not rows:
-            # somebody approved them meanwhile
+            # approved since then
             return Chosen(0, ())
         done, refused = [], []
         new = _Anew.of(rows)

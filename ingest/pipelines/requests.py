@@ -28,7 +28,7 @@ _NO_SYNCS = "a table that is loaded once has no syncs, so it takes no schedule"
 
 @dataclass(frozen=True, slots=True)
 class OnboardingRequest:
-    """What somebody asks for. `schedule` None = as database or source have it.
+    """What a user asks for. `schedule` None = as database or source have it.
     defaults: for every table that can have them."""
 
     datasource: str

@@ -1,4 +1,4 @@
-"""Somebody approves what changed at the source: the plan takes it over, and the table
+"""A user approves what changed at the source: the plan takes it over, and the table
 goes on by a sync where that can bring it, else by a re-sync."""
 
 from __future__ import annotations

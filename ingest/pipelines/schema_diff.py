@@ -40,7 +40,7 @@ APPROVE = (
 )
 # What is known of a column that was followed: whether its older values were read.
 PENDING, READ, PARTIAL = "pending", "read", "partial"
-# And of one that a sync met: nobody can follow it before a discovery sees it, too.
+# And of one that a sync met: it cannot be followed before a discovery sees it, too.
 UNSEEN = "unseen"
 
 
@@ -78,7 +78,7 @@ def report_altered(tables: QuerySet[Table]) -> None:
 
 def source_changed(pipeline: Pipeline, plan: TablePlan) -> SluiceError | None:
     """Why the source table is not what the plan was made for; None when it is, or when
-    what changed there holds up nothing. A plan that nobody has approved yet was shown
+    what changed there holds up nothing. A plan that is not approved yet was shown
     with columns, so for it every change counts."""
     source = pipeline.source_table
     if source.status == VANISHED:
@@ -164,7 +164,7 @@ def in_words(gone: Sequence[str]) -> str:
 
 def to_leave_out(pipeline: Pipeline) -> list[str]:
     """Columns that the next re-sync leaves out; none when nothing is gone, or when
-    more than that has changed: the load is refused then until somebody approves."""
+    more than that has changed: the load is refused then until it is approved."""
     drift = drift_of(pipeline)
     is_only_gone = all(change.kind == "removed" for change in drift.blocking)
     if not is_only_gone or drift.impossible:

@@ -64,7 +64,7 @@ def sources_altered(tables: QuerySet[Table]) -> None:
 
 
 def settle(pipeline: Pipeline) -> None:
-    """Follow what the policy lets it, pause for what somebody has to approve, and go on
+    """Follow what the policy lets it, pause for what a user has to approve, and go on
     when nothing is left to decide. The row must be locked."""
     drift = drift_of(pipeline)
     if drift.followed:
@@ -79,7 +79,7 @@ def settle(pipeline: Pipeline) -> None:
 
 
 def pause(pipeline: Pipeline, reason: str) -> None:
-    """Where no job reads it now; a running load or sync finds out by itself. A table
+    """Where no job reads it now; a running load or sync finds out on its own. A table
     that is loaded once has nothing to stop."""
     if pipeline.state in _PAUSES and pipeline.capture != "snapshot":
         transitions.stop(pipeline, "pause", reason=reason, actor=ACTOR)
@@ -155,7 +155,7 @@ def sync_facts(job: Job, pipeline: Pipeline) -> dict[str, Any]:
 
 
 def ended_undecided(pipeline: Pipeline, error: SluiceError) -> bool:
-    """Pause the table of a job that ended at a change which somebody has to approve;
+    """Pause the table of a job that ended at a change that a user has to approve;
     False when the job ended for another reason."""
     if error.code not in UNDECIDED:
         return False

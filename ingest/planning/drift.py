@@ -1,8 +1,8 @@
 """What changed columns of a source table mean for the plan of its lake table. Pure.
 
 A change is followed (the next sync takes it over), proposed (the columns known so far
-go on being synced until somebody approves), blocking (nothing is read until somebody
-approves), or left out. Nothing is followed of which a value could be lost or read
+go on being synced until it is approved), blocking (nothing is read until it is
+approved), or left out. Nothing is followed of which a value could be lost or read
 otherwise.
 """
 
@@ -30,7 +30,7 @@ class SchemaDrift:
     """The changes of a source table against the plan, by what becomes of them.
 
     needs_resync  only a fresh copy brings the lake table there
-    impossible    why nobody can approve them; "" = somebody can
+    impossible    why they cannot be approved; "" = they can
     """
 
     followed: tuple[SchemaChange, ...] = ()
@@ -42,7 +42,7 @@ class SchemaDrift:
 
     @property
     def is_open(self) -> bool:
-        """Whether somebody has to decide."""
+        """Whether a user has to decide."""
         return bool(self.proposed or self.blocking)
 
     @property
@@ -190,7 +190,7 @@ def _planned(create: CreateTable) -> TableSchema:
 
 
 def _chosen(plan: TablePlan, create: CreateTable, source: TableSchema) -> TableSchema:
-    """The source's columns without those that somebody chose to leave out."""
+    """The source's columns without those that the plan leaves out."""
     planned = {c.source_name for c in create.columns}
     left_out = set(plan.excluded) - planned
     return TableSchema(

@@ -1,6 +1,6 @@
 """What planning needs to know about a source table, and what people chose for it.
 
-Values only: whoever builds them read the catalog or the source; planning never does.
+Values only: their builder reads the catalog or the source; planning never does.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Conditions:
 
     free_bytes    space left where staging and tables lie; None = unknown
     lag_seconds   safety lag of timestamp capture behind the source's clock
-    lag_is_chosen  somebody set it by policy
+    lag_is_chosen  it was set by policy
     when          the schedule in words; every_seconds is set for a plain interval
     lock          see `TableSpec`
     """

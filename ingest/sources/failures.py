@@ -1,6 +1,6 @@
 """From any exception to an outcome and words for it.
 
-Says whose turn it is: ours again (transient), somebody must act (terminal), the
+Says whose turn it is: ours again (transient), a person must act (terminal), the
 request was wrong (caller). It must not know jobs.
 """
 

@@ -93,7 +93,7 @@ def describe_sessions(access: SourceAccess) -> str:
 
 def idle_sessions(access: SourceAccess, sessions: Collection[int]) -> frozenset[int]:
     """Those of this application's sessions for which the source has nothing to do, or
-    only waits that somebody takes their rows. Fails like `describe_sessions`."""
+    only wait until their rows are fetched. Fails like `describe_sessions`."""
     return _kind(access).idle(access, sessions)
 
 

@@ -62,7 +62,7 @@ class Signs:
     counted_at, edges, counts  rows between neighbouring edges, all of them below the
                position when they were counted; () = not counted
     late       rows that came below the position since the load, at least
-    notices    what was noticed since the load and is true until somebody acts
+    notices    what was noticed since the load and is true until a person acts
     """
 
     server: ServerSigns = ServerSigns()
@@ -225,6 +225,6 @@ def late_edges(position: datetime) -> list[datetime]:
 
 def late_rows(before: Sequence[int], now: Sequence[int]) -> int:
     """Rows that are in a step now and were not: at least so many, because rows that
-    changed meanwhile have left their step."""
+    changed since have left their step."""
     pairs = zip(before, now, strict=True)
     return sum(max(0, after - former) for former, after in pairs)

@@ -28,7 +28,7 @@ CLOCKS_APART = timedelta(seconds=1)
 MOST_AHEAD = timedelta(seconds=5)
 # A source's clock is not ours to set: a table must not stop for minutes of it.
 MOST_AHEAD_OF_SOURCE = timedelta(minutes=10)
-# So long one comparison holds, unless the clock is set meanwhile.
+# So long one comparison holds, unless the clock is set in between.
 _HOLDS_SECONDS = 60.0
 
 _INSTANTS = "org.apache.hudi.common.table.timeline.HoodieInstantTimeGenerator"

@@ -122,5 +122,5 @@ def credit_after(
 
 
 def first_credit(groups: Iterable[FileGroup], *, amplification: float) -> int:
-    """Of a table whose commits nobody counted: what its waiting logs earned."""
+    """Of a table whose commits were not counted: what its waiting logs earned."""
     return int((amplification - 1) * sum(g.log_bytes for g in groups))

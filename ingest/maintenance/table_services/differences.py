@@ -49,7 +49,7 @@ def differing_keys(
     run: JobRun, spark: SparkSession, sides: Sides, target: str
 ) -> tuple[dict[str, int], dict[str, list[str]]]:
     """Kind of difference → how many, and the first keys of it. All of them lie at
-    `target` meanwhile: they may be all there are."""
+    `target` in between: they may be all there are."""
     buckets = differing_buckets(_sums(sides.source), _sums(sides.lake))
     run.check()
     _differences(spark, sides, buckets).write.parquet(target)

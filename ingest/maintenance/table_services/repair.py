@@ -142,7 +142,7 @@ def _begin(run: JobRun, spark: SparkSession, *, adds: bool) -> None:
 
 
 def _put_properties_back(spec: JobSpec) -> None:
-    """What somebody else wrote there would have every job refused, this one too."""
+    """What another writer wrote there would have every job refused, this one too."""
     require_own_fence(spec)
     wanted = identity_for(spec.table)
     found = read_properties(place_at(spec.table.path))

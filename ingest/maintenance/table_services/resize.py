@@ -1,7 +1,7 @@
 """Another number of buckets for a lake table: the same rows by one commit.
 
 That commit carries the new identity with the rows, so the lake is the old table or
-the new one and nothing between (ADR 15). It must not know why somebody wants it.
+the new one and nothing between (ADR 15). It must not know why it was requested.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def _facts(goal: JobSpec, commit: Commit) -> dict[str, Any]:
 
 
 def _require_unique(spec: JobSpec, rows: DataFrame, layout: Layout) -> int:
-    """Copies of a key would come into one file, where nobody tells them apart."""
+    """Copies of a key would come into one file, where they cannot be told apart."""
     counted = rows.agg(F.count("*"), F.count_distinct(_KEY)).first() or (0, 0)
     count, keys = int(counted[0]), int(counted[1])
     if count != keys or layout.conflicts:

@@ -119,7 +119,7 @@ def verify_table(
 @contextlib.contextmanager
 def _own_folder(spec: JobSpec) -> Iterator[Place]:
     """A folder of this attempt; what dead attempts left goes first. The caller has
-    checked the fence, so nobody works there any more."""
+    checked the fence, so no job works there any more."""
     wide = len(spec.table.columns) if spec.table.updates == "partial" else 0
     row_bytes = _STAGED_BYTES + wide * _STAGED_BYTES_PER_COLUMN
     require_space(spec.table.staging, spec.table.estimated_rows * row_bytes)

@@ -81,7 +81,7 @@ class Effective:
         return self.keeping.compact_after
 
     def is_chosen(self, key: str) -> bool:
-        """Whether somebody gave it, at whatever level."""
+        """Whether it was set, at whatever level."""
         return self.origins[key] != DEFAULT
 
     def to_json(self) -> dict[str, Any]:

@@ -52,7 +52,7 @@ class Cron:
 
 @dataclass(frozen=True, slots=True)
 class Manual:
-    """Rounds run when somebody asks."""
+    """Syncs run on request."""
 
 
 Schedule = Every | Cron | Manual

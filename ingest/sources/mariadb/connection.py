@@ -108,7 +108,7 @@ def _kill(connection: Connection, application: str) -> None:
             [f"%{mark(application)}%"],
         )
         for (number,) in cursor.fetchall():
-            # it may have ended meanwhile
+            # it may have ended by now
             with contextlib.suppress(pymysql.MySQLError):
                 cursor.execute(f"KILL QUERY {int(number)}")
 

@@ -164,7 +164,7 @@ def jdbc_options(access: SourceAccess, sql: str, snapshot: Snapshot) -> dict[str
 
 
 def _trust(access: SourceAccess) -> dict[str, str]:
-    """Left to itself, the driver trusts a file in somebody's home directory."""
+    """By default the driver trusts a file in a user's home directory."""
     if access.spec.tls != "verify":
         return {}
     if access.authorities:

@@ -3,7 +3,7 @@
 Commands that rewrite a table (ALTER TYPE, TRUNCATE, VACUUM FULL) are not MVCC-safe: a
 snapshot older than their commit sees the new file as empty. So every reader locks the
 table first and then compares the file that its snapshot knows with the one of today.
-The holder keeps the snapshot alive and ends readers that stand in somebody's way.
+The holder keeps the snapshot alive and ends readers for whose lock others wait.
 """
 
 from __future__ import annotations
@@ -104,7 +104,8 @@ def guard_of(dialect: Dialect, relation: str, kind: str) -> tuple[str, ...]:
 def describe_holder(
     rows: Callable[[str], list[Row]], dialect: Dialect, relation: str
 ) -> str:
-    """Who holds the table's exclusive lock, or waits for it; "" = nobody any more."""
+    """Who holds the table's exclusive lock, or waits for it; "" = no session any
+    more."""
     statement = _HOLDERS.format(relation=dialect.literal(relation))
     found = rows(statement)
     if not found:
@@ -219,7 +220,7 @@ class SnapshotHolder:
             return not self._readers and idle > self._unused
 
     def _give_way(self) -> None:
-        """Ends our readers for whose lock somebody has waited too long. It is also the
+        """Ends our readers for whose lock a session has waited too long. It is also the
         sign of life."""
         # a transaction sees the same sessions all the time, unless told otherwise
         self._connection.execute("SELECT pg_stat_clear_snapshot()")
