@@ -254,10 +254,10 @@ def reading_of(facts: TableFacts, conditions: Conditions) -> tuple[str, ...]:
     for promise in _cases(facts):
         texts = [promise.snapshot, promise.sync if is_sync else "", promise.unseen]
         labels = ("a snapshot shows", "a sync shows", "not seen")
-        said = [f"{a}: {t}" for a, t in zip(labels, texts, strict=True) if t]
+        sentences = [f"{a}: {t}" for a, t in zip(labels, texts, strict=True) if t]
         if promise.does:
-            said.append(f"what Sluice does: {promise.does}")
-        found.append(f"{promise.title}: {'; '.join(said)}")
+            sentences.append(f"what Sluice does: {promise.does}")
+        found.append(f"{promise.title}: {'; '.join(sentences)}")
     return tuple(found)
 
 
