@@ -13,7 +13,7 @@ from typing import Any
 from catalog.like import matcher
 from core.errors import InvalidRequest
 from gateway.engines.port import EngineColumn
-from gateway.hs2 import messages, metadata, typeinfo
+from gateway.hs2 import messages, metadata
 from gateway.hs2.values import ColumnDesc, OperationType
 from gateway.operation import LocalRows, Operation
 from gateway.store import Store
@@ -121,7 +121,7 @@ class MetadataService:
         return _done(OperationType.GET_COLUMNS, metadata.COLUMNS, rows)
 
     async def _type_info(self, user: str, request: Any) -> Operation:
-        rows = typeinfo.type_info_rows()
+        rows = metadata.type_info_rows()
         return _done(OperationType.GET_TYPE_INFO, metadata.TYPE_INFO, rows)
 
     async def _functions(self, user: str, request: messages.GetFunctions) -> Operation:
@@ -203,7 +203,7 @@ def _pattern(text: str | None) -> str | None:
 
 
 def _column_row(column: Any) -> tuple[Any, ...]:
-    kind = typeinfo.sql_type(column.type)
+    kind = metadata.sql_type(column.type)
     nullable = _NULLABLE if column.nullable else _NOT_NULL
     return (
         CATALOG,

@@ -1,4 +1,4 @@
-"""What a table's policy asks for, in words, and which level says so."""
+"""What a table's policy asks for, described, and which level sets it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class PolicyRow:
 
     key: str
     title: str
-    words: str
+    description: str
     origin: str
 
 
@@ -39,8 +39,8 @@ def policy_rows(table: Table) -> list[PolicyRow]:
     policy = policy_of(pipeline)
     labels = {DEFAULT: "default", OWN: "this table"}
     return [
-        PolicyRow(key, title, words, labels.get(origin, origin))
-        for key, title, words in _described(policy, table)
+        PolicyRow(key, title, description, labels.get(origin, origin))
+        for key, title, description in _described(policy, table)
         for origin in (policy.origins[key],)
     ]
 

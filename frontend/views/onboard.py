@@ -112,7 +112,7 @@ def pick_stretch(request: PageRequest, name: str) -> HttpResponse:
 
 @page
 @require_safe
-def schedule_words(request: PageRequest) -> HttpResponse:
+def describe_schedule(request: PageRequest) -> HttpResponse:
     """What a schedule means, in words, and when it runs next."""
     context: dict[str, object] = {"stays": request.GET.get("when") == ""}
     try:

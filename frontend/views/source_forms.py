@@ -70,7 +70,7 @@ class Entry:
             test=test,
         )
 
-    def words(self, saved: Datasource) -> str:
+    def outcome(self, saved: Datasource) -> str:
         done = "stored" if self.stored is None else "changed"
         if self.report is None:
             return f"{saved.name} is {done} without a test."
@@ -183,7 +183,7 @@ def _form_page(
     if saved is None:
         return _render(request, kind, form, source=stored, report=entry.report)
     sealed.forget(request, slot)
-    messages.success(request, entry.words(saved), extra_tags="ok")
+    messages.success(request, entry.outcome(saved), extra_tags="ok")
     return redirect("frontend:source", saved.name)
 
 
