@@ -14,7 +14,7 @@ from rest_framework import serializers as s
 from rest_framework.fields import empty
 
 from catalog.api.serializers import Flag, Text, Whole
-from core.json_pointers import below
+from core.json_values import below
 from ingest.pipelines.requests import refuse
 
 
