@@ -295,7 +295,7 @@ def _refuse_other_rows(load: _Load, staged: DataFrame) -> None:
             f"{found} rows are staged for {qualified_name(load.run.spec)}, and {read}"
             " were read. Nothing of this job is visible",
             code="rows_miscounted",
-            hint="start the load again: it reads everything anew",
+            hint="start the load again: it reads every row again",
         )
 
 

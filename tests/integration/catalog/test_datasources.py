@@ -216,7 +216,8 @@ def test_a_token_made_twice_is_one_token_and_not_stored_in_clear(admin):
     with connection.cursor() as cursor:
         cursor.execute("SELECT t::text FROM catalog_idempotencykey t")
         kept = "".join(row[0] for row in cursor.fetchall())
-    assert first["token"].rsplit("_", 1)[1] not in kept
+    # a secret may have underscores of its own
+    assert first["token"].split("_", 2)[2] not in kept
 
 
 def test_a_failure_of_ours_is_not_kept(admin, monkeypatch):
