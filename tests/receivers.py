@@ -75,12 +75,14 @@ def web_receiver(context: ssl.SSLContext | None = None) -> Iterator[Web]:
 @dataclass
 class Mailbox:
     """refuse  the answer to RCPT, "" = accepted; logins  what AUTH said, and whether TLS
-    was spoken then; bye  the answer to QUIT; spam  a mail with it is not taken."""
+    was spoken then; bye  the answer to QUIT; spam  a mail with it is not taken; drip
+    seconds between lines of a greeting that never ends, 0 = it greets at once."""
 
     port: int = 0
     refuse: str = ""
     bye: str = "221 bye"
     spam: bytes = b""
+    drip: float = 0.0
     mails: list[bytes] = field(default_factory=list)
     logins: list[tuple[bytes, bool]] = field(default_factory=list)
 
@@ -104,6 +106,9 @@ class _MailHandler(socketserver.StreamRequestHandler):
     def handle(self) -> None:
         if self.server.implicit:
             self._secure()
+        while self.server.box.drip:
+            self._say("220-wait")
+            time.sleep(self.server.box.drip)
         self._say("220 test")
         while line := self.rfile.readline():
             if not self._answer(line, self.server.box):

@@ -54,16 +54,12 @@ def send(message: EmailMessage, smtp: Smtp) -> Answer:
     """One attempt; never raises for what the server or the network does."""
     try:
         server = _connection(smtp)
-        guard = threading.Timer(TOTAL_SECONDS, _hang_up, [server])
-        guard.daemon = True
-        guard.start()
         try:
             return _hand_over(server, message, smtp)
         finally:
             # what it has taken stays taken, whatever it says to the goodbye
             with contextlib.suppress(OSError, smtplib.SMTPException):
                 server.quit()
-            guard.cancel()
             server.close()
     except smtplib.SMTPResponseException as error:
         return Answer(error.smtp_code, f"the mail server says: {_said(error)}")
@@ -80,10 +76,33 @@ def send(message: EmailMessage, smtp: Smtp) -> Answer:
         return Answer(error=str(error)[:300] or type(error).__name__)
 
 
+class _Plain(smtplib.SMTP):
+    """Hung up TOTAL_SECONDS after it began to listen, to the greeting first: each byte
+    that a server drips starts the socket's own timeout anew."""
+
+    _guard: threading.Timer | None = None
+
+    def getreply(self) -> tuple[int, bytes]:
+        if self._guard is None:
+            self._guard = threading.Timer(TOTAL_SECONDS, _hang_up, [self])
+            self._guard.daemon = True
+            self._guard.start()
+        return super().getreply()
+
+    def close(self) -> None:
+        if self._guard is not None:
+            self._guard.cancel()
+        super().close()
+
+
+class _Encrypted(_Plain, smtplib.SMTP_SSL):
+    """The same over TLS from the first byte on."""
+
+
 def _connection(smtp: Smtp) -> smtplib.SMTP:
     if smtp.tls == "implicit":
-        return smtplib.SMTP_SSL(smtp.host, smtp.port, timeout=SECONDS, context=_trust())
-    return smtplib.SMTP(smtp.host, smtp.port, timeout=SECONDS)
+        return _Encrypted(smtp.host, smtp.port, timeout=SECONDS, context=_trust())
+    return _Plain(smtp.host, smtp.port, timeout=SECONDS)
 
 
 def _hand_over(server: smtplib.SMTP, message: EmailMessage, smtp: Smtp) -> Answer:

@@ -58,3 +58,18 @@ def test_a_server_that_speaks_no_tls_at_all_is_told_apart() -> None:
         answer = sent(box, "implicit")
         assert (answer.code, bool(answer.error)) == (None, True)
         assert (box.logins, box.mails) == ([], [])
+
+
+@pytest.mark.parametrize("tls", ["off", "implicit"])
+def test_a_server_whose_greeting_never_ends_is_hung_up(
+    tmp_path, monkeypatch, tls
+) -> None:
+    authority = Authority(tmp_path, "authority")
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority.path))
+    monkeypatch.setattr(mail, "TOTAL_SECONDS", 0.5)
+    context = authority.server_context() if tls == "implicit" else None
+    with mail_receiver(context, implicit=tls == "implicit") as box:
+        box.drip = 0.05
+        answer = sent(box, tls)
+        assert (answer.code, bool(answer.error)) == (None, True), answer
+        assert box.mails == []
