@@ -6,7 +6,6 @@ survives every kill. Only paths below the lake that Sluice derived are ever touc
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -129,7 +128,7 @@ class RemoveJob(PagedJob[None]):
 
     def save(self, job: Job, subject: None, found: object) -> Outcome:
         try:
-            is_done = not job.payload["drop_data"] or _delete_page(job)
+            is_done = _delete_page(job)
         except TransientError as error:
             # what is deleted half way stays in the hands of this job
             return Waits(str(error))
@@ -141,8 +140,6 @@ class RemoveJob(PagedJob[None]):
 
     def succeeded(self, job: Job, subject: None, facts: Facts) -> None:
         table_id = int(job.payload["table"])
-        with contextlib.suppress(SluiceError):
-            place_at(staging_path(table_id)).delete_all()
         pipeline = pipeline_of(table_id)
         if pipeline is not None:
             Pipeline.objects.select_for_update().get(pk=pipeline.pk)
@@ -178,12 +175,31 @@ def _take_table(job: Job) -> object | None:
 
 
 def _delete_page(job: Job) -> bool:
-    """Delete for at most PAGE_SECONDS; True when nothing is left."""
-    base = _require_below_lake(str(job.payload["path"]))
-    _take_table(job)
-    deleted, is_gone = base.delete_page(PAGE_SECONDS)
-    Job.objects.filter(pk=job.pk).update(done=job.done + deleted, progress_at=Now())
-    return is_gone
+    """Delete for about PAGE_SECONDS in the lake, or of what was staged once nothing is
+    to be deleted there; True when nothing is left."""
+    drops = job.payload["drop_data"]
+    base = _require_below_lake(str(job.payload["path"])) if drops else None
+    with transaction.atomic():
+        if _take_table(job) is None:
+            raise TransientError(
+                "another job has the table's lease: nothing more is deleted until it"
+                " gives it back",
+                code="lease_held",
+            )
+    if base is not None:
+        deleted, is_gone = base.delete_page(PAGE_SECONDS)
+        Job.objects.filter(pk=job.pk).update(done=job.done + deleted, progress_at=Now())
+        if not is_gone:
+            return False
+    return _delete_staged(int(job.payload["table"]))
+
+
+def _delete_staged(table_id: int) -> bool:
+    """True when nothing is left, or nothing can be done: that holds up no removal."""
+    try:
+        return place_at(staging_path(table_id)).delete_page(PAGE_SECONDS)[1]
+    except SluiceError:
+        return True
 
 
 def _require_below_lake(path: str) -> Place:

@@ -7,12 +7,16 @@ from typing import Any
 
 import pytest
 from django.db import connection
+from django.db.models.functions import Now
 from django.test.utils import CaptureQueriesContext
 
 from catalog.models import Column, Table
 from core.errors import InvalidRequest, NotFound, TerminalError, TransientError
-from core.models import Job
+from core.leases import release_all, take_lease
+from core.models import Job, Lease
 from ingest.jobs import leases
+from ingest.jobs.specs import staging_path
+from ingest.lake.place import place_at
 from ingest.maintenance import compact_job
 from ingest.models import Pipeline
 from ingest.pipelines import onboarding, removal, table_commands
@@ -266,6 +270,52 @@ def test_removal_drops_the_data_in_pages(world, monkeypatch) -> None:
     assert not Table.objects.filter(pk=table.pk).exists()
     assert not Column.objects.filter(table_id=table.pk).exists()
     ask(world, include=["public.orders"], approve=True)
+
+
+def test_a_removal_deletes_nothing_while_another_job_has_the_table(
+    world, monkeypatch
+) -> None:
+    """Nothing renewed its leases for so long that they ended."""
+    monkeypatch.setattr(removal, "PAGE_SECONDS", -1.0)  # one file a page
+    world.onboard("orders")
+    world.until_live("orders")
+    table = world.lake("orders")
+    job = removal.start_removal(table, drop_data=True, actor="ann")
+    world.until(lambda: Job.objects.get(pk=job.pk).done > 0)
+    Lease.objects.exclude(owner="").update(expires_at=Now())
+    service = leases.lease_name(table.pk, leases.SERVICE)
+    assert take_lease(service, owner="another", seconds=600)
+    left = list(place_at(table.path).files())
+    world.steps(3)
+    assert list(place_at(table.path).files()) == left != []
+    waiting = Job.objects.get(pk=job.pk)
+    assert waiting.state == "RUNNING"
+    assert "another job has the table's lease" in waiting.reason
+    release_all("another")
+    world.until(lambda: Job.objects.get(pk=job.pk).state == "SUCCEEDED")
+    assert not place_at(table.path).exists()
+
+
+@pytest.mark.parametrize("drop_data", [True, False])
+def test_what_was_staged_is_deleted_in_pages_too(
+    world, monkeypatch, *, drop_data
+) -> None:
+    monkeypatch.setattr(removal, "PAGE_SECONDS", -1.0)  # one file a page
+    world.onboard("orders")
+    world.until_live("orders")
+    table = world.lake("orders")
+    staged = place_at(staging_path(table.pk))
+    for number in range(3):
+        (staged / f"chunk-{number}").replace("rows")
+    job = removal.start_removal(table, drop_data=drop_data, actor="ann")
+    counts = set()
+
+    def is_done() -> bool:
+        counts.add(len(staged.names()))
+        return Job.objects.get(pk=job.pk).state == "SUCCEEDED"
+
+    world.until(is_done)
+    assert counts == {0, 1, 2, 3}
 
 
 def test_removal_of_a_running_load_stops_it_first(world) -> None:
