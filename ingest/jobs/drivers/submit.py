@@ -297,8 +297,10 @@ class SubmitLauncher:
         write_private(self._record_of(work), json.dumps(facts))
 
     def _recorded(self) -> list[_Work]:
-        found = (_read(path) for path in sorted(self._command.records.glob("*.json")))
-        return [work for work in found if work is not None]
+        """Of a job with several attempts on record, the newest comes last."""
+        found = (_read(path) for path in self._command.records.glob("*.json"))
+        works = (work for work in found if work is not None)
+        return sorted(works, key=lambda work: (work.job_id, work.attempt))
 
     def _record_of(self, work: _Work) -> Path:
         return self._command.records / f"{work.tag}.json"

@@ -3,17 +3,19 @@ ended when nobody owns them."""
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 
 import pytest
 
+from core.files import write_private
 from core.models import Job
 from ingest.jobs.drivers import submit
 from ingest.jobs.drivers.cluster import App, tag_of
 from ingest.jobs.drivers.fake import FakeCluster, Fault
 from ingest.jobs.drivers.host import DriverHost
-from ingest.jobs.drivers.launcher import mark_of
+from ingest.jobs.drivers.launcher import Message, mark_of
 from ingest.jobs.drivers.submit import SubmitLauncher
 from ingest.models import DriverIncarnation
 from ingest.scheduler import tick
@@ -201,3 +203,27 @@ def test_a_submission_that_cannot_begin_is_tried_again(place, monkeypatch) -> No
     place.world.onboard("orders")
     place.until(lambda: place.world.pipeline("orders").state == "LIVE")
     assert not failures
+
+
+def test_of_several_recorded_attempts_the_newest_is_the_jobs(tmp_path) -> None:
+    command = submit_command(tmp_path)
+    for attempt in (10, 2):
+        tag = tag_of(HOUSE, "a-job", str(attempt))
+        record = {"job_id": "a-job", "attempt": attempt, "tag": tag}
+        write_private(command.records / f"{tag}.json", json.dumps(record))
+    launcher = SubmitLauncher(command, None)
+    launcher.start("1")
+    messages: list[Message] = []
+    try:
+        # neither has a process any more
+        wait_for(
+            lambda: (
+                messages.extend(launcher.poll(0.05))
+                or not list(command.records.iterdir())
+            ),
+            lambda: messages,
+        )
+    finally:
+        launcher.stop()
+    died = [message for message in messages if message.kind == "died"]
+    assert [message.data["attempt"] for message in died] == [10]
