@@ -14,11 +14,12 @@ import time
 from collections.abc import Callable
 from datetime import timedelta
 
-from django.db import DatabaseError, DataError, IntegrityError
+from django.db import DatabaseError, DataError, IntegrityError, OperationalError
 from django.db.models import Q
 from django.db.models.functions import Now
 
 from core import outbox_reader
+from core.database_errors import is_of_one_statement
 from core.jobs import pages
 from core.jobs.handlers import JobHandler, handlers_of
 from core.models import Job
@@ -37,7 +38,8 @@ PRUNE_PAGE = 2000
 
 
 def tick_once() -> None:
-    """One pass over what is due. Database errors go up: the caller tries again."""
+    """One pass over what is due. A database that is away goes up: the caller tries
+    again."""
     for part in _parts():
         _run(part)
 
@@ -101,6 +103,10 @@ def _run(part: Callable[[], object]) -> None:
     except (DataError, IntegrityError):
         # of one row: each time the same part would keep all behind it from their turn
         log.exception("tick: the database refused what %s wrote", part.__name__)
+    except OperationalError as error:
+        if not is_of_one_statement(error):
+            raise
+        log.exception("tick: the database ended a statement of %s", part.__name__)
     except DatabaseError:
         raise
     except Exception:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import psycopg
 import pytest
-from django.db import DatabaseError, DataError, IntegrityError
+from django.db import DatabaseError, DataError, IntegrityError, OperationalError
+from psycopg import errors
 
 from ingest.scheduler import tick
 
@@ -73,3 +75,31 @@ def test_a_row_that_the_database_refuses_stops_no_other_part(
     monkeypatch.setattr(tick, "_parts", lambda: parts)
     tick.tick_once()
     assert done == ["quick", "slow"]
+
+
+@pytest.mark.parametrize(
+    "ended",
+    [
+        errors.QueryCanceled("canceling statement due to statement timeout"),
+        errors.LockNotAvailable("canceling statement due to lock timeout"),
+        errors.DeadlockDetected("deadlock detected"),
+    ],
+)
+def test_a_statement_that_the_database_ends_stops_no_other_part(
+    done: list[str], monkeypatch: pytest.MonkeyPatch, ended: psycopg.Error
+) -> None:
+    def too_long() -> None:
+        raise OperationalError(str(ended)) from ended
+
+    parts = {too_long: 0.0, **tick._parts()}
+    monkeypatch.setattr(tick, "_parts", lambda: parts)
+    tick.tick_once()
+    assert done == ["quick", "slow"]
+
+
+def test_a_connection_that_is_lost_is_told() -> None:
+    def lost() -> None:
+        raise OperationalError("gone") from errors.AdminShutdown("terminating")
+
+    with pytest.raises(OperationalError):
+        tick._run(lost)
