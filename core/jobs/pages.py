@@ -14,7 +14,7 @@ from typing import Any, ClassVar, TypeVar
 from uuid import UUID
 
 from django.db import InterfaceError, OperationalError, transaction
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from core import jobs
 from core.clock import SystemClock
@@ -40,7 +40,9 @@ CANCELLED = "cancelled on request"
 _OPEN = (jobs.PLANNED, jobs.QUEUED, jobs.LAUNCHING, jobs.RUNNING, jobs.CANCELLING)
 _clock = SystemClock()
 _rung: dict[UUID, datetime] = {}
-_last_in_beat: tuple[datetime, UUID] | None = None
+_Position = tuple[datetime, UUID]
+_last_in_beat: _Position | None = None
+_last_rung: _Position | None = None
 S = TypeVar("S")
 
 
@@ -147,12 +149,12 @@ def advance(job_id: UUID) -> bool:
         return False
 
 
-def due(now: datetime) -> list[UUID]:
-    """Return jobs to ring for that nobody has touched for a while, oldest first. One
-    that a worker died with is among them: its page is done again."""
+def due(now: datetime) -> QuerySet[Job]:
+    """Return jobs to ring for that nobody has touched for a while. One that a worker
+    died with is among them: its page is done again."""
     silent = now - timedelta(seconds=SILENT_SECONDS)
     kinds = [each.name for each in handlers_of(PagedJob) if not each.runs_in_beat]
-    return list(
+    return (
         Job.objects.filter(kind__in=kinds, state__in=_OPEN)
         .filter(Q(not_before=None) | Q(not_before__lte=now))
         .filter(
@@ -161,20 +163,21 @@ def due(now: datetime) -> list[UUID]:
             | Q(not_before__lte=now)
             | Q(state=jobs.CANCELLING)
         )
-        .order_by("created_at")
-        .values_list("pk", flat=True)[:MOST_RUNG]
     )
 
 
 def ring_due() -> int:
-    """Ring for every due job; how many the broker took.
+    """Ring for due jobs, so many at a time, in turn; how many the broker took.
 
     A job that no worker answers for is rung once in SILENT_SECONDS per process, so
     that messages do not pile up while no worker runs.
     """
+    global _last_rung  # whose turn it was is a matter of this process alone
     now = _clock.now()
     silent = now - timedelta(seconds=SILENT_SECONDS)
-    found = [job_id for job_id in due(now) if _rung.get(job_id, silent) <= silent]
+    turn = _turn(due(now), _last_rung, MOST_RUNG)
+    _last_rung = turn[-1] if len(turn) == MOST_RUNG else None
+    found = [job_id for _, job_id in turn if _rung.get(job_id, silent) <= silent]
     for job_id in [known for known, at in _rung.items() if at <= silent]:
         del _rung[job_id]
     _rung.update(dict.fromkeys(found, now))
@@ -188,15 +191,21 @@ def advance_in_beat() -> int:
     global _last_in_beat  # whose turn it was is a matter of this process alone
     kinds = [each.name for each in handlers_of(PagedJob) if each.runs_in_beat]
     rows = Job.objects.filter(kind__in=kinds, state__in=[*jobs.WAITING, *jobs.ACTIVE])
-    oldest = rows.order_by("created_at", "pk").values_list("created_at", "pk")
-    turn: list[tuple[datetime, UUID]] = []
-    if _last_in_beat is not None:
-        at, pk = _last_in_beat
-        behind = Q(created_at__gt=at) | Q(created_at=at, pk__gt=pk)
-        turn = list(oldest.filter(behind)[:MOST_IN_BEAT])
-    turn = turn or list(oldest[:MOST_IN_BEAT])
+    turn = _turn(rows, _last_in_beat, MOST_IN_BEAT)
     _last_in_beat = turn[-1] if len(turn) == MOST_IN_BEAT else None
     return sum(_advance_alone(pk) for _, pk in turn)
+
+
+def _turn(rows: QuerySet[Job], last: _Position | None, most: int) -> list[_Position]:
+    """The next jobs behind the last one whose turn it was, oldest first; behind the
+    newest the oldest come again."""
+    oldest = rows.order_by("created_at", "pk").values_list("created_at", "pk")
+    turn: list[_Position] = []
+    if last is not None:
+        at, pk = last
+        behind = Q(created_at__gt=at) | Q(created_at=at, pk__gt=pk)
+        turn = list(oldest.filter(behind)[:most])
+    return turn or list(oldest[:most])
 
 
 def _advance_alone(job_id: UUID) -> bool:

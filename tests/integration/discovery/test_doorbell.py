@@ -12,6 +12,7 @@ from django.utils import timezone
 from catalog import dispatch as dispatch_module
 from catalog import tasks
 from catalog.discovery import services
+from catalog.models import Datasource
 from config.celery import app
 from core import dispatch as doorbell
 from core import jobs
@@ -34,14 +35,29 @@ def test_the_tick_rings_for_jobs_nobody_answers_for(source, rung, monkeypatch) -
     now += timedelta(seconds=pages.SILENT_SECONDS)
     assert pages.ring_due() == 1
     Job.objects.filter(pk=job.pk).update(not_before=now + timedelta(seconds=60))
-    assert pages.due(now) == []
-    assert pages.due(now + timedelta(seconds=61)) == [job.pk]
+    assert list(pages.due(now)) == []
+    assert pages.due(now + timedelta(seconds=61)).get() == job
     Job.objects.filter(pk=job.pk).update(
         not_before=None, state=jobs.RUNNING, progress_at=now
     )
-    assert pages.due(now + timedelta(seconds=9)) == []
-    assert pages.due(now + timedelta(seconds=11)) == [job.pk]
+    assert list(pages.due(now + timedelta(seconds=9))) == []
+    assert pages.due(now + timedelta(seconds=11)).get() == job
     assert rung == [job.pk, job.pk]
+
+
+def test_those_that_nobody_answers_for_hide_no_later_one(
+    source, rung, monkeypatch
+) -> None:
+    monkeypatch.setattr(pages, "MOST_RUNG", 2)
+    started = [
+        start(source.datasource, by="ann")
+        for start in (services.start_test, services.start_discovery)
+    ]
+    other = Datasource.objects.create(name="other", kind=source.datasource.kind)
+    started += [services.start_discovery(other, by="ann")]
+    for _ in range(2):
+        pages.ring_due()
+    assert rung == [job.pk for job in started]
 
 
 def test_the_bell_reaches_a_worker_through_redis(
