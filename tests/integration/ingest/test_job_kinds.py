@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.utils import timezone
 
 from core.errors import TerminalError, TransientError
@@ -151,6 +152,23 @@ def test_a_defect_in_a_page_ends_its_job_and_no_other(world, monkeypatch) -> Non
     pages.advance_in_beat()
     assert now(broken) == ("FAILED", 0, 1)
     assert (broken.error_code, "KeyError" in broken.error_message) == ("defect", True)
+
+
+def test_a_page_that_takes_too_long_keeps_no_other_from_its_turn(
+    world, monkeypatch
+) -> None:
+    too_long, sound = count(), count()
+
+    def save(self: Count, job: Job, subject: None, found: object) -> Any:
+        if job.pk == too_long.pk:
+            with connection.cursor() as cursor:
+                cursor.execute("SET LOCAL statement_timeout = 1; SELECT pg_sleep(5)")
+        return real(self, job, subject, found)
+
+    real = Count.save
+    monkeypatch.setattr(Count, "save", save)
+    pages.advance_in_beat()
+    assert (now(too_long)[:2], now(sound)[:2]) == (("RUNNING", 0), ("RUNNING", 1))
 
 
 def _save_of(broken: Job, save: Any) -> Any:
