@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from config.exchange.document import Document, Item
+from config.exchange.document import POLICY, Document, Item
 
 Action = Literal["create", "change", "unchanged", "skip", "extra"]
 
@@ -36,16 +36,21 @@ def compare(have: Iterable[Item], wanted: Document) -> list[Change]:
     changes = []
     for item in wanted.items:
         found = there.pop((item.kind, item.key), None)
-        if found is None:
+        if found is None and not _is_empty_policy(item):
             changes.append(Change("create", item))
             continue
-        differences = _differences(found, item)
+        differences = _differences(found, item) if found else ()
         changes.append(
             Change("change" if differences else "unchanged", item, differences)
         )
     left = [item for item in there.values() if wanted.covers(item)]
     left.sort(key=lambda item: (item.kind, item.key))
     return changes + [Change("extra", item) for item in left]
+
+
+def _is_empty_policy(item: Item) -> bool:
+    """Whether it sets nothing: one that takes back what nobody has set."""
+    return item.kind == POLICY and all(v is None for v in item.fields.values())
 
 
 def _differences(have: Item, wanted: Item) -> tuple[Difference, ...]:

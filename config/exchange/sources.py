@@ -33,7 +33,9 @@ def normal(item: Item) -> Item:
             return replace(item, fields=normal_target(item.fields))
         if item.kind == POLICY:
             on = join_name(*split_name(item.key[0]))
-            return replace(item, key=(on,), fields=changed({}, item.fields))
+            taken_back = {k: None for k, v in item.fields.items() if v is None}
+            fields = changed({}, item.fields) | taken_back
+            return replace(item, key=(on,), fields=fields)
         if policy := item.fields.get("policy"):
             settings = dict(sorted(changed({}, policy).items()))
             return replace(item, fields={**item.fields, "policy": settings})

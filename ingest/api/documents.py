@@ -17,8 +17,10 @@ class StatedPolicy(Stated, PolicyChange):
     needed = ("on",)
 
     def to_internal_value(self, data: Any) -> dict[str, Any]:
-        """As they are written: which numbers are right the policy says."""
-        return {name: data[name] for name in super().to_internal_value(data)}
+        """As they are written, null too, which takes a setting back: which numbers are
+        right the policy says."""
+        super().to_internal_value(data)
+        return dict(data)
 
 
 class StatedTarget(Stated, AlertTargetNew):

@@ -208,6 +208,23 @@ def test_a_dry_run_tells_all_and_does_nothing(instance, tmp_path, monkeypatch):
     assert "change " not in again, again
 
 
+def test_null_takes_a_setting_of_a_policy_back(instance, tmp_path):
+    change_policy(Datasource.objects.get(name="shop"), None, {"compact_after": 5})
+    text = """
+sluice: 1
+policies:
+- {on: shop, lag_seconds: null, schedule: null}
+- {on: shop.other, schedule: null}
+"""
+    code, said = imported(tmp_path, text)
+    assert code == 0, said
+    assert "lag_seconds: 9.0 -> None" in said
+    assert "unchanged  policy shop.other" in said
+    row = Policy.objects.get(datasource__name="shop", database=None)
+    assert row.given == {"compact_after": 5}
+    assert "done: 2 unchanged, 1 extra" in imported(tmp_path, text)[1]
+
+
 def test_choices_of_a_proposed_table_are_changed(instance, tmp_path):
     text = exported().replace("lake: elsewhere.yes", "lake: other.certainly")
     code, said = imported(tmp_path, text)
