@@ -81,6 +81,8 @@ def test_later_releases_are_told_apart() -> None:
         ({**GOOD, "tables": {"a": {"record_key": []}}}, "/tables/a/record_key"),
         ({**GOOD, "tables": {"a": {"record_key": ["a", 1]}}}, "/tables/a/record_key/1"),
         ({**GOOD, "tables": {"a": {"cursor": 1}}}, "/tables/a/cursor"),
+        ({**GOOD, "tables": {"a": {"capture": "guess"}}}, "/tables/a/capture"),
+        ({**GOOD, "tables": {"a": {"updates": "some"}}}, "/tables/a/updates"),
         ({**GOOD, "tables": {"a": 1}}, "/tables/a"),
         ({**GOOD, "defaults": {"buckets": 0}}, "/defaults/buckets"),
         ({**GOOD, "defaults": {"record_key": ["id"]}}, "/defaults/record_key"),

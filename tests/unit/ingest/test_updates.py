@@ -10,11 +10,11 @@ import pytest
 
 from catalog.schema.types import Column, TableSchema
 from core.errors import InvalidRequest
+from ingest.api.requests import TableChoices
 from ingest.contract.table import Updates
 from ingest.lake.hudi.identity import PARTIAL, TableIdentity, drift
 from ingest.lake.hudi.options import Operation, WriterFence, write_options
 from ingest.maintenance.verdict import Comparison, facts_of, words_for
-from ingest.pipelines.requests import parse_choices
 from ingest.planning.facts import Choices, Conditions, TableFacts, Target
 from ingest.planning.plan import CreateTable, plan_from_json, plan_to_json
 from ingest.planning.propose import propose_table
@@ -99,8 +99,9 @@ def test_a_table_that_is_loaded_once_has_no_updates() -> None:
 
 @pytest.mark.parametrize("value", ["PARTIAL", 1, True, ["full"], {}, ""])
 def test_other_words_are_refused(value: object) -> None:
-    with pytest.raises(InvalidRequest, match="'full' or 'partial'"):
-        parse_choices({"updates": value}, "/tables/a")
+    given = TableChoices(data={"updates": value})
+    assert not given.is_valid()
+    assert given.errors["updates"][0].code == "invalid_choice"
 
 
 def test_kept_values_are_no_difference_and_are_told() -> None:
