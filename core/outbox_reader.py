@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -18,8 +19,9 @@ from django.db import InterfaceError, OperationalError, connection, transaction
 
 log = logging.getLogger("sluice.outbox")
 
-# A reader that was away goes on for about a second, then lets others have the process.
+# A reader that was away goes on for a while, then lets others have the process.
 PAGE, MOST_PAGES = 500, 4
+SECONDS = 2.0
 KEPT_SECONDS = 3600
 PRUNE_PAGE, MOST_PRUNE_PAGES = 5000, 20
 
@@ -96,18 +98,20 @@ Handler = Callable[[Event], None]
 
 
 def read(name: str, handlers: Mapping[str, Handler]) -> int:
-    """Hand this reader's next events to the handlers of their topics; how many.
+    """Hand this reader's next events to the handlers of their topics, for about
+    SECONDS; how many.
 
     Costs one statement when there is none. Several at once do no harm: one reads.
     Errors of the database's connection pass through.
     """
+    until = time.monotonic() + SECONDS
     total = 0
     for _ in range(MOST_PAGES):
         if not _has_news(name):
             break
-        count = _read_page(name, handlers)
+        count = _read_page(name, handlers, until)
         total += count
-        if count < PAGE:
+        if count < PAGE or time.monotonic() >= until:
             break
     return total
 
@@ -128,7 +132,7 @@ def _has_news(name: str) -> bool:
     return bool(has_news)
 
 
-def _read_page(name: str, handlers: Mapping[str, Handler]) -> int:
+def _read_page(name: str, handlers: Mapping[str, Handler], until: float) -> int:
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(_LOCK, [name])
         position = cursor.fetchone()
@@ -136,12 +140,11 @@ def _read_page(name: str, handlers: Mapping[str, Handler]) -> int:
             return 0  # another process reads
         cursor.execute(_PAGE.format(settled=SETTLED), [*position, PAGE])
         events = [_event(row) for row in cursor.fetchall()]
-        if events:
-            if wanted := [event for event in events if event.topic in handlers]:
-                _handle(wanted, handlers)
-            last = events[-1]
+        count = _handle(events, handlers, until)
+        if count:
+            last = events[count - 1]
             cursor.execute(_PASS, [last.transaction, last.id, name])
-    return len(events)
+    return count
 
 
 def _event(row: Any) -> Event:
@@ -149,19 +152,34 @@ def _event(row: Any) -> Event:
     return Event(number, xid, at, topic, subject, subject_id, json.loads(data))
 
 
-def _handle(events: Sequence[Event], handlers: Mapping[str, Handler]) -> None:
-    """All of them; one that a defect of ours keeps from being handled is reported
-    and does not hold up those behind it."""
+def _handle(
+    events: Sequence[Event], handlers: Mapping[str, Handler], until: float
+) -> int:
+    """So many as there is time for, and one at least; how many are done with. One that
+    a defect of ours keeps from being handled is reported and does not hold up those
+    behind it."""
+    if not any(event.topic in handlers for event in events):
+        return len(events)
     try:
         with transaction.atomic():
-            for event in events:
-                handlers[event.topic](event)
+            return _in_turn(events, handlers, until, lambda e: handlers[e.topic](e))
     except (OperationalError, InterfaceError):
         raise
     except Exception:
         log.warning("handling events one by one after an error", exc_info=True)
-        for event in events:
-            _handle_alone(event, handlers)
+        until = time.monotonic() + SECONDS
+        return _in_turn(events, handlers, until, lambda e: _handle_alone(e, handlers))
+
+
+def _in_turn(
+    events: Sequence[Event], topics: Container[str], until: float, handle: Handler
+) -> int:
+    for number, event in enumerate(events, start=1):
+        if event.topic in topics:
+            handle(event)
+            if time.monotonic() >= until:
+                return number
+    return len(events)
 
 
 def _handle_alone(event: Event, handlers: Mapping[str, Handler]) -> None:

@@ -161,6 +161,22 @@ def test_an_event_that_cannot_be_handled_holds_up_none_behind_it(
     assert "of walk bad) could not be handled and is skipped" in caplog.text
 
 
+@pytest.mark.django_db(transaction=True)
+def test_a_reader_whose_time_is_over_goes_on_where_it_was(
+    heard: Heard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outbox_reader, "SECONDS", 0)
+    say("a", "bad", "b")
+
+    def choke(event: Event) -> None:
+        if event.subject_id == "bad":
+            raise KeyError("defect")
+        heard(event)
+
+    assert [read("ear", {TOPIC: choke}) for _ in range(4)] == [1, 1, 1, 0]
+    assert heard.read() == ["a", "b"]
+
+
 def test_what_commits_late_is_not_passed_by(elsewhere: Elsewhere, heard: Heard) -> None:
     """It took its id, and its transaction, before one that committed first."""
     elsewhere.link.set_autocommit(False)
