@@ -180,13 +180,11 @@ def _open_or_close(pipeline: Pipeline) -> None:
 def _about_columns(pipeline: Pipeline) -> Finding | None:
     source = pipeline.source_table
     name = f"{source.database.name}.{source.name}"
-    changed = source_changed(pipeline, plan_from_json(pipeline.plan))
-    if source.status == VANISHED and changed is not None:
+    plan = plan_from_json(pipeline.plan)
+    if source.status == VANISHED and (gone := source_changed(pipeline, plan)):
         message = f"{name} was dropped at the source"
-        return Finding(
-            SCHEMA_CHANGE, GONE, message, code=changed.code, hint=changed.hint
-        )
-    drift = drift_of(pipeline)
+        return Finding(SCHEMA_CHANGE, GONE, message, code=gone.code, hint=gone.hint)
+    drift = drift_of(pipeline, plan)
     if drift.is_open:
         return Finding(
             SCHEMA_CHANGE,
