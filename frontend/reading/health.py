@@ -40,6 +40,7 @@ STEPS = {
 # issues, for readers who do not know Hudi; the reason follows
 TITLES = {
     "table_failed": "The table failed",
+    "syncs_failing": "Its syncs fail",
     "needs_resync": "The table needs a resync",
     "table_paused": "The table is paused",
     "plan_unreadable": "The table cannot be read or written",

@@ -46,6 +46,7 @@ LOOKS = {
     "REMOVING": Look("warn", "move", "removing", moves=True),
     "RETIRED": Look("idle", "stop", "removed"),
     "FAILED": Look("bad", "cross", "failed"),
+    "FAILING": Look("bad", "warn", "failing"),
     # statements
     "INITIALIZED": Look("idle", "wait", "starting"),
     "PENDING": Look("idle", "wait", "waiting"),
@@ -115,7 +116,12 @@ def look(name: object) -> Look:
 @register.filter
 def urgency(state: str) -> str:
     """The tone of a callout about a table in this state: bad, warn or none."""
-    return {"FAILED": "bad", "NEEDS_RESYNC": "warn", "PAUSED": "warn"}.get(state, "")
+    return {
+        "FAILED": "bad",
+        "FAILING": "bad",
+        "NEEDS_RESYNC": "warn",
+        "PAUSED": "warn",
+    }.get(state, "")
 
 
 @register.filter

@@ -14,7 +14,7 @@ from frontend.reading.fleet import fleet_for, wanted_from
 from frontend.reading.health import TITLES, health_for, open_alerts
 from frontend.reading.policy import policy_rows
 from frontend.reading.tables import pipeline_for
-from ingest.pipelines.selectors import resting
+from ingest.pipelines.standing import standings
 
 
 @page
@@ -27,7 +27,7 @@ def fleet(request: PageRequest) -> HttpResponse:
         "wanted": wanted,
         "fleet": found,
         "tables": tables,
-        "resting": resting(row.health.table_id for row in tables.items),
+        "standings": standings(row.health.table_id for row in tables.items),
         "titles": TITLES.items(),
     }
     return render(request, "frontend/health.html", context)
@@ -44,7 +44,7 @@ def table_health(request: PageRequest, table_id: int) -> HttpResponse:
         "table": table,
         "health": health_for(table, pipeline),
         "repairs": {action.name: action for action in pipeline.repairs},
-        "rests": resting([table.pk]).get(table.pk, ""),
+        "rests": standings([table.pk]).resting.get(table.pk, ""),
         "policy": policy_rows(table),
         "alerts": open_alerts(request.principal, table),
         "here": "health",

@@ -29,8 +29,9 @@ from frontend.reading.pipelines import pipelines_of_source
 from frontend.reading.sources import steps_of, stored_steps
 from ingest.models.states import MOVING
 from ingest.pipelines.job_selectors import newest_on_source
-from ingest.pipelines.selectors import plans_with_open_tables, resting
+from ingest.pipelines.selectors import plans_with_open_tables
 from ingest.pipelines.source_overview import tables_synced_from
+from ingest.pipelines.standing import failing_by_source, standings
 
 SHOWN_PLANS = 20
 
@@ -47,8 +48,11 @@ def source_named(request: PageRequest, name: str) -> Datasource:
 @require_safe
 def source_list(request: PageRequest) -> HttpResponse:
     rows = datasources_for(request.principal).exclude(kind=LAKE)
+    found = cut(request, rows)
+    ids = [source.pk for source in found.items]
     context = {
-        "sources": cut(request, rows),
+        "sources": found,
+        "failing": failing_by_source(request.principal, ids),
         "can_register": may_register(request.principal),
     }
     return render(request, "frontend/sources/list.html", context)
@@ -143,7 +147,7 @@ def pipeline_page(request: PageRequest, name: str) -> HttpResponse:
     found = cut(request, rows.filter(status=status) if status else rows)
     context |= {
         "tables": found,
-        "resting": resting(table.pk for table in found.items),
+        "standings": standings(table.pk for table in found.items),
         "status": status,
         "is_filtered": bool(status),
         "is_moving": any(table.status in MOVING for table in found.items),

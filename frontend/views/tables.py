@@ -40,7 +40,7 @@ from ingest.alerts.store import open_on
 from ingest.models.states import APPROVED, MOVING, REMOVING
 from ingest.pipelines.job_selectors import newest_on_table
 from ingest.pipelines.sampling import sample_for
-from ingest.pipelines.selectors import resting
+from ingest.pipelines.standing import standings
 
 JOBS_SHOWN = 5
 STATES = (
@@ -96,7 +96,7 @@ def table_list(request: PageRequest) -> HttpResponse:
     context = {
         "wanted": wanted,
         "tables": found,
-        "resting": resting(table.pk for table in found.items),
+        "standings": standings(table.pk for table in found.items),
         "is_moving": any(table.status in CHANGING for table in found.items),
         "states": STATES,
         "is_filtered": bool(wanted.q or wanted.status),
@@ -161,6 +161,7 @@ def _moving(request: PageRequest, table: Table) -> dict[str, object]:
         "jobs": jobs,
         "stalled": open_on(table.pk, {STALLED}).first(),
         "alerts": open_alerts(request.principal, table),
+        "standing": standings([table.pk]).states.get(table.pk, table.status),
         "is_moving": is_moving,
         "poll_seconds": 2 if is_moving else 10,
     }

@@ -39,9 +39,6 @@ AGAIN: Final = {
 # What a delivery tells: an alert opened, ended by itself, or was ended by somebody.
 OPENED, CLOSED, TEST = "opened", "closed", "test"
 
-# A source that restarts makes a round fail once; that is no alert yet.
-SYNCS_BEFORE_ALERT: Final = 2
-
 FIRST_WAIT, LONGEST_WAIT = 5.0, 3600.0
 MOST_ATTEMPTS: Final = 20
 PAUSE_AFTER = timedelta(hours=24)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 
 from django.db import transaction
@@ -21,6 +21,7 @@ from ingest.maintenance.health_list import FAIR, healths_for
 from ingest.models import TableHealth
 from ingest.models.alerts import Alert
 from ingest.models.states import FAILED, NEEDS_RESYNC, PAUSED
+from ingest.pipelines.standing import FAILING, standings
 
 MOST_COUNTED = 100
 STOPPED = (FAILED, NEEDS_RESYNC, PAUSED)
@@ -71,7 +72,8 @@ def dismiss(principal: Principal, alert_id: int) -> Alert:
 
 @dataclass(frozen=True, slots=True)
 class Concern:
-    """state: of the table, the kind of its alert, or ILL where its health tells.
+    """state: how the table stands, the kind of its alert, or ILL where its health
+    tells.
     alert: None where another thing tells."""
 
     table_id: int
@@ -94,6 +96,9 @@ def concerns_for(
     # a table has at most one of each kind
     for alert in others[: most * len(ALERTS)]:
         found.setdefault(alert.table_id, _alerted(alert))
+    stand = standings(pk for pk, one in found.items() if pk and one.alert).states
+    for pk in (pk for pk, standing in stand.items() if standing == FAILING):
+        found[pk] = replace(found[pk], state=FAILING)
     rest = healths_for(principal).exclude(table__in=list(found))
     shown = rest.select_related("table__database").only(
         "table__name", "table__database__name", "losses", "problem"

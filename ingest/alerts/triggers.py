@@ -21,7 +21,6 @@ from ingest.alerts.rules import (
     MISMATCH,
     SCHEMA_CHANGE,
     STUCK,
-    SYNCS_BEFORE_ALERT,
     Finding,
     job_in_words,
     stuck_finding,
@@ -38,6 +37,7 @@ from ingest.pipelines.schema_diff import (
     in_sentence,
     source_changed,
 )
+from ingest.pipelines.standing import SYNCS_BEFORE_FAILING
 from ingest.planning.plan import plan_from_json
 
 READER = "alerts"
@@ -53,7 +53,7 @@ def read_events() -> int:
 def job_failed(event: Event) -> None:
     """failures  how many syncs failed in a row, when this one is tried again later"""
     data = event.data
-    if 0 < data["failures"] < SYNCS_BEFORE_ALERT:
+    if 0 < data["failures"] < SYNCS_BEFORE_FAILING:
         return
     trouble = Finding(
         FAILED,

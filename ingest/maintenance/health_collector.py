@@ -64,6 +64,7 @@ from ingest.pipelines import compaction_plans
 from ingest.pipelines.policies.maintenance import MaintenancePolicy
 from ingest.pipelines.policies.policy import Effective, effective
 from ingest.pipelines.policies.store import defaults, policy_of
+from ingest.pipelines.standing import standing_of
 from ingest.pipelines.transitions import pipeline_of, require_pipeline
 
 log = logging.getLogger(__name__)
@@ -132,7 +133,7 @@ def look_at(row: TableHealth) -> None:
             problem=text, due_at=now + AFTER_TROUBLE
         )
         return
-    standing = (pipeline.state, pipeline.status_reason) if pipeline else ("", "")
+    standing = _standing(pipeline)
     differs = _differs(table.pk)
     health = score(facts, policy.keeping, differs=differs, standing=standing)
     steps = plan_maintenance(facts, policy.keeping, now, quiet=policy.quiet)
@@ -294,6 +295,13 @@ def _held(table_id: int) -> frozenset[str]:
     names = {lease_name(table_id, scope): scope for scope in (WRITE, SERVICE)}
     held = Lease.objects.filter(name__in=names, expires_at__gt=Now()).exclude(owner="")
     return frozenset(names[name] for name in held.values_list("name", flat=True))
+
+
+def _standing(pipeline: Pipeline | None) -> tuple[str, str]:
+    if pipeline is None:
+        return "", ""
+    standing = standing_of(pipeline.state, pipeline.failures)
+    return standing, pipeline.status_reason
 
 
 def _policy(pipeline: Pipeline | None) -> Effective:

@@ -74,7 +74,7 @@ class Health:
     losses: tuple[HealthIssue, ...]
 
 
-# By the state of what carries the table: what its files are like does not matter to
+# By how the table stands: what its files are like does not matter to
 # a user who waits for its rows.
 STOPPED: Mapping[str, tuple[int, str, str, Repair]] = {
     "FAILED": (60, "table_failed", "the table failed: nothing new is synced", ""),
@@ -83,6 +83,12 @@ STOPPED: Mapping[str, tuple[int, str, str, Repair]] = {
         "needs_resync",
         "its position is lost: nothing new is synced until a resync",
         "resync",
+    ),
+    "FAILING": (
+        30,
+        "syncs_failing",
+        "its syncs fail: nothing new is synced until one succeeds",
+        "",
     ),
     "PAUSED": (25, "table_paused", "it is paused: nothing new is synced", ""),
 }
@@ -96,7 +102,7 @@ def score(
     standing: tuple[str, str] = ("", ""),
 ) -> Health:
     """`differs`: its newest verification found the lake unlike the source. standing:
-    state of what carries it, and why."""
+    how it stands (`ingest.pipelines.standing`), and why."""
     losses = [
         *_stopped(*standing),
         *_broken(facts, differs),

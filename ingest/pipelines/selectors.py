@@ -1,8 +1,8 @@
-"""Reads of ingestion rows: what lags or rests, and what a principal may see."""
+"""Reads of ingestion rows: what runs on a schedule, and what a principal may see."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
@@ -30,8 +30,8 @@ from catalog.selectors.tables import securable_of
 from core.errors import NotFound
 from core.models import Job
 from ingest.models import Onboarding, Pipeline
-from ingest.models.states import LOADED, PROPOSED, RETIRED
-from ingest.pipelines.policies.schedule import MANUAL, ON_REQUEST, ONCE
+from ingest.models.states import LOADED, PROPOSED
+from ingest.pipelines.policies.schedule import MANUAL
 from ingest.pipelines.policies.store import setting_as_text
 
 
@@ -41,26 +41,10 @@ def pipelines_on_schedule() -> QuerySet[Pipeline]:
     rows = Pipeline.objects.filter(
         state__in=sorted(LOADED), capture="timestamp", lake_table__isnull=False
     )
-    return rows.alias(schedule=_schedule()).exclude(schedule=MANUAL)
+    return rows.alias(schedule=schedule_as_text()).exclude(schedule=MANUAL)
 
 
-def resting(table_ids: Iterable[int]) -> dict[int, str]:
-    """Of lake tables those whose rows get no newer by themselves, and in two words
-    why."""
-    rows = Pipeline.objects.filter(lake_table__in=list(table_ids))
-    pipelines = rows.exclude(state=RETIRED).annotate(schedule=_schedule())
-    found = {}
-    for table, capture, schedule in pipelines.values_list(
-        "lake_table_id", "capture", "schedule"
-    ):
-        if capture == "snapshot":
-            found[table] = ONCE
-        elif schedule == MANUAL:
-            found[table] = ON_REQUEST
-    return found
-
-
-def _schedule() -> Coalesce:
+def schedule_as_text() -> Coalesce:
     """What counts for a pipeline, as text."""
     default = Value(MANUAL, TextField())
     return Coalesce(setting_as_text("schedule"), default)

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from catalog.models import Grant, Table
+from catalog.models import Datasource, Grant, Table
 from core.jobs.handlers import handler_of
 from core.models import Job
 from ingest.maintenance.facts import LakeFacts
 from ingest.maintenance.score import score
 from ingest.models import Pipeline
+from ingest.models.alerts import Alert
 from ingest.pipelines.policies.maintenance import MaintenancePolicy
 from ingest.pipelines.transitions import pipeline_of
 from tests.integration.frontend.reading import html_of
 
 
-@pytest.mark.parametrize("state", ["FAILED", "NEEDS_RESYNC", "PAUSED"])
+@pytest.mark.parametrize("state", ["FAILED", "NEEDS_RESYNC", "PAUSED", "FAILING"])
 def test_what_stands_still_is_not_well(state):
     facts = LakeFacts(at="2026-03-02T12:00:00Z")
     well = score(facts, MaintenancePolicy(), standing=("LIVE", ""))
@@ -33,9 +34,26 @@ def test_home_lists_what_is_paused(world, browse):
     assert "Every table is where it should be" not in page
 
 
-def test_the_table_page_shows_its_open_alerts(world, browse):
-    from ingest.models.alerts import Alert
+def test_a_table_whose_source_is_away_is_failing_on_every_page(world, browse):
+    """It goes on by itself once the source is back, so its state is no failure."""
+    orders, client = world.lake_tables["orders"], browse("root")
+    Datasource.objects.update(test_result={"ok": True, "steps": []})
+    away = {"state": "CATCHING_UP", "status_reason": "the source does not answer"}
+    Pipeline.objects.filter(lake_table=orders).update(**away, failures=1)
+    Table.objects.filter(pk=orders.pk).update(status="CATCHING_UP")
+    Alert.objects.filter(table=orders).update(kind="failed")
+    addresses = ("/tables", f"/tables/{orders.pk}", "/sources", "/health")
+    for address in addresses:
+        page = client.get(address).content.decode()
+        assert 'data-state="FAILING"' not in page, address
+    Pipeline.objects.filter(lake_table=orders).update(failures=2)
+    for address in ("/", *addresses, "/sources/shop/pipeline"):
+        page = client.get(address).content.decode()
+        assert page.count('data-state="FAILING"') == 1, address
+    assert "1 table cannot be synced" in html_of(client.get("/sources"))
 
+
+def test_the_table_page_shows_its_open_alerts(world, browse):
     alert = Alert.objects.filter(closed_at=None, table__isnull=False)[0]
     page = browse("root").get(f"/tables/{alert.table_id}").content.decode()
     assert "Open alerts" in page

@@ -19,6 +19,7 @@ from ingest.jobs import lifecycle
 from ingest.jobs.drivers.fake import Fault, write_instant
 from ingest.maintenance import compact_job, health_collector
 from ingest.models import MaintenancePlan, TableHealth
+from ingest.pipelines import sync_job
 from ingest.scheduler import tick
 from tests.integration.catalog.asking import problem
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
@@ -117,6 +118,21 @@ def test_a_failed_job_makes_its_table_due(world, admin, table) -> None:
     world.until(lambda: Job.objects.filter(kind="compact", state="FAILED").exists())
     row = TableHealth.objects.get(table=table)
     assert row.due_at < row.collected_at + timedelta(minutes=1)
+
+
+@pytest.mark.django_db
+def test_syncs_that_keep_failing_cost_points_until_one_succeeds(world, table) -> None:
+    for failures, code in [(1, ""), (2, "syncs_failing"), (0, "")]:
+        faults = [Fault.TRANSIENT] * 3 if failures else []
+        world.fail_with("round", *faults)
+        job = sync_job.start_sync(world.pipeline("orders"), actor="x")
+        Job.objects.filter(pk=job.pk).update(max_attempts=1)
+        world.until(lambda job=job: Job.objects.get(pk=job.pk).is_finished)
+        world.launcher.faults["round"].clear()
+        assert world.pipeline("orders").failures == failures
+        row = see(world)
+        assert [loss["code"] for loss in row.losses] == ([code] if code else [])
+    assert row.score == 100
 
 
 @pytest.mark.django_db

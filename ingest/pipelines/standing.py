@@ -1,0 +1,76 @@
+"""How a table stands: its state, or that its syncs keep failing. Every page, the score
+and alerts ask here, so that they tell one story."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from django.db.models import Count
+
+from catalog.access.policy import Principal
+from catalog.models import Table
+from catalog.selectors import TableFilter, tables_for
+from ingest.models import Pipeline
+from ingest.models.states import CATCHING_UP, RETIRED
+from ingest.pipelines.policies.schedule import MANUAL, ON_REQUEST, ONCE
+from ingest.pipelines.selectors import schedule_as_text
+
+# No state of the machine: the table goes on by itself once a sync goes well.
+FAILING: Final = "FAILING"
+# A source that restarts makes one sync fail; that is nothing to tell of yet.
+SYNCS_BEFORE_FAILING: Final = 2
+
+
+def standing_of(state: str, failures: int) -> str:
+    """failures: how many syncs failed in a row."""
+    is_failing = state == CATCHING_UP and failures >= SYNCS_BEFORE_FAILING
+    return FAILING if is_failing else state
+
+
+@dataclass(frozen=True, slots=True)
+class Standings:
+    """By lake table; those that nothing is synced into are left out.
+
+    states   how each stands
+    resting  of those whose rows get no newer by themselves, in two words why
+    """
+
+    states: dict[int, str]
+    resting: dict[int, str]
+
+
+def standings(table_ids: Iterable[int]) -> Standings:
+    """In one statement."""
+    rows = Pipeline.objects.filter(lake_table__in=list(table_ids))
+    pipelines = rows.exclude(state=RETIRED).annotate(schedule=schedule_as_text())
+    found = Standings({}, {})
+    for table, state, failures, capture, schedule in pipelines.values_list(
+        "lake_table_id", "state", "failures", "capture", "schedule"
+    ):
+        found.states[table] = standing_of(state, failures)
+        if capture == "snapshot":
+            found.resting[table] = ONCE
+        elif schedule == MANUAL:
+            found.resting[table] = ON_REQUEST
+    return found
+
+
+def failing_by_source(
+    principal: Principal, source_ids: Iterable[int]
+) -> dict[int, int]:
+    """How many tables in sight are failing, by source; those without are left out."""
+    rows = Pipeline.objects.filter(
+        state=CATCHING_UP,
+        failures__gte=SYNCS_BEFORE_FAILING,
+        source_table__database__datasource__in=list(source_ids),
+        lake_table__in=tables_for(principal, TableFilter(kind=Table.LAKE))
+        .prefetch_related(None)
+        .order_by()
+        .values("pk"),
+    )
+    counted = rows.values("source_table__database__datasource").annotate(
+        found=Count("pk")
+    )
+    return dict(counted.values_list("source_table__database__datasource", "found"))
