@@ -1,5 +1,8 @@
 package io.sluice.engine;
 
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
@@ -29,7 +32,38 @@ public final class EngineUnits {
     ending("its tasks run", Set.of(3, 4), 1);
     ending("only tasks of others run", Set.of(3), 1);
     ending("its tasks run after a minute", Set.of(3, 4), 60);
+    allocations();
+    shares();
     failingCheckGoesOn();
+  }
+
+  /** Looks at threads of two tasks: one goes on, the other's thread turns to another stage. */
+  private static void allocations() {
+    TaskAllocations tasks = new TaskAllocations();
+    tasks.update(List.of(worker(1, 7, 100), worker(2, 7, 1000)));
+    tasks.update(List.of(worker(1, 7, 150), worker(2, 7, 1200)));
+    System.out.println("tasks that go on count: " + (tasks.heldBy(Set.of(7)) == 250));
+    tasks.update(List.of(worker(1, 7, 170), worker(2, 8, 900_000)));
+    tasks.update(List.of(worker(1, 7, 170), worker(2, 8, 900_003)));
+    System.out.println(
+        "a task is charged with what its thread took before: " + (tasks.heldBy(Set.of(8)) != 3));
+    System.out.println("a task that is done holds: " + (tasks.heldBy(Set.of(7)) != 70));
+    tasks.update(List.of());
+    System.out.println("idle threads hold: " + (tasks.heldBy(Set.of(7, 8)) != 0));
+    System.out.println("results of tasks that are done count: " + (tasks.tookBy(Set.of(7)) == 270));
+  }
+
+  private static TaskAllocations.Worker worker(long id, int stage, long allocated) {
+    String name = "Executor task launch worker for task 0.0 in stage " + stage + ".0 (TID 1)";
+    return new TaskAllocations.Worker(id, name, allocated);
+  }
+
+  private static void shares() {
+    Map<String, Long> taken = Map.of("a small one", 100L, "a large one", 900L);
+    boolean isLarge = MemoryGuard.mostAbove(500, taken).equals(Optional.of("a large one"));
+    System.out.println("the largest share ends: " + isLarge);
+    System.out.println(
+        "a small share ends: " + MemoryGuard.mostAbove(500, Map.of("a small one", 100L)).isPresent());
   }
 
   private static void ending(String what, Set<Integer> running, long seconds) {

@@ -76,3 +76,18 @@ def test_nobody_else_is_ended_while_the_memory_of_one_goes(
     assert found[f"{waits} its tasks run"]
     assert not found[f"{waits} only tasks of others run"]
     assert not found[f"{waits} its tasks run after a minute"]
+
+
+def test_memory_is_charged_to_the_tasks_that_hold_it(found: dict[str, bool]) -> None:
+    assert found["tasks that go on count"]
+    assert found["results of tasks that are done count"]
+    assert not found["a task is charged with what its thread took before"]
+    assert not found["a task that is done holds"]
+    assert not found["idle threads hold"]
+
+
+def test_a_statement_that_took_little_is_never_ended_for_memory(
+    found: dict[str, bool],
+) -> None:
+    assert found["the largest share ends"]
+    assert not found["a small share ends"]

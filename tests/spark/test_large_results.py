@@ -10,7 +10,12 @@ import pytest
 from gateway.engines.port import EngineRefused, OperationState, Orientation
 from gateway.faults import clean
 from gateway.result_reader import ReadAheadRoom, ResultReader
-from tests.spark.engine_bench import MAX_RESULT_MIB, Client, EngineBench
+from tests.spark.engine_bench import (
+    MAX_RESULT_MIB,
+    Client,
+    EngineBench,
+    Outcome,
+)
 
 ROWS = 40_000
 # A hash has 128 characters that do not compress: over 5 MB in all.
@@ -120,4 +125,33 @@ def test_a_statement_beyond_the_memory_ends_before_the_engine_does(
     assert "[STATEMENT_TOO_LARGE]" in outcome.error
     assert outcome.sql_state == "54000"
     assert client.rows("select 1") == [(1,)]
+    assert bench.tell("start")["java_pid"] == bench.java_pid
+
+
+HOG = "select size(collect_list(repeat(id, 100))) from range(0, 20000000)"
+SMALL = "select sum(id) from range(1000)"
+
+
+def test_small_statements_go_on_while_the_memory_of_others_goes(
+    bench: EngineBench, client: Client
+) -> None:
+    """Of hogs, one after the other, one leaves in the midst; the small ones never end
+    for them, nor wait until a hog has."""
+    bench.policy("good")
+    good, leaver = bench.connect("good"), bench.connect("eve")
+
+    async def scenario() -> tuple[list[Outcome], Outcome]:
+        await leaver.session.execute(HOG)
+        hog = asyncio.create_task(client._run(HOG))
+        small = [await good._run(SMALL) for _ in range(2)]
+        await leaver.session.close()
+        while not hog.done():
+            small.append(await good._run(SMALL))
+        small += [await good._run(SMALL) for _ in range(20)]
+        return small, await hog
+
+    small, hog = bench.wait(scenario())
+    good.close()
+    assert {(outcome.error, *outcome.rows) for outcome in small} == {("", (499_500,))}
+    assert "[STATEMENT_TOO_LARGE]" in hog.error
     assert bench.tell("start")["java_pid"] == bench.java_pid

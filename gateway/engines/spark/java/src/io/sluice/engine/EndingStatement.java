@@ -4,8 +4,9 @@ import java.util.Set;
 import java.util.concurrent.TimeUnit;
 
 /**
- * A statement that was ended for its memory, which goes only with its tasks: until then, the heap
- * is full for its sake and no other's. A task that does not end is waited for so long.
+ * A statement that was ended for its memory, or left by its client: the memory goes only with its
+ * tasks, and until then the heap is full for its sake and no other's. Tasks that do not end are
+ * waited for so long.
  */
 record EndingStatement(Set<Integer> stages, long endedNanos) {
   static final EndingStatement NONE = new EndingStatement(Set.of(), 0);
