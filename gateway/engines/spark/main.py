@@ -22,6 +22,7 @@ from pyspark.sql import SparkSession
 from core.class_archive import shared_classes
 
 ENGINE_CLASS = "io.sluice.engine"
+PLACES_PER_CORE = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +32,8 @@ class EngineStart:
     `store` goes into Hadoop's configuration, never into Spark's: SQL could show that.
 
     `memory` is the JVM heap as Spark writes it (`1g`), `java_options` further options
-    of the JVM, `cores` the number of task threads, `max_result` the most that one part
-    of a result may have.
+    of the JVM, `cores` the number of its cores, `max_result` the most that one part of
+    a result may have.
     """
 
     path: Path
@@ -63,7 +64,12 @@ class EngineStart:
 def spark_settings(start: EngineStart) -> Mapping[str, str]:
     """Return the engine's Spark settings. No secret may ever stand here."""
     return {
-        "spark.master": f"local[{start.cores}]",
+        # A task is never taken off its place: small statements find another one while
+        # large ones compute. How a statement is split stays a matter of the cores.
+        "spark.master": f"local[{PLACES_PER_CORE * start.cores}]",
+        "spark.default.parallelism": str(start.cores),
+        # places that become free go to the user who has fewest, see `Statements`
+        "spark.scheduler.mode": "FAIR",
         "spark.app.name": "sluice-engine",
         "spark.driver.memory": start.memory,
         "spark.driver.extraClassPath": os.pathsep.join(start.jars),

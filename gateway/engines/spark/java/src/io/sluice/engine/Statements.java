@@ -14,6 +14,8 @@ import org.apache.spark.sql.hive.thriftserver.server.SparkSQLOperationManager;
 
 /** Spark's table of operations, whose statements are {@link Statement}s. */
 final class Statements extends SparkSQLOperationManager {
+  private static final String POOL = "spark.sql.thriftserver.scheduler.pool";
+
   @Override
   public synchronized ExecuteStatementOperation newExecuteStatementOperation(
       HiveSession session,
@@ -25,6 +27,7 @@ final class Statements extends SparkSQLOperationManager {
     if (context == null) {
       throw new IllegalArgumentException("the session is closed");
     }
+    context.setConf(POOL, session.getUserName()); // its tasks take turns with other users'
     Statement statement = new Statement(context, session, text, overlay, isAsync);
     handleToOperation().put(statement.getHandle(), statement);
     return statement;
