@@ -2,7 +2,6 @@ package io.sluice.engine;
 
 import java.io.Serializable;
 import java.util.List;
-import org.apache.spark.InterruptibleIterator;
 import org.apache.spark.TaskContext;
 import org.apache.spark.rdd.RDD;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -87,7 +86,7 @@ public final class InterruptibleExec extends SparkPlan {
       implements Serializable {
     @Override
     public Iterator<InternalRow> apply(Iterator<InternalRow> rows) {
-      return new InterruptibleIterator<>(TaskContext.get(), rows);
+      return new EndedStages.Rows(TaskContext.get(), rows);
     }
   }
 }

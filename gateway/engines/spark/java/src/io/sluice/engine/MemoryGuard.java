@@ -28,7 +28,7 @@ final class MemoryGuard {
   private static final double FULL = 0.85;
   static final long LOOK_MILLIS = 100;
   private static final long SETTLE_NANOS = TimeUnit.MILLISECONDS.toNanos(1500);
-  private static final long MUCH = 8; // of the heap, the least that makes a culprit
+  private static final long MUCH = 4; // of the heap, the least that makes a culprit
   private static final int PATIENCE = 3;
   private static final int LAST_ROUND = 15;
   private static final int MOST_STAGES = 10_000;
@@ -136,6 +136,7 @@ final class MemoryGuard {
         statement.statementId(),
         tasks.heldBy(stages) >> 20,
         tasks.tookBy(stages) >> 20);
+    EndedStages.are(stages);
     statement.end(TooLarge.memory(heap));
   }
 
