@@ -25,6 +25,8 @@ from gateway.faults import (
     ENGINE_AWAY,
     GENERAL,
     NO_SUCH_SCHEMA,
+    RAN_SHORT,
+    TOO_LARGE,
     Fault,
     clean,
     in_hive_format,
@@ -180,7 +182,8 @@ class Session:
         """Return the next rows of a finished statement, or the first ones.
 
         A revoke frees the result (AccessDenied). While no row was handed out, the
-        death of its engine is made good by running the statement again, once.
+        death of its engine, or the end of that one's memory, is made good by running
+        the statement again, once.
         """
         is_again = orientation is Orientation.FIRST
         try:
@@ -190,8 +193,9 @@ class Session:
             raise
         try:
             return await _reader_of(operation).fetch(orientation, count)
-        except EngineUnavailable:
-            if not await self._could_read_again(operation):
+        except (EngineUnavailable, EngineRefused) as error:
+            is_lost = isinstance(error, EngineUnavailable) or ran_short(error)
+            if not is_lost or not await self._could_read_again(operation):
                 raise
             return await _reader_of(operation).fetch(orientation, count)
 
@@ -299,7 +303,8 @@ class Session:
             self._engine.remember(rule.target, operation.statement)
 
     async def _run_in_engine(self, operation: Operation) -> None:
-        """Run it; when the engine ends under it, once more on the next one.
+        """Run it; when the engine ends under it, once more on the next one, and when
+        the engine's memory ended under it, on the same one.
 
         Nothing is written by SQL, so a second run does no harm.
         """
@@ -308,8 +313,11 @@ class Session:
         try:
             if operation.is_alive:
                 await self._engine.run(engine, operation)
-        except EngineUnavailable:
-            self._engine.lose(engine)
+        except (EngineUnavailable, EngineRefused) as error:
+            if isinstance(error, EngineUnavailable):
+                self._engine.lose(engine)
+            elif not ran_short(error):
+                raise
             if operation.is_second_run or not operation.is_alive:
                 raise
             operation.is_second_run = operation.is_cancellable_task = True
@@ -326,6 +334,11 @@ class Session:
             )
             return in_hive_format(fault) if self.protocol == V6 else fault
         return Fault(str(error), sql_state_of(error))
+
+
+def ran_short(error: EngineRefused) -> bool:
+    """True when the engine's memory ended under a statement, whoever had taken it."""
+    return (error.sql_state, error.error_code) == (TOO_LARGE, RAN_SHORT)
 
 
 def _reader_of(operation: Operation) -> ResultReader:

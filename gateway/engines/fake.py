@@ -44,6 +44,7 @@ class FakeAnswer:
     seconds: float = 0.0
     error: str = ""
     sql_state: str = ""
+    error_code: int = 0
     waits: str = ""
 
 
@@ -129,7 +130,10 @@ class FakeSession:
         if found.state is OperationState.RUNNING:
             return EngineStatus(found.state, message=found.answer.waits)
         return EngineStatus(
-            found.state, found.answer.sql_state, message=found.answer.error
+            found.state,
+            found.answer.sql_state,
+            found.answer.error_code,
+            found.answer.error,
         )
 
     async def result_schema(

@@ -8,6 +8,7 @@ from TCLIService import ttypes
 
 from gateway.engines import fake
 from gateway.engines.fake import FakeAnswer, answer_to
+from gateway.faults import RAN_SHORT
 from tests.integration.gateway.test_pyhive import connect, eventually
 
 
@@ -117,3 +118,34 @@ def test_the_log_tells_what_a_statement_waits_for(gateway):
     with connect(gateway) as connection, connection.cursor() as cursor:
         cursor.execute("SELECT 1")
         assert "INFO  : waits to be planned" in cursor.fetch_logs()
+
+
+def short_once(gateway, statement, *, code, times=1):
+    """The engine's memory ends under the first runs of the statement."""
+
+    def answer(sql):
+        if sql == statement and count(gateway, statement) <= times:
+            return FakeAnswer(error="too large", sql_state="54000", error_code=code)
+        return answer_to(sql)
+
+    gateway.engine.answers = answer
+
+
+def test_a_statement_under_which_memory_ended_runs_again_on_the_same_engine(gateway):
+    short_once(gateway, "SELECT 7", code=RAN_SHORT)
+    with connect(gateway) as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT 7")
+        assert cursor.fetchall() == [(7,)]
+    assert (gateway.engine.starts, count(gateway, "SELECT 7")) == (1, 2)
+
+
+@pytest.mark.parametrize(("code", "runs"), [(RAN_SHORT, 2), (0, 1)])
+def test_one_that_was_ended_or_ran_short_twice_fails(gateway, code, runs):
+    short_once(gateway, "SELECT 7", code=code, times=2)
+    with (
+        connect(gateway) as connection,
+        connection.cursor() as cursor,
+        pytest.raises(OperationalError, match="too large"),
+    ):
+        cursor.execute("SELECT 7")
+    assert count(gateway, "SELECT 7") == runs

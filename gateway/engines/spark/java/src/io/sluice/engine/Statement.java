@@ -62,7 +62,7 @@ final class Statement extends SparkExecuteStatementOperation {
     BrokenJvm.endIfMetIn(status.getOperationException());
     HiveSQLException reason = ended;
     if (reason == null && TooLarge.isMemory(status.getOperationException())) {
-      reason = TooLarge.memory(Runtime.getRuntime().maxMemory());
+      reason = TooLarge.ranShort(Runtime.getRuntime().maxMemory());
     }
     boolean isLost = status.getState() == OperationState.RUNNING && wasDone;
     if (reason == null && (isLost || TooLarge.isStopped(status.getOperationException()))) {
@@ -90,7 +90,7 @@ final class Statement extends SparkExecuteStatementOperation {
     } catch (Throwable error) {
       BrokenJvm.endIfMetIn(error);
       if (TooLarge.isMemory(error)) {
-        end(TooLarge.memory(Runtime.getRuntime().maxMemory()));
+        end(TooLarge.ranShort(Runtime.getRuntime().maxMemory()));
       }
       requireNotEnded();
       throw error;

@@ -6,6 +6,7 @@ import org.apache.hive.service.cli.HiveSQLException;
 /** The sentences for statements that ask for more memory than one of them may have. */
 final class TooLarge {
   private static final String STATE = "54000";
+  private static final int RAN_SHORT = 1; // the gateway runs such a statement again, once
 
   private TooLarge() {}
 
@@ -20,6 +21,12 @@ final class TooLarge {
                 mebibytes(size),
                 mebibytes(limit)),
             STATE));
+  }
+
+  /** The memory ended under it: for its own sake, or for that of another at the same time. */
+  static HiveSQLException ranShort(long heap) {
+    HiveSQLException reason = memory(heap);
+    return new HiveSQLException(reason.getMessage(), reason.getSQLState(), RAN_SHORT);
   }
 
   static HiveSQLException memory(long heap) {
