@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from django.utils.translation import gettext
+
 HIGH = 100.0
 LEAST = 1.5  # a bar that is not zero can be seen
 LEAST_WIDTH = 0.4
@@ -146,8 +148,15 @@ def _summary(
     points: Sequence[Point],
     shown: Callable[[float], str],
 ) -> str:
-    return (
-        f"{title}, {points[0].label} to {points[-1].label}: "
-        f"lowest {shown(min(known))}, highest {shown(max(known))}, "
-        f"last {shown(known[-1])}."
+    text = gettext(
+        "%(title)s, %(first)s to %(end)s: lowest %(lowest)s, highest %(highest)s, "
+        "last %(last)s."
     )
+    return text % {
+        "title": title,
+        "first": points[0].label,
+        "end": points[-1].label,
+        "lowest": shown(min(known)),
+        "highest": shown(max(known)),
+        "last": shown(known[-1]),
+    }

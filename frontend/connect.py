@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from django.conf import settings
 from django.http import HttpRequest
+from django.utils.translation import gettext_lazy as _
 
 from catalog.models import Table
 
@@ -36,7 +37,7 @@ engine = sqlalchemy.create_engine(
 )
 print(pandas.read_sql_query("{statement}", engine))
 """
-_PAST_GRANTS = (
+_PAST_GRANTS = _(
     "Reads files past the gateway, so no grant is asked: administrators only."
 )
 _SPARK = """\
@@ -65,7 +66,7 @@ def snippets_for(request: HttpRequest, table: Table) -> list[Snippet]:
     found = [Snippet("sql", "SQL", statement), *clients]
     if request.user.is_superuser and table.path:
         text = _SPARK.format(path=table.path)
-        found.append(Snippet("spark", "Spark", text, note=_PAST_GRANTS))
+        found.append(Snippet("spark", "Spark", text, note=str(_PAST_GRANTS)))
     return found
 
 

@@ -17,12 +17,19 @@ from django.template.base import FilterExpression, Node, Template, Variable
 from django.template.loader import get_template
 from django.templatetags.i18n import BlockTranslateNode, TranslateNode
 
+from catalog.sources.kinds import SourceKind
+from catalog.sources.registry import KINDS
+from frontend.forms.sources import label_of
+from frontend.pages import NOT_CONFIRMED
 from frontend.reading import health
 from frontend.templatetags.states import LOOKS, titles_of_jobs
 from ingest.actions.registry import ACTIONS
+from ingest.alerts.rules import AGAIN
+from ingest.maintenance.rewinding import MISSED
 from ingest.maintenance.table_action import TableAction
 
 HERE = Path(__file__).parent
+PACKAGES = ("catalog", "core", "ingest")
 CALLS = {"_", "gettext", "gettext_lazy", "ngettext", "ngettext_lazy"}
 _MARKED = re.compile(r'_\("([^"]+)"\)')
 
@@ -86,8 +93,19 @@ def _trimmed(text: str) -> str:
     return " ".join(line.strip() for line in text.strip().splitlines())
 
 
+def _files_of_python() -> list[Path]:
+    """Of the pages, and of the packages whose sentences they show as they come."""
+    roots = [HERE, *(HERE.parent / name for name in PACKAGES)]
+    return sorted(path for root in roots for path in root.rglob("*.py"))
+
+
+def _place(path: Path) -> str:
+    root = HERE if path.is_relative_to(HERE) else HERE.parent
+    return str(path.relative_to(root))
+
+
 def _of_python() -> Iterator[tuple[str, Message]]:
-    for path in sorted(HERE.rglob("*.py")):
+    for path in _files_of_python():
         for node in ast.walk(ast.parse(path.read_text())):
             if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
                 continue
@@ -97,12 +115,18 @@ def _of_python() -> Iterator[tuple[str, Message]]:
             plain = [text for text in texts if isinstance(text, str)]
             if plain:
                 plural = plain[1] if node.func.id.startswith("n") else ""
-                yield str(path.relative_to(HERE)), Message(plain[0], plural)
+                yield _place(path), Message(plain[0], plural)
 
 
 def _of_tables() -> Iterator[tuple[str, Message]]:
     for word in (*titles_of_jobs().values(), *(look.word for look in LOOKS.values())):
         yield "templatetags/states.py", Message(word)
+    for again in AGAIN.values():
+        yield "ingest/alerts/rules.py", Message(again)
+    yield "pages.py", Message(NOT_CONFIRMED)
+    for text in MISSED:
+        yield "ingest/maintenance/rewinding.py", Message(text)
+    yield from _of_kinds()
     for action in ACTIONS.values():
         for text in _shown(action):
             yield "ingest/actions", Message(text)
@@ -113,6 +137,15 @@ def _of_tables() -> Iterator[tuple[str, Message]]:
     ):
         if isinstance(title, str) and title[:1].isupper():
             yield "reading/health.py", Message(title)
+
+
+def _of_kinds() -> Iterator[tuple[str, Message]]:
+    for kind in KINDS.values():
+        if isinstance(kind, SourceKind):
+            yield "catalog/sources", Message(kind.database_means)
+            for option in kind.options:
+                yield "catalog/sources", Message(option.meaning)
+                yield "catalog/sources", Message(label_of(option))
 
 
 def _shown(action: TableAction) -> Iterator[str]:

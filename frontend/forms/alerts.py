@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
+from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
 from frontend.reading.alerts import TITLES
@@ -13,8 +14,14 @@ from ingest.alerts.targets import SHORTEST_SECRET, NewTarget
 
 
 class TargetForm(forms.Form):
-    name = forms.CharField(max_length=100, help_text=_("Shown in the list of targets."))
-    kind = forms.ChoiceField(choices=[("webhook", "webhook"), ("email", "e-mail")])
+    name = forms.CharField(
+        max_length=100,
+        label=_("Name"),
+        help_text=_("Shown in the list of targets."),
+    )
+    kind = forms.ChoiceField(
+        label=_("Kind"), choices=[("webhook", "webhook"), ("email", _("e-mail"))]
+    )
     address = forms.CharField(
         max_length=254,
         required=False,
@@ -31,11 +38,17 @@ class TargetForm(forms.Form):
         max_length=1000,
         required=False,
         strip=False,
+        label=_("Secret"),
         widget=forms.PasswordInput(
             render_value=False, attrs={"autocomplete": "new-password"}
         ),
-        help_text=f"For a webhook: signs each message, {SHORTEST_SECRET} characters or"
-        " more. It is never shown again.",
+        help_text=format_lazy(
+            _(
+                "For a webhook: signs each message, {least} characters or more. It is "
+                "never shown again."
+            ),
+            least=SHORTEST_SECRET,
+        ),
     )
     on = forms.CharField(
         max_length=600,
@@ -45,6 +58,7 @@ class TargetForm(forms.Form):
     )
     kinds = forms.MultipleChoiceField(
         required=False,
+        label=_("Kinds"),
         choices=[(kind, TITLES[kind]) for kind in KINDS],
         widget=forms.CheckboxSelectMultiple,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from frontend.forms.schedules import (
@@ -116,7 +117,9 @@ class OnboardForm(ScheduleFields, DefaultsFields):
         data = super().clean() or {}
         named = [*_lines(data.get("include")), *_lines(data.get("selected"))]
         if not named and not self.data.get("all_matching"):
-            raise forms.ValidationError("Choose at least one table, or give a pattern.")
+            raise forms.ValidationError(
+                gettext("Choose at least one table, or give a pattern.")
+            )
         return data
 
     def request_data(self, source: str, more: list[str]) -> dict[str, Any]:
@@ -215,12 +218,16 @@ class ChoicesForm(ScheduleFields):
         choices=UPDATES,
         required=False,
         label=_("Updates"),
-        help_text="Full rows replace the lake's, NULLs included. Else a column that is "
-        "NULL in a changed row keeps its value; only a resync sets it to NULL. Fixed "
-        "for the table's life.",
+        help_text=_(
+            "Full rows replace the lake's, NULLs included. Else a column that is "
+            "NULL in a changed row keeps its value; only a resync sets it to NULL. "
+            "Fixed for the table's life."
+        ),
     )
     exclude_columns = forms.MultipleChoiceField(
-        required=False, widget=forms.CheckboxSelectMultiple
+        required=False,
+        label=_("Columns left out"),
+        widget=forms.CheckboxSelectMultiple,
     )
 
     def __init__(self, *args: Any, pipeline: Pipeline, **kwargs: Any) -> None:
@@ -285,8 +292,10 @@ def _chosen(pipeline: Pipeline) -> dict[str, Any]:
 
 
 def _described(column: Any) -> str:
-    note = "" if column.type else ", not supported"
-    return f"{column.source_name} ({column.source_type}{note})"
+    if column.type:
+        return f"{column.source_name} ({column.source_type})"
+    text = gettext("%(name)s (%(type)s, not supported)")
+    return text % {"name": column.source_name, "type": column.source_type}
 
 
 def _lines(text: str | None) -> list[str]:

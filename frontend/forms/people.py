@@ -7,6 +7,7 @@ from typing import Any
 from django import forms
 from django.conf import settings
 from django.contrib.auth.models import User
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from catalog.access.existence import what_is_missing
@@ -20,16 +21,16 @@ PASSWORD = forms.PasswordInput(
     render_value=False, attrs={"autocomplete": "new-password"}
 )
 MEANINGS = {
-    Privilege.DISCOVER: "discover: see that it exists",
-    Privilege.SELECT: "select: read rows",
-    Privilege.OPERATE: "operate: test, sync, pause, cancel",
-    Privilege.MANAGE: "manage: sync, approve, remove",
+    Privilege.DISCOVER: _("discover: see that it exists"),
+    Privilege.SELECT: _("select: read rows"),
+    Privilege.OPERATE: _("operate: test, sync, pause, cancel"),
+    Privilege.MANAGE: _("manage: add tables, approve, remove"),
 }
 ROLE_MEANINGS = {
-    Role.VIEWER: "Viewer: discover",
-    Role.ANALYST: "Analyst: discover, select",
-    Role.OPERATOR: "Operator: discover, select, operate",
-    Role.EDITOR: "Editor: all of them",
+    Role.VIEWER: _("Viewer: discover"),
+    Role.ANALYST: _("Analyst: discover, select"),
+    Role.OPERATOR: _("Operator: discover, select, operate"),
+    Role.EDITOR: _("Editor: all of them"),
 }
 
 
@@ -41,9 +42,12 @@ class _Form(forms.Form):
 
 class NewUserForm(_Form):
     name = forms.CharField(max_length=150, label=_("User name"))
-    password = forms.CharField(max_length=1000, strip=False, widget=PASSWORD)
+    password = forms.CharField(
+        max_length=1000, strip=False, widget=PASSWORD, label=_("Password")
+    )
     groups = forms.CharField(
         required=False,
+        label=_("Groups"),
         help_text=_("Separated by commas. A group exists by being named."),
     )
     is_admin = forms.BooleanField(required=False, label=_("Administrator"))
@@ -61,7 +65,9 @@ class UserForm(_Form):
         label=_("New password"),
         help_text=_("Empty: it stays as it is."),
     )
-    groups = forms.CharField(required=False, help_text=_("Separated by commas."))
+    groups = forms.CharField(
+        required=False, label=_("Groups"), help_text=_("Separated by commas.")
+    )
     is_admin = forms.BooleanField(required=False, label=_("Administrator"))
     is_active = forms.BooleanField(required=False, label=_("May log in"))
 
@@ -91,8 +97,8 @@ class GrantForm(_Form):
     privilege = forms.ChoiceField(
         label=_("Privilege or role"),
         choices=[
-            ("Privileges", [(p.value, m) for p, m in MEANINGS.items()]),
-            ("Roles", [(r.value, m) for r, m in ROLE_MEANINGS.items()]),
+            (_("Privileges"), [(p.value, m) for p, m in MEANINGS.items()]),
+            (_("Roles"), [(r.value, m) for r, m in ROLE_MEANINGS.items()]),
         ],
     )
     on = forms.CharField(
@@ -124,14 +130,15 @@ class GrantForm(_Form):
                 self.add_error("on", str(refused))
             else:
                 if missing:
-                    self.add_error(
-                        "on", f"{missing}. Tick “{IS_TO_COME}” if it will be."
-                    )
+                    tick = gettext("%(missing)s. Tick “%(box)s” if it will be.")
+                    self.add_error("on", tick % {"missing": missing, "box": IS_TO_COME})
         return data
 
 
 class TokenForm(_Form):
-    name = forms.CharField(max_length=100, help_text=_("What it is for."))
+    name = forms.CharField(
+        max_length=100, label=_("Name"), help_text=_("What it is for.")
+    )
     expires_in_days = forms.IntegerField(
         required=False,
         min_value=1,

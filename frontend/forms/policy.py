@@ -7,17 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django import forms
+from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from core.errors import InvalidRequest
 from frontend.forms.schedules import ScheduleFields, schedule_initial
+from frontend.reading.policy import level_words
+from frontend.reading.schedules import schedule_words
 from frontend.templatetags.figures import duration, size
-from ingest.pipelines.policies.policy import KEYS, Effective
-from ingest.pipelines.policies.schedule import in_words, parse_schedule
+from ingest.pipelines.policies.policy import DEFAULT, KEYS, Effective
+from ingest.pipelines.policies.schedule import parse_schedule
 from ingest.planning.drift import SCHEMA_POLICIES
+
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,51 +31,54 @@ class Number:
     """unit: of the value, for people: "s", "bytes", or "" """
 
     key: str
-    label: str
-    help: str
+    label: StrOrPromise
+    help: StrOrPromise
     unit: str = ""
     is_whole: bool = True
 
 
-GROUPS: tuple[tuple[str, tuple[Number, ...]], ...] = (
+COMPACTION = _("Compaction")
+GROUPS: tuple[tuple[StrOrPromise, tuple[Number, ...]], ...] = (
     (
-        "Reading and lateness",
+        _("Reading and lag"),
         (
-            Number("lag_seconds", "Safety lag, seconds", "How far syncs stay behind "
-                   "the source's clock.", "s", is_whole=False),
-            Number("late_after_seconds", "Late after, seconds", "Behind its schedule; "
-                   "then the table counts as late.", "s"),
+            Number("lag_seconds", _("Safety lag, seconds"), _("How far syncs stay "
+                   "behind the source's clock."), "s", is_whole=False),
+            Number("late_after_seconds", _("Late after, seconds"), _("Behind its "
+                   "schedule; then the table counts as late."), "s"),
         ),
     ),
     (
-        "Verification",
+        _("Verification"),
         (
-            Number("verify_every", "Verify every … seconds", "Compares source and lake "
-                   "automatically; 0 switches off what a level above asks for.", "s"),
-            Number("verify_rows_per_second", "At most … rows a second", "What a "
-                   "automatic verification reads; 0 is as fast as it goes."),
+            Number("verify_every", _("Verify every … seconds"), _("Compares source and "
+                   "lake automatically; 0 switches off what a level above asks for."),
+                   "s"),
+            Number("verify_rows_per_second", _("At most … rows a second"), _("What an "
+                   "automatic verification reads; 0 is as fast as it goes.")),
         ),
     ),
     (
-        "Compaction",
+        COMPACTION,
         (
-            Number("max_write_amplification", "Write amplification, at most", "Bytes "
-                   "written per byte changed.", is_whole=False),
-            Number("compact_after", "After … commits", "Since the last compaction."),
-            Number("compact_log_bytes", "From … bytes of log files", "", "bytes"),
-            Number("compact_log_ratio", "From … log bytes per base byte", "",
+            Number("max_write_amplification", _("Write amplification, at most"),
+                   _("Bytes written per byte changed."), is_whole=False),
+            Number("compact_after", _("After … commits"),
+                   _("Since the last compaction.")),
+            Number("compact_log_bytes", _("From … bytes of log files"), "", "bytes"),
+            Number("compact_log_ratio", _("From … log bytes per base byte"), "",
                    is_whole=False),
-            Number("compact_log_age_seconds", "Oldest log file, seconds", "", "s"),
-            Number("stuck_after_seconds", "Stuck after, seconds", "Then unfinished "
-                   "work counts as waiting for too long.", "s"),
+            Number("compact_log_age_seconds", _("Oldest log file, seconds"), "", "s"),
+            Number("stuck_after_seconds", _("Stuck after, seconds"), _("Then "
+                   "unfinished work counts as waiting for too long."), "s"),
         ),
     ),
 )  # fmt: skip
 NUMBERS = {number.key: number for _, group in GROUPS for number in group}
 _SCHEMA = {
-    "follow": "Appear with the next sync",
-    "ask": "Wait for approval",
-    "ignore": "Are left out",
+    "follow": _("Appear with the next sync"),
+    "ask": _("Wait for approval"),
+    "ignore": _("Are left out"),
 }
 INHERITED = ("", _("Inherited"))
 
@@ -124,22 +133,28 @@ class PolicyForm(ScheduleFields):
 
     def without(self, key: str) -> str:
         """What counts when this level says nothing, and which level says so."""
+        return gettext("Empty: %(value)s.") % {"value": self._inherited(key)}
+
+    def _inherited(self, key: str) -> str:
         origin = self.above.origins[key]
-        source = "default" if origin == "default" else f"from {origin}"
-        return f"Empty: {_described(key, self.above.values[key])}, {source}."
+        value = _described(key, self.above.values[key])
+        said = {"value": value, "level": level_words(origin)}
+        if origin == DEFAULT:
+            return gettext("%(value)s, default") % said
+        return gettext("%(value)s, from %(level)s") % said
 
     @property
-    def groups(self) -> list[tuple[str, list[forms.BoundField]]]:
-        return [(title, [self[n.key] for n in group]) for title, group in GROUPS]
+    def groups(self) -> list[tuple[StrOrPromise, list[forms.BoundField]]]:
+        """With the driver's size among what compaction takes."""
+        found = [(title, [self[n.key] for n in group]) for title, group in GROUPS]
+        found[-1][1].extend([self["driver_memory"], self["driver_cores"]])
+        return found
 
     @property
     def overrides(self) -> list[tuple[str, str]]:
         """What this level gives, and what that takes the place of."""
         return [
-            (
-                f"{key}: {_described(key, value)}",
-                self.without(key).removeprefix("Empty: "),
-            )
+            (f"{key}: {_described(key, value)}", self._inherited(key))
             for key, value in self.given.items()
         ]
 
@@ -199,18 +214,20 @@ def _initial(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def _described(key: str, value: Any) -> str:
     if key == "schedule":
-        return in_words(parse_schedule(value))
+        return schedule_words(parse_schedule(value))
     if key == "quiet_hours":
         if not value:
-            return "at any time"
-        return f"{value['from']} to {value['to']}, {value['timezone']}"
+            return gettext("at any time")
+        text = gettext("%(from)s to %(to)s, %(timezone)s")
+        return text % {name: str(value[name]) for name in ("from", "to", "timezone")}
     if key == "compact_driver":
-        return (
-            f"{value['memory']}, {value['cores']} cores" if value else "no own driver"
-        )
+        if not value:
+            return gettext("no own driver")
+        cores = ngettext("%(count)s core", "%(count)s cores", value["cores"])
+        return f"{value['memory']}, {cores % {'count': value['cores']}}"
     if key == "schema_changes":
-        return _SCHEMA[value].lower()
+        return str(_SCHEMA[value]).lower()
     unit = NUMBERS[key].unit
     if unit == "s":
-        return duration(float(value)) if value else "off"
+        return duration(float(value)) if value else gettext("off")
     return size(value) if unit == "bytes" else f"{value:g}"

@@ -6,6 +6,8 @@ from typing import Any
 
 from django import forms
 from django.forms import BoundField
+from django.utils.text import capfirst
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from catalog.models import Datasource
@@ -14,9 +16,9 @@ from catalog.sources.kinds import Option, SourceKind
 MAIN = ("name", "host", "port", "database", "username", "password", "tls")
 OPTION = "option_"
 TLS = [
-    ("off", "off"),
-    ("require", "require: encrypted, any certificate"),
-    ("verify", "verify: encrypted, certificate checked"),
+    ("off", _("off: not encrypted")),
+    ("require", _("require: encrypted, any certificate")),
+    ("verify", _("verify: encrypted, certificate checked")),
 ]
 
 
@@ -27,18 +29,22 @@ class SourceForm(forms.Form):
     required_css_class = "is-required"
     name = forms.CharField(
         max_length=63,
+        label=_("Name"),
         help_text=_("Begins the names of its tables: a to z, digits and _. It stays."),
     )
     host = forms.CharField(
-        max_length=253, help_text=_("A host name or address, without a scheme.")
+        max_length=253,
+        label=_("Host"),
+        help_text=_("A host name or address, without a scheme."),
     )
-    port = forms.IntegerField(min_value=1, max_value=65535)
-    database = forms.CharField(max_length=200)
+    port = forms.IntegerField(min_value=1, max_value=65535, label=_("Port"))
+    database = forms.CharField(max_length=200, label=_("Database"))
     username = forms.CharField(max_length=200, label=_("User"))
     password = forms.CharField(
         max_length=1000,
         required=False,
         strip=False,
+        label=_("Password"),
         widget=forms.PasswordInput(
             render_value=False, attrs={"autocomplete": "new-password"}
         ),
@@ -59,21 +65,14 @@ class SourceForm(forms.Form):
         self.kind = kind
         database = self.fields["database"]
         database.required = kind.needs_database
-        database.help_text = kind.database_means
+        database.help_text = capfirst(gettext(kind.database_means))
         for option in kind.options:
             self.fields[OPTION + option.name] = _field_of(option)
         if stored is not None:
             del self.fields["name"]
-            self.fields[
-                "password"
-            ].help_text = "Stored. Leave it empty to keep it; it is never shown."
-        else:
-            self.fields["password"].help_text = "Stored encrypted; never shown again."
-        if kept:
-            self.fields["password"].help_text = (
-                "What you typed is kept, sealed, until this goes through; it is never "
-                "shown. Type another one to replace it."
-            )
+        self.fields["password"].help_text = _about_password(
+            is_stored=stored is not None, is_kept=bool(kept)
+        )
 
     @property
     def main_fields(self) -> list[BoundField]:
@@ -121,25 +120,41 @@ def initial_of(kind: SourceKind, stored: Datasource | None) -> dict[str, Any]:
     return values | {name: getattr(stored, name) for name in names}
 
 
+def _about_password(*, is_stored: bool, is_kept: bool) -> str:
+    if is_kept:
+        return gettext(
+            "What you typed is kept, sealed, until this goes through; it is never "
+            "shown. Type another one to replace it."
+        )
+    if is_stored:
+        return gettext("Stored. Leave it empty to keep it; it is never shown.")
+    return gettext("Stored encrypted; never shown again.")
+
+
+def label_of(option: Option) -> str:
+    """In English; `include_databases` is "Include databases"."""
+    return option.name.replace("_", " ").capitalize()
+
+
 def _field_of(option: Option) -> forms.Field:
-    label = option.name.replace("_", " ").capitalize()
+    label, meaning = gettext(label_of(option)), capfirst(gettext(option.meaning))
     if option.type == "integer":
         return forms.IntegerField(
             min_value=option.minimum,
             max_value=option.maximum,
             label=label,
-            help_text=option.meaning,
+            help_text=meaning,
         )
     if option.type == "boolean":
-        return forms.BooleanField(required=False, label=label, help_text=option.meaning)
+        return forms.BooleanField(required=False, label=label, help_text=meaning)
     if option.type == "strings":
         return forms.CharField(
             required=False,
             label=label,
-            help_text=f"{option.meaning}; one a line",
+            help_text=gettext("%(meaning)s; one a line") % {"meaning": meaning},
             widget=forms.Textarea(attrs={"rows": 2}),
         )
-    return forms.CharField(required=False, label=label, help_text=option.meaning)
+    return forms.CharField(required=False, label=label, help_text=meaning)
 
 
 def _value_of(option: Option, value: Any) -> Any:

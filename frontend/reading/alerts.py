@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 
 from django.db.models import QuerySet
 from django.urls import reverse
+from django.utils.translation import gettext_lazy as _
 
 from catalog.access.grants import grants_on
 from catalog.access.policy import HeldGrant, Principal, Privilege, Securable, decide
@@ -24,13 +25,13 @@ OPEN, CLOSED, ALL = "open", "closed", "all"
 STATES = (OPEN, CLOSED, ALL)
 KEYS_SHOWN = 5
 TITLES = {
-    "failed": "failed",
-    "late": "late",
-    "stuck": "stuck or broken",
-    "stalled": "has a stalled job",
-    "schema_change": "changed at its source",
-    "verification_mismatch": "differs from its source",
-    "recovered": "the end of any of these",
+    "failed": _("failed"),
+    "late": _("late"),
+    "stuck": _("stuck or broken"),
+    "stalled": _("has a stalled job"),
+    "schema_change": _("changed at its source"),
+    "verification_mismatch": _("differs from its source"),
+    "recovered": _("the end of any of these"),
 }
 
 
@@ -95,7 +96,7 @@ def _keys_of(alerts: Sequence[Alert]) -> dict[Any, list[tuple[str, list[str]]]]:
     rows = Job.objects.filter(pk__in=jobs).values_list("pk", "report__facts__keys")
     return {
         pk: [
-            (DIFFERENCES[kind], keys[:KEYS_SHOWN])
+            (str(DIFFERENCES[kind]), keys[:KEYS_SHOWN])
             for kind, keys in found.items()
             if keys
         ]

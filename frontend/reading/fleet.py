@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from django.utils.text import format_lazy
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
 from catalog.access.policy import Principal
 from catalog.selectors.paging import Window
 from frontend.reading.health import TITLES
@@ -13,10 +17,10 @@ from ingest.maintenance.health_list import BANDS, FAIR, GOOD, HealthList
 from ingest.models import TableHealth
 
 WORDS = {
-    "bad": f"below {FAIR}",
-    "fair": f"{FAIR} to {GOOD - 1}",
-    "good": f"{GOOD} to 100",
-    "unseen": "not checked yet",
+    "bad": format_lazy(_("below {most}"), most=FAIR),
+    "fair": format_lazy(_("{least} to {most}"), least=FAIR, most=GOOD - 1),
+    "good": format_lazy(_("{least} to {most}"), least=GOOD, most=100),
+    "unseen": _("not checked yet"),
 }
 
 
@@ -82,7 +86,10 @@ def fleet_for(principal: Principal, wanted: Wanted) -> Fleet:
     rows = HealthList(principal, wanted.q, wanted.band, wanted.code)
     counts = rows.counts()
     bands = [
-        (BandShown(band.name, WORDS[band.name], TONES[band.name]), counts[band.name])
+        (
+            BandShown(band.name, str(WORDS[band.name]), TONES[band.name]),
+            counts[band.name],
+        )
         for band in BANDS
     ]
     return Fleet(Worst(rows), bands)
@@ -90,10 +97,11 @@ def fleet_for(principal: Principal, wanted: Wanted) -> Fleet:
 
 def _row(health: TableHealth) -> Row:
     first = health.losses[0] if health.losses else {}
+    code = first.get("code", "")
     return Row(
         health,
         tone_of(health.score),
-        TITLES.get(first.get("code", ""), ""),
+        gettext(TITLES[code]) if code in TITLES else "",
         first.get("reason", ""),
         max(0, len(health.losses) - 1),
     )

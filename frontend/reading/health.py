@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from django.utils.translation import gettext, ngettext
+
 from catalog.access.policy import Principal
 from catalog.models import Table
 from frontend.charts import Chart
@@ -177,7 +179,7 @@ def _issues(
             action,
             explains=action is not None and (name, instant) not in explained,
             instant=instant,
-            helps=ACTIONS[name].title if name in ACTIONS else "",
+            helps=gettext(ACTIONS[name].title) if name in ACTIONS else "",
             missing=missing.get(name, ""),
         )
         explained.add((name, instant))
@@ -189,8 +191,9 @@ def _title(loss: dict[str, Any]) -> str:
     """Of unfinished work, what it is."""
     if loss["code"] == "write_stuck" and loss.get("action"):
         what = called(loss["action"], loss["state"])
-        return f"{what}, and no job continues it"
-    return TITLES.get(loss["code"], "")
+        return gettext("%(what)s, and no job continues it") % {"what": what}
+    title = TITLES.get(loss["code"])
+    return gettext(title) if title else ""
 
 
 def _step(step: dict[str, Any]) -> StepRow:
@@ -198,7 +201,7 @@ def _step(step: dict[str, Any]) -> StepRow:
 
 
 def _pending(one: Pending, able: dict[str, TableAction]) -> PendingRow:
-    worker = "a job works on it" if one.is_held else "no job works on it"
+    worker = _worker(is_held=one.is_held)
     ways = () if one.is_held and one.is_readable else ways_out(one)
     offered = [
         (_called_here(able[way.repair], one), way.instant)
@@ -206,6 +209,10 @@ def _pending(one: Pending, able: dict[str, TableAction]) -> PendingRow:
         if way.repair in able
     ]
     return PendingRow(one, called(one.action, one.state), worker, _holds(one), offered)
+
+
+def _worker(*, is_held: bool) -> str:
+    return gettext("a job works on it") if is_held else gettext("no job works on it")
 
 
 def _called_here(way: TableAction, one: Pending) -> TableAction:
@@ -218,17 +225,28 @@ def _holds(one: Pending) -> list[str]:
     lines = []
     if not one.is_readable:
         lines.append(
-            "Its request file is missing or damaged: the table cannot be "
-            "read or written."
+            gettext(
+                "Its request file is missing or damaged: the table cannot be read or "
+                "written."
+            )
         )
     elif one.plan is not None and one.plan.groups:
-        logs = size(one.plan.log_bytes)
-        groups = f"{one.plan.groups} file group{'' if one.plan.groups == 1 else 's'}"
-        lines.append(
-            f"Compaction: {groups} with {logs} of log files are not compacted again,"
-            " and cleaning keeps their files."
+        text = ngettext(
+            "Compaction: %(count)s file group with %(logs)s of log files is not "
+            "compacted again, and cleaning keeps its files.",
+            "Compaction: %(count)s file groups with %(logs)s of log files are not "
+            "compacted again, and cleaning keeps their files.",
+            one.plan.groups,
         )
+        said = {"count": one.plan.groups, "logs": size(one.plan.log_bytes)}
+        lines.append(text % said)
     if one.behind:
-        what = "1 later instant" if one.behind == 1 else f"{one.behind} later instants"
-        lines.append(f"Archival: {what} stay on the timeline, which every read lists.")
+        text = ngettext(
+            "Archival: %(count)s later instant stays on the timeline, which every read "
+            "lists.",
+            "Archival: %(count)s later instants stay on the timeline, which every read "
+            "lists.",
+            one.behind,
+        )
+        lines.append(text % {"count": one.behind})
     return lines

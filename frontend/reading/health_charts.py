@@ -12,7 +12,8 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from django.utils import timezone
-from django.utils.translation import gettext
+from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext_lazy as _
 
 from frontend.charts import Chart, Lane, Mark, Point, chart_of, lane_of
 from frontend.templatetags.figures import duration, figure, size
@@ -26,15 +27,15 @@ TONES = {"bad": "bad", "fair": "warn", "good": "ok", "unseen": "idle"}
 HOURS = 24
 MOST_UNFINISHED = 5
 ACTIONS_OF_HUDI = {
-    "compaction": "Compaction",
-    "deltacommit": "Write",
-    "commit": "Snapshot",
-    "replacecommit": "Replacement",
-    "rollback": "Rollback",
-    "clean": "Cleaning",
-    "restore": "Restore",
+    "compaction": _("Compaction"),
+    "deltacommit": _("Write"),
+    "commit": _("Snapshot"),
+    "replacecommit": _("Replacement"),
+    "rollback": _("Rollback"),
+    "clean": _("Cleaning"),
+    "restore": _("Restore"),
 }
-_NAMES = ("below 1", "8", "32", "128", "512", "more")
+_NAMES = (_("below 1"), "8", "32", "128", "512", _("more"))
 assert len(_NAMES) == len(SIZE_BINS) + 1
 
 
@@ -56,7 +57,9 @@ def tone_of(score: int | None) -> str:
 def called(action: str, state: str) -> str:
     """What is unfinished, in two words."""
     word = ACTIONS_OF_HUDI.get(action, action.capitalize())
-    return f"{word}, {'started' if state == 'INFLIGHT' else 'planned'}"
+    if state == "INFLIGHT":
+        return gettext("%(what)s, started") % {"what": word}
+    return gettext("%(what)s, planned") % {"what": word}
 
 
 def timeline_of(facts: LakeFacts) -> Happened | None:
@@ -69,7 +72,8 @@ def timeline_of(facts: LakeFacts) -> Happened | None:
         return None
     lanes = []
     for title, marks in _lanes(facts, seen_at):
-        summary = f"{title}: {figure(len(marks)) if marks else 'none'}."
+        number = figure(len(marks)) if marks else gettext("none")
+        summary = gettext("%(title)s: %(number)s.") % {"title": title, "number": number}
         ends = {"begin": begin.timestamp(), "end": seen_at.timestamp()}
         lanes.append(lane_of(title, marks, summary=summary, **ends))
     return Happened(
@@ -88,10 +92,14 @@ def _lanes(facts: LakeFacts, seen_at: datetime) -> list[tuple[str, list[Mark]]]:
     writes: list[Mark] = []
     compactions: list[Mark] = []
     for done in facts.commits:
-        tip = f"{done.action} {done.instant}: {duration(done.seconds)}"
+        what = ACTIONS_OF_HUDI.get(done.action, done.action)
+        tip = f"{what} {done.instant}: {duration(done.seconds)}"
         mark = _mark(done.instant, done.seconds, tip)
         (compactions if done.action == "compaction" else writes).append(mark)
-    rollbacks = [_mark(r, 0.0, f"rollback {r}", "warn") for r in facts.rollbacks]
+    rollbacks = [
+        _mark(r, 0.0, f"{ACTIONS_OF_HUDI['rollback']} {r}", "warn")
+        for r in facts.rollbacks
+    ]
     unfinished = [
         (called(one.action, one.state), [_unfinished(one, seen_at)])
         for one in facts.pending[:MOST_UNFINISHED]
@@ -106,8 +114,11 @@ def _lanes(facts: LakeFacts, seen_at: datetime) -> list[tuple[str, list[Mark]]]:
 
 def _unfinished(one: Pending, seen_at: datetime) -> Mark:
     lasted = max(0.0, seen_at.timestamp() - _seconds(one.instant))
-    what = called(one.action, one.state)
-    tip = f"{what}, {one.instant}: for {duration(one.age_seconds)}"
+    tip = gettext("%(what)s, %(instant)s: for %(time)s") % {
+        "what": called(one.action, one.state),
+        "instant": one.instant,
+        "time": duration(one.age_seconds),
+    }
     return _mark(one.instant, lasted, tip, "idle" if one.is_held else "warn")
 
 
@@ -169,13 +180,13 @@ def _rollbacks_by_hour(facts: LakeFacts) -> list[Point]:
 
 def _of_files(facts: LakeFacts) -> list[Chart | None]:
     sizes = [
-        Point(name, float(count))
+        Point(str(name), float(count))
         for name, count in zip(_NAMES, facts.sizes, strict=False)
     ]
     buckets = facts.bucket_bytes if len(facts.bucket_bytes) > 1 else ()
     logs = facts.bucket_log_bytes if len(buckets) else ()
     ratios = [
-        Point(f"bucket {number}", log / (whole - log) if whole > log else None)
+        Point(_bucket(number), log / (whole - log) if whole > log else None)
         for number, (whole, log) in enumerate(zip(buckets, logs, strict=False))
     ]
     return [
@@ -188,7 +199,7 @@ def _of_files(facts: LakeFacts) -> list[Chart | None]:
         ),
         chart_of(
             gettext("Bytes per bucket"),
-            [Point(f"bucket {n}", float(count)) for n, count in enumerate(buckets)],
+            [Point(_bucket(n), float(count)) for n, count in enumerate(buckets)],
             shown=size,
             note=gettext("Even heights are good: a task works on a bucket."),
         ),
@@ -237,7 +248,7 @@ def _of_written(written: Written) -> list[Chart | None]:
     """What upkeep costs, and how the table grows, by day."""
     if len(written.days) < 2:
         return []
-    days = [f"{date.fromisoformat(day.day):%d %b}" for day in written.days]
+    days = [f"{date.fromisoformat(day.day):%m-%d}" for day in written.days]
 
     def bars(title: str, values: list[int], note: str) -> Chart | None:
         points = [Point(*one) for one in zip(days, map(float, values), strict=True)]
@@ -263,7 +274,12 @@ def _of_written(written: Written) -> list[Chart | None]:
 
 
 def _files(value: float) -> str:
-    return f"{figure(int(value))} file{'' if value == 1 else 's'}"
+    text = ngettext("%(count)s file", "%(count)s files", int(value))
+    return text % {"count": figure(int(value))}
+
+
+def _bucket(number: int) -> str:
+    return gettext("bucket %(number)s") % {"number": number}
 
 
 def _whole(value: float) -> str:

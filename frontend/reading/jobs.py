@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 
 from django.urls import reverse
 from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 
 from catalog.access.policy import Principal
 from catalog.models import Table
@@ -22,15 +23,15 @@ from ingest.pipelines.job_selectors import newest_verification
 
 LOG_PAGE = 200
 DONE = {
-    "rolled_back": "Attempts rolled back",
-    "unscheduled": "Plans taken off the timeline",
-    "planned": "Planned again",
-    "taken_away": "Commits removed",
+    "rolled_back": _("Attempts rolled back"),
+    "unscheduled": _("Plans taken off the timeline"),
+    "planned": _("Planned again"),
+    "taken_away": _("Commits removed"),
 }
 DIFFERENCES = {
-    "missing": "Missing in the lake",
-    "extra": "Only in the lake",
-    "different": "With other values",
+    "missing": _("Missing in the lake"),
+    "extra": _("Only in the lake"),
+    "different": _("With other values"),
 }
 
 
@@ -73,7 +74,10 @@ class Repaired:
     @property
     def shapes(self) -> list[tuple[str, Any]]:
         """The table before and after, when both are told."""
-        return [("Before", self.facts["before"]), ("After", self.facts["after"])]
+        return [
+            (gettext("Before"), self.facts["before"]),
+            (gettext("After"), self.facts["after"]),
+        ]
 
 
 def repaired_of(job: Job, *, may_read_rows: bool) -> Repaired | None:
@@ -96,7 +100,7 @@ def _said(facts: Mapping[str, Any]) -> str:
         for name, words in DONE.items()
         if (found := facts.get(name))
     ]
-    return "; ".join(parts) + "." if parts else "There was nothing to do."
+    return "; ".join(parts) + "." if parts else gettext("There was nothing to do.")
 
 
 def asked_again(job: Job) -> str:
@@ -130,7 +134,7 @@ def findings_of(job: Job, *, may_read_rows: bool) -> Findings | None:
     if "verdict" not in facts:
         return None
     listed = facts.get("keys") or {} if may_read_rows else {}
-    keys = [(DIFFERENCES[kind], found) for kind, found in listed.items() if found]
+    keys = [(str(DIFFERENCES[kind]), found) for kind, found in listed.items() if found]
     is_equal = facts["verdict"] == "equal"
     return Findings(facts.get("summary", ""), is_equal, facts, keys)
 

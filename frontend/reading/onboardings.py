@@ -11,6 +11,8 @@ from django.db.models import BigIntegerField, Count, Max, Q, QuerySet, Sum
 from django.db.models.fields.json import KT
 from django.db.models.functions import Cast
 from django.http import QueryDict
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 
 from catalog.access.policy import Principal
 from core.jobs import ACTIVE, WAITING
@@ -20,14 +22,15 @@ from ingest.models import Onboarding, Pipeline
 from ingest.models.states import APPROVED, FAILED, MOVING, PROPOSED
 from ingest.pipelines import table_facts as reading
 from ingest.pipelines.selectors import jobs_for, of_tables, pipelines_for
+from ingest.planning.facts import ROW_HASH
 
 STAGING_SECONDS = 600
 TITLES = {
-    "record_key": "Record key",
-    "cursor": "Cursor",
-    "partition_by": "Partitioning",
-    "buckets": "Buckets",
-    "updates": "Updates",
+    "record_key": _("Record key"),
+    "cursor": _("Cursor"),
+    "partition_by": _("Partitioning"),
+    "buckets": _("Buckets"),
+    "updates": _("Updates"),
 }
 
 
@@ -192,7 +195,7 @@ def _decisions(plan: dict[str, Any]) -> list[Decided]:
     order = [*TITLES, *sorted(set(found) - set(TITLES))]
     return [
         Decided(
-            title=TITLES.get(name, name),
+            title=str(TITLES.get(name, name)),
             value=shown(found[name]["value"]),
             reason=found[name]["reason"],
             is_chosen=found[name]["is_chosen"],
@@ -223,9 +226,9 @@ def meant(
 def shown(value: Any) -> str:
     """A proposal's value as people read it."""
     if value is None or value == []:
-        return "none"
+        return gettext("none")
     if isinstance(value, list | tuple):
         return ", ".join(map(str, value))
     if isinstance(value, Mapping):
         return ", ".join(f"{key}: {shown(each)}" for key, each in value.items())
-    return {"row_hash": "hash of the whole row"}.get(str(value), str(value))
+    return gettext("hash of the whole row") if value == ROW_HASH else str(value)

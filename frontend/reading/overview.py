@@ -7,6 +7,7 @@ from datetime import datetime
 
 from django.db.models import QuerySet
 from django.urls import reverse
+from django.utils.translation import gettext
 
 from catalog.access.policy import Principal
 from catalog.models import Table
@@ -92,7 +93,11 @@ def _counted(rows: QuerySet[Table]) -> int:
 
 
 def _shown(count: int) -> str:
-    return f"{count:,}" if count <= COUNTED else f"more than {COUNTED:,}"
+    return (
+        f"{count:,}"
+        if count <= COUNTED
+        else gettext("more than %(number)s") % {"number": f"{COUNTED:,}"}
+    )
 
 
 def _problems(principal: Principal, lake: QuerySet[Table]) -> list[Problem]:

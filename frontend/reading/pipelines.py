@@ -7,7 +7,8 @@ from datetime import datetime, timedelta
 
 from django.db.models import QuerySet
 from django.utils import timezone
-from django.utils.translation import gettext
+from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext_lazy as _
 
 from catalog.access.policy import Principal
 from catalog.models import Datasource, Table
@@ -27,15 +28,15 @@ from ingest.pipelines.source_overview import (
 MINUTES = 60
 CARDS = 5
 NEXT_STEPS = {
-    FAILED: "see its jobs for the cause, fix it, then resume or resync it",
-    NEEDS_RESYNC: "resync it from its page; until then it keeps its last commit",
+    FAILED: _("see its jobs for the cause, fix it, then resume or resync it"),
+    NEEDS_RESYNC: _("resync it from its page; until then it keeps its last commit"),
 }
 LAGS = (
-    ("under 10 s", 10, ""),
-    ("under 1 min", 60, ""),
-    ("under 5 min", 300, ""),
-    ("under 1 h", 3600, "warn"),
-    ("longer", None, "bad"),
+    (_("under 10 s"), 10, ""),
+    (_("under 1 min"), 60, ""),
+    (_("under 5 min"), 300, ""),
+    (_("under 1 h"), 3600, "warn"),
+    (_("longer"), None, "bad"),
 )
 
 
@@ -54,7 +55,7 @@ class FailureCard:
     @property
     def next_step(self) -> str:
         message = self.job.error_hint if self.job else ""
-        return message or NEXT_STEPS.get(self.table.status, "")
+        return message or str(NEXT_STEPS.get(self.table.status, ""))
 
     @property
     def raw(self) -> str:
@@ -106,7 +107,7 @@ def _lags(tables: QuerySet[Table], now: datetime) -> Chart | None:
     if not any(found):
         return None
     points = [
-        Point(word, float(count), tone)
+        Point(str(word), float(count), tone)
         for (word, _, tone), count in zip(LAGS, found, strict=True)
     ]
     return chart_of(
@@ -115,11 +116,13 @@ def _lags(tables: QuerySet[Table], now: datetime) -> Chart | None:
 
 
 def _rows(value: float) -> str:
-    return f"{figure(int(value))} rows"
+    text = ngettext("%(count)s row", "%(count)s rows", int(value))
+    return text % {"count": figure(int(value))}
 
 
 def _tables(value: float) -> str:
-    return f"{figure(int(value))} table{'' if value == 1 else 's'}"
+    text = ngettext("%(count)s table", "%(count)s tables", int(value))
+    return text % {"count": figure(int(value))}
 
 
 def _failures(principal: Principal, tables: QuerySet[Table]) -> list[FailureCard]:

@@ -5,18 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from django.utils.translation import gettext_lazy as _
+
 from catalog.discovery.probe import STEPS, Report
 from catalog.models import Datasource
 from core.models import Job
 
 NAMES = {
-    "resolve": "Resolve the host name",
-    "tcp": "Reach the port",
-    "tls": "TLS",
-    "login": "Log in",
-    "version": "Server version",
-    "privileges": "Privileges",
-    "sample": "Read a row",
+    "resolve": _("Resolve the host name"),
+    "tcp": _("Reach the port"),
+    "tls": _("TLS"),
+    "login": _("Log in"),
+    "version": _("Server version"),
+    "privileges": _("Privileges"),
+    "sample": _("Read a row"),
 }
 
 
@@ -70,4 +72,5 @@ def _lines(done: list[dict[str, Any]], *, is_moving: bool) -> list[StepLine]:
 
 
 def step_name(name: str) -> str:
-    return NAMES.get(name) or name.replace("_", " ").capitalize()
+    found = NAMES.get(name)
+    return str(found) if found else name.replace("_", " ").capitalize()

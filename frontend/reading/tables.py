@@ -6,17 +6,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from django.utils.translation import gettext
+
 from catalog.access.enforcement import decision_for
 from catalog.access.policy import Principal, Privilege
 from catalog.models import Table
 from catalog.selectors.tables import securable_of
-from frontend.templatetags.states import LOOKS
+from frontend.reading.policy import level_words
+from frontend.reading.schedules import schedule_words
+from frontend.templatetags.states import look
 from ingest.actions.registry import ACTIONS
 from ingest.maintenance.table_action import TableAction
 from ingest.models import Pipeline
 from ingest.pipelines.load_job import how_consistent
 from ingest.pipelines.policies.policy import DEFAULT, OWN
-from ingest.pipelines.policies.schedule import in_words
 from ingest.pipelines.policies.store import policy_of
 from ingest.pipelines.schema_approval import SchemaProposal, proposal_of
 from ingest.pipelines.transitions import pipeline_of
@@ -92,10 +95,12 @@ def pipeline_for(principal: Principal, table: Table) -> TablePipeline:
 
 def _missing(action: TableAction, *, is_held: bool, state: str) -> str:
     if not is_held:
-        return f"It needs the privilege {action.privilege}."
+        text = gettext("It needs the privilege %(privilege)s.")
+        return text % {"privilege": action.privilege}
     if not state:
-        return "This table is not synced any more."
-    return f"The table is {LOOKS[state].word}: {action.why_not(state)}."
+        return gettext("This table is not synced any more.")
+    said = {"state": look(state).word, "first": action.why_not(state)}
+    return gettext("The table is %(state)s: %(first)s.") % said
 
 
 def _when(row: Pipeline) -> str:
@@ -105,4 +110,8 @@ def _when(row: Pipeline) -> str:
     policy = policy_of(row)
     origin = policy.origins["schedule"]
     is_inherited = origin not in {OWN, DEFAULT}
-    return in_words(policy.schedule) + (f" (from {origin})" if is_inherited else "")
+    when = schedule_words(policy.schedule)
+    if not is_inherited:
+        return when
+    said = {"schedule": when, "level": level_words(origin)}
+    return gettext("%(schedule)s (from %(level)s)") % said

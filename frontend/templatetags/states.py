@@ -6,8 +6,10 @@ from dataclasses import dataclass, replace
 
 from django import template
 from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 
 from core.jobs.handlers import JobHandler, handlers_of
+from frontend.reading.sources import NAMES
 
 register = template.Library()
 
@@ -98,6 +100,52 @@ def state(name: object) -> dict[str, object]:
 def titles_of_jobs() -> dict[str, str]:
     """By kind, in English."""
     return {each.name: each.title for each in handlers_of(JobHandler)}
+
+
+# what a delivery tells of an alert, and by what a table is synced and checked
+EVENTS = {
+    "opened": _("opened"),
+    "closed": _("closed"),
+    "recovered": _("resolved"),
+    "test": _("test"),
+}
+FACTS = {
+    "timestamp": _("by timestamp column"),
+    "snapshot": _("snapshot once"),
+    "equal": _("equal"),
+    "different": _("different"),
+}
+
+
+UNITS = {
+    "rows": _("rows"),
+    "files": _("files"),
+    "steps": _("steps"),
+    "tables": _("tables"),
+    "chunks": _("chunks"),
+}
+
+
+@register.filter
+def unit_word(unit: str) -> str:
+    """What a job counts, in the reader's language."""
+    return str(UNITS.get(unit, unit))
+
+
+@register.filter
+def phase_word(phase: str) -> str:
+    """Where a job is: a step of a connection test has a name for people."""
+    return str(NAMES.get(phase, phase))
+
+
+@register.filter
+def event_word(event: str) -> str:
+    return str(EVENTS.get(event, event))
+
+
+@register.filter
+def fact_word(value: str) -> str:
+    return str(FACTS.get(value, value))
 
 
 @register.filter

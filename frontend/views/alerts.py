@@ -69,7 +69,7 @@ def dismiss_alert(request: PageRequest, alert_id: int) -> HttpResponse:
     kind = alert_for(request.principal, alert_id).kind
     attempt(
         request,
-        f"Closed. A new alert opens {AGAIN[kind]}.",
+        gettext("Closed. A new alert opens %(when)s.") % {"when": gettext(AGAIN[kind])},
         lambda: dismiss(request.principal, alert_id),
     )
     return back(request, "alerts")
@@ -152,7 +152,7 @@ def delete(request: PageRequest, name: str) -> HttpResponse:
             message = gettext("%(name)s deleted.") % {"name": row.name}
             messages.success(request, message, extra_tags="ok")
             return redirect("frontend:alert-targets")
-        error = SluiceError(NOT_CONFIRMED)
+        error = SluiceError(gettext(NOT_CONFIRMED))
     waiting = row.deliveries.filter(next_try_at__isnull=False).count()
     context = {"target": row, "waiting": waiting, "error": error}
     return render(request, "frontend/alerts/delete.html", context)

@@ -27,11 +27,12 @@ from core.errors import SluiceError
 from frontend.forms.onboarding import OnboardForm
 from frontend.forms.schedules import schedule_of
 from frontend.pages import PageRequest, cut, page
+from frontend.reading.schedules import schedule_words
 from frontend.templatetags.figures import rows_of, size
 from frontend.views.sources import source_named
 from ingest.models import Onboarding
 from ingest.pipelines.onboarding import start_onboarding
-from ingest.pipelines.policies.schedule import in_words, next_runs
+from ingest.pipelines.policies.schedule import next_runs
 from ingest.pipelines.requests import parse_request
 
 RUNS = 3
@@ -121,7 +122,7 @@ def describe_schedule(request: PageRequest) -> HttpResponse:
         context["error"] = refused
     else:
         context |= {
-            "words": in_words(schedule) if schedule else "",
+            "words": schedule_words(schedule) if schedule else "",
             "runs": next_runs(schedule, timezone.now(), RUNS),
         }
     return render(request, "frontend/onboarding/schedule.html", context)

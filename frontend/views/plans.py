@@ -7,7 +7,7 @@ import uuid
 from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
-from django.utils.translation import gettext
+from django.utils.translation import gettext, ngettext
 from django.views.decorators.http import (
     require_http_methods,
     require_POST,
@@ -145,12 +145,15 @@ def choose_many(request: PageRequest, pk: uuid.UUID) -> HttpResponse:
 
 def _tell(request: PageRequest, done: Chosen) -> None:
     if done.planned:
-        many = "table" if done.planned == 1 else "tables"
-        messages.success(
-            request, f"{done.planned} {many} planned again.", extra_tags="ok"
+        text = ngettext(
+            "%(count)s table planned again.",
+            "%(count)s tables planned again.",
+            done.planned,
         )
+        messages.success(request, text % {"count": done.planned}, extra_tags="ok")
     for name, why in done.refused[:NAMED]:
-        messages.error(request, f"{name} stays as it was: {why}", extra_tags="bad")
+        text = gettext("%(name)s stays as it was: %(why)s") % {"name": name, "why": why}
+        messages.error(request, text, extra_tags="bad")
 
 
 def _securable(onboarding: Onboarding) -> Securable:

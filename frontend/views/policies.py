@@ -15,6 +15,7 @@ from catalog.selectors import database_for, databases_for, table_for
 from core.errors import SluiceError
 from frontend.forms.policy import PolicyForm
 from frontend.pages import PageRequest, page
+from frontend.reading.schedules import schedule_words
 from frontend.views.sources import source_named
 from ingest.pipelines.policy_levels import Settings, of_source, of_table
 
@@ -60,6 +61,7 @@ def _form_page(
         "source": level.source,
         "form": form,
         "error": error,
+        "when": schedule_words(level.counts.schedule),
         "runs": level.runs(timezone.now()) if level.has_syncs else [],
     }
     status = 422 if request.method == "POST" else 200

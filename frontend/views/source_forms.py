@@ -71,10 +71,18 @@ class Entry:
         )
 
     def outcome(self, saved: Datasource) -> str:
-        done = "stored" if self.stored is None else "changed"
-        if self.report is None:
-            return f"{saved.name} is {done} without a test."
-        return f"{saved.name} answered every step of its test and is {done}."
+        is_new, is_tested = self.stored is None, self.report is not None
+        text = {
+            (True, True): gettext(
+                "%(name)s answered every step of its test and is stored."
+            ),
+            (True, False): gettext("%(name)s is stored without a test."),
+            (False, True): gettext(
+                "%(name)s answered every step of its test and is changed."
+            ),
+            (False, False): gettext("%(name)s is changed without a test."),
+        }[is_new, is_tested]
+        return text % {"name": saved.name}
 
     def _draft(self) -> Datasource:
         if self.stored is None:
@@ -90,9 +98,10 @@ class Entry:
         place = _tried.take(self.principal.name)
         if place is None:
             raise TransientError(
-                f"{MOST_TRIED} connection tests run already",
+                gettext("%(count)s connection tests run already")
+                % {"count": MOST_TRIED},
                 code="busy",
-                hint="try again in some seconds",
+                hint=gettext("try again in some seconds"),
             )
         try:
             access = access_for(draft)
@@ -217,7 +226,7 @@ def delete_source(request: PageRequest, name: str) -> HttpResponse:
                 )
                 return redirect("frontend:sources")
         else:
-            error = SluiceError(NOT_CONFIRMED)
+            error = SluiceError(gettext(NOT_CONFIRMED))
     context = {"source": source, "error": error}
     return render(request, "frontend/sources/delete.html", context)
 

@@ -106,7 +106,7 @@ def form_of(action: TableAction, data: Given) -> Form:
 def effects_of(action: TableAction, table: Table, given: Given) -> Effects:
     """What will happen, with today's numbers where they matter."""
     if action.effects:
-        return Effects(action.effects)
+        return Effects(tuple(map(gettext, action.effects)))
     if action.describe is not None:
         return Effects(_sentences(action.describe(table)))
     found = registry.preview(action, table, given)
@@ -116,7 +116,8 @@ def effects_of(action: TableAction, table: Table, given: Given) -> Effects:
 
 
 def _sentences(lines: Iterable[str]) -> tuple[str, ...]:
-    return tuple(f"{line}." for line in lines)
+    end = gettext(".")
+    return tuple(f"{line}{end}" for line in lines)
 
 
 @page
@@ -132,7 +133,7 @@ def table_action(request: PageRequest, table_id: int, name: str) -> HttpResponse
     error: SluiceError | None = None
     if request.method == "POST":
         if action.is_dangerous and not is_confirmed(request, table.name):
-            error = SluiceError(NOT_CONFIRMED)
+            error = SluiceError(gettext(NOT_CONFIRMED))
         else:
             try:
                 return _started(request, action, table, given)
@@ -157,6 +158,11 @@ def table_action(request: PageRequest, table_id: int, name: str) -> HttpResponse
     return render(request, "frontend/tables/action.html", context)
 
 
+def lower_first(title: str) -> str:
+    shown = gettext(title)
+    return shown[:1].lower() + shown[1:]
+
+
 def _started(
     request: PageRequest, action: TableAction, table: Table, given: Given
 ) -> HttpResponse:
@@ -164,7 +170,7 @@ def _started(
     done = registry.start(action, table, actor=request.principal.name, given=given)
     messages.success(
         request,
-        gettext("%(action)s requested.") % {"action": gettext(action.title)},
+        gettext("Requested: %(action)s.") % {"action": lower_first(action.title)},
         extra_tags="ok",
     )
     if isinstance(done, Job) and done.state != SUCCEEDED:

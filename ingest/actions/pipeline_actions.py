@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from django.utils.translation import gettext
+
 from catalog.access.policy import Privilege
 from catalog.models import Table
 from core.models import Job
@@ -233,8 +235,8 @@ def _describe_removal(table: Table) -> Iterator[str]:
     kept = removal.plan_removal(table, drop_data=False)
     dropped = removal.plan_removal(table, drop_data=True)
     yield kept.will[0].capitalize()
-    yield f"If you keep the data: {kept.will[1]}"
-    yield f"If you delete it: {dropped.will[1]}"
+    yield gettext("If you keep the data: %(effect)s") % {"effect": kept.will[1]}
+    yield gettext("If you delete it: %(effect)s") % {"effect": dropped.will[1]}
 
 
 REMOVE = TableAction(

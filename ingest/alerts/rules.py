@@ -30,7 +30,7 @@ KINDS: Final = (*ALERTS, RECOVERED)
 AGAIN: Final = {
     FAILED: "when a job of the table fails again",
     LATE: "if no sync catches up within what the table is allowed to be late",
-    STUCK: "with the next look that finds it",
+    STUCK: "with the next check that finds it",
     STALLED: "when a job of the table stalls again",
     SCHEMA_CHANGE: "when the source table changes once more",
     MISMATCH: "when a verification finds differences again",

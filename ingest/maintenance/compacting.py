@@ -6,11 +6,10 @@ group's base file is written again together with its log files.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ingest.lake.hudi.layout import FileGroup, GroupKey
-from ingest.maintenance.descriptions import counted, sized
 
 GROUPS_SHOWN = 50
 
@@ -70,29 +69,6 @@ def foresee(groups: Iterable[FileGroup], planned: Iterable[Planned]) -> Compacti
         sum(one.log_bytes for one in files),
         tuple(found[:GROUPS_SHOWN]),
     )
-
-
-def words_for(found: Compaction, groups: int) -> Iterator[str]:
-    """In the order in which it happens; `groups`: how many file groups there are."""
-    if not found.groups_total:
-        yield "No log file is there to merge; old files and instants are tidied up"
-        return
-    if found.instants:
-        names = ", ".join(found.instants)
-        yield f"Planned on the timeline already and executed now: {names}"
-    else:
-        yield "A compaction is planned over every file group that has log files"
-    yield (
-        f"{counted(found.log_files, 'log file')} of {sized(found.log_bytes)} in"
-        f" {found.groups_total} of {counted(groups, 'file group')} are merged into"
-        " their base files"
-    )
-    yield (
-        f"{sized(found.base_bytes + found.log_bytes)} are read;"
-        f" {sized(found.base_bytes)} of base files are written again, and what the log"
-        " files add to them"
-    )
-    yield "The old files stay for running queries until they are cleaned"
 
 
 def _work(group: FileGroup) -> GroupWork:

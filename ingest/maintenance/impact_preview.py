@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from django.utils.translation import gettext, ngettext
+
 from catalog.models import Table
 from core.clock import SystemClock
 from core.errors import InvalidRequest
 from ingest.contract.job import DriverSpec
 from ingest.lake.layout import CompactionPlan
-from ingest.maintenance.compacting import Planned, foresee, words_for
+from ingest.maintenance.compacting import Planned, foresee
 from ingest.maintenance.compaction_drivers import DriverRequest, payload_for
-from ingest.maintenance.descriptions import counted
 from ingest.maintenance.facts import LakeFacts
 from ingest.maintenance.health_collector import look_into
-from ingest.maintenance.repair_previews import Preview
-from ingest.pipelines.schema_diff import in_words, source_changed, to_leave_out
+from ingest.maintenance.repair_descriptions import compacted
+from ingest.maintenance.repair_previews import Preview, waits_for_a_job
+from ingest.pipelines.schema_diff import source_changed, to_leave_out
 from ingest.pipelines.table_commands import goes_on_loading
 from ingest.pipelines.transitions import locked_pipeline, pipeline_of
 from ingest.planning.plan import plan_from_json
@@ -27,11 +29,11 @@ def preview_compaction(table: Table, asked: DriverRequest = None) -> Preview:
     planned = [_planned(table, asked, plan) for asked, plan in seen.plans.items()]
     groups, facts = seen.layout.groups, seen.facts
     found = foresee(groups, planned)
-    lines = [*_begun(facts), *words_for(found, len(groups))]
+    lines = [*_begun(facts), *compacted(found, len(groups))]
     if any(one.is_held for one in facts.pending_compactions):
-        lines.insert(0, "A job works on it now: this waits until that has ended")
+        lines.insert(0, waits_for_a_job())
     lines.append(_where(DriverSpec(**driver) if driver else None))
-    lines.append("Readers see the same rows before and after; syncs go on")
+    lines.append(gettext("Readers see the same rows before and after; syncs go on"))
     return Preview(
         str(table),
         "compact",
@@ -48,21 +50,28 @@ def preview_resync(table: Table) -> Preview:
     if goes_on_loading(pipeline, table):
         return _resync(
             table,
-            "The first load goes on where it stopped: finished chunks are not read"
-            " again",
-            "Readers see the table when its one commit is there",
+            gettext(
+                "The first load goes on where it stopped: finished chunks are not read "
+                "again"
+            ),
+            gettext("Readers see the table when its one commit is there"),
         )
     gone = to_leave_out(pipeline)
     altered = source_changed(pipeline, plan_from_json(pipeline.plan))
     if altered is not None and not gone:
         raise altered
-    narrower = (f"Columns {in_words(gone)}",) if gone else ()
+    without = gettext(
+        "Columns gone at the source, so the fresh copy has them no more: %(names)s"
+    )
+    narrower = (without % {"names": ", ".join(gone)},) if gone else ()
     return _resync(
         table,
-        "The whole table is read from the source again",
-        "One commit then replaces what is there: readers see the old rows or the new"
-        " ones, never a mixture",
-        "Rows that were deleted at the source disappear",
+        gettext("The whole table is read from the source again"),
+        gettext(
+            "One commit then replaces what is there: readers see the old rows or the "
+            "new ones, never a mixture"
+        ),
+        gettext("Rows that were deleted at the source disappear"),
         *narrower,
     )
 
@@ -73,8 +82,11 @@ def _resync(table: Table, *will: str) -> Preview:
 
 def _begun(facts: LakeFacts) -> list[str]:
     return [
-        f"Compaction {one.instant} was begun and not ended: what that attempt wrote is"
-        " removed, then its plan is executed again"
+        gettext(
+            "Compaction %(instant)s was begun and not ended: what that attempt wrote "
+            "is removed, then its plan is executed again"
+        )
+        % {"instant": one.instant}
         for one in facts.pending_compactions
         if one.state == "INFLIGHT" and not one.is_held
     ]
@@ -93,6 +105,10 @@ def _planned(table: Table, asked: str, plan: CompactionPlan) -> Planned:
 
 def _where(driver: DriverSpec | None) -> str:
     if driver is None:
-        return "It runs in the driver that all jobs share"
-    cores = counted(driver.cores, "core")
-    return f"It runs in a driver of its own with {driver.memory} of memory and {cores}"
+        return gettext("It runs in the driver that all jobs share")
+    text = ngettext(
+        "It runs in a driver of its own with %(memory)s of memory and %(count)s core",
+        "It runs in a driver of its own with %(memory)s of memory and %(count)s cores",
+        driver.cores,
+    )
+    return text % {"memory": driver.memory, "count": driver.cores}

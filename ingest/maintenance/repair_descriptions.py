@@ -1,70 +1,106 @@
-"""What a repair would do to a table as it is now, in sentences. Pure."""
+"""What a repair or a compaction would do to a table as it is now, in the sentences of
+its reader's language."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+
+from django.utils.translation import gettext, ngettext
 
 from ingest.lake.hudi.timeline import WRITES
-from ingest.maintenance.descriptions import counted, sized
+from ingest.maintenance.compacting import Compaction
+from ingest.maintenance.descriptions import sized
 from ingest.maintenance.facts import LakeFacts, Pending
 
 
 def externally_modified(facts: LakeFacts) -> Sequence[str]:
     lines = [
-        f"The table's lock for {t.scope} is taken back: the owner that put {t.found}"
-        " there is refused from then on, and jobs that wait go on"
+        gettext(
+            "The table's lock for %(scope)s is taken back: the owner that put "
+            "%(found)s there is refused from then on, and jobs that wait go on"
+        )
+        % {"scope": t.scope, "found": t.found}
         for t in facts.taken
     ]
     if facts.altered:
         said = "; ".join(facts.altered)
-        lines.append(f"hoodie.properties goes back to what was planned: {said}")
+        lines.append(
+            gettext("hoodie.properties goes back to what was planned: %(changes)s")
+            % {"changes": said}
+        )
     if facts.future:
-        lines += [
-            *_plans_first(facts),
-            "Every row is read and written once, by one commit of now: a driver whose"
-            f" clock was ahead made {counted(len(facts.future), 'commit')} of the"
-            f" future, {facts.future[-1]} in UTC for one",
-            "Then the instants of the future are taken off the timeline, with the files"
-            " that they wrote and savepoints made by them; capture goes on at its"
-            " position",
-        ]
+        lines += [*plans_first(facts), *_out_of_the_future(facts)]
     return lines
+
+
+def _out_of_the_future(facts: LakeFacts) -> Sequence[str]:
+    text = ngettext(
+        "Every row is read and written once, by one commit of now: a driver whose "
+        "clock was ahead made %(count)s commit of the future, %(instant)s in UTC for "
+        "one",
+        "Every row is read and written once, by one commit of now: a driver whose "
+        "clock was ahead made %(count)s commits of the future, %(instant)s in UTC for "
+        "one",
+        len(facts.future),
+    )
+    return [
+        text % {"count": len(facts.future), "instant": facts.future[-1]},
+        gettext(
+            "Then the instants of the future are taken off the timeline, with the "
+            "files that they wrote and savepoints made by them; capture goes on at "
+            "its position"
+        ),
+    ]
 
 
 def rolled_back(pending: Pending) -> Sequence[str]:
     if pending.action == "rollback":
         return [
-            f"Rollback {pending.instant}, which was begun, is finished with what it"
-            " undoes"
+            gettext(
+                "Rollback %(instant)s, which was begun, is finished with what it undoes"
+            )
+            % {"instant": pending.instant}
         ]
     if pending.action != "compaction":
         return [
-            f"What {pending.action} {pending.instant} wrote is removed; it was never"
-            " visible, and its rows come again with the next sync"
+            gettext(
+                "What %(action)s %(instant)s wrote is removed; it was never visible, "
+                "and its rows come again with the next sync"
+            )
+            % {"action": pending.action, "instant": pending.instant}
         ]
     return [
-        f"What the unfinished attempt of compaction {pending.instant} wrote is removed",
-        f"Its plan{_extent(pending)} stays and is executed again",
+        _attempt_removed(pending),
+        gettext("Its plan%(extent)s stays and is executed again")
+        % {"extent": _extent(pending)},
     ]
+
+
+def _attempt_removed(pending: Pending) -> str:
+    text = gettext(
+        "What the unfinished attempt of compaction %(instant)s wrote is removed"
+    )
+    return text % {"instant": pending.instant}
 
 
 def taken_off(pending: Pending) -> Sequence[str]:
     if not pending.is_readable:
         return [
-            f"Compaction {pending.instant} is taken off the timeline, and what an"
-            " attempt of it wrote is removed by name, for its request cannot be read",
-            "The table can be read and written again",
+            gettext(
+                "Compaction %(instant)s is taken off the timeline, and what an attempt "
+                "of it wrote is removed by name, for its request cannot be read"
+            )
+            % {"instant": pending.instant},
+            gettext("The table can be read and written again"),
         ]
     lines = []
     if pending.state == "INFLIGHT":
-        lines.append(
-            f"What the unfinished attempt of compaction {pending.instant} wrote is"
-            " removed"
-        )
+        lines.append(_attempt_removed(pending))
     return [
         *lines,
-        f"Compaction {pending.instant}{_extent(pending)} is taken off the timeline",
-        "Its log files stay and are merged by the next plan",
+        gettext("Compaction %(instant)s%(extent)s is taken off the timeline")
+        % {"instant": pending.instant, "extent": _extent(pending)},
+        gettext("Its log files stay and are merged by the next plan"),
     ]
 
 
@@ -72,9 +108,12 @@ def _extent(pending: Pending) -> str:
     plan = pending.plan
     if plan is None or not plan.groups:
         return ""
-    return (
-        f" ({counted(plan.groups, 'file group')}, {sized(plan.log_bytes)} of log files)"
+    text = ngettext(
+        " (%(count)s file group, %(size)s of log files)",
+        " (%(count)s file groups, %(size)s of log files)",
+        plan.groups,
     )
+    return text % {"count": plan.groups, "size": sized(plan.log_bytes)}
 
 
 def undone_first(facts: LakeFacts) -> Sequence[str]:
@@ -83,39 +122,46 @@ def undone_first(facts: LakeFacts) -> Sequence[str]:
     return [line for one in left for line in rolled_back(one)]
 
 
-def _plans_first(facts: LakeFacts) -> Sequence[str]:
+def plans_first(facts: LakeFacts) -> Sequence[str]:
     if not facts.pending_compactions:
         return []
-    return [
-        "Compactions that are planned are taken off the timeline first:"
-        f" {len(facts.pending_compactions)}"
-    ]
+    text = gettext(
+        "Compactions that are planned are taken off the timeline first: %(count)s"
+    )
+    return [text % {"count": len(facts.pending_compactions)}]
 
 
 def kept(facts: LakeFacts) -> Sequence[str]:
     return [
         *undone_first(facts),
-        *_plans_first(facts),
-        "What the table is now can be gone back to, for 7 days",
-        "Until then its present files are not cleaned away",
+        *plans_first(facts),
+        gettext("What the table is now can be gone back to, for 7 days"),
+        gettext("Until then its present files are not cleaned away"),
     ]
 
 
 def deduplicated(facts: LakeFacts) -> Sequence[str]:
     lines = [
-        "Every row is read once and counted by its key; without duplicates nothing is"
-        " written",
+        gettext(
+            "Every row is read once and counted by its key; without duplicates nothing "
+            "is written"
+        ),
     ]
     if facts.conflicts_total:
-        lines.append(f"Buckets with several file groups now: {facts.conflicts_total}")
+        text = gettext("Buckets with several file groups now: %(count)s")
+        lines.append(text % {"count": facts.conflicts_total})
     return [
         *lines,
         *undone_first(facts),
-        *_plans_first(facts),
-        "A savepoint keeps what is there now",
-        "One commit replaces the table by one row per key: the newest one stays",
-        "The result is compared with what was kept; capture goes on at its position",
-        "No sync runs until it ends",
+        *plans_first(facts),
+        gettext("A savepoint keeps what is there now"),
+        gettext(
+            "One commit replaces the table by one row per key: the newest one stays"
+        ),
+        gettext(
+            "The result is compared with what was kept; capture goes on at its position"
+        ),
+        gettext("No sync runs until it ends"),
     ]
 
 
@@ -123,15 +169,72 @@ def cleaned(facts: LakeFacts, *, keep_seconds: float) -> Sequence[str]:
     begun = [p.instant for p in facts.pending if p.action == "clean" and not p.is_held]
     lines = [*undone_first(facts)]
     if begun:
-        lines.append(f"A cleaning that was begun is finished: {', '.join(begun)}")
+        text = gettext("A cleaning that was begun is finished: %(instants)s")
+        lines.append(text % {"instants": ", ".join(begun)})
     if facts.strays:
-        lines.append(f"Files that no commit lists are deleted: {facts.strays}")
+        text = gettext("Files that no commit lists are deleted: %(count)s")
+        lines.append(text % {"count": facts.strays})
     return [
         *lines,
-        f"Old versions of files go, {facts.old_files} files of"
-        f" {sized(facts.old_bytes)} are candidates; those of the newest ten"
-        f" commits and of the last {keep_seconds / 60:.0f} minutes stay for running"
-        " queries",
-        "Old instants are archived, and savepoints made over 7 days ago end",
-        "Readers see the same rows before and after",
+        _old_files(facts, keep_seconds),
+        gettext("Old instants are archived, and savepoints made over 7 days ago end"),
+        gettext("Readers see the same rows before and after"),
     ]
+
+
+def _old_files(facts: LakeFacts, keep_seconds: float) -> str:
+    text = ngettext(
+        "Old versions of files go, %(count)s file of %(size)s is a candidate; those of "
+        "the newest ten commits and of the last %(minutes)s minutes stay for running "
+        "queries",
+        "Old versions of files go, %(count)s files of %(size)s are candidates; those "
+        "of the newest ten commits and of the last %(minutes)s minutes stay for "
+        "running queries",
+        facts.old_files,
+    )
+    return text % {
+        "count": facts.old_files,
+        "size": sized(facts.old_bytes),
+        "minutes": f"{keep_seconds / 60:.0f}",
+    }
+
+
+def compacted(found: Compaction, groups: int) -> Iterator[str]:
+    """In the order in which it happens; `groups`: how many file groups there are."""
+    if not found.groups_total:
+        yield gettext(
+            "No log file is there to merge; old files and instants are tidied up"
+        )
+        return
+    if found.instants:
+        names = ", ".join(found.instants)
+        text = gettext("Planned on the timeline already and executed now: %(instants)s")
+        yield text % {"instants": names}
+    else:
+        yield gettext(
+            "A compaction is planned over every file group that has log files"
+        )
+    yield _merged(found, groups)
+    yield gettext(
+        "%(read)s are read; %(base)s of base files are written again, and what the log "
+        "files add to them"
+    ) % {
+        "read": sized(found.base_bytes + found.log_bytes),
+        "base": sized(found.base_bytes),
+    }
+    yield gettext("The old files stay for running queries until they are cleaned")
+
+
+def _merged(found: Compaction, groups: int) -> str:
+    text = gettext(
+        "%(files)s of %(size)s in %(merged)s of %(groups)s are merged into their base "
+        "files"
+    )
+    files = ngettext("%(count)s log file", "%(count)s log files", found.log_files)
+    every = ngettext("%(count)s file group", "%(count)s file groups", groups)
+    return text % {
+        "files": files % {"count": found.log_files},
+        "size": sized(found.log_bytes),
+        "merged": found.groups_total,
+        "groups": every % {"count": groups},
+    }

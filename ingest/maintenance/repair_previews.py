@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from django.utils.translation import gettext
+
 from catalog.models import Table
 from core.errors import InvalidRequest
 from ingest.contract.job import RepairWork
@@ -26,8 +28,6 @@ from ingest.maintenance.rewinding import what_is_missed
 from ingest.pipelines.schema_diff import source_changed
 from ingest.pipelines.transitions import pipeline_of
 from ingest.planning.plan import plan_from_json
-
-_SAME_ROWS = "Readers see the same rows before and after"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +54,17 @@ def preview_rollback(table: Table, facts: LakeFacts, work: RepairWork) -> Previe
         table, facts, Way("rollback", work.instant), or_nothing=is_meddled
     )
     lines = _each(pending, words.rolled_back, before=words.externally_modified(facts))
-    return Preview(str(table), work.action, pending, (*lines, _SAME_ROWS))
+    return Preview(str(table), work.action, pending, (*lines, _same_rows()))
 
 
 def preview_unschedule(table: Table, facts: LakeFacts, work: RepairWork) -> Preview:
     pending = _wanted(table, facts, Way("unschedule-compaction", work.instant))
     lines = _each(pending, words.taken_off)
     if work.replan:
-        lines.append("Then a new compaction is planned over everything there is")
-    return Preview(str(table), work.action, pending, (*lines, _SAME_ROWS))
+        lines.append(
+            gettext("Then a new compaction is planned over everything there is")
+        )
+    return Preview(str(table), work.action, pending, (*lines, _same_rows()))
 
 
 def preview_deduplication(table: Table, facts: LakeFacts, work: RepairWork) -> Preview:
@@ -96,24 +98,32 @@ def preview_restore(table: Table, facts: LakeFacts, work: RepairWork) -> Preview
         )
     later = [i.asked for i in timeline.writes_after(work.instant)]
     will = [
-        f"Commits after savepoint {work.instant} are taken away ({len(later)}):"
-        " readers see the rows of that moment",
-        "The capture position goes back with them",
-        "This cannot be undone",
+        gettext(
+            "Commits after savepoint %(instant)s are taken away (%(count)s): readers "
+            "see the rows of that moment"
+        )
+        % {"instant": work.instant, "count": len(later)},
+        gettext("The capture position goes back with them"),
+        gettext("This cannot be undone"),
     ]
     if ended := [i for i in timeline.savepoints if i in later]:
         will.insert(
             1,
-            f"Savepoints of those commits end: {', '.join(ended)}. They cannot be"
-            " restored any more",
+            gettext(
+                "Savepoints of those commits end: %(instants)s. They cannot be "
+                "restored any more"
+            )
+            % {"instants": ", ".join(ended)},
         )
     will[:0] = words.undone_first(facts)
-    misses = list(what_is_missed(table.cursor, _position_at(base, timeline, work)))
+    position = _position_at(base, timeline, work)
+    misses = list(what_is_missed(table.cursor, position, gettext))
     pipeline = pipeline_of(table.pk)
     if pipeline and (
         altered := source_changed(pipeline, plan_from_json(pipeline.plan))
     ):
-        misses.append(f"Since it was onboarded, {altered.message}")
+        text = gettext("Since it was onboarded, %(change)s")
+        misses.append(text % {"change": altered.message})
     return Preview(
         str(table), work.action, (), tuple(will), misses=tuple(misses), then="resync"
     )
@@ -127,12 +137,20 @@ def preview_metadata_drop(table: Table, facts: LakeFacts, work: RepairWork) -> P
             hint="GET its health to see what costs points",
         )
     will = (
-        "The metadata table that another writer made is removed, with its partitions"
-        f" {', '.join(facts.foreign_index)}",
-        "Readers list the table's folders again: they see every row that was committed",
-        "No row is read or written; no sync runs until it ends",
-        "The next commit or compaction would do it, too; it comes back when that writer"
-        " writes again, which it should not",
+        gettext(
+            "The metadata table that another writer made is removed, with its "
+            "partitions %(names)s"
+        )
+        % {"names": ", ".join(facts.foreign_index)},
+        gettext(
+            "Readers list the table's folders again: they see every row that was "
+            "committed"
+        ),
+        gettext("No row is read or written; no sync runs until it ends"),
+        gettext(
+            "The next commit or compaction would do it, too; it comes back when that "
+            "writer writes again, which it should not"
+        ),
     )
     return Preview(str(table), work.action, (), will)
 
@@ -145,8 +163,16 @@ def _each(
 ) -> list[str]:
     lines = [*before, *(line for one in pending for line in describe(one))]
     if any(p.is_held for p in pending):
-        lines.insert(0, "A job works on it now: this waits until that has ended")
+        lines.insert(0, waits_for_a_job())
     return lines
+
+
+def waits_for_a_job() -> str:
+    return gettext("A job works on it now: this waits until that has ended")
+
+
+def _same_rows() -> str:
+    return gettext("Readers see the same rows before and after")
 
 
 def _wanted(

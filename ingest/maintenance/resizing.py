@@ -8,10 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from django.utils.translation import gettext, ngettext
+
 from core.errors import InvalidRequest
 from ingest.maintenance.buckets import MOST_BUCKETS, expected_bytes, suggest_buckets
-from ingest.maintenance.descriptions import counted, sized
+from ingest.maintenance.descriptions import sized
 from ingest.maintenance.facts import LakeFacts
+from ingest.maintenance.repair_descriptions import plans_first
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,25 +73,33 @@ def plan_resize(name: str, facts: LakeFacts, buckets: int) -> Resize:
 
 def words_for(found: Resize, facts: LakeFacts) -> Iterator[str]:
     before, after = found.before, found.after
-    yield (
-        f"Every row is read and written once, {sized(found.bytes)} as files are"
-        " now; no sync runs until it ends"
+    yield gettext(
+        "Every row is read and written once, %(size)s as files are now; no sync runs "
+        "until it ends"
+    ) % {"size": sized(found.bytes)}
+    yield from plans_first(facts)
+    yield gettext(
+        "A savepoint keeps what is there now; the old files stay until it ends"
     )
-    if facts.pending_compactions:
-        yield (
-            "Compactions that are planned are taken off the timeline first:"
-            f" {len(facts.pending_compactions)}"
-        )
-    yield "A savepoint keeps what is there now; the old files stay until it ends"
-    yield (
-        f"One commit puts the rows into {counted(after.buckets, 'bucket')} instead of"
-        f" {before.buckets}: at most {counted(after.file_groups, 'file group')} instead"
-        f" of {before.file_groups}, base files of about {sized(after.file_bytes)}"
-        f" instead of {sized(before.file_bytes)}"
+    buckets = ngettext("%(count)s bucket", "%(count)s buckets", after.buckets)
+    groups = ngettext(
+        "%(count)s file group", "%(count)s file groups", after.file_groups
     )
-    yield (
-        "Readers see the same rows before and after, which is compared; capture goes"
-        " on at its position, and writers with the old number are refused"
+    yield gettext(
+        "One commit puts the rows into %(buckets)s instead of %(former_buckets)s: at "
+        "most %(groups)s instead of %(former_groups)s, base files of about %(size)s "
+        "instead of %(former_size)s"
+    ) % {
+        "buckets": buckets % {"count": after.buckets},
+        "former_buckets": before.buckets,
+        "groups": groups % {"count": after.file_groups},
+        "former_groups": before.file_groups,
+        "size": sized(after.file_bytes),
+        "former_size": sized(before.file_bytes),
+    }
+    yield gettext(
+        "Readers see the same rows before and after, which is compared; capture "
+        "goes on at its position, and writers with the old number are refused"
     )
     yield found.reason
 
@@ -96,8 +107,15 @@ def words_for(found: Resize, facts: LakeFacts) -> Iterator[str]:
 def _reason(facts: LakeFacts, buckets: int) -> str:
     fit = suggest_buckets(facts)
     if fit is None:
-        return "Nothing suggests another number: its files have a good size as they are"
+        return gettext(
+            "Nothing suggests another number: its files have a good size as they are"
+        )
     reason = fit.reason[:1].upper() + fit.reason[1:]
     if fit.buckets == buckets:
-        return f"Suggested, because: {reason}"
-    return f"{counted(fit.buckets, 'bucket')} would be suggested: {reason}"
+        return gettext("Suggested, because: %(reason)s") % {"reason": reason}
+    text = ngettext(
+        "%(count)s bucket would be suggested: %(reason)s",
+        "%(count)s buckets would be suggested: %(reason)s",
+        fit.buckets,
+    )
+    return text % {"count": fit.buckets, "reason": reason}

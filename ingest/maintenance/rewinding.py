@@ -6,10 +6,32 @@ again, as far as the source still says it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 # Counting on would tell nobody anything new.
 MOST_COUNTED = 100_000
+
+FOLLOWS_NOTHING = (
+    "The table follows nothing at its source: it stays as it was then, until a resync"
+)
+AGAIN_AFTER = (
+    "The next sync reads again the rows whose %(cursor)s lies after %(position)s, as"
+    " the source has them now"
+)
+AGAIN_ALL = (
+    "The next sync reads again the rows whose %(cursor)s lies at all times, as the"
+    " source has them now"
+)
+DELETED = (
+    "Rows that were deleted at the source since then are there again, and no sync sees"
+    " that: they stay until a resync"
+)
+UNMARKED = (
+    "Rows that were changed without a newer %(cursor)s keep the values of that moment"
+    " until a resync"
+)
+MISSED = (FOLLOWS_NOTHING, AGAIN_AFTER, AGAIN_ALL, DELETED, UNMARKED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,22 +55,15 @@ class Reach:
         return None if self.silent else not self.broken
 
 
-def what_is_missed(cursor: str | None, position: str) -> tuple[str, ...]:
+def what_is_missed(
+    cursor: str | None, position: str, translate: Callable[[str], str] = str
+) -> tuple[str, ...]:
     """After going back to rows of that position; `cursor` None: it follows nothing."""
     if not cursor:
-        return (
-            "The table follows nothing at its source: it stays as it was then, until"
-            " a resync",
-        )
-    since = f"after {position}" if position else "at all times"
-    return (
-        f"The next sync reads again the rows whose {cursor} lies {since}, as the"
-        " source has them now",
-        "Rows that were deleted at the source since then are there again, and no sync"
-        " sees that: they stay until a resync",
-        f"Rows that were changed without a newer {cursor} keep the values of that"
-        " moment until a resync",
-    )
+        return (translate(FOLLOWS_NOTHING),)
+    again = AGAIN_AFTER if position else AGAIN_ALL
+    given = {"cursor": cursor, "position": position}
+    return tuple(translate(text) % given for text in (again, DELETED, UNMARKED))
 
 
 def what_the_source_says(cursor: str | None, reach: Reach) -> tuple[str, ...]:

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from django.utils.translation import gettext
+
 from catalog.access.policy import Privilege
 from ingest.contract.job import RepairWork
 from ingest.models.states import (
@@ -178,5 +180,8 @@ class TableAction:
 
     def why_not(self, state: str) -> str:
         """What to do first, in a state in which it is not offered."""
-        first = {PAUSED: "resume it first", REMOVING: "nothing is repaired any more"}
-        return first.get(state, "ask when that has ended")
+        if state == PAUSED:
+            return gettext("resume it first")
+        if state == REMOVING:
+            return gettext("nothing is repaired any more")
+        return gettext("ask when that has ended")

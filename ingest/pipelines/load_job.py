@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+from django.utils.translation import gettext
+
 from catalog.sources.registry import kind_named
 from core.clock import SystemClock
 from core.errors import SluiceError
@@ -216,11 +218,12 @@ def how_consistent(pipeline: Pipeline) -> str:
         return ""
     kind = kind_named(pipeline.source_table.database.datasource.kind)
     if not kind.shares_snapshots:
-        return (
-            f"its chunks show the source at different moments, as {kind.title} shares "
-            "no snapshot between connections without a lock"
+        text = gettext(
+            "its chunks show the source at different moments, as %(kind)s shares no "
+            "snapshot between connections without a lock"
         )
-    return (
+        return text % {"kind": kind.title}
+    return gettext(
         "loaded over several attempts, so its chunks show the source at different "
         "moments; resync for one consistent moment"
     )

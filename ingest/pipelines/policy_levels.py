@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from django.db import transaction
+from django.utils.translation import gettext
 
 from catalog.access import audit
 from catalog.access.policy import Securable
@@ -19,7 +20,7 @@ from core.errors import NotFound, StaleState
 from ingest.models import Pipeline
 from ingest.pipelines.policies.effective import Policies, defaults
 from ingest.pipelines.policies.policy import Effective, effective
-from ingest.pipelines.policies.schedule import in_words, next_runs
+from ingest.pipelines.policies.schedule import next_runs
 from ingest.pipelines.policies.store import change_policy, change_table_policy, given_at
 from ingest.pipelines.transitions import pipeline_of
 
@@ -47,10 +48,6 @@ class Settings:
     def tag(self) -> str:
         """Changes when another user changes this level."""
         return _tag(self.given)
-
-    @property
-    def when(self) -> str:
-        return in_words(self.counts.schedule)
 
     def runs(self, now: datetime) -> list[datetime]:
         due = self.pipeline.due_at if self.pipeline else None
@@ -117,10 +114,11 @@ def of_source(source: Datasource, database: Database | None) -> Settings:
     given = given_at(source, database)
     if database is None:
         counts, above = policies.of_datasource(source), effective([], defaults())
-        title = f"all tables of {source.name}"
+        title = gettext("all tables of %(name)s") % {"name": source.name}
     else:
         counts, above = policies.of_database(database), policies.of_datasource(source)
-        title = f"all tables of {source.name}.{database.name}"
+        name = f"{source.name}.{database.name}"
+        title = gettext("all tables of %(name)s") % {"name": name}
     return Settings(
         title=title,
         on=Securable(source.name, database.name if database else ""),

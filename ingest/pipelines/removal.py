@@ -13,6 +13,7 @@ from uuid import UUID
 from django.conf import settings
 from django.db import transaction
 from django.db.models.functions import Now
+from django.utils.translation import gettext, ngettext
 
 from catalog.access import audit
 from catalog.models import Table
@@ -56,13 +57,25 @@ def plan_removal(table: Table, *, drop_data: bool) -> RemovalPreview:
     for file in place_at(table.path).files() if table.path else ():
         files += 1
         size += file.size
-    stop = f"stop syncing {table.source_name} into {table}"
+    stop = gettext("stop syncing %(source)s into %(table)s")
     data = (
-        f"delete {files:,} files, {size:,} bytes, and {table} from the catalog"
+        ngettext(
+            "delete %(files)s file, %(bytes)s bytes, and %(table)s from the catalog",
+            "delete %(files)s files, %(bytes)s bytes, and %(table)s from the catalog",
+            files,
+        )
         if drop_data
-        else f"keep {table} as it is, readable, no longer refreshed"
+        else gettext("keep %(table)s as it is, readable, no longer refreshed")
     )
-    return RemovalPreview(str(table), drop_data, files, size, (stop, data))
+    said = {
+        "source": table.source_name,
+        "table": table,
+        "files": f"{files:,}",
+        "bytes": f"{size:,}",
+    }
+    return RemovalPreview(
+        str(table), drop_data, files, size, (stop % said, data % said)
+    )
 
 
 def start_removal(table: Table, *, drop_data: bool, actor: str) -> Job:

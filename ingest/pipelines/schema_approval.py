@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from django.db import transaction
+from django.utils.translation import gettext
 
 from catalog.access import audit
 from catalog.models import Table
@@ -56,18 +57,23 @@ def proposal_of(table: Table) -> SchemaProposal:
 def _what_happens(drift: SchemaDrift) -> tuple[str, ...]:
     if drift.impossible:
         return (drift.impossible,)
-    taken = f"The lake table takes over: {in_sentence(drift.to_approve)}"
+    taken = gettext("The lake table takes over: %(changes)s") % {
+        "changes": in_sentence(drift.to_approve)
+    }
     if not drift.needs_resync:
-        return (
-            taken,
-            "A sync brings it, with rows that got values of new columns before",
+        brought = gettext(
+            "A sync brings it, with rows that got values of new columns before"
         )
+        return taken, brought
     return (
         taken,
-        "The whole table is read from the source again, and one commit replaces what"
-        " is there: readers see the old rows or the new ones, never a mixture",
+        gettext(
+            "The whole table is read from the source again, and one commit replaces "
+            "what is there: readers see the old rows or the new ones, never a mixture"
+        ),
         *(
-            f"Column {change.column} and its values leave the lake table"
+            gettext("Column %(name)s and its values leave the lake table")
+            % {"name": change.column}
             for change in drift.blocking
             if change.kind == "removed"
         ),

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from ingest.lake.hudi.layout import FileGroup
-from ingest.maintenance.compacting import GROUPS_SHOWN, Planned, foresee, words_for
+from ingest.maintenance.compacting import GROUPS_SHOWN, Planned, foresee
 from ingest.maintenance.facts import MB
+from ingest.maintenance.repair_descriptions import compacted
 
 FULL = FileGroup("p=1", "00000001-a", "b", "1", 8 * MB, 2, 3 * MB)
 MORE = FileGroup("", "00000002-b", "b", "1", 5 * MB, 9, 4 * MB)
@@ -50,5 +51,5 @@ def test_thousands_of_file_groups_are_counted_and_the_largest_named() -> None:
     ],
 )
 def test_words(groups: tuple[FileGroup, ...], planned: list[Planned], expected: str):
-    lines = list(words_for(foresee(groups, planned), len(groups)))
+    lines = list(compacted(foresee(groups, planned), len(groups)))
     assert any(expected in line for line in lines), lines

@@ -1,0 +1,154 @@
+"""In Simplified Chinese no sentence or label of a page stays English.
+
+What is stored is English for all readers, as REST has it: reasons, messages and hints of
+services, log lines, decisions of plans.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+from django.apps import apps
+from django.urls import reverse
+
+from ingest.actions.registry import ACTIONS
+from tests.integration.frontend.test_pages import PAGES
+from tests.integration.frontend.world import HOSTILE, LONG
+
+CODE = {"code", "pre", "kbd", "script", "style", "textarea", "datalist"}
+SHOWN = {"title", "aria-label", "placeholder", "alt"}
+VOID = {"br", "hr", "img", "input", "link", "meta", "source", "path", "rect", "use"}
+WORD = re.compile(r"[A-Za-z][A-Za-z]+")
+UNITS = {"kB", "MB", "GB", "TB", "UTC"}
+PRODUCTS = """
+Sluice SQL REST JDBC Apache Hive HiveServer PyHive SQLAlchemy beeline DBeaver dbt Superset
+Python PySpark Spark Django Celery Hudi PostgreSQL MySQL MariaDB Server Oracle SAP HANA
+MongoDB StarRocks Tablestore Kafka English TLS URL CSV webhook Webhook cron Cron Epoch
+sluice schema
+"""
+# what REST calls it too: privileges, settings, levels of a log, parts of the product
+IDENTIFIERS = """
+discover select operate manage require verify off NULL MERGE ON READ BUCKET info warn lake
+gateway rest web cli system test user grant create database broker migrations scheduler
+postgresql id schedule
+"""
+# of the world that is shown, and of examples in help texts
+NAMES = """
+shop public orders customers events legacy free name amount updated at pager root ann eve
+bi bigint text numeric character varying timestamp with time zone db example internal https
+hooks host path order log table docs connect md Asia Shanghai MON FRI LIMIT FROM SELECT
+group row hash
+"""
+ALLOWED = UNITS | {
+    word for text in (PRODUCTS, IDENTIFIERS, NAMES) for word in text.split()
+}
+# refusals of services; REST has them in the same words
+REFUSALS = (
+    "lake.shop.orders has 2 buckets already",
+    "GET its health: it suggests a number, where another is better",
+    "the gateway process is not running",
+    "start it: manage.py gateway (or make demo)",
+)
+# previews that are refused, for nothing of the kind is there
+NOTHING_TO_DO = {"rollback", "unschedule-compaction", "restore", "drop-metadata-table"}
+NO_PAGES = {"preferences", "sql-names", "grants-names", "alerts-badge"}
+
+
+class Shown(HTMLParser):
+    """The texts of a page that people read, without code."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts: list[str] = []
+        self._open: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.texts += [value for name, value in attrs if name in SHOWN and value]
+        if tag not in VOID:
+            self._open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        while self._open and self._open.pop() != tag:
+            pass
+
+    def handle_data(self, data: str) -> None:
+        if not CODE & set(self._open):
+            self.texts.append(" ".join(data.split()))
+
+
+def english_in(page: str, stored: list[str]) -> Iterator[str]:
+    shown = Shown()
+    shown.feed(page)
+    for text in shown.texts:
+        rest = text
+        for known in stored:
+            rest = re.sub(re.escape(known), " ", rest, flags=re.IGNORECASE)
+        if set(WORD.findall(rest)) - ALLOWED:
+            yield text
+
+
+def stored_sentences() -> list[str]:
+    """Each text with a space in it that a row has, the longest first."""
+    found = {HOSTILE, LONG, *REFUSALS}
+    for model in apps.get_models():
+        if model._meta.app_label in {"catalog", "core", "ingest"}:
+            for row in model.objects.all():
+                found |= {t for t in texts_of(vars(row)) if " " in t.strip()}
+    return sorted(found, key=len, reverse=True)
+
+
+def texts_of(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield " ".join(value.split())
+    elif isinstance(value, dict):
+        for each in value.values():
+            yield from texts_of(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from texts_of(each)
+
+
+@pytest.fixture
+def read_english(world, browse, redis_url):
+    """What stays English on a page, asked for in Simplified Chinese."""
+    client, stored = browse("root"), stored_sentences()
+
+    def read(url: str, *, status: int = 200, **data: Any) -> list[str]:
+        ask = client.post if data else client.get
+        response = ask(url, data, HTTP_ACCEPT_LANGUAGE="zh-CN")
+        assert response.status_code == status, url
+        return list(english_in(response.content.decode(), stored))
+
+    return read
+
+
+def test_every_page(world, read_english):
+    for name, (make, *_) in PAGES.items():
+        if name not in NO_PAGES:
+            assert read_english(reverse(f"frontend:{name}", args=make(world))) == []
+
+
+def test_tables_in_every_state(world, read_english):
+    for table in world.lake_tables.values():
+        for page in ("", "/health", "/policy", "/commits"):
+            assert read_english(f"/tables/{table.pk}{page}") == []
+
+
+@pytest.mark.parametrize("name", sorted(set(ACTIONS) - NOTHING_TO_DO))
+def test_previews_of_actions(name, world, read_english):
+    table = world.lake_tables["orders"]
+    assert read_english(f"/tables/{table.pk}/{name}") == []
+
+
+def test_jobs_choices_and_kinds_of_sources(world, read_english):
+    pages = [f"/jobs/{job.pk}" for job in world.jobs.values()]
+    pages += [f"/sources/new?kind={kind}" for kind in ("mysql", "mariadb")]
+    plan = f"/onboardings/{world.proposed.pk}"
+    pages += [f"{plan}/tables/{one.pk}" for one in world.proposed.tables.all()]
+    pages += [f"{plan}?show=blocked", "/alerts?state=all", "/health?band=bad"]
+    for page in pages:
+        assert read_english(page) == []
