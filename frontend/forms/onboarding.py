@@ -87,6 +87,10 @@ class DefaultsFields(forms.Form):
         )
 
 
+# members of a request's defaults whose fields have other names
+WISHES = {"partition_by": "partition", "exclude_columns": "exclude"}
+
+
 class OnboardForm(ScheduleFields, DefaultsFields):
     capture = forms.ChoiceField(choices=CAPTURES, label=_("Capture"))
     target_database = forms.CharField(
@@ -123,19 +127,37 @@ class OnboardForm(ScheduleFields, DefaultsFields):
         return data
 
     def request_data(self, source: str, more: list[str]) -> dict[str, Any]:
-        """The request as `ingest.pipelines.requests.parse_request` takes it."""
-        data = self.cleaned_data
-        is_scheduled = data["capture"] == "timestamp"
-        include = [*_lines(data["include"]), *_lines(data["selected"]), *more]
+        """The request as `ingest.pipelines.requests.parse_request` takes it; of a form
+        with errors, as much of it as is right."""
+        get = self.cleaned_data.get
+        is_scheduled = get("capture") == "timestamp" and not self.errors
+        self.patterns = _lines(get("include"))
+        include = [*self.patterns, *_lines(get("selected")), *more]
         return {
             "datasource": source,
             "include": list(dict.fromkeys(include)),
-            "exclude": _lines(data["exclude"]),
-            "capture": data["capture"],
+            "exclude": _lines(get("exclude")),
+            "capture": get("capture") or "timestamp",
             "schedule": self.schedule if is_scheduled else None,
-            "target_database": data["target_database"] or None,
-            "defaults": self.defaults.to_data(),
+            "target_database": get("target_database") or None,
+            "defaults": {} if self.errors else self.defaults.to_data(),
         }
+
+    def point_at(self, errors: object) -> bool:
+        """Show a service's pointers at their fields; False when there are none."""
+        found = errors if isinstance(errors, list) else []
+        for each in found:
+            self.add_error(self._field_at(str(each["pointer"])), str(each["detail"]))
+        return bool(found)
+
+    def _field_at(self, pointer: str) -> str | None:
+        """None for what a table says, whose name stands in the sentence."""
+        first, *rest = pointer.strip("/").split("/")
+        if first == "include":
+            is_pattern = bool(rest) and int(rest[0]) < len(self.patterns)
+            return "include" if is_pattern else None
+        name = f"wish_{WISHES.get(rest[0], rest[0])}" if rest else first
+        return name if name in self.fields else None
 
 
 STAYS = ("", _("As it is for each of them"))

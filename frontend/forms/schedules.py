@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from django import forms
@@ -18,6 +18,7 @@ from ingest.pipelines.policies.schedule import (
     schedule_to_json,
 )
 
+SCHEDULE_FIELDS = {"every_seconds", "cron", "timezone"}
 INHERIT, EVERY, CRON = "inherit", "every", "cron"
 WHEN = [
     (INHERIT, _("As its database or source has it")),
@@ -56,9 +57,9 @@ class ScheduleFields(forms.Form):
         try:
             schedule_of(self.cleaned_data)
         except InvalidRequest as refused:
-            field = _field_of(refused)
-            if field not in self.errors:
-                self.add_error(field, refused.message)
+            for field, detail in _faults_of(refused):
+                if field not in self.errors:
+                    self.add_error(field, detail)
         return data
 
     @property
@@ -95,8 +96,9 @@ def schedule_of(data: Mapping[str, Any]) -> Schedule | None:
     return None
 
 
-def _field_of(refused: InvalidRequest) -> str | None:
+def _faults_of(refused: InvalidRequest) -> Iterator[tuple[str | None, str]]:
+    """Each with the field that it is about, None = another one."""
     errors = refused.facts.get("errors")
-    first = errors[0] if isinstance(errors, list) and errors else {}
-    name = str(first.get("pointer", "")).rpartition("/")[2]
-    return name if name in {"every_seconds", "cron", "timezone"} else None
+    for each in errors if isinstance(errors, list) else []:
+        name = str(each["pointer"]).rpartition("/")[2]
+        yield name if name in SCHEDULE_FIELDS else None, str(each["detail"])

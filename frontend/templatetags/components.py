@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from django import template
-from django.forms import BoundField
+from django.forms import BoundField, Form
 from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
@@ -141,6 +141,14 @@ def searchbox(
 def selectbox(content: str, id: str, name: str, label: str) -> SafeString:
     """A choice by which a list is filtered as soon as it is made."""
     return _part("select_box", content=content, id=id, name=name, label=label)
+
+
+@register.filter
+def labelled_in(pointer: str, form: object) -> str:
+    """What a page calls the member of a request that `pointer` means."""
+    name = pointer.rpartition("/")[2]
+    fields = form.fields if isinstance(form, Form) else {}
+    return str(fields[name].label) if name in fields else name.replace("_", " ")
 
 
 @register.simple_tag

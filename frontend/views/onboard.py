@@ -31,6 +31,7 @@ from frontend.reading.schedules import schedule_words
 from frontend.templatetags.figures import rows_of, size
 from frontend.views.sources import source_named
 from ingest.models import Onboarding
+from ingest.pipelines.drafting import plan_onboarding
 from ingest.pipelines.onboarding import start_onboarding
 from ingest.pipelines.policies.schedule import next_runs
 from ingest.pipelines.requests import parse_request
@@ -50,17 +51,24 @@ def pick_tables(request: PageRequest, name: str) -> HttpResponse:
     initial |= {"when": "every", "every_seconds": "30"}
     form = OnboardForm(request.POST or None, initial=initial)
     error: SluiceError | None = None
-    if request.method == "POST" and form.is_valid():
+    if request.method == "POST":
+        is_whole = form.is_valid()
+        asked = form.request_data(source.name, _all_matching(request, source))
         try:
-            row = _start(request, source, form)
+            if is_whole:
+                row = _start(request, source, asked)
+                return redirect("frontend:onboarding", row.pk)
+            if asked["include"]:
+                plan_onboarding(parse_request(asked))
         except SluiceError as refused:
             error = refused
-        else:
-            return redirect("frontend:onboarding", row.pk)
+    is_pointed = error is not None and form.point_at(error.facts.get("errors"))
     context = {
         "source": source,
         "form": form,
-        "error": error,
+        "error": None if is_pointed else error,
+        "hint": error.hint if error and is_pointed else "",
+        "is_onboarded": error is not None and _is_onboarded(error),
         "kept": _kept(request),
         "databases": databases_for(request.principal, name)[:1000],
         **_rows(request, source),
@@ -68,8 +76,16 @@ def pick_tables(request: PageRequest, name: str) -> HttpResponse:
     return render(request, "frontend/onboarding/pick.html", context)
 
 
-def _start(request: PageRequest, source: Datasource, form: OnboardForm) -> Onboarding:
-    asked = form.request_data(source.name, _all_matching(request, source))
+def _is_onboarded(error: SluiceError) -> bool:
+    """Whether it is about tables that have a pipeline already, alone or too."""
+    errors = error.facts.get("errors")
+    said = [str(one["detail"]) for one in errors] if isinstance(errors, list) else []
+    return any("onboarded already" in text for text in (error.message, *said))
+
+
+def _start(
+    request: PageRequest, source: Datasource, asked: dict[str, Any]
+) -> Onboarding:
     is_search = bool(request.POST.get("all_matching"))
     row = start_onboarding(
         parse_request(asked),

@@ -6,7 +6,7 @@ found before any is told. Must not know REST or drivers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -230,7 +230,7 @@ def _chosen_tables(
     )
     skipped = tuple(name for pk, name in chosen.items() if pk in carried)
     _find_other_updates(source, request, skipped, mistakes)
-    _find_named_again(request, skipped, mistakes)
+    _find_named_again(source, request, skipped, mistakes)
     rows = Table.objects.filter(pk__in=[pk for pk in chosen if pk not in carried])
     ordered = (
         rows.select_related("database__datasource")
@@ -294,13 +294,35 @@ def _find_other_updates(
 
 
 def _find_named_again(
-    request: OnboardingRequest, skipped: Sequence[str], mistakes: Mistakes
+    source: Datasource,
+    request: OnboardingRequest,
+    skipped: Sequence[str],
+    mistakes: Mistakes,
 ) -> None:
+    again = set(skipped) & set(request.include)
+    places = _where_synced(source, again) if again else {}
     for index, pattern in enumerate(request.include):
-        if pattern in skipped:
+        if pattern in again:
+            place = places.get(pattern, "its plan")
             mistakes.add(
                 f"/include/{index}",
-                f"'{pattern}' is onboarded already; change or remove it there",
+                f"'{pattern}' is onboarded already: change or remove {place}",
                 code="already_onboarded",
                 hint="leave it out here; a pattern such as db.* passes over it",
             )
+
+
+def _where_synced(source: Datasource, names: Collection[str]) -> dict[str, str]:
+    """By source table, the lake table it is synced into, or the plan it waits in."""
+    rows = (
+        Pipeline.objects.exclude(state=RETIRED)
+        .filter(source_table__database__datasource=source)
+        .filter(source_table__name__in=[n.partition(".")[2] for n in names])
+        .select_related("source_table__database", "lake_table__database__datasource")
+    )
+    return {
+        f"{row.source_table.database.name}.{row.source_table.name}": str(row.lake_table)
+        if row.lake_table
+        else f"it in onboarding {row.onboarding_id}"
+        for row in rows
+    }

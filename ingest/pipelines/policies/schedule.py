@@ -161,30 +161,37 @@ def _every(seconds: Any, at: str) -> Every:
 
 
 def _cron(expression: Any, timezone: Any, at: str) -> Cron:
+    """A wrong time zone does not hide what is wrong with the expression."""
+    wrong = {
+        f"{at}/cron": _wrong_in(expression),
+        f"{at}/timezone": _wrong_zone(timezone),
+    }
+    _refuse_all({pointer: detail for pointer, detail in wrong.items() if detail})
+    return Cron(" ".join(expression.upper().split()), timezone)
+
+
+def _wrong_zone(name: Any) -> str:
+    if isinstance(name, str) and name in _timezones():
+        return ""
+    return f"'{str(name)[:60]}' is no IANA time zone, as Europe/Berlin or UTC are"
+
+
+def _wrong_in(expression: Any) -> str:
+    """What is wrong with an expression of cron in any time zone; "" = nothing."""
     if not isinstance(expression, str) or len(expression) > LONGEST_CRON:
-        _refuse(
-            f"{at}/cron", f"cron must be a text of five fields, as in {CRON_EXAMPLE}"
-        )
+        return f"cron must be a text of five fields, as in {CRON_EXAMPLE}"
     fields = expression.upper().split()
     if len(fields) != len(_FIELDS):
-        _refuse(
-            f"{at}/cron",
+        return (
             f"cron has {len(fields)} fields, not five ({' '.join(_FIELDS)}), "
-            f"as in {CRON_EXAMPLE}",
+            f"as in {CRON_EXAMPLE}"
         )
-    if not isinstance(timezone, str) or timezone not in _timezones():
-        _refuse(
-            f"{at}/timezone",
-            f"'{str(timezone)[:60]}' is no IANA time zone, as Europe/Berlin or UTC are",
-        )
-    schedule = Cron(" ".join(fields), timezone)
+    schedule = Cron(" ".join(fields))
     try:
         runs = next_runs(schedule, datetime(2000, 1, 1, tzinfo=UTC), 1)
     except CronSimError as error:
-        _refuse(f"{at}/cron", _said(error, fields))
-    if not runs:
-        _refuse(f"{at}/cron", f"'{schedule.expression}' names no day that ever comes")
-    return schedule
+        return _said(error, fields)
+    return "" if runs else f"'{schedule.expression}' names no day that ever comes"
 
 
 def _said(error: CronSimError, fields: list[str]) -> str:
@@ -212,6 +219,15 @@ def _only(value: Mapping[str, Any], known: set[str], at: str) -> None:
                 f"unknown field '{name}'; known: {', '.join(sorted(known))}",
                 code="unknown_field",
             )
+
+
+def _refuse_all(wrong: Mapping[str, str]) -> None:
+    """By pointer; the first speaks for all."""
+    if not wrong:
+        return
+    errors = [{"pointer": at, "detail": detail} for at, detail in wrong.items()]
+    first = next(iter(wrong.values()))
+    raise InvalidRequest(first, code="invalid_request", facts={"errors": errors})
 
 
 def _refuse(pointer: str, detail: str, code: str = "invalid_request") -> NoReturn:

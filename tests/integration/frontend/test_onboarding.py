@@ -101,6 +101,26 @@ def test_all_mistakes_of_a_request_are_told(fresh, browse):
     assert not Onboarding.objects.filter(request__include=["public.nothing"]).exists()
 
 
+def test_a_wrong_form_hides_no_mistake_of_the_request(fresh, browse):
+    data = {
+        "capture": "timestamp",
+        "when": "cron",
+        "cron": "61 * * * *",
+        "timezone": "Europe/Nowhere",
+        "target_database": "Not Good",
+        "include": "public.free\npublic.orders",
+    }
+    page = browse("root").post(PICK, data).content.decode()
+    assert "Cron: the minute" in page
+    assert "Time zone: &#x27;Europe/Nowhere&#x27; is no IANA time zone" in page
+    assert "Lake database: " in page
+    assert "cannot be a lake database" in page
+    assert "Include: &#x27;public.orders&#x27; is onboarded already" in page
+    assert "change or remove lake.shop.orders" in page
+    assert '<a href="/sources/shop/pipeline">See the tables that are synced' in page
+    assert "/target_database" not in page
+
+
 def test_one_table_is_given_everything(fresh, browse):
     client = browse("root")
     client.post(PICK, {"capture": "timestamp", "selected": "public.free"})
