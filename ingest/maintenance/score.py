@@ -250,9 +250,12 @@ def stuck_in(pending: Pending, after_seconds: float) -> float:
 def _blocks(pending: Pending) -> str:
     parts = []
     if pending.plan is not None and pending.plan.groups:
-        parts.append(f"its {pending.plan.groups} file groups are not compacted again")
+        groups = counted(pending.plan.groups, "file group")
+        are = "is" if pending.plan.groups == 1 else "are"
+        parts.append(f"its {groups} {are} not compacted again")
     if pending.behind:
-        parts.append(f"{pending.behind} later instants cannot be archived")
+        later = counted(pending.behind, "later instant")
+        parts.append(f"{later} cannot be archived")
     return f"; {' and '.join(parts)}" if parts else ""
 
 

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from catalog.schema.types import Column
 from core.errors import InvalidRequest
-from ingest.planning.facts import ROW_HASH, Choices, TableFacts
+from ingest.planning.facts import ROW_HASH, Capture, Choices, TableFacts
 from ingest.planning.plan import Proposal
 
 
-def propose_key(facts: TableFacts, choices: Choices, carried: list[Column]) -> Proposal:
-    """The record key; value None with the question as reason when people must say."""
+def propose_key(
+    facts: TableFacts,
+    choices: Choices,
+    carried: list[Column],
+    *,
+    capture: Capture = "snapshot",
+) -> Proposal:
+    """The record key; value None with the question as reason when people must say: a
+    hash of the row is offered where it is accepted, which following updates is not."""
     if choices.record_key is not None:
         return _chosen(facts, choices, carried)
     usable = {c.source_name: c for c in carried if c.is_supported}
@@ -28,12 +35,14 @@ def propose_key(facts: TableFacts, choices: Choices, carried: list[Column]) -> P
             "columns are all NOT NULL",
             choices=tuple(list(index) for index in unique[1:]),
         )
+    is_followed = capture == "timestamp"
+    with_hash = "capture 'snapshot' with 'row_hash'" if is_followed else "'row_hash'"
     return Proposal(
         None,
         f"{facts.source_name} has no primary key and no unique index over NOT NULL "
-        "columns: choose 'record_key' columns that identify a row, or 'row_hash' "
+        f"columns: choose 'record_key' columns that identify a row, or {with_hash} "
         "(equal rows become one with a duplicate count)",
-        choices=(ROW_HASH,),
+        choices=() if is_followed else (ROW_HASH,),
     )
 
 

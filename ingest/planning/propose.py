@@ -40,7 +40,7 @@ def propose_table(
         c for c in facts.schema.columns if c.source_name not in choices.exclude_columns
     ]
     proposals = {
-        "record_key": propose_key(facts, choices, carried),
+        "record_key": propose_key(facts, choices, carried, capture=conditions.capture),
         "cursor": propose_cursor(facts, choices, carried, conditions),
         "partition_by": _propose_partitioning(choices),
         "buckets": propose_buckets(facts, choices),

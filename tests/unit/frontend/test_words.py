@@ -49,6 +49,12 @@ def test_no_message_uses_a_former_word():
     assert found == set()
 
 
+@pytest.mark.parametrize("page", ["operations.md", "schedules.md"])
+def test_no_page_of_operators_uses_a_former_word(page):
+    lines = (ROOT / "docs" / page).read_text().splitlines()
+    assert [line for line in lines if PATTERN.search(line)] == []
+
+
 @pytest.mark.parametrize("package", PACKAGES)
 def test_no_sentence_in_python_uses_a_former_word(package):
     found = {

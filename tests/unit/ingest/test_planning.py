@@ -228,6 +228,22 @@ def test_a_partition_for_each_row_is_refused(
     assert is_said == bool(partition_by)
 
 
+@pytest.mark.parametrize(
+    ("capture", "offered"),
+    [("snapshot", "or 'row_hash'"), ("timestamp", "or capture 'snapshot' with")],
+)
+def test_a_table_without_a_key_is_offered_what_is_accepted(capture, offered) -> None:
+    made = plan(facts(PLAIN_ID, UPDATED), capture=capture)
+    assert offered in made.blocked
+    choices = made.proposals["record_key"].choices
+    for each in choices:
+        accepted = plan(
+            facts(PLAIN_ID, UPDATED), Choices(record_key=each), capture=capture
+        )
+        assert accepted.blocked == ""
+    assert bool(choices) == (capture == "snapshot")
+
+
 def test_row_hash_with_a_snapshot_says_what_it_does() -> None:
     made = plan(facts(PLAIN_ID), Choices(record_key="row_hash"), capture="snapshot")
     assert made.step(CreateTable).row_hash
