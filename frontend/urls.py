@@ -52,6 +52,7 @@ urlpatterns = [
     path("onboardings/<uuid:pk>", plans.plan_page, name="onboarding"),
     path("onboardings/<uuid:pk>/overview", plans.overview, name="onboarding-overview"),
     path("onboardings/<uuid:pk>/approve", plans.approve, name="onboarding-approve"),
+    path("onboardings/<uuid:pk>/discard", plans.discard, name="onboarding-discard"),
     path("onboardings/<uuid:pk>/many", plans.choose_many, name="onboarding-many"),
     path(
         "onboardings/<uuid:pk>/tables/<int:pipeline_id>",

@@ -28,7 +28,7 @@ from frontend.reading.onboardings import (
     progress_of,
 )
 from ingest.models import Onboarding
-from ingest.pipelines.onboarding import approve_onboarding
+from ingest.pipelines.onboarding import approve_onboarding, discard_onboarding
 from ingest.pipelines.plan_overrides import Chosen, choose_for, choose_for_many
 from ingest.pipelines.selectors import onboarding_for, pipelines_for
 
@@ -80,6 +80,26 @@ def approve(request: PageRequest, pk: uuid.UUID) -> HttpResponse:
         source = onboarding.datasource.name
         audit.record("onboarding.approve", on=source, id=str(onboarding.pk))
     return redirect("frontend:onboarding", pk)
+
+
+@page
+@require_http_methods(["GET", "POST"])
+def discard(request: PageRequest, pk: uuid.UUID) -> HttpResponse:
+    """Says what is given up; a second press does it."""
+    onboarding = onboarding_for(request.principal, pk)
+    require(request.principal, Privilege.MANAGE, _securable(onboarding))
+    source = onboarding.datasource.name
+    if request.method == "POST":
+        count = discard_onboarding(onboarding, actor=request.principal.name)
+        audit.record("onboarding.discard", on=source, id=str(pk), tables=count)
+        messages.success(request, gettext("Plan discarded."), extra_tags="ok")
+        return redirect("frontend:source", source)
+    overview = progress_of(request.principal, onboarding)
+    context = {
+        "onboarding": onboarding,
+        "count": overview.approvable + overview.blocked,
+    }
+    return render(request, "frontend/onboarding/discard.html", context)
 
 
 @page

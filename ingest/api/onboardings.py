@@ -1,4 +1,4 @@
-"""REST of onboardings: ask, look, approve."""
+"""REST of onboardings: ask, look, approve, discard."""
 
 from __future__ import annotations
 
@@ -99,6 +99,23 @@ class ApproveView(ApiView):
         audit.record("onboarding.approve", on=row.datasource.name, id=str(row.pk))
         row.refresh_from_db()
         return _shown(self, row, status=202)
+
+
+class DiscardView(ApiView):
+    """Discard what is not approved of a plan: its tables can be added again. What was
+    approved stays."""
+
+    @extend_schema(request=Empty, responses=replies.OnboardingDetail)
+    @idempotent
+    def post(self, request: Request, onboarding_id: UUID) -> Response:
+        row = selectors.onboarding_for(self.principal, onboarding_id)
+        source = row.datasource.name
+        require(self.principal, Privilege.MANAGE, Securable(source))
+        members_of(request)
+        count = onboarding.discard_onboarding(row, actor=self.principal.name)
+        audit.record("onboarding.discard", on=source, id=str(row.pk), tables=count)
+        row.refresh_from_db()
+        return _shown(self, row)
 
 
 def _timetable(row: Onboarding) -> Timetable:

@@ -28,6 +28,7 @@ urlpatterns: list[URLPattern] = [
     path("onboardings", onboardings.OnboardingsView.as_view()),
     path(_ONE, onboardings.OnboardingView.as_view()),
     path(f"{_ONE}:approve", onboardings.ApproveView.as_view()),
+    path(f"{_ONE}:discard", onboardings.DiscardView.as_view()),
     path("datasources/<source:ds>/policy", policies.DatasourcePolicyView.as_view()),
     path(
         "datasources/<source:ds>/databases/<name:db>/policy",

@@ -127,6 +127,20 @@ def approve_onboarding(row: Onboarding, *, actor: str) -> list[Job]:
         )
 
 
+def discard_onboarding(row: Onboarding, *, actor: str) -> int:
+    """Give up the tables that are not approved, and the wait for a discovery; how many
+    tables. They can be onboarded again. Discarding again does nothing."""
+    with transaction.atomic():
+        found = Onboarding.objects.select_for_update().get(pk=row.pk)
+        if found.request.pop("waits", None) is not None:
+            found.save(update_fields=["request"])
+        open_rows = Pipeline.objects.select_for_update().filter(onboarding=row)
+        pipelines = list(open_rows.filter(state=PROPOSED).order_by("pk"))
+        reason = f"discarded by {actor}"
+        advance_all(pipelines, "discard", actor=actor, status_reason=reason)
+    return len(pipelines)
+
+
 def _ready(row: Onboarding) -> list[tuple[Pipeline, TablePlan]]:
     rows = (
         Pipeline.objects.select_for_update(of=("self",))

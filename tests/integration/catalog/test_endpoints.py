@@ -92,6 +92,7 @@ LEAST_OF_OTHERS = {
     ("POST", "onboardings"): "manage shop",
     ("GET", "onboardings/<uuid:onboarding_id>"): "of its source",
     ("POST", "onboardings/<uuid:onboarding_id>:approve"): "of its source",
+    ("POST", "onboardings/<uuid:onboarding_id>:discard"): "of its source",
     ("GET", "jobs"): None,
     ("GET", "jobs/<uuid:job_id>"): "discover",
     ("GET", "jobs/<uuid:job_id>/logs"): "discover",

@@ -8,7 +8,7 @@ import pytest
 from django.urls import reverse
 from django.utils import timezone
 
-from catalog.models import Table
+from catalog.models import AuditEntry, Table
 from ingest.models import Onboarding, Pipeline
 from tests.integration.frontend.world import HOSTILE
 
@@ -117,8 +117,27 @@ def test_a_wrong_form_hides_no_mistake_of_the_request(fresh, browse):
     assert "cannot be a lake database" in page
     assert "Include: &#x27;public.orders&#x27; is onboarded already" in page
     assert "change or remove lake.shop.orders" in page
-    assert '<a href="/sources/shop/pipeline">See the tables that are synced' in page
+    assert "See the tables that are synced already" in page
     assert "/target_database" not in page
+
+
+def test_a_plan_is_discarded_and_its_tables_are_free_again(fresh, browse):
+    client = browse("root")
+    client.post(PICK, {"capture": "timestamp", "selected": "public.free"})
+    plan = newest()
+    here = reverse("frontend:onboarding-discard", args=[plan.pk])
+    assert here in client.get(f"/onboardings/{plan.pk}").content.decode()
+    assert "1 table that is not approved" in client.get(here).content.decode()
+    assert plan.tables.get().state == "PROPOSED", "looking changes nothing"
+    assert client.post(here)["Location"] == "/sources/shop"
+    given_up = plan.tables.get()
+    assert (given_up.state, given_up.status_reason) == ("RETIRED", "discarded by root")
+    entry = AuditEntry.objects.get(action="onboarding.discard")
+    assert (entry.actor, entry.object) == ("root", "shop")
+    assert here not in client.get(f"/onboardings/{plan.pk}").content.decode()
+    client.post(PICK, {"capture": "timestamp", "selected": "public.free"})
+    assert newest().pk != plan.pk
+    assert newest().tables.get().state == "PROPOSED"
 
 
 def test_one_table_is_given_everything(fresh, browse):

@@ -34,6 +34,7 @@ PAGES = {
         403,
         404,
     ),
+    "onboarding-discard": (lambda w: [w.proposed.pk], 200, 403, 404),
     "onboarding-many": (lambda w: [w.proposed.pk], 200, 403, 404),
     "health": (lambda w: [], 200, 200, 200),
     "table-health": (lambda w: [w.lake_tables["orders"].pk], 200, 200, 404),

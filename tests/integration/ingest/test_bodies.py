@@ -31,7 +31,7 @@ def test_a_body_that_nobody_reads_is_refused(world, admin, table) -> None:
     onboarding = world.pipeline("orders").onboarding_id
     verbs = [f"tables/{table}:{verb}" for verb in TABLE]
     verbs += [f"tables/{table}/savepoints", f"jobs/{job}:cancel", f"jobs/{job}:retry"]
-    verbs += [f"onboardings/{onboarding}:approve"]
+    verbs += [f"onboardings/{onboarding}:{verb}" for verb in ("approve", "discard")]
     verbs += ["datasources/shop:test", "datasources/shop:discover"]
     before = Job.objects.count()
     for verb in verbs:

@@ -112,6 +112,15 @@ def test_a_table_without_key_waits_and_the_others_go_on(world) -> None:
     assert by_name["logs"].state == "PROPOSED"
     assert "record_key" in by_name["logs"].status_reason
     assert onboarding.approve_onboarding(row, actor="ann") == []
+    # what is approved stays; the other one is free to be asked for again
+    assert onboarding.discard_onboarding(row, actor="ann") == 1
+    assert onboarding.discard_onboarding(row, actor="ann") == 0
+    assert world.pipeline("orders").state == "APPROVED"
+    assert world.pipeline("logs").state == "RETIRED"
+    assert world.pipeline("logs").events.last().event == "discard"
+    free = {"datasource": "shop", "include": ["public.*"]}
+    again = plan_onboarding(parse_request(free))
+    assert [one.plan.source for one in again.planned] == ["public.logs"]
 
 
 @pytest.mark.parametrize(

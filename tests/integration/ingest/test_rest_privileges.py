@@ -34,6 +34,10 @@ def test_an_onboarding_is_seen_by_who_sees_its_source(admin, ann) -> None:
             approved = ann("POST", f"{one}:approve")
             transaction.set_rollback(True)
         assert approved.status_code == (202 if may else denied), held
+        with transaction.atomic():
+            discarded = ann("POST", f"{one}:discard")
+            transaction.set_rollback(True)
+        assert discarded.status_code == (200 if may else denied), held
 
 
 def test_config_promises_what_is_there(admin) -> None:

@@ -9,7 +9,7 @@ from django.db import connections
 
 from core.clock import SystemClock
 from ingest.models import Onboarding, Pipeline
-from ingest.pipelines import deferred_onboardings
+from ingest.pipelines import deferred_onboardings, onboarding
 from tests.integration.ingest.world import make_source, make_tables
 
 
@@ -41,3 +41,15 @@ def test_two_beats_plan_a_request_once(transactional_db, monkeypatch, settings) 
     row = Onboarding.objects.get()
     assert "waits" not in row.request
     assert Pipeline.objects.get().onboarding_id == row.pk
+
+
+def test_a_discarded_request_waits_no_more(db) -> None:
+    source = make_source()
+    make_tables(source, ["orders"])
+    body = {"datasource": "shop", "tables": {"public.orders": {}}}
+    row = deferred_onboardings.wait_for_discovery(source, body, actor="ann")
+    assert onboarding.discard_onboarding(row, actor="ann") == 0
+    source.discovered_at = SystemClock().now()
+    source.save()
+    assert deferred_onboardings.plan_waiting() == 0
+    assert not Pipeline.objects.exists()
