@@ -12,6 +12,8 @@ from datetime import datetime
 from typing import Any
 
 from django.utils import timezone
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 
 from catalog.schema.naming import is_system_column
 from core.errors import SluiceError
@@ -24,12 +26,12 @@ MOVING = frozenset({"INITIALIZED", "PENDING", "RUNNING"})
 FIRST_WAIT = 0.4
 DOWNLOADS = ("csv", "parquet")  # of `GET …/results?format=`
 HINTS = {
-    "42P01": "check the name; what you hold no privilege on answers as absent, too",
-    "42703": "check the column's name: Ctrl and space complete it",
-    "42601": "check the statement at the place that the message names",
-    "42501": "ask an administrator for that privilege",
-    "22012": "guard the division: try_divide(a, b) gives NULL instead",
-    "57014": "make it smaller, or raise its time limit",
+    "42P01": _("check the name; what you hold no privilege on answers as absent, too"),
+    "42703": _("check the column's name: Ctrl and space complete it"),
+    "42601": _("check the statement at the place that the message names"),
+    "42501": _("ask an administrator for that privilege"),
+    "22012": _("guard the division: try_divide(a, b) gives NULL instead"),
+    "57014": _("make it smaller, or raise its time limit"),
 }
 _PLACE = re.compile(r"\bline (\d+),? pos(?:ition)? (\d+)")
 
@@ -56,7 +58,7 @@ class Shown:
     def headline(self) -> str:
         """The first line of its error, without the plan that may follow."""
         lines = str((self.error or {}).get("message", "")).strip().splitlines()
-        return lines[0] if lines else "it failed without a word"
+        return lines[0] if lines else gettext("it failed without a message")
 
     @property
     def hint(self) -> str:
