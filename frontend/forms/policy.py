@@ -166,7 +166,9 @@ class PolicyForm(ScheduleFields):
             try:
                 KEYS[key](value, f"/{key}")
             except InvalidRequest as refused:
-                self.add_error(self._field_of(key, refused), refused.message)
+                for one in refused.facts["errors"]:  # type: ignore[attr-defined]
+                    part = one["pointer"].rpartition("/")[2]
+                    self.add_error(self._field_of(key, part), one["detail"])
         return data
 
     def change(self) -> dict[str, Any]:
@@ -190,9 +192,7 @@ class PolicyForm(ScheduleFields):
             "schema_changes": data.get("schema_changes") or None,
         }
 
-    def _field_of(self, key: str, refused: InvalidRequest | None = None) -> str:
-        errors: Any = refused.facts.get("errors") if refused else None
-        part = errors[0]["pointer"].rpartition("/")[2] if errors else ""
+    def _field_of(self, key: str, part: str = "") -> str:
         if key == "quiet_hours":
             return f"quiet_{part}" if part in {"to", "timezone"} else "quiet_from"
         if key == "compact_driver":

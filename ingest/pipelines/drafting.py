@@ -66,13 +66,13 @@ class Mistakes:
     def take(self, error: InvalidRequest) -> None:
         """An error about a table (facts.table, facts.field), or with pointers."""
         given = error.facts.get("errors")
-        if isinstance(given, list):
-            pointers = [str(one["pointer"]) for one in given]
-        else:
+        if not isinstance(given, list):
             table, name = error.facts.get("table", ""), error.facts.get("field", "")
-            pointers = [f"/tables/{escape(str(table))}/{name}"]
-        for pointer in pointers:
-            self.add(pointer, error.message, code=error.code, hint=error.hint)
+            pointer = f"/tables/{escape(str(table))}/{name}"
+            given = [{"pointer": pointer, "detail": error.message}]
+        for one in given:
+            pointer, detail = str(one["pointer"]), str(one["detail"])
+            self.add(pointer, detail, code=error.code, hint=error.hint)
 
     def tell(self) -> None:
         """InvalidRequest when there is one; the first speaks for all."""

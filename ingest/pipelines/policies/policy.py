@@ -23,6 +23,7 @@ from ingest.pipelines.policies.maintenance import (
 from ingest.pipelines.policies.schedule import (
     Schedule,
     parse_schedule,
+    refuse_all,
     schedule_to_json,
 )
 from ingest.pipelines.policies.verification import VerificationPolicy
@@ -215,19 +216,20 @@ def _one_of(*known: str) -> Callable[[Any, str], str]:
 def _quiet(value: Any, at: str) -> Any:
     if not isinstance(value, Mapping) or set(value) - {"from", "to", "timezone"}:
         _refuse(at, 'quiet_hours is {"from": "22:00", "to": "06:00", "timezone": …}')
-    found = {"timezone": value.get("timezone", "UTC")}
+    found, wrong = {"timezone": value.get("timezone", "UTC")}, {}
     for end in ("from", "to"):
         try:
             found[end] = f"{clock(value[end]):%H:%M}"
         except (KeyError, TypeError, ValueError):
-            _refuse(f"{at}/{end}", f"{end} must be a time of day like 22:00")
-    if found["from"] == found["to"]:
-        _refuse(
-            f"{at}/to", "the maintenance window must begin and end at different times"
+            wrong[f"{at}/{end}"] = f"{end} must be a time of day like 22:00"
+    if not wrong and found["from"] == found["to"]:
+        wrong[f"{at}/to"] = (
+            "the maintenance window must begin and end at different times"
         )
     zone = found["timezone"]
     if not isinstance(zone, str) or zone not in available_timezones():
-        _refuse(f"{at}/timezone", f"'{zone}' is no IANA time zone")
+        wrong[f"{at}/timezone"] = f"'{zone}' is no IANA time zone"
+    refuse_all(wrong)
     return found
 
 

@@ -166,7 +166,7 @@ def _cron(expression: Any, timezone: Any, at: str) -> Cron:
         f"{at}/cron": _wrong_in(expression),
         f"{at}/timezone": _wrong_zone(timezone),
     }
-    _refuse_all({pointer: detail for pointer, detail in wrong.items() if detail})
+    refuse_all({pointer: detail for pointer, detail in wrong.items() if detail})
     return Cron(" ".join(expression.upper().split()), timezone)
 
 
@@ -221,7 +221,7 @@ def _only(value: Mapping[str, Any], known: set[str], at: str) -> None:
             )
 
 
-def _refuse_all(wrong: Mapping[str, str]) -> None:
+def refuse_all(wrong: Mapping[str, str]) -> None:
     """By pointer; the first speaks for all."""
     if not wrong:
         return

@@ -80,6 +80,14 @@ def test_all_mistakes_stand_at_their_fields_and_nothing_is_lost(world, browse, a
     assert pipeline(world).policy == before
 
 
+def test_a_wrong_time_hides_no_wrong_zone(world, browse, at):
+    wrong = {"quiet_from": "x", "quiet_to": "25:00", "quiet_timezone": "Mars/Base"}
+    page = sent(browse("root"), at, when="inherit", **wrong).content.decode()
+    assert "From: from must be a time of day" in page
+    assert "To: to must be a time of day" in page
+    assert "Time zone: &#x27;Mars/Base&#x27; is no IANA time zone" in page
+
+
 def test_levels_above_are_changed_and_named_below(world, browse, at):
     client = browse("root")
     sent(client, "/sources/shop/policy", when="every", every_seconds="3600")
