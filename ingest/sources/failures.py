@@ -23,7 +23,11 @@ from ingest.sources.port import ROWS_HIDDEN, SEE_ALL_ROWS
 
 _FIRST_LINES = 600
 _MOST_CAUSES = 20
-_BROKEN_JVM = "java.lang.VirtualMachineError"
+# By the class, which comes first: the words behind it may be a source's.
+_BROKEN_JVM = re.compile(
+    r"java\.lang\.(?:ExceptionInInitializerError: Exception java\.lang\.)?"
+    r"VirtualMachineError\b"
+)
 BEGUN_ELSEWHERE = "compaction_begun"
 
 
@@ -69,7 +73,7 @@ def breaks_jvm(error: BaseException) -> bool:
     restarted. Only HotSpot itself throws this class, which is abstract; its subclasses
     (no memory, no stack) have other names.
     """
-    return any(_BROKEN_JVM in java.toString() for java in _java_chain(error))
+    return any(_BROKEN_JVM.match(java.toString()) for java in _java_chain(error))
 
 
 def _java_text(error: BaseException) -> str | None:

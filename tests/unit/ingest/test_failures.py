@@ -189,6 +189,7 @@ FULL = "Exception java.lang.VirtualMachineError: Out of space in CodeCache for a
             ),
             True,
         ),
+        (Thrown(f"org.postgresql.util.PSQLException: {FULL}"), False),
         # a deep plan is its statement's own fault, and a missing class stays missing
         (Thrown("java.lang.StackOverflowError"), False),
         (Thrown("java.lang.NoClassDefFoundError: a/B"), False),
