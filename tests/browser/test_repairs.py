@@ -180,7 +180,7 @@ def test_rows_that_are_there_twice_are_removed(
     page.wait_for_selector("main a:has-text('Remove duplicates')")
     keep(page, "repairs-6-found")
     page.goto(f"{product.connection['web_url']}/tables/{beds['id']}/health")
-    await_words(page, "Rows may be here twice")
+    await_words(page, "Rows may be duplicated")
     keep(page, "repairs-7-twice")
     page.click("main a:has-text('Remove duplicates')")
     ask(page, keep, "repairs-8-preview", confirm="beds")
