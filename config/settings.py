@@ -335,6 +335,10 @@ AUTH_PASSWORD_VALIDATORS = [
     },
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
+PASSWORD_HASHERS = [
+    "catalog.access.password_hash.PasswordHash",
+    "django.contrib.auth.hashers.PBKDF2PasswordHasher",  # until the next login
+]
 AUTHENTICATION_BACKENDS = ["catalog.access.backend.SluiceBackend"]
 LOGIN_URL = "/login"
 LOGIN_REDIRECT_URL = "/"

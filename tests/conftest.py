@@ -65,7 +65,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
     from django.contrib.auth.hashers import PBKDF2PasswordHasher
 
-    # a quarter of a second each time that somebody is made or logs in
+    from catalog.access.password_hash import PasswordHash
+
+    # the least that Argon2 does, each time that somebody is made or logs in
+    PasswordHash.time_cost, PasswordHash.memory_cost = 1, 8
     PBKDF2PasswordHasher.iterations = 1
 
 
