@@ -22,10 +22,16 @@ class TooManyWait(TransientError):
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who takes turns as one. `places` is how many he may hold at a time."""
+    """Who takes turns as one.
+
+    places  how many he may hold at a time
+    rests   work of his that failed costs him its place so many times longer than it
+            took, so that who only fails has a bounded share of the processor
+    """
 
     name: str
     places: int
+    rests: float = 0.0
 
 
 class FairPlaces:
@@ -63,9 +69,17 @@ class FairPlaces:
             self._leave(caller, turn)
             raise
 
-    def release(self, caller: Caller) -> None:
-        """Give a place back; the next in turn gets it."""
+    def release(self, caller: Caller, *, rest: float = 0.0) -> None:
+        """Give a place back; the next in turn gets it, one of the same caller no
+        sooner than in `rest` seconds."""
         self._free += 1
+        if rest > 0:
+            asyncio.get_running_loop().call_later(rest, self._leave_off, caller)
+            self._hand_out()
+        else:
+            self._leave_off(caller)
+
+    def _leave_off(self, caller: Caller) -> None:
         self._held[caller] -= 1
         if not self._held[caller]:
             del self._held[caller]

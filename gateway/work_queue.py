@@ -35,6 +35,8 @@ FRESH_SECONDS = 2.0
 BREAKER_AFTER = 3
 BREAKER_SECONDS = 2.0
 WAITING, WAITING_EACH = 500, 100
+# a database that is slow to answer is not the caller's doing
+LONGEST_REST = 1.0
 _AWAY = (OperationalError, InterfaceError, psycopg.Error, OSError, TimeoutError)
 
 
@@ -84,9 +86,16 @@ class WorkQueue:
                 hint="try again later",
             ) from None
         loop = asyncio.get_running_loop()
+        began = loop.time()
         future = loop.run_in_executor(self._pool, self._hygienic, work)
+
+        def release(done: asyncio.Future[T]) -> None:
+            has_failed = done.cancelled() or done.exception() is not None
+            rest = caller.rests * (loop.time() - began) if has_failed else 0.0
+            self._places.release(caller, rest=min(rest, LONGEST_REST))
+
         # a call without a waiter still holds its thread
-        future.add_done_callback(lambda _: self._places.release(caller))
+        future.add_done_callback(release)
         return await self.answered(future)
 
     async def answered(self, work: Awaitable[T]) -> T:

@@ -57,6 +57,25 @@ def test_nobody_holds_more_than_his_places() -> None:
     asyncio.run(scene())
 
 
+def test_a_caller_that_rests_leaves_his_place_to_others_only() -> None:
+    async def scene() -> None:
+        shared = places(1)
+        alone = Caller("alone", 1)
+        await shared.acquire(alone)
+        order: list[str] = []
+        his = asyncio.create_task(taken(shared, order, alone))
+        await asyncio.sleep(0)
+        shared.release(alone, rest=0.05)
+        assert shared.must_wait(alone)
+        assert not shared.must_wait(ONE)
+        async with shared.place(ONE):
+            assert order == []
+        await his
+        assert order == ["alone"]
+
+    asyncio.run(scene())
+
+
 @pytest.mark.parametrize(("waiting", "each"), [(2, 100), (100, 2)])
 def test_room_to_wait_is_bounded(waiting: int, each: int) -> None:
     async def scene() -> None:
