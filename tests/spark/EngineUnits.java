@@ -1,6 +1,6 @@
 package io.sluice.engine;
 
-import java.util.List;
+import java.util.HashMap;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
@@ -29,33 +29,34 @@ public final class EngineUnits {
     say("a text of a user", new RuntimeException(fullCodeCache().getCause().getMessage()));
     say("causes in a circle", circle());
     say("nothing", null);
-    ending("its tasks run", Set.of(3, 4), 1);
-    ending("only tasks of others run", Set.of(3), 1);
-    ending("its tasks run after a minute", Set.of(3, 4), 60);
+    ending("its tasks run", Set.of("other", "one"), 1);
+    ending("only tasks of others run", Set.of("other"), 1);
+    ending("its tasks run after a minute", Set.of("other", "one"), 60);
     allocations();
     shares();
     failingCheckGoesOn();
   }
 
-  /** Looks at threads of two tasks: one goes on, the other's thread turns to another stage. */
+  /** Two threads at tasks of one statement: one goes on, the other turns to another's task. */
   private static void allocations() {
     TaskAllocations tasks = new TaskAllocations();
-    tasks.update(List.of(worker(1, 7, 100), worker(2, 7, 1000)));
-    tasks.update(List.of(worker(1, 7, 150), worker(2, 7, 1200)));
-    System.out.println("tasks that go on count: " + (tasks.heldBy(Set.of(7)) == 250));
-    tasks.update(List.of(worker(1, 7, 170), worker(2, 8, 900_000)));
-    tasks.update(List.of(worker(1, 7, 170), worker(2, 8, 900_003)));
+    Map<Long, Long> allocated = new HashMap<>(Map.of(1L, 150L, 2L, 1200L));
+    tasks.start(1, "one", 100);
+    tasks.start(2, "one", 1000);
+    System.out.println("tasks that go on count: " + (tasks.held(allocated::get).get("one") == 250));
+    tasks.end(2, 1200);
+    tasks.start(2, "another", 900_000);
+    allocated.put(2L, 900_003L);
+    Map<String, Long> held = tasks.held(allocated::get);
     System.out.println(
-        "a task is charged with what its thread took before: " + (tasks.heldBy(Set.of(8)) != 3));
-    System.out.println("a task that is done holds: " + (tasks.heldBy(Set.of(7)) != 70));
-    tasks.update(List.of());
-    System.out.println("idle threads hold: " + (tasks.heldBy(Set.of(7, 8)) != 0));
-    System.out.println("results of tasks that are done count: " + (tasks.tookBy(Set.of(7)) == 270));
-  }
-
-  private static TaskAllocations.Worker worker(long id, int stage, long allocated) {
-    String name = "Executor task launch worker for task 0.0 in stage " + stage + ".0 (TID 1)";
-    return new TaskAllocations.Worker(id, name, allocated);
+        "a task is charged with what its thread took before: " + (held.get("another") != 3));
+    System.out.println("a task that is done holds: " + (held.get("one") != 50));
+    tasks.end(1, 170);
+    tasks.end(2, 900_003);
+    System.out.println("idle threads hold: " + !tasks.held(allocated::get).isEmpty());
+    System.out.println("results of tasks that are done count: " + (tasks.doneBy("one") == 270));
+    tasks.keep(Set.of("another"));
+    System.out.println("a closed statement is kept: " + (tasks.doneBy("one") != 0));
   }
 
   private static void shares() {
@@ -66,8 +67,8 @@ public final class EngineUnits {
         "a small share ends: " + MemoryGuard.mostAbove(500, Map.of("a small one", 100L)).isPresent());
   }
 
-  private static void ending(String what, Set<Integer> running, long seconds) {
-    EndingStatement one = new EndingStatement(Set.of(4, 5), 0);
+  private static void ending(String what, Set<String> running, long seconds) {
+    EndingStatement one = new EndingStatement(Set.of("one", "two"), 0);
     boolean isUnderWay = one.isUnderWay(running, TimeUnit.SECONDS.toNanos(seconds));
     System.out.println("an end is waited for while " + what + ": " + isUnderWay);
   }

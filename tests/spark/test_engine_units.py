@@ -84,6 +84,7 @@ def test_memory_is_charged_to_the_tasks_that_hold_it(found: dict[str, bool]) -> 
     assert not found["a task is charged with what its thread took before"]
     assert not found["a task that is done holds"]
     assert not found["idle threads hold"]
+    assert not found["a closed statement is kept"]
 
 
 def test_a_statement_that_took_little_is_never_ended_for_memory(

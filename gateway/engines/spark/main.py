@@ -90,6 +90,7 @@ def spark_settings(start: EngineStart) -> Mapping[str, str]:
         "spark.eventLog.enabled": "false",
         # a local master makes a secret of its own, which no setting shows
         "spark.authenticate": "true",
+        "spark.plugins": f"{ENGINE_CLASS}.TaskWatch",
         "spark.speculation": "false",
         # out of memory ends the statement; where that is not enough, `Engine.lost` us
         "spark.executor.killOnFatalError.depth": "0",

@@ -43,7 +43,7 @@ public final class Engine {
   private void watch(SparkSession root, ControlChannel control) {
     SparkStatusTracker tracker = root.sparkContext().statusTracker();
     Progress progress = new Progress(identity::operations, tracker, control);
-    MemoryGuard memory = new MemoryGuard(identity.statements(), tracker);
+    MemoryGuard memory = new MemoryGuard(identity.statements(), TaskWatch.TASKS);
     RunawayThreads threads = new RunawayThreads();
     check(progress::tellAll, Progress.PAUSE_MILLIS, "sluice-progress");
     check(memory::look, MemoryGuard.LOOK_MILLIS, "sluice-memory");

@@ -86,7 +86,7 @@ public final class InterruptibleExec extends SparkPlan {
       implements Serializable {
     @Override
     public Iterator<InternalRow> apply(Iterator<InternalRow> rows) {
-      return new EndedStages.Rows(TaskContext.get(), rows);
+      return new EndedStatements.Rows(TaskContext.get(), rows);
     }
   }
 }

@@ -1,0 +1,61 @@
+package io.sluice.engine;
+
+import com.sun.management.ThreadMXBean;
+import java.lang.management.ManagementFactory;
+import org.apache.spark.TaskContext;
+import org.apache.spark.TaskFailedReason;
+import org.apache.spark.api.plugin.DriverPlugin;
+import org.apache.spark.api.plugin.ExecutorPlugin;
+import org.apache.spark.api.plugin.SparkPlugin;
+
+/**
+ * Notes which statement each task works for, on the task's own thread. Spark's status tracker
+ * learns it by way of a queue, which lags by seconds when the heap is full: just then it must be
+ * known whose tasks have filled it.
+ */
+public final class TaskWatch implements SparkPlugin, ExecutorPlugin {
+  static final TaskAllocations TASKS = new TaskAllocations();
+  private static final String GROUP = "spark.jobGroup.id";
+  private static final ThreadMXBean THREADS =
+      (ThreadMXBean) ManagementFactory.getThreadMXBean();
+
+  @Override
+  public DriverPlugin driverPlugin() {
+    return null;
+  }
+
+  @Override
+  public ExecutorPlugin executorPlugin() {
+    return this;
+  }
+
+  @Override
+  public void onTaskStart() {
+    TASKS.start(Thread.currentThread().getId(), statementOf(TaskContext.get()), allocated());
+  }
+
+  @Override
+  public void onTaskSucceeded() {
+    TASKS.end(Thread.currentThread().getId(), allocated());
+  }
+
+  @Override
+  public void onTaskFailed(TaskFailedReason reason) {
+    onTaskSucceeded();
+  }
+
+  /** Bytes that a thread allocated in its life; -1 when it is gone. */
+  static long allocatedBy(long thread) {
+    return THREADS.getThreadAllocatedBytes(thread);
+  }
+
+  /** The statement's identifier, which is its job group; empty for the engine's own work. */
+  static String statementOf(TaskContext task) {
+    String group = task.getLocalProperty(GROUP);
+    return group == null ? "" : group;
+  }
+
+  private static long allocated() {
+    return allocatedBy(Thread.currentThread().getId());
+  }
+}
