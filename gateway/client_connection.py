@@ -222,7 +222,10 @@ class ClientProtocol(asyncio.Protocol):
             return "", "too many connections of this user"
         try:
             proven = await server.services.store.authenticate(
-                user, credentials.password, address=self.address
+                user,
+                credentials.password,
+                address=self.address,
+                gives_way=server.services.waste.is_much(user),
             )
         except TooManyWait:
             return "", "too many logins at the moment, try again later"

@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter, OrderedDict, deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -27,26 +27,38 @@ class Caller:
     places  how many he may hold at a time
     rests   work of his that failed costs him its place so many times longer than it
             took, so that who only fails has a bounded share of the processor
+    pause   so many seconds at least pass after each work of his, whatever its end
     """
 
     name: str
     places: int
     rests: float = 0.0
+    pause: float = 0.0
 
 
 class FairPlaces:
-    """`places` of them; `waiting` callers wait at most, `waiting_each` of one name."""
+    """`places` of them; `waiting` callers wait at most, `waiting_each` of one name.
+    Whose name `gives_way` has one place while others hold any."""
 
-    def __init__(self, places: int, *, waiting: int, waiting_each: int) -> None:
+    def __init__(
+        self,
+        places: int,
+        *,
+        waiting: int,
+        waiting_each: int,
+        gives_way: Callable[[str], bool] = lambda _: False,
+    ) -> None:
         self.waiting = 0
         self._free = places
+        self._taken = 0
+        self._gives_way = gives_way
         self._most, self._most_each = waiting, waiting_each
         self._held: Counter[Caller] = Counter()
         self._queues: OrderedDict[Caller, deque[asyncio.Future[None]]] = OrderedDict()
 
     def must_wait(self, caller: Caller) -> bool:
         """True when there is no place for him now."""
-        return self._free == 0 or self._held[caller] >= caller.places
+        return self._free == 0 or not self._has_room(caller)
 
     async def acquire(self, caller: Caller) -> None:
         """Return with a place; TooManyWait when too many wait already."""
@@ -79,7 +91,15 @@ class FairPlaces:
         else:
             self._leave_off(caller)
 
+    def _has_room(self, caller: Caller) -> bool:
+        held = self._held[caller]
+        is_alone = held == self._taken
+        if not is_alone and self._gives_way(caller.name):
+            return held == 0
+        return held < caller.places
+
     def _leave_off(self, caller: Caller) -> None:
+        self._taken -= 1
         self._held[caller] -= 1
         if not self._held[caller]:
             del self._held[caller]
@@ -96,6 +116,7 @@ class FairPlaces:
 
     def _take(self, caller: Caller) -> None:
         self._free -= 1
+        self._taken += 1
         self._held[caller] += 1
 
     def _leave(self, caller: Caller, turn: asyncio.Future[None]) -> None:
@@ -110,7 +131,7 @@ class FairPlaces:
 
     def _hand_out(self) -> None:
         while self._free:
-            ready = (c for c in self._queues if self._held[c] < c.places)
+            ready = (c for c in self._queues if self._has_room(c))
             caller = next(ready, None)
             if caller is None:
                 return

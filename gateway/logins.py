@@ -17,6 +17,8 @@ from gateway.fair import Caller
 MOST_REMEMBERED = 10_000
 # of an address: a fifth of a core goes into passwords that are not right
 RESTS = 4.0
+# of one user at one address, while most of what he runs comes to nothing
+PAUSE_SECONDS = 1.0
 
 
 class LoginTurns:
@@ -30,10 +32,11 @@ class LoginTurns:
 
     @contextlib.asynccontextmanager
     async def turn(
-        self, username: str, secret: str, *, address: str
+        self, username: str, secret: str, *, address: str, gives_way: bool = False
     ) -> AsyncIterator[Caller]:
         """Tell as whom this login waits; one unknown user of a name tries at a time, so
-        that a pool of connections waits for its first and is known then."""
+        that a pool of connections waits for its first and is known then. Who gives way
+        to others comes in once a second."""
         pair = (username, address)
         lock = self._locks.setdefault(pair, asyncio.Lock())
         async with lock:
@@ -42,6 +45,9 @@ class LoginTurns:
                 kind = "token" if secret.startswith(PREFIX) else "password"
                 yield Caller(f"{kind}@{address}", 1, RESTS)
                 return
+        if gives_way:
+            yield Caller(f"slowed {username}@{address}", 1, pause=PAUSE_SECONDS)
+            return
         yield Caller(f"{username}@{address}", 2)
 
     def remember(self, username: str, *, address: str) -> None:

@@ -105,6 +105,7 @@ class Operation:
     rows: int = 0
     started: float = field(default_factory=time.time)
     completed: float | None = None
+    reached_engine: float | None = None
     touched: float = field(default_factory=time.monotonic)
     runner: asyncio.Task[None] | None = None
     log: list[str] = field(default_factory=list)
@@ -152,6 +153,12 @@ class Operation:
         )
         self.advance(event)
         return True
+
+    def seconds_wasted(self) -> float:
+        """Return how long the engine had it for nothing; 0 when it has a result."""
+        if self.state is S.FINISHED or self.reached_engine is None:
+            return 0.0
+        return time.monotonic() - self.reached_engine
 
     def log_line(self, line: str) -> None:
         """Append a line to the operation's log, unless the last one is the same."""

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter, OrderedDict
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 from weakref import WeakSet
 
 from core.errors import InvalidRequest
-from gateway.engines.port import EnginePolicy
+from gateway.engines.port import EnginePolicy, EngineUnavailable
 from gateway.engines.supervisor import EngineSupervisor
 from gateway.fair import Caller, FairPlaces
 from gateway.limits import GatewayLimits
 from gateway.operation import Operation
 from gateway.result_reader import ReadAheadRoom
 from gateway.store import Store
+from gateway.waste import Waste
 
 
 class Owner(Protocol):
@@ -94,12 +96,14 @@ class Services:
     texts: Counter[str] = field(default_factory=Counter)
     policies: dict[str, EnginePolicy] = field(default_factory=dict)
     in_engine: dict[str, WeakSet[HasEngine]] = field(default_factory=dict)
+    waste: Waste = field(default_factory=Waste)
 
     def __post_init__(self) -> None:
         self.slots = FairPlaces(
             self.limits.statements_running,
             waiting=self.limits.statements_queued,
             waiting_each=self.limits.statements_queued_per_user,
+            gives_way=self.waste.is_much,
         )
         self.metadata_results = MetadataResults(
             most=self.limits.answered_rows,
@@ -112,6 +116,37 @@ class Services:
     def caller(self, user: str) -> Caller:
         """Return as whom this user's statements wait for a place to run in."""
         return Caller(user, self.limits.statements_running_per_user)
+
+    def why_waiting(self, user: str) -> str:
+        """Return what a statement of his waits for; empty when there is a place."""
+        if not self.slots.must_wait(self.caller(user)):
+            return ""
+        if self.waste.is_much(user):
+            return (
+                "waiting: while others work, your statements run one at a time, for"
+                f" those that were cancelled or failed took"
+                f" {self.waste.seconds_of(user):.0f} s of the engine lately"
+            )
+        return f"waiting, {self.slots.waiting} statements wait already"
+
+    @contextlib.asynccontextmanager
+    async def place(self, user: str, operation: Operation) -> AsyncIterator[None]:
+        """Hold a place to run a statement in. What comes to nothing is remembered of
+        its user, but for an engine that ended under him."""
+        caller, rest = self.caller(user), 0.0
+        await self.slots.acquire(caller)
+        has_engine = True
+        try:
+            yield
+        except EngineUnavailable:
+            has_engine = (
+                not operation.is_alive
+            )  # else he left, and his session with him
+            raise
+        finally:
+            if has_engine and (wasted := operation.seconds_wasted()):
+                rest = self.waste.add(user, wasted)
+            self.slots.release(caller, rest=rest)
 
     def count_in_engine(self, user: str, asking: HasEngine) -> int:
         """Return how many sessions of a user the engine has without `asking`, which is

@@ -294,10 +294,9 @@ class Session:
             operation.finish()
             return
         operation.advance("queue")
-        slots, caller = self._services.slots, self._services.caller(self.user)
-        if slots.must_wait(caller):
-            operation.log_line(f"waiting, {slots.waiting} statements wait already")
-        async with slots.place(caller):
+        if reason := self._services.why_waiting(self.user):
+            operation.log_line(reason)
+        async with self._services.place(self.user, operation):
             await self._run_in_engine(operation)
         if rule.kind is Kind.SET and operation.state is OperationState.FINISHED:
             self._engine.remember(rule.target, operation.statement)

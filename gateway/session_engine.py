@@ -129,6 +129,7 @@ class SessionEngine:
 
     async def run(self, engine: EngineSession, operation: Operation) -> None:
         """Run a statement to its end in the engine, whatever the end is."""
+        operation.reached_engine = time.monotonic()
         handle = await engine.execute(operation.statement)
         operation.engine = handle
         if not operation.is_alive:
@@ -217,7 +218,10 @@ class SessionEngine:
         self._changes[key] = statement
 
     def warm(self) -> None:
-        """Open the engine session ahead of the first statement, if one is READY."""
+        """Open the engine session ahead of the first statement, if one is READY and
+        the user's statements mostly come to something."""
+        if self._services.waste.is_much(self._user):
+            return
         supervisor = self._services.supervisor
         facts = supervisor.facts()
         if facts.state is not EngineState.READY:

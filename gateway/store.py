@@ -73,15 +73,16 @@ class Store:
         return (self.logins, self.metadata, self.statements, self.auditing)
 
     async def authenticate(
-        self, username: str, secret: str, *, address: str
+        self, username: str, secret: str, *, address: str, gives_way: bool = False
     ) -> AuthenticatedUser:
         """Return the proven user; AccessDenied, TooManyWait or DatabaseAway
-        otherwise."""
+        otherwise. `gives_way`: others come first."""
 
         def work() -> AuthenticatedUser:
             return authenticate(username, secret, door="gateway", address=address)
 
-        async with self._turns.turn(username, secret, address=address) as caller:
+        turn = self._turns.turn(username, secret, address=address, gives_way=gives_way)
+        async with turn as caller:
             proven = await self.logins.run(caller, work)
             self._turns.remember(username, address=address)
         return proven

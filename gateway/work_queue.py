@@ -92,7 +92,9 @@ class WorkQueue:
         def release(done: asyncio.Future[T]) -> None:
             has_failed = done.cancelled() or done.exception() is not None
             rest = caller.rests * (loop.time() - began) if has_failed else 0.0
-            self._places.release(caller, rest=min(rest, LONGEST_REST))
+            self._places.release(
+                caller, rest=max(min(rest, LONGEST_REST), caller.pause)
+            )
 
         # a call without a waiter still holds its thread
         future.add_done_callback(release)

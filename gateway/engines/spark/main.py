@@ -22,7 +22,7 @@ from pyspark.sql import SparkSession
 from core.class_archive import shared_classes
 
 ENGINE_CLASS = "io.sluice.engine"
-PLACES_PER_CORE = 2
+PLACES_PER_CORE = 4
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,3 +123,32 @@ def test_one_user_never_takes_all_places_for_statements(users, tmp_path):
                 cursor.cancel()
     finally:
         running.close()
+
+
+def test_whose_statements_come_to_nothing_gives_way_to_others(gateway, monkeypatch):
+    monkeypatch.setattr("gateway.waste.ALLOWED_SECONDS", 0.0)
+    monkeypatch.setattr("gateway.waste.RESTS", 0.0)
+    plain = gateway.engine.answers
+    gateway.engine.answers = lambda sql: (
+        FakeAnswer(seconds=3600) if sql == "slow" else plain(sql)
+    )
+    services = gateway.gateway.services
+    waste, slots = services.waste, services.slots
+    with connect(gateway) as ann, connect(gateway, "bob") as bob:
+        his, first, second = bob.cursor(), ann.cursor(), ann.cursor()
+        with ann.cursor() as left:
+            left.execute("slow", async_=True)
+            assert eventually(lambda: ("ann", "slow") in gateway.engine.journal)
+            left.cancel()
+        assert eventually(lambda: waste.is_much("ann") and not slots._taken)
+        his.execute("slow", async_=True)
+        first.execute("slow", async_=True)
+        assert eventually(lambda: slots._taken == 2)
+        second.execute("SELECT 7", async_=True)
+        assert eventually(lambda: slots.waiting == 1)
+        assert any("one at a time" in line for line in second.fetch_logs())
+        his.cancel()
+        assert eventually(lambda: not slots.waiting)  # nobody else works
+        assert eventually(lambda: slots._taken == 1)
+        assert second.fetchall() == [(7,)]
+        first.cancel()

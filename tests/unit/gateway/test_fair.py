@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from gateway.fair import Caller, FairPlaces, TooManyWait
-from gateway.logins import MOST_REMEMBERED, LoginTurns
+from gateway.logins import MOST_REMEMBERED, PAUSE_SECONDS, LoginTurns
 
 MANY, ONE = Caller("many", 2), Caller("one", 2)
 
@@ -72,6 +72,28 @@ def test_a_caller_that_rests_leaves_his_place_to_others_only() -> None:
             assert order == []
         await his
         assert order == ["alone"]
+
+    asyncio.run(scene())
+
+
+def test_who_gives_way_has_one_place_while_others_hold_any() -> None:
+    async def scene() -> None:
+        gives_way = {"many"}
+        shared = FairPlaces(
+            4, waiting=9, waiting_each=9, gives_way=gives_way.__contains__
+        )
+        await shared.acquire(MANY)
+        assert not shared.must_wait(MANY)  # he is alone
+        await shared.acquire(ONE)
+        assert shared.must_wait(MANY)
+        second = asyncio.create_task(shared.acquire(MANY))
+        await asyncio.sleep(0)
+        await shared.acquire(ONE)
+        shared.release(ONE)
+        await asyncio.sleep(0)
+        assert not second.done()
+        shared.release(ONE)  # alone again
+        await second
 
     asyncio.run(scene())
 
@@ -149,3 +171,19 @@ def test_a_pool_of_connections_waits_for_its_first_login() -> None:
         return as_whom
 
     assert asyncio.run(scene())[1:] == ["ann@1.2.3.4"] * 2
+
+
+def test_who_gives_way_comes_in_slowly() -> None:
+    async def scene() -> list[Caller]:
+        turns, seen = LoginTurns(), []
+        turns.remember("ann", address="::1")
+        for gives_way in (False, True):
+            turn = turns.turn("ann", "x", address="::1", gives_way=gives_way)
+            async with turn as caller:
+                seen.append(caller)
+        return seen
+
+    quick, slow = asyncio.run(scene())
+    assert (quick.places, quick.pause) == (2, 0.0)
+    assert (slow.places, slow.pause) == (1, PAUSE_SECONDS)
+    assert quick.name != slow.name
