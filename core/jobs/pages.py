@@ -18,7 +18,7 @@ from django.db.models import Q, QuerySet
 
 from core import jobs
 from core.clock import SystemClock
-from core.database_errors import is_of_one_statement
+from core.database_errors import is_away
 from core.errors import (
     IllegalTransition,
     SluiceError,
@@ -212,14 +212,9 @@ def _turn(rows: QuerySet[Job], last: _Position | None, most: int) -> list[_Posit
 def _advance_alone(job_id: UUID) -> bool:
     try:
         return advance(job_id)
-    except InterfaceError:
-        raise
-    except OperationalError as error:
-        if not is_of_one_statement(error):
+    except Exception as error:
+        if is_away(error):
             raise
-        log.exception("the database ended a page", extra={"job_id": str(job_id)})
-        return False
-    except Exception:
         log.exception("a page failed", extra={"job_id": str(job_id)})
         return False
 

@@ -14,11 +14,12 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.db import InterfaceError, OperationalError, connection, transaction
+from django.db import connection, transaction
 from django.db.models import Q
 from django.db.models.functions import Now
 
 from core.clock import SystemClock
+from core.database_errors import is_away
 from core.errors import SluiceError, TerminalError, TransientError
 from core.jobs import ACTIVE, CANCELLING, LAUNCHING, RUNNING, moves
 from core.jobs.handlers import UNKNOWN_KIND, names_of
@@ -65,9 +66,9 @@ def _judge_alone(job_id: UUID, why: str, incarnation: str) -> bool:
     """A job that cannot be judged for a defect of ours must not hold up the others."""
     try:
         return judge_lost(job_id, why, incarnation=incarnation)
-    except (OperationalError, InterfaceError):
-        raise
-    except Exception:
+    except Exception as error:
+        if is_away(error):
+            raise
         log.exception("cannot judge job %s", job_id)
         return False
 

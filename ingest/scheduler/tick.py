@@ -14,12 +14,11 @@ import time
 from collections.abc import Callable
 from datetime import timedelta
 
-from django.db import DatabaseError, DataError, IntegrityError, OperationalError
 from django.db.models import Q
 from django.db.models.functions import Now
 
 from core import outbox_reader
-from core.database_errors import is_of_one_statement
+from core.database_errors import is_away
 from core.jobs import pages
 from core.jobs.handlers import JobHandler, handlers_of
 from core.models import Job
@@ -100,16 +99,10 @@ def _parts() -> dict[Callable[[], object], float]:
 def _run(part: Callable[[], object]) -> None:
     try:
         part()
-    except (DataError, IntegrityError):
-        # of one row: each time the same part would keep all behind it from their turn
-        log.exception("tick: the database refused what %s wrote", part.__name__)
-    except OperationalError as error:
-        if not is_of_one_statement(error):
+    except Exception as error:
+        if is_away(error):
             raise
-        log.exception("tick: the database ended a statement of %s", part.__name__)
-    except DatabaseError:
-        raise
-    except Exception:
+        # of one row: each time the same part would keep all behind it from their turn
         log.exception("tick: %s failed", part.__name__)
 
 

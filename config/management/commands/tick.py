@@ -14,15 +14,11 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 from django.db import Error as DatabaseError
-from django.db import (
-    InterfaceError,
-    OperationalError,
-    close_old_connections,
-    connections,
-)
+from django.db import close_old_connections, connections
 
 from catalog.access.external_users import suspend_idle_now_and_then
 from catalog.access.ldap_login import ring_due_recheck
+from core.database_errors import is_away
 from core.jobs import pages
 from ingest.alerts.delivery import Postman
 from ingest.pipelines.rediscovery import discover_again_now_and_then
@@ -66,7 +62,7 @@ class Command(BaseCommand):
                 suspend_idle_now_and_then()
                 discover_again_now_and_then()
         except DatabaseError as error:
-            if isinstance(error, OperationalError | InterfaceError):
+            if is_away(error):
                 log.warning("the metadata database is away: %s", error)
             else:
                 log.exception("the metadata database refused a statement")
