@@ -39,15 +39,6 @@ def seq_of(epoch: int, index: int) -> int:
     return epoch << INDEX_BITS | index
 
 
-def epoch_of(seq: int) -> int:
-    return seq >> INDEX_BITS
-
-
-def epochs_needed(rows: int) -> int:
-    """Consecutive epoch numbers to reserve for that many folded keys."""
-    return max(1, -(-rows // MAX_INDEX))
-
-
 @dataclass(frozen=True, slots=True)
 class SealedColumn:
     """A column of a sealed file. bit: its place in the masks of unfit values, -1 when

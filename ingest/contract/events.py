@@ -1,6 +1,7 @@
 """A change of one row, and the merge that keeps the last write per key.
 
-Every capture speaks in these. Pure.
+Readers of logs speak in these, of which there is none yet: so far the tests of the
+contract between capture and apply do (docs/adr/0024-epochs-of-many-tables.md). Pure.
 """
 
 from __future__ import annotations

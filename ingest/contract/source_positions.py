@@ -47,11 +47,6 @@ class SourcePosition(ABC):
     def encode(self) -> str:
         return f"{self.kind}:{self.body()}"
 
-    def is_reached_by(self, other: SourcePosition) -> bool:
-        """Whether a reader at the other one has all up to this one. TerminalError
-        `positions_unordered` when that cannot be told."""
-        return compare(self, other) in ("before", "equal")
-
 
 @dataclass(frozen=True, slots=True)
 class CursorPosition(SourcePosition):

@@ -117,17 +117,6 @@ def read_ledger_entry(lake: str, source: int, epoch: int) -> LedgerEntry | None:
     return LedgerEntry(source, epoch, lines)
 
 
-def read_checkpoint(lake: str, source: int, epoch: int) -> LedgerEntry | None:
-    """The last line of each table up to that epoch, as it stands now; None when no
-    checkpoint was made there."""
-    ledger = look(lake, source)
-    found = _read(_checkpoint(ledger.folder, epoch))
-    found = found or _read(ledger.folder / f"{epoch:0{DIGITS}d}.json")
-    if found is None or not found.is_checkpoint:
-        return None
-    return as_it_stands(found, ledger.rewinds)
-
-
 def checkpoint_ledger(lake: str, source: int, *, upto: int) -> None:
     """Replaces the entries up to that epoch whose seals are gone by one that has each
     table's last line. While a seal is there, its epoch may be asked for."""

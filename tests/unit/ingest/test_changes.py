@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from core.errors import InvalidRequest, SluiceError, TerminalError
 from ingest.contract.epochs import (
+    INDEX_BITS,
     MAX_EPOCH,
     MAX_INDEX,
     LedgerEntry,
@@ -20,8 +21,6 @@ from ingest.contract.epochs import (
     decode_ledger_entry,
     decode_seal,
     encode,
-    epoch_of,
-    epochs_needed,
     seq_of,
 )
 from ingest.contract.events import ChangeEvent, latest_per_key, numbered
@@ -96,7 +95,7 @@ def test_sequence_numbers_order_as_epoch_then_index(
 ) -> None:
     assert (seq_of(*one) < seq_of(*two)) == (one < two)
     assert seq_of(*one) < 2**63
-    assert epoch_of(seq_of(*one)) == one[0]
+    assert seq_of(*one) >> INDEX_BITS == one[0]
 
 
 @pytest.mark.parametrize(
@@ -105,13 +104,6 @@ def test_sequence_numbers_order_as_epoch_then_index(
 def test_numbers_that_do_not_fit_are_refused(epoch: int, index: int) -> None:
     with pytest.raises(InvalidRequest):
         seq_of(epoch, index)
-
-
-@pytest.mark.parametrize(
-    ("rows", "epochs"), [(0, 1), (1, 1), (MAX_INDEX, 1), (MAX_INDEX + 1, 2)]
-)
-def test_epochs_needed(rows: int, epochs: int) -> None:
-    assert epochs_needed(rows) == epochs
 
 
 def test_seals_and_ledger_entries_survive_their_codecs() -> None:
