@@ -36,13 +36,6 @@ KEPT_JOBS = timedelta(days=2)
 PRUNE_PAGE = 2000
 
 
-def tick_once() -> None:
-    """One pass over what is due. A database that is away goes up: the caller tries
-    again."""
-    for part in _parts():
-        _run(part)
-
-
 def tick_asked() -> None:
     """What a doorbell may be about: a job that was queued or has ended, a removal, a
     discovery for which onboardings wait."""
@@ -62,7 +55,8 @@ class Ticking:
         self._due: dict[str, float] = {}
 
     def tick(self) -> None:
-        """What is due by now; database errors as in `tick_once`."""
+        """What is due by now, at first everything. A database that is away goes up: the
+        caller tries again."""
         now = self._clock()
         for part, seconds in _parts().items():
             if now < self._due.get(part.__name__, now):

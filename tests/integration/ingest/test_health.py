@@ -84,7 +84,7 @@ def test_a_table_that_cannot_be_read_says_so_and_stops_nothing(
     assert (row.score, bool(row.problem)) == (100, True)
     assert row.due_at > row.collected_at
     assert admin("GET", f"tables/{table}/health").json()["problem"] == row.problem
-    tick.tick_once()
+    tick.Ticking().tick()
     bad.unlink()
     assert see(world).problem == ""
 

@@ -94,7 +94,7 @@ def test_a_message_that_comes_often_does_nothing_twice(world) -> None:
     world.until_live("orders")
     jobs = Job.objects.count()
     for _ in range(5):
-        tick.tick_once()
+        tick.Ticking().tick()
     assert Job.objects.count() == jobs
 
 

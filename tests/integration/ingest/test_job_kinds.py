@@ -113,7 +113,7 @@ def test_a_lost_driver_is_judged_by_the_timeline(table) -> None:
 
 def test_pages_follow_one_another(world) -> None:
     job = count()
-    tick.tick_once()
+    tick.Ticking().tick()
     assert now(job) == ("RUNNING", 1, 0)
     # the worker dies with the page that it has not saved: the next one does it again
     Count.trouble.append(KeyboardInterrupt())
@@ -195,7 +195,7 @@ def test_pages_end_on_request(world) -> None:
     job = count()
     pages.advance(job.pk)
     table_commands.cancel_job(job.pk, actor="ann")
-    tick.tick_once()
+    tick.Ticking().tick()
     assert now(job) == ("CANCELLED", 1, 0)
 
 

@@ -158,7 +158,7 @@ def test_a_job_in_its_own_process_outlives_the_shared_driver(world) -> None:
     starts = len(world.launcher.starts)
     world.launcher.kill()
     world.until(lambda: len(world.launcher.starts) == starts + 1)
-    tick.tick_once()
+    tick.Ticking().tick()
     (job,) = running("snapshot")
     assert (job.attempts, job.payload["deaths"]) == (3, 2)
     onboard(world.source, "items", schedule={"every_seconds": 60})

@@ -68,7 +68,7 @@ class Stage:
             if check():
                 return True
             self.world.host.step(0.05)
-            tick.tick_once()
+            tick.Ticking().tick()
             return False
 
         wait_for(step, self.world.story, pause=0)

@@ -156,7 +156,7 @@ def test_a_damaged_timeline_ends_its_job_and_holds_up_no_other_table(
     assert "whether verify of" in job.reason
     before = len(world.jobs("round"))
     sync_job.start_sync(world.pipeline("customers"), actor="x")
-    tick.tick_once()
+    tick.Ticking().tick()
     world.until(lambda: world.jobs("round")[-1].state == "SUCCEEDED")
     assert len(world.jobs("round")) > before
 
@@ -178,5 +178,5 @@ def test_a_defect_in_one_part_of_the_tick_stops_no_other(
         assert world.jobs("verify")[-1].state == "RUNNING"
     with monkeypatch.context() as patched:
         patched.setattr(tick.lifecycle, "claim_queued", breaks)
-        tick.tick_once()
+        tick.Ticking().tick()
     world.until(lambda: world.jobs("verify")[-1].state == "SUCCEEDED")

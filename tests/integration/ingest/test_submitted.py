@@ -62,7 +62,7 @@ class Place:
             if check():
                 return True
             self.host.step(0.05)
-            tick.tick_once()
+            tick.Ticking().tick()
             return False
 
         wait_for(step, self.world.story, pause=0)

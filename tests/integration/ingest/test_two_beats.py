@@ -71,7 +71,7 @@ class Beat(threading.Thread):
     def run(self) -> None:
         try:
             with connection.execute_wrapper(self._statement):
-                for part in PARTS if self.stops_at else [tick.tick_once]:
+                for part in PARTS if self.stops_at else [tick.Ticking().tick]:
                     part()
         except Exception as error:  # noqa: BLE001  the test asks for it
             self.errors.append(error)
@@ -134,7 +134,7 @@ def test_two_beats_stopped_at_every_write(transactional_db, request) -> None:
     lost = lifecycle.start_jobs(
         [lifecycle.new_job(world.pipeline("lost"), "round", actor="ann")]
     )[0]
-    tick.tick_once()
+    tick.Ticking().tick()
     stops_at, goes_on = 0, True
     while goes_on:
         stops_at += 1
@@ -143,7 +143,7 @@ def test_two_beats_stopped_at_every_write(transactional_db, request) -> None:
         Pipeline.objects.filter(pk=world.pipeline("due").pk).update(due_at=DUE)
         count = Job.objects.create(kind="count", state="QUEUED", queued_at=Now())
         goes_on = two_beats(stops_at)
-        tick.tick_once()
+        tick.Ticking().tick()
         _is_judged_once(lost.pk, stops_at)
         _is_started_once(world, stops_at)
         while not Job.objects.get(pk=count.pk).is_finished:

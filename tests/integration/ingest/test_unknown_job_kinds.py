@@ -42,7 +42,7 @@ def test_an_unknown_kind_is_an_error_everywhere(table) -> None:
         handler_of("polish")
     with pytest.raises(TerminalError, match="no kind of job"):
         lifecycle.new_job(table.pipeline("orders"), "polish", actor="ann")
-    tick.tick_once()
+    tick.Ticking().tick()
     found = Job.objects.get(pk=job.pk)
     assert (found.state, found.error_code) == ("FAILED", "unknown_job_kind")
 
@@ -50,7 +50,7 @@ def test_an_unknown_kind_is_an_error_everywhere(table) -> None:
 def test_an_unknown_kind_can_be_cancelled_while_it_waits(world) -> None:
     job = count()
     unregister("count")
-    tick.tick_once()
+    tick.Ticking().tick()
     assert now(job)[0] == "QUEUED"
     table_commands.cancel_job(job.pk, actor="ann")
     assert now(job)[0] == "CANCELLED"
@@ -92,7 +92,7 @@ def test_an_unknown_kind_frees_its_table_when_its_driver_is_gone(
     following = start_compaction(world.pipeline("orders").lake_table, actor="ann")
     before = dict(Lease.objects.values_list("name", "token"))
     lose_driver(running)
-    tick.tick_once()
+    tick.Ticking().tick()
     running.refresh_from_db()
     assert (running.state, running.error_code) == ("FAILED", "unknown_job_kind")
     assert running.reason == (
@@ -111,7 +111,7 @@ def test_a_cancelled_one_ends_so(world, running) -> None:
     running.refresh_from_db()
     assert running.state == "CANCELLING"
     lose_driver(running)
-    tick.tick_once()
+    tick.Ticking().tick()
     running.refresh_from_db()
     assert running.state == "CANCELLED"
     assert running.reason.startswith("its driver is gone")
@@ -140,7 +140,7 @@ def test_a_lake_that_is_away_leaves_it_unknown(world, running, monkeypatch) -> N
 
 def test_an_unknown_kind_that_runs_keeps_no_place(world, running) -> None:
     other = start_compaction(world.pipeline("customers").lake_table, actor="ann")
-    tick.tick_once()
+    tick.Ticking().tick()
     other.refresh_from_db()
     assert other.state != "QUEUED", other.reason
     running.refresh_from_db()

@@ -103,7 +103,7 @@ class World:
     def steps(self, count: int = 10) -> None:
         for _ in range(count):
             self.host.step(0)
-            tick.tick_once()
+            tick.Ticking().tick()
 
     def until(self, check: Callable[[], bool], *, steps: int = 60) -> None:
         for _ in range(steps):

@@ -45,9 +45,9 @@ def test_parts_have_periods_and_one_that_fails_stops_no_other(done: list[str]) -
     assert done.count("slow") == 3
 
 
-def test_one_pass_over_everything_waits_for_no_period(done: list[str]) -> None:
+def test_a_process_that_starts_waits_for_no_period(done: list[str]) -> None:
     for _ in range(3):
-        tick.tick_once()
+        tick.Ticking().tick()
     assert done == ["quick", "slow"] * 3
 
 
@@ -73,7 +73,7 @@ def test_a_row_that_the_database_refuses_stops_no_other_part(
 
     parts = {refused: 0.0, **tick._parts()}
     monkeypatch.setattr(tick, "_parts", lambda: parts)
-    tick.tick_once()
+    tick.Ticking().tick()
     assert done == ["quick", "slow"]
 
 
@@ -93,7 +93,7 @@ def test_a_statement_that_the_database_ends_stops_no_other_part(
 
     parts = {too_long: 0.0, **tick._parts()}
     monkeypatch.setattr(tick, "_parts", lambda: parts)
-    tick.tick_once()
+    tick.Ticking().tick()
     assert done == ["quick", "slow"]
 
 
