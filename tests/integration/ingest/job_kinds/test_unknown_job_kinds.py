@@ -17,22 +17,9 @@ from ingest.jobs.drivers.fake import Fault
 from ingest.maintenance.compact_job import start_compaction
 from ingest.pipelines import table_commands
 from ingest.scheduler import tick
-from tests.integration.ingest.dummy_kinds import count, ended, now, polish, registered
+from tests.integration.ingest.job_kinds.dummy_kinds import count, ended, now, polish
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture(autouse=True)
-def _dummies() -> Iterator[None]:
-    with registered():
-        yield
-
-
-@pytest.fixture
-def table(world: Any) -> Any:
-    world.onboard("orders")
-    world.until_live("orders")
-    return world
 
 
 def test_an_unknown_kind_is_an_error_everywhere(table) -> None:

@@ -3,7 +3,6 @@ go from their start to every ending without a line of the engine knowing them.""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -21,30 +20,16 @@ from ingest.jobs.drivers.fake import Fault
 from ingest.jobs.lanes import LANE_LIMITS
 from ingest.pipelines import table_commands
 from ingest.scheduler import tick
-from tests.integration.ingest.dummy_kinds import (
+from tests.integration.ingest.job_kinds.dummy_kinds import (
     Count,
     Polish,
     count,
     ended,
     now,
     polish,
-    registered,
 )
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture(autouse=True)
-def _dummies() -> Iterator[None]:
-    with registered():
-        yield
-
-
-@pytest.fixture
-def table(world: Any) -> Any:
-    world.onboard("orders")
-    world.until_live("orders")
-    return world
 
 
 # ----------------------------------------------------------------------- in a driver
