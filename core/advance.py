@@ -9,34 +9,23 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Protocol
+from typing import Any
 
 from django.db import models, transaction
 
 from core.errors import StaleState
 from core.outbox import Move, append_moves
-from core.states import Transitions
 
 log = logging.getLogger("sluice.states")
-
-
-class Stateful(Protocol):
-    """A model row with a `state`, a class-level table and an `events` relation.
-
-    event_facts  what readers of the outbox learn of the row beside the move
-    """
-
-    pk: Any
-    state: str
-    transitions: Transitions
-    events: Any
-    event_facts: Mapping[str, Any]
 
 
 def advance(
     row: Any, event: str, *, actor: str = "", reason: str = "", **changes: object
 ) -> None:
     """Move `row` by `event`; `changes` are further columns set in the same UPDATE.
+
+    row  of a model with `state`, a class-level table `transitions`, a relation `events`
+         and `event_facts`: what readers of the outbox learn beside the move
 
     Raises IllegalTransition when the table has no such arrow, StaleState when
     another process moved the row since it was read. On success the object in

@@ -58,11 +58,6 @@ class Deadline:
         self._passed = passed
         self._timer: asyncio.TimerHandle | None = None
 
-    @property
-    def is_counting(self) -> bool:
-        """True from its start to its stop."""
-        return self._timer is not None
-
     def start(self) -> None:
         """Begin to count, unless it counts already."""
         if self._timer is None:

@@ -192,7 +192,7 @@ def test_a_client_that_reads_in_time_keeps_its_connection():
         client.connection_made(cast(Any, Transport()))
         client.pause_writing()
         client.resume_writing()
-        return client._unread.is_counting
+        return client._unread._timer is not None
 
     assert not asyncio.run(read_late())
 
