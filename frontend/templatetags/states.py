@@ -102,50 +102,39 @@ def titles_of_jobs() -> dict[str, str]:
     return {each.name: each.title for each in handlers_of(JobHandler)}
 
 
-# what a delivery tells of an alert, and by what a table is synced and checked
-EVENTS = {
-    "opened": _("opened"),
-    "closed": _("closed"),
-    "recovered": _("resolved"),
-    "test": _("test"),
+# By what a stored value is of: elsewhere the same one may mean another thing.
+WORDS = {
+    # what a delivery tells of an alert
+    "event": {
+        "opened": _("opened"),
+        "closed": _("closed"),
+        "recovered": _("resolved"),
+        "test": _("test"),
+    },
+    # by what a table is synced and checked
+    "fact": {
+        "timestamp": _("by timestamp column"),
+        "snapshot": _("snapshot once"),
+        "equal": _("equal"),
+        "different": _("different"),
+    },
+    # where a job is: a step of a connection test has a name for people
+    "phase": NAMES,
+    # what a job counts
+    "unit": {
+        "rows": _("rows"),
+        "files": _("files"),
+        "steps": _("steps"),
+        "tables": _("tables"),
+        "chunks": _("chunks"),
+    },
 }
-FACTS = {
-    "timestamp": _("by timestamp column"),
-    "snapshot": _("snapshot once"),
-    "equal": _("equal"),
-    "different": _("different"),
-}
-
-
-UNITS = {
-    "rows": _("rows"),
-    "files": _("files"),
-    "steps": _("steps"),
-    "tables": _("tables"),
-    "chunks": _("chunks"),
-}
 
 
 @register.filter
-def unit_word(unit: str) -> str:
-    """What a job counts, in the reader's language."""
-    return str(UNITS.get(unit, unit))
-
-
-@register.filter
-def phase_word(phase: str) -> str:
-    """Where a job is: a step of a connection test has a name for people."""
-    return str(NAMES.get(phase, phase))
-
-
-@register.filter
-def event_word(event: str) -> str:
-    return str(EVENTS.get(event, event))
-
-
-@register.filter
-def fact_word(value: str) -> str:
-    return str(FACTS.get(value, value))
+def word_of(value: str, of: str) -> str:
+    """A stored value in the reader's language; one without a word as it is."""
+    return str(WORDS[of].get(value, value))
 
 
 @register.filter
