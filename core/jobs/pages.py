@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any, ClassVar, TypeVar
 from uuid import UUID
 
-from django.db import InterfaceError, OperationalError, transaction
+from django.db import OperationalError, transaction
 from django.db.models import Q, QuerySet
 
 from core import jobs
@@ -269,13 +269,15 @@ def _do_page(job: Job, handler: PagedJob[Any]) -> bool:
                 raise StaleState(f"job {job.pk} was moved while its page was read")
             outcome = handler.save(locked, subject, found)
             _apply(locked, subject, outcome)
-    except (StaleState, IllegalTransition, OperationalError, InterfaceError):
+    except (StaleState, IllegalTransition):
         raise
     except SluiceError as error:
         return _fail_page(job, subject, error)
     except Exception as error:
+        if is_away(error):
+            raise
         log.exception("a page of a %s failed", job.kind, extra={"job_id": str(job.pk)})
-        return _fail_page(job, subject, _defect(error))
+        return _fail_page(job, subject, _unforeseen(error))
     handler.saved(locked)
     if isinstance(outcome, More):
         handler.ring(job.pk)
@@ -289,9 +291,16 @@ def _fail_page(job: Job, subject: Any, error: SluiceError) -> bool:
     return False
 
 
-def _defect(error: Exception) -> TransientError:
+def _unforeseen(error: Exception) -> TransientError:
     """What nobody foresaw may pass, and is not tried for ever. Its own words go to the
     log alone, for they may quote a value."""
+    if isinstance(error, OperationalError):
+        return TransientError(
+            "the metadata database ended a statement of this page: it took too long, or"
+            " waited too long for a lock. Nothing of the page was stored",
+            code="statement_ended",
+            hint="the log of the process names it; tell the maintainers if it recurs",
+        )
     return TransientError(
         f"Sluice has a defect here: {type(error).__name__}",
         code="defect",

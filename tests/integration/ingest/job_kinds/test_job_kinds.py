@@ -153,7 +153,10 @@ def test_a_page_that_takes_too_long_keeps_no_other_from_its_turn(
     real = Count.save
     monkeypatch.setattr(Count, "save", save)
     pages.advance_in_beat()
-    assert (now(too_long)[:2], now(sound)[:2]) == (("RUNNING", 0), ("RUNNING", 1))
+    assert (now(too_long), now(sound)) == (("QUEUED", 0, 1), ("RUNNING", 1, 0))
+    assert too_long.error_code == "statement_ended"
+    pages.advance_in_beat()
+    assert (now(too_long), now(sound)) == (("FAILED", 0, 1), ("RUNNING", 2, 0))
 
 
 def _save_of(broken: Job, save: Any) -> Any:
