@@ -210,11 +210,36 @@ class OutboxReader(models.Model):
     """How far a reader of the outbox has come; the row is also its lock.
 
     transaction, event   of the last event that it passed
+    is_suspect           a page was begun that has not ended well: it goes on one by one
     """
 
     name = models.CharField(max_length=40, primary_key=True)
     transaction = TransactionId()
     event = models.BigIntegerField()
+    is_suspect = models.BooleanField(db_default=False)
 
     def __str__(self) -> str:
         return self.name
+
+
+class OutboxAttempt(models.Model):
+    """An event that its reader has passed and not handled: tried again, or given up.
+
+    attempts   begun so far, each counted before it began
+    """
+
+    reader = models.CharField(max_length=40)
+    event = models.ForeignKey(DomainEvent, on_delete=models.CASCADE, related_name="+")
+    attempts = models.PositiveSmallIntegerField(db_default=1)
+    not_before = models.DateTimeField()
+    given_up_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["reader", "event"], name="one_row_per_reader_and_event"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.reader}: {self.event_id}, attempt {self.attempts}"

@@ -26,6 +26,12 @@ def gauges() -> Iterator[Metric]:
         "reader",
         {READER: 0.0} | outbox_reader.lags(),
     )
+    yield labelled(
+        "sluice_outbox_given_up",
+        "Domain events that the reader could not handle, of the last 7 days",
+        "reader",
+        {READER: 0} | outbox_reader.given_up(),
+    )
 
 
 def _alerts() -> Iterator[Metric]:

@@ -59,6 +59,7 @@ EXAMPLES = {
     "SluiceLakeUnreadable": steady("sluice_tables_unreadable", 0, 7),
     "SluiceMessagesWait": steady("sluice_alert_delivery_oldest_seconds", 3600, 3601),
     "SluiceOutboxLags": steady("sluice_outbox_lag_seconds", 2, 301),
+    "SluiceEventsGivenUp": steady("sluice_outbox_given_up", 0, 1),
     "SluiceTargetPaused": steady('sluice_alert_targets{state="paused"}', 0, 2),
     "SluiceAuditLinesLost": steady("sluice_gateway_audit_lines_lost", 0, 8),
     "SluiceRequestsFail": Example(
