@@ -202,14 +202,9 @@ class Stack:
 
     def _web(self) -> ChildSpec:
         bind = self.options.web_bind or web_address()
-        arguments = [
-            *("-m", "gunicorn", "config.wsgi:application", "--name", "sluice-web"),
-            *("--bind", f"{bind}:{self.ports.web}", "--worker-class", "gthread"),
-            *("--workers", "1", "--threads", "12", "--timeout", "120"),
-            *("--graceful-timeout", "5", "--keep-alive", "15", "--no-control-socket"),
-            *("--worker-tmp-dir", str(self.home.run)),
-        ]
-        return self._child("web", arguments)
+        return self._child(
+            "web", ["manage.py", "web", "--bind", f"{bind}:{self.ports.web}"]
+        )
 
     def _worker(self) -> ChildSpec:
         arguments = [

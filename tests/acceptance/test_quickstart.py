@@ -71,7 +71,7 @@ def test_no_secret_is_an_argument(home: Path) -> None:
     secrets.append(connection(home)["password"])
     below = family(connection(home)["pids"]["supervisor"])[1:]
     lines = [line_of(process) for process in below]
-    assert any("gunicorn" in line for line in lines), lines
+    assert any("manage.py web" in line for line in lines), lines
     for line in lines:
         assert not [secret for secret in secrets if secret in line], line
 

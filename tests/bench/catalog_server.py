@@ -130,9 +130,7 @@ def web(home: Path, catalog: Catalog, who: str) -> Iterator[Web]:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     command = [
-        *(sys.executable, "-m", "gunicorn", "config.wsgi:application"),
-        *("--bind", f"127.0.0.1:{port}", "--worker-class", "gthread", "--workers", "1"),
-        *("--threads", "12", "--keep-alive", "15", "--no-control-socket"),
+        *(sys.executable, "manage.py", "web", "--bind", f"127.0.0.1:{port}"),
     ]
     settings = {"SLUICE_DATABASE_URL": catalog.url, "SLUICE_HOME": str(home)}
     log = (home / "logs" / f"web-{catalog.name}.log").open("wb")

@@ -52,7 +52,7 @@ def test_only_the_gateway_is_opened_by_the_bind(
 
 def test_units_run_what_the_supervisor_runs_with_the_settings(written: Path) -> None:
     web = unit(written / "sluice-web.service")["Service"]
-    assert "-m gunicorn config.wsgi:application" in web["ExecStart"]
+    assert "manage.py web --bind 127.0.0.1:8123" in web["ExecStart"]
     assert "127.0.0.1:8123" in web["ExecStart"]
     assert web["WorkingDirectory"] == str(ROOT)
     assert web["EnvironmentFile"] == "/etc/sluice/sluice.env"

@@ -185,7 +185,7 @@ def test_each_manage_command_exists_and_takes_its_arguments():
         command = load_command_class(known[name], name)
         command.create_parser("manage.py", name).parse_args(words[3:])
         seen.add(name)
-    assert seen == {"migrate", "tick", "gateway", "driver"}
+    assert seen == {"migrate", "web", "tick", "gateway", "driver"}
 
 
 def environment_of(service: str, folder: Path) -> dict[str, str]:

@@ -1,0 +1,166 @@
+"""The web process's server, as a process of its own: slow clients hold no thread."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from catalog.api.views import LARGEST_BODY
+from config import web_server
+from tests.waiting import wait_for
+
+ROOT = Path(__file__).resolve().parents[2]
+SERVER = """
+import sys, time
+from config.web_server import serve
+
+def stream():
+    try:
+        while True:
+            yield b"event"
+            time.sleep(0.01)
+    finally:
+        print("closed", flush=True)
+
+def application(environ, start):
+    path = environ["PATH_INFO"]
+    if path == "/stream":
+        start("200 OK", [])
+        return stream()
+    if path == "/slow":
+        print("at work", flush=True)
+        time.sleep(0.5)
+    body = bytes(8_000_000 if path == "/large" else 2)
+    if path == "/scheme":
+        body = environ["wsgi.url_scheme"].encode()
+    start("200 OK", [("Content-Length", str(len(body)))])
+    return [body]
+
+serve(application, "127.0.0.1", int(sys.argv[1]))
+"""
+HALVES = {
+    "no byte": b"",
+    "half a head": b"GET / HTTP/1.1\r\nHost: x\r\n",
+    "half a body": b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nabc",
+    "an unread reply": b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n",
+    "an end that is not closed": b"GET / HTTP/1.1\r\nConnection: close\r\n\r\n",
+}
+
+
+class Server:
+    def __init__(self) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.address = free.getsockname()
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", SERVER, str(self.address[1])],
+            env=os.environ | {"PYTHONPATH": str(ROOT)},
+            stdout=subprocess.PIPE,
+        )
+        wait_for(self._is_up, "the server to listen")
+
+    def connect(self) -> socket.socket:
+        return socket.create_connection(self.address, timeout=10)
+
+    def get(self, path: str, **headers: str) -> tuple[int, bytes]:
+        host, port = self.address
+        link = http.client.HTTPConnection(host, port, timeout=10)
+        link.request("GET", path, headers=headers)
+        reply = link.getresponse()
+        body = reply.status, reply.read()
+        link.close()
+        return body
+
+    def _is_up(self) -> bool:
+        assert self.process.poll() is None
+        try:
+            self.connect().close()
+        except OSError:
+            return False
+        return True
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    running = Server()
+    with running.process:
+        try:
+            yield running
+        finally:
+            running.process.kill()
+
+
+@pytest.mark.parametrize("sent", HALVES.values(), ids=HALVES)
+def test_slow_clients_hold_no_thread(server: Server, sent: bytes) -> None:
+    """More of them than there are threads; nobody has to log in for that."""
+    with ExitStack() as slow:
+        for _ in range(web_server.THREADS + 4):
+            link = slow.enter_context(server.connect())
+            link.sendall(sent)
+        for _ in range(20):
+            assert server.get("/") == (200, bytes(2))
+
+
+def test_a_large_body_is_refused_before_it_is_read(server: Server) -> None:
+    assert web_server.BODY_BYTES > LARGEST_BODY
+    with server.connect() as link:
+        length = web_server.BODY_BYTES + 1
+        link.sendall(f"POST / HTTP/1.1\r\nContent-Length: {length}\r\n\r\n".encode())
+        assert b" 413 " in link.recv(100)
+
+
+def test_connections_are_bounded(server: Server) -> None:
+    """Those beyond wait until others end; nobody is turned away."""
+    with ExitStack() as idle:
+        for _ in range(web_server.CONNECTIONS):
+            idle.enter_context(server.connect())
+        late = server.connect()
+        late.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        late.settimeout(0.3)
+        with pytest.raises(TimeoutError):
+            late.recv(100)
+    with late:
+        late.settimeout(10)
+        assert late.recv(100).startswith(b"HTTP/1.1 200 ")
+
+
+def test_a_large_head_is_refused(server: Server) -> None:
+    with server.connect() as link:
+        padding = b"x" * web_server.HEADER_BYTES
+        link.sendall(b"GET / HTTP/1.1\r\nA: " + padding + b"\r\n\r\n")
+        assert b" 431 " in link.recv(100)
+
+
+def test_a_proxy_of_this_machine_tells_of_tls(server: Server) -> None:
+    assert server.get("/scheme") == (200, b"http")
+    assert server.get("/scheme", **{"X-Forwarded-Proto": "https"}) == (200, b"https")
+
+
+def test_a_stream_arrives_as_it_is_made_and_ends_with_its_client(
+    server: Server,
+) -> None:
+    with server.connect() as link:
+        link.sendall(b"GET /stream HTTP/1.1\r\nHost: x\r\n\r\n")
+        read = b""
+        while b"event" not in read:
+            read += link.recv(100)
+    assert server.process.stdout
+    assert server.process.stdout.readline() == b"closed\n"
+
+
+def test_what_was_begun_is_answered_before_the_end(server: Server) -> None:
+    with server.connect() as link:
+        link.sendall(b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert server.process.stdout
+        server.process.stdout.readline()
+        server.process.send_signal(signal.SIGTERM)
+        assert link.recv(100).startswith(b"HTTP/1.1 200 ")
+        assert server.process.wait(timeout=10) == 0
