@@ -12,6 +12,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from catalog.access.authentication import prove
 from core.errors import AccessDenied, SluiceError
+from frontend.login_places import login_place, remember
 
 BACKEND = "catalog.access.backend.SluiceBackend"
 
@@ -26,11 +27,14 @@ def log_in(request: HttpRequest) -> HttpResponse:
         return login_page(request)
     name = request.POST.get("username", "").strip()
     try:
-        proven = prove(name, request.POST.get("password", ""), door="web")
+        with login_place(request, name):
+            proven = prove(name, request.POST.get("password", ""), door="web")
     except SluiceError as error:
         return login_page(request, error=error, name=name)
     auth.login(request, proven.row, backend=BACKEND)
-    return HttpResponseRedirect(wanted)
+    response = HttpResponseRedirect(wanted)
+    remember(response, name)
+    return response
 
 
 @require_POST
