@@ -8,6 +8,8 @@ from rest_framework import serializers as s
 
 from core.errors import InvalidRequest
 
+MOST_ERRORS = 100
+
 
 class Text(s.CharField):
     """A string that must be a string, kept with its spaces."""
@@ -37,6 +39,24 @@ class Whole(s.IntegerField):
         if not isinstance(data, int) or isinstance(data, bool):
             self.fail("invalid")
         return int(super().to_internal_value(data))
+
+
+class Items(s.ListField):
+    """A list whose mistakes are named up to MOST_ERRORS; the rest is not looked at."""
+
+    def run_child_validation(self, data: Any) -> list[Any]:
+        found: list[Any] = []
+        errors: dict[Any, Any] = {}
+        for index, item in enumerate(data):
+            try:
+                found.append(self.child.run_validation(item))
+            except s.ValidationError as error:
+                errors[index] = error.detail
+            if len(errors) == MOST_ERRORS:
+                break
+        if errors:
+            raise s.ValidationError(errors)
+        return found
 
 
 class DatasourceNew(s.Serializer[Any]):

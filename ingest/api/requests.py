@@ -13,7 +13,7 @@ from typing import Any
 from rest_framework import serializers as s
 from rest_framework.fields import empty
 
-from catalog.api.serializers import Flag, Text, Whole
+from catalog.api.serializers import Flag, Items, Text, Whole
 from core.json_values import below
 from ingest.pipelines.requests import refuse
 
@@ -25,7 +25,7 @@ class _NullIsAbsent:
         return super().run_validation(empty if data is None else data)  # type: ignore[misc]
 
 
-class _Names(_NullIsAbsent, s.ListField):
+class _Names(_NullIsAbsent, Items):
     child = Text(error_messages={"invalid": "expected a name"})
 
 
@@ -84,7 +84,7 @@ class OnboardingNew(s.Serializer[Any]):
     """What is checked of it at once is its shape; then its meaning, with the source."""
 
     datasource = Text()
-    include = s.ListField(
+    include = Items(
         child=Text(error_messages={"invalid": "expected a name"}),
         help_text="db.table, db.*, db.ord*, or *",
     )

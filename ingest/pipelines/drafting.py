@@ -25,7 +25,7 @@ from ingest.pipelines.policies.schedule import schedule_to_json
 from ingest.pipelines.requests import OnboardingRequest
 from ingest.planning.defaults import plan_with_defaults
 from ingest.planning.facts import Capture, Choices, TableFacts, Target
-from ingest.planning.patterns import matches, select
+from ingest.planning.patterns import select
 from ingest.planning.plan import CreateTable, TablePlan, plan_from_json
 
 MOST_TOLD = 1000
@@ -211,8 +211,13 @@ def _chosen_tables(
         include=request.include,
         exclude=request.exclude,
     )
+    parts = [name.partition(".") for name in others]
+    cannot = [(database, table) for database, _, table in parts]
+    means_none = set(select(cannot, include=request.include).unmatched)
     for index in found.unmatched:
-        _unmatched(source, request, index, others, mistakes)
+        # what a pattern means and cannot be carried is told by the draft
+        if "*" not in request.include[index] or index in means_none:
+            _unmatched(source, request, index, others, mistakes)
     chosen = {names[i][0]: f"{names[i][1]}.{names[i][2]}" for i in found.matched}
     present = set(chosen.values())
     for name in request.tables:
@@ -247,14 +252,11 @@ def _unmatched(
     others: Mapping[str, Uncarried],
     mistakes: Mistakes,
 ) -> None:
-    """A name that means no table; a pattern that means only such that cannot be
-    carried is told by the draft instead."""
+    """A name that means no table, or only one that cannot be carried."""
     pattern, at = request.include[index], f"/include/{index}"
     if one := others.get(pattern):
         detail = f"'{pattern}' cannot be synced: {one.reason}"
         mistakes.add(at, detail, code="unknown_table", hint=one.way_out)
-        return
-    if "*" in pattern and any(matches(pattern, *n.split(".", 1)) for n in others):
         return
     mistakes.add(
         at,

@@ -20,7 +20,9 @@ from ingest.pipelines.policies.schedule import (
 )
 from ingest.planning.defaults import NO_DEFAULTS, PlanDefaults
 from ingest.planning.facts import ROW_HASH, Capture, Choices
+from ingest.planning.patterns import is_wild
 
+MOST_WILD, LONGEST_WILD = 100, 500
 _LATER_CAPTURES = frozenset({"log"})
 _CORRECT = "correct what 'errors' points at, and send the request again"
 _NO_SYNCS = "a table that is loaded once has no syncs, so it takes no schedule"
@@ -63,6 +65,7 @@ def parse_request(body: Mapping[str, Any]) -> OnboardingRequest:
         refuse("/schedule", _NO_SYNCS)
     if not body["include"]:
         refuse("/include", "expected a list of names, not empty")
+    _check_patterns([*body["include"], *(body.get("exclude") or ())])
     tables = body.get("tables") or {}
     return OnboardingRequest(
         datasource=body["datasource"],
@@ -79,6 +82,19 @@ def parse_request(body: Mapping[str, Any]) -> OnboardingRequest:
         dry_run=body.get("dry_run", False),
         approve=body.get("approve", False),
     )
+
+
+def _check_patterns(patterns: list[str]) -> None:
+    """Each of these is tried on every table of the source."""
+    wild = [pattern for pattern in patterns if is_wild(pattern)]
+    if len(wild) > MOST_WILD:
+        refuse(
+            "/include",
+            f"{len(wild):,} patterns with a star within a name; at most {MOST_WILD},"
+            " and any number of names and of db.*",
+        )
+    if any(len(pattern) > LONGEST_WILD for pattern in wild):
+        refuse("/include", f"a pattern has at most {LONGEST_WILD} characters")
 
 
 def refuse(pointer: str, detail: str, *, code: str = "invalid_request") -> NoReturn:

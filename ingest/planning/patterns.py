@@ -6,9 +6,9 @@ always be named.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,19 +19,9 @@ class Selection:
     unmatched: tuple[int, ...]
 
 
-def matches(pattern: str, database: str, table: str) -> bool:
-    if pattern in {"*", "*.*", f"{database}.{table}"}:
-        return True
-    if pattern == f"{database}.*":
-        return True
-    if "*" not in pattern:
-        return False
-    return fnmatchcase(f"{database}.{table}", _literal(pattern))
-
-
-def _literal(pattern: str) -> str:
-    """Only `*` is special to us; the other wildcards of fnmatch are not."""
-    return pattern.replace("[", "[[]").replace("?", "[?]")
+def is_wild(pattern: str) -> bool:
+    """Whether it has to be tried on each name: a star, and not `*` or `db.*` alone."""
+    return "*" in pattern.removesuffix(".*") and pattern not in {"*", "*.*"}
 
 
 def select(
@@ -58,18 +48,31 @@ def select(
 
 @dataclass(frozen=True, slots=True)
 class _Patterns:
-    """Plain names are looked up: thousands of them against thousands of tables."""
+    """Names, `db.*` and `*` are looked up: thousands of them against thousands of
+    tables. Only what is wild is tried on each name, in time that grows with it."""
 
     exact: dict[str, list[int]]
-    wild: list[tuple[int, str]]
+    wild: list[tuple[int, re.Pattern[str]]]
 
     @classmethod
     def of(cls, patterns: tuple[str, ...]) -> _Patterns:
         exact: dict[str, list[int]] = {}
         for index, pattern in enumerate(patterns):
             exact.setdefault(pattern, []).append(index)
-        return cls(exact, [(i, p) for i, p in enumerate(patterns) if "*" in p])
+        wild = [(i, _compiled(p)) for i, p in enumerate(patterns) if is_wild(p)]
+        return cls(exact, wild)
 
     def hits(self, database: str, table: str) -> set[int]:
-        found = set(self.exact.get(f"{database}.{table}", ()))
-        return found.union(i for i, p in self.wild if matches(p, database, table))
+        name = f"{database}.{table}"
+        dots = (at for at, letter in enumerate(name) if letter == ".")
+        known = (name, "*", "*.*", *(f"{name[:at]}.*" for at in dots))
+        found = {index for one in known for index in self.exact.get(one, ())}
+        found.update(index for index, one in self.wild if one.fullmatch(name))
+        return found
+
+
+def _compiled(pattern: str) -> re.Pattern[str]:
+    """Each part takes the first place that fits, for good; only `*` is special."""
+    first, *middle, last = map(re.escape, pattern.split("*"))
+    between = "".join(f"(?>.*?{part})" for part in middle if part)
+    return re.compile(f"{first}{between}.*{last}", re.DOTALL)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from catalog.schema.types import Column, TableSchema
 from core.errors import InvalidRequest
 from ingest.planning.facts import Choices, Conditions, TableFacts, Target
-from ingest.planning.patterns import matches, select
+from ingest.planning.patterns import select
 from ingest.planning.plan import (
     ApplyChanges,
     CreateTable,
@@ -319,6 +319,10 @@ def test_every_proposal_has_a_reason() -> None:
         assert all(p.reason for p in made.proposals.values())
 
 
+def matches(pattern: str, database: str, table: str) -> bool:
+    return bool(select([(database, table)], include=(pattern,)).matched)
+
+
 @pytest.mark.parametrize(
     ("pattern", "database", "table", "expected"),
     [
@@ -333,6 +337,11 @@ def test_every_proposal_has_a_reason() -> None:
         ("public.[o]rders", "public", "orders", False),
         ("public.odd*name", "public", "odd*name", True),
         ("Public.orders", "public", "orders", False),
+        ("a.*", "a.b", "c", True),
+        ("*.*", "a", "b", True),
+        ("*.ord*", "a.b", "order\ns", True),
+        ("*b*", "a", "b", True),
+        ("*b*b*", "a", "b", False),
     ],
 )
 def test_patterns(pattern, database, table, expected) -> None:
@@ -344,6 +353,18 @@ def test_selection_names_the_patterns_that_mean_nothing() -> None:
     found = select(names, include=("a.*", "c.*"), exclude=("a.y",))
     assert found.matched == (0,)
     assert found.unmatched == (1,)
+
+
+def test_patterns_that_are_no_wild_ones_are_looked_up() -> None:
+    """A hundred thousand of them against as many tables: not ten thousand million."""
+    names = [("a", f"t{n}") for n in range(50_000)]
+    include = (*(f"d{n}.*" for n in range(100_000)), "a.*")
+    assert len(select(names, include=include).matched) == 50_000
+
+
+def test_a_wild_pattern_is_read_once_per_part() -> None:
+    worst = "*" + "a*" * 240 + "b"
+    assert not matches(worst, "a", "a" * 60_000)
 
 
 @pytest.mark.parametrize(

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from rest_framework.exceptions import ValidationError
 
 from catalog.api.problems import problem_of
+from catalog.api.serializers import MOST_ERRORS
 from catalog.api.views import body_of
 from core.errors import InvalidRequest
 from ingest.api.requests import OnboardingNew
 from ingest.pipelines.policies.schedule import Every
-from ingest.pipelines.requests import OnboardingRequest
+from ingest.pipelines.requests import LONGEST_WILD, MOST_WILD, OnboardingRequest
 from ingest.pipelines.requests import parse_request as meaning_of
 
 GOOD = {"datasource": "shop", "include": ["public.*"]}
@@ -101,3 +102,24 @@ def test_mistakes_have_pointers(body, pointer) -> None:
 def test_a_request_is_an_object() -> None:
     with pytest.raises(InvalidRequest, match="must be a JSON object"):
         parse_request([])
+
+
+def test_patterns_with_a_star_within_are_bounded() -> None:
+    many = [f"db{n}.*" for n in range(5_000)]
+    wild = [f"db.t{n}_*" for n in range(MOST_WILD)]
+    assert len(parse_request({**GOOD, "include": many + wild}).include) == 5_100
+    for more in ({"include": [*wild, "*x"]}, {"include": wild, "exclude": ["*x"]}):
+        with pytest.raises(InvalidRequest, match=f"at most {MOST_WILD}"):
+            parse_request({**GOOD, **more})
+    with pytest.raises(InvalidRequest, match="500 characters"):
+        parse_request({**GOOD, "include": ["a*" * LONGEST_WILD]})
+
+
+def test_mistakes_are_named_up_to_a_number() -> None:
+    with pytest.raises(ValidationError) as refused:
+        parse_request({**GOOD, "include": [{}] * 100_000})
+    body, _ = problem_of(refused.value)
+    assert len(cast("list[Any]", body["errors"])) == MOST_ERRORS
+    with pytest.raises(InvalidRequest) as unknown:
+        parse_request({f"x{n}": 0 for n in range(90_000)})
+    assert len(cast("list[Any]", unknown.value.facts["errors"])) == MOST_ERRORS
