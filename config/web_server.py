@@ -18,7 +18,7 @@ from wsgiref.types import WSGIApplication
 from waitress import wasyncore
 from waitress.server import create_server
 
-THREADS = 12
+THREADS = 16
 CONNECTIONS = 1_000
 # More than REST takes, so that REST can name its own limit.
 BODY_BYTES = 6 * 2**20

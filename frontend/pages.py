@@ -23,6 +23,7 @@ from django_htmx.middleware import HtmxDetails
 
 from catalog.access.policy import Principal
 from catalog.access.principals import principal_of
+from catalog.api.at_work import take_place
 from catalog.api.views import is_storable
 from catalog.selectors import Window
 from core.context import name_actor
@@ -75,10 +76,16 @@ def page(view: View[P]) -> Callable[Concatenate[HttpRequest, P], HttpResponse]:
         request.principal = principal_of(request.user)  # type: ignore[attr-defined]
         name_actor(request.user.get_username())
         try:
+            place = take_place(request.user.get_username())
+        except SluiceError as error:
+            return error_page(request, error)
+        try:
             _require_text(request)
             return view(request, *args, **kwargs)  # type: ignore[arg-type]
         except SluiceError as error:
             return error_page(request, error)
+        finally:
+            place.give_back()
 
     return wrapped
 

@@ -44,6 +44,7 @@ BY_CODE: dict[str, int] = {
     "unauthenticated": 401,
     "too_many_attempts": 429,
     "too_many_downloads": 429,
+    "too_many_requests": 429,
     "body_too_large": 413,
     "precondition_failed": 412,
     "idempotency_key_reused": 422,

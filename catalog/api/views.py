@@ -11,13 +11,16 @@ from typing import Any, TypeVar
 
 from django.contrib.auth.models import User
 from django.db.models import QuerySet
+from django.http import HttpResponseBase
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.serializers import Serializer
 from rest_framework.views import APIView
 
 from catalog.access.policy import Principal
+from catalog.api.at_work import take_place
 from catalog.api.authentication import principal_from
+from catalog.api.places import Place
 from catalog.api.serializers import MOST_ERRORS
 from catalog.selectors.paging import DEFAULT_SIZE, LARGEST_SIZE, Page, keyset_page
 from core.errors import InvalidRequest
@@ -41,10 +44,19 @@ class ApiView(APIView):
 
     queries: frozenset[str] = frozenset()
     is_versioned = False
+    _place: Place | None = None
+
+    def dispatch(self, request: Any, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        """Answer in a place of the caller's."""
+        try:
+            return super().dispatch(request, *args, **kwargs)
+        finally:
+            if self._place:
+                self._place.give_back()
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
-        principal_from(request)
+        self._place = take_place(principal_from(request).name)
         _require_sane(request)
         unknown = sorted(set(request.query_params) - self.queries - {"format"})
         if unknown:

@@ -26,7 +26,7 @@ from gateway.statement_service import MOST_ROWS
 
 LONGEST_STATEMENT = 1_000_000
 LONGEST_WAIT = 30
-# Who waits holds a thread of the web process, of which there are 12.
+# Who waits holds a thread of the web process.
 WAITS = Places(most=5, most_each=3)
 
 

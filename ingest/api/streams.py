@@ -25,7 +25,7 @@ from ingest.jobs.events import JobNews, Position, look
 
 log = logging.getLogger(__name__)
 
-# The web process has 12 threads: two thirds of them stay free for everything else.
+# Of the web process's threads: most stay free for everything else.
 MOST_STREAMS = 4
 MOST_OF_ONE_USER = 2
 STREAM_SECONDS = 25.0
