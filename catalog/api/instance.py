@@ -26,6 +26,7 @@ from catalog.access.policy import Privilege, Role
 from catalog.api import replies
 from catalog.api.gauges import CatalogGauges
 from catalog.api.idempotency import LIFETIME
+from catalog.api.one_look import OneLook
 from catalog.api.views import LARGEST_BODY, ApiView
 from catalog.extensions import registered
 from catalog.selectors.paging import DEFAULT_SIZE, LARGEST_SIZE
@@ -133,7 +134,7 @@ def live(request: HttpRequest) -> HttpResponse:
 
 def ready(request: HttpRequest) -> HttpResponse:
     """200 when requests can be served well, else 503 with the reasons."""
-    checks = health.readiness()
+    checks = _readiness.answer()
     is_ready = all(not check.problem for check in checks)
     body = {
         "status": "ok" if is_ready else "unavailable",
@@ -150,10 +151,18 @@ def metrics(request: HttpRequest) -> HttpResponse:
 
     Carries no name of a source, table or user, so it needs no login.
     """
+    return HttpResponse(_metrics.answer(), content_type=CONTENT_TYPE_LATEST)
+
+
+def _read_metrics() -> bytes:
     registry = CollectorRegistry()
     if os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
         multiprocess.MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
     else:
         registry.register(REGISTRY)
     registry.register(CatalogGauges())
-    return HttpResponse(generate_latest(registry), content_type=CONTENT_TYPE_LATEST)
+    return generate_latest(registry)
+
+
+_metrics = OneLook(_read_metrics)
+_readiness = OneLook(lambda: health.readiness())

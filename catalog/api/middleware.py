@@ -29,6 +29,9 @@ REQUEST_SECONDS = Histogram(
 
 log = logging.getLogger("sluice.http")
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_METHODS = frozenset(
+    {"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE", "TRACE", "CONNECT"}
+)
 _QUIET = ("/health/", "/metrics", "/static/")
 
 
@@ -58,7 +61,9 @@ class RequestContextMiddleware:
     def _note(request: HttpRequest, response: HttpResponse, seconds: float) -> None:
         match = request.resolver_match
         route = match.route if match else "(none)"
-        method = request.method or ""
+        # any word is a method, and each would be a counter for ever
+        method = str(request.method)
+        method = method if method in _METHODS else "other"
         REQUESTS.labels(method, route, str(response.status_code)).inc()
         REQUEST_SECONDS.labels(method, route).observe(seconds)
         if request.path.startswith(_QUIET):
