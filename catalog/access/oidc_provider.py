@@ -6,6 +6,7 @@ Follows no redirect, reads no endless answer, believes no address that is not sa
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import logging
 import ssl
@@ -13,6 +14,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Generic, TypeVar
@@ -24,8 +26,11 @@ from joserfc.errors import JoseError
 from joserfc.jwk import Key, KeySet, import_key
 
 from catalog.access.oidc_spec import OidcSpec, ProviderAway, SignInRefused
+from core.retries import CircuitBreaker
 
 WAIT_SECONDS = 5.0
+# While it is silent, sign-ins hold few threads of the web process, and not for long.
+QUEUE_SECONDS, BREAKER_SECONDS = 2.0, 5.0
 LONGEST_ANSWER = 1 << 20
 KNOWN_FOR_SECONDS = 3600.0
 # A token signed by a key we do not know makes us look for new keys, this often.
@@ -60,6 +65,7 @@ class Provider:
         self._configuration = _Known(OpenIDProviderMetadata())
         self._keys = _Known(KeySet([]))
         self._lock = threading.Lock()
+        self._breaker = CircuitBreaker(BREAKER_SECONDS)
         context = ssl.create_default_context(cafile=spec.ca_file or None)
         self._opener = urllib.request.build_opener(
             _NoRedirects(), urllib.request.HTTPSHandler(context=context)
@@ -67,7 +73,7 @@ class Provider:
 
     def configuration(self) -> OpenIDProviderMetadata:
         """The discovery document, checked against the settings."""
-        with self._lock:
+        with self._turn():
             if not self._configuration.is_fresh(KNOWN_FOR_SECONDS):
                 address = get_well_known_url(self.spec.issuer, external=True)
                 found = OpenIDProviderMetadata(self._ask(address))
@@ -78,7 +84,7 @@ class Provider:
     def keys(self, *, unknown: str | None = None) -> KeySet:
         """Its signing keys; read anew when `unknown` names a key they do not hold."""
         address = str(self.configuration()["jwks_uri"])
-        with self._lock:
+        with self._turn():
             is_lacking = unknown is not None and all(
                 key.kid != unknown for key in self._keys.value
             )
@@ -87,6 +93,16 @@ class Provider:
                 keys = _signing_keys(self._ask(address))
                 self._keys = _Known(keys, time.monotonic())
             return self._keys.value
+
+    @contextlib.contextmanager
+    def _turn(self) -> Iterator[None]:
+        """One call asks for what all need. ProviderAway for who would wait long."""
+        if not self._lock.acquire(timeout=QUEUE_SECONDS):
+            raise ProviderAway("others wait for its answer")
+        try:
+            yield
+        finally:
+            self._lock.release()
 
     def tokens_for(self, code: str, *, verifier: str, back: str) -> dict[str, Any]:
         """Exchange a code. SignInRefused when the provider does not know it."""
@@ -126,6 +142,8 @@ class Provider:
     ) -> dict[str, Any]:
         if not self.spec.trusts(url):
             raise ProviderAway("it names an address that is not https")
+        if not self._breaker.allows(time.monotonic()):
+            raise ProviderAway("it did not answer a moment ago")
         data = None if body is None else body.encode()
         wanted = {"Accept": "application/json", **(headers or {})}
         request = urllib.request.Request(url, data=data, headers=wanted)
@@ -141,6 +159,7 @@ class Provider:
                     ) from None
                 raise ProviderAway(f"it answers {error.code}") from None
         except (OSError, ValueError) as error:
+            self._breaker.fail(time.monotonic())
             raise ProviderAway(type(error).__name__) from error
         return _as_object(raw)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from urllib.parse import urlsplit
@@ -14,6 +15,7 @@ from catalog.access import users
 from catalog.access.external_users import suspend, suspend_idle
 from catalog.access.group_rules import rules_from
 from catalog.access.oidc_provider import provider_of
+from catalog.access.oidc_spec import ProviderAway
 from catalog.access.tokens import create_token, find_token
 from catalog.models import ExternalIdentity
 from tests.integration.frontend.sign_ins import (
@@ -122,6 +124,32 @@ def test_without_the_provider_local_users_log_in(client, provider, settings):
     form = {"username": "root", "password": "a long password"}
     assert client.post("/login", form).status_code == 302
     assert is_in(client)
+
+
+def test_a_provider_that_is_silent_is_left_alone_for_a_while(
+    client, provider, settings, monkeypatch
+):
+    """Everybody may press the button, and each press would hold a thread."""
+    monkeypatch.setattr("catalog.access.oidc_provider.WAIT_SECONDS", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        issuer = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        settings.SLUICE_OIDC = replace(settings.SLUICE_OIDC, issuer=issuer)
+        pages = [client.get("/login/provider") for _ in range(5)]
+        silent.settimeout(10)
+        silent.accept()[0].close()
+        silent.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            silent.accept()
+    assert [page.status_code for page in pages] == [503] * 5
+    assert "did not answer a moment ago" in pages[-1].content.decode()
+
+
+def test_who_asks_for_the_same_does_not_wait_long(provider, settings, monkeypatch):
+    monkeypatch.setattr("catalog.access.oidc_provider.QUEUE_SECONDS", 0.01)
+    asked = provider_of(settings.SLUICE_OIDC)
+    with asked._lock, pytest.raises(ProviderAway, match="others wait"):
+        asked.configuration()
+    assert asked.configuration()["issuer"] == provider.issuer
 
 
 def test_names_and_groups_may_come_from_userinfo_of_the_same_person(client, provider):
