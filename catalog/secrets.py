@@ -39,16 +39,30 @@ def key_id(key: str) -> str:
 
 
 def encrypt(plain: str) -> str:
-    """The value to store; "" stays ""."""
+    """The value of a secret to store; "" stays "". Logs show the secret no more."""
+    if plain:
+        remember_secret(plain)
+    return seal(plain)
+
+
+def seal(plain: str) -> str:
+    """The same for a text that is stored encrypted and is no secret as a whole."""
     if not plain:
         return ""
-    remember_secret(plain)
     newest = settings.SLUICE_SECRETS_KEYS[0]
     return f"{key_id(newest)}:{Fernet(newest).encrypt(plain.encode()).decode()}"
 
 
 def decrypt(stored: str) -> str:
-    """The plain value. TerminalError when its key is gone or the value was changed."""
+    """The plain secret. TerminalError when its key is gone or the value was changed."""
+    plain = unsealed(stored)
+    if plain:
+        remember_secret(plain)
+    return plain
+
+
+def unsealed(stored: str) -> str:
+    """What `seal` was given; TerminalError as for `decrypt`."""
     if not stored:
         return ""
     name, _, token = stored.partition(":")
@@ -56,15 +70,13 @@ def decrypt(stored: str) -> str:
         if key_id(key) != name:
             continue
         try:
-            plain = Fernet(key).decrypt(token.encode()).decode()
+            return Fernet(key).decrypt(token.encode()).decode()
         except InvalidToken:
             raise TerminalError(
                 f"a secret stored under key {name} cannot be read: it was changed",
                 code="secret_damaged",
                 hint="enter the secret again",
             ) from None
-        remember_secret(plain)
-        return plain
     raise TerminalError(
         f"a secret was stored under key {name}, which is not in SLUICE_SECRETS_KEYS",
         code="secret_key_missing",

@@ -25,7 +25,6 @@ from catalog.access import audit
 from catalog.compiled import CompiledQuery
 from catalog.models import ApiToken
 from core.errors import InvalidRequest, NotFound
-from core.redaction import remember_secret
 
 PREFIX = "slt_"
 LONGEST_LIFE_DAYS = 3_650
@@ -69,7 +68,6 @@ def create_token(
         )
         audit.record("token.create", on=f"{user.username}/{name}", actor=by, id=row.pk)
     text = f"{PREFIX}{key_id}_{secret}"
-    remember_secret(text)
     return NewToken(row=row, text=text)
 
 

@@ -24,7 +24,7 @@ from rest_framework.response import Response
 from catalog.api.problems import CONTENT_TYPE, problem_of
 from catalog.api.views import ApiView
 from catalog.models import IdempotencyKey
-from catalog.secrets import decrypt, encrypt
+from catalog.secrets import seal, unsealed
 from core.errors import InvalidRequest
 
 LIFETIME = timedelta(hours=24)
@@ -106,7 +106,7 @@ def _run(call: Callable[[], Response]) -> Response:
 def _keep(row: IdempotencyKey, response: Response) -> None:
     row.status = response.status_code
     row.body = {
-        "sealed": encrypt(json.dumps(response.data, default=str)),
+        "sealed": seal(json.dumps(response.data, default=str)),
         "type": response.content_type or "",
     }
     row.location = response.get("Location", "")
@@ -122,7 +122,7 @@ def _replay(row: IdempotencyKey, digest: str) -> Response:
         )
     kept: dict[str, Any] = row.body
     response = Response(
-        json.loads(decrypt(kept["sealed"])),
+        json.loads(unsealed(kept["sealed"])),
         status=row.status,
         content_type=kept["type"] or None,
     )

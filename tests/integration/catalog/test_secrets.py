@@ -10,6 +10,7 @@ from django.core.management import call_command
 
 from catalog.models import Datasource
 from catalog.secrets import decrypt, encrypt, key_id, password_of, rotate_secrets
+from core import redaction
 from core.errors import TerminalError
 
 pytestmark = pytest.mark.django_db
@@ -68,3 +69,16 @@ def test_createadmin_takes_no_password_as_argument(monkeypatch):
     out = StringIO()
     call_command("createadmin", "root", stdout=out)
     assert "root is an administrator" in out.getvalue()
+
+
+def test_users_push_no_secret_of_a_source_out_of_what_logs_hide(person, monkeypatch):
+    """Logs hide so many values; a user's own tokens and replies are not among them."""
+    monkeypatch.setattr(redaction, "MOST_REMEMBERED", 3)
+    ann = person("ann")
+    encrypt("s3cret of a source")
+    body = {"name": "cli", "expires_in_days": 1}
+    made = [
+        ann("POST", "tokens", body, Idempotency_Key=f"{n}").json() for n in range(5)
+    ]
+    assert "s3cret" not in redaction.redact("login with s3cret of a source failed")
+    assert not any(one["token"] in redaction.redact(one["token"]) for one in made)
