@@ -18,6 +18,9 @@ from catalog.api.reply import Instant, Reply
 from catalog.api.views import PAGING, ApiView, body_of, paged
 from catalog.models import SavedQuery
 
+# Each may have 100,000 characters.
+MOST_LISTED = 100
+
 
 class SavedQueryReply(Reply):
     id = s.IntegerField()
@@ -51,7 +54,11 @@ class SavedQueriesView(ApiView):
         """Your saved queries, and those that others share."""
         rows = saved_queries.queries_for(self.principal)
         return paged(
-            request, rows, sorts={"name": ("name", "id")}, body=SavedQueryReply.body
+            request,
+            rows,
+            sorts={"name": ("name", "id")},
+            body=SavedQueryReply.body,
+            largest=MOST_LISTED,
         )
 
     @extend_schema(request=SavedQueryNew, responses={201: SavedQueryReply})

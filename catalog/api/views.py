@@ -134,16 +134,18 @@ def paged(
     sorts: Mapping[str, tuple[str, ...]],
     body: Callable[[R], dict[str, object]],
     load: Callable[[list[Any]], list[R]] | None = None,
+    largest: int = LARGEST_SIZE,
 ) -> Response:
     """One page as `{items, next_page_token}`.
 
     sorts: allowed values of `?sort=` to key columns, the first one is the default;
     each is also allowed with "-" before it. load: as `keyset_page` takes it.
+    largest: most items of a page, whatever is asked for.
     """
     page: Page[R] = keyset_page(
         rows,
         order=_order(request.query_params.get("sort", ""), sorts),
-        size=page_size(request),
+        size=min(page_size(request), largest),
         token=request.query_params.get("page_token"),
         load=load,
     )

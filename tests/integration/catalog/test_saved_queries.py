@@ -21,3 +21,14 @@ def test_saved_queries_over_rest(admin, ann):
     problem(ann("DELETE", at), 403, "access_denied")
     assert admin("DELETE", at).status_code == 204
     problem(admin("GET", at), 404, "query_not_found")
+
+
+def test_a_page_of_long_queries_stays_small(ann, monkeypatch):
+    """A thousand of 100,000 characters each would fill the web process's memory."""
+    monkeypatch.setattr("catalog.api.saved_queries.MOST_LISTED", 2)
+    for name in "abc":
+        assert ann("POST", "saved-queries", QUERY | {"name": name}).status_code == 201
+    first = ann("GET", "saved-queries?page_size=1000").json()
+    assert [one["name"] for one in first["items"]] == ["a", "b"]
+    at = f"saved-queries?page_size=1000&page_token={first['next_page_token']}"
+    assert [one["name"] for one in ann("GET", at).json()["items"]] == ["c"]
