@@ -61,7 +61,8 @@ def serve(application: WSGIApplication, host: str, port: int) -> None:
     until = time.monotonic() + STOP_SECONDS
     while time.monotonic() < until and _is_busy(server):
         _turn(server)
-    server.close()
+    server.task_dispatcher.shutdown(timeout=0)  # what still runs ends with the process
+    wasyncore.close_all(server._map)
 
 
 @contextlib.contextmanager

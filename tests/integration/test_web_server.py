@@ -164,3 +164,12 @@ def test_what_was_begun_is_answered_before_the_end(server: Server) -> None:
         server.process.send_signal(signal.SIGTERM)
         assert link.recv(100).startswith(b"HTTP/1.1 200 ")
         assert server.process.wait(timeout=10) == 0
+
+
+def test_a_stream_does_not_hold_up_the_end(server: Server) -> None:
+    """The supervisor and systemd end what takes ten seconds."""
+    with server.connect() as link:
+        link.sendall(b"GET /stream HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert link.recv(100)
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(timeout=9) == 0
