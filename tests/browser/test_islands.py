@@ -213,6 +213,22 @@ def test_the_editor_is_worked_and_left_by_keys(page, gateway, keep):
     assert gateway == ["SELECT COUNT(a)\n  FROM t", "SELECT 2"]
 
 
+def test_typing_over_lines_makes_no_inline_style(page, gateway):
+    """Chromium's own way makes one, which the policy of content refuses aloud."""
+    page.open("/sql")
+    page.fill("#sql", "SELECT 1\nFROM t")
+    put_cursor(page, 0, 0)
+    page.keyboard.press("Control+a")
+    page.keyboard.type("b")
+    page.keyboard.press("Control+z")
+    page.keyboard.press("Control+a")
+    page.keyboard.type("(")  # closes around what is selected
+    assert page.input_value("#sql") == "(SELECT 1\nFROM t)"
+    page.keyboard.type("sel")
+    page.wait_for_selector("[role=listbox] >> text=SELECT")
+    assert page.input_value("#sql") == "(sel)"
+
+
 def test_the_editor_has_the_colours_of_the_theme(page, gateway, keep):
     """Its style element needs the nonce of the page's policy to count."""
     page.open("/sql")

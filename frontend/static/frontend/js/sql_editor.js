@@ -121,6 +121,7 @@ function writing() {
     cm.history(),
     cm.bracketMatching(),
     cm.closeBrackets(),
+    cm.EditorView.domEventHandlers({ beforeinput: typeOver }),
     cm.autocompletion({
       override: [namesFrom(dataset.names)],
       activateOnTypingDelay: TYPING_PAUSE,
@@ -129,6 +130,23 @@ function writing() {
       optionClass: ({ type }) => `hint-${type}`,
     }),
   ];
+}
+
+// Replaces what is selected by what is typed. Left to itself, Chromium deletes lines and
+// keeps the colour of their first word as an inline style, which the page's policy refuses.
+function typeOver(event, view) {
+  const { from, to, empty } = view.state.selection.main;
+  const text = event.data;
+  if (empty || !text || event.inputType !== "insertText") return false;
+  const typed = () =>
+    view.state.update(view.state.replaceSelection(text), {
+      userEvent: "input.type",
+      scrollIntoView: true,
+    });
+  const handlers = view.state.facet(window.CodeMirror.EditorView.inputHandler);
+  const isHandled = handlers.some((handle) => handle(view, from, to, text, typed));
+  if (!isHandled) view.dispatch(typed());
+  return true;
 }
 
 function keys(on) {
