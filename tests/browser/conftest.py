@@ -86,6 +86,37 @@ def open_page(
     assert complaints == []
 
 
+@pytest.fixture
+def page(logged_in):
+    """Logged in as the administrator of a small world; `open(path)` goes to a page."""
+    return logged_in()
+
+
+@pytest.fixture
+def logged_in(live_server, settings, redis_url, open_page):
+    from tests.integration.frontend.world import build
+
+    settings.STATIC_ROOT.mkdir(exist_ok=True)
+    build()
+
+    def make(**options):
+        return log_in(live_server, open_page(**options))
+
+    return make
+
+
+def log_in(live_server, made):
+    from tests.integration.frontend.world import PASSWORD
+
+    made.open = lambda path: made.goto(live_server.url + path)
+    made.open("/login")
+    made.fill("#username", "root")
+    made.fill("#password", PASSWORD)
+    made.keyboard.press("Enter")
+    made.wait_for_selector("h1:has-text('Home')")
+    return made
+
+
 def keep_evidence(contexts: list[BrowserContext], name: str) -> None:
     """What a person would have seen when the test gave up, in words and as picture."""
     for number, page in enumerate(p for context in contexts for p in context.pages):

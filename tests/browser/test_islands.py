@@ -1,4 +1,4 @@
-"""The parts of pages that scripts make: the SQL editor, the table picker, the keys."""
+"""The parts of pages that scripts make: the SQL editor, the table picker, the tree."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import threading
 import pytest
 
 from catalog.models import ApiToken, Column, Table
-from tests.integration.frontend.world import PASSWORD, build
 
 os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
 
@@ -54,33 +53,6 @@ def gateway(monkeypatch):
     monkeypatch.setattr(client, "statement_of", lambda *_: FINISHED)
     monkeypatch.setattr(client, "results_of", results)
     return asked
-
-
-@pytest.fixture
-def page(logged_in):
-    """Logged in as the administrator of a small world; `open(path)` goes to a page."""
-    return logged_in()
-
-
-@pytest.fixture
-def logged_in(live_server, settings, redis_url, open_page):
-    settings.STATIC_ROOT.mkdir(exist_ok=True)
-    build()
-
-    def make(**options):
-        return log_in(live_server, open_page(**options))
-
-    return make
-
-
-def log_in(live_server, made):
-    made.open = lambda path: made.goto(live_server.url + path)
-    made.open("/login")
-    made.fill("#username", "root")
-    made.fill("#password", PASSWORD)
-    made.keyboard.press("Enter")
-    made.wait_for_selector("h1:has-text('Home')")
-    return made
 
 
 TWO = (
@@ -315,48 +287,6 @@ def test_the_tree_inserts_names_and_wide_tables_stay_small(page):
     page.open(f"/tables/{orders.pk}")
     page.wait_for_selector("[data-dressed]")
     assert page.evaluate("document.documentElement.scrollHeight") < 8_000
-
-
-FOCUSED = """() => {
-  const e = document.activeElement, style = getComputedStyle(e);
-  const box = e.getBoundingClientRect();
-  return [e.textContent.trim() || e.getAttribute("aria-label") || e.name,
-    style.outlineStyle, box.width > 0 && box.top >= 0];
-}"""
-
-
-def test_the_keyboard_reaches_everything_and_narrow_screens_have_a_menu(page):
-    page.open("/tables")
-    page.keyboard.press("Tab")
-    assert page.evaluate(FOCUSED)[0] == "Skip to the content"
-    page.keyboard.press("Enter")
-    assert page.evaluate("document.activeElement.id") == "main"
-    page.open("/tables")
-    seen = []
-    page.keyboard.press("Tab")
-    while page.evaluate("document.activeElement !== document.body") and len(seen) < 60:
-        name, outline, is_shown = page.evaluate(FOCUSED)
-        assert outline != "none", name
-        assert is_shown, name
-        seen.append(name)
-        page.keyboard.press("Tab")
-    for wanted in ("Home", "Sources", "q", "Log out", "Filter", "orders"):
-        assert wanted in seen, (wanted, seen)
-    page.keyboard.press("?")
-    page.wait_for_selector("#keys[open]")
-    for _ in range(4):
-        page.keyboard.press("Tab")
-        inside = "document.activeElement === document.body || keys.contains(document.activeElement)"
-        assert page.evaluate(inside)
-    page.keyboard.press("Escape")
-    assert page.locator("#keys[open]").count() == 0
-    page.set_viewport_size({"width": 390, "height": 800})
-    page.open("/")
-    assert not page.is_visible("#nav")
-    page.click("text=Menu")
-    page.click("#nav >> text=Jobs")
-    page.wait_for_selector("h1:has-text('Jobs')")
-    assert page.is_visible("td:has-text('lake.shop.customers')")
 
 
 def test_the_page_of_rest_shows_examples_and_asks_as_who_looks(page, keep):
