@@ -6,6 +6,8 @@ import os
 
 import pytest
 
+from core.models import Job
+
 os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -50,3 +52,78 @@ def test_the_keyboard_reaches_everything_and_narrow_screens_have_a_menu(page):
     page.click("#nav >> text=Jobs")
     page.wait_for_selector("h1:has-text('Jobs')")
     assert page.is_visible("td:has-text('lake.shop.customers')")
+
+
+FOCUS = "document.activeElement.getAttribute('href') || document.activeElement.id"
+
+
+def test_what_a_poll_replaces_keeps_the_focus_and_what_is_open(page):
+    """Of a job's page, and of the list of jobs; its new state is announced."""
+    job = Job.objects.get(state="RUNNING", kind="snapshot")
+    page.open("/jobs")
+    link = f"a[href='/jobs/{job.pk}']"
+    page.focus(link)
+    page.evaluate("link => { document.querySelector(link).isOld = true }", link)
+    page.wait_for_function("link => !document.querySelector(link).isOld", arg=link)
+    assert page.evaluate(FOCUS) == f"/jobs/{job.pk}"
+    Job.objects.filter(pk=job.pk).update(state="CANCELLING", reason="an error")
+    page.open(f"/jobs/{job.pk}")
+    page.wait_for_selector("#job-live [data-state=CANCELLING]")
+    page.evaluate("document.querySelector('#job-live').tabIndex = -1")
+    page.focus("#job-live")
+    Job.objects.filter(pk=job.pk).update(state="FAILED", error_message="no disk")
+    page.wait_for_selector("#job-live [data-state=FAILED]")
+    assert page.inner_text("#announcer") == "Progress failed"
+    assert page.evaluate("document.activeElement.id") == "job-live"
+
+
+def test_a_choice_by_arrows_filters_in_place(page):
+    """No page is loaded anew below the fingers: the focus stays, the count is read."""
+    for path, field, part in (
+        ("/jobs", "#filter-state", "#job-list"),
+        ("/alerts", "#alert-state", "#alert-list"),
+        ("/audit", "#audit-outcome", "#entries"),
+        ("/health", "#filter-code", "#fleet"),
+        ("/tables", "#filter-status", "#table-list"),
+    ):
+        page.open(path)
+        page.wait_for_load_state("networkidle")
+        page.evaluate("window.isSame = true")
+        page.focus(field)
+        page.keyboard.press("ArrowDown")
+        page.wait_for_selector("#announcer:has-text('rows')", state="attached")
+        assert page.evaluate("window.isSame"), path
+        assert f"#{page.evaluate('document.activeElement.id')}" == field
+        shown = page.locator(f"{part} tbody tr").count()
+        assert page.inner_text("#announcer") == f"{shown} rows"
+        assert "=" in page.url
+
+
+def test_single_keys_can_be_switched_off(page):
+    page.open("/")
+    page.click("[data-action=keys]")
+    page.uncheck("#single-keys")
+    page.keyboard.press("Escape")
+    focused = "document.activeElement.dataset.action"
+    assert page.evaluate(focused) == "keys", "the focus is back where it was"
+    page.open("/")
+    page.keyboard.press("?")
+    page.keyboard.press("/")
+    assert page.locator("#keys[open]").count() == 0
+    assert page.evaluate("document.activeElement === document.body")
+
+
+def test_tab_passes_the_list_of_tables(page):
+    page.open("/sources/shop/onboard")
+    page.wait_for_selector(".vrow input:not(:disabled)")
+    boxes = page.locator(".vrow input:not(:disabled)")
+    assert boxes.count() > 1
+    assert page.locator(".vrow input[tabindex='0']").count() == 1
+    page.focus(".vlist")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Space")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Space")
+    assert page.inner_text("#picked-count") == "2"
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.name") == "capture"

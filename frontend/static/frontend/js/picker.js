@@ -16,6 +16,7 @@ let stretches = new Map();
 let asked = 0;
 let view, sizer, layer;
 let lastTicked = null;
+let current = 0; // the row whose box Tab reaches; arrows go to the others
 
 function field(name) {
   return form.querySelector(`[name=${name}]`);
@@ -111,6 +112,10 @@ function build() {
   });
   view.addEventListener("change", ticked);
   view.addEventListener("keydown", moved);
+  view.addEventListener("focusin", ({ target }) => {
+    const here = target.closest(".vrow");
+    if (here) current = Number(here.dataset.index);
+  });
 }
 
 async function load(offset, counts) {
@@ -152,6 +157,7 @@ function start() {
   asked += 1;
   stretches = new Map();
   lastTicked = null;
+  current = 0;
   view.scrollTop = 0;
   load(0, true);
 }
@@ -174,9 +180,18 @@ function draw() {
   for (let index = first; index < last; index += 1) rows.push(row(index));
   if (!total && stretches.get(0)) rows.push(empty());
   layer.replaceChildren(...rows);
+  placeStop();
   if (focused !== undefined) {
     layer.querySelector(`[data-index="${focused}"] input`)?.focus({ preventScroll: true });
   }
+}
+
+// One stop for Tab, so that it gets past a list of any length.
+function placeStop() {
+  const boxes = [...layer.querySelectorAll("input:not(:disabled)")];
+  const isThere = (box) => Number(box.closest(".vrow").dataset.index) >= current;
+  const stop = boxes.find(isThere) || boxes[0];
+  for (const box of boxes) box.tabIndex = box === stop ? 0 : -1;
 }
 
 function isFree(one) {
@@ -250,10 +265,10 @@ function ticked(event) {
 
 function moved(event) {
   const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-  const here = event.target.closest(".vrow");
-  if (!step || !here) return;
+  if (!step) return;
   event.preventDefault();
-  let index = Number(here.dataset.index) + step;
+  const here = event.target.closest(".vrow");
+  let index = here ? Number(here.dataset.index) + step : current;
   while (index >= 0 && index < total && item(index) && !isFree(item(index))) {
     index += step;
   }

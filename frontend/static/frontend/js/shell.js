@@ -1,5 +1,6 @@
 // Theme toggle, keyboard shortcuts, copy buttons and quiet polling, for every page.
-import { say } from "./words.js";
+import "./swaps.js";
+import { announce, say } from "./words.js";
 
 const root = document.documentElement;
 
@@ -12,11 +13,6 @@ function toggleTheme() {
   root.dataset.theme = isDark() ? "light" : "dark";
   localStorage.setItem("sluice-theme", root.dataset.theme);
   announce(say(root.dataset.theme));
-}
-
-function announce(text) {
-  const place = document.getElementById("announcer");
-  if (place) place.textContent = text;
 }
 
 async function copyFrom(button) {
@@ -96,8 +92,20 @@ function isTyping(event) {
   return event.target.matches?.("input, textarea, select, [contenteditable]");
 }
 
+// Who speaks to the computer, or hits keys without wanting to, can do without them.
+const SINGLE_KEYS = "sluice-single-keys";
+const keySwitch = document.getElementById("single-keys");
+
+if (keySwitch) {
+  keySwitch.checked = localStorage.getItem(SINGLE_KEYS) !== "off";
+  keySwitch.addEventListener("change", () => {
+    localStorage.setItem(SINGLE_KEYS, keySwitch.checked ? "on" : "off");
+  });
+}
+
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event)) return;
+  if (!keySwitch?.checked) return;
   if (event.key === "/") {
     const field = document.querySelector("[data-search]");
     if (!field) return;
@@ -128,6 +136,9 @@ document.addEventListener("submit", (event) => {
 addEventListener("pageshow", () => {
   document.querySelectorAll("form[data-sent]").forEach((f) => delete f.dataset.sent);
 });
+
+// What was refused is where the work goes on.
+document.querySelector("main [aria-invalid=true]")?.focus();
 
 // Type-to-confirm: the button stays off until the name is there.
 document.addEventListener("input", (event) => {

@@ -1,6 +1,6 @@
 // SQL page: editor with completion from the catalogue, tabs, run selection, results.
 // Without this file, or without CodeMirror, the plain textarea does the job.
-import { say } from "./words.js";
+import { announce, say } from "./words.js";
 import { SqlEditor } from "./sql_editor.js";
 import { statementsOf } from "./sql_text.js";
 
@@ -265,13 +265,12 @@ function next(key, table) {
 async function copyCell() {
   if (!picked) return;
   const isNull = picked.querySelector(".is-null");
-  const announcer = document.getElementById("announcer");
   try {
     await navigator.clipboard.writeText(isNull ? "" : picked.textContent);
-    announcer.textContent = say("cell_copied");
+    announce(say("cell_copied"));
   } catch {
     getSelection().selectAllChildren(picked);
-    announcer.textContent = say("cell_selected");
+    announce(say("cell_selected"));
   }
 }
 
