@@ -18,7 +18,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 WIDE, NARROW = 1280, 390
 AXE = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text()
-EVERYTHING = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
+EVERYTHING = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 # What colours and the width can change; the rest is the same page.
 BY_LOOK = ["color-contrast", "target-size", "scrollable-region-focusable"]
 BREACHES = """async (runOnly) => {
@@ -34,6 +34,8 @@ def paths(world):
         "sources": "/sources",
         "source": "/sources/shop",
         "source-new": "/sources/new",
+        "source-edit": "/sources/shop/edit",
+        "source-delete": "/sources/shop/delete",
         "pipeline": "/sources/shop/pipeline",
         "pick": "/sources/shop/onboard",
         "plan": f"/onboardings/{world.proposed.pk}",
@@ -41,6 +43,7 @@ def paths(world):
         "choose": f"/onboardings/{world.proposed.pk}/tables/"
         f"{world.proposed.tables.first().pk}",
         "many": f"/onboardings/{world.proposed.pk}/many?of=all",
+        "discard": f"/onboardings/{world.proposed.pk}/discard",
         "source-policy": "/sources/shop/policy",
         "table-policy": f"/tables/{orders}/policy",
         "table-failed": f"/tables/{world.lake_tables['legacy'].pk}",
