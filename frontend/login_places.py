@@ -1,6 +1,6 @@
 """How many passwords the web process checks at once, and whose.
 
-A check costs half a second of a core or waits for a directory, and holds a thread. A
+A check takes memory and a core, or waits for a directory, and holds a thread. A
 browser in which a user came in before has places that strangers cannot take: a cookie
 tells, so that the reply to a stranger tells nothing of who exists.
 """
