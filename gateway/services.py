@@ -10,9 +10,10 @@ from typing import Protocol
 from weakref import WeakSet
 
 from core.errors import InvalidRequest
-from gateway.engines.port import EnginePolicy, EngineUnavailable
+from gateway.engines.port import EnginePolicy, EngineRefused, EngineUnavailable
 from gateway.engines.supervisor import EngineSupervisor
 from gateway.fair import Caller, FairPlaces
+from gateway.faults import TOO_LARGE
 from gateway.limits import GatewayLimits
 from gateway.operation import Operation
 from gateway.result_reader import ReadAheadRoom
@@ -135,17 +136,18 @@ class Services:
         its user, but for an engine that ended under him."""
         caller, rest = self.caller(user), 0.0
         await self.slots.acquire(caller)
-        has_engine = True
+        is_his, stopped_all = True, False
         try:
             yield
         except EngineUnavailable:
-            has_engine = (
-                not operation.is_alive
-            )  # else he left, and his session with him
+            is_his = not operation.is_alive  # he left, and his session ended with him
+            raise
+        except EngineRefused as error:
+            stopped_all = error.sql_state == TOO_LARGE
             raise
         finally:
-            if has_engine and (wasted := operation.seconds_wasted()):
-                rest = self.waste.add(user, wasted)
+            if is_his and (wasted := operation.seconds_wasted()):
+                rest = self.waste.add(user, wasted, stopped_all=stopped_all)
             self.slots.release(caller, rest=rest)
 
     def count_in_engine(self, user: str, asking: HasEngine) -> int:

@@ -36,9 +36,11 @@ class Waste:
         """True when others go first."""
         return self.seconds_of(user) > ALLOWED_SECONDS
 
-    def add(self, user: str, seconds: float) -> float:
+    def add(self, user: str, seconds: float, *, stopped_all: bool = False) -> float:
         """Count a statement that came to nothing; return for how many seconds the
-        place it ran in is not his."""
+        place it ran in is not his. `stopped_all`: it took the memory of all others."""
+        if stopped_all:
+            seconds = max(seconds, MOST_COUNTED_SECONDS)
         counted = min(seconds, MOST_COUNTED_SECONDS)
         self._wasted[user] = (self.seconds_of(user) + counted, self._clock())
         self._wasted.move_to_end(user)

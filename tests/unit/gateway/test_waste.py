@@ -29,6 +29,13 @@ def test_one_long_statement_that_is_cancelled_is_soon_forgotten() -> None:
     assert kept.seconds_of("ann") == waste.MOST_COUNTED_SECONDS
 
 
+def test_memory_that_all_others_waited_for_counts_the_most() -> None:
+    kept = Waste(Now())
+    kept.add("ann", 0.1, stopped_all=True)
+    assert kept.seconds_of("ann") == waste.MOST_COUNTED_SECONDS
+    assert kept.add("ann", 0.1, stopped_all=True) == waste.LONGEST_REST_SECONDS
+
+
 def test_a_few_cancelled_statements_cost_nothing() -> None:
     kept = Waste(Now())
     assert [kept.add("ann", 1.0) for _ in range(20)] == [0.0] * 20
