@@ -134,7 +134,7 @@ final class RunawayThreads {
   /** What a thread may be at, and in how many looks after a cancel: most of it ends by itself. */
   private enum Work {
     MATCH("match of a regular expression", 2),
-    LOOP("loop of generated code", 2),
+    LOOP("loop of generated code", 4),
     PLANNING("planning", 6);
 
     private final String name;
