@@ -50,6 +50,9 @@ final class MemoryGuard {
     tasks.keep(open.keySet());
     Set<String> left = leftBehind(open.keySet(), held.keySet());
     EndedStatements.are(left);
+    if (open.isEmpty()) {
+      return; // nobody could be ended, and an engine at rest is not collected
+    }
     boolean isMeasuredNow = isCollectedSince();
     if (System.nanoTime() - decidedNanos < SETTLE_NANOS || isFull() && isGoing(left, held)) {
       return;
