@@ -6,12 +6,10 @@ there as a whole, and gives it back when its reply is made, read or not. Knows n
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import signal
 import socket
 import time
-from collections.abc import Iterator
 from typing import Any
 from wsgiref.types import WSGIApplication
 
@@ -54,9 +52,9 @@ def serve(application: WSGIApplication, host: str, port: int) -> None:
         trusted_proxy_headers={"x-forwarded-proto"},
         clear_untrusted_proxy_headers=True,
     )
-    with _told_to_stop(server) as stop:
-        while not stop:
-            _turn(server)
+    stop = _stop_signals(server)
+    while not stop:
+        _turn(server)
     server.accepting = False
     until = time.monotonic() + STOP_SECONDS
     while time.monotonic() < until and _is_busy(server):
@@ -65,9 +63,8 @@ def serve(application: WSGIApplication, host: str, port: int) -> None:
     wasyncore.close_all(server._map)
 
 
-@contextlib.contextmanager
-def _told_to_stop(server: Any) -> Iterator[list[int]]:
-    """A list that is empty until a signal comes."""
+def _stop_signals(server: Any) -> list[int]:
+    """Those that come from now on; the server's loop wakes up for each."""
     numbers: list[int] = []
 
     def told(number: int, _: object) -> None:
@@ -76,7 +73,7 @@ def _told_to_stop(server: Any) -> Iterator[list[int]]:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, told)
-    yield numbers
+    return numbers
 
 
 def _turn(server: Any) -> None:
