@@ -75,6 +75,27 @@ def test_closing_a_result_stops_the_job_that_reads_ahead(client: Client) -> None
     assert client.rows("select 1") == [(1,)]
 
 
+def test_closing_a_result_stops_the_read_that_has_no_job_yet(client: Client) -> None:
+    """A batch of many parts takes a job each: Spark cancels those that are there."""
+    many = "select 1" + " union all select 1" * 150
+
+    async def scenario() -> None:
+        session = client.session
+        for _ in range(3):
+            operation = await session.execute(many)
+            while not (await session.status(operation)).state.is_terminal:
+                pass
+            fetch = session.fetch(operation, Orientation.NEXT, 1_000)
+            reading = asyncio.create_task(fetch)
+            await asyncio.sleep(0)  # it is sent, and not yet at its first job
+            await session.close_operation(operation)
+            with pytest.raises(EngineRefused):
+                await reading
+
+    client._bench.wait(scenario())
+    assert client.rows("select 1") == [(1,)]
+
+
 WIDE = "select id, repeat('x', 1000000) from range(40)"
 HOARD = (
     "select length(concat_ws('', collect_list(repeat(cast(id as string), 20000))))"

@@ -86,6 +86,11 @@ def spark_settings(start: EngineStart) -> Mapping[str, str]:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.local.dir": str(start.run_dir / "tmp"),
         "spark.ui.enabled": "false",
+        # What is kept of them for a page that nobody sees: each names all its parts,
+        # of which a union has thousands.
+        "spark.ui.retainedJobs": "50",
+        "spark.ui.retainedStages": "50",
+        "spark.ui.retainedTasks": "1000",
         "spark.ui.showConsoleProgress": "false",
         "spark.eventLog.enabled": "false",
         # a local master makes a secret of its own, which no setting shows

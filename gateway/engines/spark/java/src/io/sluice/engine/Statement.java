@@ -23,6 +23,9 @@ final class Statement extends SparkExecuteStatementOperation {
   private volatile HiveSQLException ended;
   private volatile Thread ender;
   private volatile HiveSQLException wait;
+  private final Object reading = new Object();
+  private Thread reader; // of a batch; guarded by `reading`, as is the next
+  private boolean isLeft;
 
   Statement(
       SQLContext context,
@@ -38,9 +41,16 @@ final class Statement extends SparkExecuteStatementOperation {
     ender = Thread.currentThread(); // Spark stops only what its own status calls alive
     ended = reason;
     cancel();
+    stopReading();
     cleanup();
     forgetRows();
     ender = null;
+  }
+
+  @Override
+  public void close() {
+    stopReading();
+    super.close();
   }
 
   boolean isEnded() {
@@ -83,6 +93,7 @@ final class Statement extends SparkExecuteStatementOperation {
 
   @Override
   public TRowSet getNextRowSet(FetchOrientation order, long maxRows) {
+    beginReading();
     try {
       requireNotEnded();
       bound();
@@ -94,7 +105,44 @@ final class Statement extends SparkExecuteStatementOperation {
       }
       requireNotEnded();
       throw error;
+    } finally {
+      endReading();
     }
+  }
+
+  private void beginReading() {
+    synchronized (reading) {
+      if (!isLeft) {
+        reader = Thread.currentThread();
+        return;
+      }
+    }
+    requireNotEnded();
+    throw new IllegalStateException("the statement is closed");
+  }
+
+  /**
+   * A batch may take a job for each partition, thousands of them. Before the first and between two
+   * there is none that Spark could cancel, and the next would begin: its thread is told, too.
+   */
+  private void stopReading() {
+    synchronized (reading) {
+      isLeft = true;
+      if (reader != null) {
+        reader.interrupt();
+      }
+    }
+  }
+
+  private void endReading() {
+    synchronized (reading) {
+      reader = null;
+      if (!isLeft) {
+        return;
+      }
+      Thread.interrupted(); // it was told to this statement: the thread serves others after it
+    }
+    cleanup(); // the job that began right after the cancel
   }
 
   private void requireNotEnded() {
