@@ -75,6 +75,15 @@ def idle_days() -> int:
     )
 
 
+def audit_days() -> int:
+    return read(
+        "AUDIT_DAYS",
+        default="0",
+        meaning="lines of the audit are deleted after so many days; 0 = never",
+        parse=_at_least(0),
+    )
+
+
 def oidc() -> OidcSpec | None:
     """None while no SLUICE_OIDC_ISSUER is set."""
     usual = OidcSpec(issuer="")

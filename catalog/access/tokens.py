@@ -28,6 +28,7 @@ from core.errors import InvalidRequest, NotFound
 
 PREFIX = "slt_"
 LONGEST_LIFE_DAYS = 3_650
+MOST_OF_ONE = 200
 USED_EVERY = timedelta(minutes=1)
 
 _SHAPE = re.compile(r"slt_([a-z0-9]{12})_([A-Za-z0-9_-]{43})")
@@ -59,6 +60,7 @@ def create_token(
         else datetime.now(UTC) + timedelta(days=expires_in_days)
     )
     with transaction.atomic():
+        _require_room(user)
         row = ApiToken.objects.create(
             user=user,
             name=name,
@@ -69,6 +71,15 @@ def create_token(
         audit.record("token.create", on=f"{user.username}/{name}", actor=by, id=row.pk)
     text = f"{PREFIX}{key_id}_{secret}"
     return NewToken(row=row, text=text)
+
+
+def _require_room(user: User) -> None:
+    if ApiToken.objects.filter(user=user).count() >= MOST_OF_ONE:
+        raise InvalidRequest(
+            f"{user.username} has {MOST_OF_ONE} tokens, which is the most",
+            code="too_many",
+            hint="delete some first, those that have expired too",
+        )
 
 
 def delete_token(token_id: int, *, by: User) -> None:

@@ -17,6 +17,7 @@ from datetime import timedelta
 from django.db.models import Q
 from django.db.models.functions import Now
 
+from catalog.access import forgetting
 from core import outbox_reader
 from core.database_errors import is_away
 from core.jobs import pages
@@ -87,6 +88,8 @@ def _parts() -> dict[Callable[[], object], float]:
         prune: 60,
         outbox_reader.prune_events: 60,
         fan_out.forget_old: 300,
+        forgetting.forget_sessions: 60,
+        forgetting.forget_audit: 60,
     }
 
 

@@ -259,6 +259,16 @@ def test_password_and_token_prove_the_same_user(ann):
     assert (by_password.token_id, by_token.token_id) == (None, made.row.pk)
 
 
+def test_one_user_has_so_many_tokens(ann, monkeypatch):
+    monkeypatch.setattr(tokens, "MOST_OF_ONE", 2)
+    first = tokens.create_token(ann, name="a", expires_in_days=1, by="ann")
+    tokens.create_token(ann, name="b", expires_in_days=1, by="ann")
+    with pytest.raises(InvalidRequest, match="2 tokens"):
+        tokens.create_token(ann, name="c", expires_in_days=1, by="ann")
+    tokens.delete_token(first.row.pk, by=ann)
+    tokens.create_token(ann, name="c", expires_in_days=1, by="ann")
+
+
 def test_a_token_prefix_is_never_tried_as_a_password(ann):
     ann.set_password("slt_looks_like_a_token")
     ann.save()
