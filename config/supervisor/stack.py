@@ -209,7 +209,7 @@ class Stack:
     def _worker(self) -> ChildSpec:
         arguments = [
             *("-m", "celery", "-A", "config.celery", "worker", "--pool", "prefork"),
-            *("--concurrency", "1", "--without-gossip", "--without-mingle"),
+            *("--concurrency", "4", "--without-gossip", "--without-mingle"),
             *(
                 "--without-heartbeat",
                 "--loglevel",
