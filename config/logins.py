@@ -6,6 +6,7 @@ Each comes as one value or None; whether the parts fit is checked in `config.che
 from __future__ import annotations
 
 from collections.abc import Callable
+from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from catalog.access.group_rules import GroupRules, rules_from
@@ -72,6 +73,20 @@ def idle_days() -> int:
         meaning="who must be asked for at sign-in only is suspended after so many days "
         "without one; 0 = never",
         parse=_at_least(0),
+    )
+
+
+def trusted_proxy() -> str:
+    """The address of the reverse proxy that tells who asks; "" for none."""
+
+    def parse(text: str) -> str:
+        return str(ip_address(text)) if text else ""
+
+    return read(
+        "TRUSTED_PROXY",
+        default="",
+        meaning="address of the reverse proxy whose X-Forwarded-For names the client",
+        parse=parse,
     )
 
 

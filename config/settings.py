@@ -14,7 +14,7 @@ from config.alerts import networks_allowed, smtp, smtp_from
 from config.cluster import spark_master, web_door
 from config.env import boolean, heap, one_of, positive, read, words
 from config.lakes import lake_lock, lake_uri, object_store
-from config.logins import audit_days, idle_days, ldap, oidc, public_url
+from config.logins import audit_days, idle_days, ldap, oidc, public_url, trusted_proxy
 from config.parts.paths import extras_of, spark_classpath
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -313,6 +313,7 @@ SLUICE_OIDC = oidc()
 SLUICE_IDLE_DAYS = idle_days()
 SLUICE_AUDIT_DAYS = audit_days()
 SLUICE_PUBLIC_URL = public_url()
+SLUICE_TRUSTED_PROXY = trusted_proxy()
 SLUICE_SMTP = smtp()
 SLUICE_SMTP_FROM = smtp_from()
 SLUICE_ALERT_NETWORKS_ALLOWED = networks_allowed()

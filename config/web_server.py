@@ -24,11 +24,17 @@ HEADER_BYTES = 64 * 1024
 IDLE_SECONDS = 30
 UNREAD_SECONDS = 60
 STOP_SECONDS = 5.0
+FORWARDED = "x-forwarded-for"
 _MEMORY_BYTES = 64 * 1024  # of an unfinished body; the rest lies in a file
 
 
-def serve(application: WSGIApplication, host: str, port: int) -> None:
-    """Serve until SIGTERM or SIGINT, then end what was begun for STOP_SECONDS."""
+def serve(
+    application: WSGIApplication, host: str, port: int, *, proxy: str = ""
+) -> None:
+    """Serve until SIGTERM or SIGINT, then end what was begun for STOP_SECONDS.
+
+    proxy  address of the one whose last `X-Forwarded-For` is the client's; "" for none
+    """
     logging.getLogger("waitress.queue").setLevel(logging.ERROR)  # one line a request
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.create_server((host, port), family=family, backlog=1024)
@@ -47,9 +53,10 @@ def serve(application: WSGIApplication, host: str, port: int) -> None:
         cleanup_interval=IDLE_SECONDS // 3,
         asyncore_use_poll=True,
         ident="",
-        # of a proxy on this machine: whether the browser speaks TLS, and no more
-        trusted_proxy="127.0.0.1",
-        trusted_proxy_headers={"x-forwarded-proto"},
+        # of a proxy on this machine: whether the browser speaks TLS; no more unless
+        # it is named, for whoever works here could say who he is
+        trusted_proxy=proxy or "127.0.0.1",
+        trusted_proxy_headers={"x-forwarded-proto"} | ({FORWARDED} if proxy else set()),
         clear_untrusted_proxy_headers=True,
     )
     stop = _stop_signals(server)

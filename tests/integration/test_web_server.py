@@ -42,10 +42,12 @@ def application(environ, start):
     body = bytes(8_000_000 if path == "/large" else 2)
     if path == "/scheme":
         body = environ["wsgi.url_scheme"].encode()
+    if path == "/client":
+        body = environ["REMOTE_ADDR"].encode()
     start("200 OK", [("Content-Length", str(len(body)))])
     return [body]
 
-serve(application, "127.0.0.1", int(sys.argv[1]))
+serve(application, "127.0.0.1", int(sys.argv[1]), proxy=sys.argv[2])
 """
 HALVES = {
     "no byte": b"",
@@ -57,11 +59,11 @@ HALVES = {
 
 
 class Server:
-    def __init__(self) -> None:
+    def __init__(self, proxy: str = "") -> None:
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.address = free.getsockname()
         self.process = subprocess.Popen(
-            [sys.executable, "-c", SERVER, str(self.address[1])],
+            [sys.executable, "-c", SERVER, str(self.address[1]), proxy],
             env=os.environ | {"PYTHONPATH": str(ROOT)},
             stdout=subprocess.PIPE,
         )
@@ -89,8 +91,8 @@ class Server:
 
 
 @pytest.fixture
-def server() -> Iterator[Server]:
-    running = Server()
+def server(request: pytest.FixtureRequest) -> Iterator[Server]:
+    running = Server(getattr(request, "param", ""))
     with running.process:
         try:
             yield running
@@ -142,6 +144,18 @@ def test_a_large_head_is_refused(server: Server) -> None:
 def test_a_proxy_of_this_machine_tells_of_tls(server: Server) -> None:
     assert server.get("/scheme") == (200, b"http")
     assert server.get("/scheme", **{"X-Forwarded-Proto": "https"}) == (200, b"https")
+
+
+@pytest.mark.parametrize(
+    ("server", "client"),
+    [("", b"127.0.0.1"), ("127.0.0.2", b"127.0.0.1"), ("127.0.0.1", b"192.0.2.9")],
+    indirect=["server"],
+    ids=["none named", "another named", "named"],
+)
+def test_only_the_named_proxy_says_who_asks(server: Server, client: bytes) -> None:
+    """By what it added itself: what stood there before may be the client's own."""
+    told = {"X-Forwarded-For": "10.0.0.1, 192.0.2.9"}
+    assert server.get("/client", **told) == (200, client)
 
 
 def test_a_stream_arrives_as_it_is_made_and_ends_with_its_client(

@@ -28,4 +28,5 @@ class Command(BaseCommand):
         if options["check_config"]:
             return
         host, _, port = options["bind"].rpartition(":")
-        serve(application, host.strip("[]"), int(port))
+        proxy = settings.SLUICE_TRUSTED_PROXY
+        serve(application, host.strip("[]"), int(port), proxy=proxy)
