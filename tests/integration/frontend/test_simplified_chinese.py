@@ -80,25 +80,24 @@ class Shown(HTMLParser):
             self.texts.append(" ".join(data.split()))
 
 
-def english_in(page: str, stored: list[str]) -> Iterator[str]:
+def english_in(page: str, stored: re.Pattern[str]) -> Iterator[str]:
     shown = Shown()
     shown.feed(page)
     for text in shown.texts:
-        rest = text
-        for known in stored:
-            rest = re.sub(re.escape(known), " ", rest, flags=re.IGNORECASE)
+        rest = stored.sub(" ", text)
         if set(WORD.findall(rest)) - ALLOWED:
             yield text
 
 
-def stored_sentences() -> list[str]:
-    """Each text with a space in it that a row has, the longest first."""
+def stored_sentences() -> re.Pattern[str]:
+    """Any text with a space in it that a row has, the longest first."""
     found = {HOSTILE, LONG, *REFUSALS}
     for model in apps.get_models():
         if model._meta.app_label in {"catalog", "core", "ingest"}:
             for row in model.objects.all():
                 found |= {t for t in texts_of(vars(row)) if " " in t.strip()}
-    return sorted(found, key=len, reverse=True)
+    longest_first = sorted(found, key=len, reverse=True)
+    return re.compile("|".join(map(re.escape, longest_first)), re.IGNORECASE)
 
 
 def texts_of(value: Any) -> Iterator[str]:
