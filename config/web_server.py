@@ -24,7 +24,6 @@ HEADER_BYTES = 64 * 1024
 IDLE_SECONDS = 30
 UNREAD_SECONDS = 60
 STOP_SECONDS = 5.0
-FORWARDED = "x-forwarded-for"
 _MEMORY_BYTES = 64 * 1024  # of an unfinished body; the rest lies in a file
 
 
@@ -41,6 +40,9 @@ def serve(
     # accepted ones inherit it: who reads nothing for so long loses his connection
     unread = UNREAD_SECONDS * 1_000
     listener.setsockopt(socket.SOL_TCP, socket.TCP_USER_TIMEOUT, unread)
+    # of a proxy on this machine: whether the browser speaks TLS; who asks only of one
+    # that is named, for whoever works here could say who he is
+    told = {"x-forwarded-proto", "x-forwarded-for"} if proxy else {"x-forwarded-proto"}
     server = create_server(
         application,
         sockets=[listener],
@@ -53,10 +55,8 @@ def serve(
         cleanup_interval=IDLE_SECONDS // 3,
         asyncore_use_poll=True,
         ident="",
-        # of a proxy on this machine: whether the browser speaks TLS; no more unless
-        # it is named, for whoever works here could say who he is
         trusted_proxy=proxy or "127.0.0.1",
-        trusted_proxy_headers={"x-forwarded-proto"} | ({FORWARDED} if proxy else set()),
+        trusted_proxy_headers=told,
         clear_untrusted_proxy_headers=True,
     )
     stop = _stop_signals(server)

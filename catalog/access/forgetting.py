@@ -8,18 +8,16 @@ neither the tick nor who writes new ones.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from datetime import timedelta
-from typing import TypeVar
+from typing import Any
 
 from django.conf import settings
 from django.contrib.sessions.models import Session
-from django.db.models import Model, QuerySet
+from django.db.models import QuerySet
 from django.db.models.functions import Now
 
 from catalog.models import AuditEntry
 
-M = TypeVar("M", bound=Model)
 PAGE = 2_000
 PASS_SECONDS = 0.5
 
@@ -27,7 +25,7 @@ PASS_SECONDS = 0.5
 def forget_sessions() -> int:
     """Delete sessions of the pages that have ended by themselves; how many."""
     ended = Session.objects.filter(expire_date__lt=Now()).order_by("expire_date")
-    return sum(_pages(ended))
+    return _delete(ended)
 
 
 def forget_audit() -> int:
@@ -36,14 +34,16 @@ def forget_audit() -> int:
     if not days:
         return 0
     old = AuditEntry.objects.filter(at__lt=Now() - timedelta(days=days))
-    return sum(_pages(old.order_by("at")))
+    return _delete(old.order_by("at"))
 
 
-def _pages(rows: QuerySet[M]) -> Iterator[int]:
+def _delete(rows: QuerySet[Any]) -> int:
     """Delete them page by page until there are none, or the pass is over."""
     until = time.monotonic() + PASS_SECONDS
+    deleted = 0
     while time.monotonic() < until:
         page = list(rows.values_list("pk", flat=True)[:PAGE])
         if not page:
-            return
-        yield rows.model._default_manager.filter(pk__in=page).delete()[0]
+            break
+        deleted += rows.filter(pk__in=page).delete()[0]
+    return deleted
