@@ -65,6 +65,13 @@ public final class EngineUnits {
     System.out.println("the largest share ends: " + isLarge);
     System.out.println(
         "a small share ends: " + MemoryGuard.mostAbove(500, Map.of("a small one", 100L)).isPresent());
+    Map<String, Long> all = Map.of("ann 1", 200L, "ann 2", 250L, "ann 3", 100L, "ben 1", 300L);
+    Optional<String> hoard =
+        MemoryGuard.largestOfHoarder(500, all, one -> one.substring(0, 3));
+    System.out.println("of many small ones the largest ends: " + hoard.equals(Optional.of("ann 2")));
+    System.out.println(
+        "those of many users count together: "
+            + MemoryGuard.largestOfHoarder(600, all, one -> one.substring(0, 3)).isPresent());
   }
 
   private static void ending(String what, Set<String> running, long seconds) {

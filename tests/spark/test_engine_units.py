@@ -92,3 +92,10 @@ def test_a_statement_that_took_little_is_never_ended_for_memory(
 ) -> None:
     assert found["the largest share ends"]
     assert not found["a small share ends"]
+
+
+def test_many_small_statements_of_one_user_count_together(
+    found: dict[str, bool],
+) -> None:
+    assert found["of many small ones the largest ends"]
+    assert not found["those of many users count together"]

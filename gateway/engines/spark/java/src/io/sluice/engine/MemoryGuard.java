@@ -13,6 +13,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.TimeUnit;
+import java.util.function.UnaryOperator;
 
 /**
  * Ends the statement whose tasks allocated most once little memory is left after a collection,
@@ -24,7 +25,8 @@ final class MemoryGuard {
   private static final double FULL = 0.85;
   static final long LOOK_MILLIS = 100;
   private static final long SETTLE_NANOS = TimeUnit.MILLISECONDS.toNanos(1500);
-  private static final long MUCH = 4; // of the heap, the least that makes a culprit
+  private static final long MOST = 2; // of the heap: whoever took more than that is to blame
+  private static final long MUCH = 4; // the least that ever makes a culprit
   private static final int PATIENCE = 3;
   private static final int LAST_ROUND = 15;
   private final MemoryPoolMXBean old = oldGeneration();
@@ -108,21 +110,38 @@ final class MemoryGuard {
   }
 
   /**
-   * Ends whose tasks took much. Memory that no running task took is the driver's own: if it stays
-   * taken, it is the result of whoever took most before.
+   * Ends whose tasks took most. Memory that no running task took is the driver's own: if it stays
+   * taken, it is the result of whoever took most before. At first only what took half of the heap
+   * is ended: what is allocated is not all kept, and a smaller one may have been beside the cause.
    */
   private void decide(Map<String, Statement> open, Map<String, Long> held) {
     rounds++;
     held.keySet().retainAll(open.keySet());
-    Optional<String> worst = mostAbove(heap / MUCH, held);
+    Optional<String> worst = mostAbove(heap / MOST, held);
     if (worst.isEmpty() && rounds > PATIENCE) {
       open.keySet().forEach(one -> held.merge(one, tasks.doneBy(one), Long::sum));
       worst = mostAbove(heap / MUCH, held);
+    }
+    if (worst.isEmpty() && rounds > PATIENCE) {
+      worst = largestOfHoarder(heap / MOST, held, one -> open.get(one).userName());
     }
     worst.ifPresent(one -> end(open.get(one), held.get(one)));
     if (worst.isEmpty() && rounds > LAST_ROUND) {
       Engine.end("its memory stays full, and no statement is known to have taken it");
     }
+  }
+
+  /** The largest statement of the user whose statements took more than `much` together. */
+  static Optional<String> largestOfHoarder(
+      long much, Map<String, Long> taken, UnaryOperator<String> userOf) {
+    Map<String, Long> sums = new HashMap<>();
+    taken.forEach((one, bytes) -> sums.merge(userOf.apply(one), bytes, Long::sum));
+    return mostAbove(much, sums)
+        .flatMap(
+            user ->
+                taken.keySet().stream()
+                    .filter(one -> userOf.apply(one).equals(user))
+                    .max(Comparator.comparing(taken::get)));
   }
 
   static <T> Optional<T> mostAbove(long much, Map<T, Long> taken) {

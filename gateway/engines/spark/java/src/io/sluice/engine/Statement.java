@@ -53,6 +53,11 @@ final class Statement extends SparkExecuteStatementOperation {
     super.close();
   }
 
+  /** Whose it is: all his statements count together, in whatever session they run. */
+  String userName() {
+    return getParentSession().getUserName();
+  }
+
   boolean isEnded() {
     return ended != null;
   }

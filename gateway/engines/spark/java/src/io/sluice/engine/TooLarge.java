@@ -34,7 +34,8 @@ final class TooLarge {
         String.format(
             Locale.ROOT,
             "[STATEMENT_TOO_LARGE] the statement was ended, because the query engine ran out of"
-                + " memory (it has %s for all statements) and this one took most of it. Let it"
+                + " memory (it has %s for all statements) and this one, or all of yours together,"
+                + " took most of it. Let it"
                 + " build smaller values, aggregate fewer rows at once, or select less.",
             mebibytes(heap)),
         STATE);
