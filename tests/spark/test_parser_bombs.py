@@ -38,6 +38,7 @@ def columns(count: int) -> str:
     return ", ".join(f"id + {n}" for n in range(count))
 
 
+PARTED = "range(0, 100000000, 1, 200)"  # too large to be sent to each task
 GROUPED = "select count(*) from range(1) group by "
 BOMBS = [
     (nested("/* ", " */ ", times=5_000, before="select 1 "), "comments 33 deep"),
@@ -71,6 +72,11 @@ BOMBS = [
     (f"{GROUPED} grouping sets(rollup(id{', id' * 5_000}))", "ROLLUPs' columns, squared"),
     (f"{GROUPED} {columns(24)} with cube", "GROUP BY has more sets of columns"),
     (GROUPED + ", ".join(f"rollup({columns(7)})" for _ in range(5)), "GROUP BY has more"),
+    ("select count(*) from range(0, 1000000000, 1, 100000000)", "100000000 parts; at most"),
+    ("select /*+ repartition(1000) */ id from range(10)", "asks for 1000 parts"),
+    ("select /*+ rebalance(9999999) */ id from range(10)", "asks for 9999999 parts"),
+    (" union all ".join(["select id from range(0, 1, 1, 999)"] * 11), "as 10989 tasks"),
+    (f"select count(*) from {PARTED} a, {PARTED} b, {PARTED} c", "as 8000000 tasks"),
 ]  # fmt: skip
 
 
@@ -94,6 +100,16 @@ UNIONS = f"with a as (select 1 x) {' union all '.join(['select x from a'] * 200)
         pytest.param(doubled(7), id="parts"),
         pytest.param(UNIONS, id="unions", marks=pytest.mark.long),
         pytest.param(f"{GROUPED} cube({columns(5)}), rollup({columns(3)})", id="sets"),
+        pytest.param(
+            "select /*+ shuffle_replicate_nl(a) */ count(*)"
+            " from shop.orders a cross join shop.orders b",
+            id="product",
+        ),
+        pytest.param(
+            "select /*+ merge(a) */ a.id from range(0, 9, 1, 200) a"
+            " join range(0, 9, 1, 200) b on a.id = b.id",
+            id="join",
+        ),
     ],
 )
 def test_what_is_large_and_no_bomb_is_planned(statement: str, ann: Client) -> None:

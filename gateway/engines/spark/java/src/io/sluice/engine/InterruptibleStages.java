@@ -11,7 +11,8 @@ import scala.runtime.AbstractFunction1;
  * Puts an {@link InterruptibleExec} where generated code ends. That code looks whether its task is
  * killed only between the batches of a source; asked for one row at a time, as by an aggregation of
  * objects, it never comes there: Spark's range and explode went on after a cancel until their last
- * row. Applied right before code is generated, in adaptive execution to each of its stages.
+ * row. Applied right before code is generated, in adaptive execution to each of its stages; which
+ * is the moment to judge how many tasks there will be.
  */
 final class InterruptibleStages extends ColumnarRule {
   @Override
@@ -19,6 +20,7 @@ final class InterruptibleStages extends ColumnarRule {
     return new Rule<>() {
       @Override
       public SparkPlan apply(SparkPlan plan) {
+        PartBounds.require(plan);
         SparkPlan ended = ended(belowOf(plan));
         leavePlanning();
         return ended;

@@ -62,6 +62,7 @@ final class PlanCheck extends PlanWalk {
     if (!AllowedPlans.isQuery(node.getClass())) {
       throw ParsedCheck.refused(node);
     }
+    PartBounds.require(node);
     return true;
   }
 
