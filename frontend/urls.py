@@ -74,6 +74,7 @@ urlpatterns = [
     path("tables/<int:table_id>/commits", tables.table_commits, name="table-commits"),
     path("tables/<int:table_id>/sample", tables.table_sample, name="table-sample"),
     path("tables/<int:table_id>/health", health.table_health, name="table-health"),
+    path("tables/<int:table_id>/health/check", health.check_now, name="table-check"),
     path("tables/<int:table_id>/policy", policies.table_policy, name="table-policy"),
     path(
         "tables/<int:table_id>/<slug:name>",

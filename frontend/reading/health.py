@@ -48,6 +48,7 @@ TITLES = {
     "plan_unreadable": "The table cannot be read or written",
     "bucket_conflict": "Rows may be duplicated",
     "bucket_drift": "Another program wrote rows into the wrong buckets",
+    "files_gone": "The table's files are gone from the lake",
     "properties_drift": "The table's properties were externally modified",
     "stray_files": "Orphan files",
     "differs_from_source": "Rows differ from the source",

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from django.http import HttpResponse
-from django.shortcuts import render
-from django.views.decorators.http import require_safe
+from django.shortcuts import redirect, render
+from django.utils.translation import gettext
+from django.views.decorators.http import require_POST, require_safe
 
+from catalog.access.enforcement import decision_for, require
+from catalog.access.policy import Privilege
 from catalog.models import Table
 from catalog.selectors import table_for
+from catalog.selectors.tables import securable_of
 from core.errors import NotFound
-from frontend.pages import PageRequest, page, turn
+from frontend.pages import PageRequest, attempt, page, turn
 from frontend.reading.fleet import fleet_for, wanted_from
 from frontend.reading.health import TITLES, health_for, open_alerts
 from frontend.reading.policy import policy_rows
 from frontend.reading.tables import pipeline_for
+from ingest.maintenance.health_collector import look_now
 from ingest.pipelines.standing import standings
 
 
@@ -36,13 +41,13 @@ def fleet(request: PageRequest) -> HttpResponse:
 @page
 @require_safe
 def table_health(request: PageRequest, table_id: int) -> HttpResponse:
-    table = table_for(request.principal, table_id)
-    if table.kind != Table.LAKE:
-        raise NotFound("only tables of the lake have files to look at")
+    table = _lake_table(request, table_id)
     pipeline = pipeline_for(request.principal, table)
+    operate = decision_for(request.principal, Privilege.OPERATE, securable_of(table))
     context = {
         "table": table,
         "health": health_for(table, pipeline),
+        "may_check": operate.allowed and pipeline.row is not None and table.path,
         "repairs": {action.name: action for action in pipeline.repairs},
         "rests": standings([table.pk]).resting.get(table.pk, ""),
         "policy": policy_rows(table),
@@ -50,3 +55,20 @@ def table_health(request: PageRequest, table_id: int) -> HttpResponse:
         "here": "health",
     }
     return render(request, "frontend/tables/health.html", context)
+
+
+@page
+@require_POST
+def check_now(request: PageRequest, table_id: int) -> HttpResponse:
+    """Looks at the files while the page waits: names and commits only are read."""
+    table = _lake_table(request, table_id)
+    require(request.principal, Privilege.OPERATE, securable_of(table))
+    attempt(request, gettext("Checked just now."), lambda: look_now(table))
+    return redirect("frontend:table-health", table_id)
+
+
+def _lake_table(request: PageRequest, table_id: int) -> Table:
+    table = table_for(request.principal, table_id)
+    if table.kind != Table.LAKE:
+        raise NotFound("only tables of the lake have files to look at")
+    return table

@@ -79,6 +79,7 @@ ELSEWHERE = {
     "login", "logout", "source-test", "source-discover", "onboarding-approve",
     "job-cancel", "job-retry", "sql-run", "sql-statement", "sql-cancel", "sql-saved-change",
     "tokens-delete", "sessions-close", "grants-revoke", "table-sample", "onboard-rows", "oidc", "oidc-back", "oidc-leave",
+    "table-check",
     "alerts-dismiss", "alert-target-test", "alert-target-resume",
 }  # fmt: skip
 
