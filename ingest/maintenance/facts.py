@@ -113,6 +113,7 @@ class LakeFacts:
     merge             what waiting log files cost readers; None before it was weighed
     altered           what of `hoodie.properties` is not as pinned, in words
     savepoints        newest first
+    is_gone           it was loaded, and there is no table in its folder
     future            instants of a clock that was ahead, by when they were asked for
     """
 
@@ -142,6 +143,7 @@ class LakeFacts:
     taken: tuple[TakenLock, ...] = ()
     conflicts_total: int = 0
     strays: int = 0
+    is_gone: bool = False
     sizes: tuple[int, ...] = ()
     bucket_bytes: tuple[int, ...] = ()
     bucket_log_bytes: tuple[int, ...] = ()

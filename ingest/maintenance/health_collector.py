@@ -208,10 +208,12 @@ def look_into(table: Table, *, now: datetime) -> Observation:
     # its rows lie in the new number of buckets before the catalog says so
     buckets = 0 if _is_resizing(table.pk) else table.buckets or 0
     drawn = in_buckets(drawn, layout, buckets)
+    properties = read_properties(base)
     facts = replace(
         restoring(drawn, read_begun_restore(table.path, timeline)),
         foreign_index=metadata_partitions(base),
-        altered=_altered(table, read_properties(base)),
+        is_gone=properties is None and bool(table.last_commit_instant),
+        altered=_altered(table, properties),
         taken=tuple(_taken(table.pk)),
     )
     return Observation(timeline, layout, plans, facts)

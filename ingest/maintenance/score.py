@@ -28,6 +28,7 @@ STUCK_CODES = frozenset(
 # and those that mean the table's rows are wrong, or cannot be written.
 BROKEN_CODES = frozenset(
     {
+        "files_gone",
         "lock_taken",
         "properties_drift",
         "bucket_drift",
@@ -120,6 +121,14 @@ def _stopped(standing: str, why: str) -> Iterator[HealthIssue]:
 
 
 def _broken(facts: LakeFacts, differs: bool) -> Iterator[HealthIssue]:  # noqa: FBT001
+    if facts.is_gone:
+        yield HealthIssue(
+            "files_gone",
+            60,
+            "its files are gone from the lake, and Sluice did not remove them: nothing"
+            " can be read, and no sync succeeds. The source still has its rows",
+            "resync",
+        )
     yield from _externally_modified(facts)
     if facts.conflicts_total:
         one = facts.conflicts[0]

@@ -9,7 +9,6 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from core.errors import InvalidRequest
 from ingest.capture.follower import Follower
 from ingest.lake.commit.apply import apply_sealed, lacking
 from ingest.lake.commit.jobrun import JobRun
@@ -18,8 +17,9 @@ from ingest.lake.commit.preconditions import (
     refuse_gone_back,
     refuse_unreadable_plan,
     refuse_used_epoch,
+    require_loaded,
 )
-from ingest.lake.commit.writer import checked_state, qualified_name
+from ingest.lake.commit.writer import checked_state
 from ingest.lake.epochs import seals_of
 from ingest.maintenance.table_services.compaction import plan_within_budget
 
@@ -28,12 +28,7 @@ def run_sync(run: JobRun, spark: SparkSession, follower: Follower) -> dict[str, 
     """Kind round: capture → seal → apply → ledger; the facts of the report."""
     run.enter("checking")
     state = checked_state(run.spec)
-    if not state.timeline.completed_writes:
-        raise InvalidRequest(
-            f"lake table {qualified_name(run.spec)} has no load yet",
-            code="not_loaded",
-            hint="load the table first",
-        )
+    require_loaded(run.spec, state)
     epoch, source = follower.epoch, run.spec.source
     seals = seals_of(run.spec.lake, source.datasource_id if source else 0, epoch)
     refuse_gone_back(run.spec, state)

@@ -8,13 +8,32 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from core.errors import TerminalError, TransientError
+from core.errors import InvalidRequest, TerminalError, TransientError
 from ingest.contract.epochs import Seal
 from ingest.contract.job import JobSpec
 from ingest.lake.commit.writer import qualified_name
 from ingest.lake.commits import LakeState
 from ingest.lake.layout import read_compaction_plan
 from ingest.lake.ledger import look
+
+
+def require_loaded(spec: JobSpec, state: LakeState) -> None:
+    """Changes belong behind a load, and to begin a table with them would hide that the
+    rows before them are missing."""
+    if state.timeline.completed_writes:
+        return
+    if behind := spec.round.behind if spec.round else "":
+        raise TerminalError(
+            f"the files of {qualified_name(spec)} are gone from the lake, where it was"
+            f" at {behind}, and Sluice did not remove them. Nothing was read",
+            code="files_gone",
+            hint="put them back, or resync the table: the source has its rows",
+        )
+    raise InvalidRequest(
+        f"lake table {qualified_name(spec)} has no load yet",
+        code="not_loaded",
+        hint="load the table first",
+    )
 
 
 def refuse_gone_back(spec: JobSpec, state: LakeState) -> None:

@@ -149,3 +149,19 @@ def test_the_policy_is_told_in_words_with_where_each_value_is_from(world, browse
         ("compact_driver", "in the shared driver", "default"),
     ):
         assert told[f"<code>{key}</code>"] == [words, origin], key
+
+
+def test_whoever_may_operate_has_a_table_looked_at_now(world, browse):
+    table = world.lake_tables["orders"]
+    row = TableHealth.objects.get(table=table)
+    address, check = f"/tables/{table.pk}/health", f"/tables/{table.pk}/health/check"
+    assert "Check now" in page_of(browse("root"), table)
+    assert "Check now" not in page_of(browse("ann"), table)
+    assert browse("ann").post(check).status_code == 403
+    assert browse("eve").post(check).status_code == 404
+    assert browse("root").get(check).status_code == 405
+    assert browse("root").post(check)["Location"] == address
+    row.refresh_from_db()
+    # there are no files behind this world
+    assert [loss["code"] for loss in row.losses] == ["files_gone"]
+    assert TITLES["files_gone"] in page_of(browse("root"), table)

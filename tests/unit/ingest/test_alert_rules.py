@@ -133,6 +133,7 @@ def test_nobody_has_to_look_at_a_page_to_hear_of_a_heavy_loss():
         buckets=4,
         highest_bucket=7,
         strays=1,
+        is_gone=True,
         altered=("hoodie.table.version is 8, not 9",),
         taken=(TakenLock("write", "9", 8),),
         conflicts_total=1,

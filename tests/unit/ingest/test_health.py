@@ -242,6 +242,7 @@ STUCK = Pending(at(0), "compaction", "INFLIGHT", 600, False, 3, PlanFacts(2, 10)
             replace(WELL, taken=(TakenLock("write", "99", 7),)),
             [("lock_taken", 50, "rollback")],
         ),
+        (replace(WELL, is_gone=True), [("files_gone", 60, "resync")]),
         (
             replace(WELL, altered=("hoodie.x is 'a' in the lake, 'b' in the plan",)),
             [("properties_drift", 40, "rollback")],
