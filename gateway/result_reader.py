@@ -19,11 +19,13 @@ from gateway.engines.port import (
     Orientation,
 )
 from gateway.faults import TIMED_OUT
-from gateway.hs2.rowset import split_row_set
+from gateway.hs2.rowset import RowSetRest
 
 # Few enough to be cheap when rows are enormous, or when no more are fetched.
 FIRST_ROWS = 100
 FIRST_BYTES = 64 * 1024
+# Small texts of so many bytes are sliced within 10 ms; a larger batch in a thread.
+SLICED_AT_ONCE = 256 * 1024
 
 
 @dataclass(slots=True)
@@ -39,6 +41,20 @@ class ReadAheadRoom:
         return size <= self.per_batch and self.held + size <= self.total
 
 
+@dataclass(frozen=True, slots=True)
+class _Rest:
+    """Rows of `batch` that its client has not asked for yet."""
+
+    batch: FetchedBatch
+    rows: RowSetRest
+
+    def take(self, most: int) -> FetchedBatch:
+        count = min(most, self.rows.rows)
+        row_set = self.rows.take(count)
+        has_more = self.rows.rows > 0 or self.batch.has_more_rows
+        return FetchedBatch(row_set, has_more, count)
+
+
 class ResultReader:
     """One statement's result. Calls must not overlap, `close` excepted."""
 
@@ -50,6 +66,7 @@ class ResultReader:
         self._room = room
         self._held = 0
         self._ahead: asyncio.Future[FetchedBatch] | None = None
+        self._rest: _Rest | None = None
         self._is_moved = False
         self._failure: EngineRefused | None = None
         self._is_closed = False
@@ -97,13 +114,16 @@ class ResultReader:
     def close(self) -> None:
         """Let go of what was read ahead. Idempotent."""
         self._is_closed = True
-        if self._ahead and self._ahead.done():
+        if self._rest or (self._ahead and self._ahead.done()):
             self._hold(0)
-        self._ahead = None
+        self._ahead = self._rest = None
 
     async def _rewind(self) -> None:
         """Forget what was read ahead; two reads must not meet in the engine."""
         self._failure = None
+        if self._rest:
+            self._rest = None
+            self._hold(0)
         if self._ahead:
             with contextlib.suppress(EngineRefused):
                 await asyncio.shield(self._ahead)
@@ -111,27 +131,35 @@ class ResultReader:
             self._hold(0)
 
     async def _next(self, orientation: Orientation, max_rows: int) -> FetchedBatch:
-        ahead = self._ahead
+        if self._rest:
+            return self._take(self._rest, max_rows)
+        ahead, batch = self._ahead, None
         if ahead is None:
             return await self._session.fetch(self._operation, orientation, max_rows)
         try:
             batch = await asyncio.shield(ahead)
         finally:
-            if ahead.done():
+            if ahead.done() and (batch is None or batch.rows <= max_rows):
                 self._ahead = None
                 self._hold(0)
         if batch.rows <= max_rows:
             return batch
-        head, tail = split_row_set(batch.row_set, max_rows)
-        rest = FetchedBatch(tail, batch.has_more_rows, batch.rows - max_rows)
-        self._ahead = asyncio.get_running_loop().create_future()
-        self._ahead.set_result(rest)
-        self._hold(len(tail))
-        return FetchedBatch(head, has_more_rows=True, rows=max_rows)
+        # who leaves meanwhile leaves the batch to the next call
+        self._rest = _Rest(batch, await _sliced(batch.row_set))
+        self._ahead = None
+        return self._take(self._rest, max_rows)
+
+    def _take(self, rest: _Rest, max_rows: int) -> FetchedBatch:
+        part = rest.take(max_rows)
+        if not rest.rows.rows:
+            self._rest = None
+            self._hold(0)
+        return part
 
     def _look_further(self, batch: FetchedBatch, max_rows: int) -> None:
         is_last = 0 <= batch.rows < min(max_rows, FIRST_ROWS)
-        if self._ahead or self._is_closed or batch.rows <= 0 or is_last:
+        is_ahead = self._ahead or self._rest
+        if is_ahead or self._is_closed or batch.rows <= 0 or is_last:
             return
         estimate = len(batch.row_set) * max_rows // batch.rows
         if self._room.has(estimate):
@@ -151,3 +179,9 @@ class ResultReader:
     def _hold(self, size: int) -> None:
         self._room.held += size - self._held
         self._held = size
+
+
+async def _sliced(row_set: bytes | memoryview) -> RowSetRest:
+    if len(row_set) <= SLICED_AT_ONCE:
+        return RowSetRest(row_set)
+    return await asyncio.to_thread(RowSetRest, row_set)

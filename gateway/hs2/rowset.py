@@ -130,55 +130,95 @@ def _seek_columns(reader: Reader) -> bool:
         reader.skip(code)
 
 
-def split_row_set(row_set: bytes | memoryview, count: int) -> tuple[bytes, bytes]:
-    """Return the first `count` rows and the others; there must be more than `count`."""
-    limit = len(row_set)
-    reader = Reader(row_set, max_text=limit, max_items=limit)
-    if not _seek_columns(reader):
-        raise MessageError("a row set without columns cannot be split")
-    _, columns = reader.unpack(_LIST)
-    head = bytearray(_OFFSET_AND_ROWS.pack(10, 1, 0, 15, 2, 12, 0))
-    head += _FIELD.pack(15, 3)
-    head += _LIST.pack(12, reader.count(columns))
-    tail = bytearray(head)
-    for _ in range(columns):
-        _split_column(reader, count, (head, tail))
-    head.append(0)
-    tail.append(0)
-    return bytes(head), bytes(tail)
+class RowSetRest:
+    """Rows of a row set that are handed out few at a time, each touched once then.
+
+    Making it goes through the lengths of all texts, for a column begins where the one
+    before it ends; no byte of them is copied. MessageError for what is no row set.
+    """
+
+    def __init__(self, row_set: bytes | memoryview) -> None:
+        reader = Reader(memoryview(row_set), max_items=max(len(row_set), 1))
+        if not row_set or not _seek_columns(reader):
+            raise MessageError("a row set without columns cannot be split")
+        _, columns = reader.unpack(_LIST)
+        self._columns = [_slice_column(reader) for _ in range(reader.count(columns))]
+        self.rows = min((column.rows for column in self._columns), default=0)
+
+    def take(self, most: int) -> bytes:
+        """Return a row set of the next rows, `most` of them at most."""
+        count = min(most, self.rows)
+        self.rows -= count
+        parts: list[bytes | memoryview] = [
+            _OFFSET_AND_ROWS.pack(10, 1, 0, 15, 2, 12, 0)
+        ]
+        parts.append(_FIELD.pack(15, 3) + _LIST.pack(12, len(self._columns)))
+        for column in self._columns:
+            parts += column.take(count)
+        parts.append(b"\0")
+        return b"".join(parts)
 
 
-def _split_column(
-    reader: Reader, count: int, parts: tuple[bytearray, bytearray]
-) -> None:
+@dataclass(slots=True)
+class _Column:
+    """A column's values and NULL bits where they lie. `rows` counts all of them,
+    `taken` those handed out, whose bytes end at `position`."""
+
+    kind: int
+    code: int
+    rows: int
+    values: memoryview
+    nulls: memoryview
+    taken: int = 0
+    position: int = 0
+
+    def take(self, count: int) -> list[bytes | memoryview]:
+        """Return the parts of a column of the next `count` rows."""
+        end = _end_of_values(self.values, self.kind, (self.position, count))
+        begin = self.taken & 7
+        lying = self.nulls[self.taken >> 3 : (self.taken + count + 7) >> 3]
+        bits = int.from_bytes(lying, "little") >> begin & ((1 << count) - 1)
+        size = (count + 7) // 8
+        head = _FIELD.pack(12, self.kind) + _FIELD.pack(15, 1)
+        values = self.values[self.position : end]
+        nulls = _FIELD.pack(11, 2) + _LENGTH.pack(size) + bits.to_bytes(size, "little")
+        self.position, self.taken = end, self.taken + count
+        return [head + _LIST.pack(self.code, count), values, nulls + b"\0\0"]
+
+
+def _slice_column(reader: Reader) -> _Column:
     _, kind = reader.unpack(_FIELD)
     reader.unpack(_FIELD)
-    code, size = reader.unpack(_LIST)
-    values = [_values(reader, kind, n) for n in (count, reader.count(size) - count)]
-    bits = 0
-    field_code, number = reader.unpack(_FIELD)
-    if (field_code, number) == (11, 2):
-        bits = int.from_bytes(reader.raw(), "little")
+    code, rows = reader.unpack(_LIST)
+    data, begin = memoryview(reader.data), reader.position
+    end = _end_of_values(data, kind, (begin, reader.count(rows)))
+    reader.position = end
+    nulls = data[:0]
+    if reader.unpack(_FIELD) == (11, 2):
+        (size,) = reader.unpack(_LENGTH)
+        nulls = data[reader.position : reader.position + size]
+        reader.take(size)
     reader.take(2)
-    nulls = (bits & ((1 << count) - 1), bits >> count & ((1 << (size - count)) - 1))
-    for part, raw, null, rows in zip(
-        parts, values, nulls, (count, size - count), strict=True
-    ):
-        part += _FIELD.pack(12, kind) + _FIELD.pack(15, 1) + _LIST.pack(code, rows)
-        part += raw
-        part += _FIELD.pack(11, 2) + _LENGTH.pack((rows + 7) // 8)
-        part += null.to_bytes((rows + 7) // 8, "little")
-        part += b"\0\0"
+    return _Column(kind, code, rows, data[begin:end], nulls)
 
 
-def _values(reader: Reader, kind: int, rows: int) -> bytes:
+def _end_of_values(data: memoryview, kind: int, begin_and_rows: tuple[int, int]) -> int:
+    """Return where so many values that begin there end."""
+    position, rows = begin_and_rows
     layout = _LAYOUTS.get(kind)
     if layout:
-        return reader.take(rows * _SIZES[layout])
-    begin = reader.position
-    for _ in range(rows):
-        reader.raw()
-    return bytes(reader.data[begin : reader.position])
+        position += rows * _SIZES[layout]
+    else:
+        length_at = _LENGTH.unpack_from
+        try:
+            for _ in range(rows):
+                # a negative length must not lead back
+                position += 4 + max(length_at(data, position)[0], 0)
+        except struct.error:
+            raise MessageError("a row set ends inside a value") from None
+    if position > len(data):
+        raise MessageError("a row set ends inside a value")
+    return position
 
 
 def decode_row_set(row_set: bytes | memoryview) -> list[list[Any]]:

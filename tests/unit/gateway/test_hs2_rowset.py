@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import sys
+import tracemalloc
+from collections.abc import Callable
+
 import pytest
 from TCLIService import ttypes
 from thrift.protocol.TBinaryProtocol import TBinaryProtocol
 from thrift.transport.TTransport import TMemoryBuffer
 
 from gateway.hs2 import calls, messages, rowset
+from gateway.hs2.errors import MessageError
 from gateway.hs2.values import TypeId
 
 TYPES = (
@@ -86,16 +91,64 @@ def test_a_failed_fetch_has_a_status_and_no_rows():
     assert (cut.status.message, cut.row_set) == ("gone", b"")
 
 
-@pytest.mark.parametrize("count", [1, 7, 8, 9])
-def test_a_split_row_set_is_two_row_sets_that_the_public_bindings_read(count):
-    data = rowset.encode_row_set(TYPES, ROWS)
-    parts = rowset.split_row_set(memoryview(data), count)
-    assert [rowset.count_rows(part) for part in parts] == [count, 10 - count]
+@pytest.mark.parametrize("counts", [[1, 9], [7, 3], [8, 2], [1] * 10, [3, 3, 99], [99]])
+def test_rows_handed_out_in_parts_are_row_sets_that_the_public_bindings_read(counts):
+    rest = rowset.RowSetRest(memoryview(rowset.encode_row_set(TYPES, ROWS)))
+    parts = [rest.take(count) for count in counts]
+    handed_out = [rowset.count_rows(part) for part in parts]
+    assert handed_out[:-1] == counts[:-1]
+    assert (sum(handed_out), rest.rows) == (10, 0)
     columns = [rowset.decode_row_set(part) for part in parts]
     rows = [row for part in columns for row in zip(*part, strict=True)]
     assert rows == ROWS
     nulls = [column.stringVal.nulls for column in map(first_text, map(parse, parts))]
-    assert [len(bits) for bits in nulls] == [(count + 7) // 8, (17 - count) // 8]
+    assert [len(bits) for bits in nulls] == [(count + 7) // 8 for count in handed_out]
+
+
+def test_null_bits_may_end_before_the_rows_do():
+    written = rowset.encode_row_set([TypeId.INT], [(n,) for n in range(20)])
+    assert written.endswith(b"\0\0\0\3" + b"\0" * 6)
+    no_bits = written[:-10] + b"\0" * 7
+    rest = rowset.RowSetRest(no_bits)
+    assert [rowset.decode_row_set(rest.take(9)) for _ in range(3)] == [
+        [[*range(9)]], [[*range(9, 18)]], [[18, 19]],
+    ]  # fmt: skip
+
+
+def test_a_row_set_that_is_cut_off_is_an_error():
+    data = rowset.encode_row_set(TYPES, ROWS)
+    for size in range(len(data) - 1):
+        with pytest.raises(MessageError):
+            rowset.RowSetRest(data[:size])
+
+
+def test_a_row_costs_what_it_holds_wherever_in_its_batch_it_lies():
+    rows = [(n, None if n % 3 else "x" * 1000) for n in range(4000)]
+    data = rowset.encode_row_set([TypeId.BIGINT, TypeId.STRING], rows)
+    rest = rowset.RowSetRest(data)
+    costs = [cost_of(lambda: rest.take(1)) for _ in rows]
+    assert rest.rows == 0
+    assert len({calls for calls, _ in costs}) == 1
+    assert max(touched for _, touched in costs) < 10_000
+
+
+def cost_of(work: Callable[[], object]) -> tuple[int, int]:
+    """Calls of functions, C's among them, and bytes allocated at once."""
+    calls = 0
+
+    def count(_frame: object, event: str, _argument: object) -> None:
+        nonlocal calls
+        calls += event in {"call", "c_call"}
+
+    tracemalloc.start()
+    sys.setprofile(count)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+        touched = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    return calls, touched
 
 
 def first_text(parsed):

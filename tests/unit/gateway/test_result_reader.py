@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from gateway import result_reader
 from gateway.engines.port import (
     EngineOperation,
     EngineRefused,
@@ -13,7 +14,7 @@ from gateway.engines.port import (
     FetchedBatch,
     Orientation,
 )
-from gateway.hs2.rowset import decode_row_set, encode_row_set
+from gateway.hs2.rowset import RowSetRest, decode_row_set, encode_row_set
 from gateway.hs2.values import TypeId
 from gateway.result_reader import FIRST_ROWS, ReadAheadRoom, ResultReader
 
@@ -89,6 +90,53 @@ def test_every_row_comes_once_and_in_order(rows, count):
         assert reading.room.held == 0
 
     run(scenario, rows=rows)
+
+
+@pytest.mark.parametrize("count", [1, 7])
+def test_a_batch_is_sliced_once_for_all_the_fetches_that_share_it(monkeypatch, count):
+    sliced = []
+
+    def slice_it(row_set):
+        sliced.append(len(row_set))
+        return RowSetRest(row_set)
+
+    async def scenario(reading):
+        reading.reader.begin()
+        seen = await reading.numbers(count)
+        held = reading.room.held
+        while len(seen) < FIRST_ROWS - count:
+            seen += await reading.numbers(count)
+            assert reading.room.held == held
+        assert seen == list(range(len(seen)))
+        assert len(sliced) == 1
+
+    for at_once in (0, 1 << 20):  # in a thread, and where it is
+        sliced.clear()
+        monkeypatch.setattr(result_reader, "SLICED_AT_ONCE", at_once)
+        monkeypatch.setattr(result_reader, "RowSetRest", slice_it)
+        run(scenario)
+
+
+def test_a_client_that_left_while_a_batch_was_sliced_loses_no_row(monkeypatch):
+    async def scenario(reading):
+        reading.reader.begin()
+        await settled()
+        gate = asyncio.Event()
+
+        async def slowly(row_set):
+            await gate.wait()
+            return RowSetRest(row_set)
+
+        monkeypatch.setattr(result_reader, "_sliced", slowly)
+        leaving = asyncio.create_task(reading.numbers(10))
+        await settled()
+        leaving.cancel()
+        await settled()
+        gate.set()
+        assert await reading.all(10) == list(range(1000))
+        assert reading.room.held == 0
+
+    run(scenario)
 
 
 def test_the_next_batch_is_under_way_before_it_is_asked_for():
