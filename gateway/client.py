@@ -71,7 +71,9 @@ def statement_of(
 
 
 def results_of(user: str, statement_id: str, *, page: int = 0) -> dict[str, Any]:
-    """One page of rows: {columns, rows, next_page}; next_page is None at the end."""
+    """One page of rows: {columns, first_row, rows, next_page}; rows count from 0,
+    next_page is None at the end. A page has 500 rows or 1 MiB of them at most, or one.
+    """
     path = f"/statements/{quote(statement_id, safe='')}/results?page={page}"
     return _ask("GET", path, user=user)
 

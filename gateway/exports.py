@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 Rows = Sequence[Sequence[object]]
 Chunks = Generator[bytes, None, None]
 
+# Rows of a group of Parquet are in memory together; it ends with either.
 GROUP_ROWS = 20_000
+GROUP_CHARACTERS = 8 * 1024 * 1024
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 _DATE = r"([+-]?\d{1,6})-(\d\d)-(\d\d)"
 _TIME = re.compile(_DATE + r"[ T](\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?")
@@ -90,11 +92,13 @@ def parquet_chunks(columns: Sequence[ResultColumn], pages: Iterable[Rows]) -> Ch
 
 def _groups(pages: Iterable[Rows]) -> Iterator[Rows]:
     waiting: list[Sequence[object]] = []
+    characters = 0
     for rows in pages:
         waiting += rows
-        if len(waiting) >= GROUP_ROWS:
+        characters += sum(len(v) for row in rows for v in row if isinstance(v, str))
+        if len(waiting) >= GROUP_ROWS or characters >= GROUP_CHARACTERS:
             yield waiting
-            waiting = []
+            waiting, characters = [], 0
     if waiting:
         yield waiting
 

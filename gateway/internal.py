@@ -7,25 +7,35 @@ principal, whom the web process has authenticated. One JSON object each way.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hmac
 import json
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import asdict
-from typing import Any
+from typing import Any, BinaryIO
 from urllib.parse import unquote
 
 from aiohttp import web
 from prometheus_client import generate_latest
 
-from core.errors import AccessDenied, InvalidRequest, NotFound, SluiceError
-from gateway.engines.port import EngineUnavailable
+from core.errors import (
+    AccessDenied,
+    InvalidRequest,
+    NotFound,
+    SluiceError,
+    TransientError,
+)
 from gateway.engines.supervisor import EngineSupervisor
 from gateway.metrics import REGISTRY
+from gateway.reply_room import ReplyRoom
 from gateway.session_service import SessionService
-from gateway.statement_service import Statement, StatementService
+from gateway.statement_service import (
+    NoSuchStatement,
+    Statement,
+    StatementService,
+)
 from gateway.store import Store
-from gateway.work_queue import DatabaseAway
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +45,8 @@ MAX_HEADERS = 32
 # for a whole request to arrive, for its answer, and between two of them
 IDLE_SECONDS = 75.0
 STOP_SECONDS = 1.0
+# of a page of rows, in memory at a time
+SLICE = 256 * 1024
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -50,12 +62,14 @@ class InternalApi:
         *,
         sessions: SessionService,
         secret: str,
+        room: ReplyRoom,
     ) -> None:
         self._statements = statements
         self._sessions = sessions
         self._store = store
         self._supervisor = supervisor
         self._secret = secret
+        self._room = room
         self._runner: web.AppRunner | None = None
 
     async def start(self) -> int:
@@ -82,7 +96,7 @@ class InternalApi:
 
     def _application(self) -> web.Application:
         application = web.Application(
-            middlewares=[_problems_as_json, self._authenticate],
+            middlewares=[_problems_as_json, self._authenticate, self._send],
             client_max_size=MAX_BODY,
         )
         application.add_routes(
@@ -107,6 +121,17 @@ class InternalApi:
         if not hmac.compare_digest(given.encode(), self._secret.encode()):
             raise AccessDenied("the service secret is wrong", code="bad_credentials")
         return await handler(request)
+
+    @web.middleware
+    async def _send(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Send what is not sent yet; its bytes are counted until they are taken."""
+        answer = await handler(request)
+        if not answer.prepared:
+            with self._room.count(answer.content_length or 0):
+                async with _sending(request):
+                    await answer.prepare(request)
+                    await answer.write_eof()
+        return answer
 
     async def _metrics(self, _: web.Request) -> web.Response:
         return web.Response(body=generate_latest(REGISTRY), content_type="text/plain")
@@ -148,9 +173,20 @@ class InternalApi:
         await self._statements.wait(statement, seconds)
         return _json(statement.describe())
 
-    async def _results(self, request: web.Request) -> web.Response:
+    async def _results(self, request: web.Request) -> web.StreamResponse:
+        """One page; its rows go from the file to the socket as they lie there."""
         statement, number = self._find(request), int(request.query.get("page", "0"))
-        return _json(await asyncio.to_thread(self._statements.page, statement, number))
+        page = self._statements.page(statement, number)
+        if page.stored is None:
+            return _json({**page.facts, "rows": []})
+        head = _encoded(page.facts)[:-1] + b', "rows": '
+        async with self._room.hold(len(head) + min(page.stored.size, SLICE)):
+            try:
+                rows = await asyncio.to_thread(page.result.open, page.stored)
+            except FileNotFoundError:
+                raise NoSuchStatement("the statement was swept away") from None
+            with rows:
+                return await _send_rows(request, head, (rows, page.stored.size))
 
     async def _cancel(self, request: web.Request) -> web.Response:
         statement = self._find(request)
@@ -184,6 +220,42 @@ async def _problems_as_json(
         return _json(failed, status=500)
 
 
+async def _send_rows(
+    request: web.Request, head: bytes, rows_and_size: tuple[BinaryIO, int]
+) -> web.StreamResponse:
+    rows, left = rows_and_size
+    answer = web.StreamResponse(headers={"Content-Type": "application/json"})
+    answer.content_length = len(head) + left + 1
+    async with _sending(request):
+        await answer.prepare(request)
+        await answer.write(head)
+        while left:
+            part = await asyncio.to_thread(rows.read, min(left, SLICE))
+            if not part:
+                raise OSError("a stored page is shorter than it was written")
+            left -= len(part)
+            await answer.write(part)
+        await answer.write_eof(b"}")
+    return answer
+
+
+@contextlib.asynccontextmanager
+async def _sending(request: web.Request) -> AsyncIterator[None]:
+    """What is written has left the process; a reply that does not end ends its
+    connection, for a second one would be read as the rest of it."""
+    transport = request.transport
+    if transport:
+        transport.set_write_buffer_limits(high=0)
+    try:
+        yield
+    except ConnectionError:
+        log.debug("the web process left before it had its answer")
+    except BaseException:
+        if transport:
+            transport.abort()
+        raise
+
+
 def _principal(request: web.Request) -> str:
     user = unquote(request.headers.get("X-Sluice-Principal", ""))
     if not user:
@@ -199,8 +271,12 @@ async def _body_of(request: web.Request) -> dict[str, Any]:
 
 
 def _json(body: object, *, status: int = 200) -> web.Response:
-    raw = json.dumps(body, default=str).encode()
+    raw = _encoded(body)
     return web.Response(status=status, body=raw, content_type="application/json")
+
+
+def _encoded(body: object) -> bytes:
+    return json.dumps(body, default=str).encode()
 
 
 def _problem(error: SluiceError) -> web.Response:
@@ -215,4 +291,4 @@ def _status_of(error: SluiceError) -> int:
         return 401 if error.code == "bad_credentials" else 403
     if isinstance(error, InvalidRequest):
         return 409 if error.code == "no_result" else 400
-    return 503 if isinstance(error, EngineUnavailable | DatabaseAway) else 500
+    return 503 if isinstance(error, TransientError) else 500

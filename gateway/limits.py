@@ -61,5 +61,7 @@ class GatewayLimits:
     read_ahead_bytes: int = 64 * 1024 * 1024
     read_ahead_batch_bytes: int = 8 * 1024 * 1024
     close_disabled_within: float = 2.0
+    # of replies on their way to the web process; who finds no room waits for it
+    reply_bytes: int = 16 * 1024 * 1024
     # of results over REST, of all users
     result_bytes: int = 4 * 1024 * 1024 * 1024

@@ -25,6 +25,7 @@ from gateway.engines.supervisor import EngineSupervisor
 from gateway.internal import InternalApi
 from gateway.limits import GatewayLimits
 from gateway.metrics import DATABASE_AGE, ENGINE_READY
+from gateway.reply_room import ReplyRoom
 from gateway.server import GatewayServer
 from gateway.services import Services
 from gateway.session_service import SessionService
@@ -75,6 +76,7 @@ class Gateway:
             self.supervisor,
             sessions=SessionService(self.server),
             secret=spec.service_secret,
+            room=ReplyRoom(spec.limits.reply_bytes),
         )
         self.port = 0
         self._watcher: asyncio.Task[None] | None = None

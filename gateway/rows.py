@@ -1,4 +1,4 @@
-"""Result values as JSON, and pages of them in one file per statement.
+"""Result rows as JSON, and pages of them in one file per statement, sent as they lie.
 
 Decimals, timestamps and integers beyond 2^53 are strings, so that no reader loses a
 digit. Must not know engines or HTTP.
@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import BinaryIO
 
 from core.json_values import exact
 from gateway.engines.port import EngineColumn
 from gateway.hs2.rowset import decode_row_set
 from gateway.hs2.values import TypeId
 
-_INTEGERS = {TypeId.TINYINT, TypeId.SMALLINT, TypeId.INT, TypeId.BIGINT}
+# A page ends with either: rows are read and written again by the web process, as a
+# page at once. A larger row is a page of its own.
+PAGE_ROWS = 500
+PAGE_BYTES = 1024 * 1024
 
 
 def type_name(column: EngineColumn) -> str:
@@ -32,10 +36,13 @@ def type_name(column: EngineColumn) -> str:
     return name
 
 
-def json_rows(row_set: bytes | memoryview) -> list[list[object]]:
-    """Return a row set's rows as JSON values."""
-    columns = [[_json(value) for value in values] for values in decode_row_set(row_set)]
-    return [list(row) for row in zip(*columns, strict=True)]
+def json_rows(row_set: bytes | memoryview) -> list[bytes]:
+    """Return a row set's rows, each a JSON array in UTF-8."""
+    # row by row: the encoder lets no other thread run before it is through
+    return [
+        json.dumps([_json(value) for value in row], ensure_ascii=False).encode()
+        for row in zip(*decode_row_set(row_set), strict=True)
+    ]
 
 
 def _json(value: object) -> object:
@@ -52,49 +59,60 @@ def _json(value: object) -> object:
     return value
 
 
+@dataclass(frozen=True, slots=True)
+class StoredPage:
+    """Where a JSON array of rows lies in its file, in bytes. Rows count from 0."""
+
+    first_row: int = 0
+    offset: int = 0
+    size: int = 0
+
+
 @dataclass(slots=True)
 class ResultFile:
     """Rows of one statement, one page a line. `size` counts bytes."""
 
     path: Path
-    page_rows: int
+    page_rows: int = PAGE_ROWS
+    page_bytes: int = PAGE_BYTES
     rows: int = 0
     size: int = 0
-    offsets: list[int] = field(default_factory=list)
-    _pending: list[list[object]] = field(default_factory=list)
+    pages: list[StoredPage] = field(default_factory=list)
+    _pending: list[bytes] = field(default_factory=list)
+    _pending_bytes: int = 0
 
-    def append(self, rows: Sequence[list[object]]) -> None:
-        """Add rows, writing full pages."""
-        self.rows += len(rows)
-        self._pending += rows
-        while len(self._pending) >= self.page_rows:
-            self._write(self._pending[: self.page_rows])
-            self._pending = self._pending[self.page_rows :]
+    def append(self, rows: Iterable[bytes]) -> None:
+        """Add rows, each a JSON array, writing full pages."""
+        for row in rows:
+            # two bytes around a page, one between two rows
+            if self._pending_bytes + len(row) + 2 > self.page_bytes:
+                self.finish()
+            self._pending.append(row)
+            self._pending_bytes += len(row) + 1
+            self.rows += 1
+            if len(self._pending) >= self.page_rows:
+                self.finish()
 
     def finish(self) -> None:
         """Write what is left."""
-        if self._pending:
-            self._write(self._pending)
-            self._pending = []
+        if not self._pending:
+            return
+        page = b"[" + b",".join(self._pending) + b"]"
+        with self.path.open("ab") as out:
+            out.write(page + b"\n")
+        first = self.rows - len(self._pending)
+        self.pages.append(StoredPage(first, self.size, len(page)))
+        self.size += len(page) + 1
+        self._pending, self._pending_bytes = [], 0
 
-    def page(self, number: int) -> list[list[object]]:
-        """Return one page's rows; an empty list beyond the last."""
-        if not 0 <= number < len(self.offsets):
-            return []
-        with self.path.open("rb") as source:
-            source.seek(self.offsets[number])
-            rows: list[list[object]] = json.loads(source.readline())
-        return rows
+    def open(self, page: StoredPage) -> BinaryIO:
+        """Return the file at a page's first byte; it stays although it is removed."""
+        source = self.path.open("rb", buffering=0)
+        source.seek(page.offset)
+        return source
 
     def remove(self) -> None:
         """Delete the file; it has no page any more."""
         self.path.unlink(missing_ok=True)
         self.size = 0
-        self.offsets.clear()
-
-    def _write(self, rows: list[list[object]]) -> None:
-        line = json.dumps(rows, ensure_ascii=False).encode() + b"\n"
-        with self.path.open("ab") as out:
-            out.write(line)
-        self.offsets.append(self.size)
-        self.size += len(line)
+        self.pages.clear()

@@ -27,7 +27,7 @@ from gateway.engines.port import (
 from gateway.faults import Fault, clean, results_full
 from gateway.hs2.values import SERVER_VERSION
 from gateway.operation import Operation
-from gateway.rows import ResultFile, json_rows, type_name
+from gateway.rows import ResultFile, StoredPage, json_rows, type_name
 from gateway.services import Services
 from gateway.session import Session, sql_state_of
 
@@ -35,7 +35,6 @@ log = logging.getLogger(__name__)
 
 DEFAULT_ROWS = 1_000
 MOST_ROWS = 100_000
-PAGE_ROWS = 500
 FETCH_ROWS = 1_000
 MOST_BYTES = 64 * 1024 * 1024
 KEPT_SECONDS = 1_800.0
@@ -104,6 +103,15 @@ class Statement:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class ResultPage:
+    """What there is to say of a page, and where its rows are, if there are any."""
+
+    facts: dict[str, Any]
+    result: ResultFile
+    stored: StoredPage | None
+
+
 class StatementService:
     """All statements of REST and UI in this process."""
 
@@ -139,9 +147,7 @@ class StatementService:
         if database:
             await session.use(database)
         operation = session.start(sql)
-        result = ResultFile(
-            self._directory / f"{operation.id}.jsonl", page_rows=PAGE_ROWS
-        )
+        result = ResultFile(self._directory / f"{operation.id}.jsonl")
         limit = min(max(row_limit or DEFAULT_ROWS, 1), MOST_ROWS)
         statement = Statement(user, session, operation, result, limit)
         self._statements[statement.id] = statement
@@ -180,8 +186,8 @@ class StatementService:
         await statement.session.cancel(statement.operation)
         await self.wait(statement, 5.0)
 
-    def page(self, statement: Statement, number: int) -> dict[str, Any]:
-        """Return one page of a finished statement's rows."""
+    def page(self, statement: Statement, number: int) -> ResultPage:
+        """Return one page of a finished statement's rows; none beyond the last."""
         if statement.state is not OperationState.FINISHED:
             reason = f": {statement.fault.message}" if statement.fault else ""
             raise InvalidRequest(
@@ -189,13 +195,15 @@ class StatementService:
                 code="no_result",
                 hint="results can be read once it is FINISHED",
             )
-        rows = statement.result.page(number)
-        has_more = number + 1 < len(statement.result.offsets)
-        return {
+        pages = statement.result.pages
+        is_there = 0 <= number < len(pages)
+        stored = pages[number] if is_there else None
+        facts = {
             "columns": _columns(statement.operation.columns),
-            "rows": rows,
-            "next_page": number + 1 if has_more else None,
+            "first_row": stored.first_row if stored else statement.result.rows,
+            "next_page": number + 1 if 0 <= number + 1 < len(pages) else None,
         }
+        return ResultPage(facts, statement.result, stored)
 
     def users(self) -> set[str]:
         """Return whose statements are here."""

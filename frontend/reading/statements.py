@@ -18,7 +18,6 @@ from django.utils.translation import gettext_lazy as _
 from catalog.schema.naming import is_system_column
 from core.errors import SluiceError
 from gateway import client
-from gateway.statement_service import PAGE_ROWS
 
 HISTORY = "statements"
 KEPT, LONGEST_KEPT = 30, 4_000
@@ -79,22 +78,23 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class ResultPage:
-    """Rows of one page; pages count from 0. hidden: columns of Hudi and Sluice that are
-    left out."""
+    """Rows of one page; pages and rows count from 0. hidden: columns of Hudi and Sluice
+    that are left out."""
 
     columns: list[dict[str, Any]]
     rows: list[list[Any]]
+    first_row: int
     number: int
     following: int | None
     hidden: int = 0
 
     @property
     def first(self) -> int:
-        return self.number * PAGE_ROWS + 1
+        return self.first_row + 1
 
     @property
     def last(self) -> int:
-        return self.number * PAGE_ROWS + len(self.rows)
+        return self.first_row + len(self.rows)
 
     @property
     def before(self) -> int | None:
@@ -126,7 +126,8 @@ def cancel(user: str, statement_id: str, memory: Memory) -> Shown:
 
 def result_page(user: str, statement_id: str, number: int) -> ResultPage:
     answer = client.results_of(user, statement_id, page=number)
-    return ResultPage(answer["columns"], answer["rows"], number, answer["next_page"])
+    columns, rows, first = answer["columns"], answer["rows"], answer["first_row"]
+    return ResultPage(columns, rows, first, number, answer["next_page"])
 
 
 def without_meta(result: ResultPage, sql: str) -> ResultPage:

@@ -59,7 +59,8 @@ class _Rows(s.ListField):
 
 
 class ResultPage(Reply):
-    """Decimals, timestamps and integers beyond 2^53 are strings."""
+    """Decimals, timestamps and integers beyond 2^53 are strings. A page ends at 500
+    rows or 1 MiB of them, whichever comes first."""
 
     columns = ResultColumn(many=True)
     rows = _Rows()

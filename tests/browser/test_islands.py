@@ -47,7 +47,7 @@ def gateway(monkeypatch):
 
     def results(user, statement_id, *, page=0):
         rows = [["1", "one"], ["2", None]]
-        return {"columns": COLUMNS, "rows": rows, "next_page": None}
+        return {"columns": COLUMNS, "rows": rows, "first_row": 0, "next_page": None}
 
     monkeypatch.setattr(client, "submit_statement", submit)
     monkeypatch.setattr(client, "statement_of", lambda *_: FINISHED)

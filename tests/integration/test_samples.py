@@ -144,3 +144,13 @@ def test_without_rows_there_is_a_reason(
     reply = browser.get(f"/api/v1/tables/{orders.pk}/sample")
     code = "gateway_unavailable" if is_gone else "lake_unreadable"
     assert (reply.status_code, reply.json()["code"]) == (503, code)
+
+
+def test_wide_rows_are_sampled_over_pages_and_not_without_end(
+    browser, gateway, orders
+) -> None:
+    wide = [[n, "x" * 700_000, ROW[2]] for n in range(7)]
+    gateway.engine.answers = lambda sql: FakeAnswer(COLUMNS, wide)
+    body = browser.get(f"/api/v1/tables/{orders.pk}/sample?limit=7").json()
+    assert [row[0] for row in body["rows"]] == [0, 1, 2, 3]
+    assert len(body["rows"]) == samples.MOST_PAGES

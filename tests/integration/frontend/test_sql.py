@@ -42,9 +42,10 @@ def gateway(monkeypatch):
         return answers["statement"]
 
     def results(user, statement_id, *, page=0):
-        following = 1 if page == 0 else None
+        following, first = (1, 0) if page == 0 else (None, 499)
         rows = [["9007199254740993", None], ["1", "<script>"]]
-        return {"columns": COLUMNS, "rows": rows, "next_page": following}
+        facts = {"columns": COLUMNS, "first_row": first, "next_page": following}
+        return {**facts, "rows": rows}
 
     def cancel(user, statement_id):
         asked.append(("cancel", user, statement_id))
@@ -87,6 +88,16 @@ def test_a_result_is_shown_escaped_and_paged(world, browse, gateway):
     for name in ("csv", "parquet"):
         assert f"/api/v1/sql/statements/s1/results?format={name}" in text
     assert "data-poll" not in text
+
+
+def test_a_page_says_which_rows_it_has_however_many_came_before(world, browse, gateway):
+    _, answers = gateway
+    answers["statement"] = FINISHED
+    text = run(browse("ann"))
+    assert "1–2 / 501" in text
+    text = browse("ann").get("/sql/s1?number=1", headers=HTMX).content.decode()
+    assert "500–501 / 501" in text
+    assert "number=0" in text
 
 
 def test_an_error_is_a_card(world, browse, gateway):

@@ -70,6 +70,7 @@ PAGE = ResultPage(
         {"name": "_sluice_seq", "type": "bigint"},
     ],
     rows=[["2026", 1, 7]],
+    first_row=0,
     number=0,
     following=None,
 )

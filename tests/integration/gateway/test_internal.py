@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import http.client
 import json
 import socket
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from gateway import internal
+from gateway import internal, reply_room
+from gateway.engines.fake import FakeAnswer
+from gateway.limits import GatewayLimits
 from tests.integration.gateway.running import SECRET, RunningGateway
 
 SECRET_LINE = f"Authorization: Bearer {SECRET}\r\n"
@@ -113,3 +118,91 @@ def test_a_wrong_request_is_answered_as_a_problem(gateway, method, path, body, s
 def test_statements_need_a_principal(gateway):
     status, problem = exchange(gateway, "GET", "/statements/x", principal="")
     assert (status, problem["message"]) == (400, "the principal is missing")
+
+
+@pytest.fixture
+def narrow(users, tmp_path):
+    """A gateway with room for one slice of a page on its way."""
+    running = RunningGateway(tmp_path, GatewayLimits(reply_bytes=internal.SLICE))
+    running.engine.answers = lambda sql: FakeAnswer(rows=[("x" * 4_000_000,)])
+    yield running
+    running.close()
+
+
+@pytest.fixture
+def pool():
+    with ThreadPoolExecutor(1) as made:
+        yield made
+
+
+def page_asked_for(gateway, path: str) -> socket.socket:
+    """A connection whose reply nobody reads."""
+    facts = json.loads(gateway.internal_file.read_text())
+    made = socket.socket()
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    made.settimeout(30)
+    made.connect((facts["host"], facts["port"]))
+    head = f"GET {path} HTTP/1.1\r\nHost: x\r\n{SECRET_LINE}X-Sluice-Principal: ann"
+    made.sendall(f"{head}\r\n\r\n".encode())
+    assert made.recv(15) == b"HTTP/1.1 200 OK"
+    return made
+
+
+def wide_result(gateway) -> str:
+    asked = json.dumps({"sql": "wide", "wait_seconds": 20}).encode()
+    status, statement = exchange(gateway, "POST", "/statements", body=asked)
+    assert (status, statement["state"]) == (200, "FINISHED"), statement
+    return f"/statements/{statement['id']}/results"
+
+
+def test_rows_are_sent_as_they_lie(gateway):
+    gateway.engine.answers = lambda sql: FakeAnswer(rows=[("ü",), (None,), ("\n",)])
+    path = wide_result(gateway)
+    (file,) = gateway.gateway.statements._directory.iterdir()
+    lying = file.read_bytes()
+    with connected(gateway) as reading:
+        head = f"GET {path} HTTP/1.1\r\nHost: x\r\n{SECRET_LINE}Connection: close\r\n"
+        reading.sendall(f"{head}X-Sluice-Principal: ann\r\n\r\n".encode())
+        reply = b"".join(iter(lambda: reading.recv(65536), b""))
+    assert lying.rstrip() + b"}" == reply[reply.index(b'[["') :]
+    body = json.loads(reply.partition(b"\r\n\r\n")[2])
+    assert (body["rows"], body["first_row"], body["next_page"]) == (
+        *([["ü"], [None], ["\n"]], 0, None),
+    )
+
+
+def test_replies_that_are_not_read_hold_a_bounded_number_of_bytes(
+    narrow, monkeypatch, pool
+):
+    path = wide_result(narrow)
+    room = narrow.gateway.internal._room
+    with page_asked_for(narrow, path):
+        assert internal.SLICE < room.held < internal.SLICE + 1000
+        monkeypatch.setattr(reply_room, "WAIT_SECONDS", 0.05)
+        status, problem = exchange(narrow, "GET", path)
+        assert (status, problem["code"]) == (503, "too_many_waiting")
+        # what is no page is there already, and waits for nothing
+        assert exchange(narrow, "GET", path.removesuffix("/results"))[0] == 200
+        monkeypatch.setattr(reply_room, "WAIT_SECONDS", 30)
+        waiting = pool.submit(exchange, narrow, "GET", path)
+        while not room._turns:
+            narrow.call(asyncio.sleep(0.01))
+    # the first one has hung up: its room is the next one's
+    status, body = waiting.result(30)
+    assert (status, len(body["rows"][0][0])) == (200, 4_000_000)
+    assert room.held == 0
+
+
+def test_a_reply_that_nobody_reads_ends_its_connection(narrow, monkeypatch):
+    path = wide_result(narrow)
+    room = narrow.gateway.internal._room
+    monkeypatch.setattr(internal, "IDLE_SECONDS", 0.3)
+    with page_asked_for(narrow, path) as silent:
+        while room.held:
+            narrow.call(asyncio.sleep(0.01))
+        received = 0
+        with contextlib.suppress(ConnectionError):
+            while part := silent.recv(1 << 20):
+                received += len(part)
+    assert received < 4_000_000
+    assert exchange(narrow, "GET", "/statements/x")[0] == 404

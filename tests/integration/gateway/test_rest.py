@@ -10,6 +10,8 @@ from rest_framework.test import APIClient
 
 from gateway import statement_service
 from gateway.engines.fake import FakeAnswer
+from gateway.engines.port import EngineColumn
+from gateway.hs2.values import TypeId
 from gateway.rows import ResultFile
 from tests.integration.gateway.running import SECRET
 
@@ -28,6 +30,7 @@ def rest(gateway, users, settings):
 
 
 URL = "/api/v1/sql/statements"
+NUMBERED = [EngineColumn("n", TypeId.INT), EngineColumn("t", TypeId.STRING)]
 
 
 def test_a_short_statement_answers_at_once(rest):
@@ -58,6 +61,26 @@ def test_pages_cover_the_result_up_to_the_row_limit(rest):
     assert [row[0] for row in rows] == list(range(1700))
 
 
+def test_pages_of_wide_rows_are_shorter_and_cover_the_result(rest, gateway):
+    rows = [(n, "ü" * 150_000) for n in range(8)]
+    gateway.engine.answers = lambda sql: FakeAnswer(NUMBERED, rows)
+    ann = rest("ann")
+    body = ann.post(URL, {"sql": "wide", "wait_seconds": 20}, format="json").json()
+    assert (body["rows_so_far"], body["is_truncated"]) == (8, False)
+    pages, token = [], ""
+    while token is not None:
+        reply = ann.get(f"{URL}/{body['id']}/results", {"page_token": token})
+        assert reply.json().keys() == {"columns", "rows", "next_page_token"}
+        pages.append(reply.json()["rows"])
+        token = reply.json()["next_page_token"]
+    assert [len(page) for page in pages] == [3, 3, 2]
+    assert [tuple(row) for page in pages for row in page] == rows
+    beyond = ann.get(f"{URL}/{body['id']}/results", {"page_token": "p3"}).json()
+    assert (beyond["rows"], beyond["next_page_token"]) == ([], None)
+    file = ann.get(f"{URL}/{body['id']}/results", {"format": "csv"})
+    assert b"".join(file.streaming_content).count(b"\r\n") == 9
+
+
 def test_an_error_is_part_of_the_statement(rest):
     ann = rest("ann")
     reply = ann.post(URL, {"sql": "SELEC 1", "wait_seconds": 10}, format="json")
@@ -84,9 +107,9 @@ def test_a_long_statement_is_202_and_can_be_cancelled(rest, gateway):
 def test_a_full_disk_of_results_is_said_and_the_next_one_finds_room(
     rest, gateway, monkeypatch
 ):
-    def on_a_full_disk(path, page_rows):
+    def on_a_full_disk(path):
         path.symlink_to("/dev/full")
-        return ResultFile(path, page_rows)
+        return ResultFile(path)
 
     ann = rest("ann")
     asked = {"sql": "SELECT * FROM range(2000)", "wait_seconds": 20, "row_limit": 2000}

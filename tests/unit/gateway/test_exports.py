@@ -135,3 +135,11 @@ def test_a_result_without_rows_is_a_file_with_its_columns() -> None:
     data = b"".join(parquet_chunks(columns, [[]]))
     table = parquet.read_table(io.BytesIO(data))
     assert (table.num_rows, table.column_names) == (0, ["a", "b"])
+
+
+def test_groups_of_wide_rows_are_smaller() -> None:
+    page = [["x" * (exports.GROUP_CHARACTERS // 2)]]
+    made = parquet_chunks([ResultColumn("t", "string")], [page] * 5)
+    file = parquet.ParquetFile(io.BytesIO(b"".join(made)))
+    groups = [file.metadata.row_group(n).num_rows for n in range(file.num_row_groups)]
+    assert groups == [2, 2, 1]
