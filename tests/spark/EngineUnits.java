@@ -1,15 +1,21 @@
 package io.sluice.engine;
 
+import io.sluice.engine.PlaceTurns.Task;
+import io.sluice.engine.PlaceTurns.User;
+import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
+import java.util.stream.LongStream;
 import org.apache.hive.service.cli.HiveSQLException;
 
 /** Parts of the engine that need no Spark: each line says what was found. */
 public final class EngineUnits {
+  private static final int PATIENT = PlaceTurns.PATIENT_LOOKS;
   private static int checks;
 
   private EngineUnits() {}
@@ -34,6 +40,9 @@ public final class EngineUnits {
     ending("its tasks run after a minute", Set.of("other", "one"), 60);
     allocations();
     shares();
+    placesOfOneWhoHasAll();
+    placesOfMany();
+    noPlaceIsTaken();
     failingCheckGoesOn();
   }
 
@@ -72,6 +81,79 @@ public final class EngineUnits {
     System.out.println(
         "those of many users count together: "
             + MemoryGuard.largestOfHoarder(600, all, one -> one.substring(0, 3)).isPresent());
+  }
+
+  /** Eight places; "all" has tasks 1 to 8 on them, and "none" waits. */
+  private static void placesOfOneWhoHasAll() {
+    PlaceTurns turns = new PlaceTurns();
+    User all = user("all", 56, 1, 8);
+    User none = waiting("none", 64);
+    boolean isPatient = taken(PATIENT, turns, 8, all, none).isEmpty();
+    System.out.println("who has no place is waited for at first: " + isPatient);
+    List<Long> young = taken(1, turns, 8, all, none);
+    boolean isYoung = young.equals(List.of(8L, 7L, 6L, 5L));
+    System.out.println("the youngest give way, the share stays: " + isYoung);
+    System.out.println("more is taken while those end: " + !taken(1, turns, 8, all, none).isEmpty());
+    User again = user("all", 56, 11, 18);
+    boolean isSpared = taken(PlaceTurns.SPARED_LOOKS - 2, turns, 8, again, none).isEmpty();
+    System.out.println("who gave is spared: " + isSpared);
+    System.out.println("he gives again later: " + (taken(1, turns, 8, again, none).size() == 4));
+    User small = waiting("small", 1);
+    boolean isOne = taken(PATIENT + 1, new PlaceTurns(), 8, all, small).equals(List.of(8L));
+    System.out.println("no more is taken than waits: " + isOne);
+  }
+
+  private static void placesOfMany() {
+    User none = waiting("none", 9);
+    User most = user("most", 9, 1, 4);
+    User some = user("some", 9, 5, 7);
+    User one = user("one", 9, 8, 8);
+    boolean isMost =
+        taken(PATIENT + 1, new PlaceTurns(), 8, one, some, most, none).equals(List.of(4L, 7L));
+    System.out.println("who has most gives first: " + isMost);
+    boolean isLast = !taken(PATIENT + 1, new PlaceTurns(), 1, one, none).isEmpty();
+    System.out.println("somebody's last place is taken: " + isLast);
+  }
+
+  private static void noPlaceIsTaken() {
+    User all = user("all", 9, 1, 8);
+    User most = user("most", 9, 1, 7);
+    User one = user("one", 9, 8, 8);
+    boolean isForOne = !taken(PATIENT * 2, new PlaceTurns(), 8, most, one).isEmpty();
+    System.out.println("places are taken for who has one: " + isForOne);
+    User some = waiting("some", 4);
+    boolean isFree = !taken(PATIENT * 2, new PlaceTurns(), 12, all, some).isEmpty();
+    System.out.println("places are taken while some are free: " + isFree);
+    PlaceTurns turns = new PlaceTurns();
+    boolean isMoving = false;
+    for (int begun = 0; begun < PATIENT * 2; begun++) {
+      isMoving |= !taken(1, turns, 8, all, new User("moves", 3, List.of(), 5, begun)).isEmpty();
+    }
+    System.out.println("places are taken for who had one between two looks: " + isMoving);
+  }
+
+  /** What is taken in so many looks that find the same. */
+  private static List<Long> taken(int looks, PlaceTurns turns, int places, User... users) {
+    List<Long> taken = new ArrayList<>();
+    for (int look = 0; look < looks; look++) {
+      taken.addAll(turns.taken(places, List.of(users)));
+    }
+    return taken;
+  }
+
+  private static User user(String name, int waiting, long first, long last) {
+    return new User(name, waiting, tasks(first, last), 1, (int) last);
+  }
+
+  private static User waiting(String name, int tasks) {
+    return new User(name, tasks, List.of(), 2, 0);
+  }
+
+  /** The later number began later. */
+  private static List<Task> tasks(long first, long last) {
+    return LongStream.rangeClosed(first, last)
+        .mapToObj(id -> new Task(id, 1000 + id))
+        .toList();
   }
 
   private static void ending(String what, Set<String> running, long seconds) {

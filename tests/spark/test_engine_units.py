@@ -99,3 +99,30 @@ def test_many_small_statements_of_one_user_count_together(
 ) -> None:
     assert found["of many small ones the largest ends"]
     assert not found["those of many users count together"]
+@pytest.mark.parametrize(
+    "what",
+    [
+        "who has no place is waited for at first",
+        "the youngest give way, the share stays",
+        "no more is taken than waits",
+        "who gave is spared",
+        "he gives again later",
+        "who has most gives first",
+    ],
+)
+def test_a_user_without_a_place_gets_one(what: str, found: dict[str, bool]) -> None:
+    assert found[what]
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        "more is taken while those end",
+        "somebody's last place is taken",
+        "places are taken for who has one",
+        "places are taken for who had one between two looks",
+        "places are taken while some are free",
+    ],
+)
+def test_no_place_is_taken_without_need(what: str, found: dict[str, bool]) -> None:
+    assert not found[what]

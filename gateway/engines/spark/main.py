@@ -64,11 +64,12 @@ class EngineStart:
 def spark_settings(start: EngineStart) -> Mapping[str, str]:
     """Return the engine's Spark settings. No secret may ever stand here."""
     return {
-        # A task is never taken off its place: small statements find another one while
-        # large ones compute. How a statement is split stays a matter of the cores.
+        # Small statements find a place while large ones compute: Spark takes no task off
+        # its own. How a statement is split stays a matter of the cores.
         "spark.master": f"local[{PLACES_PER_CORE * start.cores}]",
         "spark.default.parallelism": str(start.cores),
-        # places that become free go to the user who has fewest, see `Statements`
+        # Places that become free go to the user who has fewest, see `Statements`; if
+        # none does, `FairPlaces` takes some.
         "spark.scheduler.mode": "FAIR",
         "spark.app.name": "sluice-engine",
         "spark.driver.memory": start.memory,

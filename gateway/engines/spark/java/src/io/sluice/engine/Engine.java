@@ -45,9 +45,11 @@ public final class Engine {
     Progress progress = new Progress(identity::operations, tracker, control);
     MemoryGuard memory = new MemoryGuard(identity.statements(), TaskWatch.TASKS);
     RunawayThreads threads = new RunawayThreads();
+    FairPlaces places = new FairPlaces(root.sparkContext());
     check(progress::tellAll, Progress.PAUSE_MILLIS, "sluice-progress");
     check(memory::look, MemoryGuard.LOOK_MILLIS, "sluice-memory");
     check(threads::look, RunawayThreads.LOOK_MILLIS, "sluice-runaway");
+    check(places::look, FairPlaces.LOOK_MILLIS, "sluice-places");
   }
 
   private static void check(PeriodicCheck.Check check, long pauseMillis, String name) {

@@ -9,12 +9,12 @@ import java.util.Map;
 import java.util.concurrent.TimeUnit;
 
 /**
- * Ends what goes on after a cancel, for it looks at no interrupt: matches of regular expressions,
- * loops of generated code, the planning of statements; and planning that takes too long without
- * one. One row of {@code x RLIKE '(.*a){25}$'} kept its core for ever, a thousand rows of a cross
- * join for minutes, and so did a plan that grows with each rule. All of them only compute, on a
- * thread of the statement's own, so that the thread can be stopped in the midst of it; not in
- * Spark's parser, which learns for all statements, nor while a class is made ready.
+ * Ends what goes on after it was told to end, for it looks at no interrupt: matches of regular
+ * expressions, loops of generated code, the planning of statements; and planning that takes too
+ * long without one. One row of {@code x RLIKE '(.*a){25}$'} kept its core for ever, a thousand rows
+ * of a cross join for minutes, and so did a plan that grows with each rule. All of them only
+ * compute, on a thread of the statement's own, so that the thread can be stopped in the midst of
+ * it; not in Spark's parser, which learns for all statements, nor while a class is made ready.
  */
 final class RunawayThreads {
   static final int LONGEST_PLANNING = 60; // seconds of the processor
@@ -124,11 +124,14 @@ final class RunawayThreads {
         || frame.getMethodName().equals("<clinit>");
   }
 
-  /** Spark takes the ThreadDeath of a task for the failure of that task, see main.py. */
   @SuppressWarnings({"deprecation", "removal"})
   private static void stop(Thread thread, Work work) {
     System.err.println("a cancelled or endless " + work.name + " ends: " + thread.getName());
-    thread.stop();
+    if (thread.getName().startsWith(STATEMENTS)) {
+      thread.stop();
+    } else {
+      StoppedTask.in(thread);
+    }
   }
 
   /** What a thread may be at, and in how many looks after a cancel: most of it ends by itself. */
