@@ -41,6 +41,7 @@ public final class EngineUnits {
     allocations();
     shares();
     placesOfOneWhoHasAll();
+    placesOfOneWhoGave();
     placesOfMany();
     noPlaceIsTaken();
     failingCheckGoesOn();
@@ -94,13 +95,24 @@ public final class EngineUnits {
     boolean isYoung = young.equals(List.of(8L, 7L, 6L, 5L));
     System.out.println("the youngest give way, the share stays: " + isYoung);
     System.out.println("more is taken while those end: " + !taken(1, turns, 8, all, none).isEmpty());
-    User again = user("all", 56, 11, 18);
-    boolean isSpared = taken(PlaceTurns.SPARED_LOOKS - 2, turns, 8, again, none).isEmpty();
-    System.out.println("who gave is spared: " + isSpared);
-    System.out.println("he gives again later: " + (taken(1, turns, 8, again, none).size() == 4));
     User small = waiting("small", 1);
     boolean isOne = taken(PATIENT + 1, new PlaceTurns(), 8, all, small).equals(List.of(8L));
     System.out.println("no more is taken than waits: " + isOne);
+  }
+
+  /** Two of eight were taken, as no more waited; three more users come and wait. */
+  private static void placesOfOneWhoGave() {
+    PlaceTurns turns = new PlaceTurns();
+    taken(PATIENT + 1, turns, 8, user("all", 56, 1, 8), waiting("two", 2));
+    User again = new User("all", 56, of(1, 2, 3, 4, 5, 6, 9, 10), 1, 10);
+    User[] others = {waiting("a", 9), waiting("b", 9), waiting("c", 9)};
+    User[] users = {again, others[0], others[1], others[2]};
+    List<Long> young = taken(PATIENT + 1, turns, 8, users);
+    System.out.println("who began since gives way: " + young.equals(List.of(10L, 9L)));
+    int looks = PlaceTurns.SPARED_LOOKS - PATIENT - 2;
+    System.out.println("who went on is spared: " + taken(looks, turns, 8, users).isEmpty());
+    List<Long> older = taken(1, turns, 8, users);
+    System.out.println("he gives way later: " + older.equals(List.of(6L, 5L, 4L, 3L)));
   }
 
   private static void placesOfMany() {
@@ -142,7 +154,7 @@ public final class EngineUnits {
   }
 
   private static User user(String name, int waiting, long first, long last) {
-    return new User(name, waiting, tasks(first, last), 1, (int) last);
+    return new User(name, waiting, of(LongStream.rangeClosed(first, last).toArray()), 1, (int) last);
   }
 
   private static User waiting(String name, int tasks) {
@@ -150,10 +162,8 @@ public final class EngineUnits {
   }
 
   /** The later number began later. */
-  private static List<Task> tasks(long first, long last) {
-    return LongStream.rangeClosed(first, last)
-        .mapToObj(id -> new Task(id, 1000 + id))
-        .toList();
+  private static List<Task> of(long... ids) {
+    return LongStream.of(ids).mapToObj(id -> new Task(id, 1000 + id)).toList();
   }
 
   private static void ending(String what, Set<String> running, long seconds) {

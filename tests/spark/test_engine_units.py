@@ -105,8 +105,9 @@ def test_many_small_statements_of_one_user_count_together(
         "who has no place is waited for at first",
         "the youngest give way, the share stays",
         "no more is taken than waits",
-        "who gave is spared",
-        "he gives again later",
+        "who began since gives way",
+        "who went on is spared",
+        "he gives way later",
         "who has most gives first",
     ],
 )

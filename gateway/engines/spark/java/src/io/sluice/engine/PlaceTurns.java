@@ -2,22 +2,22 @@ package io.sluice.engine;
 
 import java.util.Comparator;
 import java.util.HashMap;
-import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
-import java.util.Set;
+import java.util.stream.IntStream;
 import java.util.stream.Stream;
 
 /**
  * Which tasks give their places to users who wait for one and have none. The youngest tasks of
- * those who have most give way, as little of their work is lost; everybody keeps his share, in his
+ * those who have most give way, as little of their work is lost. Everybody keeps his share, in his
  * oldest tasks, which so come to their ends. Made of looks at regular times, no clock.
  */
 final class PlaceTurns {
   static final int PATIENT_LOOKS = 4;
   static final int SPARED_LOOKS = 20;
   private final Map<String, Wait> waits = new HashMap<>();
-  private final Map<String, Spared> spared = new HashMap<>();
+  private final Map<Long, Integer> told = new HashMap<>(); // tasks; looks in which they may end
+  private final Map<Long, Integer> spared = new HashMap<>(); // tasks; looks to come
 
   /** A task that runs; those that began earlier have smaller numbers. */
   record Task(long id, long begun) {}
@@ -31,44 +31,38 @@ final class PlaceTurns {
   /** Goes on as long as the same stage waits and none of the user's tasks begins. */
   private record Wait(int oldestStage, int begun, int looks) {}
 
-  /** What was taken from a user, and for how many looks nothing more is. */
-  private record Spared(Set<Long> tasks, int looks) {}
+  /** A task that its user has beyond the share; the rank is its place among his, by age. */
+  private record Beyond(long task, int rank) {}
 
-  /** The identifiers of tasks that are to end now, youngest first; each is named once. */
+  /** The identifiers of tasks that are to end now; each is named once in a while. */
   List<Long> taken(int places, List<User> users) {
-    spared.replaceAll((name, one) -> new Spared(one.tasks(), one.looks() - 1));
-    spared.values().removeIf(one -> one.looks() == 0);
-    List<User> now = users.stream().map(this::withoutEnding).filter(PlaceTurns::hasWork).toList();
-    Set<String> starving = starving(now);
+    age(told);
+    age(spared);
+    List<User> now = users.stream().map(this::withoutTold).filter(PlaceTurns::hasWork).toList();
+    List<User> starving = starving(now);
     if (starving.isEmpty()) {
       return List.of();
     }
     int share = Math.max(1, places / now.size());
     int free = places - now.stream().mapToInt(user -> user.running().size()).sum();
-    int wanted =
-        now.stream()
-            .filter(user -> starving.contains(user.name()))
-            .mapToInt(user -> Math.min(user.waiting(), share))
-            .sum();
-    return now.stream()
-        .filter(user -> !spared.containsKey(user.name()))
-        .flatMap(user -> beyond(share, user))
-        .sorted(Comparator.comparingInt(Candidate::rank).reversed())
-        .limit(Math.max(0, wanted - free))
-        .toList() // all candidates are known before anyone is spared
-        .stream()
-        .map(this::take)
-        .toList();
+    int wanted = starving.stream().mapToInt(user -> Math.min(user.waiting(), share)).sum();
+    List<Long> taken = youngest(Math.max(0, wanted - free), share, now);
+    if (!taken.isEmpty()) {
+      taken.forEach(task -> told.put(task, SPARED_LOOKS));
+      now.forEach(user -> user.running().forEach(this::spare));
+    }
+    return taken;
   }
 
-  /** A task that was told to end is as good as a free place. */
-  private User withoutEnding(User user) {
-    Spared told = spared.get(user.name());
-    if (told == null) {
-      return user;
-    }
+  private static void age(Map<Long, Integer> looks) {
+    looks.replaceAll((task, left) -> left - 1);
+    looks.values().removeIf(left -> left == 0);
+  }
+
+  /** The place of a task that was told to end is as good as free. */
+  private User withoutTold(User user) {
     List<Task> running =
-        user.running().stream().filter(task -> !told.tasks().contains(task.id())).toList();
+        user.running().stream().filter(task -> !told.containsKey(task.id())).toList();
     return new User(user.name(), user.waiting(), running, user.oldestStage(), user.begun());
   }
 
@@ -76,45 +70,51 @@ final class PlaceTurns {
     return user.waiting() > 0 || !user.running().isEmpty();
   }
 
-  private Set<String> starving(List<User> users) {
+  private List<User> starving(List<User> users) {
     Map<String, Wait> before = Map.copyOf(waits);
-    Set<String> starving = new HashSet<>();
     waits.clear();
     for (User user : users) {
-      if (user.waiting() == 0 || !user.running().isEmpty()) {
-        continue;
-      }
-      Wait known = before.get(user.name());
-      boolean goesOn =
-          known != null
-              && known.oldestStage() == user.oldestStage()
-              && known.begun() == user.begun();
-      int looks = goesOn ? known.looks() + 1 : 1;
-      waits.put(user.name(), new Wait(user.oldestStage(), user.begun(), looks));
-      if (looks > PATIENT_LOOKS) {
-        starving.add(user.name());
+      if (user.waiting() > 0 && user.running().isEmpty()) {
+        waits.put(user.name(), next(before.get(user.name()), user));
       }
     }
-    return starving;
+    return users.stream()
+        .filter(user -> waits.containsKey(user.name()))
+        .filter(user -> waits.get(user.name()).looks() > PATIENT_LOOKS)
+        .toList();
   }
 
-  /** The rank is the place of a task among its user's, by age: the higher, the more he has. */
-  private record Candidate(String user, long task, int rank) {}
+  private static Wait next(Wait before, User user) {
+    boolean goesOn =
+        before != null
+            && before.oldestStage() == user.oldestStage()
+            && before.begun() == user.begun();
+    return new Wait(user.oldestStage(), user.begun(), goesOn ? before.looks() + 1 : 1);
+  }
 
-  private static Stream<Candidate> beyond(int share, User user) {
+  private List<Long> youngest(int many, int share, List<User> users) {
+    return users.stream()
+        .flatMap(user -> beyond(share, user))
+        .filter(one -> !spared.containsKey(one.task()))
+        .sorted(Comparator.comparingInt(Beyond::rank).reversed())
+        .limit(many)
+        .map(Beyond::task)
+        .toList();
+  }
+
+  private static Stream<Beyond> beyond(int share, User user) {
     List<Task> byAge =
         user.running().stream()
             .sorted(Comparator.comparingLong(Task::begun).thenComparingLong(Task::id))
             .toList();
-    return Stream.iterate(share, rank -> rank < byAge.size(), rank -> rank + 1)
-        .map(rank -> new Candidate(user.name(), byAge.get(rank).id(), rank));
+    return IntStream.range(Math.min(share, byAge.size()), byAge.size())
+        .mapToObj(rank -> new Beyond(byAge.get(rank).id(), rank));
   }
 
-  private long take(Candidate one) {
-    spared
-        .computeIfAbsent(one.user(), name -> new Spared(new HashSet<>(), SPARED_LOOKS))
-        .tasks()
-        .add(one.task());
-    return one.task();
+  /** Of what runs on, nothing is taken for a while; what begins later may be. */
+  private void spare(Task task) {
+    if (!told.containsKey(task.id())) {
+      spared.putIfAbsent(task.id(), SPARED_LOOKS);
+    }
   }
 }
