@@ -99,6 +99,8 @@ def test_many_small_statements_of_one_user_count_together(
 ) -> None:
     assert found["of many small ones the largest ends"]
     assert not found["those of many users count together"]
+
+
 @pytest.mark.parametrize(
     "what",
     [

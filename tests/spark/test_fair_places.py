@@ -46,6 +46,11 @@ def given_way(bench: EngineBench) -> int:
     return said.count("give way to users who have no place")
 
 
+async def answer_a_small_one(client: Client) -> None:
+    async with asyncio.timeout(LIMIT_SECONDS):
+        assert (await client._run(SMALL)).rows == [(4950,)]
+
+
 async def until_finished(client: Client, operation: EngineOperation) -> None:
     while not (await client.session.status(operation)).state.is_terminal:
         pass
@@ -62,7 +67,7 @@ def test_a_statement_on_all_places_lets_others_through(
     operation = bench.wait(eve.session.execute(endless))
 
     def a_query_had_to_wait() -> bool:
-        assert ann.rows(SMALL) == [(4950,)]
+        bench.wait(answer_a_small_one(ann))
         return given_way(bench) > before
 
     assert wait_for(a_query_had_to_wait, "tasks that give way")
@@ -93,9 +98,8 @@ def test_results_that_are_fetched_for_ever_let_others_through(
 
     async def scenario() -> None:
         fetches = [fetch for eve in eves for fetch in await begun(eve)]
-        async with asyncio.timeout(LIMIT_SECONDS):
-            while given_way(bench) == before:
-                assert (await ann._run(SMALL)).rows == [(4950,)]
+        while given_way(bench) == before:
+            await answer_a_small_one(ann)
         assert not any(fetch.done() for fetch in fetches)
         for eve in eves:
             await eve.session.close()
@@ -114,10 +118,11 @@ def test_a_statement_that_gave_way_comes_to_its_right_end(
     rows = 50_000_000
 
     async def beside_small_ones() -> list[tuple[object, ...]]:
-        counting = f"select percentile(id % 10, 0.5), count(*) from range(0, {rows}, 1, {2 * PLACES})"
+        parts = f"range(0, {rows}, 1, {2 * PLACES})"
+        counting = f"select percentile(id % 10, 0.5), count(*) from {parts}"
         large = asyncio.create_task(eve._run(counting))
         while not large.done():
-            assert (await ann._run(SMALL)).rows == [(4950,)]
+            await answer_a_small_one(ann)
         return list((await large).rows)
 
     def a_large_one_gave_way() -> bool:

@@ -64,8 +64,8 @@ class EngineStart:
 def spark_settings(start: EngineStart) -> Mapping[str, str]:
     """Return the engine's Spark settings. No secret may ever stand here."""
     return {
-        # Small statements find a place while large ones compute: Spark takes no task off
-        # its own. How a statement is split stays a matter of the cores.
+        # Small statements find a place while large ones compute: Spark takes no task
+        # off its own. How a statement is split stays a matter of the cores.
         "spark.master": f"local[{PLACES_PER_CORE * start.cores}]",
         "spark.default.parallelism": str(start.cores),
         # Places that become free go to the user who has fewest, see `Statements`; if

@@ -1,5 +1,6 @@
 package io.sluice.engine;
 
+import java.util.Collections;
 import java.util.Comparator;
 import java.util.HashMap;
 import java.util.List;
@@ -47,10 +48,8 @@ final class PlaceTurns {
     int free = places - now.stream().mapToInt(user -> user.running().size()).sum();
     int wanted = starving.stream().mapToInt(user -> Math.min(user.waiting(), share)).sum();
     List<Long> taken = youngest(Math.max(0, wanted - free), share, now);
-    if (!taken.isEmpty()) {
-      taken.forEach(task -> told.put(task, SPARED_LOOKS));
-      now.forEach(user -> user.running().forEach(this::spare));
-    }
+    taken.forEach(task -> told.put(task, SPARED_LOOKS));
+    now.forEach(user -> spareRest(user, taken));
     return taken;
   }
 
@@ -111,10 +110,13 @@ final class PlaceTurns {
         .mapToObj(rank -> new Beyond(byAge.get(rank).id(), rank));
   }
 
-  /** Of what runs on, nothing is taken for a while; what begins later may be. */
-  private void spare(Task task) {
-    if (!told.containsKey(task.id())) {
-      spared.putIfAbsent(task.id(), SPARED_LOOKS);
+  /** Nothing more is taken from who gave for a while, but what begins later. */
+  private void spareRest(User user, List<Long> taken) {
+    List<Long> running = user.running().stream().map(Task::id).toList();
+    if (!Collections.disjoint(running, taken)) {
+      running.stream()
+          .filter(task -> !taken.contains(task))
+          .forEach(task -> spared.putIfAbsent(task, SPARED_LOOKS));
     }
   }
 }
