@@ -66,6 +66,11 @@ class _Wire(asyncio.BufferedProtocol):
         self._waiting.append(waiting)
         return waiting
 
+    @property
+    def has_waiting(self) -> bool:
+        """True while a reply is to come, though nobody may want it any more."""
+        return bool(self._waiting)
+
     async def logged_in(self) -> None:
         """Return once the engine said so; EngineUnavailable when it refuses."""
         while not self._is_logged_in:
@@ -156,6 +161,11 @@ class EngineChannel:
     def is_busy(self) -> bool:
         """True while a call is under way that may take its time."""
         return self._long_calls > 0
+
+    @property
+    def is_at_rest(self) -> bool:
+        """True while no call at all waits for its reply."""
+        return not self._wire.has_waiting
 
     def next_sequence(self) -> int:
         """Return a sequence number for the next message."""

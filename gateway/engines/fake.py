@@ -37,7 +37,7 @@ _RANGE = re.compile(r"\s*select\s+\*\s+from\s+range\((\d+)\)\s*", re.IGNORECASE)
 @dataclass(slots=True)
 class FakeAnswer:
     """What a statement gives: after `seconds`, rows or an error; until then `waits`
-    is what it waits for."""
+    is what it waits for. Each fetch takes `fetch_seconds`."""
 
     columns: Sequence[EngineColumn] = (EngineColumn("Result", TypeId.STRING),)
     rows: Sequence[Sequence[object]] = ()
@@ -46,6 +46,7 @@ class FakeAnswer:
     sql_state: str = ""
     error_code: int = 0
     waits: str = ""
+    fetch_seconds: float = 0.0
 
 
 @dataclass(slots=True)
@@ -91,6 +92,7 @@ class FakeSession:
     def __init__(self, engine: FakeEngine, principal: str) -> None:
         self.principal = principal
         self.is_open = True
+        self.fetching = 0
         self._engine = engine
         self._process = engine.starts
         self._statements: dict[bytes, _Statement] = {}
@@ -149,6 +151,9 @@ class FakeSession:
         found = self._find(operation)
         if found.state is not OperationState.FINISHED:
             raise EngineRefused(f"Expected state FINISHED, but found {found.state}")
+        if found.answer.fetch_seconds:
+            await self._compute(found)
+            self._find(operation)  # it may have been closed by now
         if orientation is Orientation.FIRST:
             found.position = 0
         rows = found.answer.rows[found.position : found.position + max_rows]
@@ -156,6 +161,16 @@ class FakeSession:
         types = [column.type_id for column in found.answer.columns]
         encoded = encode_row_set(types, rows) if rows else b""
         return FetchedBatch(encoded, has_more_rows=False, rows=len(rows))
+
+    async def _compute(self, statement: _Statement) -> None:
+        self.fetching += 1
+        try:
+            async with asyncio.timeout(statement.answer.fetch_seconds):
+                await statement.changed.wait()
+        except TimeoutError:
+            return
+        finally:
+            self.fetching -= 1
 
     async def cancel(self, operation: EngineOperation) -> None:
         """Stop a statement."""
@@ -167,7 +182,11 @@ class FakeSession:
 
     async def close_operation(self, operation: EngineOperation) -> None:
         """Forget a statement."""
-        self._statements.pop(operation.guid, None)
+        if found := self._statements.pop(operation.guid, None):
+            found.changed.set()
+
+    def let_go_of_idle(self) -> None:
+        """It has nothing to spare."""
 
     async def close(self) -> None:
         """End the session."""

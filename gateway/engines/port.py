@@ -205,7 +205,11 @@ class EngineSession(Protocol):
         `status` or `fetch`."""
 
     async def close_operation(self, operation: EngineOperation) -> None:
-        """Free the statement's result. Idempotent."""
+        """Free the statement's result, whose reading ends. Idempotent; does not queue
+        behind `status` or `fetch`."""
+
+    def let_go_of_idle(self) -> None:
+        """Free what was opened for calls that overlapped and is not used now."""
 
     async def close(self) -> None:
         """End the session and free its sockets. Idempotent, never raises."""

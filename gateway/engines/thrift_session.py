@@ -1,14 +1,9 @@
-"""`EngineSession` over an engine's Thrift Server: a few channels, one engine session.
-
-The first channel owns the engine session (it ends with it) and carries results;
-one more is kept for cancel, and others are opened while all are busy with waiting.
-Must not know who may do what.
-"""
+"""`EngineSession` over an engine's Thrift Server. Must not know who may do what."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from gateway.engines.channel import EngineChannel
@@ -22,6 +17,7 @@ from gateway.engines.port import (
     OperationState,
     Orientation,
 )
+from gateway.engines.session_channels import ChannelOpener, SessionChannels
 from gateway.hs2 import calls, messages, rowset
 from gateway.hs2.errors import MessageError, ProtocolError, RemoteFault
 from gateway.hs2.values import (
@@ -35,17 +31,15 @@ from gateway.hs2.values import (
     StatusCode,
 )
 
-MAX_CHANNELS = 8
 PROTOCOL = V8
 _FINE = {StatusCode.SUCCESS, StatusCode.SUCCESS_WITH_INFO, StatusCode.STILL_EXECUTING}
-# Answered from what the engine has in memory: other calls may wait behind these.
+# Answered from what the engine has in memory: other calls may wait behind these, and
+# these for none of them.
 _BRIEF = (messages.GetResultSetMetadata, messages.CloseOperation)
 _ORIENTATIONS = {
     Orientation.NEXT: FetchOrientation.NEXT,
     Orientation.FIRST: FetchOrientation.FIRST,
 }
-
-ChannelOpener = Callable[[], Awaitable[EngineChannel]]
 
 
 class ThriftEngineSession:
@@ -59,10 +53,7 @@ class ThriftEngineSession:
         *,
         on_close: Callable[[], None] = lambda: None,
     ) -> None:
-        self._opener = opener
-        self._owner = owner
-        self._channels = [owner]
-        self._control: EngineChannel | None = None
+        self._channels = SessionChannels(opener, owner)
         self._session = session
         self._on_close = on_close
         self._is_closed = False
@@ -91,7 +82,7 @@ class ThriftEngineSession:
     @property
     def is_closed(self) -> bool:
         """True when the engine's side of the session is gone."""
-        return self._is_closed or self._owner.is_closed
+        return self._channels.is_ended
 
     async def execute(self, statement: str) -> EngineOperation:
         """Start a statement; see the port."""
@@ -136,14 +127,14 @@ class ThriftEngineSession:
         self, operation: EngineOperation, orientation: Orientation, max_rows: int
     ) -> FetchedBatch:
         """Return a batch, still encoded; see the port."""
-        channel = await self._free_channel()
-        sequence = channel.next_sequence()
         request = messages.FetchResults(
             operation=_handle(operation),
             orientation=_ORIENTATIONS[orientation],
             max_rows=max_rows,
         )
-        data = await channel.exchange(calls.encode_call(request, sequence=sequence))
+        async with self._channels.one() as channel:
+            sequence = channel.next_sequence()
+            data = await channel.exchange(calls.encode_call(request, sequence=sequence))
         with _understood():
             reply = rowset.cut_fetch_reply(data, sequence=sequence)
         _check(reply.status)
@@ -163,47 +154,41 @@ class ThriftEngineSession:
         with contextlib.suppress(EngineRefused):
             await self._ask(messages.CloseOperation(operation=_handle(operation)))
 
+    def let_go_of_idle(self) -> None:
+        """Close the channels that nobody uses; see the port."""
+        self._channels.let_go_of_idle()
+
     async def close(self) -> None:
         """End the engine session and all channels."""
         if self._is_closed:
             return
         self._is_closed = True
+        self._channels.end()
+        owner = self._channels.owner
         try:
             with contextlib.suppress(EngineUnavailable, EngineRefused):
                 request = messages.CloseSession(session=self._session)
-                if self._owner.is_busy:
+                if owner.is_busy:
                     await self._tell(request)
                 else:
-                    await _call(self._owner, request)
+                    await _call(owner, request)
         finally:
-            for channel in [*self._channels, *filter(None, [self._control])]:
-                channel.close()
+            self._channels.close()
             self._on_close()
 
     async def _tell(self, request: messages.Request) -> None:
-        if self._control is None or self._control.is_closed:
-            self._control = await self._opener()
-        reply = await _call(self._control, request)
+        reply = await _call(await self._channels.control(), request)
         with contextlib.suppress(EngineRefused):
             _check(reply.status)
 
     async def _ask(self, request: messages.Request) -> Any:
-        reply = await _call(await self._free_channel(), request)
+        if isinstance(request, _BRIEF):
+            reply = await _call(await self._channels.at_once(), request)
+        else:
+            async with self._channels.one() as channel:
+                reply = await _call(channel, request)
         _check(reply.status)
         return reply
-
-    async def _free_channel(self) -> EngineChannel:
-        if self.is_closed:
-            raise EngineUnavailable("the engine session is closed")
-        self._channels = [c for c in self._channels if not c.is_closed]
-        for channel in self._channels:
-            if not channel.is_busy:
-                return channel
-        if len(self._channels) >= MAX_CHANNELS:
-            return self._channels[-1]
-        channel = await self._opener()
-        self._channels.append(channel)
-        return channel
 
 
 async def _call(channel: EngineChannel, request: messages.Request) -> Any:
