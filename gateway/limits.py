@@ -20,6 +20,8 @@ class GatewayLimits:
     connections_per_address: int = 3000
     sessions_per_connection: int = 16
     operations_per_session: int = 100
+    # statements, in all his sessions: the engine keeps something for each
+    operations_per_user: int = 1000
     # of answers to metadata calls that are not closed; the oldest go first
     answered_rows_per_session: int = 200_000
     answered_rows_per_user: int = 400_000

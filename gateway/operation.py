@@ -112,6 +112,8 @@ class Operation:
     log_position: int = 0
     is_cancellable_task: bool = False
     is_second_run: bool = False
+    engine_start: int = 0  # which of the engine's starts has it
+    ended_starts: set[int] = field(default_factory=set)  # those that ended under it
     _ended: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property

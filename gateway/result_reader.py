@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from dataclasses import dataclass
 
+from core.errors import SluiceError
 from gateway.engines.port import (
     EngineOperation,
     EngineRefused,
@@ -71,6 +73,12 @@ class ResultReader:
         self._failure: EngineRefused | None = None
         self._is_closed = False
         self._limit = 0.0
+        self._asked_at: float | None = None
+
+    @property
+    def seconds_under_way(self) -> float:
+        """How long the engine works on rows that have not come; 0 when it does not."""
+        return 0.0 if self._asked_at is None else time.monotonic() - self._asked_at
 
     def begin(self) -> None:
         """Start to read the first rows: nearly every client asks for them at once."""
@@ -88,12 +96,7 @@ class ResultReader:
                 "the engine that held this result is gone",
                 hint="run the statement again",
             )
-        if self._limit:
-            raise EngineRefused(
-                f"the result was not read within {self._limit:.0f} s of its statement's"
-                " start; the lake keeps its files no longer",
-                sql_state=TIMED_OUT,
-            )
+        self._require_time()
         if orientation is Orientation.FIRST and self._is_moved:
             await self._rewind()
         elif self._failure:
@@ -103,13 +106,23 @@ class ResultReader:
             batch = await self._next(orientation, max_rows)
         except EngineRefused as error:
             self._failure = error
+            self._require_time()  # what the engine says of it is only that it stopped
             raise
+        self._require_time()
         self._look_further(batch, max_rows)
         return batch
 
     def expire(self, limit: float) -> None:
         """Read no further: the statement is older than `limit` seconds."""
         self._limit = limit
+
+    def _require_time(self) -> None:
+        if self._limit:
+            raise EngineRefused(
+                f"the result was not read within {self._limit:.0f} s of its statement's"
+                " start; the lake keeps its files no longer",
+                sql_state=TIMED_OUT,
+            )
 
     def close(self) -> None:
         """Let go of what was read ahead. Idempotent."""
@@ -135,7 +148,7 @@ class ResultReader:
             return self._take(self._rest, max_rows)
         ahead, batch = self._ahead, None
         if ahead is None:
-            return await self._session.fetch(self._operation, orientation, max_rows)
+            return await self._ask(orientation, max_rows)
         try:
             batch = await asyncio.shield(ahead)
         finally:
@@ -167,10 +180,18 @@ class ResultReader:
 
     def _read_ahead(self, max_rows: int, estimate: int) -> None:
         self._hold(estimate)
-        self._ahead = asyncio.ensure_future(
-            self._session.fetch(self._operation, Orientation.NEXT, max_rows)
-        )
+        self._ahead = asyncio.ensure_future(self._ask(Orientation.NEXT, max_rows))
         self._ahead.add_done_callback(self._arrived)
+
+    async def _ask(self, orientation: Orientation, max_rows: int) -> FetchedBatch:
+        self._asked_at = time.monotonic()
+        try:
+            batch = await self._session.fetch(self._operation, orientation, max_rows)
+        except SluiceError:
+            self._asked_at = None
+            raise  # a caller that is cancelled leaves the engine at work
+        self._asked_at = None
+        return batch
 
     def _arrived(self, ahead: asyncio.Future[FetchedBatch]) -> None:
         is_lost = ahead.cancelled() or ahead.exception() or self._is_closed

@@ -18,7 +18,7 @@ from gateway.limits import GatewayLimits
 from gateway.operation import Operation
 from gateway.result_reader import ReadAheadRoom
 from gateway.store import Store
-from gateway.waste import Waste
+from gateway.waste import MOST_COUNTED_SECONDS, Waste
 
 
 class Owner(Protocol):
@@ -95,9 +95,11 @@ class Services:
     room: ReadAheadRoom = field(init=False)
     metadata_results: MetadataResults = field(init=False)
     texts: Counter[str] = field(default_factory=Counter)
+    statements: Counter[str] = field(default_factory=Counter)
     policies: dict[str, EnginePolicy] = field(default_factory=dict)
     in_engine: dict[str, WeakSet[HasEngine]] = field(default_factory=dict)
     waste: Waste = field(default_factory=Waste)
+    blamed: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.slots = FairPlaces(
@@ -149,6 +151,33 @@ class Services:
             if is_his and (wasted := operation.seconds_wasted()):
                 rest = self.waste.add(user, wasted, stopped_all=stopped_all)
             self.slots.release(caller, rest=rest)
+
+    def note_ended(self, user: str, operation: Operation) -> None:
+        """The engine ended under a statement. When its second one does, that is waste
+        of its user, once for all statements of his that were in that engine."""
+        start = operation.engine_start
+        operation.ended_starts.add(start)
+        if len(operation.ended_starts) < 2 or self.blamed.get(user) == start:
+            return
+        self.blamed[user] = start
+        self.waste.add(user, MOST_COUNTED_SECONDS)
+
+    def open_statement(self, user: str) -> None:
+        """Count it until `close_statement`; InvalidRequest for one too many."""
+        his = self.statements[user]
+        if his >= self.limits.operations_per_user:
+            raise InvalidRequest(
+                f"your sessions have {his} open operations",
+                code="too_many_operations",
+                hint="close statements that are done with",
+            )
+        self.statements[user] += 1
+
+    def close_statement(self, user: str) -> None:
+        """Count one of his statements no more."""
+        self.statements[user] -= 1
+        if not self.statements[user]:
+            del self.statements[user]
 
     def count_in_engine(self, user: str, asking: HasEngine) -> int:
         """Return how many sessions of a user the engine has without `asking`, which is

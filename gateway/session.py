@@ -117,6 +117,11 @@ class Session:
                 code="statement_too_long",
             )
         release = self._services.hold_text(self.user, len(statement))
+        try:
+            self._services.open_statement(self.user)
+        except InvalidRequest:
+            release()
+            raise
         rule = rule_of(statement)
         operation = Operation(
             OperationType.EXECUTE_STATEMENT, statement, rule.has_result_set
@@ -192,12 +197,22 @@ class Session:
             await self.free(operation)
             raise
         try:
-            return await _reader_of(operation).fetch(orientation, count)
+            return await self._read(operation, orientation, count)
         except (EngineUnavailable, EngineRefused) as error:
             is_lost = isinstance(error, EngineUnavailable) or ran_short(error)
             if not is_lost or not await self._could_read_again(operation):
                 raise
+            return await self._read(operation, orientation, count)
+
+    async def _read(
+        self, operation: Operation, orientation: Orientation, count: int
+    ) -> FetchedBatch:
+        try:
             return await _reader_of(operation).fetch(orientation, count)
+        except EngineUnavailable:
+            if operation.state is OperationState.FINISHED:  # else he left
+                self._services.note_ended(self.user, operation)
+            raise
 
     async def shape(self, operation: Operation) -> tuple[EngineColumn, ...]:
         """Return the result's columns; as `fetch` when the engine is gone."""
@@ -234,13 +249,25 @@ class Session:
             return
         self._services.metadata_results.forget(self.user, operation)
         await self.cancel(operation)
-        if operation.kind is OperationType.EXECUTE_STATEMENT and operation.rows:
-            self._audit.note_fetch(operation)
+        if operation.kind is OperationType.EXECUTE_STATEMENT:
+            self._services.close_statement(self.user)
+            if operation.rows:
+                self._audit.note_fetch(operation)
         operation.advance("close")
+        self._let_go(operation)
         if operation.reader:
             operation.reader.close()
-        if operation.engine:
-            self._engine.free(operation.engine)
+
+    def _let_go(self, operation: Operation) -> None:
+        """Let the engine drop what it has of it; what it still reads was for nothing.
+        Idempotent."""
+        handle, operation.engine = operation.engine, None
+        if handle is None:
+            return
+        if operation.reader:
+            seconds = operation.reader.seconds_under_way
+            self._services.waste.add_fetch(self.user, seconds)
+        self._engine.free(handle)
 
     async def close(self) -> None:
         """End everything of the session. Idempotent, never raises."""
@@ -252,15 +279,20 @@ class Session:
 
     async def end_overdue(self) -> None:
         """Stop statements that are older than one may be, and results still read from
-        the lake: the files behind them are not kept for longer."""
+        the lake: the files behind them are not kept for longer. The engine drops both,
+        or a fetch would go on in it."""
         limit = self._services.limits.statement_seconds
         for operation in list(self.operations.values()):
             if time.time() - operation.started <= limit:
                 continue
-            if operation.is_alive:
-                await self.cancel(operation, "time_out")
-            elif operation.reader:
+            await self.cancel(operation, "time_out")
+            if operation.reader:
                 operation.reader.expire(limit)
+            self._let_go(operation)
+
+    def let_go_of_idle(self) -> None:
+        """Keep no connection to the engine that nothing uses."""
+        self._engine.let_go_of_idle()
 
     async def _time_out(self, operation: Operation, seconds: float) -> None:
         await operation.wait(seconds)
@@ -315,6 +347,8 @@ class Session:
         except (EngineUnavailable, EngineRefused) as error:
             if isinstance(error, EngineUnavailable):
                 self._engine.lose(engine)
+                if operation.is_alive:  # else he left, and his session ended with him
+                    self._services.note_ended(self.user, operation)
             elif not ran_short(error):
                 raise
             if operation.is_second_run or not operation.is_alive:

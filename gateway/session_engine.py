@@ -130,6 +130,7 @@ class SessionEngine:
     async def run(self, engine: EngineSession, operation: Operation) -> None:
         """Run a statement to its end in the engine, whatever the end is."""
         operation.reached_engine = time.monotonic()
+        operation.engine_start = self._services.supervisor.facts().starts
         handle = await engine.execute(operation.statement)
         operation.engine = handle
         if not operation.is_alive:
@@ -165,6 +166,7 @@ class SessionEngine:
         """Run a finished statement once more, for a result of which no row was handed
         out; EngineRefused when it ends otherwise now, with other columns, or has not
         ended by `until`."""
+        operation.engine_start = self._services.supervisor.facts().starts
         handle = operation.engine = await engine.execute(operation.statement)
         status = await engine.status(handle)
         while not status.state.is_terminal:
@@ -241,6 +243,11 @@ class SessionEngine:
         """Let the engine drop a result, in the background."""
         if self._engine and not self._engine.is_closed:
             self._spawn(_freed(self._engine, handle))
+
+    def let_go_of_idle(self) -> None:
+        """Let go of connections to the engine that nothing uses."""
+        if self._engine:
+            self._engine.let_go_of_idle()
 
     async def close(self) -> None:
         """End the engine session. Idempotent, never raises."""

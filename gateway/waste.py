@@ -1,8 +1,9 @@
 """Whose statements came to nothing lately: cancelled, left, refused, ended for memory.
 
-What they took of the engine is forgotten by halves. A user of whom much is remembered
-runs one statement at a time while others work, and rests after each that comes to
-nothing; alone he feels nothing of it. Pure but for the clock that is given.
+Also fetches that were left while the engine computed them. What they took of the engine
+is forgotten by halves. A user of whom much is remembered runs one statement at a time
+while others work, and rests after each that comes to nothing; alone he feels nothing of
+it. Pure but for the clock that is given.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ MOST_COUNTED_SECONDS = 15.0
 RESTS = 4.0
 LONGEST_REST_SECONDS = 30.0
 MOST_REMEMBERED = 10_000
+# of a fetch that is left: whoever has read enough leaves one that was read ahead
+FREE_SECONDS = 2.0
 
 
 class Waste:
@@ -35,6 +38,11 @@ class Waste:
     def is_much(self, user: str) -> bool:
         """True when others go first."""
         return self.seconds_of(user) > ALLOWED_SECONDS
+
+    def add_fetch(self, user: str, seconds: float) -> None:
+        """Count a fetch that was left after so many seconds of the engine's work."""
+        if seconds > FREE_SECONDS:
+            self.add(user, seconds)
 
     def add(self, user: str, seconds: float, *, stopped_all: bool = False) -> float:
         """Count a statement that came to nothing; return for how many seconds the

@@ -10,7 +10,7 @@ from pyhive.exc import OperationalError
 from TCLIService import ttypes
 
 from tests.integration.gateway.test_crowds import ACCEPTED, knock
-from tests.integration.gateway.test_pyhive import connect
+from tests.integration.gateway.test_pyhive import connect, eventually
 from tests.integration.gateway.test_server import limited, read_all
 
 pytestmark = pytest.mark.filterwarnings(
@@ -60,6 +60,22 @@ def test_a_connection_has_so_many_sessions_and_a_session_so_many_operations(
         with pytest.raises(OperationalError, match="1 open operations"):
             second.execute("SELECT 7")
         first.close()
+
+
+def test_a_user_has_so_many_open_statements_in_all_his_sessions(users, tmp_path):
+    bounded = limited(tmp_path, operations_per_user=2)
+    with bounded as gateway, connect(gateway) as ann, connect(gateway, "bob") as bob:
+        held = gateway.gateway.services.statements
+        with connect(gateway) as again:
+            ann.cursor().execute("SELECT 7")
+            again.cursor().execute("SELECT 7")
+            with pytest.raises(OperationalError, match="sessions have 2 open oper"):
+                ann.cursor().execute("SELECT 7")
+            bob.cursor().execute("SELECT 7")
+        ann.cursor().execute("SELECT 7")
+        assert held == {"ann": 2, "bob": 1}
+    assert eventually(lambda: not held)
+    assert not gateway.gateway.services.texts
 
 
 def test_what_nobody_touches_for_long_is_freed(gateway):

@@ -6,12 +6,14 @@ import socket
 import threading
 
 import pytest
+from TCLIService import ttypes
 
 from gateway.engines.fake import FakeAnswer
 from gateway.hs2 import framing
 from gateway.store import LOGINS_WAITING_EACH
 from tests.integration.gateway.conftest import PASSWORD
 from tests.integration.gateway.test_pyhive import connect, eventually
+from tests.integration.gateway.test_server import limited
 from tests.waiting import LIMIT_SECONDS
 
 pytestmark = pytest.mark.filterwarnings(
@@ -152,3 +154,34 @@ def test_whose_statements_come_to_nothing_gives_way_to_others(gateway, monkeypat
         assert eventually(lambda: slots._taken == 1)
         assert second.fetchall() == [(7,)]
         first.cancel()
+
+
+@pytest.mark.parametrize("read_ahead", [0, 1 << 20])
+@pytest.mark.parametrize("leave", ["operation", "socket"])
+@pytest.mark.parametrize(("free", "counts"), [(0.0, True), (3600.0, False)])
+def test_a_fetch_that_is_left_is_waste_of_its_user(
+    users, tmp_path, monkeypatch, read_ahead, leave, free, counts
+):
+    monkeypatch.setattr("gateway.waste.FREE_SECONDS", free)
+    with limited(tmp_path, read_ahead_bytes=read_ahead) as gateway:
+        gateway.engine.answers = lambda sql: FakeAnswer(rows=[(7,)], fetch_seconds=3600)
+        waste = gateway.gateway.services.waste
+        ann = connect(gateway)
+        cursor = ann.cursor()
+        cursor.execute("SELECT 7")
+        (session,) = gateway.engine.sessions
+        if not read_ahead or leave == "socket":
+            ann.client.send_FetchResults(
+                ttypes.TFetchResultsReq(cursor._operationHandle, 0, 100)
+            )
+        assert eventually(lambda: session.fetching == 1)
+        (held,) = gateway.gateway.server.connections
+        (its,) = held.handler.sessions.values()
+        if leave == "socket":
+            ann._transport.close()
+        else:
+            gateway.call(its.free(*its.operations.values()))
+        assert eventually(lambda: not session.fetching)
+        assert eventually(lambda: not its.operations)
+        assert (waste.seconds_of("ann") > 0) is counts
+        ann._transport.close()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 from pyhive.exc import OperationalError
 from TCLIService import ttypes
@@ -9,6 +11,7 @@ from TCLIService import ttypes
 from gateway.engines import fake
 from gateway.engines.fake import FakeAnswer, answer_to
 from gateway.faults import RAN_SHORT
+from gateway.waste import MOST_COUNTED_SECONDS
 from tests.integration.gateway.test_pyhive import connect, eventually
 
 
@@ -57,6 +60,45 @@ def test_it_runs_again_only_once(gateway):
             assert eventually(lambda run=run: count(gateway, "SELECT 7") == run)
             gateway.do(gateway.engine.die)
         assert ended(cursor).sqlState == "08S01"
+
+
+def test_whose_statements_end_two_engines_has_wasted_them_once(gateway):
+    """The second time counts, and once for all that ran there."""
+    gateway.engine.answers = lambda sql: FakeAnswer(seconds=0 if "USE" in sql else 60)
+    waste = gateway.gateway.services.waste
+    with connect(gateway) as connection:
+        cursors = [connection.cursor() for _ in range(3)]
+        for cursor in cursors:
+            cursor.execute("SELECT 7", async_=True)
+        assert eventually(lambda: count(gateway, "SELECT 7") == 3)
+        gateway.do(gateway.engine.die)
+        assert eventually(lambda: count(gateway, "SELECT 7") == 6)
+        assert waste.seconds_of("ann") == 0.0
+        gateway.do(gateway.engine.die)
+        for cursor in cursors:
+            assert ended(cursor).sqlState == "08S01"
+    assert MOST_COUNTED_SECONDS / 2 < waste.seconds_of("ann") <= MOST_COUNTED_SECONDS
+
+
+def test_so_has_one_whose_reading_ends_two_engines(gateway):
+    gateway.engine.answers = lambda sql: FakeAnswer(
+        rows=[("7",)], fetch_seconds=0 if "USE" in sql else 3600
+    )
+    waste = gateway.gateway.services.waste
+    with connect(gateway) as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT 7")
+        with ThreadPoolExecutor(1) as reader:
+            read = reader.submit(cursor.fetchall)
+            for run in (1, 2):
+                assert eventually(lambda run=run: gateway.engine.starts == run)
+                assert eventually(
+                    lambda: any(one.fetching for one in gateway.engine.sessions)
+                )
+                assert waste.seconds_of("ann") == 0.0
+                gateway.do(gateway.engine.die)
+            with pytest.raises(OperationalError):
+                read.result()
+    assert MOST_COUNTED_SECONDS / 2 < waste.seconds_of("ann") <= MOST_COUNTED_SECONDS
 
 
 def test_a_result_of_which_no_row_was_read_is_made_again(gateway):

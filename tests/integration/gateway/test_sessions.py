@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 
 import pytest
@@ -104,6 +105,26 @@ def test_no_statement_outlives_what_the_lake_keeps_for_it(root, users, gateway):
         with pytest.raises(OperationalError, match="within 1800 s"):
             read.fetchall()
         assert len(young.fetchall()) == 5000
+
+
+def test_a_fetch_of_an_overdue_statement_ends_in_the_engine_too(gateway):
+    gateway.engine.answers = lambda sql: FakeAnswer(
+        rows=[("0",)], fetch_seconds=3600 if "slow" in sql else 0
+    )
+    with connected(gateway) as link:
+        cursor, young = link.cursor(), link.cursor()
+        young.execute("SELECT 'young'")
+        cursor.execute("SELECT 'slow'")
+        (session,) = gateway.engine.sessions
+        assert eventually(lambda: len(session._statements) == 2)
+        with ThreadPoolExecutor(1) as reader:
+            read = reader.submit(cursor.fetchone)
+            assert eventually(lambda: session.fetching == 1)
+            gateway.call(overdue(gateway, "young", before=1801))
+            with pytest.raises(OperationalError, match="within 1800 s"):
+                read.result()
+        assert eventually(lambda: len(session._statements) == 1)
+        assert young.fetchall() == [("0",)]
 
 
 async def overdue(gateway, but, *, before):

@@ -249,3 +249,60 @@ def test_a_result_of_a_statement_that_is_too_old_is_read_no_further():
             assert refused.value.sql_state == "HYT00"
 
     run(scenario)
+
+
+def test_a_read_under_way_when_its_statement_becomes_too_old_says_so():
+    async def scenario(reading):
+        reading.engine.gate.clear()
+        asked = asyncio.create_task(reading.numbers(3))
+        await settled()
+        reading.reader.expire(1800)
+        reading.engine.gate.set()
+        with pytest.raises(EngineRefused, match="within 1800 s"):
+            await asked
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("is_ahead", [True, False])
+def test_what_the_engine_still_reads_is_known_until_it_has_come(is_ahead, monkeypatch):
+    async def scenario(reading):
+        now = [100.0]
+        monkeypatch.setattr(result_reader.time, "monotonic", lambda: now[0])
+        reading.engine.gate.clear()
+        if is_ahead:
+            reading.reader.begin()
+        asked = asyncio.create_task(reading.numbers(500))
+        await settled()
+        now[0] = 107.0
+        assert reading.reader.seconds_under_way == 7.0
+        reading.engine.gate.set()
+        await asked
+        await settled()
+        assert reading.reader.seconds_under_way == 0.0
+
+    run(scenario, rows=50)
+
+
+def test_a_client_that_left_while_waiting_leaves_the_engine_at_work(monkeypatch):
+    async def scenario(reading):
+        now = [100.0]
+        monkeypatch.setattr(result_reader.time, "monotonic", lambda: now[0])
+        reading.engine.gate.clear()
+        asked = asyncio.create_task(reading.numbers(3))
+        await settled()
+        asked.cancel()
+        await settled()
+        now[0] = 107.0
+        assert reading.reader.seconds_under_way == 7.0
+
+    run(scenario)
+
+
+def test_a_read_that_failed_is_not_under_way():
+    async def scenario(reading):
+        with pytest.raises(EngineRefused):
+            await reading.numbers(100)
+        assert reading.reader.seconds_under_way == 0.0
+
+    run(scenario, bad=50)

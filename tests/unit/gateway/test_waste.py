@@ -36,6 +36,15 @@ def test_memory_that_all_others_waited_for_counts_the_most() -> None:
     assert kept.add("ann", 0.1, stopped_all=True) == waste.LONGEST_REST_SECONDS
 
 
+def test_a_fetch_that_is_left_counts_when_the_engine_had_it_for_long() -> None:
+    kept = Waste(Now())
+    for _ in range(1000):
+        kept.add_fetch("ann", waste.FREE_SECONDS)
+    assert kept.seconds_of("ann") == 0.0
+    kept.add_fetch("ann", waste.FREE_SECONDS + 1)
+    assert kept.seconds_of("ann") == waste.FREE_SECONDS + 1
+
+
 def test_a_few_cancelled_statements_cost_nothing() -> None:
     kept = Waste(Now())
     assert [kept.add("ann", 1.0) for _ in range(20)] == [0.0] * 20
