@@ -9,6 +9,7 @@ import pytest
 from pyhive.exc import OperationalError
 from TCLIService import ttypes
 
+from gateway.engines.fake import FakeSession
 from tests.integration.gateway.test_crowds import ACCEPTED, knock
 from tests.integration.gateway.test_pyhive import connect, eventually
 from tests.integration.gateway.test_server import limited, read_all
@@ -94,6 +95,16 @@ def test_what_nobody_touches_for_long_is_freed(gateway):
     with pytest.raises(OperationalError, match="Invalid SessionHandle"):
         connection.cursor().execute("SELECT 7")
     connection._transport.close()
+
+
+def test_each_sweep_lets_go_of_idle_channels_to_the_engine(gateway, monkeypatch):
+    swept = set()
+    monkeypatch.setattr(FakeSession, "let_go_of_idle", lambda self: swept.add(self))
+    with connect(gateway) as ann:
+        ann.cursor().execute("SELECT 7")
+        (held,) = gateway.gateway.server.connections
+        gateway.call(held.handler.end_idle(time.monotonic()))
+        assert swept == gateway.engine.sessions != set()
 
 
 def test_a_fetch_has_so_many_rows_and_all_of_them_come(users, tmp_path):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-
 import pytest
 from pyhive.exc import OperationalError
 from TCLIService import ttypes
@@ -87,17 +85,16 @@ def test_so_has_one_whose_reading_ends_two_engines(gateway):
     waste = gateway.gateway.services.waste
     with connect(gateway) as connection, connection.cursor() as cursor:
         cursor.execute("SELECT 7")
-        with ThreadPoolExecutor(1) as reader:
-            read = reader.submit(cursor.fetchall)
-            for run in (1, 2):
-                assert eventually(lambda run=run: gateway.engine.starts == run)
-                assert eventually(
-                    lambda: any(one.fetching for one in gateway.engine.sessions)
-                )
-                assert waste.seconds_of("ann") == 0.0
-                gateway.do(gateway.engine.die)
-            with pytest.raises(OperationalError):
-                read.result()
+        ask = ttypes.TFetchResultsReq(cursor._operationHandle, 0, 100)
+        connection.client.send_FetchResults(ask)
+        for run in (1, 2):
+            assert eventually(lambda run=run: gateway.engine.starts == run)
+            assert eventually(
+                lambda: any(one.fetching for one in [*gateway.engine.sessions])
+            )
+            assert waste.seconds_of("ann") == 0.0
+            gateway.do(gateway.engine.die)
+        assert connection.client.recv_FetchResults().status.sqlState == "08S01"
     assert MOST_COUNTED_SECONDS / 2 < waste.seconds_of("ann") <= MOST_COUNTED_SECONDS
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 
 import pytest
@@ -117,13 +116,12 @@ def test_a_fetch_of_an_overdue_statement_ends_in_the_engine_too(gateway):
         cursor.execute("SELECT 'slow'")
         (session,) = gateway.engine.sessions
         assert eventually(lambda: len(session._statements) == 2)
-        with ThreadPoolExecutor(1) as reader:
-            read = reader.submit(cursor.fetchone)
-            assert eventually(lambda: session.fetching == 1)
-            gateway.call(overdue(gateway, "young", before=1801))
-            with pytest.raises(OperationalError, match="within 1800 s"):
-                read.result()
+        ask = ttypes.TFetchResultsReq(cursor._operationHandle, 0, 100)
+        link.client.send_FetchResults(ask)
+        assert eventually(lambda: session.fetching == 1)
+        gateway.call(overdue(gateway, "young", before=1801))
         assert eventually(lambda: len(session._statements) == 1)
+        assert "within 1800 s" in link.client.recv_FetchResults().status.errorMessage
         assert young.fetchall() == [("0",)]
 
 
