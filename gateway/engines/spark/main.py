@@ -23,6 +23,10 @@ from core.class_archive import shared_classes
 
 ENGINE_CLASS = "io.sluice.engine"
 PLACES_PER_CORE = 4
+# A socket takes one for as long as it is open: 200 sessions of six channels, and some
+# for probes and for sessions that begin while others end. With the 500 of Hive, few
+# sessions would leave no socket to cancel anything.
+WORKER_THREADS = 1500
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,10 +156,7 @@ def _thrift_settings(start: EngineStart) -> Mapping[str, str]:
         "hive.server2.long.polling.timeout": "500ms",
         "hive.server2.logging.operation.enabled": "false",
         "hive.server2.thrift.min.worker.threads": "4",
-        # A socket takes one for as long as it is open: 200 sessions of six channels,
-        # and some for probes and for sessions that begin while others end. With the
-        # 500 of Hive, few sessions would leave no socket to cancel anything.
-        "hive.server2.thrift.max.worker.threads": "1500",
+        "hive.server2.thrift.max.worker.threads": str(WORKER_THREADS),
         "hive.exec.local.scratchdir": str(start.run_dir / "tmp" / "hive"),
         # deleted by Hive whenever a session closes: nothing else may lie in it
         "hive.downloaded.resources.dir": str(start.run_dir / "tmp" / "resources"),
