@@ -90,3 +90,8 @@ class Footprint:
     @property
     def connections(self) -> int:
         return self.readers + self.others
+
+
+# Of `sql_select_limit`, with which MariaDB and MySQL begin; its DEFAULT is what the
+# administrator chose.
+EVERY_ROW = 2**64 - 1

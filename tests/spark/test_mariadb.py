@@ -285,6 +285,35 @@ def test_failures_of_the_source_have_names(bench: MariadbBench) -> None:
     assert (failed.outcome, failed.error.code) == ("caller", "source_login_failed")  # type: ignore[union-attr]
 
 
+def test_settings_of_the_server_hide_no_row_and_show_no_uncommitted_one(
+    bench: MariadbBench,
+) -> None:
+    """They are what sessions begin with, and a verification reads by the same ones."""
+    bench.sql("CREATE TABLE s (id int PRIMARY KEY, v int, at timestamp(6) NOT NULL)")
+    bench.sql("INSERT INTO s SELECT seq, 0, '2024-01-01' FROM seq_1_to_9")
+    chosen = "sql_select_limit = 2, GLOBAL tx_isolation = 'READ-UNCOMMITTED'"
+    bench.sql(f"SET GLOBAL {chosen}")
+    writer = bench.server.connect("shop", autocommit=False)
+    try:
+        with writer.cursor() as cursor:
+            cursor.execute("INSERT INTO s VALUES (0, 1, '2024-01-01')")
+            cursor.execute("UPDATE s SET v = 1 WHERE id = 1")
+        table = bench.table("s", cursor="at")
+        report = assert_done(bench.load(table))
+        assert report.facts["rows"] == 9
+        assert bench.texts(table, "v") == ["0"] * 9
+        writer.rollback()
+        bench.sql("UPDATE s SET v = 2, at = now(6) - INTERVAL 30 SECOND")
+        assert_done(bench.round(table, report.facts["bound"]))
+        assert bench.texts(table, "v") == ["2"] * 9
+        found = assert_done(bench.verify(table)).facts
+        assert (found["verdict"], found["source_rows"]) == ("equal", 9)
+    finally:
+        writer.close()
+        bench.sql("SET GLOBAL sql_select_limit = 18446744073709551615")
+        bench.sql("SET GLOBAL tx_isolation = 'REPEATABLE-READ'")
+
+
 def test_a_text_that_grows_beyond_a_packet_in_unicode_is_read(
     bench: MariadbBench,
 ) -> None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pymysql
 from pymysql.constants import CR
 
-from catalog.schema.limits import KEEPALIVE, LIMITS
+from catalog.schema.limits import EVERY_ROW, KEEPALIVE, LIMITS
 from catalog.sources.access import (
     HANG_UP_AFTER,
     LONGEST_STATEMENT,
@@ -39,7 +39,8 @@ _READABLE_LOGINS = (b"mysql_clear_password", b"dialog")
 # What pymysql trips over when other bytes come than the protocol's.
 _NOT_THE_PROTOCOL = (ValueError, LookupError, AssertionError, struct.error)
 _COMMON_SETTINGS = (
-    "time_zone = '+00:00', sql_mode = '',"
+    # what the administrator limits would be taken for all columns or tables there are
+    f"time_zone = '+00:00', sql_mode = '', sql_select_limit = {EVERY_ROW},"
     f" lock_wait_timeout = {LIMITS.glance_lock},"
     " net_read_timeout = 30, net_write_timeout = 30"
 )

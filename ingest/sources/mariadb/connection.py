@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 
 import pymysql
 
-from catalog.schema.limits import KEEPALIVE, LIMITS
+from catalog.schema.limits import EVERY_ROW, KEEPALIVE, LIMITS
 from core.sockets import keep_alive
 from ingest.sources.dialects import dialect_of
 from ingest.sources.port import Row, Snapshot, SourceAccess, pinned_to
@@ -23,9 +23,12 @@ _SSL = {"off": "disable", "require": "trust", "verify": "verify-full"}
 DIALECT = dialect_of("mariadb")
 
 # Values must not depend on what the server or its administrator chose; the empty
-# mode neither refuses zero dates in comparisons nor pads CHAR.
+# mode neither refuses zero dates in comparisons nor pads CHAR. Nor must it depend on
+# that which rows there are: a limit cuts every SELECT off without a word, and another
+# level of isolation shows rows that were never committed.
 _SETTINGS = (
     "SET time_zone = '+00:00', sql_mode = '',"
+    f" sql_select_limit = {EVERY_ROW},"
     # Spark may be slow to take rows while it writes others
     f" net_write_timeout = {LIMITS.reader_idle}, wait_timeout = {_IDLE_SECONDS},"
     f" lock_wait_timeout = {LIMITS.lock}, innodb_lock_wait_timeout = {LIMITS.lock}"
@@ -35,9 +38,12 @@ _SETTINGS = (
 def _session(seconds: int) -> str:
     """With a limit for each statement. The first is for MariaDB only, the second for
     MySQL only."""
+    level = "'REPEATABLE-READ'"
     return (
-        f"{_SETTINGS} /*M! , max_statement_time = {seconds} */"
-        f" /*!50799 , max_execution_time = {seconds * 1_000} */"
+        f"{_SETTINGS}"
+        f" /*M! , tx_isolation = {level}, max_statement_time = {seconds} */"
+        f" /*!50799 , transaction_isolation = {level},"
+        f" max_execution_time = {seconds * 1_000} */"
     )
 
 
