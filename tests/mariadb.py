@@ -63,8 +63,10 @@ class MariaDbServer:
     host = "127.0.0.1"
     username = SUPERUSER
 
-    def __init__(self, options: Sequence[str] = ()) -> None:
+    def __init__(self, options: Sequence[str] = (), *, zone: str = "UTC") -> None:
+        """zone: of its host, as in TZ."""
         self.port = 0
+        self._zone = zone
         self.password = secrets.token_hex(16)
         self._number = 1
         self._options = tuple(options)
@@ -154,6 +156,7 @@ class MariaDbServer:
             user=self._account.pw_name if self._account else None,
             directory=self.directory,
             inherits="path",
+            environment={"TZ": self._zone},
         )
         self._child = self._starter.submit(spawn, spec).result()
         self._wait_ready()

@@ -217,11 +217,14 @@ class MariadbSource:
         now, lowest, highest = self.one(_CLOCK)
         running = self.rows(_RUNNING_OF_OTHERS if sees else _RUNNING)
         found = self._open_transactions(now) if sees else []
-        writing = {t.pid for t in found}
+        begun = {t.pid: t.since for t in found}
+        # A transaction begins for InnoDB when a statement first touches it: the
+        # statement, and so its reading of the clock, may be much older.
         found += [
-            OpenTransaction(int(pid), _utc(now) - timedelta(seconds=int(age) + 1))
+            OpenTransaction(int(pid), since)
             for pid, age in running
-            if int(pid) not in writing
+            if (since := _utc(now) - timedelta(seconds=int(age) + 1))
+            < begun.get(int(pid), _LATEST)
         ]
         offsets = int(lowest), int(highest)
         with self._waits.answer():
@@ -248,14 +251,17 @@ class MariadbSource:
             self.rows("START TRANSACTION WITH CONSISTENT SNAPSHOT")
             try:
                 time.sleep(_COPY_SECONDS)
-                started = {int(pid): at for pid, at in self.rows(_OPEN)}
+                started = {int(pid): (at, e) for pid, at, e in self.rows(_OPEN)}
             finally:
                 self.rows("ROLLBACK")
             own = started.pop(self._connection.thread_id(), None)  # type: ignore[no-untyped-call]
             if own is not None:
                 # The zone in which InnoDB writes its times is the server's.
-                shift = _whole_quarters(own - now)
-                return [_open(pid, _utc(at - shift)) for pid, at in started.items()]
+                shift = _whole_quarters(own[0] - now)
+                return [
+                    _open(pid, _utc(at - shift - timedelta(seconds=int(earlier))))
+                    for pid, (at, earlier) in started.items()
+                ]
         raise TransientError(
             "the server's list of open transactions is not brought up to date",
             code="source_clock_stale",
@@ -298,12 +304,21 @@ WITH RECURSIVE weeks AS (
 SELECT UTC_TIMESTAMP(6), min(s), max(s) FROM offsets
 """
 # Our own, and those that may write; of several that were prepared and have lost their
-# connection the oldest.
+# connection the oldest. Times are local, and when summer time ends an hour comes twice:
+# one that may have begun before that did.
 _OPEN = """
-SELECT trx_mysql_thread_id, min(trx_started) FROM information_schema.innodb_trx
-WHERE trx_mysql_thread_id = CONNECTION_ID()
-  OR (trx_is_read_only = 0 AND trx_autocommit_non_locking = 0)
-GROUP BY trx_mysql_thread_id
+SELECT pid, begun,
+  CASE WHEN CONVERT_TZ(begun - INTERVAL ahead + 3600 SECOND, '+00:00', 'SYSTEM') = begun
+    THEN 3600 ELSE 0 END
+FROM (
+  SELECT trx_mysql_thread_id AS pid, min(trx_started) AS begun,
+    TIMESTAMPDIFF(SECOND, UTC_TIMESTAMP(),
+      CONVERT_TZ(UTC_TIMESTAMP(), '+00:00', 'SYSTEM')) AS ahead
+  FROM information_schema.innodb_trx
+  WHERE trx_mysql_thread_id = CONNECTION_ID()
+    OR (trx_is_read_only = 0 AND trx_autocommit_non_locking = 0)
+  GROUP BY trx_mysql_thread_id
+) AS open_ones
 """
 # A statement reads the clock when it begins, and touches InnoDB later: while it waits
 # for a lock on its table it has no transaction yet.
@@ -321,6 +336,7 @@ _RUNNING_OF_OTHERS = (
 )
 _COPY_SECONDS = 0.11
 _LOOKS = 20
+_LATEST = datetime.max.replace(tzinfo=UTC)
 # The first statement of a transaction read the clock shortly before it began.
 _CLOCK_BEFORE_START = timedelta(seconds=2)
 

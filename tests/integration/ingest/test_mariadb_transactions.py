@@ -1,0 +1,95 @@
+"""Since when a transaction of MariaDB is open, where its server does not say it."""
+
+from __future__ import annotations
+
+import threading
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from ingest.sources.registry import open_source
+from tests.mariadb import MariaDbServer
+from tests.source_access import mariadb_at
+from tests.waiting import wait_for
+
+
+def test_a_statement_counts_from_its_beginning_when_its_transaction_began_late(
+    mariadb_server: MariaDbServer,
+) -> None:
+    """Its rows have the time at which it began; InnoDB first heard of it later."""
+    server = mariadb_server
+    server.create_database("late")
+    server.run("CREATE TABLE o (id int PRIMARY KEY, at timestamp(6))", database="late")
+    slow = (
+        "INSERT INTO o SELECT seq + 0 * sleep(if(seq < 3, 5, 0)), now(6)"
+        " FROM seq_1_to_3"
+    )
+    with (
+        open_source(mariadb_at(server)) as source,
+        server.connect("late") as writer,
+    ):
+        number = writer.thread_id()
+
+        def insert() -> None:
+            with writer.cursor() as cursor:
+                cursor.execute(slow)
+
+        thread = threading.Thread(target=insert)
+        thread.start()
+        begun = (
+            "SELECT trx_started FROM information_schema.innodb_trx"
+            f" WHERE trx_mysql_thread_id = {number}"
+        )
+        wait_for(
+            # the list is a copy, made anew when nobody looked for a tenth of a second
+            lambda: source.rows("DO sleep(0.2)") or source.rows(begun),
+            "its transaction to begin",
+        )
+        told = [t.since for t in source.clock().transactions if t.pid == number]
+        thread.join(60)
+        ((first,),) = source.rows("SELECT min(at) FROM late.o")
+    assert min(told) <= first.replace(tzinfo=UTC)
+
+
+def test_a_transaction_that_is_open_when_summer_time_ends_keeps_its_beginning() -> None:
+    """InnoDB writes local times, and one hour of them comes twice."""
+    ends = datetime.now(UTC) + timedelta(seconds=15)
+    server = MariaDbServer(zone=summer_time_until(ends))
+    try:
+        server.start()
+        server.create_database("summer")
+        server.run("CREATE TABLE o (id int PRIMARY KEY)", database="summer")
+        with (
+            open_source(mariadb_at(server)) as source,
+            server.connect("summer", autocommit=False) as writer,
+        ):
+            with writer.cursor() as cursor:
+                cursor.execute("INSERT INTO o VALUES (1)")
+            began = datetime.now(UTC)
+            assert ahead(source) == 7_200
+            wait_for(lambda: ahead(source) == 3_600, "summer time to end")
+            (told,) = source.clock().transactions
+            assert told.since <= began
+            writer.rollback()
+            # one that began since is not taken for one of an hour ago
+            later = datetime.now(UTC)
+            with writer.cursor() as cursor:
+                cursor.execute("INSERT INTO o VALUES (1)")
+            (told,) = source.clock().transactions
+            assert told.since <= later
+    finally:
+        server.destroy()
+
+
+def summer_time_until(moment: datetime) -> str:
+    """A zone one hour east of UTC, two until then."""
+    local = moment + timedelta(hours=2)
+    day = local.timetuple().tm_yday - 1
+    return f"AAA-1BBB-2,{(day - 100) % 365}/0,{day}/{local:%H:%M:%S}"
+
+
+def ahead(source: Any) -> int:
+    ((seconds,),) = source.rows(
+        "SELECT TIMESTAMPDIFF(SECOND, UTC_TIMESTAMP(),"
+        " CONVERT_TZ(UTC_TIMESTAMP(), '+00:00', 'SYSTEM'))"
+    )
+    return int(seconds)
