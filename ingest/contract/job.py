@@ -131,11 +131,13 @@ class VerifyWork:
 
     position  as the services know it; the lake's own may be older (empty rounds)
     rows_per_second  at most so many rows of the source on average; 0 = no limit
+    signs  what syncs had noticed of the source when it began
     """
 
     position: str = ""
     chunk_rows: int = VERIFY_CHUNK_ROWS
     rows_per_second: int = 0
+    signs: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,9 @@ class VerifyJob(TableJob):
         is_asked_for = job.requested_by != SCHEDULE
         policy = policy_of(pipeline)
         rate = 0 if is_asked_for else policy.verification.rows_per_second
-        work = VerifyWork(position=pipeline.position, rows_per_second=rate)
+        work = VerifyWork(
+            position=pipeline.position, rows_per_second=rate, signs=pipeline.signs
+        )
         source = source_spec(pipeline.source_table.database.datasource)
         return JobSpec(**shared, source=source, verify=work)
 
@@ -50,8 +52,11 @@ class VerifyJob(TableJob):
         verdict = str(facts.get("verdict") or "")
         verification_schedule.note_verified(pipeline, job, verdict)
         if verdict == "equal":
-            # whatever happened to the source, nothing of it is wrong in the lake
-            signs = to_data(settled(from_data(pipeline.signs)))
+            # whatever had happened to the source, nothing of it is wrong in the lake
+            pipeline.refresh_from_db(fields=["signs"])
+            work = (job.spec or {}).get("verify") or {}
+            known = from_data(work.get("signs") or {})
+            signs = to_data(settled(from_data(pipeline.signs), known))
             transitions.set_columns(pipeline, signs=signs)
         return False
 

@@ -213,9 +213,11 @@ def sentences_of(signs: Signs) -> list[str]:
     return found
 
 
-def settled(signs: Signs) -> Signs:
-    """Both sides were found equal: nothing is left of what was noticed."""
-    return replace(signs, notices=(), late=0, counted_at="", edges=(), counts=())
+def settled(signs: Signs, known: Signs) -> Signs:
+    """Both sides were found equal: nothing is left of what was `known` before they were
+    read. What syncs noticed meanwhile came behind that, and stays."""
+    notices = tuple(n for n in signs.notices if n not in known.notices)
+    return replace(signs, notices=notices, late=max(0, signs.late - known.late))
 
 
 def late_edges(position: datetime) -> list[datetime]:

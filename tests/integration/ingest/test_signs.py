@@ -62,10 +62,16 @@ def test_the_table_says_it_until_a_verification_finds_both_sides_equal(
         assert part in reason
     assert live.lake("orders").status_reason == reason
     job = live.jobs("round")[-1]
-    job.kind = "verify"
+    job.kind, job.spec = "verify", {"verify": {"signs": NOTICED}}
     pipeline = pipeline_of(job.payload["table"])
     handler_of(job.kind).succeeded(job, pipeline, {"verdict": "different"})
     assert live.pipeline("orders").signs == NOTICED
+    meanwhile = {**NOTICED, "notices": [*NOTICED["notices"], "a fail-over"]}
+    sync(live, signs=meanwhile)
+    handler_of(job.kind).succeeded(job, pipeline, {"verdict": "equal"})
+    kept = live.pipeline("orders").signs
+    assert (kept["notices"], kept["late"]) == (["a fail-over"], 0), "it began before"
+    job.spec = {"verify": {"signs": meanwhile}}
     handler_of(job.kind).succeeded(job, pipeline, {"verdict": "equal"})
     kept = live.pipeline("orders").signs
     assert (kept["notices"], kept["late"]) == ([], 0)

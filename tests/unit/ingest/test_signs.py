@@ -114,8 +114,17 @@ def test_notices_are_kept_once_and_the_newest_few() -> None:
 def test_an_equal_verification_settles_them() -> None:
     signs = replace(BEFORE, late=3, notices=("n",), counts=(1,), edges=("a", "b"))
     assert len(sentences_of(signs)) == 2
-    assert sentences_of(settled(signs)) == []
-    assert settled(signs).server == SERVER
+    assert sentences_of(settled(signs, signs)) == []
+    assert settled(signs, signs).server == SERVER
+
+
+def test_what_was_noticed_while_a_verification_read_stays() -> None:
+    known = replace(BEFORE, late=3, notices=("n",), counts=(1,), edges=("a", "b"))
+    since = replace(known, late=5, notices=("n", "later"), counts=(7,))
+    left = settled(since, known)
+    assert (left.late, left.notices) == (2, ("later",))
+    # counted anew, rows that came late meanwhile would be taken for those of before
+    assert left.counts == (7,)
 
 
 def test_they_survive_json_and_a_former_release() -> None:
