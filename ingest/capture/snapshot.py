@@ -141,7 +141,7 @@ def _end(run: JobRun, done: Commit) -> dict[str, Any]:
     report |= {"lossy": dict(run.lossy), **run.signs}
     _account(run.spec, done)
     if run.spec.kind == "resync":
-        remove_future(run.spec)
+        remove_future(run, done)
     staging.clear()
     return report
 

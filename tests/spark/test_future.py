@@ -12,7 +12,7 @@ from ingest.contract.table import TableSpec
 from ingest.lake.commit import clocks, future
 from tests.spark.beginnings import Beginnings, loaded_from
 from tests.spark.fast_clock import fast_clock
-from tests.spark.lake_bench import LakeBench, assert_done
+from tests.spark.lake_bench import LakeBench, assert_done, with_attempt
 from tests.spark.test_repair import deaths_around, mend
 from tests.spark.test_rounds import CREATE, ROWS, loaded, values
 
@@ -103,6 +103,33 @@ def test_a_resync_takes_commits_of_the_future_away(ahead: Any) -> None:
     bench, table, _ = ahead
     done = assert_done(bench.load(table, kind="resync"))
     require_goes_on(bench, table, done.facts["bound"])
+
+
+def test_a_clock_that_was_set_back_takes_no_commit_of_now_away(
+    loaded: Any, monkeypatch: Any
+) -> None:
+    """The first attempt of a resync has committed, a second one ends it."""
+    bench, table, low = loaded
+    bench.sql("UPDATE o SET v = 'new', at = now()")
+    spec = bench.spec("resync", table, epoch=bench.next_epoch())
+    low = assert_done(bench.run(spec)).facts["bound"]
+    wanted = values(bench, table)
+
+    def behind() -> Any:
+        return clocks.datetime.now(clocks.UTC) - timedelta(minutes=10)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(clocks, "wall", behind)
+        refused = bench.run(with_attempt(spec, 2))
+        assert (refused.outcome, refused.error.code) == ("transient", "clock_behind")
+        # set back after it was compared with the database's
+        patch.setattr(future, "require_not_behind", lambda run: None)
+        refused = bench.run(with_attempt(spec, 3))
+        assert (refused.outcome, refused.error.code) == ("transient", "clock_behind")
+    assert values(bench, table) == wanted
+    assert_done(bench.run(with_attempt(spec, 4)))
+    assert_done(bench.round(table, low))
+    assert values(bench, table) == wanted
 
 
 def test_a_clock_that_is_ahead_writes_nothing(loaded: Any, monkeypatch: Any) -> None:

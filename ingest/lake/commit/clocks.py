@@ -70,6 +70,22 @@ def require_clock(run: JobRun) -> None:
         _LAST.wall, _LAST.steady = wall(), time.monotonic()
 
 
+def require_not_behind(run: JobRun) -> None:
+    """TransientError `clock_behind` when this driver's clock is behind that of the
+    database: what is of now would be taken for something of the future."""
+    told = datetime.fromisoformat(run.secret(CLOCK).value)
+    behind = told - wall()
+    if behind > MOST_AHEAD:
+        raise TransientError(
+            f"the clock of this driver's host is {behind.total_seconds():.0f} s behind"
+            " the clock of the metadata database. Nothing was removed",
+            code="clock_behind",
+            hint="set the clock that is wrong right, best by NTP; the job is tried"
+            " again",
+            facts={"behind_seconds": round(behind.total_seconds(), 3)},
+        )
+
+
 def _ahead_of_database(run: JobRun) -> timedelta:
     began = wall()
     return began - datetime.fromisoformat(run.secret(CLOCK).value)

@@ -13,18 +13,19 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from core.errors import TerminalError
+from core.errors import TerminalError, TransientError
 from ingest.contract.job import JobSpec
 from ingest.lake.commit.clocks import (
     future_of,
     require_clock,
+    require_not_behind,
     savepoints_of_the_future,
     soon,
 )
 from ingest.lake.commit.jobrun import JobRun
 from ingest.lake.commit.replacement import bytes_of, replace_rows, snapshot_of
 from ingest.lake.commit.writer import commit_of, qualified_name, require_identity
-from ingest.lake.commits import read_lake_table, read_timeline
+from ingest.lake.commits import Commit, read_lake_table, read_timeline
 from ingest.lake.fence import require_fence
 from ingest.lake.hudi.layout import parse_file
 from ingest.lake.hudi.timeline import Timeline
@@ -44,8 +45,9 @@ def rewrite_future(
     found = future_of(_timeline(spec))
     if not found:
         return {}
-    # with a clock that is behind, everything would look like the future
     require_clock(run)
+    # by such a clock everything would look like the future
+    require_not_behind(run)
     state = read_lake_table(spec.table.path)
     if state.position is None:
         raise TerminalError(
@@ -64,15 +66,24 @@ def rewrite_future(
         run.enter("rewriting", total=count)
         commit = replace_rows(run, rows, state, expected=count)
         run.add_done(count)
-    gone = remove_future(spec)
+    gone = remove_future(run, commit)
     return {"from_the_future": gone, "instant": commit.instant.asked}
 
 
-def remove_future(spec: JobSpec) -> list[str]:
+def remove_future(run: JobRun, replaced: Commit) -> list[str]:
     """Takes instants of the future off the timeline, and then the files that they
-    wrote; these instants. Only behind a commit of now that replaced all file groups;
-    as often as it takes, for what a death leaves of one is no commit any more."""
+    wrote; these instants. Only behind a commit of now that `replaced` all file groups;
+    as often as it takes, for what a death leaves of one is no commit any more.
+
+    TransientError `clock_behind` when this driver's clock is behind: that commit, and
+    all rows with it, would be of the future then.
+    """
+    spec = run.spec
     require_fence(place_at(spec.fence.path), spec.fence.token)
+    if not future_of(_timeline(spec)):
+        return []
+    require_not_behind(run)
+    _require_past(spec, replaced)
     base = place_at(spec.table.path)
     found = _timeline(spec)
     gone, kept = future_of(found), savepoints_of_the_future(found)
@@ -88,6 +99,19 @@ def remove_future(spec: JobSpec) -> list[str]:
         if data is not None and data.instant > now:
             (base / f"{file.partition}/{file.name}".lstrip("/")).delete()
     return gone
+
+
+def _require_past(spec: JobSpec, commit: Commit) -> None:
+    """The clock may have been set back since another attempt made it."""
+    if max(commit.instant.asked, commit.instant.completed) > soon():
+        raise TransientError(
+            f"commit {commit.instant.asked} of {qualified_name(spec)}, which replaced"
+            " all of its rows, is of the future: the clock of this driver's host is"
+            " behind. Nothing was removed",
+            code="clock_behind",
+            hint="set the clock of this host right, best by NTP; the job is tried"
+            " again",
+        )
 
 
 def _timeline(spec: JobSpec) -> Timeline:
