@@ -20,6 +20,7 @@ from core.object_store import StoreAccess, hadoop_properties, is_object_uri
 from ingest.contract.java import BROADCAST_MB, PAGE_MB, driver_options
 from ingest.contract.job import LAKE_SECRET
 from ingest.lake.commit.jobrun import JobRun
+from ingest.lake.hudi.options import LOG_BUFFER
 from ingest.lake.place import has_object_store, use_object_store
 
 _NAMES = (
@@ -110,6 +111,7 @@ def _settings(spec: SessionSpec) -> dict[str, str]:
         # our log files hold none: looking for them reads one more column, and rewrites
         # each of their records for it
         "hoodie.merge.use.record.positions": "false",
+        "hoodie.memory.dfs.buffer.max.size": str(LOG_BUFFER),
         # a second attempt of a running task makes a second file group
         "spark.speculation": "false",
         "spark.scheduler.mode": "FAIR",

@@ -141,6 +141,9 @@ def _sql_settings(start: EngineStart) -> Mapping[str, str]:
         "spark.sql.parquet.columnarReaderBatchSize": "1024",
         # our log files hold none: looking for them reads one more column
         "hoodie.merge.use.record.positions": "false",
+        # made at once for each log file that is read, however small that is: with the
+        # 16 MiB of Hudi, eight of them took 500 MiB of everybody's heap
+        "hoodie.memory.dfs.buffer.max.size": str(128 << 10),
     }
 
 

@@ -24,6 +24,9 @@ _PARTIAL_PAYLOAD = "org.apache.hudi.common.model.PartialUpdateAvroPayload"
 
 TOKEN_OPTION = "hoodie.write.lock.sluice.token"
 FENCE_OPTION = "hoodie.write.lock.sluice.fence"
+# Made at once for each log file that is read, however small it is; with Hudi's 16 MiB,
+# eight files take 500 MiB. What a block holds is read past it.
+LOG_BUFFER = 128 << 10
 CHOSEN_OPTION = "hoodie.compaction.sluice.groups"
 
 
@@ -211,6 +214,7 @@ _COST_OPTIONS = {
     # a block lies in memory whole, three times while it is written: its bytes, those of
     # the buffer that grows for them, and the copy that goes to the file
     "hoodie.logfile.data.block.max.size": str(16 << 20),
+    "hoodie.memory.dfs.buffer.max.size": str(LOG_BUFFER),
 }
 
 
