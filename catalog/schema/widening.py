@@ -35,12 +35,16 @@ def widens_in_place(old: str, new: str) -> bool:
 def keeps_values(old: str, new: str) -> bool:
     """Whether the source's type grew from `old` to `new` so that no stored value of an
     unchanged lake type reads otherwise. False when it is not known."""
-    a, b = old.strip().lower(), new.strip().lower()
+    a, b = old.strip(), new.strip()
     if a == b:
         return True
-    if a.startswith(("enum(", "set(")):
-        # values that are appended leave those before them as they are
+    if a.lower().startswith(("enum(", "set(")):
+        # values that are appended leave those before them as they are; one that is
+        # written in other letters reads so in every row
         return b.startswith(a.removesuffix(")") + ",")
+    a, b = a.lower(), b.lower()
+    if a == b:
+        return True
     left, right = _TYPE.fullmatch(a), _TYPE.fullmatch(b)
     if left is None or right is None:
         return False

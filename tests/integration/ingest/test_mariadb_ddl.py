@@ -13,6 +13,7 @@ import pymysql
 import pytest
 
 from catalog.schema import limits
+from catalog.schema.widening import keeps_values
 from ingest.contract.table import TableSpec
 from ingest.sources.failures import failure_of
 from ingest.sources.mariadb.connection import SESSION, mark
@@ -76,6 +77,21 @@ def test_every_change_of_a_table_shows_in_its_definition(
     assert source.definition(TABLE) == before
     run(server, change)
     assert source.definition(TABLE) != before
+
+
+@pytest.mark.parametrize("kind", ["ENUM", "SET"])
+def test_a_label_that_is_written_in_other_letters_changes_the_type(
+    server: MariaDbServer, source: Source, kind: str
+) -> None:
+    """Every row reads otherwise, and the server takes both for equal."""
+    run(server, f"CREATE TABLE e (id int PRIMARY KEY, v {kind}('Sad', 'ok'))")
+    run(server, "INSERT INTO e VALUES (1, 'Sad')")
+    table = replace(TABLE, source_table="e")
+    before, _ = source.columns(table)["v"]
+    run(server, f"ALTER TABLE e MODIFY v {kind}('sad', 'ok')")
+    assert source.one("SELECT v FROM altered.e") == ("sad",)
+    now, _ = source.columns(table)["v"]
+    assert not keeps_values(before, now)
 
 
 @pytest.mark.parametrize("change", ["ALTER TABLE o ADD COLUMN x int, ALGORITHM=COPY", "TRUNCATE o"])  # fmt: skip
