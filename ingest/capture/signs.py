@@ -19,14 +19,17 @@ from ingest.sources.registry import Source
 from ingest.sources.select import relation_of
 from ingest.sources.signs import (
     MOST_LATE_COUNTED,
+    ServerSigns,
     Signs,
     from_data,
+    in_words,
     is_count_due,
     is_recreated,
     late_edges,
     late_rows,
     sentences_of,
     to_data,
+    values_altered,
     what_changed,
 )
 
@@ -41,7 +44,8 @@ def look_for_signs(
 ) -> None:
     """Leaves what it sees in `run.signs`. InvalidRequest `source_recreated` when the
     table is another one under the same name: its rows may all be older than the
-    position."""
+    position; `key_values_changed` when rows have other keys than the lake knows them
+    by."""
     spec = run.spec
     before = from_data(spec.round.signs if spec.round else {})
     now = source.signs(spec.table)
@@ -54,6 +58,7 @@ def look_for_signs(
             code="source_recreated",
             hint="resync the table: readers keep the present copy until then",
         )
+    _refuse_other_keys(spec.table, before.server, now)
     kept = before.noticing(what_changed(before, now, clock.now))
     kept = replace(kept, server=now, clock=clock.now.isoformat())
     if low:
@@ -74,6 +79,22 @@ def look_for_signs(
             " source's clock: no sync reads them before that time"
         )
     run.signs = {"signs": to_data(kept), "ahead": ahead}
+
+
+def _refuse_other_keys(table: TableSpec, was: ServerSigns, now: ServerSigns) -> None:
+    """A row that changed since would be in the lake under its former key, too."""
+    identity = {*table.key, *table.partition_by}
+    altered = {c: p for c, p in values_altered(was, now).items() if c in identity}
+    if not altered:
+        return
+    raise InvalidRequest(
+        f"values of {in_words(altered)} in the key of"
+        f" {table.source_schema}.{table.source_table} read otherwise since an ALTER at"
+        " the source: the lake has the rows under their former keys, and those that"
+        " change would be there twice. Nothing was written",
+        code="key_values_changed",
+        hint="resync the table: readers keep the present copy until then",
+    )
 
 
 def _count_late(

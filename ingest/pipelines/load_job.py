@@ -35,6 +35,9 @@ from ingest.pipelines.table_job import (
 )
 from ingest.planning.plan import plan_from_json
 
+# What the lake knows its rows by is not what the source has now.
+_LOST = frozenset({"source_recreated", "key_values_changed"})
+
 
 class LoadJob(TableJob):
     """resumes: the event by which its table goes on after a cancel; "" = where it was.
@@ -162,9 +165,9 @@ def start_load(
 
 
 def lost_source(pipeline: Pipeline, error: SluiceError) -> bool:
-    """Whether the source table is another one now, so that the position says nothing;
-    the table shows it."""
-    if error.code != "source_recreated" or pipeline.state not in states.LOADED:
+    """Whether the source table, or its keys, are other ones now, so that the position
+    says nothing; the table shows it."""
+    if error.code not in _LOST or pipeline.state not in states.LOADED:
         return False
     transitions.move(pipeline, "lose_position", reason=str(error), due_at=None)
     return True

@@ -170,6 +170,19 @@ TRAPS: dict[str, Promise] = {
         does="on PostgreSQL a sync notices it and warns until a resync, or a :verify"
         " that finds both sides equal; :verify counts them",
     ),
+    "values_altered": Promise(
+        "An ALTER after which values read otherwise in rows that keep their cursor: a"
+        " label of an enum is renamed, a composite type gets or loses attributes, a"
+        " generated column gets another expression",
+        unseen="rows that did not change since have the former values until a resync",
+        does="on PostgreSQL (enums also in arrays, domains, ranges and composite types)"
+        " a sync notices it and warns until a resync, or a :verify that finds both"
+        " sides equal; where the key or the lake's partitions have such a column it"
+        " stops and asks for a resync, as changed rows would be there twice. On MariaDB"
+        " and MySQL another list of an ENUM's or SET's values pauses the table, unless"
+        " values were appended only; another expression can go unnoticed there. :verify"
+        " counts such rows",
+    ),
     "subscriber": Promise(
         "A table of PostgreSQL that a subscription fills (logical replication)",
         unseen="rows that it applies later than the safety lag after their cursor"

@@ -21,6 +21,8 @@ MOST_LATE_COUNTED = 1_000_000
 # Clocks are corrected by less than this all the time.
 CLOCK_TOLERANCE = timedelta(seconds=2)
 MOST_NOTICES = 5
+# Of the values that read otherwise, in one sentence.
+MOST_FORMS_SHOWN = 3
 # Of a table with many partitions: all of them have new numbers after a TRUNCATE.
 MOST_FILES = 20
 
@@ -40,6 +42,9 @@ class ServerSigns:
     log       positions that only grow, by name
     columns   numbers of its columns, by name: one that was dropped and added again has
               another; {} = not known
+    forms     how values of its columns read, by name and by what they are kept as: a
+              label by the number of it; one that is changed changes every row's value
+              without a trace in the rows; {} = not known
     is_subscriber  a subscription applies what another server committed to it
     """
 
@@ -51,6 +56,7 @@ class ServerSigns:
     timeline: int = 0
     log: Mapping[str, int] = field(default_factory=dict)
     columns: Mapping[str, int] = field(default_factory=dict)
+    forms: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     is_subscriber: bool = False
 
 
@@ -90,6 +96,7 @@ def to_data(signs: Signs) -> dict[str, Any]:
         "timeline": server.timeline,
         "log": dict(server.log),
         "columns": dict(server.columns),
+        "forms": {name: dict(forms) for name, forms in server.forms.items()},
         "clock": signs.clock,
         "counted_at": signs.counted_at,
         "edges": list(signs.edges),
@@ -110,6 +117,7 @@ def from_data(data: Mapping[str, Any]) -> Signs:
         timeline=int(data.get("timeline") or 0),
         log=_numbers(data.get("log")),
         columns=_numbers(data.get("columns")),
+        forms=_forms(data.get("forms")),
     )
     return Signs(
         server=server,
@@ -124,6 +132,13 @@ def from_data(data: Mapping[str, Any]) -> Signs:
 
 def _numbers(data: Mapping[str, Any] | None) -> dict[str, int]:
     return {str(name): int(number) for name, number in (data or {}).items()}
+
+
+def _forms(data: Mapping[str, Any] | None) -> dict[str, dict[str, str]]:
+    return {
+        str(column): {str(kept): str(form) for kept, form in forms.items()}
+        for column, forms in (data or {}).items()
+    }
 
 
 def is_maybe_emptied(before: ServerSigns, now: ServerSigns) -> bool:
@@ -174,11 +189,7 @@ def what_changed(before: Signs, now: ServerSigns, clock: datetime) -> tuple[str,
             "the table was created again, truncated or rebuilt at the source before"
             f" {at}"
         )
-    if again := _added_again(was, now):
-        found.append(
-            f"{', '.join(again)} was dropped and added again before {at}: rows that did"
-            " not change since have its former values in the lake"
-        )
+    found += _of_columns(was, now, at)
     if before.clock:
         back_by = datetime.fromisoformat(before.clock) - clock
         if back_by > CLOCK_TOLERANCE:
@@ -186,12 +197,63 @@ def what_changed(before: Signs, now: ServerSigns, clock: datetime) -> tuple[str,
     return tuple(found)
 
 
+def _of_columns(was: ServerSigns, now: ServerSigns, at: str) -> list[str]:
+    found = []
+    if again := _added_again(was, now):
+        found.append(
+            f"{', '.join(again)} was dropped and added again before {at}: rows that did"
+            " not change since have its former values in the lake"
+        )
+    if altered := values_altered(was, now):
+        found.append(
+            f"values of {in_words(altered)} read otherwise since an ALTER before {at}:"
+            " rows that did not change since have the former ones in the lake until a"
+            " resync"
+        )
+    return found
+
+
 def _added_again(before: ServerSigns, now: ServerSigns) -> list[str]:
     """Columns; of another server or table their numbers say nothing."""
-    if (before.server, before.relation) != (now.server, now.relation):
+    if not _is_same_table(before, now):
         return []
     numbers = before.columns
     return [n for n in now.columns if n in numbers and now.columns[n] != numbers[n]]
+
+
+def values_altered(
+    before: ServerSigns, now: ServerSigns
+) -> dict[str, list[tuple[str, str]]]:
+    """Columns of which values read otherwise although no row was written → each such
+    value as it read before and reads now. What was not there before is no change."""
+    if not _is_same_table(before, now):
+        return {}
+    found = {}
+    for column, forms in now.forms.items():
+        former = before.forms.get(column, {})
+        pairs = [
+            (former[kept], form)
+            for kept, form in forms.items()
+            if former.get(kept, form) != form
+        ]
+        if pairs:
+            found[column] = pairs
+    return found
+
+
+def in_words(altered: Mapping[str, Sequence[tuple[str, str]]]) -> str:
+    """As `values_altered` tells them: "mood (sad, now blue)"."""
+    return ", ".join(f"{column} ({_pairs(altered[column])})" for column in altered)
+
+
+def _pairs(pairs: Sequence[tuple[str, str]]) -> str:
+    shown = [f"{was}, now {now}" for was, now in pairs[:MOST_FORMS_SHOWN]]
+    more = len(pairs) - len(shown)
+    return "; ".join([*shown, f"and {more} more"] if more else shown)
+
+
+def _is_same_table(before: ServerSigns, now: ServerSigns) -> bool:
+    return (before.server, before.relation) == (now.server, now.relation)
 
 
 def is_count_due(signs: Signs, clock: datetime) -> bool:

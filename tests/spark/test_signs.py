@@ -59,6 +59,55 @@ def test_a_column_that_was_dropped_and_added_again_is_told(loaded: Any) -> None:
     assert values(bench, table) == dict.fromkeys(range(1, 6))
 
 
+MOOD = "CREATE TYPE mood AS ENUM ('sad', 'calm')"
+MOODS = (
+    "CREATE TABLE o (id int, e mood, v text, at timestamptz DEFAULT now(),"
+    " PRIMARY KEY ({key}))"
+)
+RENAMED = "ALTER TYPE mood RENAME VALUE 'sad' TO 'blue'"
+
+
+def moody(bench: LakeBench, *key: str) -> tuple[Any, str, dict[str, Any]]:
+    bench.sql(MOOD)
+    bench.sql(MOODS.format(key=", ".join(key)))
+    bench.sql(
+        "INSERT INTO o SELECT g, 'sad', 'load', now() - interval '1 day'"
+        " FROM generate_series(1, 3) g"
+    )
+    table = bench.table("o", key, cursor="at")
+    facts = assert_done(bench.load(table)).facts
+    bench.sql(RENAMED)
+    bench.sql("UPDATE o SET v = 'new', at = now() WHERE id = 1")
+    return table, facts["bound"], facts["signs"]
+
+
+def test_a_label_that_was_renamed_is_told_until_a_re_sync(
+    lake_bench: LakeBench,
+) -> None:
+    bench = lake_bench
+    table, low, signs = moody(bench, "id")
+    report = assert_done(sync(bench, table, low, signs))
+    assert bench.rows(table, "id", "e") == [(1, "blue"), (2, "sad"), (3, "sad")]
+    for _ in range(2):
+        assert any("e (sad, now blue)" in w for w in report.warnings), report.warnings
+        report = assert_done(sync(bench, table, low, report.facts["signs"]))
+    report = assert_done(bench.load(table, kind="resync"))
+    assert not assert_done(sync(bench, table, low, report.facts["signs"])).warnings
+    assert bench.rows(table, "id", "e") == [(n, "blue") for n in (1, 2, 3)]
+
+
+def test_a_renamed_label_in_the_key_stops_the_sync(lake_bench: LakeBench) -> None:
+    """The changed row would be there under both."""
+    bench = lake_bench
+    table, low, signs = moody(bench, "id", "e")
+    refused = sync(bench, table, low, signs)
+    assert (refused.outcome, refused.error.code) == ("caller", "key_values_changed")
+    assert bench.rows(table, "id", "e") == [(n, "sad") for n in (1, 2, 3)]
+    report = assert_done(bench.load(table, kind="resync"))
+    assert_done(sync(bench, table, low, report.facts["signs"]))
+    assert bench.rows(table, "id", "e") == [(n, "blue") for n in (1, 2, 3)]
+
+
 def test_a_sync_of_a_table_that_a_subscription_fills_warns(loaded: Any) -> None:
     bench, table, low, signs = loaded
     # as a subscription registers it

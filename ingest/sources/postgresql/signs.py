@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
@@ -32,8 +33,20 @@ def read_signs(one: One, relation: str, columns: Collection[str]) -> ServerSigns
         timeline=timeline or int(of_checkpoint),
         log={"transaction": int(xid)},
         columns={name: int(numbers[name]) for name in columns if name in numbers},
+        forms=_forms(one, relation, columns),
         is_subscriber=bool(is_subscriber),
     )
+
+
+def _forms(
+    one: One, relation: str, columns: Collection[str]
+) -> dict[str, dict[str, str]]:
+    (found,) = one(_FORMS, [relation] * 2)
+    forms: dict[str, dict[str, str]] = {}
+    for column, kept, form in json.loads(found):
+        if column in columns:
+            forms.setdefault(column, {})[kept] = form
+    return forms
 
 
 _PARTS = "(SELECT t.oid UNION SELECT relid FROM pg_partition_tree(t.oid)) part(oid)"
@@ -51,4 +64,40 @@ _LOG_FILE = "SELECT pg_walfile_name(pg_current_wal_lsn())"
 _CONTROL = """
 SELECT (SELECT system_identifier FROM pg_control_system()),
        (SELECT timeline_id FROM pg_control_checkpoint())
+"""
+# Types that values of a column consist of: an array's elements, what a domain stands
+# for, a composite's attributes, a range's bounds. The text of a composite has no names
+# of attributes, so only how many there are counts.
+_FORMS = """
+WITH RECURSIVE kind(attname, oid) AS (
+  SELECT a.attname, a.atttypid FROM pg_attribute a
+  WHERE a.attrelid = %s::regclass AND a.attnum > 0 AND NOT a.attisdropped
+UNION
+  SELECT k.attname, inside.oid
+  FROM kind k JOIN pg_type t ON t.oid = k.oid, LATERAL (
+    SELECT t.typbasetype WHERE t.typtype = 'd'
+    UNION ALL SELECT t.typelem WHERE t.typelem <> 0
+    UNION ALL SELECT a.atttypid FROM pg_attribute a
+    WHERE t.typtype = 'c' AND a.attrelid = t.typrelid AND a.attnum > 0
+      AND NOT a.attisdropped
+    -- multiranges came with PostgreSQL 14
+    UNION ALL SELECT r.rngsubtype FROM pg_range r
+    WHERE t.typtype IN ('r', 'm')
+      AND t.oid IN (r.rngtypid, (to_jsonb(r) ->> 'rngmultitypid')::oid)
+  ) inside(oid)
+), form(attname, kept, form) AS (
+  SELECT k.attname, e.oid::text, e.enumlabel
+  FROM kind k JOIN pg_enum e ON e.enumtypid = k.oid
+UNION ALL
+  SELECT k.attname, t.oid::text, 'attributes ' || (
+    SELECT coalesce(string_agg(a.attnum::text, ' ' ORDER BY a.attnum), '')
+    FROM pg_attribute a
+    WHERE a.attrelid = t.typrelid AND a.attnum > 0 AND NOT a.attisdropped)
+  FROM kind k JOIN pg_type t ON t.oid = k.oid AND t.typtype = 'c'
+UNION ALL
+  SELECT a.attname, 'generated', pg_get_expr(d.adbin, d.adrelid)
+  FROM pg_attribute a JOIN pg_attrdef d ON (d.adrelid, d.adnum) = (a.attrelid, a.attnum)
+  WHERE a.attrelid = %s::regclass AND a.attgenerated <> '' AND NOT a.attisdropped
+)
+SELECT coalesce(jsonb_agg(jsonb_build_array(attname, kept, form)), '[]')::text FROM form
 """

@@ -17,7 +17,12 @@ from ingest.contract.table import ColumnSpec, TableSpec
 from ingest.sources.failures import failure_of
 from ingest.sources.postgresql.reader import PostgresSource
 from ingest.sources.registry import Snapshot, jdbc_options, open_source
-from ingest.sources.signs import Signs, is_maybe_emptied, what_changed
+from ingest.sources.signs import (
+    Signs,
+    is_maybe_emptied,
+    values_altered,
+    what_changed,
+)
 from tests.source_access import postgresql_at
 
 
@@ -127,6 +132,52 @@ def test_a_table_that_a_subscription_fills_is_one_of_another_server(
                 "SELECT pg_drop_replication_slot(slot_name)"
                 " FROM pg_replication_slots WHERE slot_name = 'fed'"
             )
+
+
+MOODS = """
+CREATE TYPE mood AS ENUM ('sad', 'calm');
+CREATE DOMAIN my_mood AS mood;
+CREATE TYPE pair AS (a int, b mood);
+CREATE TYPE span AS RANGE (subtype = mood);
+CREATE TYPE other AS ENUM ('sad');
+CREATE TABLE m (id bigint PRIMARY KEY, e mood, many mood[], d my_mood, p pair, r span,
+                rs {multi}, o other, v int, g int GENERATED ALWAYS AS (v + 1) STORED);
+"""
+# statement → columns whose values read otherwise behind it
+ALTERED = {
+    "ALTER TYPE mood RENAME VALUE 'sad' TO 'blue'": "e many d p r rs",
+    "ALTER TYPE mood ADD VALUE 'blue' BEFORE 'sad'": "",
+    "ALTER TYPE mood RENAME TO feeling": "",
+    "ALTER TYPE pair ADD ATTRIBUTE c int": "p",
+    "ALTER TYPE pair DROP ATTRIBUTE a": "p",
+    "ALTER TYPE pair RENAME ATTRIBUTE a TO z": "",
+    "ALTER TABLE m ALTER g DROP EXPRESSION": "",
+    "ALTER TABLE m ALTER g SET EXPRESSION AS (v + 2)": "g",
+    "VACUUM FULL m": "",
+}
+
+
+@pytest.mark.parametrize("statement", ALTERED)
+def test_values_that_read_otherwise_in_rows_nobody_wrote(
+    link: psycopg.Connection, source: PostgresSource, statement: str
+) -> None:
+    version = link.info.server_version
+    if "SET EXPRESSION" in statement and version < 170_000:
+        pytest.skip("came with PostgreSQL 17")
+    link.execute(
+        MOODS.format(multi="span_multirange" if version >= 140_000 else "span")
+    )
+    columns = tuple(
+        ColumnSpec(name, name, type, "string")
+        for name, (type, _) in source.columns(spec_of("m")).items()
+    )
+    table = replace(spec_of("m"), columns=columns)
+    before = source.signs(table)
+    link.execute(statement)
+    now = source.signs(table)
+    assert {*values_altered(before, now)} == {*ALTERED[statement].split()}
+    left_out = replace(table, columns=columns[:1])
+    assert not source.signs(left_out).forms
 
 
 DOMAINS = """

@@ -87,11 +87,14 @@ def test_a_load_begins_with_what_it_saw_itself(live: Any) -> None:
     assert live.pipeline("orders").signs == {"late": 0}
 
 
-def test_a_table_that_was_created_again_waits_for_a_re_sync(live: Any) -> None:
+@pytest.mark.parametrize("code", ["source_recreated", "key_values_changed"])
+def test_a_table_with_other_rows_or_keys_waits_for_a_re_sync(
+    live: Any, code: str
+) -> None:
     job = start_sync(live.pipeline("orders"), actor="ann")
     live.until(lambda: live.jobs("round")[-1].is_finished)
     pipeline = pipeline_of(job.payload["table"])
-    refused = InvalidRequest("dropped and created again", code="source_recreated")
+    refused = InvalidRequest("dropped and created again", code=code)
     job = start_sync(live.pipeline("orders"), actor="ann")
     type(job).objects.filter(pk=job.pk).update(state="RUNNING")
     job.refresh_from_db()

@@ -22,12 +22,13 @@ from ingest.sources.signs import (
     sentences_of,
     settled,
     to_data,
+    values_altered,
     what_changed,
 )
 
 NOW = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
 SERVER = ServerSigns("16384", True, (41, 42), 7, "7001", 1, {"transaction": 900})
-SERVER = replace(SERVER, columns={"id": 1, "v": 2})
+SERVER = replace(SERVER, columns={"id": 1, "v": 2}, forms={"v": {"50": "sad"}})
 BEFORE = Signs(SERVER, clock=(NOW - timedelta(minutes=1)).isoformat())
 
 
@@ -47,12 +48,31 @@ BEFORE = Signs(SERVER, clock=(NOW - timedelta(minutes=1)).isoformat())
         (replace(SERVER, relation="x", is_exact=False), "truncated or rebuilt"),
         (replace(SERVER, columns={"id": 1, "v": 3}), "v was dropped and added again"),
         (replace(SERVER, columns={"id": 1, "w": 3}), ""),
+        (replace(SERVER, forms={"v": {"50": "blue"}}), "v (sad, now blue) read other"),
+        (replace(SERVER, forms={"v": {"50": "sad", "51": "blue"}}), ""),
+        (replace(SERVER, forms={"v": {"51": "blue"}, "w": {"50": "blue"}}), ""),
+        (replace(SERVER, forms={}), ""),
     ],
 )
 def test_what_happened_to_the_source(now: ServerSigns, part: str) -> None:
     found = what_changed(BEFORE, now, NOW)
     assert len(found) == bool(part)
     assert part in "".join(found)
+
+
+def test_many_values_that_read_otherwise_are_counted() -> None:
+    labels = {str(n): str(n) for n in range(9)}
+    was = replace(SERVER, forms={"v": labels})
+    now = replace(SERVER, forms={"v": {kept: f"{kept}!" for kept in labels}})
+    (told,) = what_changed(Signs(was), now, NOW)
+    assert "v (0, now 0!; 1, now 1!; 2, now 2!; and 6 more)" in told
+
+
+def test_numbers_of_labels_say_nothing_of_another_server() -> None:
+    other = replace(SERVER, server="7002", forms={"v": {"50": "blue"}})
+    assert values_altered(SERVER, replace(other, server="7001"))
+    assert not values_altered(SERVER, other)
+    assert not values_altered(SERVER, replace(other, server="7001", relation="2"))
 
 
 def test_another_server_with_another_table_is_told_as_both() -> None:
