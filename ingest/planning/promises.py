@@ -65,9 +65,13 @@ SOURCES: dict[str, Promise] = {
         unseen="without the right to see transactions of others, rows that commit later"
         " than the safety lag after their cursor value; on MariaDB and MySQL those of a"
         " transaction whose first statement waited longer for a table's lock (behind an"
-        " ALTER TABLE, LOCK TABLES), until it commits: it seems to have begun later",
-        does="every sync says which right is missing; such rows are late rows, see"
-        " below",
+        " ALTER TABLE, LOCK TABLES), or was slow otherwise before it first touched"
+        " InnoDB, and has ended: the transaction seems to have begun later; and those"
+        " that a stored function or procedure writes after slow work: the list of"
+        " processes shows when its inner statement began",
+        does="every sync says which right is missing; on MariaDB and MySQL a"
+        " 'lag_seconds' by policy helps that is longer than such a statement; such rows"
+        " are late rows, see below",
     ),
     "standby": Promise(
         "A standby or replica",
