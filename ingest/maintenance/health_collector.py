@@ -170,9 +170,8 @@ def _report(before: TableHealth, score: int, losses: list[dict[str, Any]]) -> No
 
 
 def look_now(table: Table) -> None:
-    """Somebody asked. A look under way is waited for, and one that began since then
-    is enough: however many ask at once, a table is looked at twice at most.
-    InvalidRequest when nobody carries it: a row would count it for ever."""
+    """Somebody asked. One look that began since then is enough: however many ask, a
+    table is looked at twice at most. InvalidRequest when nobody carries it."""
     require_pipeline(table)
     asked = SystemClock().now()
     note_change(table.pk)

@@ -108,8 +108,7 @@ def _settings(spec: SessionSpec) -> dict[str, str]:
         "spark.hadoop.parquet.avro.write-old-list-structure": "false",
         # large values: a batch lies in memory whole, twice while it grows
         "spark.sql.parquet.columnarReaderBatchSize": "1024",
-        # our log files hold none: looking for them reads one more column, and rewrites
-        # each of their records for it
+        # our log files hold none: looking for them would rewrite each record
         "hoodie.merge.use.record.positions": "false",
         "hoodie.memory.dfs.buffer.max.size": str(LOG_BUFFER),
         # a second attempt of a running task makes a second file group

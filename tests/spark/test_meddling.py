@@ -3,9 +3,11 @@ driver left half made stands in no repair's way."""
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
+from ingest.contract.job import SyncWork
 from ingest.lake.commits import read_properties
 from ingest.lake.hudi.identity import identity_for, property_drift
 from ingest.lake.place import place_at
@@ -106,4 +108,18 @@ def test_a_fresh_copy_leaves_no_plan_that_speaks_of_what_it_replaced(
     assert done["pending_compactions"] == []
     change(bench, table, done["bound"], "two", compact_after=1)
     assert_done(bench.compact(table))
+    assert seen(bench, table) == wanted(bench)
+
+
+def test_a_table_whose_files_are_gone_is_not_begun_anew_by_changes(loaded: Any) -> None:
+    bench, table, low = loaded
+    known = bench.state(table).timeline.completed_writes[-1].asked
+    shutil.rmtree(table.path)
+    work = SyncWork(low, 0, 900, behind=known)
+    gone = bench.run(bench.spec("round", table, round=work)).error
+    assert gone is not None
+    assert gone.code == "files_gone"
+    assert known in gone.message
+    assert not bench.state(table).exists
+    assert_done(bench.load(table, kind="resync"))
     assert seen(bench, table) == wanted(bench)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from ingest.contract.job import RepairWork, SyncWork
+from ingest.contract.job import RepairWork
 from ingest.contract.positions import from_text, to_text
 from ingest.contract.table import TableSpec
 from ingest.lake.commit import apply
@@ -236,22 +235,6 @@ def test_drift_is_refused_before_anything_is_read(loaded: Any) -> None:
     assert report.error.code == "identity_drift"
     assert "2" in report.error.message
     assert "8" in report.error.message
-
-
-def test_a_table_whose_files_are_gone_is_not_begun_anew_by_changes(loaded: Any) -> None:
-    bench, table, low = loaded
-    instant = bench.state(table).timeline.completed_writes[-1].asked
-    shutil.rmtree(table.path)
-    bench.sql("INSERT INTO o VALUES (9, 'nine')")
-    gone = bench.run(
-        bench.spec("round", table, round=SyncWork(low, 0, 900, behind=instant))
-    )
-    assert gone.error is not None
-    assert gone.error.code == "files_gone"
-    assert instant in gone.error.message
-    assert not bench.state(table).exists
-    assert_done(bench.load(table, kind="resync"))
-    assert values(bench, table)[9] == "nine"
 
 
 def test_rows_that_lack_a_column_of_the_table_are_refused(loaded: Any) -> None:

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[3]
 ENGINE = ROOT / "gateway/engines/spark/java/src/io/sluice/engine"
 JAVA = {
     name: ENGINE / f"{name}.java"
-    for name in ("StatementBounds", "PlanBounds", "PlanningPlaces")
+    for name in ("StatementBounds", "PlanBounds", "PartBounds", "PlanningPlaces")
 }
 
 
