@@ -73,8 +73,8 @@ class Page:
 class Overview:
     """Asked for once, before the first page.
 
-    is_standby  whether the server repeats what another one commits; None = the login
-                may not ask
+    is_standby  whether the server repeats what others commit, as a standby, a replica
+                or one of several members of a cluster; None = the login may not ask
     """
 
     databases: tuple[str, ...]

@@ -15,6 +15,8 @@ from core.errors import InvalidRequest
 # A prepared transaction does not say when it began. With nothing captured yet
 # there is no older bound to fall back on, so a day is assumed and said.
 PREPARED_MARGIN = timedelta(days=1)
+# A replica that has applied nothing for so long may apply nothing for long.
+_AT_REST = timedelta(seconds=90)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,15 +35,18 @@ class OpenTransaction:
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """A server that repeats what another one commits.
+    """A server that repeats what others commit.
 
-    replayed  the time up to which commits of that one are here; None = it does not
-              say, because it receives nothing
+    replayed  the time up to which commits of those are here; None = it does not say,
+              because it receives nothing, or cannot know
     may_ask   the login may ask; else `replayed` is only the clock
+    follows_replica  it repeats a server that repeats another one itself, and so does
+              not know whether that one is cut off
     """
 
     replayed: datetime | None
     may_ask: bool = True
+    follows_replica: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +96,7 @@ def plan_bound(
     lag_seconds: float,
     low: datetime | None,
     fraction_digits: int = 6,
+    came_to_rest: bool = False,
 ) -> Bound:
     """min(clock - lag, start of the oldest open transaction), never below `low`; of a
     replica, the time up to which it has replayed stands for the clock.
@@ -98,6 +104,8 @@ def plan_bound(
     fraction_digits  of a second that the cursor keeps: what is cut off makes a row
                      look older than its transaction, so the bound ends before the
                      whole unit in which that began
+    came_to_rest  see that function: rows above `high` are read now, for it may not move
+                  for long
     """
     until = clock.complete_until
     high = until - timedelta(seconds=max(0.0, lag_seconds))
@@ -116,9 +124,18 @@ def plan_bound(
         high = max(high, low)
         set_back = max(set_back, low - clock.now)
     reach = high
-    if low is None or _minute_of(low) != _minute_of(high):
+    if low is None or came_to_rest or _minute_of(low) != _minute_of(high):
         reach = min(until, high + timedelta(seconds=max(0.0, lag_seconds)))
     return Bound(high, max(high, reach), held, set_back)
+
+
+def came_to_rest(clock: SourceClock, before: datetime | None) -> bool:
+    """Whether this is the first sync after a replica has applied nothing for a while.
+
+    before  the clock of the sync before; None = not known
+    """
+    rests = clock.complete_until + _AT_REST
+    return before is not None and before < rests <= clock.now
 
 
 def _minute_of(moment: datetime) -> datetime:

@@ -74,15 +74,26 @@ SOURCES: dict[str, Promise] = {
         " are late rows, see below",
     ),
     "standby": Promise(
-        "A standby or replica",
-        snapshot="the rows that have been replayed",
-        sync="the high watermark stays behind the time up to which changes have been"
-        " replayed, by the safety lag",
-        unseen="transactions that are open on the primary: a row that commits later"
-        " than the safety lag after its cursor value is missed",
+        "A standby, a replica or one of several members of a cluster (Galera, Group"
+        " Replication)",
+        snapshot="the rows that have been applied there",
+        sync="the high watermark stays behind the time up to which changes are known to"
+        " have been applied, by the safety lag. That time is, on PostgreSQL, the last"
+        " commit that was replayed, or the last message of a sender that"
+        " target_session_attrs=primary in primary_conninfo proves to be the primary; on"
+        " a replica of MariaDB or MySQL, slave_net_timeout (60 s) before now at the"
+        " latest, because its primary may be cut off for so long before it notices; on"
+        " a member, 15 s before now",
+        unseen="transactions that are open on other servers: a row that commits later"
+        " than the safety lag after its cursor value is missed; on a replica of MariaDB"
+        " or MySQL, what it has yet to receive after its network was down, and whether"
+        " it follows a replica before a change of that one's primary came through (on"
+        " MySQL: without GTIDs, ever)",
         does="refuses timestamp capture until 'lag_seconds' is set by policy, longer"
-        " than the longest transaction of the primary; each sync checks again whether"
-        " the server is one, and waits while replication is stopped",
+        " than the longest transaction of other servers and than the network is ever"
+        " down; each sync checks again whether the server is one, and waits while"
+        " replication is stopped, and while a replica of MariaDB or MySQL follows"
+        " another replica; it warns when nothing was replayed for 5 minutes",
     ),
     "unknown_role": Promise(
         "A MariaDB or MySQL server whose login may not ask whether it is a replica",

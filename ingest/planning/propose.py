@@ -182,9 +182,10 @@ def _why_not_by_timestamp(facts: TableFacts, conditions: Conditions) -> str:
         )
     if facts.is_standby and not conditions.lag_is_chosen:
         return (
-            "the source is a standby or replica, which does not show the open"
-            " transactions of its primary: set 'lag_seconds' by policy, longer than the"
-            " longest of them, and propose again; or read from the primary"
+            "the source is a standby, a replica or one of several members of a cluster,"
+            " which does not show the open transactions of other servers: set"
+            " 'lag_seconds' by policy, longer than the longest of them, and propose"
+            " again; or read from the primary"
         )
     return ""
 

@@ -16,6 +16,7 @@ import pymysql
 from catalog.schema.types import Column, TableSchema
 from catalog.sources.access import SourceAccess, resolved
 from catalog.sources.mariadb import statements as mariadb_sql
+from catalog.sources.mariadb.clusters import membership_of
 from catalog.sources.mariadb.connect import Link, connect, statements
 from catalog.sources.mariadb.replicas import (
     PRIVILEGE_MISSING,
@@ -99,7 +100,7 @@ class MariadbReader:
             )
             ((tables,),) = link.rows(mariadb_sql.COUNT, wanted)
             sees_all = sees_all_transactions(link)
-            standby = is_standby(link)
+            standby = membership_of(link.rows) is not None or is_standby(link)
         return Overview(names, int(tables), sees_all, standby)
 
     def page(self, after: Name | None, *, limit: int) -> Page:

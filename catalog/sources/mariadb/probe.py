@@ -14,6 +14,7 @@ import pymysql
 from catalog.sources.access import SourceAccess
 from catalog.sources.mariadb import privileges as mariadb_needs
 from catalog.sources.mariadb import statements as mariadb_sql
+from catalog.sources.mariadb.clusters import membership_of
 from catalog.sources.mariadb.connect import Link, log_in, new_link, statements
 from catalog.sources.mariadb.discover import (
     described,
@@ -67,11 +68,12 @@ class MariadbSteps(Steps):
         with statements(self._connected(), self.access) as link:
             ((text, is_read_only),) = link.rows(VERSION)
             replicates = is_standby(link)
+            is_member = membership_of(link.rows) is not None
         server = "MariaDB" if "mariadb" in text.lower() else "MySQL"
         self.facts |= {
             "server": server,
             "server_version": text,
-            "is_standby": replicates or bool(is_read_only),
+            "is_standby": is_member or replicates or bool(is_read_only),
         }
         oldest = OLDEST[server]
         if _numbers(text) < oldest:
@@ -86,9 +88,10 @@ class MariadbSteps(Steps):
             "it is read all the same"
         )
         state = ", a replica" if replicates else ""
+        state += ", one of several members of a cluster" if is_member else ""
         state += ", read-only" if is_read_only else ""
         hints = [hint] if is_other else []
-        if replicates is None:
+        if replicates is None and not is_member:
             hints.append(
                 f"whether the server is a replica cannot be seen ({RIGHT_TO_ASK}):"
                 " timestamp capture takes it for a primary unless it is read-only"

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pymysql
 
+from catalog.sources.mariadb.clusters import Rows as Ask
+from catalog.sources.mariadb.clusters import membership_of
 from catalog.sources.mariadb.replicas import (
     PRIVILEGE_MISSING,
     REPLICA_STATUS,
@@ -37,6 +39,14 @@ _CREATED = """
 SELECT create_time, coalesce(auto_increment, 0) FROM information_schema.tables
 WHERE table_schema = %s AND table_name = %s
 """
+# After so long without a word a replica says that it receives nothing.
+_PATIENCE = """
+SHOW GLOBAL VARIABLES
+WHERE Variable_name IN ('slave_net_timeout', 'replica_net_timeout')
+"""
+# A member of a cluster that is cut off notices it within that.
+_MEMBER_PATIENCE = timedelta(seconds=15)
+_EARLIEST = datetime.min.replace(tzinfo=UTC)
 
 
 def read_signs(rows: Rows, table: TableSpec, files: Sequence[int]) -> ServerSigns:
@@ -56,28 +66,45 @@ def read_signs(rows: Rows, table: TableSpec, files: Sequence[int]) -> ServerSign
 
 
 def read_replica(connection: Connection, now: datetime) -> Replica | None:
-    """How far it has applied the changes of its primary, at least; None = it is one.
+    """How far it has applied what other servers commit, at least; None = there are no
+    others.
 
     now  of its clock, read before
     """
-    found = _status(connection)
-    if found is None:
+
+    def rows(sql: str) -> list[tuple[Any, ...]]:
+        with connection.cursor() as cursor:
+            cursor.execute(sql)
+            return list(cursor.fetchall())
+
+    until = now.replace(tzinfo=UTC)
+    known = [_member(rows, until), _follower(_status(connection), rows, until)]
+    found = [replica for replica in known if replica is not None]
+    # the one that says least counts
+    return min(found, key=lambda r: r.replayed or _EARLIEST, default=None)
+
+
+def _member(rows: Ask, until: datetime) -> Replica | None:
+    membership = membership_of(rows)
+    if membership is None:
         return None
-    if isinstance(found, ReplicaStatus):
-        behind = found.seconds_behind
-        if behind is None:
+    return Replica(until - _MEMBER_PATIENCE if membership.is_synced else None)
+
+
+def _follower(
+    status: ReplicaStatus | str | None, rows: Ask, until: datetime
+) -> Replica | None:
+    if isinstance(status, ReplicaStatus):
+        if status.follows_replica:
+            return Replica(None, follows_replica=True)
+        if status.seconds_behind is None:
             return Replica(None)
-        return Replica(now.replace(tzinfo=UTC) - timedelta(seconds=behind))
-    if _is_read_only(connection):  # as primaries are not
-        return Replica(now.replace(tzinfo=UTC), may_ask=False)
+        # 0 behind what it received, the last of it so long ago at most
+        patience = max(int(seconds) for _, seconds in rows(_PATIENCE))
+        return Replica(until - timedelta(seconds=max(status.seconds_behind, patience)))
+    if status is not None and rows("SELECT @@global.read_only")[0][0]:
+        return Replica(until, may_ask=False)  # as primaries are not
     return None
-
-
-def _is_read_only(connection: Connection) -> bool:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT @@global.read_only")
-        (found,) = cursor.fetchone() or (0,)
-    return bool(found)
 
 
 def _status(connection: Connection) -> ReplicaStatus | str | None:

@@ -35,8 +35,12 @@ def read_clock(one: Callable[[str], Row]) -> SourceClock:
 
 
 # The zone is the one sessions get by default, not the one we set. A standby has
-# replayed up to the last commit; with all of the log that the primary had when it sent
-# its last message, up to that message, whose time only pg_read_all_stats may see.
+# replayed up to the last commit; with all of the log that the sender had when it sent
+# its last message, up to that message, whose time only pg_read_all_stats may see. But a
+# sender that is a standby itself goes on sending messages when it is cut off from the
+# primary, and nothing tells one from the other: the sender counts when the connection
+# was only made because it is the primary. Before its first message the two times are
+# that of the beginning.
 _CLOCK = """
 SELECT clock_timestamp(),
   (SELECT ARRAY[min(o.seconds), max(o.seconds)]
@@ -50,7 +54,9 @@ SELECT clock_timestamp(),
   CASE WHEN pg_is_in_recovery() THEN greatest(
     pg_last_xact_replay_timestamp(),
     (SELECT max(w.last_msg_send_time) FROM pg_stat_wal_receiver w
-     WHERE w.status = 'streaming' AND w.latest_end_lsn <= pg_last_wal_replay_lsn()))
+     WHERE w.status = 'streaming' AND w.latest_end_lsn <= pg_last_wal_replay_lsn()
+       AND w.last_msg_send_time <> w.last_msg_receipt_time
+       AND w.conninfo ~ '\\mtarget_session_attrs=(primary|read-write)\\M'))
   END
 """
 # Autovacuum and the like never write rows of users. Sluice's own transactions only

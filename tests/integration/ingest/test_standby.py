@@ -97,3 +97,89 @@ def test_a_standby_is_followed_behind_what_it_has_replayed(
         assert after.timeline == before.timeline + 1
         (told,) = what_changed(Signs(before), after, source.clock().now)
         assert "promoted" in told
+
+
+def replicating(dsn: str, sql: str) -> None:
+    with psycopg.connect(dsn, autocommit=True) as link:
+        link.execute(sql)  # type: ignore[arg-type]
+        link.execute("SELECT pg_reload_conf()")
+
+
+def conninfo_of(dsn: str, more: str) -> str:
+    of_server = psycopg.conninfo.conninfo_to_dict(dsn)
+    of_server.pop("dbname")
+    return psycopg.conninfo.make_conninfo("", **of_server) + more
+
+
+def let_follow(mirror: str, upstream: str, more: str = "") -> None:
+    """From now on, and it pings an upstream that says nothing for a second."""
+    replicating(mirror, "ALTER SYSTEM SET wal_receiver_timeout = '2s'")
+    literal = psycopg.sql.Literal(conninfo_of(upstream, more)).as_string()
+    replicating(mirror, f"ALTER SYSTEM SET primary_conninfo = {literal}")
+
+
+def heard(mirror: str, port: int, moment: datetime) -> bool:
+    """Whether that server told something since."""
+    with psycopg.connect(mirror, autocommit=True) as link:
+        found = link.execute(
+            "SELECT last_msg_send_time > %s FROM pg_stat_wal_receiver"
+            " WHERE sender_port = %s AND last_msg_send_time <> last_msg_receipt_time",
+            [moment, port],
+        ).fetchone()
+    return bool(found and found[0])
+
+
+def written(primary: str, number: int) -> datetime:
+    with psycopg.connect(primary, autocommit=True) as writer:
+        insert = "INSERT INTO o VALUES (%s, clock_timestamp()) RETURNING at"
+        return writer.execute(insert, [number]).fetchone()[0]  # type: ignore[index,no-any-return]
+
+
+def has_row(mirror: str, number: int) -> bool:
+    with psycopg.connect(mirror, autocommit=True) as link:
+        row = link.execute("SELECT 1 FROM o WHERE id = %s", [number]).fetchone()
+    return row is not None
+
+
+def test_a_standby_behind_one_that_is_cut_off_is_not_complete(
+    standby: tuple[str, str], source_pg: Any, tmp_path: Path
+) -> None:
+    primary, middle = standby
+    (tmp_path / "last").mkdir()
+    server = StandbyPostgres(tmp_path / "last", source_pg)
+    try:
+        last = server.start().url("mirrored")
+        port = int(psycopg.conninfo.conninfo_to_dict(middle)["port"])
+        let_follow(last, middle)
+        began = written(primary, 1)
+        wait_for(lambda: has_row(last, 1), "the first row")
+        wait_for(lambda: heard(last, port, began), "a word of the one between")
+        replicating(middle, "ALTER SYSTEM SET primary_conninfo = ''")
+        late = written(primary, 2)
+        wait_for(lambda: heard(last, port, late), "a word of the one between")
+        with opened(last) as (source, _):
+            clock = source.clock()
+        assert clock.replica is not None
+        assert clock.replica.replayed is not None
+        assert not has_row(last, 2)
+        assert clock.complete_until < late, "the row would be passed over"
+        replicating(middle, "ALTER SYSTEM RESET primary_conninfo")
+        wait_for(lambda: has_row(last, 2), "the row that came later")
+    finally:
+        server.destroy()
+
+
+def test_a_standby_that_wants_a_primary_goes_on_while_that_is_idle(
+    standby: tuple[str, str],
+) -> None:
+    primary, mirror = standby
+    last = written(primary, 1)
+    wait_for(lambda: has_row(mirror, 1), "the row")
+    let_follow(mirror, primary, " target_session_attrs=primary")
+    with opened(mirror) as (source, _), opened(primary) as (origin, _):
+        idle = origin.clock().now
+        assert idle > last
+        wait_for(
+            lambda: (replayed_by(source) or last) > idle,
+            "a word of the primary",
+        )

@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 from ingest.contract.positions import (
     OpenTransaction,
+    Replica,
     SourceClock,
+    came_to_rest,
     from_text,
     most_delay,
     plan_bound,
@@ -73,6 +75,19 @@ def test_once_a_minute_a_round_reads_up_to_now(
     others = () if held_since is None else (OpenTransaction(5, at(held_since)),)
     clock = SourceClock(NOW, others, sees_others=True)
     assert plan_bound(clock, lag_seconds=10, low=low).reach == reach
+
+
+def test_the_last_rows_of_a_replica_are_read_when_its_primary_falls_silent() -> None:
+    clock = SourceClock(NOW, (), sees_others=True, replica=Replica(at(-100)))
+    assert not came_to_rest(clock, None)
+    assert came_to_rest(clock, at(-20))
+    assert not came_to_rest(clock, at(-5)), "the sync before has read them"
+    high = at(-110)
+    assert plan_bound(clock, lag_seconds=10, low=high).reach == high
+    bound = plan_bound(clock, lag_seconds=10, low=high, came_to_rest=True)
+    assert (bound.high, bound.reach) == (high, at(-100))
+    primary = SourceClock(NOW, (), sees_others=True)
+    assert not came_to_rest(primary, at(-20))
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,7 @@ def test_what_is_not_seen_has_an_answer(promise) -> None:
         ({"traits": frozenset({"children"})}, ["A parent of PostgreSQL"]),
         ({"traits": frozenset({"unlogged"})}, ["An unlogged table"]),
         ({"traits": frozenset({"versioned"})}, ["A temporal table"]),
-        ({"is_standby": True}, ["A standby or replica"]),
+        ({"is_standby": True}, ["A standby, a replica or one of several"]),
     ],
 )
 def test_the_plan_says_what_reading_this_table_promises(facts, said) -> None:
