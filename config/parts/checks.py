@@ -38,7 +38,7 @@ AT_ONCE = 2
 WORKERS = ("-n", "2", "--dist", "loadfile")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 # The programs alone: the package of the server would start one.
-MARIADB = "mariadb-server-core mariadb-client-core"
+MARIADB = "mariadb-server-core mariadb-client-core galera-4"
 # Servers lie where a plain user's PATH does not look.
 SERVERS = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin"
 POLICY = Path("/usr/sbin/policy-rc.d")

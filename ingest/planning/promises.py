@@ -79,7 +79,7 @@ SOURCES: dict[str, Promise] = {
         snapshot="the rows that have been applied there",
         sync="the high watermark stays behind the time up to which changes are known to"
         " have been applied, by the safety lag. That time is, on PostgreSQL, the last"
-        " commit that was replayed, or the last message of a sender that"
+        " commit or checkpoint that was replayed, or the last message of a sender that"
         " target_session_attrs=primary in primary_conninfo proves to be the primary; on"
         " a replica of MariaDB or MySQL, slave_net_timeout (60 s) before now at the"
         " latest, because its primary may be cut off for so long before it notices; on"

@@ -11,7 +11,10 @@ from ingest.sources.port import Row
 def read_clock(one: Callable[[str], Row]) -> SourceClock:
     """The time, then the open transactions of others: a transaction that begins
     between the two statements is younger than the time."""
-    now, offsets, sees, is_standby, replayed = one(_CLOCK)
+    now, offsets, sees, is_standby, replayed, may_control = one(_CLOCK)
+    if is_standby and may_control:
+        (checkpoint,) = one(_CHECKPOINT)
+        replayed = max(replayed or checkpoint, checkpoint)
     pids, starts, names, times = one(_TRANSACTIONS)
     replica = Replica(replayed) if is_standby else None
     if is_standby:
@@ -57,8 +60,12 @@ SELECT clock_timestamp(),
      WHERE w.status = 'streaming' AND w.latest_end_lsn <= pg_last_wal_replay_lsn()
        AND w.last_msg_send_time <> w.last_msg_receipt_time
        AND w.conninfo ~ '\\mtarget_session_attrs=(primary|read-write)\\M'))
-  END
+  END,
+  has_function_privilege('pg_control_checkpoint()', 'EXECUTE')
 """
+# Of the primary, and replayed: all that a standby knows when it was started and the
+# primary has committed nothing since.
+_CHECKPOINT = "SELECT checkpoint_time FROM pg_control_checkpoint()"
 # Autovacuum and the like never write rows of users. Sluice's own transactions only
 # read. Arrays side by side: psycopg reads the fields of anonymous records as text.
 _TRANSACTIONS = """

@@ -13,6 +13,7 @@ import psycopg
 import pytest
 
 from core.errors import InvalidRequest
+from ingest.capture import cursor
 from ingest.capture.cursor import read_bound
 from ingest.contract.table import SourceSpec
 from ingest.sources.registry import Source, open_source
@@ -49,8 +50,9 @@ def replayed_by(source: Source) -> datetime | None:
 
 
 def test_a_standby_is_followed_behind_what_it_has_replayed(
-    standby: tuple[str, str],
+    standby: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(cursor, "_QUIET", timedelta(milliseconds=100))
     primary, mirror = standby
     table = table_of("public", "timestamp with time zone")
     with opened(mirror) as (source, spec), opened(primary) as (origin, _):
@@ -77,9 +79,9 @@ def test_a_standby_is_followed_behind_what_it_has_replayed(
             assert paused.replica is not None
             assert paused.replica.replayed is not None
             assert paused.replica.replayed < written, "not replayed yet"
-            _, bound = read_bound(
-                run_of(spec, table, chosen=True), source, lag_seconds=LAG, low=None
-            )
+            run = run_of(spec, table, chosen=True)
+            _, bound = read_bound(run, source, lag_seconds=LAG, low=None)
+            assert "known to be complete until" in "".join(run.warnings)
             assert bound.reach < written, "nothing is read as if it were complete"
             assert bound.high <= paused.complete_until - timedelta(seconds=LAG - 10)
             link.execute("SELECT pg_wal_replay_resume()")
@@ -183,3 +185,16 @@ def test_a_standby_that_wants_a_primary_goes_on_while_that_is_idle(
             lambda: (replayed_by(source) or last) > idle,
             "a word of the primary",
         )
+
+
+def test_a_standby_of_an_idle_primary_knows_a_time_when_it_was_just_started(
+    standby: tuple[str, str],
+) -> None:
+    primary, mirror = standby
+    with opened(mirror) as (source, _), opened(primary) as (origin, _):
+        with psycopg.connect(mirror, autocommit=True) as link:
+            seen = link.execute("SELECT pg_last_xact_replay_timestamp()").fetchone()
+        assert seen == (None,), "nothing was committed since its base backup"
+        replayed = replayed_by(source)
+        assert replayed is not None
+        assert replayed < origin.clock().now
