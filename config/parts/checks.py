@@ -38,7 +38,8 @@ AT_ONCE = 2
 WORKERS = ("-n", "2", "--dist", "loadfile")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 # The programs alone: the package of the server would start one.
-MARIADB = "mariadb-server-core mariadb-client-core galera-4"
+MARIADB = "mariadb-server-core mariadb-client-core"
+GALERA = Path("/usr/lib/galera/libgalera_smm.so")
 # Servers lie where a plain user's PATH does not look.
 SERVERS = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin"
 POLICY = Path("/usr/sbin/policy-rc.d")
@@ -136,6 +137,8 @@ def missing_packages() -> list[Missing]:
         found.append(Missing("chromium", ("tests/browser",)))
     if not shutil.which("mariadbd", path=SERVERS):
         found.append(Missing(MARIADB, tests_of("mariadb")))
+    if not GALERA.exists():
+        found.append(Missing("galera-4", tests_of("galera")))
     if not shutil.which("curl"):
         found.append(Missing("curl", ("tests/acceptance/test_documented.py",)))
     if not shutil.which("slapd", path=SERVERS):

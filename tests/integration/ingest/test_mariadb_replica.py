@@ -1,4 +1,4 @@
-"""Real replicas and cluster members of MariaDB are known as such, whatever they say of
+"""Real replicas of MariaDB are known as such, whatever they say of
 themselves, and are not complete beyond what they can know."""
 
 from __future__ import annotations
@@ -6,13 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from catalog.sources.mariadb.clusters import Membership, membership_of
-from config.supervisor.ports import free_port
 from core.errors import InvalidRequest, TransientError
 from ingest.capture.cursor import read_bound
 from ingest.sources.registry import open_source
@@ -129,45 +126,6 @@ def test_a_replica_of_a_replica_waits(started: Any) -> None:
                 read_bound(run, source, lag_seconds=LAG, low=None)
             assert refused.value.code == "replication_stopped"
             assert "follows a server that is a replica" in refused.value.message
-
-
-def test_a_member_of_galera_is_followed_with_a_chosen_lag_only(
-    mariadb_server: MariaDbServer, started: Any
-) -> None:
-    plugins = Path(ask(mariadb_server, "SELECT @@plugin_dir")[0])
-    provider = plugins.parents[1] / "galera" / "libgalera_smm.so"
-    if not provider.exists():
-        pytest.skip("apt-get install galera-4")
-
-    def member(number: int, port: int, others: str, password: str = "") -> Any:
-        return started(
-            *(f"--server-id={number}", "--wsrep-on=ON", f"--wsrep-provider={provider}"),
-            *("--innodb-autoinc-lock-mode=2", "--wsrep-sst-method=skip"),
-            *("--wsrep-cluster-name=t", f"--wsrep-cluster-address=gcomm://{others}"),
-            f"--wsrep-node-address=127.0.0.1:{port}",
-            f"--wsrep-provider-options=gmcast.listen_addr=tcp://127.0.0.1:{port}"
-            f";ist.recv_addr=127.0.0.1:{free_port()};gcache.size=1M",
-            password=password,
-        )
-
-    port = free_port()
-    first = member(1, port, "")
-    with open_source(mariadb_at(first)) as source:
-        assert source.clock().replica is None, "alone"
-    member(2, free_port(), f"127.0.0.1:{port}", first.password)
-    access = mariadb_at(first)
-    with open_source(access) as source:
-        wait_for(
-            lambda: membership_of(source.rows) == Membership(is_synced=True),
-            "the cluster",
-        )
-        unchosen = run_of(access.spec, TABLE, chosen=False)
-        with pytest.raises(InvalidRequest) as refused:
-            read_bound(unchosen, source, lag_seconds=5, low=None)
-        assert refused.value.code == "standby_without_lag"
-        assert "lag_seconds" in (refused.value.hint or "")
-        clock = source.clock()
-        assert clock.complete_until < clock.now
 
 
 def test_a_replica_of_mariadb_is_known_without_read_only(
