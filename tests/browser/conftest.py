@@ -75,7 +75,10 @@ def open_page(
 
     def note(message: ConsoleMessage) -> None:
         is_wrong_login = message.location["url"].endswith("/login")  # answers 403
-        if message.type == "error" and not is_wrong_login:
+        # of a poll that was under way when its page was left; one that fails by itself
+        # says htmx:sendError or htmx:responseError
+        is_left = message.text.startswith(("htmx:sendAbort", "htmx:afterRequest"))
+        if message.type == "error" and not is_wrong_login and not is_left:
             complaints.append(message.text)
 
     yield make
