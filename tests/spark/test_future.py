@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -130,6 +131,23 @@ def test_a_clock_that_was_set_back_takes_no_commit_of_now_away(
     assert_done(bench.run(with_attempt(spec, 4)))
     assert_done(bench.round(table, low))
     assert values(bench, table) == wanted
+
+
+def test_what_a_death_left_of_the_future_goes_with_the_next_attempt(
+    loaded: Any,
+) -> None:
+    """Files whose instants were gone already."""
+    bench, table, _ = loaded
+    spec = bench.spec("resync", table, epoch=bench.next_epoch())
+    assert_done(bench.run(spec))
+    rows = values(bench, table)
+    base = next(Path(table.path).glob("*.parquet"))
+    stem = base.name.rpartition("_")[0]
+    shutil.copy(base, base.with_name(f"{stem}_20300101000000000.parquet"))
+    assert of_the_future(table)
+    assert_done(bench.run(with_attempt(spec, 2)))
+    assert of_the_future(table) == []
+    assert values(bench, table) == rows
 
 
 def test_a_clock_that_is_ahead_writes_nothing(loaded: Any, monkeypatch: Any) -> None:

@@ -9,6 +9,7 @@ of replaced ones only and are taken off the timeline. The caller holds both leas
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -27,7 +28,7 @@ from ingest.lake.commit.replacement import bytes_of, replace_rows, snapshot_of
 from ingest.lake.commit.writer import commit_of, qualified_name, require_identity
 from ingest.lake.commits import Commit, read_lake_table, read_timeline
 from ingest.lake.fence import require_fence
-from ingest.lake.hudi.layout import parse_file
+from ingest.lake.hudi.layout import TableFile, parse_file
 from ingest.lake.hudi.timeline import Timeline
 from ingest.lake.layout import META, list_files, read_layout
 from ingest.lake.place import place_at
@@ -80,25 +81,49 @@ def remove_future(run: JobRun, replaced: Commit) -> list[str]:
     """
     spec = run.spec
     require_fence(place_at(spec.fence.path), spec.fence.token)
-    if not future_of(_timeline(spec)):
+    if not _of_the_future(spec).is_there:
         return []
     require_not_behind(run)
     _require_past(spec, replaced)
+    # looked at anew: what there was before is of a clock that nothing was known of
+    found = _of_the_future(spec)
     base = place_at(spec.table.path)
-    found = _timeline(spec)
-    gone, kept = future_of(found), savepoints_of_the_future(found)
     timeline = base / META / "timeline"
     # completed first: an instant without that is unfinished, and undone as such
     for name in sorted(timeline.names(), key=lambda n: "_" not in n):
         asked, is_savepoint = name.lstrip(".")[:_DIGITS], ".savepoint" in name
-        if asked in gone or (is_savepoint and asked in kept):
+        if asked in found.gone or (is_savepoint and asked in found.kept):
             (timeline / name).delete()
-    now = soon()
-    for file in list(list_files(base)):
-        data = parse_file(file.name)
-        if data is not None and data.instant > now:
-            (base / f"{file.partition}/{file.name}".lstrip("/")).delete()
-    return gone
+    for file in found.files:
+        (base / f"{file.partition}/{file.name}".lstrip("/")).delete()
+    return found.gone
+
+
+@dataclass(frozen=True, slots=True)
+class _Future:
+    """What a table has of the future: instants, savepoints, files. A death between the
+    first and the last leaves files that no instant speaks of."""
+
+    gone: list[str]
+    kept: list[str]
+    files: list[TableFile]
+
+    @property
+    def is_there(self) -> bool:
+        return bool(self.gone or self.kept or self.files)
+
+
+def _of_the_future(spec: JobSpec) -> _Future:
+    timeline, now = _timeline(spec), soon()
+    return _Future(
+        future_of(timeline),
+        savepoints_of_the_future(timeline),
+        [
+            file
+            for file in list_files(place_at(spec.table.path))
+            if (data := parse_file(file.name)) is not None and data.instant > now
+        ],
+    )
 
 
 def _require_past(spec: JobSpec, commit: Commit) -> None:
