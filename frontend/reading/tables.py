@@ -39,7 +39,7 @@ class TablePipeline:
     consistency: str = ""
     missing: Mapping[str, str] = field(default_factory=dict)
     change: SchemaProposal | None = None
-    may_decide: bool = False
+    may_operate: bool = False
 
     @property
     def missed(self) -> list[str]:
@@ -89,7 +89,7 @@ def pipeline_for(principal: Principal, table: Table) -> TablePipeline:
         how_consistent(row),
         missing,
         change=proposal_of(table),
-        may_decide=Privilege.OPERATE in held,
+        may_operate=Privilege.OPERATE in held,
     )
 
 

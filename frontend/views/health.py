@@ -7,7 +7,7 @@ from django.shortcuts import redirect, render
 from django.utils.translation import gettext
 from django.views.decorators.http import require_POST, require_safe
 
-from catalog.access.enforcement import decision_for, require
+from catalog.access.enforcement import require
 from catalog.access.policy import Privilege
 from catalog.models import Table
 from catalog.selectors import table_for
@@ -43,11 +43,10 @@ def fleet(request: PageRequest) -> HttpResponse:
 def table_health(request: PageRequest, table_id: int) -> HttpResponse:
     table = _lake_table(request, table_id)
     pipeline = pipeline_for(request.principal, table)
-    operate = decision_for(request.principal, Privilege.OPERATE, securable_of(table))
     context = {
         "table": table,
         "health": health_for(table, pipeline),
-        "may_check": operate.allowed and pipeline.row is not None and table.path,
+        "may_check": pipeline.may_operate and table.path,
         "repairs": {action.name: action for action in pipeline.repairs},
         "rests": standings([table.pk]).resting.get(table.pk, ""),
         "policy": policy_rows(table),
