@@ -16,7 +16,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
-from core.errors import InvalidRequest, SluiceError
+from core.errors import SluiceError
 from ingest.capture.chunking import cut_table, fit_throttle, key_parts, predicate_for
 from ingest.capture.cursor import has_zone
 from ingest.capture.gate import Pace, SourceGate
@@ -31,8 +31,9 @@ from ingest.contract.positions import from_text
 from ingest.contract.source_positions import later
 from ingest.contract.table import SourceSpec
 from ingest.lake.commit.jobrun import JobRun
+from ingest.lake.commit.preconditions import require_loaded
 from ingest.lake.commit.rows import column_hashes, content_hash, record_key, spark_type
-from ingest.lake.commit.writer import checked_state, qualified_name
+from ingest.lake.commit.writer import checked_state
 from ingest.lake.commits import LakeState, read_lake_table
 from ingest.lake.hudi.identity import COUNT, DELETED, key_column
 from ingest.lake.place import place_at
@@ -89,12 +90,7 @@ def verify_table(
     spec = run.spec
     run.enter("checking")
     state = checked_state(spec, adds=False)
-    if not state.timeline.completed_writes:
-        raise InvalidRequest(
-            f"lake table {qualified_name(spec)} has no load yet",
-            code="not_loaded",
-            hint="load the table first",
-        )
+    require_loaded(spec, state)
     # with settings that are this job's alone
     spark = spark.newSession()
     with _own_folder(spec) as folder:
