@@ -4,7 +4,6 @@ but time."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 
 import pytest
 
@@ -17,10 +16,12 @@ from gateway.engines.port import (
     Orientation,
 )
 from tests.spark.engine_bench import Client, EngineBench
+from tests.spark.test_planning_places import RUNS_FOR_EVER, clients
 from tests.waiting import LIMIT_SECONDS, wait_for
 
+__all__ = ["clients"]
+
 PLACES = 8  # of the engine under test
-OBJECTS = "select percentile(id % 10, 0.5) from range(0, 100000000000000, 1, 64)"
 # looks for no interrupt within its first row
 MATCH = (
     "select count_if(x rlike '(.*a){25}$')"
@@ -29,16 +30,6 @@ MATCH = (
 # its only task runs while it is fetched, and finds no row
 FETCHED = "select id from range(0, 100000000000000, 1, 1) where id < 0"
 SMALL = "select sum(id) from range(100)"
-
-
-@pytest.fixture
-def clients(bench: EngineBench) -> Iterator[tuple[Client, Client]]:
-    for name in ("eve", "ann"):
-        bench.policy(name)
-    both = bench.connect("eve"), bench.connect("ann")
-    yield both
-    for client in both:
-        client.close()
 
 
 def given_way(bench: EngineBench) -> int:
@@ -58,7 +49,7 @@ async def until_finished(client: Client, operation: EngineOperation) -> None:
     assert status.state is OperationState.FINISHED, status.message
 
 
-@pytest.mark.parametrize("endless", [OBJECTS, MATCH], ids=["objects", "match"])
+@pytest.mark.parametrize("endless", [RUNS_FOR_EVER, MATCH], ids=["objects", "match"])
 def test_a_statement_on_all_places_lets_others_through(
     bench: EngineBench, clients: tuple[Client, Client], endless: str
 ) -> None:
