@@ -16,11 +16,11 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from core.class_archive import shared_classes
+from core.lake_reads import READ_SETTINGS
 from core.object_store import StoreAccess, hadoop_properties, is_object_uri
 from ingest.contract.java import BROADCAST_MB, PAGE_MB, driver_options
 from ingest.contract.job import LAKE_SECRET
 from ingest.lake.commit.jobrun import JobRun
-from ingest.lake.hudi.options import LOG_BUFFER
 from ingest.lake.place import has_object_store, use_object_store
 
 _NAMES = (
@@ -106,11 +106,7 @@ def _settings(spec: SessionSpec) -> dict[str, str]:
         "spark.hadoop.fs.file.impl": "io.sluice.lake.LocalFiles",
         # a replacement goes through Avro, whose older form of lists holds no NULLs
         "spark.hadoop.parquet.avro.write-old-list-structure": "false",
-        # large values: a batch lies in memory whole, twice while it grows
-        "spark.sql.parquet.columnarReaderBatchSize": "1024",
-        # our log files hold none: looking for them would rewrite each record
-        "hoodie.merge.use.record.positions": "false",
-        "hoodie.memory.dfs.buffer.max.size": str(LOG_BUFFER),
+        **READ_SETTINGS,
         # a second attempt of a running task makes a second file group
         "spark.speculation": "false",
         "spark.scheduler.mode": "FAIR",

@@ -20,6 +20,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from core.class_archive import shared_classes
+from core.lake_reads import READ_SETTINGS
 
 ENGINE_CLASS = "io.sluice.engine"
 PLACES_PER_CORE = 4
@@ -137,13 +138,7 @@ def _sql_settings(start: EngineStart) -> Mapping[str, str]:
         "hoodie.metadata.enable": "false",
         "hoodie.enable.data.skipping": "false",
         "hoodie.embed.timeline.server": "false",
-        # large values: a batch lies in memory whole, twice while it grows
-        "spark.sql.parquet.columnarReaderBatchSize": "1024",
-        # our log files hold none: looking for them reads one more column
-        "hoodie.merge.use.record.positions": "false",
-        # made at once for each log file that is read, however small that is: with the
-        # 16 MiB of Hudi, eight of them took 500 MiB of everybody's heap
-        "hoodie.memory.dfs.buffer.max.size": str(128 << 10),
+        **READ_SETTINGS,
     }
 
 

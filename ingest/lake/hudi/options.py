@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from core.lake_reads import LOG_BUFFER
 from ingest.lake.hudi.identity import (
     LOCK_PROVIDER,
     SHARED_LOCK_PROVIDER,
@@ -24,9 +25,6 @@ _PARTIAL_PAYLOAD = "org.apache.hudi.common.model.PartialUpdateAvroPayload"
 
 TOKEN_OPTION = "hoodie.write.lock.sluice.token"
 FENCE_OPTION = "hoodie.write.lock.sluice.fence"
-# Made at once for each log file that is read, however small it is; with Hudi's 16 MiB,
-# eight files take 500 MiB. What a block holds is read past it.
-LOG_BUFFER = 128 << 10
 CHOSEN_OPTION = "hoodie.compaction.sluice.groups"
 
 
@@ -214,7 +212,7 @@ _COST_OPTIONS = {
     # a block lies in memory whole, three times while it is written: its bytes, those of
     # the buffer that grows for them, and the copy that goes to the file
     "hoodie.logfile.data.block.max.size": str(16 << 20),
-    "hoodie.memory.dfs.buffer.max.size": str(LOG_BUFFER),
+    **LOG_BUFFER,
 }
 
 

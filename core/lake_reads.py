@@ -1,0 +1,18 @@
+"""Spark settings for reading the lake, which drivers and engines share. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+# Made at once for each log file that is read, however small it is; with Hudi's 16 MiB,
+# eight files take 500 MiB of everybody's heap. What a block holds is read past it.
+LOG_BUFFER = {"hoodie.memory.dfs.buffer.max.size": str(128 << 10)}
+
+READ_SETTINGS: Mapping[str, str] = {
+    # large values: a batch lies in memory whole, twice while it grows
+    "spark.sql.parquet.columnarReaderBatchSize": "1024",
+    # our log files hold none: looking for them reads one more column, and rewrites
+    # each of their records for it
+    "hoodie.merge.use.record.positions": "false",
+    **LOG_BUFFER,
+}
