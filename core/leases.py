@@ -29,13 +29,13 @@ def take_lease(name: str, *, owner: str, seconds: float) -> Held | None:
 
     A new owner gets the next token; the same owner keeps his.
     """
-    Lease.objects.get_or_create(name=name)
-    with transaction.atomic():
-        row = (
-            Lease.objects.select_for_update()
-            .annotate(database_now=Now())
-            .get(name=name)
-        )
+    with transaction.atomic(savepoint=False):
+        rows = Lease.objects.select_for_update().annotate(database_now=Now())
+        row = rows.filter(name=name).first()
+        if row is None:
+            # the insert of two at once waits for the first of them
+            Lease.objects.get_or_create(name=name)
+            row = rows.get(name=name)
         is_free = (
             not row.owner
             or row.expires_at is None

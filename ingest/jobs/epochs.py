@@ -15,7 +15,7 @@ def reserve_epochs(datasource_id: int, count: int = 1) -> int:
     A database restored from an old backup must not hand out epochs that the lake
     knows already, so the first reservation of a row asks the lake.
     """
-    with transaction.atomic():
+    with transaction.atomic(savepoint=False):
         row, is_new = SourceEpoch.objects.select_for_update().get_or_create(
             datasource_id=datasource_id
         )

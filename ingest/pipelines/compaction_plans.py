@@ -71,12 +71,14 @@ def mirror(table_id: int, pending: list[str], *, since: datetime | None) -> None
     )
     if created:
         record_moves(created, "schedule", before=PROPOSED_PLAN)
+    waiting = (SCHEDULED, PLAN_FAILED)
     older = MaintenancePlan.objects.filter(
-        table_id=table_id, created_at__lt=since or Now()
-    ).exclude(instant__in=pending)
+        table_id=table_id, created_at__lt=since or Now(), state__in=waiting
+    )
+    gone = list(older.exclude(instant__in=pending))
     said = "no longer pending on the timeline"
-    for state in (SCHEDULED, PLAN_FAILED):
-        advance_all(list(older.filter(state=state)), "supersede", reason=said)
+    for state in waiting:
+        advance_all([p for p in gone if p.state == state], "supersede", reason=said)
 
 
 def start(table_id: int, instants: list[str]) -> None:

@@ -256,6 +256,9 @@ def show_columns(pipeline: Pipeline, committed: Sequence[Mapping[str, Any]]) -> 
         return
     wanted = [planned[str(column["source_name"])] for column in committed]
     assert pipeline.lake_table is not None
+    if _are_shown(pipeline.lake_table, wanted):
+        # as after nearly every sync: that takes no lock
+        return
     with transaction.atomic():
         table = Table.objects.select_for_update().get(pk=pipeline.lake_table.pk)
         if not _write_columns(table, wanted):
@@ -276,6 +279,19 @@ def _is_planned(
     return same is not None and same.type == column["type"]
 
 
+_SHOWN = ("source_name", "source_type", "type", "nullable", "key")
+
+
+def _shown(column: PlannedColumn) -> dict[str, Any]:
+    return {name: getattr(column, name) for name in _SHOWN}
+
+
+def _are_shown(table: Table, wanted: Sequence[PlannedColumn]) -> bool:
+    rows = Column.objects.filter(table=table).values("name", *_SHOWN)
+    shown = {row.pop("name"): row for row in rows}
+    return shown == {column.name: _shown(column) for column in wanted}
+
+
 def _write_columns(table: Table, wanted: Sequence[PlannedColumn]) -> bool:
     """Whether any row changed."""
     rows = {row.name: row for row in Column.objects.filter(table=table)}
@@ -284,13 +300,7 @@ def _write_columns(table: Table, wanted: Sequence[PlannedColumn]) -> bool:
     Column.objects.filter(table=table, name__in=former).delete()
     altered = bool(former)
     for column in wanted:
-        facts = {
-            "source_name": column.source_name,
-            "source_type": column.source_type,
-            "type": column.type,
-            "nullable": column.nullable,
-            "key": column.key,
-        }
+        facts = _shown(column)
         row = rows.get(column.name)
         if row is None:
             last += 1

@@ -65,7 +65,9 @@ def start_due_syncs() -> int:
     with transaction.atomic():
         # those that another process has are skipped
         locked = _due().select_for_update(skip_locked=True, of=("self",))
-        rows = locked.select_related("lake_table__database__datasource")
+        rows = locked.select_related(
+            "lake_table__database__datasource", "source_table__database"
+        )
         due = list(rows.order_by("due_at")[:DUE_PAGE])
         if due:
             jobs = [new_job(pipeline, SYNC, actor=SCHEDULE) for pipeline in due]
@@ -116,6 +118,11 @@ class SyncJob(TableJob):
 
     def apply(self, job: Job, pipeline: Pipeline | None, facts: Facts) -> bool:
         return pipeline is not None and _sync_done(job, pipeline, facts)
+
+    def alters_health(self, pipeline: Pipeline | None, facts: Facts) -> bool:
+        """Most syncs find nothing new, and a look costs as much as they do."""
+        was_failing = pipeline is not None and pipeline.failures > 0
+        return was_failing or bool(facts.get("instant"))
 
     def is_awaited(self, job: Job, pipeline: Pipeline | None) -> bool:
         """Not one that went well: what waits for its place is claimed by the host that

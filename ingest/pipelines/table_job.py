@@ -95,16 +95,23 @@ class TableJob(DriverJob):
         """Advance the table by what was committed; whether it has caught up by that."""
         return False
 
+    def alters_health(self, pipeline: Pipeline | None, facts: Facts) -> bool:
+        """Return whether a look at the table may find something else than before this
+        success."""
+        return True
+
     def failures(self, pipeline: Pipeline, error: SluiceError) -> int:
         """Return how many attempts failed in a row by what may pass; 0 = it will not,
         or that is not counted."""
         return 0
 
     def succeeded(self, job: Job, pipeline: Pipeline | None, facts: Facts) -> None:
+        is_other = self.alters_health(pipeline, facts)
         has_caught_up = self.apply(job, pipeline, facts)
         note_plans(job, facts)
         report_success(job, facts, has_caught_up=has_caught_up)
-        note_change(int(job.payload["table"]))
+        if is_other:
+            note_change(int(job.payload["table"]))
 
     def failed(
         self, job: Job, pipeline: Pipeline | None, error: SluiceError, facts: Facts

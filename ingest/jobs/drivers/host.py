@@ -59,7 +59,7 @@ class DriverHost:
         self._jobs = InFlight(launcher, clock)
         self.deaths = 0
         self._next_start = 0.0
-        self._flushed = self._looked = self._pinged = 0.0
+        self._flushed = self._looked = self._pinged = self._progressed = 0.0
         self._logs: list[tuple[str, str, str]] = []
         self._accepted: Backlog[tuple[str, int]] = Backlog()
         self._reports: Backlog[JobReport] = Backlog()
@@ -376,8 +376,11 @@ class DriverHost:
         driver.written = self.clock()
 
     def _write_progress(self) -> None:
-        fresh = [f for f in self.in_flight.values() if self.clock() - f.seen < 10]
-        if fresh:
+        now = self.clock()
+        fresh = [f for f in self.in_flight.values() if now - f.seen < 10]
+        # what jobs say at their ends makes it no more urgent
+        if fresh and now - self._progressed >= FLUSH_SECONDS:
+            self._progressed = now
             report_store.write_progress(fresh)
 
     # ------------------------------------------------------------------- looking

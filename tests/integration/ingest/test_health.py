@@ -11,6 +11,7 @@ import pytest
 from django.db import connection
 from django.db.models.functions import Now
 from django.test import Client
+from django.utils import timezone
 
 from catalog.models import AuditEntry
 from core.models import Job
@@ -118,6 +119,21 @@ def test_a_failed_job_makes_its_table_due(world, admin, table) -> None:
     world.until(lambda: Job.objects.filter(kind="compact", state="FAILED").exists())
     row = TableHealth.objects.get(table=table)
     assert row.due_at < row.collected_at + timedelta(minutes=1)
+
+
+@pytest.mark.django_db
+def test_a_sync_that_found_nothing_asks_for_no_look(world, table) -> None:
+    see(world)
+    later = Now() + timedelta(minutes=5)
+    TableHealth.objects.update(due_at=later, collected_at=Now() - timedelta(hours=1))
+    for instant, is_looked_at in [(None, False), ("20260101000000001", True)]:
+        world.launcher.facts["round"] = {"instant": instant}
+        job = sync_job.start_sync(world.pipeline("orders"), actor="x")
+        world.until(lambda job=job: Job.objects.get(pk=job.pk).is_finished)
+        world.steps(2)
+        row = TableHealth.objects.get(table=table)
+        was_looked_at = row.collected_at > timezone.now() - timedelta(minutes=30)
+        assert was_looked_at is is_looked_at
 
 
 @pytest.mark.django_db
