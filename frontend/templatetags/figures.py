@@ -126,6 +126,15 @@ def ago(value: object) -> SafeString | str:
     return _time(at, text)
 
 
+@register.filter
+def due(value: object) -> SafeString | str:
+    """A <time> that reads "in 3 min", or "now" when that moment has come."""
+    at = parsed(value)
+    if at is not None and at <= timezone.now():
+        return _time(at, gettext("now"))
+    return ago(value)
+
+
 def _rough(seconds: float) -> str:
     whole = int(seconds)
     for length, unit in ((86400, "d"), (3600, "h"), (60, "min")):

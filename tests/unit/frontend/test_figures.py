@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -89,3 +89,12 @@ def test_an_unknown_state_is_shown_by_its_own_word():
 
 def test_icons_are_hidden_from_screen_readers():
     assert 'aria-hidden="true"' in icon("check")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(None, DASH), (-90, ">now<"), (90.5, ">in 1 min<"), (7_300, ">in 2 h<")],
+)
+def test_what_is_due_is_never_in_the_past(seconds, text):
+    wait = None if seconds is None else timedelta(seconds=seconds)
+    assert text in figures.due(wait and timezone.now() + wait)
