@@ -17,12 +17,13 @@ from catalog.api.replies import page_of
 from catalog.api.reply import Body
 from catalog.api.views import ApiView, page_size
 from catalog.models import Table
+from catalog.selectors.paging import key_of, key_token
 from core.errors import InvalidRequest
 from ingest.api import health_replies as replies
 from ingest.api.tables import lake_table_of
 from ingest.lake.commits import read_timeline
-from ingest.lake.hudi.layout import FileGroup
-from ingest.lake.layout import read_layout
+from ingest.lake.hudi.layout import GroupKey
+from ingest.lake.layout import GroupPage, read_groups
 from ingest.lake.place import place_at
 from ingest.maintenance.facts import LakeFacts, facts_from
 from ingest.maintenance.health_collector import look_now
@@ -60,33 +61,32 @@ class MetricsView(ApiView):
 
 
 class FilesView(ApiView):
-    """Live file groups, by partition and bucket."""
+    """Live file groups, by partition and bucket. A page may hold fewer than asked for,
+    or none, before the last one."""
 
     queries = frozenset({"page_size", "page_token"})
 
     @extend_schema(responses=page_of(replies.FileGroup))
     def get(self, request: Request, table_id: int) -> Response:
         table = lake_table_of(self, table_id, Privilege.DISCOVER)
-        size, start = page_size(request), _start(request)
-        groups: tuple[FileGroup, ...] = ()
+        size, scope = page_size(request), f"files:{table.pk}"
+        after = _after(request, scope)
+        page = GroupPage((), None)
         if table.path:
             timeline = read_timeline(place_at(table.path))
-            groups = read_layout(table.path, timeline).groups
-        page = groups[start : start + size]
-        is_more = len(groups) > start + size
-        return Response(
-            {
-                "items": [replies.FileGroup.body(group) for group in page],
-                "next_page_token": str(start + size) if is_more else None,
-            }
-        )
+            page = read_groups(table.path, timeline, size=size, after=after)
+        token = key_token(list(page.after), scope) if page.after else None
+        items = [replies.FileGroup.body(group) for group in page.groups]
+        return Response({"items": items, "next_page_token": token})
 
 
-def _start(request: Request) -> int:
-    text = request.query_params.get("page_token") or "0"
-    if not text.isascii() or not text.isdigit() or len(text) > 9:
-        raise InvalidRequest("page_token is not one of this list", code="bad_token")
-    return int(text)
+def _after(request: Request, scope: str) -> GroupKey | None:
+    try:
+        key = key_of(request.query_params.get("page_token"), scope)
+    except InvalidRequest as error:
+        # as this list has called it from its first release on
+        raise InvalidRequest(str(error), code="bad_token") from error
+    return (key[0], key[1]) if key else None
 
 
 def health_of(table: Table) -> TableHealth:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from core.errors import InvalidRequest, TerminalError, TransientError
-from ingest.lake.port import Change, StoredFile
+from ingest.lake.port import Change, StoredFile, folder_order
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _DENIED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
@@ -100,9 +100,9 @@ class LocalPlace:
         except OSError as error:
             raise storage_error(error, self.path) from error
 
-    def files(self, *, leave_out: str = "") -> Iterator[StoredFile]:
+    def files(self, *, leave_out: str = "", start: str = "") -> Iterator[StoredFile]:
         try:
-            for path in self._paths(leave_out):
+            for path in self._paths(leave_out, folder_order(start)):
                 with suppress(FileNotFoundError):
                     relative = path.relative_to(self.path).as_posix()
                     yield StoredFile(relative, path.lstat().st_size)
@@ -152,11 +152,18 @@ class LocalPlace:
         except OSError:
             return None
 
-    def _paths(self, leave_out: str = "") -> Iterator[Path]:
+    def _paths(self, leave_out: str = "", start: str = "") -> Iterator[Path]:
+        """start: in `folder_order`."""
         for folder, folders, names in os.walk(self.path, onerror=_unless_gone):
-            if leave_out in folders and Path(folder) == self.path:
+            here = folder_order(folder[len(self.uri) :].lstrip("/"))
+            if leave_out in folders and not here:
                 folders.remove(leave_out)
-            for name in names:
+            folders[:] = (
+                name
+                for name in sorted(folders, key=folder_order)
+                if f"{here}{name}/" >= start or start.startswith(f"{here}{name}/")
+            )
+            for name in names if here >= start else ():
                 yield Path(folder) / name
 
 

@@ -8,16 +8,26 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 from core.errors import TerminalError
 from ingest.lake.commits import read_properties, record_of
-from ingest.lake.hudi.layout import GroupKey, Layout, TableFile, layout_of, parse_file
+from ingest.lake.hudi.layout import (
+    FileGroup,
+    GroupKey,
+    Layout,
+    TableFile,
+    layout_of,
+    parse_file,
+)
 from ingest.lake.hudi.timeline import Timeline
 from ingest.lake.place import place_at
-from ingest.lake.port import Place
+from ingest.lake.port import Place, folder_order
 
 META = ".hoodie"
+# Of partitions that a page of file groups has read: it reads no further one then.
+MOST_FILES = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +46,47 @@ def read_layout(path: str, timeline: Timeline) -> Layout:
     return layout_of(list_files(base), timeline, read_replaced(base, timeline))
 
 
-def list_files(base: Place) -> Iterator[TableFile]:
-    """Every file of every partition; nothing of the table's own folder `.hoodie`."""
-    for file in base.files(leave_out=META):
+@dataclass(frozen=True, slots=True)
+class GroupPage:
+    """groups: may be fewer than asked for, or none. after: where the next page goes
+    on; None = this was the last."""
+
+    groups: tuple[FileGroup, ...]
+    after: GroupKey | None
+
+
+def read_groups(
+    path: str, timeline: Timeline, *, size: int, after: GroupKey | None = None
+) -> GroupPage:
+    """Live file groups behind `after`, partition by partition: reads the partitions
+    that the page shows, and ends it before a further one after `MOST_FILES` files."""
+    base = place_at(path)
+    replaced = read_replaced(base, timeline)
+    start, behind = after or ("", "")
+    found: list[FileGroup] = []
+    looked = 0
+    listing = list_files(base, start=start)
+    for partition, files in groupby(listing, key=lambda file: file.partition):
+        if folder_order(partition) < folder_order(start):
+            # an object store told the table's own folder before, up to its partitions
+            continue
+        if len(found) >= size or looked >= MOST_FILES:
+            return GroupPage(tuple(found), (partition, ""))
+        listed = list(files)
+        looked += len(listed)
+        groups = layout_of(listed, timeline, replaced).groups
+        found += [g for g in groups if partition != start or g.file_id > behind]
+        if len(found) > size:
+            last = found[size - 1]
+            return GroupPage(tuple(found[:size]), (last.partition, last.file_id))
+        start, behind = partition, ""
+    return GroupPage(tuple(found), None)
+
+
+def list_files(base: Place, *, start: str = "") -> Iterator[TableFile]:
+    """Every file of every partition from `start` on; nothing of the table's own folder
+    `.hoodie`."""
+    for file in base.files(leave_out=META, start=start):
         folder, _, name = file.path.rpartition("/")
         yield TableFile(folder, name, file.size)
 

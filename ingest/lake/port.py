@@ -50,9 +50,10 @@ class Place(Protocol):
     def names(self) -> list[str]:
         """Names directly below, in no order; [] when nothing is there."""
 
-    def files(self, *, leave_out: str = "") -> Iterator[StoredFile]:
+    def files(self, *, leave_out: str = "", start: str = "") -> Iterator[StoredFile]:
         """Every file below, links not followed; nothing when nothing is there. A file
-        that goes meanwhile may be told or not. `leave_out`: a folder directly below."""
+        that goes meanwhile may be told or not. `leave_out`: a folder directly below.
+        They come while folders are read, these in `folder_order`, from `start` on."""
 
     def exists(self) -> bool:
         """Whether a file is there, or anything below."""
@@ -68,6 +69,11 @@ class Place(Protocol):
 
     def free_bytes(self) -> int | None:
         """Space left there; None where it has no bound."""
+
+
+def folder_order(path: str) -> str:
+    """Sorts folders as an object store lists what lies in them; "" comes first."""
+    return f"{path}/" if path else ""
 
 
 def bytes_below(place: Place) -> int:

@@ -116,11 +116,14 @@ class StoreClient:
             raise _refused(reply, bucket)
 
     def pages(
-        self, bucket: str, prefix: str, *, delimiter: str = ""
+        self, bucket: str, prefix: str, *, delimiter: str = "", after: str = ""
     ) -> Iterator[Listed]:
+        """after: a key behind which the listing begins."""
         token = ""
         while True:
-            page = self.page(bucket, prefix, delimiter=delimiter, token=token)
+            page = self.page(
+                bucket, prefix, delimiter=delimiter, token=token, after=after
+            )
             yield page
             token = page.next_token
             if not token:
@@ -133,6 +136,7 @@ class StoreClient:
         *,
         delimiter: str = "",
         token: str = "",
+        after: str = "",
         size: int = _PAGE,
     ) -> Listed:
         query = {
@@ -146,6 +150,8 @@ class StoreClient:
             query["delimiter"] = delimiter
         if token:
             query["continuation-token"] = token
+        elif after:
+            query["start-after"] = after
         reply = _require(self._ask("GET", bucket, "", query=query), bucket)
         return _listed(reply.body)
 

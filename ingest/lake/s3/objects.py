@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from core.errors import TerminalError, TransientError
 from core.object_store import SCHEME
-from ingest.lake.port import Change, StoredFile
+from ingest.lake.port import Change, StoredFile, folder_order
 from ingest.lake.s3.client import StoreClient
 
 _ABSENT = {"if-none-match": "*"}
@@ -77,11 +77,11 @@ class ObjectPlace:
             found += [folder[start:].rstrip("/") for folder in page.folders]
         return found
 
-    def files(self, *, leave_out: str = "") -> Iterator[StoredFile]:
-        start = len(self._below)
-        for page in self.client.pages(self.bucket, self._below):
+    def files(self, *, leave_out: str = "", start: str = "") -> Iterator[StoredFile]:
+        after = self._below + folder_order(start) if start else ""
+        for page in self.client.pages(self.bucket, self._below, after=after):
             for key, size in page.objects:
-                path = key[start:]
+                path = key[len(self._below) :]
                 is_left_out = leave_out and path.startswith(f"{leave_out}/")
                 # Hadoop's markers of empty folders end like folders
                 if not (is_left_out or key.endswith("/")):

@@ -98,6 +98,23 @@ def test_a_folder_may_be_left_out(lake: str) -> None:
     assert found == {"data/meta/a", "metadata"}
 
 
+def test_a_listing_starts_at_a_folder(lake: str) -> None:
+    root = place_at(lake) / "t"
+    folders = ("p=1", "p=1/deep", "p=1-2", "p=10", "p=2", "q", ".x")
+    for name in (*folders, "meta"):
+        (root / name / "a").replace("1")
+    (root / "z").replace("1")
+    for start, expected in (
+        ("p=1", "p=1/a p=1/deep/a p=10/a p=2/a q/a"),
+        ("p=1/deep", "p=1/deep/a p=10/a p=2/a q/a"),
+        ("p=11", "p=2/a q/a"),
+        ("r", ""),
+    ):
+        found = [file.path for file in root.files(leave_out="meta", start=start)]
+        # a store tells the root's own where their names sort
+        assert [path for path in found if "/" in path] == expected.split()
+
+
 def test_files_that_go_meanwhile_end_no_listing(lake: str) -> None:
     root = place_at(lake) / "t"
     for name in ("a", "b", "c"):
