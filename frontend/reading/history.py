@@ -14,6 +14,8 @@ from catalog.models import AuditEntry
 from frontend.reading.statements import LONGEST_KEPT, Memory, history_of
 
 KEPT = 50
+# No index finds a text within statements: a search reads these.
+SEARCHED = 1_000
 RUN = "statement.run"
 _SLACK = timedelta(seconds=5)
 
@@ -31,10 +33,12 @@ class Asked:
 
 
 def asked_by(user: str, memory: Memory, q: str = "") -> list[Asked]:
-    """Newest first: those of this session that still run, then all that ended."""
+    """Newest first: those of this session that still run, then all that ended. `q`:
+    those of his newest `SEARCHED` that contain it."""
     rows = AuditEntry.objects.filter(actor=user, action=RUN).order_by("-at", "-id")
     if q:
-        rows = rows.filter(facts__statement__icontains=q)
+        newest = rows.values("pk")[:SEARCHED]
+        rows = rows.filter(pk__in=newest, facts__statement__icontains=q)
     mine = [_remembered(one) for one in history_of(memory)]
     ended = []
     for row in rows[:KEPT]:

@@ -21,7 +21,7 @@ from frontend.connect import select_some
 from frontend.middleware import style_nonce
 from frontend.pages import PageRequest, page
 from frontend.reading import completion, statements
-from frontend.reading.history import asked_by
+from frontend.reading.history import SEARCHED, asked_by
 from frontend.reading.statements import ResultPage, Shown
 from frontend.reading.tree import level_of
 
@@ -187,7 +187,8 @@ def _around(request: PageRequest) -> dict[str, object]:
 def _history(request: PageRequest) -> dict[str, object]:
     q = request.GET.get("q", "").strip()[:200]
     user = request.principal.name
-    return {"history": asked_by(user, request.session, q), "history_q": q}
+    found = asked_by(user, request.session, q)
+    return {"history": found, "history_q": q, "history_searched": SEARCHED}
 
 
 def _render(

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from catalog.access import audit
+from core.context import working_for
 from core.errors import NotFound
+from frontend.reading import history
 
 RUNNING = {
     "id": "s1",
@@ -148,9 +151,6 @@ def test_names_complete_as_far_as_they_may_be_seen(world, browse):
 
 
 def test_what_was_asked_before_comes_from_the_audit_trail(world, browse):
-    from catalog.access import audit
-    from core.context import working_for
-
     for actor, sql in (("ann", "SELECT 'by jdbc'"), ("root", "SELECT 'of root'")):
         with working_for(actor=actor, door="gateway"):
             facts = {"statement": sql, "state": "FINISHED", "seconds": 1.5}
@@ -160,6 +160,30 @@ def test_what_was_asked_before_comes_from_the_audit_trail(world, browse):
     assert "1.5 s" in text
     assert "of root" not in text
     assert "by jdbc" not in browse("ann").get("/sql/history?q=xyz").content.decode()
+
+
+def test_a_search_reads_ones_own_newest_statements(world, browse, monkeypatch):
+    monkeypatch.setattr(history, "SEARCHED", 2)
+    for actor, sql in (
+        ("ann", "SELECT 'forgotten'"),
+        ("ann", "SELECT 'Wanted 100%'"),
+        ("root", "SELECT 'wanted by root'"),
+        ("ann", "SELECT 2"),
+    ):
+        with working_for(actor=actor, door="gateway"):
+            audit.record("statement.run", on="op", statement=sql, seconds=1)
+    ann = browse("ann")
+
+    def found(q):
+        return ann.get("/sql/history", {"q": q}).content.decode()
+
+    assert "Wanted 100%" in found("wanted")
+    assert "by root" not in found("wanted")
+    assert "Wanted 100%" in found("00%")
+    assert "Wanted 100%" not in found("0%0")
+    assert "forgotten&#x27;" not in found("forgotten")
+    assert "the newest" in found("x")
+    assert "forgotten&#x27;" in found("")
 
 
 def test_a_plan_is_asked_for_with_one_button(world, browse, gateway):
