@@ -8,6 +8,7 @@ import threading
 import pytest
 
 from catalog.models import ApiToken, Column, Table
+from tests.browser.test_look import AXE
 
 os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
 
@@ -32,6 +33,11 @@ WRONG = {
         "message": "no column `nope`; line 1 pos 7;\n'Project",
     },
 }
+
+PALE = """async (include) => {
+  const found = await axe.run({ include }, { runOnly: ["color-contrast"] });
+  return found.violations.flatMap((one) => one.nodes.map((node) => node.html));
+}"""
 
 
 @pytest.fixture
@@ -309,3 +315,9 @@ def test_the_page_of_rest_shows_examples_and_asks_as_who_looks(page, keep):
         "#operations-tokens-postTokens .live-responses-table .response"
     )
     assert ApiToken.objects.get().name == "reports"
+    # what is open shows every part that has text, and a PATCH its colour
+    parts = [".info", ".filter", ".opblock-tag-section:has(.is-open)", ".opblock-patch"]
+    page.evaluate(AXE)
+    for theme in ("light", "dark"):
+        page.evaluate("theme => document.documentElement.dataset.theme = theme", theme)
+        assert page.evaluate(PALE, parts) == [], theme
