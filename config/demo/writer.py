@@ -9,13 +9,10 @@ from __future__ import annotations
 import json
 import random
 import secrets
-import signal
 import sys
-import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import psycopg
@@ -23,6 +20,7 @@ from psycopg import sql
 
 from config.embedded import EmbeddedPostgres
 from core.files import write_private
+from core.processes.stop import stop_event
 
 DATABASE, USER = "shop", "shop"
 # from one sale to the next, and how long the shop is busy
@@ -143,13 +141,7 @@ def _pause(open_for: float) -> float:
 
 
 def main(home: Path) -> int:
-    stop = threading.Event()
-
-    def request_stop(number: int, frame: FrameType | None) -> None:
-        stop.set()
-
-    signal.signal(signal.SIGTERM, request_stop)
-    signal.signal(signal.SIGINT, request_stop)
+    stop = stop_event()
     shop, chance, began = Shop.of(home), random.Random(), time.monotonic()
     while not stop.is_set():
         try:

@@ -7,9 +7,6 @@ from __future__ import annotations
 
 import itertools
 import logging
-import signal
-import threading
-from types import FrameType
 from typing import Any
 
 from django.core.management.base import BaseCommand
@@ -20,6 +17,7 @@ from catalog.access.external_users import suspend_idle_now_and_then
 from catalog.access.ldap_login import ring_due_recheck
 from core.database_errors import is_away
 from core.jobs import pages
+from core.processes.stop import stop_event
 from ingest.alerts.delivery import Postman
 from ingest.pipelines.rediscovery import discover_again_now_and_then
 from ingest.scheduler.tick import Ticking
@@ -38,13 +36,7 @@ class Command(BaseCommand):
 
     def handle(self, *_: Any, **__: Any) -> None:
         self._ticking, self._passes = Ticking(), itertools.count()
-        stop = threading.Event()
-
-        def told(number: int, frame: FrameType | None) -> None:
-            stop.set()
-
-        signal.signal(signal.SIGTERM, told)
-        signal.signal(signal.SIGINT, told)
+        stop = stop_event()
         postman = Postman()
         postman.start()
         while not stop.wait(PERIOD_SECONDS if self._tick() else AWAY_SECONDS):

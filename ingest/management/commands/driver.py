@@ -5,16 +5,14 @@ from __future__ import annotations
 import fcntl
 import logging
 import shutil
-import signal
-import threading
 from pathlib import Path
-from types import FrameType
 from typing import IO, Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from core.errors import TerminalError
+from core.processes.stop import stop_event
 from ingest.jobs.drivers.commands import (
     driver_command,
     launcher_for,
@@ -35,13 +33,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         home = Path(settings.SLUICE_HOME)
         lock = _only_one(home / "run" / "driver.lock")
-        stop = threading.Event()
-
-        def told(number: int, frame: FrameType | None) -> None:
-            stop.set()
-
-        signal.signal(signal.SIGTERM, told)
-        signal.signal(signal.SIGINT, told)
+        stop = stop_event()
         try:
             require_parts()
         except TerminalError as error:
