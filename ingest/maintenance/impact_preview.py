@@ -12,7 +12,7 @@ from ingest.lake.layout import CompactionPlan
 from ingest.maintenance.compacting import Planned, foresee
 from ingest.maintenance.compaction_drivers import DriverRequest, payload_for
 from ingest.maintenance.facts import LakeFacts
-from ingest.maintenance.health_collector import look_into
+from ingest.maintenance.observation import look_into
 from ingest.maintenance.repair_descriptions import compacted
 from ingest.maintenance.repair_previews import Preview, waits_for_a_job
 from ingest.pipelines.schema_diff import source_changed, to_leave_out

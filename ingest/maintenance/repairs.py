@@ -21,7 +21,7 @@ from ingest.contract.members import value_of
 from ingest.jobs import lifecycle
 from ingest.lake.commits import read_timeline
 from ingest.lake.place import place_at
-from ingest.maintenance.health_collector import facts_of
+from ingest.maintenance.observation import facts_of
 from ingest.maintenance.repair_actions import REPAIR_ACTIONS
 from ingest.maintenance.repair_previews import Preview
 from ingest.maintenance.savepoints import Savepoint, savepoints_on

@@ -18,7 +18,7 @@ from core.models import Job
 from ingest.api import health_replies
 from ingest.jobs import lifecycle
 from ingest.jobs.drivers.fake import Fault, write_instant
-from ingest.maintenance import compact_job, health_collector
+from ingest.maintenance import compact_job, health_collector, observation
 from ingest.models import MaintenancePlan, TableHealth
 from ingest.pipelines import sync_job
 from ingest.scheduler import tick
@@ -232,7 +232,7 @@ def test_a_repair_holds_both_leases_and_does_not_touch_the_tables_state(
     assert reply.status_code == 202
     world.until(lambda: world.jobs("repair")[-1].state == "RUNNING")
     row = see(world)
-    held = health_collector._held(table)
+    held = observation._held(table)
     assert held == {"write", "service"}
     (timeline_of(world) / f"{OLD}.deltacommit.inflight").touch()
     assert see(world).losses == row.losses, "somebody works on it"
