@@ -123,6 +123,22 @@ def radio(name: str, value: str, chosen: object, label: str) -> dict[str, object
     return {"name": name, "value": value, "is_chosen": is_chosen, "label": label}
 
 
+@register.simple_block_tag
+def filterform(
+    content: str, label: str, view: str, shown: str, **more: Any
+) -> SafeString:
+    """The choices by which a list is filtered in its place. shown: the list's id.
+
+    more: `is_whole`: the view answers with the page, of which only the list is taken,
+    and `also`, the id of another part; `typed`, the id of the search box that filters
+    while one types.
+    """
+    url = reverse(f"frontend:{view}")
+    return _part(
+        "filter_form", content=content, label=label, url=url, shown=shown, **more
+    )
+
+
 @register.inclusion_tag("frontend/parts/search_box.html")
 def searchbox(
     id: str, value: str, label: str, placeholder: str, name: str = "q"
