@@ -29,7 +29,7 @@ print(cursor.fetchall())
 """
 _SQLALCHEMY = """\
 from urllib.parse import quote_plus
-import pandas, sqlalchemy  # pip install pandas sqlalchemy "pyhive[hive_pure_sasl]"
+import pandas, sqlalchemy  # pip install pandas sqlalchemy "pyhive[hive-pure-sasl]"
 
 password = quote_plus("<password or slt_ token>")
 engine = sqlalchemy.create_engine(
