@@ -98,7 +98,8 @@ SOURCES: dict[str, Promise] = {
     "unknown_role": Promise(
         "A MariaDB or MySQL server whose login may not ask whether it is a replica",
         unseen="what a replica applies later than the safety lag",
-        does="takes it for a primary unless it is read-only, and says so",
+        does="takes it for a primary unless it is read-only, and says so; with SLAVE"
+        " MONITOR (MySQL: REPLICATION CLIENT) it asks",
     ),
 }
 

@@ -301,8 +301,8 @@ def _key_forms(facts: TableFacts, proposals: dict[str, Proposal]) -> tuple[str, 
     if not named:
         return ()
     return (
-        f"the source takes several texts of the key for one value: {', '.join(named)}."
-        f" In the lake {TRAPS['key_forms'].unseen}",
+        f"the source takes several texts of the key for one value: {', '.join(named)}:"
+        f" {TRAPS['key_forms'].unseen}",
     )
 
 

@@ -54,6 +54,9 @@ def script(username: str, database: str) -> str:
             "-- Timestamp capture waits for open transactions; without this grant it",
             "-- cannot see those of other users and relies on its safety lag alone.",
             process_grant(who),
+            "-- Optional: shows whether the server is a replica, of which plans else",
+            "-- warn. MySQL: REPLICATION CLIENT.",
+            f"-- GRANT SLAVE MONITOR ON *.* TO {who};",
             "",
         )
     )

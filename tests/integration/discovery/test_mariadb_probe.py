@@ -172,6 +172,7 @@ def test_the_statements_that_the_hint_names_are_enough_and_no_more(maria) -> Non
     script = mariadb_needs.script(READER, "a_b")
     assert wanted[0] in script
     assert wanted[-1] in script
+    assert f"-- GRANT SLAVE MONITOR ON *.* TO {who};" in script
 
 
 def test_an_empty_server_is_a_good_one(maria) -> None:
