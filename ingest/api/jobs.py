@@ -109,9 +109,10 @@ def _require_to_operate(view: ApiView, job: Job) -> None:
 
 
 class JobLogsView(ApiView):
-    """Lines in order of time. `direction=back` starts at the end; `cursor` goes on."""
+    """Lines in order of time. `direction=back` starts at the end; `cursor`, or
+    `page_token` as in every list, goes on."""
 
-    queries = frozenset({"cursor", "direction", "page_size", "level"})
+    queries = frozenset({"cursor", "page_token", "direction", "page_size", "level"})
 
     @extend_schema(responses=replies.LogPage)
     def get(self, request: Request, job_id: UUID) -> Response:
@@ -130,7 +131,7 @@ class JobLogsView(ApiView):
         found_so = {
             "items": page,
             "older": str(page[0].pk) if page and (is_more or not is_back) else None,
-            "newer": str(page[-1].pk) if page else request.query_params.get("cursor"),
+            "newer": str(page[-1].pk) if page else _given(request),
             "next_page_token": _next(page, is_back=is_back) if is_more else None,
             "is_finished": job.is_finished,
         }
@@ -148,8 +149,13 @@ def _is_back(request: Request) -> bool:
     return given == "back"
 
 
+def _given(request: Request) -> str | None:
+    asked = request.query_params
+    return asked.get("page_token") or asked.get("cursor")
+
+
 def _cursor(request: Request) -> int | None:
-    text = request.query_params.get("cursor")
+    text = _given(request)
     if not text:
         return None
     if not text.isascii() or not text.isdigit() or len(text) > 18:

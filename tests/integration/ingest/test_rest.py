@@ -164,6 +164,28 @@ def test_log_pages_walk_back_and_forward(world, admin) -> None:
     assert [i["message"] for i in newer["items"]] == [f"{n}" for n in range(15, 25)]
 
 
+@pytest.mark.parametrize(
+    ("direction", "expected"),
+    [("forward", [["a", "b"], ["c"]]), ("back", [["b", "c"], ["a"]])],
+)
+def test_log_pages_go_on_by_their_token_as_every_list_does(
+    world, admin, direction, expected
+) -> None:
+    from core.models import JobLog
+
+    world.onboard("orders")
+    job = world.jobs("snapshot")[0]
+    JobLog.objects.bulk_create(
+        [JobLog(job=job, level="info", message=message) for message in "abc"]
+    )
+    path = f"jobs/{job.pk}/logs?page_size=2&direction={direction}"
+    first = admin("GET", path).json()
+    rest = admin("GET", f"{path}&page_token={first['next_page_token']}").json()
+    found = [[line["message"] for line in page["items"]] for page in (first, rest)]
+    assert found == expected
+    assert rest["next_page_token"] is None
+
+
 def test_all_mistakes_of_a_request_are_told_at_once(world, admin) -> None:
     body = {
         "datasource": 3,
