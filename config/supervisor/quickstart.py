@@ -40,13 +40,24 @@ def parser() -> argparse.ArgumentParser:
         prog="manage.py quickstart",
         description="Start Sluice on this machine with embedded servers and a demo.",
     )
-    made.add_argument("--home", type=Path, default=ROOT / ".sluice")
+    made.add_argument(
+        "--home",
+        type=Path,
+        default=ROOT / ".sluice",
+        help="folder that holds everything; .sluice of the checkout by default",
+    )
     made.add_argument("--detach", action="store_true", help="return once it is up")
     made.add_argument("--no-demo", action="store_true", help="without demo source")
     made.add_argument("--stop", action="store_true", help="end what runs from --home")
-    made.add_argument("--web-port", type=int)
-    made.add_argument("--gateway-port", type=int)
-    made.add_argument("--gateway-http-port", type=int)
+    made.add_argument(
+        "--web-port", type=int, help="of pages and REST; 8000 or the next free one"
+    )
+    made.add_argument(
+        "--gateway-port", type=int, help="of JDBC; 10000 or the next free one"
+    )
+    made.add_argument(
+        "--gateway-http-port", type=int, help="of a later release; not opened"
+    )
     return made
 
 
