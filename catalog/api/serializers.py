@@ -117,7 +117,8 @@ class GrantNew(s.Serializer[Any]):
         later = sorted({"columns", "row_filter", "masks"} & set(attrs))
         if later:
             raise InvalidRequest(
-                f"grants with {', '.join(later)} come with release 5", code="not_yet"
+                f"grants with {', '.join(later)} come with a later release",
+                code="not_yet",
             )
         if ("privilege" in attrs) == ("role" in attrs):
             raise s.ValidationError("give exactly one of privilege and role")

@@ -49,7 +49,7 @@ def kind_named(name: str) -> SourceKind:
         )
     if not isinstance(kind, SourceKind):
         raise InvalidRequest(
-            f"{kind.title} sources come with release {kind.release}",
+            f"{kind.title} sources come with a later release",
             code="not_yet",
             hint="available now: " + ", ".join(k.name for k in readable_kinds()),
         )

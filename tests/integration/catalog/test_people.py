@@ -64,7 +64,9 @@ def test_grants_over_rest(admin, ann, shop, lake_orders):
         "on": "lake",
         "columns": [],
     }
-    problem(admin("POST", "grants", later), 501, "not_yet")
+    refused = admin("POST", "grants", later)
+    problem(refused, 501, "not_yet")
+    assert refused.json()["detail"].endswith("come with a later release")
 
 
 def test_a_token_lives_and_dies_over_rest(ann, admin):

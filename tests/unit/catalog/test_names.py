@@ -172,6 +172,7 @@ def test_kinds_of_later_releases_are_known():
         with pytest.raises(InvalidRequest) as failure:
             kind_named(name)
         assert failure.value.code == "not_yet"
+        assert "come with a later release" in str(failure.value)
     with pytest.raises(InvalidRequest) as failure:
         kind_named("dbase")
     assert failure.value.code == "unknown_kind"
