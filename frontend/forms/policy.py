@@ -14,7 +14,7 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from core.errors import InvalidRequest
-from frontend.forms.schedules import ScheduleFields, schedule_initial
+from frontend.forms.schedules import INHERIT, WHEN, ScheduleFields, schedule_initial
 from frontend.reading.policy import level_words
 from frontend.reading.schedules import schedule_words
 from frontend.templatetags.figures import duration, size
@@ -80,7 +80,14 @@ _SCHEMA = {
     "ask": _("Wait for approval"),
     "ignore": _("Are left out"),
 }
-INHERITED = ("", _("Inherited"))
+INHERITED = _("Inherited")
+# Of settings that are no number.
+_TITLES = {
+    "schedule": _("Schedule"),
+    "quiet_hours": _("Maintenance window"),
+    "compact_driver": _("Own driver of compactions"),
+    "schema_changes": _("Columns added at the source"),
+}
 
 
 class PolicyForm(ScheduleFields):
@@ -112,8 +119,8 @@ class PolicyForm(ScheduleFields):
     )
     schema_changes = forms.ChoiceField(
         required=False,
-        label=_("Columns added at the source"),
-        choices=[INHERITED, *((name, _SCHEMA[name]) for name in SCHEMA_POLICIES)],
+        label=_TITLES["schema_changes"],
+        choices=[("", INHERITED), *((name, _SCHEMA[name]) for name in SCHEMA_POLICIES)],
     )
 
     def __init__(
@@ -123,6 +130,7 @@ class PolicyForm(ScheduleFields):
         super().__init__(*args, **kwargs)
         self.label_suffix = ""
         self.given, self.above = given, above
+        self.fields["when"].choices = [(INHERIT, INHERITED), *WHEN[1:]]
         for number in NUMBERS.values():
             kind = forms.IntegerField if number.is_whole else forms.FloatField
             text = f"{number.help} {self.without(number.key)}".strip()
@@ -154,7 +162,7 @@ class PolicyForm(ScheduleFields):
     def overrides(self) -> list[tuple[str, str]]:
         """What this level gives, and what that takes the place of."""
         return [
-            (f"{key}: {_described(key, value)}", self._inherited(key))
+            (f"{_title(key)}: {_described(key, value)}", self._inherited(key))
             for key, value in self.given.items()
         ]
 
@@ -212,6 +220,10 @@ def _initial(given: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def _title(key: str) -> StrOrPromise:
+    return NUMBERS[key].label if key in NUMBERS else _TITLES[key]
+
+
 def _described(key: str, value: Any) -> str:
     if key == "schedule":
         return schedule_words(parse_schedule(value))
@@ -229,5 +241,5 @@ def _described(key: str, value: Any) -> str:
         return str(_SCHEMA[value]).lower()
     unit = NUMBERS[key].unit
     if unit == "s":
-        return duration(float(value)) if value else gettext("off")
+        return duration(value) if value else gettext("off")
     return size(value) if unit == "bytes" else f"{value:g}"

@@ -29,13 +29,16 @@ from catalog.sources.kinds import SourceKind
 from catalog.sources.registry import KINDS, kind_named
 from core.errors import SluiceError, TransientError
 from frontend import sealed
-from frontend.forms.sources import SourceForm, initial_of
+from frontend.forms.sources import MAIN, SourceForm, initial_of
 from frontend.pages import NOT_CONFIRMED, PageRequest, is_confirmed, page
 from frontend.reading.sources import report_steps
 from frontend.views.sources import source_named
 
 MOST_TRIED = 3
 CONNECT_SECONDS, STATEMENT_SECONDS = 5, 10
+# What another kind has, too; the password is kept sealed.
+KEPT = tuple(name for name in MAIN if name != "password")
+MOST_TYPED = 1000
 _tried = Places(most=MOST_TRIED, most_each=MOST_TRIED)
 
 
@@ -156,8 +159,22 @@ class Entry:
 def add_source(request: PageRequest) -> HttpResponse:
     if not may_register(request.principal):
         require_admin(request.principal)
+    if other := request.POST.get("other_kind"):
+        return _switched(request, kind_named(other))
     asked = request.POST.get("kind") or request.GET.get("kind") or "postgresql"
     return _form_page(request, kind_named(asked), None)
+
+
+def _switched(request: PageRequest, kind: SourceKind) -> HttpResponse:
+    """Another kind was chosen: with what was typed so far, of which nothing is checked
+    yet."""
+    before = kind_named(request.POST.get("kind") or kind.name)
+    typed = {name: request.POST.get(name, "")[:MOST_TYPED] for name in KEPT}
+    if typed["port"] == str(before.default_port):
+        typed["port"] = ""
+    initial = initial_of(kind, None) | {k: v for k, v in typed.items() if v}
+    kept = _kept_password(request, "")
+    return _render(request, kind, SourceForm(kind=kind, initial=initial, kept=kept))
 
 
 @sensitive_post_parameters("password")

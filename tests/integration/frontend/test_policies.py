@@ -48,7 +48,7 @@ def test_a_tables_settings_are_changed_and_taken_back(world, browse, at):
     assert "Next:" in page
     assert optional(page, "id_every_seconds")
     assert not optional(page, "id_when"), "a list always has a choice"
-    assert "verify_every: 1 d" in page
+    assert "Verify every … seconds: 1 d" in page
     assert "instead of off, default" in page
     assert sent(client, at, when="inherit").status_code == 302
     assert pipeline(world).policy == {}

@@ -52,6 +52,22 @@ def test_a_source_is_tested_and_saved_with_the_password_kept(world, browse, serv
     assert client.session["sealed-passwords"] == {}
 
 
+def test_another_kind_keeps_what_was_typed(world, browse):
+    client = browse("root")
+    typed = {**SOURCE, "kind": "postgresql", "port": "5432", "host": "db.example"}
+    switched = client.post("/sources/new", {**typed, "other_kind": "mariadb"})
+    page = switched.content.decode()
+    assert switched.status_code == 200
+    assert 'name="kind" value="mariadb"' in page
+    for value in ("crm", "db.example", "3306"):
+        assert f'value="{value}"' in page
+    assert "is kept, sealed" in page
+    assert "PASSWORD-CANARY" not in page
+    assert 'class="error"' not in page
+    back = {**typed, "kind": "mariadb", "port": "3307", "other_kind": "postgresql"}
+    assert 'value="3307"' in client.post("/sources/new", back).content.decode()
+
+
 def test_a_change_is_tested_with_the_stored_password(world, browse, server):
     client = browse("root")
     client.post("/sources/new", {**server, "then": "test"})
