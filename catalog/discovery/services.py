@@ -17,7 +17,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from catalog import dispatch
-from catalog.discovery import again, store
+from catalog.discovery import again, store, turns
 from catalog.discovery.look import reader_for, save_look, table_at_source
 from catalog.discovery.probe import STEPS, Report, run_probe
 from catalog.models import Datasource, Table
@@ -134,8 +134,15 @@ class SourceJob(PagedJob[Datasource | None]):
         """Write it to the catalog, in the transaction of the job's move."""
         raise NotImplementedError
 
+    def admit(self, job: Job) -> bool:
+        return turns.has_place(job, KINDS)
+
     def ring(self, job_id: uuid.UUID) -> bool:
         return dispatch.ring(job_id)
+
+    def left(self, job: Job) -> None:
+        for job_id in turns.next_ones(KINDS, _clock.now()):
+            dispatch.ring(job_id)
 
     def again(self, job_id: uuid.UUID, *, by: str) -> Job:
         return again.retry(job_id, by=by)

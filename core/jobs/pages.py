@@ -26,7 +26,7 @@ from core.errors import (
     TerminalError,
     TransientError,
 )
-from core.jobs import moves
+from core.jobs import moves, page_marks
 from core.jobs.handlers import Facts, JobHandler, handler_of, handlers_of, names_of
 from core.jobs.moves import Claim, move_job, try_claim
 from core.models import Job, JobLog
@@ -115,6 +115,9 @@ class PagedJob(JobHandler[S]):
         """Ask a worker for the next page; return whether the broker took it."""
         raise NotImplementedError
 
+    def left(self, job: Job) -> None:
+        """No page of the job follows now: another one may have its place."""
+
     def tried(self, job: Job) -> int:
         return job.attempts + 1
 
@@ -144,7 +147,7 @@ def advance(job_id: UUID) -> bool:
         job = Job.objects.filter(pk=job_id, kind__in=names_of(PagedJob)).first()
         if job is None or job.is_finished or (running := _running(job)) is None:
             return False
-        return _do_page(running, paged(job.kind))
+        return _next_page(running, paged(job.kind))
     except (StaleState, IllegalTransition):
         log.info("another worker moved it first", extra={"job_id": str(job_id)})
         return False
@@ -250,12 +253,38 @@ def _prepared(job: Job) -> Claim | None:
     return Claim(None, {"started_at": started, "not_before": None})
 
 
-def _do_page(job: Job, handler: PagedJob[Any]) -> bool:
-    """One page; a transient failure waits for another try, others end the job."""
+def _next_page(job: Job, handler: PagedJob[Any]) -> bool:
+    """A page that the beat executes is short: it costs no mark."""
+    if handler.runs_in_beat:
+        outcome = _do_page(job, handler)
+    else:
+        is_cut_off = page_marks.was_cut_off(job)
+        if not page_marks.begin(job, _clock.now()):
+            return False
+        try:
+            outcome = _do_page(job, handler, is_cut_off=is_cut_off)
+        finally:
+            page_marks.end(job)
+    if isinstance(outcome, More):
+        handler.ring(job.pk)
+    else:
+        handler.left(job)
+    return outcome is not None and not isinstance(outcome, Waits)
+
+
+def _do_page(
+    job: Job, handler: PagedJob[Any], *, is_cut_off: bool = False
+) -> Outcome | None:
+    """One page; a transient failure waits for another try, others end the job: None.
+
+    is_cut_off  the page was begun before and ended the process that was at it
+    """
     before = dict(job.cursor)
     subject = None
     try:
         subject = handler.lock(job)
+        if is_cut_off:
+            raise _cut_off()
         found = handler.read(job, subject)
         with transaction.atomic():
             # where nothing was read nothing is lost by leaving it to who holds the row
@@ -269,26 +298,35 @@ def _do_page(job: Job, handler: PagedJob[Any]) -> bool:
                 raise StaleState(f"job {job.pk} was moved while its page was read")
             outcome = handler.save(locked, subject, found)
             _apply(locked, subject, outcome)
+            page_marks.take_off(job)
     except (StaleState, IllegalTransition):
         raise
     except SluiceError as error:
-        return _fail_page(job, subject, error)
+        _fail_page(job, subject, error)
+        return None
     except Exception as error:
         if is_away(error):
             raise
         log.exception("a page of a %s failed", job.kind, extra={"job_id": str(job.pk)})
-        return _fail_page(job, subject, _unforeseen(error))
+        _fail_page(job, subject, _unforeseen(error))
+        return None
     handler.saved(locked)
-    if isinstance(outcome, More):
-        handler.ring(job.pk)
-    return not isinstance(outcome, Waits)
+    return outcome
 
 
-def _fail_page(job: Job, subject: Any, error: SluiceError) -> bool:
+def _fail_page(job: Job, subject: Any, error: SluiceError) -> None:
     _log(job, error)
     with transaction.atomic():
         moves.fail_or_retry(job, subject, error)
-    return False
+        page_marks.take_off(job)
+
+
+def _cut_off() -> TransientError:
+    return TransientError(
+        "the worker ended in the midst of this page",
+        code="page_cut_off",
+        hint="if nobody ended it, the page may need more memory or time than it has",
+    )
 
 
 def _unforeseen(error: Exception) -> TransientError:

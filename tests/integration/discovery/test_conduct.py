@@ -85,7 +85,7 @@ def test_statements_per_page_do_not_grow_with_tables(
         return real(self, query, *args, **kwargs)
 
     job = services.start_discovery(source.datasource, by="ann")
-    with monkeypatch.context() as patch, django_assert_max_num_queries(32):
+    with monkeypatch.context() as patch, django_assert_max_num_queries(35):
         patch.setattr(psycopg.Connection, "execute", counted)
         pages.advance(job.pk)
     job.refresh_from_db()

@@ -5,12 +5,11 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import threading
 import time
 from datetime import timedelta
 
 import pytest
-from django.db import IntegrityError, connection, connections
+from django.db import IntegrityError, connection
 from django.utils import timezone
 
 from catalog import dispatch as dispatch_module
@@ -19,7 +18,7 @@ from catalog.models import Column, Datasource, SchemaVersion, Table
 from catalog.sources.postgresql import discover as postgresql
 from core import jobs
 from core.advance import advance
-from core.jobs import pages
+from core.jobs import page_marks, pages
 from core.models import Job
 from tests.integration.discovery.support import discover, finish
 
@@ -182,39 +181,58 @@ def test_workers_killed_at_seeded_times_and_resumed(
     is_complete(tables.datasource)
 
 
-@pytest.mark.django_db(transaction=True)
-def test_the_same_page_by_two_workers_at_once_counts_once(tables, small_pages) -> None:
+def test_a_page_that_is_worked_on_is_begun_by_nobody_else(
+    tables, small_pages, monkeypatch
+) -> None:
+    """It takes long at a slow source, and the tick goes on ringing for it."""
     job = services.start_discovery(tables.datasource, by="ann")
-    pages.advance(job.pk)
-    barrier = threading.Barrier(2)
-    failures: list[BaseException] = []
     real = postgresql.PostgresReader.page
+    meanwhile: list[bool] = []
 
-    def together(self, *args, **kwargs):
-        page = real(self, *args, **kwargs)
-        barrier.wait(30)
-        return page
+    def slow(self, *args, **kwargs):
+        meanwhile.append(pages.advance(job.pk))
+        return real(self, *args, **kwargs)
 
-    def work() -> None:
-        try:
-            pages.advance(job.pk)
-        except BaseException as error:  # noqa: BLE001  shown by the assertion below
-            failures.append(error)
-        finally:
-            connections.close_all()
+    monkeypatch.setattr(postgresql.PostgresReader, "page", slow)
+    assert finish(job).done == 25
+    assert meanwhile == [False] * 3
+    is_complete(tables.datasource)
+
+
+def test_a_page_that_ends_its_worker_each_time_ends_its_job(tables) -> None:
+    job = services.start_discovery(tables.datasource, by="ann")
+    for _ in range(job.max_attempts):
+        end_the_worker(job)
+        pages.advance(job.pk)  # the next one finds that it had begun
+        Job.objects.filter(pk=job.pk).update(not_before=None)
+    job.refresh_from_db()
+    assert (job.state, job.error_code) == (jobs.FAILED, "page_cut_off")
+
+
+def test_a_page_of_another_host_is_left_to_it_while_it_may_live(tables) -> None:
+    job = services.start_discovery(tables.datasource, by="ann")
+    end_the_worker(job)
+    job.refresh_from_db()
+    mark = job.handle["page"] | {"host": "elsewhere"}
+    Job.objects.filter(pk=job.pk).update(handle={"page": mark})
+    assert pages.advance(job.pk) is False
+    mark["until"] = timezone.now().isoformat()
+    Job.objects.filter(pk=job.pk).update(handle={"page": mark})
+    assert finish(job).state == jobs.SUCCEEDED
+
+
+def end_the_worker(job: Job) -> None:
+    """In the midst of the job's page: nothing is written after it."""
+
+    def dies(*args: object, **kwargs: object) -> None:
+        raise KeyboardInterrupt
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(postgresql.PostgresReader, "page", together)
-        workers = [threading.Thread(target=work) for _ in range(2)]
-        for worker in workers:
-            worker.start()
-        for worker in workers:
-            worker.join()
-    assert failures == []
-    job.refresh_from_db()
-    assert job.done == 20
-    assert finish(job).done == 25
-    is_complete(tables.datasource)
+        patch.setattr(postgresql.PostgresReader, "page", dies)
+        patch.setattr(page_marks, "end", dies)
+        with pytest.raises(KeyboardInterrupt):
+            pages.advance(job.pk)
+    page_marks._own.clear()
 
 
 def test_calls_on_finished_and_absent_jobs_do_nothing(source, rung) -> None:
