@@ -6,15 +6,20 @@ there as a whole, and gives it back when its reply is made, read or not. Knows n
 
 from __future__ import annotations
 
+import functools
 import logging
 import signal
 import socket
 import time
+from collections import Counter
 from typing import Any
 from wsgiref.types import WSGIApplication
 
 from waitress import wasyncore
+from waitress.channel import HTTPChannel
 from waitress.server import create_server
+
+from gateway.unauthenticated import network_of
 
 THREADS = 16
 CONNECTIONS = 1_000
@@ -25,6 +30,41 @@ IDLE_SECONDS = 30
 UNREAD_SECONDS = 60
 STOP_SECONDS = 5.0
 _MEMORY_BYTES = 64 * 1024  # of an unfinished body; the rest lies in a file
+_network_of = functools.lru_cache(maxsize=4096)(network_of)
+_OWN_SOCKETS = 2  # the listener, and what wakes the loop
+
+
+class Channel(HTTPChannel):  # type: ignore[misc]
+    """A connection whose requests are worked on one at a time: the next one is begun
+    when its client has read the reply before. Else it would hold a thread until then.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self._later: list[Any] = []  # of one read at most
+        super().__init__(*args, **kwargs)
+
+    def received(self, data: bytes) -> bool:
+        is_kept: bool = super().received(data)
+        with self.requests_lock:
+            self._later += self.requests[1:]
+            del self.requests[1:]
+        return is_kept
+
+    def readable(self) -> bool:
+        if self._later and self.connected and not self.will_close:
+            self._begin_next()
+            return False
+        return bool(super().readable())
+
+    def _begin_next(self) -> None:
+        with self.requests_lock:
+            if not self.requests and not self.total_outbufs_len:
+                self.requests.append(self._later.pop(0))
+                self.server.add_task(self)
+
+    @property
+    def is_at_work(self) -> bool:
+        return bool(self.requests or self._later) and not self.total_outbufs_len
 
 
 def serve(
@@ -47,7 +87,7 @@ def serve(
         application,
         sockets=[listener],
         threads=THREADS,
-        connection_limit=CONNECTIONS,
+        connection_limit=CONNECTIONS + _OWN_SOCKETS,
         max_request_body_size=BODY_BYTES,
         max_request_header_size=HEADER_BYTES,
         inbuf_overflow=_MEMORY_BYTES,
@@ -59,6 +99,7 @@ def serve(
         trusted_proxy_headers=told,
         clear_untrusted_proxy_headers=True,
     )
+    server.channel_class = Channel
     stop = _stop_signals(server)
     while not stop:
         _turn(server)
@@ -84,7 +125,23 @@ def _stop_signals(server: Any) -> list[int]:
 
 
 def _turn(server: Any) -> None:
+    if len(server.active_channels) >= CONNECTIONS:
+        _make_room(list(server.active_channels.values()))
     wasyncore.loop(timeout=1.0, use_poll=True, map=server._map, count=1)
+
+
+def _make_room(channels: list[Channel]) -> None:
+    """Close a connection at rest, of the address that has most: whoever fills the
+    places keeps nobody out."""
+    counts = Counter(_network_of(one.addr[0]) for one in channels)
+    at_rest = [one for one in channels if not one.is_at_work]
+    if at_rest:
+        greediest = max(at_rest, key=lambda one: _rank(one, counts))
+        greediest.handle_close()
+
+
+def _rank(one: Channel, counts: Counter[str]) -> tuple[int, float]:
+    return counts[_network_of(one.addr[0])], -one.last_activity
 
 
 def _is_busy(server: Any) -> bool:

@@ -11,6 +11,7 @@ import django
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from drf_spectacular.utils import extend_schema
+from drf_spectacular.views import SpectacularJSONAPIView
 from prometheus_client import (
     CONTENT_TYPE_LATEST,
     REGISTRY,
@@ -18,6 +19,7 @@ from prometheus_client import (
     generate_latest,
     multiprocess,
 )
+from rest_framework.permissions import IsAuthenticated
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -32,6 +34,12 @@ from catalog.extensions import registered
 from catalog.selectors.paging import DEFAULT_SIZE, LARGEST_SIZE
 from catalog.sources.registry import CURRENT_RELEASE, readable_kinds
 from core.errors import InvalidRequest, NotFound
+
+
+class SchemaView(ApiView, SpectacularJSONAPIView):
+    """The OpenAPI document, made anew by each call: in a place of the caller's."""
+
+    permission_classes = (IsAuthenticated,)
 
 
 class ConfigView(ApiView):

@@ -18,7 +18,7 @@ from core.models import Job
 from core.processes.identity import ProcessIdentity
 
 # Workers are ended after 120 s of one page.
-LONGEST_PAGE = timedelta(seconds=130)
+LONGEST_PAGE_SECONDS = 130
 _MEMBER = "page"
 _own: set[UUID] = set()  # pages under way in this process
 
@@ -28,7 +28,7 @@ def begin(job: Job, now: datetime) -> bool:
     if _is_under_way(job, now):
         return False
     host, pid, born = _here(os.getpid())
-    until = (now + LONGEST_PAGE).isoformat()
+    until = (now + timedelta(seconds=LONGEST_PAGE_SECONDS)).isoformat()
     mark = {_MEMBER: {"host": host, "pid": pid, "born": born, "until": until}}
     rows = Job.objects.filter(pk=job.pk, state=jobs.RUNNING, handle=job.handle)
     if not rows.update(handle=mark):

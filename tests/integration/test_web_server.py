@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 
@@ -54,6 +55,8 @@ HALVES = {
     "half a head": b"GET / HTTP/1.1\r\nHost: x\r\n",
     "half a body": b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nabc",
     "an unread reply": b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n",
+    "unread replies to requests sent ahead": b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n"
+    * 5,
     "an end that is not closed": b"GET / HTTP/1.1\r\nConnection: close\r\n\r\n",
 }
 
@@ -69,8 +72,10 @@ class Server:
         )
         wait_for(self._is_up, "the server to listen")
 
-    def connect(self) -> socket.socket:
-        return socket.create_connection(self.address, timeout=10)
+    def connect(self, source: str = "127.0.0.1") -> socket.socket:
+        return socket.create_connection(
+            self.address, timeout=10, source_address=(source, 0)
+        )
 
     def get(self, path: str, **headers: str) -> tuple[int, bytes]:
         host, port = self.address
@@ -119,19 +124,36 @@ def test_a_large_body_is_refused_before_it_is_read(server: Server) -> None:
         assert b" 413 " in link.recv(100)
 
 
-def test_connections_are_bounded(server: Server) -> None:
-    """Those beyond wait until others end; nobody is turned away."""
-    with ExitStack() as idle:
-        for _ in range(web_server.CONNECTIONS):
-            idle.enter_context(server.connect())
-        late = server.connect()
-        late.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-        late.settimeout(0.3)
-        with pytest.raises(TimeoutError):
-            late.recv(100)
-    with late:
-        late.settimeout(10)
-        assert late.recv(100).startswith(b"HTTP/1.1 200 ")
+def test_whoever_fills_the_connections_keeps_nobody_out(server: Server) -> None:
+    """Of the address that has most, the one that rests longest goes."""
+    with ExitStack() as kept:
+        elsewhere = kept.enter_context(server.connect(source="127.0.0.2"))
+        idle = [
+            kept.enter_context(server.connect()) for _ in range(web_server.CONNECTIONS)
+        ]
+        assert server.get("/") == (200, bytes(2))
+        assert idle[0].recv(1) == b""
+        elsewhere.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert elsewhere.recv(100).startswith(b"HTTP/1.1 200 ")
+
+
+def body_of(stream: BinaryIO) -> bytes:
+    length = 0
+    while line := stream.readline().strip():
+        name, _, value = line.partition(b":")
+        if name.lower() == b"content-length":
+            length = int(value)
+    return stream.read(length)
+
+
+def test_requests_sent_ahead_are_answered_in_order(server: Server) -> None:
+    paths = ["/scheme", "/large", "/client", "/"]
+    with server.connect() as link:
+        for path in paths:
+            link.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        with link.makefile("rb") as stream:
+            found = [body_of(stream) for _ in paths]
+    assert found == [b"http", bytes(8_000_000), b"127.0.0.1", bytes(2)]
 
 
 def test_a_large_head_is_refused(server: Server) -> None:

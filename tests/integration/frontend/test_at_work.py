@@ -12,7 +12,7 @@ from catalog.access.users import create_user
 from catalog.api.at_work import MOST_OF_ONE_USER, PLACES, take_place
 
 pytestmark = pytest.mark.django_db
-CONFIG, PAGE = "/api/v1/config", "/tables"
+CONFIG, SCHEMA, PAGE = "/api/v1/config", "/api/v1/schema", "/tables"
 
 
 class Person:
@@ -34,6 +34,7 @@ def test_one_user_leaves_threads_to_the_others() -> None:
         for _ in range(MOST_OF_ONE_USER):
             waiting.callback(take_place("ann").give_back)
         assert (ann.get(CONFIG), ann.get(PAGE)) == (429, 503)
+        assert ann.get(SCHEMA) == 429
         assert (bob.get(CONFIG), bob.get(PAGE)) == (200, 200)
     assert (ann.get(CONFIG), ann.get(PAGE)) == (200, 200)
 
