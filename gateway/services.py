@@ -13,7 +13,7 @@ from core.errors import InvalidRequest
 from gateway.engines.port import EnginePolicy, EngineRefused, EngineUnavailable
 from gateway.engines.supervisor import EngineSupervisor
 from gateway.fair import Caller, FairPlaces
-from gateway.faults import TOO_LARGE
+from gateway.faults import DISK_FULL, TOO_LARGE
 from gateway.limits import GatewayLimits
 from gateway.operation import Operation
 from gateway.result_reader import ReadAheadRoom
@@ -145,7 +145,7 @@ class Services:
             is_his = not operation.is_alive  # he left, and his session ended with him
             raise
         except EngineRefused as error:
-            stopped_all = error.sql_state == TOO_LARGE
+            stopped_all = error.sql_state in {TOO_LARGE, DISK_FULL}
             raise
         finally:
             if is_his and (wasted := operation.seconds_wasted()):

@@ -40,6 +40,7 @@ public final class EngineUnits {
     ending("its tasks run after a minute", Set.of("other", "one"), 60);
     allocations();
     shares();
+    disk();
     placesOfOneWhoHasAll();
     placesOfOneWhoGave();
     placesOfMany();
@@ -67,6 +68,21 @@ public final class EngineUnits {
     System.out.println("results of tasks that are done count: " + (tasks.doneBy("one") == 270));
     tasks.keep(Set.of("another"));
     System.out.println("a closed statement is kept: " + (tasks.doneBy("one") != 0));
+  }
+
+  /** One task goes on, one is done, one failed. */
+  private static void disk() {
+    TaskDisk tasks = new TaskDisk();
+    for (long thread : new long[] {1, 2, 3}) {
+      tasks.start(thread, "one", () -> 10, () -> 1);
+    }
+    tasks.end(2, true);
+    tasks.end(3, false);
+    System.out.println("what is on the disk counts: " + (tasks.written().get("one") == 12));
+    tasks.keep(Set.of());
+    System.out.println("of a closed one only what runs: " + (tasks.written().get("one") == 11));
+    System.out.println("much room is left on a large disk: " + (DiskGuard.least(1L << 40) == 4L << 30));
+    System.out.println("a part of a small one: " + (DiskGuard.least(2000) == 100));
   }
 
   private static void shares() {

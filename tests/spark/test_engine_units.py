@@ -104,6 +104,19 @@ def test_many_small_statements_of_one_user_count_together(
 @pytest.mark.parametrize(
     "what",
     [
+        "what is on the disk counts",
+        "of a closed one only what runs",
+        "much room is left on a large disk",
+        "a part of a small one",
+    ],
+)
+def test_disk_is_charged_to_who_wrote_it(what: str, found: dict[str, bool]) -> None:
+    assert found[what]
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
         "who has no place is waited for at first",
         "the youngest give way, the share stays",
         "no more is taken than waits",

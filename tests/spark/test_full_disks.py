@@ -145,6 +145,10 @@ def test_another_full_disk_is_named_and_the_load_goes_on(
     assert bench.rows(table, "id", "v") == in_source(bench, "o")
 
 
+WRITES = (
+    "select sum(length(u)) from (select u from"
+    " (select uuid() as u from range(10000000000)) distribute by u)"
+)
 SPREAD = "select count(distinct sha2(cast(id as string), 512)) from range({rows})"
 
 
@@ -163,6 +167,26 @@ def test_an_engine_whose_scratch_is_full_says_so_and_goes_on(
                 assert fault.sql_state == DISK_FULL, outcome
                 assert "[SCRATCH_FULL]" in fault.message
                 assert client.rows("select 1") == [(1,)]
+            assert client.rows(SPREAD.format(rows=200_000)) == [(200_000,)]
+            client.close()
+        finally:
+            engine.close()
+
+
+@pytest.mark.long
+def test_a_statement_that_fills_the_disk_ends_before_that_is_full(
+    engine_jars: tuple[Path, ...], tmp_path: Path
+) -> None:
+    """Whatever else lies on that disk has room left; the user's next one runs."""
+    with small_disk(tmp_path / "larger", "768m") as disk:
+        engine = EngineBench(disk.path, engine_jars)
+        try:
+            engine.policy("eve")
+            client = engine.connect("eve")
+            outcome = client.run(WRITES)
+            assert outcome.sql_state == DISK_FULL, outcome
+            assert "[STATEMENT_TOO_LARGE]" in outcome.error
+            assert "No space left" not in engine.log.read_text("utf-8", "replace")
             assert client.rows(SPREAD.format(rows=200_000)) == [(200_000,)]
             client.close()
         finally:

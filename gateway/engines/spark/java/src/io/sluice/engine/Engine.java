@@ -1,5 +1,6 @@
 package io.sluice.engine;
 
+import java.io.File;
 import java.nio.file.Path;
 import org.apache.spark.SparkStatusTracker;
 import org.apache.spark.sql.SparkSession;
@@ -44,10 +45,13 @@ public final class Engine {
     SparkStatusTracker tracker = root.sparkContext().statusTracker();
     Progress progress = new Progress(identity::operations, tracker, control);
     MemoryGuard memory = new MemoryGuard(identity.statements(), TaskWatch.TASKS);
+    File scratch = new File(System.getProperty("java.io.tmpdir")); // as Spark's own
+    DiskGuard disk = new DiskGuard(identity.statements(), TaskWatch.DISK, scratch);
     RunawayThreads threads = new RunawayThreads();
     FairPlaces places = new FairPlaces(root.sparkContext());
     check(progress::tellAll, Progress.PAUSE_MILLIS, "sluice-progress");
     check(memory::look, MemoryGuard.LOOK_MILLIS, "sluice-memory");
+    check(disk::look, DiskGuard.LOOK_MILLIS, "sluice-disk");
     check(threads::look, RunawayThreads.LOOK_MILLIS, "sluice-runaway");
     check(places::look, FairPlaces.LOOK_MILLIS, "sluice-places");
   }

@@ -7,6 +7,7 @@ import org.apache.spark.TaskFailedReason;
 import org.apache.spark.api.plugin.DriverPlugin;
 import org.apache.spark.api.plugin.ExecutorPlugin;
 import org.apache.spark.api.plugin.SparkPlugin;
+import org.apache.spark.executor.TaskMetrics;
 
 /**
  * Notes which statement each task works for, on the task's own thread. Spark's status tracker
@@ -15,6 +16,7 @@ import org.apache.spark.api.plugin.SparkPlugin;
  */
 public final class TaskWatch implements SparkPlugin, ExecutorPlugin {
   static final TaskAllocations TASKS = new TaskAllocations();
+  static final TaskDisk DISK = new TaskDisk();
   private static final String GROUP = "spark.jobGroup.id";
   private static final ThreadMXBean THREADS =
       (ThreadMXBean) ManagementFactory.getThreadMXBean();
@@ -31,17 +33,31 @@ public final class TaskWatch implements SparkPlugin, ExecutorPlugin {
 
   @Override
   public void onTaskStart() {
-    TASKS.start(Thread.currentThread().getId(), statementOf(TaskContext.get()), allocated());
+    TaskContext task = TaskContext.get();
+    TaskMetrics metrics = task.taskMetrics();
+    long thread = Thread.currentThread().getId();
+    TASKS.start(thread, statementOf(task), allocated());
+    DISK.start(
+        thread,
+        statementOf(task),
+        metrics::diskBytesSpilled,
+        () -> metrics.shuffleWriteMetrics().bytesWritten());
   }
 
   @Override
   public void onTaskSucceeded() {
-    TASKS.end(Thread.currentThread().getId(), allocated());
+    ended(true);
   }
 
   @Override
   public void onTaskFailed(TaskFailedReason reason) {
-    onTaskSucceeded();
+    ended(false);
+  }
+
+  private static void ended(boolean isDone) {
+    long thread = Thread.currentThread().getId();
+    TASKS.end(thread, allocatedBy(thread));
+    DISK.end(thread, isDone);
   }
 
   /** Bytes that a thread allocated in its life; -1 when it is gone. */

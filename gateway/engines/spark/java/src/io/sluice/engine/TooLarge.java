@@ -3,7 +3,7 @@ package io.sluice.engine;
 import java.util.Locale;
 import org.apache.hive.service.cli.HiveSQLException;
 
-/** The sentences for statements that ask for more memory than one of them may have. */
+/** The sentences for statements that ask for more memory, or disk, than one of them may have. */
 final class TooLarge {
   private static final String STATE = "54000";
   private static final int RAN_SHORT = 1; // the gateway runs such a statement again, once
@@ -39,6 +39,17 @@ final class TooLarge {
                 + " build smaller values, aggregate fewer rows at once, or select less.",
             mebibytes(heap)),
         STATE);
+  }
+
+  static HiveSQLException disk(long written) {
+    return new HiveSQLException(
+        String.format(
+            Locale.ROOT,
+            "[STATEMENT_TOO_LARGE] the statement was ended, because the query engine's disk is"
+                + " nearly full, and yours wrote most of what is there (this one %s). Let it sort,"
+                + " join or group fewer rows and columns at once.",
+            mebibytes(written)),
+        "53100");
   }
 
   static HiveSQLException planning(int seconds) {
