@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
@@ -19,6 +20,9 @@ from gateway.operation import Operation
 from gateway.result_reader import ReadAheadRoom
 from gateway.store import Store
 from gateway.waste import MOST_COUNTED_SECONDS, Waste
+
+# of a statement that took what all others waited for
+_STOPPED_ALL = frozenset({TOO_LARGE, DISK_FULL})
 
 
 class Owner(Protocol):
@@ -145,11 +149,30 @@ class Services:
             is_his = not operation.is_alive  # he left, and his session ended with him
             raise
         except EngineRefused as error:
-            stopped_all = error.sql_state in {TOO_LARGE, DISK_FULL}
+            stopped_all = error.sql_state in _STOPPED_ALL
             raise
         finally:
             if is_his and (wasted := operation.seconds_wasted()):
                 rest = self.waste.add(user, wasted, stopped_all=stopped_all)
+            self.slots.release(caller, rest=rest)
+
+    @contextlib.asynccontextmanager
+    async def place_again(self, user: str) -> AsyncIterator[None]:
+        """Hold a place to run a finished statement in once more, whose result is lost.
+        What fails or is left then is remembered as of a first run."""
+        caller, rest = self.caller(user), 0.0
+        await self.slots.acquire(caller)
+        began = time.monotonic()
+        try:
+            yield
+        except EngineUnavailable:
+            raise
+        except BaseException as error:
+            stopped_all = getattr(error, "sql_state", "") in _STOPPED_ALL
+            seconds = time.monotonic() - began
+            rest = self.waste.add(user, seconds, stopped_all=stopped_all)
+            raise
+        finally:
             self.slots.release(caller, rest=rest)
 
     def note_ended(self, user: str, operation: Operation) -> None:

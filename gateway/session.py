@@ -233,7 +233,8 @@ class Session:
         if operation.reader:
             operation.reader.close()
         until = operation.started + self._services.limits.statement_seconds
-        place = self._services.slots.place(self._services.caller(self.user))
+        place = self._services.place_again(self.user)
+        engine = None
         try:
             async with asyncio.timeout(max(until - time.time(), 0)) as turn, place:
                 turn.reschedule(None)  # from here on the engine's calls are not cut
@@ -241,6 +242,10 @@ class Session:
                 await self._engine.read_again(engine, operation, until=until)
         except TimeoutError:
             raise overdue() from None
+        except EngineUnavailable:
+            if engine and engine.is_closed:  # the second one that ended under it
+                self._services.note_ended(self.user, operation)
+            raise
         return True
 
     async def free(self, operation: Operation) -> None:

@@ -310,10 +310,12 @@ class StatementService:
         while True:
             await asyncio.sleep(SWEEP_SECONDS)
             old = time.monotonic() - KEPT_SECONDS
-            for statement in list(self._statements.values()):
-                await statement.session.end_overdue()
-                if statement.done.is_set() and statement.touched < old:
-                    await self._drop(statement)
+            kept = list(self._statements.values())
+            await end_all(statement.session.end_overdue() for statement in kept)
+            for statement in kept:
+                statement.session.let_go_of_idle()
+            is_old = (s for s in kept if s.done.is_set() and s.touched < old)
+            await self._drop_all(is_old)
 
 
 def _columns(columns: Iterable[EngineColumn]) -> list[dict[str, str]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from pyhive.exc import OperationalError
 from TCLIService import ttypes
@@ -132,6 +134,26 @@ def test_a_second_run_has_the_time_that_its_statement_has_left(gateway, monkeypa
         with pytest.raises(OperationalError, match="no time left") as raised:
             cursor.fetchall()
     assert raised.value.args[0].status.sqlState == "HYT00"
+    services = gateway.gateway.services
+    assert services.waste.seconds_of(held.handler.user) > 0  # as of a first run
+
+
+def test_whose_second_run_ends_the_next_engine_too_is_counted(gateway):
+    with connect(gateway) as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT 7")
+        (held,) = gateway.gateway.server.connections
+
+        def dies(sql):
+            if "7" in sql:
+                asyncio.get_running_loop().call_soon(gateway.engine.die)
+            return FakeAnswer(seconds=60 if "7" in sql else 0)
+
+        gateway.engine.answers = dies
+        gateway.do(gateway.engine.die)
+        with pytest.raises(OperationalError):
+            cursor.fetchall()
+    waste = gateway.gateway.services.waste
+    assert waste.seconds_of(held.handler.user) > MOST_COUNTED_SECONDS - 1
 
 
 def test_statements_that_wait_get_the_next_engine(gateway):
