@@ -6,8 +6,11 @@ answers, a circuit breaker spares logins the wait: local users notice nothing.
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import threading
 import time
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -38,7 +41,11 @@ log = logging.getLogger(__name__)
 BREAKER_SECONDS = 5.0
 RECHECK_PAGE = 200
 RING_SECONDS = 5.0
+# Each holds a thread that logins of local users need, too.
+ASKED_AT_ONCE = 2
+QUEUE_SECONDS = 2.0
 _breaker = CircuitBreaker(BREAKER_SECONDS)  # one per process
+_places = threading.BoundedSemaphore(ASKED_AT_ONCE)
 _rung_at = 0.0
 
 
@@ -115,7 +122,7 @@ def _proven_person(
             hint="try again in a moment; local accounts keep working",
         )
     try:
-        with _directory(spec) as directory:
+        with _place(), _directory(spec) as directory:
             entry = _proven_entry(spec, directory, username, password)
             if entry is None:
                 return None
@@ -127,6 +134,19 @@ def _proven_person(
         log.warning("a login waits for the directory: %s", error)
         _breaker.fail(time.monotonic())
         raise
+
+
+@contextlib.contextmanager
+def _place() -> Iterator[None]:
+    if not _places.acquire(timeout=QUEUE_SECONDS):
+        raise DirectoryAway(
+            "other logins wait for the directory",
+            hint="try again in a moment; local accounts keep working",
+        )
+    try:
+        yield
+    finally:
+        _places.release()
 
 
 def _proven_entry(

@@ -6,13 +6,17 @@ itself.
 
 from __future__ import annotations
 
+import contextlib
 import statistics
+from collections.abc import Iterator
 
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from catalog.access.policy import Privilege
+from catalog.api.at_work import RETRY_SECONDS, TooManyRequests
+from catalog.api.places import Places
 from catalog.api.replies import page_of
 from catalog.api.reply import Body
 from catalog.api.views import ApiView, page_size
@@ -31,6 +35,8 @@ from ingest.maintenance.written import written_from
 from ingest.models import Pipeline, TableHealth
 from ingest.pipelines.transitions import pipeline_of
 
+LAYOUTS = Places(most=4, most_each=1)
+
 
 class HealthView(ApiView):
     """Score of 0 to 100 with the reason of every lost point, and what is planned next.
@@ -47,7 +53,8 @@ class HealthView(ApiView):
         right = Privilege.OPERATE if look else Privilege.DISCOVER
         table = lake_table_of(self, table_id, right)
         if look and table.path:
-            look_now(table)
+            with _layout_place(self.principal.name):
+                look_now(table)
         return Response(_health(table, health_of(table)))
 
 
@@ -73,11 +80,29 @@ class FilesView(ApiView):
         after = _after(request, scope)
         page = GroupPage((), None)
         if table.path:
-            timeline = read_timeline(place_at(table.path))
-            page = read_groups(table.path, timeline, size=size, after=after)
+            with _layout_place(self.principal.name):
+                timeline = read_timeline(place_at(table.path))
+                page = read_groups(table.path, timeline, size=size, after=after)
         token = key_token(list(page.after), scope) if page.after else None
         items = [replies.FileGroup.body(group) for group in page.groups]
         return Response({"items": items, "next_page_token": token})
+
+
+@contextlib.contextmanager
+def _layout_place(user: str) -> Iterator[None]:
+    """Hold a place while a layout is read: of a large table that takes seconds of the
+    processor or many calls of the store."""
+    place = LAYOUTS.take(user)
+    if place is None:
+        raise TooManyRequests(
+            "other files of tables are being looked at",
+            hint="send the next one when yours is answered",
+            facts={"retry_after_seconds": RETRY_SECONDS},
+        )
+    try:
+        yield
+    finally:
+        place.give_back()
 
 
 def _after(request: Request, scope: str) -> GroupKey | None:

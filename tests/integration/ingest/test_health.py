@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from catalog.models import AuditEntry
 from core.models import Job
-from ingest.api import health_replies
+from ingest.api import health, health_replies
 from ingest.jobs import lifecycle
 from ingest.jobs.drivers.fake import Fault, write_instant
 from ingest.maintenance import compact_job, health_collector, observation
@@ -166,6 +166,13 @@ def test_file_groups_are_listed_page_by_page(world, admin, table) -> None:
     assert (one["partition"], one["bucket"], one["base_bytes"]) == ("p=1", 0, 70)
     assert second.json()["next_page_token"] is None
     problem(admin("GET", f"tables/{table}/files?page_token=x"), 400, "bad_token")
+    for _ in range(2):  # files are read for one user once at a time
+        place = health.LAYOUTS.take("root")
+        assert place
+        late = admin("GET", f"tables/{table}/files")
+        problem(late, 429, "too_many_requests")
+        place.give_back()
+    assert admin("GET", f"tables/{table}/files").status_code == 200
 
 
 @pytest.mark.django_db

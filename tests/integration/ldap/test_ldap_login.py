@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from dataclasses import replace
 from typing import Any
@@ -300,3 +301,18 @@ def test_a_mapping_names_groups_administrators_and_who_may_come(directory, setti
     assert not User.objects.get(username="ann").is_active
     directory.put_group("Bi People", dn)
     assert log_in().groups == {"finance"}
+
+
+def test_a_slow_directory_leaves_threads_to_local_logins(directory, monkeypatch):
+    """Who finds no place there is refused soon, and the directory counts as there."""
+    directory.add_person("ann", PASSWORD)
+    users.create_user("local", "correct horse battery", by="root")
+    monkeypatch.setattr(ldap_login, "QUEUE_SECONDS", 0)
+    with contextlib.ExitStack() as asking:
+        for _ in range(ldap_login.ASKED_AT_ONCE):
+            asking.enter_context(ldap_login._place())
+        with pytest.raises(DirectoryAway, match="other logins wait"):
+            log_in()
+        assert log_in("local", "correct horse battery").name == "local"
+        assert not ldap_login._breaker.failed
+    assert log_in().name == "ann"
