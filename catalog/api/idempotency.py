@@ -30,6 +30,7 @@ from core.errors import InvalidRequest
 LIFETIME = timedelta(hours=24)
 LONGEST_KEY = 200
 FORGET_AT_ONCE = 500
+MOST_OF_ONE = 20_000
 
 V = TypeVar("V", bound=ApiView)
 P = ParamSpec("P")
@@ -39,7 +40,8 @@ Post = Callable[Concatenate[V, Request, P], Response]
 def idempotent(post: Post[V, P]) -> Post[V, P]:
     """Make a view's `post` honour `Idempotency-Key`; without one nothing changes.
 
-    Kept for 24 h: replies below 500, except 401 and 429. The same key with another
+    Kept for 24 h, of one user the newest MOST_OF_ONE: replies below 500, except 401 and
+    429. The same key with another
     body is 422.
     """
 
@@ -83,9 +85,19 @@ def _claim(view: ApiView, key: str, digest: str) -> tuple[IdempotencyKey, bool]:
     IdempotencyKey.objects.filter(
         user=view.account, key=key, created_at__lt=horizon
     ).delete()
-    return IdempotencyKey.objects.get_or_create(
+    row, is_new = IdempotencyKey.objects.get_or_create(
         user=view.account, key=key, defaults={"digest": digest}
     )
+    if is_new:
+        _forget_beyond(view)
+    return row, is_new
+
+
+def _forget_beyond(view: ApiView) -> None:
+    """Each costs nothing to make and may hold 100 kB: the oldest go."""
+    his = IdempotencyKey.objects.filter(user=view.account).order_by("-created_at")
+    beyond = his.values("pk")[MOST_OF_ONE : MOST_OF_ONE + FORGET_AT_ONCE]
+    IdempotencyKey.objects.filter(pk__in=beyond).delete()
 
 
 def _run(call: Callable[[], Response]) -> Response:

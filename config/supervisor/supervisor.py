@@ -15,12 +15,14 @@ import time
 import urllib.error
 import urllib.request
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import FrameType
 
 from config.parts.javac import ensure_sluice_jar
 from config.parts.paths import extras_of, jar_paths
 from config.supervisor.connection import ConnectionFile, connection_of
 from config.supervisor.home import make_keys
+from config.supervisor.log_files import bound_logs
 from config.supervisor.stack import (
     Options,
     Role,
@@ -48,6 +50,7 @@ READY_SECONDS = 180.0
 PREPARE_SECONDS = 300.0
 LONGEST_WAIT_SECONDS = 30.0
 STEADY_SECONDS = 60.0
+LOGS_SECONDS = 10.0
 
 
 @dataclass(slots=True)
@@ -73,6 +76,7 @@ class Supervisor:
     options: Options
     children: dict[str, RunningRole] = field(default_factory=dict)
     is_stopping: bool = False
+    logs_due: float = 0.0
 
     def run(self) -> None:
         """Blocks. TerminalError when the start is impossible; all is ended then too."""
@@ -96,6 +100,7 @@ class Supervisor:
             while not self.is_stopping:
                 self._look_after()
                 file.write(connection_of(stack, self.pids()))
+                self._bound_logs(home.logs)
                 time.sleep(LOOP_SECONDS)
         finally:
             self.stop()
@@ -103,6 +108,15 @@ class Supervisor:
             for path in [*home.run.glob("*.pid.json"), *home.run.glob("*.lock")]:
                 path.unlink(missing_ok=True)
             os.close(lock)
+
+    def _bound_logs(self, folder: Path) -> None:
+        if time.monotonic() < self.logs_due:
+            return
+        self.logs_due = time.monotonic() + LOGS_SECONDS
+        try:
+            bound_logs(folder)
+        except OSError as error:  # a full disk, too: no reason to end anything
+            log.warning("logs could not be cut: %s", error)
 
     def pids(self) -> dict[str, int | None]:
         """Of our own children, None while one waits for its restart."""

@@ -10,7 +10,8 @@ import pytest
 from django.db import OperationalError, connection, connections
 
 from catalog import extensions
-from catalog.models import ApiToken, Datasource, Table
+from catalog.api import idempotency
+from catalog.models import ApiToken, Datasource, IdempotencyKey, Table
 from catalog.secrets import password_of
 from core.models import Job
 from tests.integration.catalog.asking import (
@@ -198,6 +199,15 @@ def test_a_repeated_post_changes_nothing(admin):
     problem(other, 422, "idempotency_key_reused")
     elsewhere = admin("POST", "tokens", {"name": "t"}, Idempotency_Key="k1")
     problem(elsewhere, 422, "idempotency_key_reused")
+
+
+def test_of_one_user_so_many_replies_are_kept(admin, monkeypatch):
+    monkeypatch.setattr(idempotency, "MOST_OF_ONE", 2)
+    for number in range(4):
+        token = {"name": f"t{number}"}
+        assert admin("POST", "tokens", token, Idempotency_Key=f"k{number}")
+    kept = IdempotencyKey.objects.values_list("key", flat=True)
+    assert set(kept) == {"k2", "k3"}
 
 
 def test_a_refusal_is_kept_too_and_leaves_nothing(admin):
