@@ -39,6 +39,21 @@ def test_the_answer_before_is_given_while_one_looks() -> None:
         assert second.result(10) == "second"
 
 
+def test_after_a_long_look_the_answer_stays_for_a_while() -> None:
+    """A stranger who asks without end takes a part of the database's time."""
+    now, looks = 0.0, 0
+
+    def slow() -> int:
+        nonlocal now, looks
+        now, looks = now + 1.0, looks + 1
+        return looks
+
+    look = OneLook(slow, clock=lambda: now)
+    assert [look.answer() for _ in range(9)] == [1] * 9
+    now += 4.0
+    assert look.answer() == 2
+
+
 def test_a_look_that_fails_is_made_again() -> None:
     def failing() -> str:
         raise OSError("away")
