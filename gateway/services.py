@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Callable
@@ -21,6 +22,7 @@ from gateway.result_reader import ReadAheadRoom
 from gateway.store import Store
 from gateway.waste import MOST_COUNTED_SECONDS, Waste
 
+WARM_SECONDS = 1.0
 # of a statement that took what all others waited for
 _STOPPED_ALL = frozenset({TOO_LARGE, DISK_FULL})
 
@@ -104,6 +106,7 @@ class Services:
     in_engine: dict[str, WeakSet[HasEngine]] = field(default_factory=dict)
     waste: Waste = field(default_factory=Waste)
     blamed: dict[str, int] = field(default_factory=dict)
+    warmed: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.slots = FairPlaces(
@@ -123,6 +126,15 @@ class Services:
     def caller(self, user: str) -> Caller:
         """Return as whom this user's statements wait for a place to run in."""
         return Caller(user, self.limits.statements_running_per_user)
+
+    def may_warm(self, user: str) -> bool:
+        """Whether a session of his may be opened in the engine ahead of its first
+        statement: one a second, for one that runs none costs the engine as much."""
+        now = time.monotonic()
+        if now - self.warmed.get(user, -math.inf) < WARM_SECONDS:
+            return False
+        self.warmed[user] = now
+        return True
 
     def why_waiting(self, user: str) -> str:
         """Return what a statement of his waits for; empty when there is a place."""

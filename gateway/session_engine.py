@@ -228,7 +228,10 @@ class SessionEngine:
         facts = supervisor.facts()
         if facts.state is not EngineState.READY:
             supervisor.want()
-        elif facts.open_sessions < self._services.limits.warm_sessions:
+        elif (
+            facts.open_sessions < self._services.limits.warm_sessions
+            and self._services.may_warm(self._user)
+        ):
             self._spawn(self._warm(supervisor.client))
 
     async def cancel(self, handle: EngineOperation) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
+from contextlib import ExitStack
 
 import pytest
 from pyhive.exc import OperationalError
@@ -105,6 +106,19 @@ def test_each_sweep_lets_go_of_idle_channels_to_the_engine(gateway, monkeypatch)
         (held,) = gateway.gateway.server.connections
         gateway.call(held.handler.end_idle(time.monotonic()))
         assert swept == gateway.engine.sessions != set()
+
+
+def test_one_user_warms_one_session_a_while(gateway, monkeypatch):
+    """Opening and closing sessions costs the engine no more than that."""
+    monkeypatch.setattr("gateway.services.WARM_SECONDS", 3600)
+    with ExitStack() as stack:
+        stack.enter_context(connect(gateway)).cursor().execute("SELECT 7")
+        gateway.gateway.services.warmed.clear()
+        held = [stack.enter_context(connect(gateway)) for _ in range(4)]
+        stack.enter_context(connect(gateway, "bob"))
+        assert eventually(lambda: len(gateway.engine.sessions) == 3)
+        held[-1].cursor().execute("SELECT 7")
+        assert len(gateway.engine.sessions) == 4
 
 
 def test_a_fetch_has_so_many_rows_and_all_of_them_come(users, tmp_path):
