@@ -16,7 +16,7 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
-from catalog.api.places import Places
+from catalog.api.places import Place, Places
 from core.errors import TransientError
 
 COOKIE = "sluice_known"
@@ -25,6 +25,9 @@ STRANGERS, OF_ONE_ADDRESS = 3, 2
 KNOWN, OF_ONE_USER = 4, 2
 _strangers = Places(most=STRANGERS, most_each=OF_ONE_ADDRESS)
 _known = Places(most=KNOWN, most_each=OF_ONE_USER)
+# Anybody can come back from the provider, with any code, which it is asked about.
+ARRIVALS, ARRIVALS_OF_ONE_ADDRESS = 6, 3
+_arrivals = Places(most=ARRIVALS, most_each=ARRIVALS_OF_ONE_ADDRESS)
 
 
 @contextlib.contextmanager
@@ -34,6 +37,20 @@ def login_place(request: HttpRequest, name: str) -> Iterator[None]:
         place = _known.take(name)
     else:
         place = _strangers.take(str(request.META.get("REMOTE_ADDR", "")))
+    with _held(place):
+        yield
+
+
+@contextlib.contextmanager
+def arrival_place(request: HttpRequest) -> Iterator[None]:
+    """Hold a place while the identity provider is asked. TransientError when there is
+    none."""
+    with _held(_arrivals.take(str(request.META.get("REMOTE_ADDR", "")))):
+        yield
+
+
+@contextlib.contextmanager
+def _held(place: Place | None) -> Iterator[None]:
     if place is None:
         raise TransientError(
             _("other logins are being checked"),

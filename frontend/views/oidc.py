@@ -20,6 +20,7 @@ from django.views.decorators.http import require_safe
 from catalog.access.oidc_login import Departure, arrive, depart, farewell_address
 from catalog.access.oidc_spec import OidcSpec, SignInRefused
 from core.errors import SluiceError
+from frontend.login_places import arrival_place
 from frontend.views.session import BACKEND, login_page, wanted_page
 
 COOKIE = "sluice_sign_in"
@@ -61,7 +62,8 @@ def come_back(request: HttpRequest) -> HttpResponse:
         wanted = kept.pop("next")
         answer = {name: request.GET[name] for name in request.GET}
         back = _own(request, "oidc-back")
-        user = arrive(spec, Departure(**kept), answer, back=back)
+        with arrival_place(request):
+            user = arrive(spec, Departure(**kept), answer, back=back)
     except SluiceError as error:
         response = login_page(request, error=error)
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -9,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from django.contrib.auth.models import User
-from django.test import Client
+from django.test import Client, RequestFactory
 
 from catalog.access import users
 from catalog.access.external_users import suspend, suspend_idle
@@ -18,6 +19,7 @@ from catalog.access.oidc_provider import provider_of
 from catalog.access.oidc_spec import ProviderAway
 from catalog.access.tokens import create_token, find_token
 from catalog.models import ExternalIdentity
+from frontend import login_places
 from tests.integration.frontend.sign_ins import (
     ANN,
     expect_refusal,
@@ -142,6 +144,18 @@ def test_a_provider_that_is_silent_is_left_alone_for_a_while(
             silent.accept()
     assert [page.status_code for page in pages] == [503] * 5
     assert "did not answer a moment ago" in pages[-1].content.decode()
+
+
+def test_who_comes_back_without_end_holds_few_threads(client, provider):
+    """Each arrival waits for the provider, whatever its code is."""
+    request = RequestFactory().get("/login/provider/back")
+    with contextlib.ExitStack() as flood:
+        for _ in range(login_places.ARRIVALS_OF_ONE_ADDRESS):
+            flood.enter_context(login_places.arrival_place(request))
+        assert sign_in(client).status_code == 503
+        assert not is_in(client)
+    sign_in(client)
+    assert is_in(client)
 
 
 def test_who_asks_for_the_same_does_not_wait_long(provider, settings, monkeypatch):
