@@ -25,6 +25,7 @@ THREADS = 16
 CONNECTIONS = 1_000
 # More than REST takes, so that REST can name its own limit.
 BODY_BYTES = 6 * 2**20
+BODIES_BYTES = 128 * 2**20
 HEADER_BYTES = 64 * 1024
 IDLE_SECONDS = 30
 UNREAD_SECONDS = 60
@@ -48,7 +49,15 @@ class Channel(HTTPChannel):  # type: ignore[misc]
         with self.requests_lock:
             self._later += self.requests[1:]
             del self.requests[1:]
+        if self.body_bytes > _MEMORY_BYTES:
+            _bound_bodies(list(self.server.active_channels.values()))
         return is_kept
+
+    @property
+    def body_bytes(self) -> int:
+        """Of bodies that no thread has read yet, which lie in files."""
+        parsed = [*self.requests, *([self.request] if self.request else ())]
+        return sum(one.body_bytes_received for one in parsed)
 
     def readable(self) -> bool:
         if self._later and self.connected and not self.will_close:
@@ -138,6 +147,18 @@ def _make_room(channels: list[Channel]) -> None:
     if at_rest:
         greediest = max(at_rest, key=lambda one: _rank(one, counts))
         greediest.handle_close()
+
+
+def _bound_bodies(channels: list[Channel]) -> None:
+    """Close the connection with the largest body, of the address that has sent most,
+    when all of them are too large together."""
+    sent: Counter[str] = Counter()
+    for one in channels:
+        sent[_network_of(one.addr[0])] += one.body_bytes
+    if sent.total() > BODIES_BYTES:
+        greediest = sent.most_common(1)[0][0]
+        his = (one for one in channels if _network_of(one.addr[0]) == greediest)
+        max(his, key=lambda one: one.body_bytes).handle_close()
 
 
 def _rank(one: Channel, counts: Counter[str]) -> tuple[int, float]:

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -154,6 +154,34 @@ def test_requests_sent_ahead_are_answered_in_order(server: Server) -> None:
         with link.makefile("rb") as stream:
             found = [body_of(stream) for _ in paths]
     assert found == [b"http", bytes(8_000_000), b"127.0.0.1", bytes(2)]
+
+
+def is_closed(link: socket.socket) -> bool:
+    link.setblocking(False)
+    try:
+        return not link.recv(1)
+    except ConnectionError:
+        return True
+    except BlockingIOError:
+        return False
+
+
+def test_bodies_of_one_address_are_bounded_together(server: Server) -> None:
+    """They are read before anybody is asked who he is; others go on."""
+    length = web_server.BODY_BYTES - 1_000
+    head = f"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n".encode()
+    with ExitStack() as kept:
+        other = kept.enter_context(server.connect(source="127.0.0.2"))
+        other.sendall(head + bytes(length - 1))
+        links = []
+        for _ in range(web_server.BODIES_BYTES // length + 2):
+            links.append(kept.enter_context(server.connect()))
+            with suppress(ConnectionError):
+                links[-1].sendall(head + bytes(length - 1))
+            assert server.get("/") == (200, bytes(2))
+        assert any(map(is_closed, links))
+        other.sendall(b"0")
+        assert other.recv(100).startswith(b"HTTP/1.1 200 ")
 
 
 def test_a_large_head_is_refused(server: Server) -> None:
