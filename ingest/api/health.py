@@ -95,8 +95,8 @@ def _layout_place(user: str) -> Iterator[None]:
     place = LAYOUTS.take(user)
     if place is None:
         raise TooManyRequests(
-            "other files of tables are being looked at",
-            hint="send the next one when yours is answered",
+            "files of a table are being read for you or for others",
+            hint="send the request again in some seconds",
             facts={"retry_after_seconds": RETRY_SECONDS},
         )
     try:
