@@ -325,7 +325,7 @@ def _cut_off() -> TransientError:
     return TransientError(
         "the worker ended in the midst of this page",
         code="page_cut_off",
-        hint="unless it was stopped, this page asks for more memory or time than it has",
+        hint="unless it was stopped, it asks for more memory or time than it has",
     )
 
 
