@@ -43,17 +43,27 @@ class Outsider:
         request.unlink()
         request.with_name(f".{request.name}.crc").unlink(missing_ok=True)
 
+    def leave_begun(self, asked: datetime) -> str:
+        """What is left of a compaction that began at that moment, when its request is
+        gone; its instant."""
+        instant = f"{asked.astimezone(UTC):%Y%m%d%H%M%S%f}"[:17]
+        self._begin(instant, self._base())
+        return instant
+
     def half_compact(self) -> str:
         """Begins the planned compaction and ends in the middle of its first file."""
         asked = self.plan()
         # one that is in the plan: no attempt writes any other
         logs = {path.name[1:].partition("_")[0] for path in self.table.glob(".*.log.*")}
-        base = self._base(logs)
-        (self.timeline / f"{asked}.compaction.inflight").touch()
+        self._begin(asked, self._base(logs))
+        return asked
+
+    def _begin(self, instant: str, base: Path) -> None:
+        """With the file group of this base file, to the middle of its next one."""
+        (self.timeline / f"{instant}.compaction.inflight").touch()
         file_id = base.name.partition("_")[0]
         half = base.read_bytes()[: base.stat().st_size // 2]
-        base.with_name(f"{file_id}_0-77-77_{asked}.parquet").write_bytes(half)
-        return asked
+        base.with_name(f"{file_id}_0-77-77_{instant}.parquet").write_bytes(half)
 
     def change_properties(self) -> None:
         place = self.table / ".hoodie" / "hoodie.properties"

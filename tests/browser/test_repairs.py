@@ -124,8 +124,9 @@ def rows_of(product: Product) -> tuple[list[Any], list[Any]]:
 def test_a_lost_plan_is_found_and_taken_off(
     product: Product, beds: Any, open_page: Any, keep: Keep
 ) -> None:
-    instant = make_a_plan(product, beds)
-    outsider_of(product, beds).lose_request()
+    # one that is old enough to be nobody's work any more
+    asked = datetime.now(UTC) - timedelta(minutes=2)
+    instant = outsider_of(product, beds).leave_begun(asked)
     health(product, beds)  # its next look by itself is minutes away
     page = open_page()
     log_in(page, product)
