@@ -16,6 +16,7 @@ from catalog.schema import limits
 from catalog.schema.widening import keeps_values
 from ingest.contract.table import TableSpec
 from ingest.sources.failures import failure_of
+from ingest.sources.mariadb import connection
 from ingest.sources.mariadb.connection import SESSION, mark
 from ingest.sources.registry import Source, SourceAccess, open_source
 from ingest.sources.signs import Signs, is_maybe_emptied, what_changed
@@ -148,7 +149,12 @@ def test_a_truncated_table_is_looked_at(
     assert not what_changed(Signs(before), now, datetime.now(UTC))
 
 
-def test_a_reader_waits_for_a_lock_only_so_long(server: MariaDbServer) -> None:
+def test_a_reader_waits_for_a_lock_only_so_long(
+    server: MariaDbServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual, short = (f"lock_wait_timeout = {s}" for s in (limits.LIMITS.lock, 1))
+    settings = connection._CONTROL_SESSION.replace(usual, short)
+    monkeypatch.setattr(connection, "_CONTROL_SESSION", settings)
     with server.connect("altered") as locker, open_source(access_to(server)) as source:
         with locker.cursor() as cursor:
             cursor.execute("LOCK TABLES o WRITE")

@@ -19,14 +19,19 @@ def test_a_statement_counts_from_its_beginning_when_its_transaction_began_late(
     server = mariadb_server
     server.create_database("late")
     server.run("CREATE TABLE o (id int PRIMARY KEY, at timestamp(6))", database="late")
+    # InnoDB tells whole seconds; between its two rows the statement waits for us
     slow = (
-        "INSERT INTO o SELECT seq + 0 * sleep(if(seq < 3, 5, 0)), now(6)"
-        " FROM seq_1_to_3"
+        "INSERT INTO o SELECT"
+        " seq + 0 * if(seq = 1, sleep(2), get_lock('looked', 60)), now(6)"
+        " FROM seq_1_to_2"
     )
     with (
         open_source(mariadb_at(server)) as source,
         server.connect("late") as writer,
+        server.connect("late") as holder,
     ):
+        with holder.cursor() as cursor:
+            cursor.execute("DO get_lock('looked', 0)")
         number = writer.thread_id()
 
         def insert() -> None:
@@ -45,6 +50,8 @@ def test_a_statement_counts_from_its_beginning_when_its_transaction_began_late(
             "its transaction to begin",
         )
         told = [t.since for t in source.clock().transactions if t.pid == number]
+        with holder.cursor() as cursor:
+            cursor.execute("DO release_lock('looked')")
         thread.join(60)
         ((first,),) = source.rows("SELECT min(at) FROM late.o")
     assert min(told) <= first.replace(tzinfo=UTC)

@@ -19,6 +19,8 @@ from core.errors import TransientError
 from ingest.contract.table import TableSpec
 from ingest.sources.failures import failure_of
 from ingest.sources.port import Snapshot
+from ingest.sources.postgresql import connection
+from ingest.sources.postgresql import snapshot as snapshots
 from ingest.sources.postgresql.snapshot import IMPORT
 from ingest.sources.registry import Source, SourceAccess, open_source
 from tests.source_access import postgresql_at
@@ -230,6 +232,8 @@ def test_a_reader_ends_for_who_waits_for_its_lock(
 def test_a_lock_is_waited_for_only_so_long_and_its_holder_has_a_name(
     dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setitem(connection.CONTROL_SETTINGS, "lock_timeout", "1s")
+    monkeypatch.setattr(snapshots, "LIMITS", limits.SourceLimits(lock=1))
     with psycopg.connect(dsn) as other, open_source(access_of(dsn)) as source:
         other.execute("LOCK TABLE p2 IN ACCESS EXCLUSIVE MODE")
         with (
