@@ -79,9 +79,13 @@ def jar_paths(*extras: str) -> tuple[Path, ...]:
 
 
 def java_files() -> tuple[Path, ...]:
-    return tuple(
-        sorted(path for folder in JAVA_SOURCES for path in folder.rglob("*.java"))
-    )
+    return tuple(path for path in java_sources() if path.suffix == ".java")
+
+
+def java_sources() -> tuple[Path, ...]:
+    """What our jar is made of: Java, and the resources that lie beside it."""
+    found = (path for folder in JAVA_SOURCES for path in folder.rglob("*"))
+    return tuple(sorted(path for path in found if path.is_file()))
 
 
 def sluice_jar() -> Path:
@@ -89,7 +93,7 @@ def sluice_jar() -> Path:
     digest = hashlib.sha256()
     for jar in pinned_jars():
         digest.update(jar.sha256.encode())
-    for path in java_files():
+    for path in java_sources():
         digest.update(str(path.relative_to(ROOT)).encode())
         digest.update(path.read_bytes())
     return parts_home() / f"sluice-{digest.hexdigest()[:16]}.jar"

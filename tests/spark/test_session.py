@@ -32,3 +32,14 @@ def test_the_jvm_sets_the_modes_of_local_files_itself(
     assert str(files.getFileStatus(path).getPermission()) == stat.filemode(mode)[1:]
     files.setPermission(path, hadoop.permission.FsPermission("1640"))
     assert stat.S_IMODE(made.stat().st_mode) == 0o1640
+
+
+def test_hadoop_carries_no_settings_of_yarn_and_mapreduce(spark: Any) -> None:
+    """All that it has goes along with each stage, and is written and read each time."""
+    conf = spark.sparkContext._jsc.hadoopConfiguration()
+    jvm = spark.sparkContext._jvm
+    # the class that brings them in
+    jvm.org.apache.hadoop.mapred.JobConf()
+    for name in ("yarn.resourcemanager.hostname", "mapreduce.task.io.sort.mb"):
+        assert conf.get(name) is None
+    assert conf.get("io.file.buffer.size") is not None
