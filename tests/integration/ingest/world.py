@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from catalog.models import Column, Database, Datasource, Table
@@ -16,6 +17,8 @@ from ingest.pipelines import onboarding
 from ingest.pipelines.requests import parse_request
 from ingest.scheduler import tick
 
+# Of the tick's time: what somebody waits for is done at each step, the rest less often.
+STEP_SECONDS = 5.0
 COLUMNS = (
     ("id", "bigint", "bigint", False, 1),
     ("name", "text", "string", True, 0),
@@ -72,12 +75,17 @@ def make_tables(source: Datasource, names: list[str], columns=COLUMNS) -> list[T
     return tables
 
 
+def new_ticking() -> tick.Ticking:
+    return tick.Ticking(itertools.count(0.0, STEP_SECONDS).__next__)
+
+
 @dataclass
 class World:
     source: Datasource
     launcher: FakeLauncher
     host: DriverHost
     clock: Callable[[], float]
+    ticking: tick.Ticking = field(default_factory=new_ticking)
 
     @classmethod
     def make(cls, clock: Callable[[], float]) -> World:
@@ -103,7 +111,7 @@ class World:
     def steps(self, count: int = 10) -> None:
         for _ in range(count):
             self.host.step(0)
-            tick.Ticking().tick()
+            self.ticking.tick()
 
     def until(self, check: Callable[[], bool], *, steps: int = 60) -> None:
         for _ in range(steps):
