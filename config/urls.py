@@ -22,7 +22,6 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path(API, include(catalog_urls.urlpatterns)),
     path(API, include("ingest.api.urls")),
     path(API, include("gateway.api.urls")),
-    path(API, include(catalog_urls.later_patterns)),
     path(API, include(catalog_urls.everything_else)),
     path("", include("frontend.urls")),
 ]

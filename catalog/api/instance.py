@@ -33,7 +33,7 @@ from catalog.api.views import LARGEST_BODY, ApiView
 from catalog.extensions import registered
 from catalog.selectors.paging import DEFAULT_SIZE, LARGEST_SIZE
 from catalog.sources.registry import CURRENT_RELEASE, readable_kinds
-from core.errors import InvalidRequest, NotFound
+from core.errors import NotFound
 
 
 class SchemaView(ApiView, SpectacularJSONAPIView):
@@ -114,22 +114,6 @@ class NothingHere(ApiView):
         raise NotFound(
             f"there is nothing at /api/v1/{rest[:200]}",
             hint="see GET /api/v1/schema for what there is",
-        )
-
-    get = post = put = patch = delete = _answer
-
-
-class NotYet(ApiView):
-    """An address of a later release; `release` comes from the route."""
-
-    schema = None
-    release = 2
-
-    def _answer(self, request: Request, **_: object) -> Response:
-        raise InvalidRequest(
-            f"this comes with release {self.release}",
-            code="not_yet",
-            hint=f"this is release {CURRENT_RELEASE}",
         )
 
     get = post = put = patch = delete = _answer

@@ -51,10 +51,4 @@ urlpatterns: list[URLPattern] = [
     path("audit", access.AuditView.as_view()),
 ]
 
-# Addresses of later releases, known so that they answer `not_yet` and not "absent".
-_TABLE = "tables/<id:id>"
-LATER: tuple[tuple[int, str], ...] = ()
-later_patterns = [
-    path(route, instance.NotYet.as_view(release=release)) for release, route in LATER
-]
 everything_else = [path("<path:rest>", instance.NothingHere.as_view())]

@@ -13,20 +13,21 @@ from catalog.sources.mariadb.kind import MARIADB, MYSQL
 from catalog.sources.postgresql.kind import POSTGRESQL
 from core.errors import InvalidRequest
 
-CURRENT_RELEASE = 3
+# Of the product, as the changelog counts; kinds name the one that they come with.
+CURRENT_RELEASE = 5
 KINDS: dict[str, Kind] = {
     kind.name: kind
     for kind in (
         POSTGRESQL,
         MARIADB,
         MYSQL,
-        Kind("sqlserver", "SQL Server", 5, 1433),
-        Kind("oracle", "Oracle", 5, 1521),
-        Kind("hana", "SAP HANA", 5, 30015),
-        Kind("mongodb", "MongoDB", 5, 27017),
-        Kind("starrocks", "StarRocks", 5, 9030),
-        Kind("tablestore", "Tablestore", 5, 443),
-        Kind("kafka", "Kafka", 4, 9092),
+        Kind("sqlserver", "SQL Server", 9, 1433),
+        Kind("oracle", "Oracle", 9, 1521),
+        Kind("hana", "SAP HANA", 9, 30015),
+        Kind("mongodb", "MongoDB", 7, 27017),
+        Kind("starrocks", "StarRocks", 9, 9030),
+        Kind("tablestore", "Tablestore", 9, 443),
+        Kind("kafka", "Kafka", 7, 9092),
     )
 }
 
