@@ -93,6 +93,9 @@ _TITLES = {
 class PolicyForm(ScheduleFields):
     """given: what this level gives now. above: what counts without it."""
 
+    when = forms.ChoiceField(
+        choices=[(INHERIT, INHERITED), *WHEN[1:]], required=False, label=_("Syncs run")
+    )
     quiet_from = forms.CharField(
         required=False,
         max_length=5,
@@ -130,7 +133,6 @@ class PolicyForm(ScheduleFields):
         super().__init__(*args, **kwargs)
         self.label_suffix = ""
         self.given, self.above = given, above
-        self.fields["when"].choices = [(INHERIT, INHERITED), *WHEN[1:]]
         for number in NUMBERS.values():
             kind = forms.IntegerField if number.is_whole else forms.FloatField
             text = f"{number.help} {self.without(number.key)}".strip()
