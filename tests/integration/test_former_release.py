@@ -12,8 +12,8 @@ from django.test import Client
 
 from tests.former.restored import Former, restored_database, unpack
 
-# Members that tell of the moment of asking, or of the one who asks.
-VOLATILE = {"request_id", "lag_seconds", "last_used_at"}
+# Members that tell of the moment of asking, of the one who asks, or of the release.
+VOLATILE = {"request_id", "lag_seconds", "last_used_at", "release"}
 GONE = "is gone"
 Difference = tuple[str, Any, Any]
 

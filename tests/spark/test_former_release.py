@@ -80,13 +80,14 @@ class Upgraded:
         self.ticking.tick()
 
     def new_commits(self, name: str) -> list[tuple[str, int]]:
-        """Position from which each commit since then went on, and its rows."""
+        """Position from which each sync since then went on, and its rows. As the lake
+        gets older, policies compact it, too."""
         path = f"tables/{self.table(name)['id']}/commits"
         known = {commit["instant"] for commit in self.then(path)["items"]}
         return [
             (commit["from"], commit["rows"])
             for commit in self.get(path)["items"]
-            if commit["instant"] not in known
+            if commit["instant"] not in known and commit["action"] == "deltacommit"
         ]
 
     def rows(self, name: str) -> list[list[Any]]:
