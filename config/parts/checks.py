@@ -33,7 +33,8 @@ SPARK = ("tests/spark",)
 # Browsers and stacks of their own first: the fault tests leave a product that has
 # been killed in every part, and theirs is the one of the acceptance tests.
 PRODUCT = ("tests/acceptance", "tests/browser", "tests/fault")
-AT_ONCE = 2
+# Two of them start JVMs. With these two alone both cores rest a seventh of the time.
+AT_ONCE = 3
 # A database, a broker and a Django per worker: more of them than cores only wait.
 WORKERS = ("-n", "2", "--dist", "loadfile")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -99,11 +100,11 @@ def static_steps() -> list[Step]:
 def all_steps(missing: list[Missing], long: slices.Slice) -> list[Step]:
     """In the order in which they begin.
 
-    What shares one Spark session is the longest and begins first; beside it is what
-    fails soonest, and the parts, spread over both cores. What has drivers of its own
-    comes last, beside what is left of the product's tests. One product serves
-    all tests that need it, in one process: a browser driver leaves an event loop there
-    that asynchronous tests stumble over, and none of these is.
+    What shares one Spark session is the longest and begins first, with what needs the
+    product. Beside them is what fails soonest, and the parts, spread over both cores.
+    What has drivers of its own comes last, when the product has ended. One product
+    serves all tests that need it, in one process: a browser driver leaves an event loop
+    there that asynchronous tests stumble over, and none of these is.
     """
     pytest = [str(BIN / "python"), "-m", "pytest", f"--long={long}"]
     paths = [path for one in missing for path in one.tests]
@@ -114,10 +115,10 @@ def all_steps(missing: list[Missing], long: slices.Slice) -> list[Step]:
 
     return [
         step("tests with Spark", SPARK, "-m", "not own_driver"),
+        step("tests of the product", PRODUCT, "-m", "product"),
         *static_steps(),
         step("tests of the parts", PARTS, *WORKERS),
         step("tests of pages and starts", PRODUCT[:2], "-m", "not product"),
-        step("tests of the product", PRODUCT, "-m", "product"),
         step("tests with drivers of their own", SPARK, "-m", "own_driver"),
     ]
 

@@ -32,10 +32,10 @@ SERVER = checks.Missing(package=checks.MARIADB, tests=("tests/spark/test_mariadb
             False,
             1,
             [
-                "FAILED: tests with Spark, "
+                "FAILED: tests with Spark, tests of the product, "
                 "format, lint, templates, types, import contracts, migrations, "
                 "tests of the parts, tests of pages and starts, "
-                "tests of the product, tests with drivers of their own"
+                "tests with drivers of their own"
             ],
         ),
         ([BROWSER], False, False, 1, ["NOT TESTED", "FAILED"]),
