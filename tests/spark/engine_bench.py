@@ -105,6 +105,7 @@ class EngineBench:
         store: Mapping[str, str] | None = None,
     ):
         self._runner = asyncio.Runner()
+        self.home = home
         facts = {
             "home": str(home),
             "jars": [str(jar) for jar in jars],

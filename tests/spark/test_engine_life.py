@@ -91,6 +91,25 @@ def test_reading_writes_nothing_into_the_lake(
     assert everything() == before
 
 
+def test_no_session_deletes_the_folder_of_another(
+    bench: EngineBench, client: Client
+) -> None:
+    """Hive deletes a folder with its session: one for all was gone now and then when a
+    session that was just being opened had seen it, and that was not opened."""
+
+    def folders() -> int:
+        return len(list(bench.home.rglob("*_resources")))
+
+    assert client.rows("select 1") == [(1,)]
+    before = folders()
+    assert before
+    second = bench.connect("eve")
+    assert second.rows("select 1") == [(1,)]
+    assert folders() == before + 1
+    second.close()
+    assert until(lambda: folders() == before)
+
+
 def test_cancel_stops_the_statement(bench: EngineBench, client: Client) -> None:
     heavy = "select count(*) from range(100000000) a cross join range(100000) b"
 

@@ -156,8 +156,11 @@ def _thrift_settings(start: EngineStart) -> Mapping[str, str]:
         "hive.server2.thrift.min.worker.threads": "4",
         "hive.server2.thrift.max.worker.threads": str(WORKER_THREADS),
         "hive.exec.local.scratchdir": str(start.run_dir / "tmp" / "hive"),
-        # deleted by Hive whenever a session closes: nothing else may lie in it
-        "hive.downloaded.resources.dir": str(start.run_dir / "tmp" / "resources"),
+        # deleted by Hive when its session closes: of one folder for all, a session
+        # that was just being opened would find it gone, and not be opened
+        "hive.downloaded.resources.dir": str(
+            start.run_dir / "tmp" / "${hive.session.id}_resources"
+        ),
     }
     settings = {f"spark.hadoop.{key}": value for key, value in hive.items()}
     settings["spark.sql.thriftServer.interruptOnCancel"] = "true"
