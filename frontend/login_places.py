@@ -7,9 +7,6 @@ tells, so that the reply to a stranger tells nothing of who exists.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
-
 from django.conf import settings
 from django.core.signing import BadSignature, Signer
 from django.http import HttpRequest, HttpResponse
@@ -30,37 +27,31 @@ ARRIVALS, ARRIVALS_OF_ONE_ADDRESS = 6, 3
 _arrivals = Places(most=ARRIVALS, most_each=ARRIVALS_OF_ONE_ADDRESS)
 
 
-@contextlib.contextmanager
-def login_place(request: HttpRequest, name: str) -> Iterator[None]:
-    """Hold a place while a password is checked. TransientError when there is none."""
-    if _is_known(request, name):
-        place = _known.take(name)
-    else:
-        place = _strangers.take(str(request.META.get("REMOTE_ADDR", "")))
-    with _held(place):
-        yield
-
-
-@contextlib.contextmanager
-def arrival_place(request: HttpRequest) -> Iterator[None]:
-    """Hold a place while the identity provider is asked. TransientError when there is
+def login_place(request: HttpRequest, name: str) -> Place:
+    """A place, to be held while a password is checked. TransientError when there is
     none."""
-    with _held(_arrivals.take(str(request.META.get("REMOTE_ADDR", "")))):
-        yield
+    if _is_known(request, name):
+        return _required(_known.take(name))
+    return _required(_strangers.take(_address_of(request)))
 
 
-@contextlib.contextmanager
-def _held(place: Place | None) -> Iterator[None]:
+def arrival_place(request: HttpRequest) -> Place:
+    """The same, while the identity provider is asked."""
+    return _required(_arrivals.take(_address_of(request)))
+
+
+def _address_of(request: HttpRequest) -> str:
+    return str(request.META.get("REMOTE_ADDR", ""))
+
+
+def _required(place: Place | None) -> Place:
     if place is None:
         raise TransientError(
             _("other logins are being checked"),
             code="busy",
             hint=_("try again in some seconds"),
         )
-    try:
-        yield
-    finally:
-        place.give_back()
+    return place
 
 
 def remember(response: HttpResponse, name: str) -> None:

@@ -41,8 +41,7 @@ def idempotent(post: Post[V, P]) -> Post[V, P]:
     """Make a view's `post` honour `Idempotency-Key`; without one nothing changes.
 
     Kept for 24 h, of one user the newest MOST_OF_ONE: replies below 500, except 401 and
-    429. The same key with another
-    body is 422.
+    429. The same key with another body is 422.
     """
 
     @wraps(post)

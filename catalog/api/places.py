@@ -41,11 +41,18 @@ class Places:
 
 @dataclass(slots=True)
 class Place:
-    """One response's right to stay open; given back once."""
+    """One response's right to stay open; given back once, by hand or by the end of a
+    `with`."""
 
     places: Places
     user: str
     is_given_back: bool = False
+
+    def __enter__(self) -> Place:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.give_back()
 
     def give_back(self) -> None:
         if not self.is_given_back:

@@ -106,7 +106,7 @@ class Entry:
                 code="busy",
                 hint=gettext("try again in some seconds"),
             )
-        try:
+        with place:
             access = access_for(draft)
             return run_probe(
                 replace(
@@ -115,8 +115,6 @@ class Entry:
                     statement_timeout=min(access.statement_timeout, STATEMENT_SECONDS),
                 )
             )
-        finally:
-            place.give_back()
 
     def _create(self, test: dict[str, Any] | None) -> Datasource:
         by = self.principal.name

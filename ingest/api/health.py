@@ -6,9 +6,7 @@ itself.
 
 from __future__ import annotations
 
-import contextlib
 import statistics
-from collections.abc import Iterator
 
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
@@ -16,7 +14,7 @@ from rest_framework.response import Response
 
 from catalog.access.policy import Privilege
 from catalog.api.at_work import RETRY_SECONDS, TooManyRequests
-from catalog.api.places import Places
+from catalog.api.places import Place, Places
 from catalog.api.replies import page_of
 from catalog.api.reply import Body
 from catalog.api.views import ApiView, page_size
@@ -88,10 +86,9 @@ class FilesView(ApiView):
         return Response({"items": items, "next_page_token": token})
 
 
-@contextlib.contextmanager
-def _layout_place(user: str) -> Iterator[None]:
-    """Hold a place while a layout is read: of a large table that takes seconds of the
-    processor or many calls of the store."""
+def _layout_place(user: str) -> Place:
+    """A place, to be held while a layout is read: of a large table that takes seconds
+    of the processor or many calls of the store."""
     place = LAYOUTS.take(user)
     if place is None:
         raise TooManyRequests(
@@ -99,10 +96,7 @@ def _layout_place(user: str) -> Iterator[None]:
             hint="send the request again in some seconds",
             facts={"retry_after_seconds": RETRY_SECONDS},
         )
-    try:
-        yield
-    finally:
-        place.give_back()
+    return place
 
 
 def _after(request: Request, scope: str) -> GroupKey | None:
