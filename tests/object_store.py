@@ -3,8 +3,10 @@ a test can watch."""
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import re
+import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -20,11 +22,16 @@ from ingest.lake.s3.client import StoreClient
 @dataclass(slots=True)
 class Door:
     """Every request passes here. watch: a pattern of `METHOD /path`, and what is done
-    before such a request goes on; False: it does not go on, and is answered 503."""
+    before such a request goes on; False: it does not go on, and is answered 503.
+
+    Changes go on one by one: a store decides a condition and writes in one step, and
+    moto reads the one, then does the other.
+    """
 
     inner: Any
     watch: tuple[re.Pattern[str], Callable[[], bool]] | None = None
     asked: list[str] = field(default_factory=list)
+    changing: threading.Lock = field(default_factory=threading.Lock)
 
     def __call__(self, environ: dict[str, Any], start: Any) -> Iterable[bytes]:
         line = f"{environ['REQUEST_METHOD']} {environ['PATH_INFO']}"
@@ -33,8 +40,10 @@ class Door:
         if watch is not None and watch[0].search(line) and not watch[1]():
             start("503 Service Unavailable", [("Content-Length", "0")])
             return [b""]
-        answer: Iterable[bytes] = self.inner(environ, start)
-        return answer
+        is_read = environ["REQUEST_METHOD"] in {"GET", "HEAD"}
+        with contextlib.nullcontext() if is_read else self.changing:
+            answer: Iterable[bytes] = self.inner(environ, start)
+            return answer
 
 
 @dataclass(frozen=True, slots=True)
