@@ -27,6 +27,7 @@ def pytest_configure(config: pytest.Config) -> None:
     for line in (
         "long(together=''): one of a long matrix; runs in its slice and in test-all",
         "product: uses the running product; put there by the fixture",
+        "engine: asks a query engine (tests/spark marks them by their fixtures)",
         "own_driver: has drivers of its own, not the session that tests/spark shares",
     ):
         config.addinivalue_line("markers", line)

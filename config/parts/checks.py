@@ -102,9 +102,9 @@ def all_steps(missing: list[Missing], long: slices.Slice) -> list[Step]:
 
     What shares one Spark session is the longest and begins first, with what needs the
     product. Beside them is what fails soonest, and the parts, spread over both cores.
-    What has drivers of its own comes last, when the product has ended. One product
-    serves all tests that need it, in one process: a browser driver leaves an event loop
-    there that asynchronous tests stumble over, and none of these is.
+    Engines, and what has drivers of its own, come when the product has ended. One
+    product serves all tests that need it, in one process: a browser driver leaves an
+    event loop there that asynchronous tests stumble over, and none of these is.
     """
     pytest = [str(BIN / "python"), "-m", "pytest", f"--long={long}"]
     paths = [path for one in missing for path in one.tests]
@@ -114,10 +114,11 @@ def all_steps(missing: list[Missing], long: slices.Slice) -> list[Step]:
         return Step(name, [*pytest, *options, *parts, *ignored])
 
     return [
-        step("tests with Spark", SPARK, "-m", "not own_driver"),
+        step("tests with Spark", SPARK, "-m", "not own_driver and not engine"),
         step("tests of the product", PRODUCT, "-m", "product"),
         *static_steps(),
         step("tests of the parts", PARTS, *WORKERS),
+        step("tests of engines", SPARK, "-m", "engine and not own_driver"),
         step("tests of pages and starts", PRODUCT[:2], "-m", "not product"),
         step("tests with drivers of their own", SPARK, "-m", "own_driver"),
     ]

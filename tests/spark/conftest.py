@@ -14,17 +14,22 @@ from tests.spark.beginnings import Beginnings
 from tests.spark.engine_bench import EngineBench, write_table
 from tests.spark.lake_bench import LakeBench
 
+ENGINES = {"bench", "engine"}
 collect_ignore = [] if may_mount() else ["test_full_disks.py"]
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """py4j leaves the socket of an ended thread to the garbage collector, whose
-    warning belongs to no module, so it cannot be let through by name."""
+    warning belongs to no module, so it cannot be let through by name. What asks an
+    engine is marked."""
     here = Path(__file__).parent
     mark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
     for item in items:
         if here in item.path.parents:
             item.add_marker(mark)
+            if ENGINES & set(getattr(item, "fixturenames", ())):
+                item.add_marker(pytest.mark.engine)
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ SERVER = checks.Missing(package=checks.MARIADB, tests=("tests/spark/test_mariadb
             [
                 "FAILED: tests with Spark, tests of the product, "
                 "format, lint, templates, types, import contracts, migrations, "
-                "tests of the parts, tests of pages and starts, "
+                "tests of the parts, tests of engines, tests of pages and starts, "
                 "tests with drivers of their own"
             ],
         ),
