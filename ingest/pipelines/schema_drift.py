@@ -34,7 +34,6 @@ from ingest.models.states import (
     RETIRED,
 )
 from ingest.pipelines import schema_diff, transitions
-from ingest.pipelines.policies.effective import policy_of
 from ingest.pipelines.schema_diff import drift_of, in_sentence
 from ingest.planning.plan import CreateTable, plan_from_json
 
@@ -137,12 +136,12 @@ def met_unknown(job: Job, pipeline: Pipeline, names: Iterable[str]) -> None:
         start_look(pipeline.source_table, by=ACTOR)
 
 
-def sync_facts(job: Job, pipeline: Pipeline) -> dict[str, Any]:
-    """What a sync has to know about columns that its spec does not read."""
+def sync_facts(job: Job, pipeline: Pipeline, *, follows: bool) -> dict[str, Any]:
+    """What a sync has to know about columns that its spec does not read. follows:
+    whether the policy takes over columns that are added."""
     create: CreateTable = plan_from_json(pipeline.plan).step(CreateTable)
     read = {column.source_name for column in create.columns}
     names = pipeline.source_table.columns.values_list("source_name", flat=True)
-    follows = policy_of(pipeline).schema_changes == "follow"
     return {
         "added": tuple(n for n in schema_diff.pending_columns(pipeline) if n in read),
         "known": (

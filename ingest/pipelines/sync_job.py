@@ -99,6 +99,7 @@ class SyncJob(TableJob):
     ) -> JobSpec:
         policy, table = policy_of(pipeline), pipeline.lake_table
         assert table is not None
+        follows = policy.schema_changes == "follow"
         work = SyncWork(
             low=pipeline.position or None,
             lag_seconds=policy.lag_seconds,
@@ -106,7 +107,7 @@ class SyncJob(TableJob):
             behind=table.last_commit_instant,
             lag_is_chosen=policy.is_chosen("lag_seconds"),
             signs=pipeline.signs,
-            **schema_drift.sync_facts(job, pipeline),
+            **schema_drift.sync_facts(job, pipeline, follows=follows),
         )
         return JobSpec(
             **shared,

@@ -90,11 +90,7 @@ class DriverHost:
         self._watch_silence(now)
         self._watch_abandoned(now)
         is_urgent = bool(
-            self._reports
-            or self._accepted
-            or self._ended
-            or self._jobs.lost
-            or self._secrets
+            self._reports or self._ended or self._jobs.lost or self._secrets
         )
         if is_urgent or now - self._flushed >= FLUSH_SECONDS:
             self._flushed = now
@@ -239,6 +235,9 @@ class DriverHost:
             flight.is_accepted = True
             flight.seen = self.clock()
             self._accepted.add((job_id, attempt))
+            if flight.origin:
+                # a process of its own outlives this host, and its row has to say so
+                self._flushed = self._progressed = 0.0
 
     def _hear_heartbeat(self, message: Message) -> None:
         for each in message.data.get("jobs", []):
@@ -262,6 +261,7 @@ class DriverHost:
         is_death = report.error is not None and report.error.code == DRIVER_DIED
         # its death is judged when it is seen, and is no attempt of the job
         if flight and flight.attempt == report.attempt and not is_death:
+            self._accepted.keep(lambda said: said[0] != report.job_id)
             self._reports.add(report)
 
     def _hear_unseen(self, origin: str, why: str) -> None:
@@ -278,6 +278,8 @@ class DriverHost:
     def _hear_death(self, message: Message) -> None:
         if self._jobs.is_of_earlier_attempt(message):
             return
+        # what it had accepted is judged otherwise than what it never got
+        self._progressed = 0.0
         # whoever comes next did not ask for them
         self._secrets = [asked for asked in self._secrets if asked[1] != message.origin]
         self._broker.forget(message.origin)
@@ -301,10 +303,6 @@ class DriverHost:
     def _flush(self) -> None:
         """Everything said since the last time; kept until it is written."""
         self._answer_secrets()
-        self._accepted.write_all(
-            lambda said: lifecycle.note_accepted(UUID(said[0]), said[1]),
-            give_up=lambda said, error: None,
-        )
         self._write_logs()
         self._reports.write_all(self._finish, give_up=self._give_up_report)
         self._write_incarnation()
@@ -376,11 +374,17 @@ class DriverHost:
         driver.written = self.clock()
 
     def _write_progress(self) -> None:
+        """Most syncs begin and end from one time to the next, and are never shown as
+        running: what jobs say at their ends makes this no more urgent."""
         now = self.clock()
-        fresh = [f for f in self.in_flight.values() if now - f.seen < 10]
-        # what jobs say at their ends makes it no more urgent
-        if fresh and now - self._progressed >= FLUSH_SECONDS:
-            self._progressed = now
+        if now - self._progressed < FLUSH_SECONDS:
+            return
+        self._progressed = now
+        self._accepted.write_all(
+            lambda said: lifecycle.note_accepted(UUID(said[0]), said[1]),
+            give_up=lambda said, error: None,
+        )
+        if fresh := [f for f in self.in_flight.values() if now - f.seen < 10]:
             report_store.write_progress(fresh)
 
     # ------------------------------------------------------------------- looking

@@ -10,10 +10,11 @@ from core.models import Job, JobLog, Lease
 from ingest.contract.job import ErrorFact, JobReport
 from ingest.jobs import lifecycle, reconcile
 from ingest.jobs.drivers.fake import Fault
+from ingest.jobs.drivers.host import LOOK_SECONDS
 from ingest.lake.fence import fence_at
 from ingest.lake.place import place_at
 from ingest.models import DriverIncarnation, MaintenancePlan, SourceEpoch
-from ingest.pipelines import table_commands
+from ingest.pipelines import sync_job, table_commands
 from ingest.pipelines.schema_approval import approve_schema_change
 
 pytestmark = pytest.mark.django_db
@@ -211,6 +212,19 @@ def test_due_rounds_come_by_themselves(world) -> None:
 
     time.sleep(1.1)
     world.until(lambda: len(world.jobs("round")) > count)
+
+
+def test_a_sync_that_is_over_at_once_is_never_written_as_running(world) -> None:
+    world.onboard("orders")
+    world.until_live("orders")
+    now = world.clock()
+    world.host.clock = lambda: now
+    world.steps(2)
+    job = sync_job.start_sync(world.pipeline("orders"), actor="ann")
+    now += LOOK_SECONDS
+    world.until(lambda: Job.objects.get(pk=job.pk).is_finished)
+    said = list(job.events.order_by("id").values_list("event", flat=True))
+    assert said == ["enqueue", "claim", "succeed"]
 
 
 def test_epochs_are_never_given_twice(world) -> None:
