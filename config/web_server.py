@@ -6,7 +6,6 @@ there as a whole, and gives it back when its reply is made, read or not. Knows n
 
 from __future__ import annotations
 
-import functools
 import logging
 import signal
 import socket
@@ -19,7 +18,7 @@ from waitress import wasyncore
 from waitress.channel import HTTPChannel
 from waitress.server import create_server
 
-from gateway.unauthenticated import network_of
+from core.networks import network_of
 
 THREADS = 16
 CONNECTIONS = 1_000
@@ -31,7 +30,6 @@ IDLE_SECONDS = 30
 UNREAD_SECONDS = 60
 STOP_SECONDS = 5.0
 _MEMORY_BYTES = 64 * 1024  # of an unfinished body; the rest lies in a file
-_network_of = functools.lru_cache(maxsize=4096)(network_of)
 _OWN_SOCKETS = 2  # the listener, and what wakes the loop
 
 
@@ -142,7 +140,7 @@ def _turn(server: Any) -> None:
 def _make_room(channels: list[Channel]) -> None:
     """Close a connection at rest, of the address that has most: whoever fills the
     places keeps nobody out."""
-    counts = Counter(_network_of(one.addr[0]) for one in channels)
+    counts = Counter(network_of(one.addr[0]) for one in channels)
     at_rest = [one for one in channels if not one.is_at_work]
     if at_rest:
         greediest = max(at_rest, key=lambda one: _rank(one, counts))
@@ -154,15 +152,15 @@ def _bound_bodies(channels: list[Channel]) -> None:
     when all of them are too large together."""
     sent: Counter[str] = Counter()
     for one in channels:
-        sent[_network_of(one.addr[0])] += one.body_bytes
+        sent[network_of(one.addr[0])] += one.body_bytes
     if sent.total() > BODIES_BYTES:
         greediest = sent.most_common(1)[0][0]
-        his = (one for one in channels if _network_of(one.addr[0]) == greediest)
+        his = (one for one in channels if network_of(one.addr[0]) == greediest)
         max(his, key=lambda one: one.body_bytes).handle_close()
 
 
 def _rank(one: Channel, counts: Counter[str]) -> tuple[int, float]:
-    return counts[_network_of(one.addr[0])], -one.last_activity
+    return counts[network_of(one.addr[0])], -one.last_activity
 
 
 def _is_busy(server: Any) -> bool:

@@ -13,7 +13,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from catalog.access.proofs import Proof
+from core.counts import discount
 from core.errors import SluiceError, TransientError
+from core.networks import network_of
 from gateway.fair import TooManyWait
 from gateway.handler import Handler
 from gateway.hs2 import framing
@@ -27,7 +29,6 @@ from gateway.hs2.connection import (
 )
 from gateway.hs2.errors import ProtocolError
 from gateway.metrics import CONNECTIONS, LOGINS
-from gateway.unauthenticated import discount, network_of
 from gateway.unfinished import Deadline
 
 if TYPE_CHECKING:

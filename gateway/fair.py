@@ -5,12 +5,12 @@ gets the next place after every other user has had one. Knows no work and no thr
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections import Counter, OrderedDict, deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
+from core.counts import discount
 from core.errors import TransientError
 
 
@@ -100,19 +100,8 @@ class FairPlaces:
 
     def _leave_off(self, caller: Caller) -> None:
         self._taken -= 1
-        self._held[caller] -= 1
-        if not self._held[caller]:
-            del self._held[caller]
+        discount(self._held, caller)
         self._hand_out()
-
-    @contextlib.asynccontextmanager
-    async def place(self, caller: Caller) -> AsyncIterator[None]:
-        """Hold a place."""
-        await self.acquire(caller)
-        try:
-            yield
-        finally:
-            self.release(caller)
 
     def _take(self, caller: Caller) -> None:
         self._free -= 1

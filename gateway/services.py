@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import time
 from collections import Counter, OrderedDict
@@ -11,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 from weakref import WeakSet
 
+from core.counts import discount
 from core.errors import InvalidRequest
 from gateway.engines.port import EnginePolicy, EngineRefused, EngineUnavailable
 from gateway.engines.supervisor import EngineSupervisor
@@ -210,9 +212,7 @@ class Services:
 
     def close_statement(self, user: str) -> None:
         """Count one of his statements no more."""
-        self.statements[user] -= 1
-        if not self.statements[user]:
-            del self.statements[user]
+        discount(self.statements, user)
 
     def count_in_engine(self, user: str, asking: HasEngine) -> int:
         """Return how many sessions of a user the engine has without `asking`, which is
@@ -229,13 +229,7 @@ class Services:
         if his + size > self.limits.statement_texts_per_user:
             raise _too_much_text(f"your statements that wait or run have {his}")
         self.texts[user] += size
-
-        def release() -> None:
-            self.texts[user] -= size
-            if not self.texts[user]:
-                del self.texts[user]
-
-        return release
+        return functools.partial(discount, self.texts, user, size)
 
 
 def _too_much_text(what: str) -> InvalidRequest:

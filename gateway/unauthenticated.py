@@ -5,12 +5,8 @@ Must not know sockets: a peer that has to go is rejected.
 
 from __future__ import annotations
 
-import ipaddress
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from typing import Protocol
-
-# what one customer of a provider is given: its addresses cost nothing
-_ONE_NETWORK = 64
 
 
 class UnauthenticatedPeer(Protocol):
@@ -66,23 +62,3 @@ class UnauthenticatedPeers:
         self.discard(oldest)
         oldest.reject()
         return True
-
-
-def discount(counts: Counter[str], key: str) -> None:
-    """Count one less; a key without any is forgotten."""
-    counts[key] -= 1
-    if counts[key] <= 0:
-        del counts[key]
-
-
-def network_of(address: str) -> str:
-    """What counts as one address: of IPv6 the network that one customer is given."""
-    try:
-        known = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
-        return address
-    if known.version == 4:
-        return address
-    if known.ipv4_mapped:
-        return str(known.ipv4_mapped)
-    return str(ipaddress.ip_network((known, _ONE_NETWORK), strict=False))

@@ -10,6 +10,8 @@ import threading
 from collections import Counter
 from dataclasses import dataclass
 
+from core.counts import discount
+
 
 class Places:
     """Open responses of one sort in this process."""
@@ -30,8 +32,7 @@ class Places:
 
     def leave(self, user: str) -> None:
         with self._lock:
-            self._taken[user] -= 1
-            self._taken = +self._taken
+            discount(self._taken, user)
 
     @property
     def taken(self) -> int:

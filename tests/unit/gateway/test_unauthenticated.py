@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-import pytest
-
-from gateway.unauthenticated import UnauthenticatedPeers, network_of
+from gateway.unauthenticated import UnauthenticatedPeers
 
 
 class Caller:
@@ -61,17 +59,3 @@ def test_an_address_that_has_its_share_pushes_out_its_own() -> None:
     assert peers.evict_one("b")
     assert not mine.is_here
     assert all(one.is_here for one in others)
-
-
-@pytest.mark.parametrize(
-    ("address", "network"),
-    [
-        ("192.0.2.7", "192.0.2.7"),
-        ("::ffff:192.0.2.7", "192.0.2.7"),
-        ("2001:db8:1:2:3::4", "2001:db8:1:2::/64"),
-        ("fe80::1%eth0", "fe80::/64"),
-        ("", ""),
-    ],
-)
-def test_the_addresses_of_one_network_count_as_one(address: str, network: str) -> None:
-    assert network_of(address) == network

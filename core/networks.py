@@ -1,0 +1,23 @@
+"""What counts as one client, where clients share places by their address."""
+
+from __future__ import annotations
+
+import functools
+import ipaddress
+
+# what one customer of a provider is given: its addresses cost nothing
+_ONE_NETWORK = 64
+
+
+@functools.lru_cache(maxsize=4096)
+def network_of(address: str) -> str:
+    """The address itself; of IPv6 the network that one customer is given."""
+    try:
+        known = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if known.version == 4:
+        return address
+    if known.ipv4_mapped:
+        return str(known.ipv4_mapped)
+    return str(ipaddress.ip_network((known, _ONE_NETWORK), strict=False))
