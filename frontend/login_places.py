@@ -15,6 +15,7 @@ from django.utils.translation import gettext as _
 
 from catalog.api.places import Place, Places
 from core.errors import TransientError
+from core.networks import network_of
 
 COOKIE = "sluice_known"
 REMEMBERED_SECONDS = 180 * 24 * 3600
@@ -41,7 +42,7 @@ def arrival_place(request: HttpRequest) -> Place:
 
 
 def _address_of(request: HttpRequest) -> str:
-    return str(request.META.get("REMOTE_ADDR", ""))
+    return network_of(str(request.META.get("REMOTE_ADDR", "")))
 
 
 def _required(place: Place | None) -> Place:

@@ -42,13 +42,20 @@ def test_strangers_hold_no_place_of_a_known_browser() -> None:
     assert log_in(Client()) == 302
 
 
-def test_one_address_leaves_places_to_strangers_elsewhere() -> None:
+@pytest.mark.parametrize(
+    ("here", "elsewhere"),
+    [("10.0.0.1", "10.0.0.2"), ("2001:db8::{}", "2001:db8:0:1::1")],
+    ids=["IPv4", "one network of IPv6"],
+)
+def test_one_address_leaves_places_to_strangers_elsewhere(
+    here: str, elsewhere: str
+) -> None:
     create_user("ann", PASSWORD, by="root")
     with ExitStack() as flood:
         for number in range(login_places.OF_ONE_ADDRESS):
-            flood.enter_context(check_one(f"no-{number}", "10.0.0.1"))
-        assert log_in(Client(), "10.0.0.1") == 503
-        assert log_in(Client(), "10.0.0.2") == 302
+            flood.enter_context(check_one(f"no-{number}", here.format(number)))
+        assert log_in(Client(), here.format(9)) == 503
+        assert log_in(Client(), elsewhere) == 302
 
 
 def test_one_known_user_leaves_places_to_the_others() -> None:
