@@ -43,7 +43,6 @@ FEWEST_TABLES = 10
 # Fewer rows than this do not change how the catalog is best read.
 ROWS_WORTH_STATISTICS = 1_000
 _clock = SystemClock()
-_OPEN = (jobs.PLANNED, jobs.QUEUED, jobs.LAUNCHING, jobs.RUNNING, jobs.CANCELLING)
 
 
 def start_test(datasource: Datasource, *, by: str) -> Job:
@@ -73,7 +72,7 @@ def _start(
     kind_named(datasource.kind)
     key = _key(datasource, kind, payload)
     mine = Job.objects.filter(kind=kind, exclusive_key=key)
-    open_jobs = mine.filter(state__in=_OPEN).order_by("-created_at")
+    open_jobs = mine.filter(state__in=jobs.UNFINISHED).order_by("-created_at")
     try:
         with transaction.atomic():
             job = open_jobs.first() or _new(datasource, kind, by=by, payload=payload)

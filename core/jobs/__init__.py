@@ -10,6 +10,7 @@ CANCELLING, UNKNOWN = "CANCELLING", "UNKNOWN"
 
 WAITING = frozenset({PLANNED, QUEUED})
 ACTIVE = frozenset({LAUNCHING, RUNNING, CANCELLING, UNKNOWN})
+UNFINISHED = WAITING | ACTIVE
 TERMINAL = frozenset({SUCCEEDED, FAILED, CANCELLED})
 
 _LIVE = (LAUNCHING, RUNNING, CANCELLING, UNKNOWN)
@@ -30,7 +31,7 @@ JOB = Transitions(
         **fan((LAUNCHING, RUNNING), "lose_sight", UNKNOWN),
         **fan((LAUNCHING, RUNNING, UNKNOWN), "request_cancel", CANCELLING),
         **fan((PLANNED, QUEUED), "cancel", CANCELLED),
-        **fan((LAUNCHING, RUNNING, CANCELLING, UNKNOWN), "cancelled", CANCELLED),
+        **fan(_LIVE, "cancelled", CANCELLED),
         (FAILED, "retry"): QUEUED,
         (CANCELLED, "retry"): QUEUED,
     },

@@ -38,7 +38,6 @@ SILENT_SECONDS = 10
 MOST_RUNG = 200
 MOST_IN_BEAT = 20
 CANCELLED = "cancelled on request"
-_OPEN = (jobs.PLANNED, jobs.QUEUED, jobs.LAUNCHING, jobs.RUNNING, jobs.CANCELLING)
 _clock = SystemClock()
 _rung: dict[UUID, datetime] = {}
 _Position = tuple[datetime, UUID]
@@ -159,7 +158,7 @@ def due(now: datetime) -> QuerySet[Job]:
     silent = now - timedelta(seconds=SILENT_SECONDS)
     kinds = [each.name for each in handlers_of(PagedJob) if not each.runs_in_beat]
     return (
-        Job.objects.filter(kind__in=kinds, state__in=_OPEN)
+        Job.objects.filter(kind__in=kinds, state__in=jobs.UNFINISHED)
         .filter(Q(not_before=None) | Q(not_before__lte=now))
         .filter(
             Q(progress_at=None)
@@ -194,7 +193,7 @@ def advance_in_beat() -> int:
     turn: those that have to wait keep no other from it. How many moved on."""
     global _last_in_beat  # whose turn it was is a matter of this process alone
     kinds = [each.name for each in handlers_of(PagedJob) if each.runs_in_beat]
-    rows = Job.objects.filter(kind__in=kinds, state__in=[*jobs.WAITING, *jobs.ACTIVE])
+    rows = Job.objects.filter(kind__in=kinds, state__in=jobs.UNFINISHED)
     turn = _turn(rows, _last_in_beat, MOST_IN_BEAT)
     _last_in_beat = turn[-1] if len(turn) == MOST_IN_BEAT else None
     return sum(_advance_alone(pk) for _, pk in turn)

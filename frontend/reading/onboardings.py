@@ -15,7 +15,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from catalog.access.policy import Principal
-from core.jobs import ACTIVE, WAITING
+from core.jobs import UNFINISHED
 from core.models import Job
 from frontend.templatetags.figures import rows_of
 from ingest.models import Onboarding, Pipeline
@@ -84,7 +84,7 @@ def progress_of(principal: Principal, onboarding: Onboarding) -> Progress:
     )
     jobs = (
         of_tables(jobs_for(principal), [str(pk) for pk in carried])
-        .filter(state__in=[*WAITING, *ACTIVE])
+        .filter(state__in=UNFINISHED)
         .order_by("-started_at")
     )
     return Progress(

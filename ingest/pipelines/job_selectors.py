@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from catalog.access.policy import Principal
 from catalog.discovery.services import KINDS as SOURCE_KINDS
-from core.jobs import ACTIVE, FAILED, JOB, SUCCEEDED, TERMINAL, WAITING
+from core.jobs import ACTIVE, FAILED, JOB, SUCCEEDED, TERMINAL, UNFINISHED, WAITING
 from core.jobs.handlers import JobHandler, names_of
 from core.models import Job
 from ingest.contract.job import LOADS, REMOVE, SYNC, VERIFY
@@ -76,7 +76,7 @@ def queue_of_jobs() -> dict[str, Any]:
     """How many wait and since when, how many run, how many failed within a day."""
     day = timezone.now() - timedelta(days=1)
     counts: dict[str, Any] = Job.objects.filter(
-        Q(state__in=[*WAITING, *ACTIVE]) | Q(state=FAILED, finished_at__gte=day)
+        Q(state__in=UNFINISHED) | Q(state=FAILED, finished_at__gte=day)
     ).aggregate(
         waiting=Count("pk", filter=Q(state__in=WAITING)),
         oldest=Min("created_at", filter=Q(state__in=WAITING)),
