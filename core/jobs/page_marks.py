@@ -7,7 +7,6 @@ which only its own host can see, or when no worker could still be at it.
 
 from __future__ import annotations
 
-import functools
 import os
 import socket
 from datetime import datetime, timedelta
@@ -27,9 +26,14 @@ def begin(job: Job, now: datetime) -> bool:
     """Mark the row; False when its page is under way already, or was moved."""
     if _is_under_way(job, now):
         return False
-    host, pid, born = _here(os.getpid())
-    until = (now + timedelta(seconds=LONGEST_PAGE_SECONDS)).isoformat()
-    mark = {_MEMBER: {"host": host, "pid": pid, "born": born, "until": until}}
+    me = ProcessIdentity.own()
+    facts = {
+        "host": socket.gethostname(),
+        "pid": me.pid,
+        "born": me.start_time,
+        "until": (now + timedelta(seconds=LONGEST_PAGE_SECONDS)).isoformat(),
+    }
+    mark = {_MEMBER: facts}
     rows = Job.objects.filter(pk=job.pk, state=jobs.RUNNING, handle=job.handle)
     if not rows.update(handle=mark):
         return False
@@ -60,15 +64,8 @@ def _is_under_way(job: Job, now: datetime) -> bool:
     mark = job.handle.get(_MEMBER)
     if mark is None or datetime.fromisoformat(mark["until"]) <= now:
         return False
-    host, pid, _ = _here(os.getpid())
-    if mark["host"] != host:
+    if mark["host"] != socket.gethostname():
         return True
-    if mark["pid"] == pid:
+    if mark["pid"] == os.getpid():
         return job.pk in _own
     return ProcessIdentity(mark["pid"], mark["born"]).is_alive()
-
-
-@functools.cache
-def _here(pid: int) -> tuple[str, int, float]:
-    """By process: workers are forks of one another."""
-    return socket.gethostname(), pid, ProcessIdentity.own().start_time
