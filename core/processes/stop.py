@@ -1,4 +1,4 @@
-"""The wish that this process ends, for loops that look at it between two steps."""
+"""The request to end this process, for loops that look at it between two steps."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ def stop_event() -> threading.Event:
     """Set by the first SIGTERM or SIGINT from now on. For the main thread."""
     stop = threading.Event()
 
-    def told(number: int, frame: FrameType | None) -> None:
+    def end(number: int, frame: FrameType | None) -> None:
         stop.set()
 
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, told)
+        signal.signal(number, end)
     return stop

@@ -20,7 +20,7 @@ def handlers() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_each_signal_is_the_wish(number: signal.Signals) -> None:
+def test_each_signal_asks_for_the_end(number: signal.Signals) -> None:
     stop = stop_event()
     assert not stop.is_set()
     signal.raise_signal(number)
