@@ -26,6 +26,7 @@ from gateway.result_reader import ResultReader
 S = OperationState
 ALIVE = (S.INITIALIZED, S.PENDING, S.RUNNING)
 ENDED = (S.FINISHED, S.CANCELED, S.ERROR, S.TIMEDOUT)
+LEFT = (S.CANCELED, S.TIMEDOUT, S.CLOSED)
 LOG_LINES = 1000
 
 OPERATION = Transitions(
@@ -112,6 +113,7 @@ class Operation:
     log_position: int = 0
     is_cancellable_task: bool = False
     is_second_run: bool = False
+    is_lost: bool = False  # the result that it finished with
     engine_start: int = 0  # which of the engine's starts has it
     ended_starts: set[int] = field(default_factory=set)  # those that ended under it
     _ended: asyncio.Event = field(default_factory=asyncio.Event)
@@ -125,6 +127,11 @@ class Operation:
     def is_alive(self) -> bool:
         """True until it finished, failed, was cancelled or closed."""
         return self.state in ALIVE
+
+    @property
+    def is_left(self) -> bool:
+        """True when its user cancelled or closed it, or its time limit passed."""
+        return self.state in LEFT
 
     def advance(self, event: str) -> None:
         """Take one arrow of OPERATION; IllegalTransition when there is none."""
@@ -158,7 +165,8 @@ class Operation:
 
     def seconds_wasted(self) -> float:
         """Return how long the engine had it for nothing; 0 when it has a result."""
-        if self.state is S.FINISHED or self.reached_engine is None:
+        has_result = self.state is S.FINISHED and not self.is_lost
+        if has_result or self.reached_engine is None:
             return 0.0
         return time.monotonic() - self.reached_engine
 

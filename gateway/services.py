@@ -152,15 +152,16 @@ class Services:
 
     @contextlib.asynccontextmanager
     async def place(self, user: str, operation: Operation) -> AsyncIterator[None]:
-        """Hold a place to run a statement in. What comes to nothing is remembered of
-        its user, but for an engine that ended under him."""
+        """Hold a place to run a statement in, or to run it once more for a lost result.
+        What comes to nothing is remembered of its user, but for an engine that ended
+        under him."""
         caller, rest = self.caller(user), 0.0
         await self.slots.acquire(caller)
         is_his, stopped_all = True, False
         try:
             yield
         except EngineUnavailable:
-            is_his = not operation.is_alive  # he left, and his session ended with him
+            is_his = operation.is_left  # and his session ended with him
             raise
         except EngineRefused as error:
             stopped_all = error.sql_state in _STOPPED_ALL
@@ -168,25 +169,6 @@ class Services:
         finally:
             if is_his and (wasted := operation.seconds_wasted()):
                 rest = self.waste.add(user, wasted, stopped_all=stopped_all)
-            self.slots.release(caller, rest=rest)
-
-    @contextlib.asynccontextmanager
-    async def place_again(self, user: str) -> AsyncIterator[None]:
-        """Hold a place to run a finished statement in once more, whose result is lost.
-        What fails or is left then is remembered as of a first run."""
-        caller, rest = self.caller(user), 0.0
-        await self.slots.acquire(caller)
-        began = time.monotonic()
-        try:
-            yield
-        except EngineUnavailable:
-            raise
-        except BaseException as error:
-            stopped_all = getattr(error, "sql_state", "") in _STOPPED_ALL
-            seconds = time.monotonic() - began
-            rest = self.waste.add(user, seconds, stopped_all=stopped_all)
-            raise
-        finally:
             self.slots.release(caller, rest=rest)
 
     def note_ended(self, user: str, operation: Operation) -> None:

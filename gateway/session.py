@@ -210,7 +210,7 @@ class Session:
         try:
             return await _reader_of(operation).fetch(orientation, count)
         except EngineUnavailable:
-            if operation.state is OperationState.FINISHED:  # else he left
+            if not operation.is_left:
                 self._services.note_ended(self.user, operation)
             raise
 
@@ -228,12 +228,13 @@ class Session:
         """Run it for a second time, as only statements that write nothing get here."""
         if operation.is_second_run or operation.rows:
             return False
-        operation.is_second_run = True
+        operation.is_second_run = operation.is_lost = True
+        operation.reached_engine = None
         operation.log_line(RUNS_AGAIN)
         if operation.reader:
             operation.reader.close()
         until = operation.started + self._services.limits.statement_seconds
-        place = self._services.place_again(self.user)
+        place = self._services.place(self.user, operation)
         engine = None
         try:
             async with asyncio.timeout(max(until - time.time(), 0)) as turn, place:
@@ -243,7 +244,8 @@ class Session:
         except TimeoutError:
             raise overdue() from None
         except EngineUnavailable:
-            if engine and engine.is_closed:  # the second one that ended under it
+            # the second one that ended under it, unless he left
+            if engine and engine.is_closed and not operation.is_left:
                 self._services.note_ended(self.user, operation)
             raise
         return True
@@ -352,7 +354,7 @@ class Session:
         except (EngineUnavailable, EngineRefused) as error:
             if isinstance(error, EngineUnavailable):
                 self._engine.lose(engine)
-                if operation.is_alive:  # else he left, and his session ended with him
+                if not operation.is_left:  # or his session ended with him
                     self._services.note_ended(self.user, operation)
             elif not ran_short(error):
                 raise

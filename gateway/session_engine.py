@@ -166,6 +166,7 @@ class SessionEngine:
         """Run a finished statement once more, for a result of which no row was handed
         out; EngineRefused when it ends otherwise now, with other columns, or has not
         ended by `until`."""
+        operation.reached_engine = time.monotonic()
         operation.engine_start = self._services.supervisor.facts().starts
         handle = operation.engine = await engine.execute(operation.statement)
         status = await engine.status(handle)
@@ -183,6 +184,7 @@ class SessionEngine:
                 " have changed since",
                 hint="run the statement again",
             )
+        operation.is_lost = False
         self._open_result(engine, operation, handle)
 
     def lose(self, engine: EngineSession) -> None:
