@@ -25,6 +25,8 @@ CONNECTIONS = 1_000
 # More than REST takes, so that REST can name its own limit.
 BODY_BYTES = 6 * 2**20
 BODIES_BYTES = 128 * 2**20
+# So much is read from one count of all bodies to the next, which asks each connection.
+UNCOUNTED_BYTES = 2**20
 HEADER_BYTES = 64 * 1024
 IDLE_SECONDS = 30
 UNREAD_SECONDS = 60
@@ -47,8 +49,7 @@ class Channel(HTTPChannel):  # type: ignore[misc]
         with self.requests_lock:
             self._later += self.requests[1:]
             del self.requests[1:]
-        if self.body_bytes > _MEMORY_BYTES:
-            _bound_bodies(list(self.server.active_channels.values()))
+        self.server.uncounted_bytes += len(data)
         return is_kept
 
     @property
@@ -84,11 +85,11 @@ def serve(
     logging.getLogger("waitress.queue").setLevel(logging.ERROR)  # one line a request
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.create_server((host, port), family=family, backlog=1024)
-    # accepted ones inherit it: who reads nothing for so long loses his connection
+    # connections inherit it: that of a client which reads nothing for so long ends
     unread = UNREAD_SECONDS * 1_000
     listener.setsockopt(socket.SOL_TCP, socket.TCP_USER_TIMEOUT, unread)
-    # of a proxy on this machine: whether the browser speaks TLS; who asks only of one
-    # that is named, for whoever works here could say who he is
+    # Any process of this machine is believed whether the browser speaks TLS. Whom a
+    # request is from is believed of a named proxy only: others could name anybody.
     told = {"x-forwarded-proto", "x-forwarded-for"} if proxy else {"x-forwarded-proto"}
     server = create_server(
         application,
@@ -107,6 +108,7 @@ def serve(
         clear_untrusted_proxy_headers=True,
     )
     server.channel_class = Channel
+    server.uncounted_bytes = 0
     stop = _stop_signals(server)
     while not stop:
         _turn(server)
@@ -135,6 +137,9 @@ def _turn(server: Any) -> None:
     if len(server.active_channels) >= CONNECTIONS:
         _make_room(list(server.active_channels.values()))
     wasyncore.loop(timeout=1.0, use_poll=True, map=server._map, count=1)
+    if server.uncounted_bytes >= UNCOUNTED_BYTES:
+        server.uncounted_bytes = 0
+        _bound_bodies(list(server.active_channels.values()))
 
 
 def _make_room(channels: list[Channel]) -> None:
@@ -148,15 +153,18 @@ def _make_room(channels: list[Channel]) -> None:
 
 
 def _bound_bodies(channels: list[Channel]) -> None:
-    """Close the connection with the largest body, of the address that has sent most,
-    when all of them are too large together."""
+    """While all bodies are too large together, close the connection with the largest
+    one, of the address that has sent most."""
+    sizes = {one: one.body_bytes for one in channels}
     sent: Counter[str] = Counter()
-    for one in channels:
-        sent[network_of(one.addr[0])] += one.body_bytes
-    if sent.total() > BODIES_BYTES:
+    for one, size in sizes.items():
+        sent[network_of(one.addr[0])] += size
+    while sent.total() > BODIES_BYTES:
         greediest = sent.most_common(1)[0][0]
-        his = (one for one in channels if network_of(one.addr[0]) == greediest)
-        max(his, key=lambda one: one.body_bytes).handle_close()
+        his = (one for one in sizes if network_of(one.addr[0]) == greediest)
+        largest = max(his, key=sizes.__getitem__)
+        sent[greediest] -= sizes.pop(largest)
+        largest.handle_close()
 
 
 def _rank(one: Channel, counts: Counter[str]) -> tuple[int, float]:
