@@ -17,6 +17,7 @@ from django.core.checks import ERROR, CheckMessage, Error, Warning, register
 from django.core.exceptions import ImproperlyConfigured
 
 from config.cluster import leaves_the_machine
+from core.addresses import is_loopback
 from core.object_store import StoreAccess, is_object_uri
 
 SHORTEST_SECRET = 32
@@ -134,19 +135,12 @@ def _lake() -> Iterator[CheckMessage]:
         )
         return
     address = urlsplit(access.address)
-    if address.scheme == "http" and not _is_loopback(address.hostname or ""):
+    if address.scheme == "http" and not is_loopback(address.hostname or ""):
         yield Warning(
             "rows travel to and from the lake's object store in clear",
             hint="give SLUICE_S3_ENDPOINT an https address",
             id="sluice.W002",
         )
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _logins() -> Iterator[CheckMessage]:

@@ -5,9 +5,10 @@ Pure; `config.settings` and `config.checks` use it.
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from urllib.parse import urlsplit
+
+from core.addresses import is_loopback
 
 _LOCAL = re.compile(r"local\[([1-9][0-9]*|\*)\]")
 _WEB_PORT = 8080
@@ -33,11 +34,4 @@ def leaves_the_machine(master: str, driver_host: str) -> bool:
     """Whether drivers and executors talk over a network that others may hear."""
     parts = urlsplit(master)
     hosts = [driver_host, parts.hostname or ""] if parts.scheme == "spark" else []
-    return not all(_is_loopback(host) for host in hosts)
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+    return not all(map(is_loopback, hosts))

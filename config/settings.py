@@ -16,6 +16,7 @@ from config.env import boolean, heap, one_of, positive, read, words
 from config.lakes import lake_lock, lake_uri, object_store
 from config.logins import audit_days, idle_days, ldap, oidc, public_url, trusted_proxy
 from config.parts.paths import extras_of, spark_classpath
+from core.addresses import is_loopback
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
@@ -247,7 +248,7 @@ SLUICE_SOURCE_NETWORKS_DENIED = read(
     parse=words,
 )
 
-if SLUICE_BIND not in {"127.0.0.1", "::1", "localhost"} and not (
+if not is_loopback(SLUICE_BIND) and not (
     SLUICE_TLS_CERTIFICATE or SLUICE_ALLOW_PLAINTEXT
 ):
     raise ImproperlyConfigured(

@@ -18,7 +18,7 @@ from waitress import wasyncore
 from waitress.channel import HTTPChannel
 from waitress.server import create_server
 
-from core.networks import network_of
+from core.addresses import network_of
 
 THREADS = 16
 CONNECTIONS = 1_000

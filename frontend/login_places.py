@@ -14,8 +14,8 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from catalog.api.places import Place, Places
+from core.addresses import network_of
 from core.errors import TransientError
-from core.networks import network_of
 
 COOKIE = "sluice_known"
 REMEMBERED_SECONDS = 180 * 24 * 3600

@@ -13,9 +13,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from catalog.access.proofs import Proof
+from core.addresses import network_of
 from core.counts import discount
 from core.errors import SluiceError, TransientError
-from core.networks import network_of
 from gateway.fair import TooManyWait
 from gateway.handler import Handler
 from gateway.hs2 import framing

@@ -14,12 +14,13 @@ from config.embedded import EmbeddedPostgres, EmbeddedRedis
 from config.env import boolean
 from config.supervisor.home import Home
 from config.supervisor.ports import Claim, choose
+from core.addresses import is_loopback
 from core.errors import TerminalError
 from core.files import write_private
 from core.processes.child import ChildSpec
 
 ROOT = Path(__file__).resolve().parents[2]
-LOOPBACK = ("127.0.0.1", "::1", "localhost")
+LOOPBACK = "127.0.0.1"
 WEB_PORT, GATEWAY_PORT = 8000, 10000
 
 
@@ -64,11 +65,12 @@ class Servers:
 def web_address() -> str:
     """Where the web process listens, which speaks no TLS. TerminalError when the home
     would be opened to others without a word that says so."""
-    bind = os.environ.get("SLUICE_BIND", LOOPBACK[0])
-    if bind in LOOPBACK or boolean(os.environ.get("SLUICE_ALLOW_PLAINTEXT", "false")):
+    bind = os.environ.get("SLUICE_BIND", LOOPBACK)
+    allowed = os.environ.get("SLUICE_ALLOW_PLAINTEXT", "false")
+    if is_loopback(bind) or boolean(allowed):
         return bind
     if os.environ.get("SLUICE_TLS_CERTIFICATE"):
-        return LOOPBACK[0]  # the certificate is the gateway's
+        return LOOPBACK  # the certificate is the gateway's
     raise TerminalError(
         f"SLUICE_BIND={bind} would offer passwords in plain text",
         code="plaintext_refused",

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import Final, Literal
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from core.addresses import is_loopback
+
 Tls = Literal["off", "starttls", "implicit"]
 _PORTS: Final = {"smtp": 25, "smtps": 465}
-_LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ def parse_smtp(url: str) -> Smtp | None:
         tls = "off"
     elif "tls" in query:
         raise ValueError("tls can only be off, and only with smtp://")
-    if tls == "off" and parts.username and parts.hostname not in _LOOPBACK:
+    if tls == "off" and parts.username and not is_loopback(parts.hostname):
         raise ValueError("a password would travel readable: leave ?tls=off away")
     return Smtp(
         host=parts.hostname,

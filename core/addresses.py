@@ -1,4 +1,4 @@
-"""What counts as one client, where clients share places by their address."""
+"""What an address tells: whom it counts as, and whether it is this machine."""
 
 from __future__ import annotations
 
@@ -21,3 +21,11 @@ def network_of(address: str) -> str:
     if known.ipv4_mapped:
         return str(known.ipv4_mapped)
     return str(ipaddress.ip_network((known, _ONE_NETWORK), strict=False))
+
+
+def is_loopback(host: str) -> bool:
+    """Whether what is sent there stays on this machine."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

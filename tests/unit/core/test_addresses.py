@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.networks import network_of
+from core.addresses import is_loopback, network_of
 
 
 @pytest.mark.parametrize(
@@ -19,3 +19,20 @@ from core.networks import network_of
 )
 def test_the_addresses_of_one_network_count_as_one(address: str, network: str) -> None:
     assert network_of(address) == network
+
+
+@pytest.mark.parametrize(
+    ("host", "is_here"),
+    [
+        ("127.0.0.1", True),
+        ("127.0.0.2", True),
+        ("::1", True),
+        ("localhost", True),
+        ("0.0.0.0", False),
+        ("192.0.2.7", False),
+        ("localhost.example", False),
+        ("", False),
+    ],
+)
+def test_what_is_this_machine(host: str, is_here: bool) -> None:
+    assert is_loopback(host) is is_here
