@@ -76,16 +76,11 @@ def page(view: View[P]) -> Callable[Concatenate[HttpRequest, P], HttpResponse]:
         request.principal = principal_of(request.user)  # type: ignore[attr-defined]
         name_actor(request.user.get_username())
         try:
-            place = take_place(request.user.get_username())
+            with take_place(request.user.get_username()):
+                _require_text(request)
+                return view(request, *args, **kwargs)  # type: ignore[arg-type]
         except SluiceError as error:
             return error_page(request, error)
-        try:
-            _require_text(request)
-            return view(request, *args, **kwargs)  # type: ignore[arg-type]
-        except SluiceError as error:
-            return error_page(request, error)
-        finally:
-            place.give_back()
 
     return wrapped
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 from django.http import HttpResponse, HttpResponseBase
@@ -93,7 +94,7 @@ def submitted(
     repetitions of the call, each in a thread, would wait for the first one's end."""
     may_wait = given["wait_seconds"] and not is_repeatable
     place = WAITS.take(user) if may_wait else None
-    try:
+    with place or nullcontext():
         return client.submit_statement(
             user,
             given["sql"],
@@ -101,9 +102,6 @@ def submitted(
             row_limit=given["row_limit"],
             database=given["database"],
         )
-    finally:
-        if place:
-            place.give_back()
 
 
 class StatementView(ApiView):
