@@ -1,4 +1,4 @@
-"""The Celery app. Redis is a doorbell only: messages carry an id, never a job.
+"""The Celery app. Redis carries notifications only: an id, never a job.
 
 Tasks live in `*/tasks.py` and end within seconds; nothing is lost when the
 broker is flushed, because the tick finds every due row in the database.

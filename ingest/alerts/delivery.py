@@ -242,7 +242,7 @@ def _note_delivery(
     ).update(**changes)
 
 
-class Postman:
+class DeliveryWorkers:
     """Threads that deliver: start() once; stop() ends them after the attempts that
     run, if those end soon. What is due is in the database. Beside the tick, not in
     it: a receiver that takes its time must not hold up syncs."""
@@ -250,7 +250,7 @@ class Postman:
     def __init__(self) -> None:
         self._stop = threading.Event()
         self._threads = [
-            threading.Thread(target=self._work, name=f"postman-{n}", daemon=True)
+            threading.Thread(target=self._work, name=f"delivery-{n}", daemon=True)
             for n in range(THREADS)
         ]
 

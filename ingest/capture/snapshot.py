@@ -29,7 +29,7 @@ from ingest.lake.commit.clocks import wall
 from ingest.lake.commit.future import remove_future
 from ingest.lake.commit.jobrun import JobRun
 from ingest.lake.commit.preconditions import refuse_used_epoch
-from ingest.lake.commit.recovery import clear_unborn_table, roll_back_writes
+from ingest.lake.commit.recovery import clear_uncommitted_table, roll_back_writes
 from ingest.lake.commit.rows import (
     duplicate_keys,
     lake_rows,
@@ -147,7 +147,7 @@ def _end(run: JobRun, done: Commit) -> dict[str, Any]:
 
 
 def _cleared(run: JobRun, spark: SparkSession, state: LakeState) -> LakeState:
-    """Refuses to load twice, removes the rubble of attempts that died."""
+    """Refuses to load twice, removes uncommitted files of attempts that died."""
     spec = run.spec
     if spec.kind == "snapshot" and state.timeline.completed_writes:
         raise TerminalError(
@@ -157,7 +157,7 @@ def _cleared(run: JobRun, spark: SparkSession, state: LakeState) -> LakeState:
             hint="move the folder away, or choose another name",
         )
     if state.exists and not state.timeline.completed_writes:
-        return clear_unborn_table(spec, state)
+        return clear_uncommitted_table(spec, state)
     return roll_back_writes(spark, spec, state)
 
 

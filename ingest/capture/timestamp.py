@@ -220,7 +220,7 @@ def _read(
     relation = relation_of(dialect, table)
     sql = selection.sql(relation, where)
     folder = epoch_folder(spec.lake, access.spec.datasource_id, work.epoch)
-    # nothing was sealed, so whatever lies there is rubble of a dead attempt
+    # nothing was sealed, so whatever is stored there is of an attempt that died
     folder.delete_all()
     path = str(table.table_id)
     target = folder / path

@@ -68,7 +68,8 @@ def read_groups(
     listing = list_files(base, start=start)
     for partition, files in groupby(listing, key=lambda file: file.partition):
         if folder_order(partition) < folder_order(start):
-            # an object store told the table's own folder before, up to its partitions
+            # beside the partitions: an object store lists by whole names, so that files
+            # of the table's own folder come between, which the first page had
             continue
         if len(found) >= size or looked >= MOST_FILES:
             return GroupPage(tuple(found), (partition, ""))

@@ -1,8 +1,8 @@
 """Everything that time brings about, found in the database.
 
-The tick loop does each part as often as somebody could notice, Celery's doorbell those
-that somebody may be waiting for; two at once do no harm. A part that fails is logged
-and does not stop the others.
+The tick loop does each part as often as a user could notice, a Celery task those that
+a user may be waiting for; two at once do no harm. A part that fails is logged and does
+not stop the others.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ PRUNE_PAGE = 2000
 
 
 def tick_asked() -> None:
-    """What a doorbell may be about: a job that was queued or has ended, a removal, a
-    discovery for which onboardings wait."""
+    """What a notification may be about: a job that was queued or has ended, a removal,
+    a discovery for which onboardings wait."""
     for part in (
         lifecycle.claim_queued,
         pages.advance_in_beat,

@@ -1,6 +1,6 @@
 """`manage.py tick`: the loop that finds everything due in the database.
 
-It is what makes the broker expendable: whatever no doorbell announced is found here.
+It is what makes the broker expendable: whatever no message announced is found here.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from catalog.access.ldap_login import ring_due_recheck
 from core.database_errors import is_away
 from core.jobs import pages
 from core.processes.stop import stop_event
-from ingest.alerts.delivery import Postman
+from ingest.alerts.delivery import DeliveryWorkers
 from ingest.pipelines.rediscovery import discover_again_now_and_then
 from ingest.scheduler.tick import Ticking
 
@@ -37,11 +37,11 @@ class Command(BaseCommand):
     def handle(self, *_: Any, **__: Any) -> None:
         self._ticking, self._passes = Ticking(), itertools.count()
         stop = stop_event()
-        postman = Postman()
-        postman.start()
+        delivery = DeliveryWorkers()
+        delivery.start()
         while not stop.wait(PERIOD_SECONDS if self._tick() else AWAY_SECONDS):
             pass
-        postman.stop(seconds=2)
+        delivery.stop(seconds=2)
 
     def _tick(self) -> bool:
         """Whether the database did all that was asked."""

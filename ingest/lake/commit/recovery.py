@@ -1,8 +1,7 @@
-"""Removing the rubble of writers that are known to be dead.
+"""Removing what writers that are known to be dead left uncommitted.
 
 Runs under a raised fence only: the lock provider keeps the old writer from
-completing anything while this undoes it. Requested compactions are plans, not
-rubble, and stay.
+completing anything while this undoes it. Requested compactions are plans, and stay.
 """
 
 from __future__ import annotations
@@ -33,11 +32,11 @@ def recover_table(spark: SparkSession, spec: JobSpec) -> dict[str, Any]:
     require_fence(place_at(spec.fence.path), spec.fence.token)
     before = read_lake_table(spec.table.path)
     undone = [i.asked for i in before.timeline.pending_writes]
-    is_unborn = before.exists and not before.timeline.completed_writes
-    if is_unborn and spec.kind == "snapshot":
+    is_uncommitted = before.exists and not before.timeline.completed_writes
+    if is_uncommitted and spec.kind == "snapshot":
         require_identity(spec, before)
-        clear_unborn_table(spec, before)
-    elif not is_unborn:
+        clear_uncommitted_table(spec, before)
+    elif not is_uncommitted:
         roll_back_writes(spark, spec, before)
     return {"rolled_back": undone}
 
@@ -101,7 +100,7 @@ def unfinished_writes(spec: JobSpec, timeline: Timeline) -> list[str]:
     return sorted({i.asked for i in timeline.pending_writes} | gone)
 
 
-def clear_unborn_table(spec: JobSpec, state: LakeState) -> LakeState:
+def clear_uncommitted_table(spec: JobSpec, state: LakeState) -> LakeState:
     """A table without any completed commit was never visible: its first load
     begins with nothing instead of a rollback of everything.
 
@@ -114,8 +113,8 @@ def clear_unborn_table(spec: JobSpec, state: LakeState) -> LakeState:
         written = parse_file(file.name)
         is_ours = written.instant in unfinished if written else _is_beside(file.name)
         if not is_ours:
-            raise _not_unborn(spec, f"{file.partition}/{file.name}".lstrip("/"))
-    # files first: without them what is left after a death is unborn still
+            raise _not_ours(spec, f"{file.partition}/{file.name}".lstrip("/"))
+    # files first: without them what is left after a death has no commit still
     for name in base.names():
         if name != META:
             (base / name).delete_all()
@@ -128,7 +127,7 @@ def _is_beside(name: str) -> bool:
     return name.startswith(".") and name.endswith((".crc", "_partition_metadata"))
 
 
-def _not_unborn(spec: JobSpec, name: str) -> TerminalError:
+def _not_ours(spec: JobSpec, name: str) -> TerminalError:
     return TerminalError(
         f"the timeline of {qualified_name(spec)} shows no commit, yet {name} lies there"
         " which no unfinished load made. Nothing was removed or written",

@@ -104,7 +104,7 @@ class Timeline:
 
     @property
     def pending_writes(self) -> tuple[Instant, ...]:
-        """Writes that never completed: rubble of a writer, once it is dead."""
+        """Writes that never completed: uncommitted files, once their writer is dead."""
         return tuple(
             i for i in self.instants if i.action in WRITES and i.state != "COMPLETED"
         )

@@ -21,7 +21,7 @@ from django.utils import timezone
 from catalog.models import AuditEntry
 from catalog.secrets import decrypt, rotate_secrets
 from ingest.alerts import delivery, fan_out, store, webhook
-from ingest.alerts.delivery import Postman
+from ingest.alerts.delivery import DeliveryWorkers
 from ingest.alerts.rules import MOST_ATTEMPTS, Finding
 from ingest.alerts.smtp_spec import Smtp
 from ingest.api import alert_replies as replies
@@ -137,17 +137,17 @@ def test_killed_between_sending_and_recording_it_comes_again_under_its_key(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_two_postmen_never_send_one_message_twice(web, pager, lake_orders) -> None:
+def test_two_processes_never_send_one_message_twice(web, pager, lake_orders) -> None:
     for kind in ("stuck", "late", "failed", "schema_change"):
         open_one(lake_orders, kind)
     web.before = lambda: time.sleep(0.02)
-    postmen = [Postman(), Postman()]
-    for postman in postmen:
-        postman.start()
+    processes = [DeliveryWorkers(), DeliveryWorkers()]
+    for workers in processes:
+        workers.start()
     unsent = AlertDelivery.objects.filter(next_try_at__isnull=False)
     wait_for(lambda: not unsent.exists(), "every message to be sent")
-    for postman in postmen:
-        postman.stop(seconds=10)
+    for workers in processes:
+        workers.stop(seconds=10)
     keys = [headers["Sluice-Delivery"] for headers, _ in web.got]
     assert len(keys) == len(set(keys)) == 4
     told = [json.loads(body)["alert"]["kind"] for _, body in web.got]
