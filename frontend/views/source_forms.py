@@ -215,7 +215,7 @@ def _kept_password(request: PageRequest, slot: str) -> str:
     if request.method != "POST":
         sealed.forget(request, slot)
         return ""
-    if typed := request.POST.get("password", "")[:1000]:
+    if typed := request.POST.get("password", "")[:MOST_TYPED]:
         sealed.keep(request, slot, typed)
         return typed
     return sealed.kept(request, slot)
