@@ -1,7 +1,6 @@
 package io.sluice.engine;
 
 import java.io.File;
-import java.util.HashMap;
 import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.TimeUnit;
@@ -31,13 +30,15 @@ final class DiskGuard {
   }
 
   void look() {
-    Map<String, Statement> open = new HashMap<>();
-    statements.open().forEach(statement -> open.put(statement.statementId(), statement));
+    Map<String, Statement> open = statements.open();
     tasks.keep(open.keySet());
     long least = least(scratch.getTotalSpace());
     long left = scratch.getUsableSpace();
-    if (left >= 2 * least || System.nanoTime() - decidedNanos < SETTLE_NANOS) {
-      isCollected &= left < 2 * least;
+    if (left >= 2 * least) {
+      isCollected = false;
+      return;
+    }
+    if (System.nanoTime() - decidedNanos < SETTLE_NANOS) {
       return;
     }
     if (!isCollected) {

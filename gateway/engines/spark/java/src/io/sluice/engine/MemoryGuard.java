@@ -46,8 +46,7 @@ final class MemoryGuard {
   }
 
   void look() {
-    Map<String, Statement> open = new HashMap<>();
-    statements.open().forEach(statement -> open.put(statement.statementId(), statement));
+    Map<String, Statement> open = statements.open();
     Map<String, Long> held = tasks.held(TaskWatch::allocatedBy);
     tasks.keep(open.keySet());
     Set<String> left = leftBehind(open.keySet(), held.keySet());

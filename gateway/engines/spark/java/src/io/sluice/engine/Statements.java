@@ -1,8 +1,7 @@
 package io.sluice.engine;
 
 import java.lang.reflect.Field;
-import java.util.ArrayList;
-import java.util.List;
+import java.util.HashMap;
 import java.util.Map;
 import org.apache.hive.service.cli.operation.ExecuteStatementOperation;
 import org.apache.hive.service.cli.operation.Operation;
@@ -33,12 +32,12 @@ final class Statements extends SparkSQLOperationManager {
     return statement;
   }
 
-  /** The statements that hold memory: running ones, and those whose result is still read. */
-  synchronized List<Statement> open() {
-    List<Statement> found = new ArrayList<>();
+  /** What holds memory and disk: running ones, and those whose result is read; by identifier. */
+  synchronized Map<String, Statement> open() {
+    Map<String, Statement> found = new HashMap<>();
     for (Operation operation : handleToOperation().values()) {
       if (operation instanceof Statement statement && !statement.isEnded()) {
-        found.add(statement);
+        found.put(statement.statementId(), statement);
       }
     }
     return found;

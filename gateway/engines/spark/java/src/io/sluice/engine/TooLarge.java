@@ -6,6 +6,7 @@ import org.apache.hive.service.cli.HiveSQLException;
 /** The sentences for statements that ask for more memory, or disk, than one of them may have. */
 final class TooLarge {
   private static final String STATE = "54000";
+  private static final String DISK_FULL = "53100";
   private static final int RAN_SHORT = 1; // the gateway runs such a statement again, once
 
   private TooLarge() {}
@@ -49,7 +50,7 @@ final class TooLarge {
                 + " nearly full, and yours wrote most of what is there (this one %s). Let it sort,"
                 + " join or group fewer rows and columns at once.",
             mebibytes(written)),
-        "53100");
+        DISK_FULL);
   }
 
   static HiveSQLException planning(int seconds) {
