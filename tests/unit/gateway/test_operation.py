@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 import pytest
 
@@ -102,3 +103,35 @@ def test_further_pages_are_read_when_they_are_wanted_and_kept():
 
 def test_handles_do_not_repeat():
     assert len({new_handle().guid for _ in range(1000)}) == 1000
+
+
+def test_what_the_engine_did_is_wasted_while_there_is_no_result() -> None:
+    one = operation()
+    assert one.seconds_wasted() == 0, "no engine had it yet"
+    one.reached_engine = time.monotonic() - 5
+    assert one.seconds_wasted() >= 5
+    one.finish()
+    assert one.seconds_wasted() == 0
+    one.is_lost = True
+    assert one.seconds_wasted() >= 5
+    one.reached_engine = None  # its second run waits for an engine
+    assert one.seconds_wasted() == 0
+
+
+@pytest.mark.parametrize(
+    ("event", "is_left"),
+    [
+        ("finish", False),
+        ("fail", False),
+        ("cancel", True),
+        ("time_out", True),
+        ("close", True),
+    ],
+)
+def test_who_ends_a_statement_before_it_does_has_left(
+    event: str, is_left: bool
+) -> None:
+    one = operation()
+    assert not one.is_left
+    one.advance(event)
+    assert one.is_left is is_left
