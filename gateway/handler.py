@@ -10,6 +10,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 from core.errors import InvalidRequest, SluiceError
@@ -93,18 +94,12 @@ class Handler:
                 return await self._answer_metadata(request)
             return await self._calls[type(request)](request)
         except _NoSuchHandle as error:
-            status = values.failure(error.message, sql_state=GENERAL)
-            status = values.Status(
-                code=StatusCode.INVALID_HANDLE,
-                info=status.info,
-                sql_state=status.sql_state,
-                error_code=0,
-                message=status.message,
-            )
+            unknown = values.failure(error.message, sql_state=GENERAL)
+            status = replace(unknown, code=StatusCode.INVALID_HANDLE)
         except SluiceError as error:
             cleaned = clean(
                 str(error),
-                sql_state=getattr(error, "sql_state", "") or sql_state_of(error),
+                sql_state=sql_state_of(error),
                 lake=self._services.lake_root,
             )
             status = _failure(cleaned)

@@ -388,7 +388,9 @@ def _reader_of(operation: Operation) -> ResultReader:
 
 
 def sql_state_of(error: SluiceError) -> str:
-    """Return the SQLSTATE of one of the gateway's own errors."""
+    """Return the SQLSTATE of an error: the engine's own, or the gateway's."""
+    if isinstance(error, EngineRefused) and error.sql_state:
+        return error.sql_state
     if isinstance(error, EngineUnavailable | DatabaseAway):
         return ENGINE_AWAY
     if isinstance(error, AccessDenied):

@@ -236,7 +236,7 @@ class StatementService:
         except SluiceError as error:
             statement.fault = clean(
                 str(error),
-                sql_state=getattr(error, "sql_state", "") or sql_state_of(error),
+                sql_state=sql_state_of(error),
                 lake=self._services.lake_root,
             )
         except Exception as error:
