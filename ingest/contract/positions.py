@@ -75,8 +75,8 @@ class SourceClock:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """Rows with a cursor ≤ `high` are all committed. held_by says what kept it
-    below clock - lag.
+    """Rows with a cursor ≤ `high` are all committed. held_by: the open transaction,
+    older than the lag, that kept it below clock - lag.
 
     reach  up to where rows are read; those above `high` are read again by the next
            round. More than `high` about once a minute: a row that changes more often
@@ -98,8 +98,10 @@ def plan_bound(
     fraction_digits: int = 6,
     came_to_rest: bool = False,
 ) -> Bound:
-    """min(clock - lag, start of the oldest open transaction), never below `low`; of a
-    replica, the time up to which it has replayed stands for the clock.
+    """min(clock, start of the oldest open transaction) - lag, never below `low`; of a
+    replica, the time up to which it has replayed stands for the clock. The lag counts
+    for open transactions too: a writer whose clock is behind, or cuts fractions off,
+    gives rows a cursor from before its transaction began.
 
     fraction_digits  of a second that the cursor keeps: what is cut off makes a row
                      look older than its transaction, so the bound ends before the
@@ -107,9 +109,8 @@ def plan_bound(
     came_to_rest  see that function: rows above `high` are read now, for it may not move
                   for long
     """
-    until = clock.complete_until
-    high = until - timedelta(seconds=max(0.0, lag_seconds))
-    held: OpenTransaction | None = None
+    until, lag = clock.complete_until, timedelta(seconds=max(0.0, lag_seconds))
+    high, held = until, None
     for transaction in clock.transactions:
         # a row may carry exactly the start of its transaction
         limit = transaction.since - timedelta(microseconds=1)
@@ -117,6 +118,9 @@ def plan_bound(
             limit = min(limit, low or transaction.since - PREPARED_MARGIN)
         if limit < high:
             high, held = limit, transaction
+    # one that is younger than the lag is nothing to tell of
+    held = held if high < until - lag else None
+    high -= lag
     if fraction_digits < 6:
         high = _unit_of(high, fraction_digits) - timedelta(microseconds=1)
     set_back = timedelta(0)
@@ -125,7 +129,7 @@ def plan_bound(
         set_back = max(set_back, low - clock.now)
     reach = high
     if low is None or came_to_rest or _minute_of(low) != _minute_of(high):
-        reach = min(until, high + timedelta(seconds=max(0.0, lag_seconds)))
+        reach = min(until, high + lag)
     return Bound(high, max(high, reach), held, set_back)
 
 

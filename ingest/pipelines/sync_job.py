@@ -240,7 +240,7 @@ def _behind(job: Job, facts: Facts) -> tuple[float, float]:
     wants it, and behind that, as an open transaction held it back."""
     lag = float(((job.spec or {}).get("round") or {}).get("lag_seconds") or 0)
     held = facts.get("held_back") or {}
-    return lag, max(0.0, float(held.get("age_seconds") or 0) - lag)
+    return lag, float(held.get("age_seconds") or 0)
 
 
 def _next_sync(pipeline: Pipeline, job: Job) -> datetime | None:

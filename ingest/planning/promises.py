@@ -59,9 +59,9 @@ SOURCES: dict[str, Promise] = {
     },
     "primary": Promise(
         "A primary",
-        sync="the high watermark stays behind the clock by the safety lag and before"
-        " the start of the oldest open or prepared transaction, so no row below it can"
-        " still commit",
+        sync="the high watermark stays behind the clock, and behind the start of the"
+        " oldest open or prepared transaction, by the safety lag, so no row below it"
+        " can still commit",
         unseen="without the right to see transactions of others, rows that commit later"
         " than the safety lag after their cursor value; on MariaDB and MySQL those of a"
         " transaction whose first statement waited longer for a table's lock (behind an"

@@ -222,7 +222,10 @@ def test_a_nightly_table_is_late_only_with_what_its_round_did_not_carry(
     now = timezone.now()
     cron = {"cron": f"{now.minute} {now.hour} * * *", "timezone": "UTC"}
     set_policy(
-        world.pipeline("orders"), schedule=cron, lag_seconds=900, late_after_seconds=600
+        world.pipeline("orders"),
+        schedule=cron,
+        lag_seconds=900,
+        late_after_seconds=1500,
     )
 
     def round_held_back(seconds: float) -> timedelta:

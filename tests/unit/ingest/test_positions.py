@@ -32,18 +32,18 @@ TICK = timedelta(microseconds=1)
 BOUNDS = [
     # (transactions, low, wanted high, held by pid)
     ((), None, at(-10), None),
-    ((OpenTransaction(5, at(-3)),), None, at(-10), None),
-    ((OpenTransaction(5, at(-30)),), None, at(-30) - TICK, 5),
+    ((OpenTransaction(5, at(-3)),), None, at(-13) - TICK, None),
+    ((OpenTransaction(5, at(-30)),), None, at(-40) - TICK, 5),
     (
         (OpenTransaction(5, at(-30)), OpenTransaction(6, at(-90))),
         None,
-        at(-90) - TICK,
+        at(-100) - TICK,
         6,
     ),
     ((OpenTransaction(5, at(-90)),), at(-60), at(-60), 5),
     # a prepared one began some time before it says: nothing new is sure
     ((OpenTransaction(0, at(-20), True, "g"),), at(-60), at(-60), 0),
-    ((OpenTransaction(0, at(-20), True, "g"),), None, at(-20) - timedelta(days=1), 0),
+    ((OpenTransaction(0, at(-20), True, "g"),), None, at(-30) - timedelta(days=1), 0),
 ]
 
 
@@ -60,13 +60,25 @@ def test_bounds(
     assert (bound.held_by.pid if bound.held_by else None) == pid
 
 
+@pytest.mark.parametrize("age", [0.5, 4.9, 60])
+def test_the_lag_covers_a_writer_whose_clock_is_behind_its_transaction(
+    age: float,
+) -> None:
+    """Its rows have a cursor from before the start that the source tells, and it
+    commits after this sync: it was passed over."""
+    clock = SourceClock(NOW, (OpenTransaction(5, at(-age)),), sees_others=True)
+    row = at(-age) - timedelta(seconds=0.3)
+    bound = plan_bound(clock, lag_seconds=5, low=None)
+    assert bound.high < row, "the next sync reads it"
+
+
 @pytest.mark.parametrize(
     ("low", "held_since", "reach"),
     [
         (None, None, NOW),
         (at(-3600), None, NOW),
         (at(-10), None, at(-10)),  # its window lies within a minute
-        (at(-3600), -600, at(-590) - TICK),
+        (at(-3600), -600, at(-600) - TICK),
     ],
 )
 def test_once_a_minute_a_round_reads_up_to_now(
@@ -93,11 +105,11 @@ def test_the_last_rows_of_a_replica_are_read_when_its_primary_falls_silent() -> 
 @pytest.mark.parametrize(
     ("digits", "since", "high"),
     [
-        (6, -30.25, at(-30.25) - TICK),
-        (3, -30.2503, at(-30.251) - TICK),
+        (6, -30.25, at(-40.25) - TICK),
+        (3, -30.2503, at(-40.251) - TICK),
         # a row of that transaction may carry the second in which it began
-        (0, -30.25, at(-31) - TICK),
-        (0, -30, at(-31) - TICK),
+        (0, -30.25, at(-41) - TICK),
+        (0, -30, at(-41) - TICK),
     ],
 )
 def test_what_a_cursor_cuts_off_keeps_the_bound_lower(
