@@ -53,7 +53,7 @@ class Replica:
 class SourceClock:
     """One reading of the source, taken before any row is read.
 
-    transactions is empty and sees_others False without `pg_read_all_stats`.
+    sees_others: False when some transaction may be open that is not told of.
     offsets: lowest and highest of the server's own time zone within a year of now,
     in seconds east of UTC.
     replica: None = a primary, which shows all open transactions itself.

@@ -94,7 +94,7 @@ class Snapshot:
 class Source(Protocol):
     """One open connection for facts, autocommit, read only, and the snapshot.
 
-    right_to_see_others  what a login needs for `clock` to see others' transactions
+    right_to_see_others  what `clock` needs to see others' transactions
     """
 
     @property

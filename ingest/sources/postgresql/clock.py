@@ -15,7 +15,7 @@ def read_clock(one: Callable[[str], Row]) -> SourceClock:
     if is_standby and may_control:
         (checkpoint,) = one(_CHECKPOINT)
         replayed = max(replayed or checkpoint, checkpoint)
-    pids, starts, names, times = one(_TRANSACTIONS)
+    pids, starts, hidden, names, times = one(_TRANSACTIONS)
     replica = Replica(replayed) if is_standby else None
     if is_standby:
         # sessions there only read; those that write are on the primary
@@ -31,7 +31,7 @@ def read_clock(one: Callable[[str], Row]) -> SourceClock:
     return SourceClock(
         now,
         tuple(transactions),
-        bool(sees),
+        bool(sees) and (is_standby or not hidden),
         (int(offsets[0]), int(offsets[1])),
         replica,
     )
@@ -68,12 +68,20 @@ SELECT clock_timestamp(),
 _CHECKPOINT = "SELECT checkpoint_time FROM pg_control_checkpoint()"
 # Autovacuum and the like never write rows of users. Sluice's own transactions only
 # read. Arrays side by side: psycopg reads the fields of anonymous records as text.
+# Without track_activities a session does not say when its transaction began. One that
+# has written has a number, and did not begin before its session; others may write yet.
 _TRANSACTIONS = """
-SELECT active.pids, active.starts, prepared.names, prepared.times
+SELECT active.pids, active.starts, active.hidden, prepared.names, prepared.times
 FROM
-  (SELECT array_agg(a.pid) AS pids, array_agg(a.xact_start) AS starts
-   FROM pg_stat_activity a
-   WHERE a.xact_start IS NOT NULL AND a.pid <> pg_backend_pid()
+  (SELECT array_agg(a.pid) FILTER (WHERE a.since IS NOT NULL) AS pids,
+     array_agg(a.since) FILTER (WHERE a.since IS NOT NULL) AS starts,
+     coalesce(bool_or(a.state = 'disabled'), false) AS hidden
+   FROM (
+     SELECT *, coalesce(xact_start, CASE WHEN state = 'disabled'
+       AND backend_xid IS NOT NULL THEN backend_start END) AS since
+     FROM pg_stat_activity
+   ) AS a
+   WHERE a.pid <> pg_backend_pid()
      AND a.datname = current_database()
      AND coalesce(a.backend_type, '') NOT IN ('autovacuum worker', 'walsender')
      AND NOT (a.application_name LIKE 'sluice:%' AND a.usename = current_user)

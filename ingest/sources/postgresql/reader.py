@@ -53,7 +53,7 @@ class PostgresSource:
     """See `Source`. One open connection for facts, autocommit, read only."""
 
     dialect = DIALECT
-    right_to_see_others = "pg_read_all_stats"
+    right_to_see_others = "pg_read_all_stats, or track_activities of a session,"
 
     def __init__(
         self, connection: psycopg.Connection[Row], access: SourceAccess

@@ -76,6 +76,25 @@ def test_rows_that_row_security_hides_are_an_error(
         link.execute("DROP OWNED BY few; DROP ROLE few")
 
 
+def test_who_may_still_write_is_seen_without_the_servers_statistics(
+    link: psycopg.Connection, source: PostgresSource, dsn: str
+) -> None:
+    """With track_activities = off nobody says when a transaction began: its rows were
+    passed over without a word."""
+    link.execute("CREATE TABLE o (id bigint PRIMARY KEY)")
+    assert source.clock().sees_others
+    with psycopg.connect(dsn, options="-c track_activities=off") as other:
+        began = source.clock().now
+        other.execute("SELECT 1")
+        clock = source.clock()
+        assert (clock.sees_others, clock.transactions) == (False, ())
+        other.execute("INSERT INTO o VALUES (1)")
+        (held,) = source.clock().transactions
+        assert held.pid == other.info.backend_pid
+        assert held.since <= began
+    assert source.clock().sees_others
+
+
 @pytest.mark.parametrize(
     ("change", "is_maybe"),
     [("TRUNCATE {}", True), ("DELETE FROM {}", False), ("VACUUM {}", False)],
