@@ -73,8 +73,8 @@ SOURCES: dict[str, Promise] = {
         " that a stored function or procedure writes after slow work: the list of"
         " processes shows when its inner statement began",
         does="every sync says which right is missing, and while there is such a"
-        " session; a 'lag_seconds' by policy helps that is longer than such a statement;"
-        " such rows are late rows, see below",
+        " session; a 'lag_seconds' by policy helps that is longer than such a"
+        " statement; such rows are late rows, see below",
     ),
     "standby": Promise(
         "A standby, a replica or one of several members of a cluster (Galera, Group"
@@ -275,6 +275,11 @@ TRAPS: dict[str, Promise] = {
         "A cursor without time zone",
         sync="rows are read when the earlier of UTC and the server's zone has passed,"
         " so no clock change hides them; they come later by the zone's offset",
+        unseen="rows of sessions with a zone of their own that is west of both (ALTER"
+        " ROLE … SET timezone; Java's drivers send that of their host): their local time"
+        " is hours below the position when they are committed",
+        does="a 'lag_seconds' by policy helps that is longer than the offset between"
+        " them; :verify finds such rows",
     ),
 }
 
