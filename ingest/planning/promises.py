@@ -276,8 +276,8 @@ TRAPS: dict[str, Promise] = {
         sync="rows are read when the earlier of UTC and the server's zone has passed,"
         " so no clock change hides them; they come later by the zone's offset",
         unseen="rows of sessions with a zone of their own that is west of both (ALTER"
-        " ROLE … SET timezone; Java's drivers send that of their host): their local time"
-        " is hours below the position when they are committed",
+        " ROLE … SET timezone; Java's drivers send that of their host): their local"
+        " time is hours below the position when they are committed",
         does="a 'lag_seconds' by policy helps that is longer than the offset between"
         " them; :verify finds such rows",
     ),
