@@ -22,7 +22,7 @@ from ingest.capture.parallel import run_parallel
 from ingest.capture.patience import Trial, read_patiently
 from ingest.capture.reading import Reading, open_stoppable, read_to_parquet
 from ingest.capture.source_check import refuse_doubtful_emptiness, require_columns
-from ingest.contract.epochs import LedgerLine, seq_of
+from ingest.contract.epochs import MAX_EPOCH, LedgerLine, Seal, seq_of
 from ingest.contract.job import JobSpec, SnapshotWork, encode
 from ingest.contract.positions import to_text
 from ingest.lake.commit.clocks import wall
@@ -48,7 +48,7 @@ from ingest.lake.commit.writer import (
     qualified_name,
 )
 from ingest.lake.commits import Commit, LakeState
-from ingest.lake.epochs import seals_of
+from ingest.lake.epochs import seals_after, seals_of
 from ingest.lake.hudi.evolution import lacking_columns
 from ingest.lake.ledger import write_line
 from ingest.lake.port import bytes_below
@@ -93,10 +93,7 @@ def load_table(
     state = checked_state(spec, adds=spec.kind != "resync")
     done = _committed(spec, state)
     if done is None:
-        source = access.spec.datasource_id
-        refuse_used_epoch(
-            spec, state, spec.epoch, seals_of(spec.lake, source, spec.epoch)
-        )
+        refuse_used_epoch(spec, state, spec.epoch, _seals(spec, access))
         state = _cleared(run, spark, state)
         load = _Load(
             run,
@@ -113,6 +110,14 @@ def load_table(
         run.enter("committing", unit="commits")
         done = _commit(load, state, plan, facts)
     return _end(run, done)
+
+
+def _seals(spec: JobSpec, access: SourceAccess) -> list[Seal]:
+    """Of this epoch, and later ones about the table: a sync left them that ended before
+    its commit, and the next one would write them over this load."""
+    source, table = access.spec.datasource_id, spec.table.table_id
+    later = seals_after(spec.lake, source, spec.epoch, upto=MAX_EPOCH, table_id=table)
+    return [*seals_of(spec.lake, source, spec.epoch), *later]
 
 
 def committed_load(run: JobRun) -> dict[str, Any] | None:
