@@ -10,7 +10,7 @@ and with `stops_at_new` a column that is neither ends the sync.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -67,14 +67,27 @@ def new_columns(
     return new
 
 
-def find_earlier_values(run: JobRun, source: Source, work: SyncWork) -> EarlierValues:
+def columns_to_add(
+    table: TableSpec, work: SyncWork, lacking: Collection[str]
+) -> tuple[str, ...]:
+    """Columns of which no older value is in the lake: those that are new to the plan,
+    and those that the lake lacks for another reason, as it went back to a savepoint
+    or a re-sync that was to bring them was cancelled. lacking: by their lake names."""
+    return tuple(
+        c.source_name
+        for c in table.columns
+        if c.source_name in work.added or c.name in lacking
+    )
+
+
+def find_earlier_values(
+    run: JobRun, source: Source, columns: Sequence[str], *, low: str | None
+) -> EarlierValues:
     """Looked for outside of any transaction: a statement cut short spoils none."""
-    table = run.spec.table
-    names = {c.source_name for c in table.columns}
-    columns = tuple(name for name in work.added if name in names)
-    if not columns or not work.low:
+    table, columns = run.spec.table, tuple(columns)
+    if not columns or not low:
         return EarlierValues(columns)
-    where = _where(source.dialect, table, columns, low=work.low)
+    where = _where(source.dialect, table, columns, low=low)
     sql = (
         "SELECT count(*) FROM (SELECT 1 FROM"
         f" {relation_of(source.dialect, table)} WHERE {where}"

@@ -6,7 +6,7 @@ log would seal epochs of many tables, one after another. They meet apply in the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -29,8 +29,11 @@ class Follower(Protocol):
     def epoch(self) -> int:
         """The number of the next epoch, which nobody else has."""
 
-    def capture(self) -> Captured:
-        """Reads on behind the last epoch and closes the next one."""
+    def capture(self, lacking: Collection[str]) -> Captured:
+        """Reads on behind the last epoch and closes the next one.
+
+        lacking  lake names of columns that the lake table does not have yet
+        """
 
     def replay(self, seal: Seal) -> Captured:
         """The epoch that a former attempt closed."""

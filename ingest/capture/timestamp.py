@@ -8,7 +8,7 @@ Deletes are not seen by this capture. It must not know how an epoch is applied.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 from core.errors import InvalidRequest, SluiceError, TerminalError
 from ingest.capture.added_columns import (
     EarlierValues,
+    columns_to_add,
     find_earlier_values,
     new_columns,
 )
@@ -84,11 +85,14 @@ class TimestampFollower:
     def epoch(self) -> int:
         return sync_work(self.run).epoch
 
-    def capture(self) -> Captured:
+    def capture(self, lacking: Collection[str]) -> Captured:
         """Reads the window and seals its epoch."""
         run, access = self.run, self.access
+        added = columns_to_add(run.spec.table, sync_work(run), lacking)
         try:
-            window, file = _captured_patiently(run, self.spark, access, self.gate)
+            window, file = _captured_patiently(
+                run, self.spark, access, self.gate, added
+            )
         except BaseException:
             _drop_unsealed(run, access)
             raise
@@ -109,14 +113,18 @@ class TimestampFollower:
 
 
 def _captured_patiently(
-    run: JobRun, spark: SparkSession, access: SourceAccess, gate: SourceGate
+    run: JobRun,
+    spark: SparkSession,
+    access: SourceAccess,
+    gate: SourceGate,
+    added: Sequence[str],
 ) -> tuple[Window, SealedFile]:
     with open_stoppable(run, access) as (source, access):
         run.enter("planning")
 
         def read(trial: Trial) -> tuple[Window, SealedFile]:
             with gate.reading(run):
-                return _captured(run, spark, source, access, trial)
+                return _captured(run, spark, source, access, trial=trial, added=added)
 
         # what a try before staged goes when the next one begins
         window, file = read_patiently(run, source, read, drop=lambda: None)
@@ -129,13 +137,15 @@ def _captured(
     spark: SparkSession,
     source: Source,
     access: SourceAccess,
+    *,
     trial: Trial,
+    added: Sequence[str],
 ) -> tuple[Window, SealedFile]:
     spec, work = run.spec, sync_work(run)
     table = spec.table
     columns = require_columns(source, table, run.warn)
     unknown = new_columns(table, work, columns)
-    earlier = find_earlier_values(run, source, work)
+    earlier = find_earlier_values(run, source, added, low=work.low)
     clock, bound = read_bound(run, source, lag_seconds=work.lag_seconds, low=work.low)
     refuse_made_anew(run, spark, source, access)
     with source.within(table):

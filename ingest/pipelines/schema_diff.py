@@ -202,11 +202,10 @@ def note_earlier(pipeline: Pipeline, found: Mapping[str, Any]) -> None:
     is_whole = found["earlier"] in {"none", "read"}
     state = READ if is_whole else PARTIAL
     start = str(found.get("from") or "")
-    columns = [name for name in found["columns"] if name in pipeline.drift]
-    _note(
-        pipeline,
-        {n: {**pipeline.drift[n], "state": state, "from": start} for n in columns},
-    )
+    # one that the lake only lacked was noted by nobody
+    known = [n for n in found["columns"] if n in pipeline.drift or not is_whole]
+    noted = {"state": state, "from": start}
+    _note(pipeline, {n: {**pipeline.drift.get(n, {}), **noted} for n in known})
     Pipeline.objects.filter(pk=pipeline.pk).update(drift=pipeline.drift)
 
 

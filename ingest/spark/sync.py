@@ -10,11 +10,12 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from ingest.capture.follower import Follower
-from ingest.lake.commit.apply import apply_sealed, lacking
+from ingest.lake.commit.apply import apply_sealed, lacking, missing_columns
 from ingest.lake.commit.jobrun import JobRun
 from ingest.lake.commit.preconditions import (
     own_seal,
     refuse_gone_back,
+    refuse_other_types,
     refuse_unreadable_plan,
     refuse_used_epoch,
     require_loaded,
@@ -32,10 +33,14 @@ def run_sync(run: JobRun, spark: SparkSession, follower: Follower) -> dict[str, 
     epoch, source = follower.epoch, run.spec.source
     seals = seals_of(run.spec.lake, source.datasource_id if source else 0, epoch)
     refuse_gone_back(run.spec, state)
+    refuse_other_types(run.spec, state)
     refuse_used_epoch(run.spec, state, epoch, seals)
     refuse_unreadable_plan(run.spec, state)
     sealed = own_seal(run.spec, seals)
-    captured = follower.replay(sealed) if sealed else follower.capture()
+    if sealed:
+        captured = follower.replay(sealed)
+    else:
+        captured = follower.capture(missing_columns(run.spec, state))
     seal = captured.seal
     run.enter("applying", total=seal.rows_for(run.spec.table.table_id))
     commit, rows = apply_sealed(run, spark, newest=seal)

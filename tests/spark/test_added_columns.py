@@ -126,6 +126,38 @@ def test_an_approved_change_comes_with_a_resync(loaded: Any) -> None:
     assert_equal(bench, other, "n")
 
 
+def test_a_column_that_the_lake_lacks_has_its_older_values_whoever_planned_it(
+    loaded: Any,
+) -> None:
+    """A re-sync that was to bring it was cancelled, or the table went back to a moment
+    before that re-sync: nobody says that it is new, and older rows had NULL there."""
+    bench, table, low = loaded
+    low = assert_done(bench.round(table, low)).facts["position"]["to"]
+    bench.sql("ALTER TABLE o ADD COLUMN x int NOT NULL DEFAULT 7")
+    bench.sql("UPDATE o SET n = 20, at = now() WHERE id = 2")
+    wide = as_now(bench, table)
+    done = assert_done(sync(bench, wide, low))
+    assert_equal(bench, wide, "n", "x")
+    told = {"columns": ["x"], "earlier": "read", "from": low}
+    assert done.facts["added"] == told
+
+
+@pytest.mark.parametrize(
+    "change", ["n TYPE text USING 'n' || n", "p TYPE numeric(12,4)"]
+)
+def test_rows_are_not_written_beside_those_of_another_type(
+    loaded: Any, change: str
+) -> None:
+    """The re-sync that was to bring it was cancelled, and the plan has it already."""
+    bench, table, low = loaded
+    low = assert_done(bench.round(table, low)).facts["position"]["to"]
+    bench.sql(f"ALTER TABLE o ALTER {change}")
+    bench.sql("UPDATE o SET at = now() WHERE id = 2")
+    refused = sync(bench, as_now(bench, table), low)
+    assert refused.error is not None, bench.rows(table, "id", "n", "p")
+    assert refused.error.code == "lake_types_differ"
+
+
 def test_a_column_without_values_is_there_after_a_sync_without_rows(
     loaded: Any,
 ) -> None:

@@ -183,3 +183,8 @@ def lacking(spec: JobSpec, state: LakeState) -> tuple[str, ...]:
     """Columns of the spec that no write of ours has brought yet."""
     schema = next((c.schema for c in state.commits if c.is_write and c.schema), "")
     return lacking_columns(schema, spec.table.columns)
+
+
+def missing_columns(spec: JobSpec, state: LakeState) -> tuple[str, ...]:
+    """Those of them that are not there at all, in whatever type."""
+    return tuple(name for name in lacking(spec, state) if name not in state.columns)

@@ -13,6 +13,7 @@ from ingest.contract.epochs import Seal
 from ingest.contract.job import JobSpec
 from ingest.lake.commit.writer import qualified_name
 from ingest.lake.commits import LakeState
+from ingest.lake.hudi.evolution import other_types
 from ingest.lake.layout import read_compaction_plan
 from ingest.lake.ledger import look
 
@@ -47,6 +48,23 @@ def refuse_gone_back(spec: JobSpec, state: LakeState) -> None:
             code="lake_went_back",
             hint="its capture goes on from there with the next sync",
         )
+
+
+def refuse_other_types(spec: JobSpec, state: LakeState) -> None:
+    """After a re-sync that was to bring other types and was cancelled, or a restore of
+    a moment before it: Hudi would read older rows as what they are not."""
+    schema = next((c.schema for c in state.commits if c.is_write and c.schema), "")
+    found = other_types(schema, spec.table.columns)
+    if not found:
+        return
+    wanted = {c.name: c.type for c in spec.table.columns}
+    said = ", ".join(f"{n} is {t}, not {wanted[n]}" for n, t in found.items())
+    raise TerminalError(
+        f"the lake table {qualified_name(spec)} has its columns in other types than"
+        f" the plan: {said}. Nothing was read",
+        code="lake_types_differ",
+        hint="resync the table: readers keep the present copy until then",
+    )
 
 
 def own_seal(spec: JobSpec, seals: Sequence[Seal]) -> Seal | None:

@@ -1,4 +1,4 @@
-"""Whether a lake table has the columns that a spec wants, as wide as it wants them.
+"""Whether a lake table has the columns that a spec wants, in the types it wants.
 
 Pure. It reads the Avro schema that a commit carries.
 """
@@ -10,7 +10,23 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from catalog.schema.types import DataType
+from catalog.schema.widening import widens_in_place
 from ingest.contract.table import ColumnSpec
+
+_SIMPLE = {
+    "boolean": "boolean",
+    "int": "int",
+    "long": "bigint",
+    "float": "float",
+    "double": "double",
+    "string": "string",
+    "bytes": "binary",
+}
+_LOGICAL = {
+    "date": "date",
+    "timestamp-micros": "timestamp",
+    "local-timestamp-micros": "timestamp_ntz",
+}
 
 
 def lacking_columns(schema: str, columns: Sequence[ColumnSpec]) -> tuple[str, ...]:
@@ -41,3 +57,34 @@ def _is_narrower(found: Any, wanted: str) -> bool:
     if kind.name == "decimal" and isinstance(found, Mapping):
         return int(found.get("precision", kind.precision)) < kind.precision
     return False
+
+
+def other_types(schema: str, columns: Sequence[ColumnSpec]) -> dict[str, str]:
+    """Lake column → its type in a table of this Avro schema, where values of that type
+    would read otherwise, or not at all, as those of the spec: an int as a text, a float
+    as a double. What is not known is no difference, nor is what only grew in place."""
+    if not schema:
+        return {}
+    found = {f["name"]: _lake_type(f["type"]) for f in json.loads(schema)["fields"]}
+    return {
+        column.name: there
+        for column in columns
+        if (there := found.get(column.name, ""))
+        and there != column.type
+        and not widens_in_place(there, column.type)
+        and not widens_in_place(column.type, there)
+    }
+
+
+def _lake_type(kind: Any) -> str:
+    """ "" = not known."""
+    plain = _plain(kind)
+    if isinstance(plain, str):
+        return _SIMPLE.get(plain, "")
+    logical = plain.get("logicalType", "")
+    if logical == "decimal":
+        return f"decimal({plain['precision']},{plain.get('scale', 0)})"
+    if plain.get("type") == "array":
+        element = _lake_type(plain.get("items"))
+        return f"array<{element}>" if element else ""
+    return _LOGICAL.get(logical, "")

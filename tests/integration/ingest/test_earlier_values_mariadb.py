@@ -74,13 +74,13 @@ def test_rows_at_or_below_the_position_and_those_without_one(
     kind: Kind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with kind.run() as (run, source, work):
-        found = find_earlier_values(run, source, work)
+        found = find_earlier_values(run, source, work.added, low=work.low)
         assert found.found == "read"
         relation = source.dialect.qualified(kind.schema, "o")
         rows = source.rows(f"SELECT id FROM {relation} WHERE {found.where} ORDER BY id")
         assert [row[0] for row in rows] == [1, 3]
         monkeypatch.setattr(added_columns, "REREAD_ROWS", 1)
-        left = find_earlier_values(run, source, work)
+        left = find_earlier_values(run, source, work.added, low=work.low)
         assert (left.found, left.where) == ("many", "")
         assert any("until a resync" in line for line in run.warnings)
         assert left.facts(LOW)["added"]["from"] == LOW
@@ -89,7 +89,7 @@ def test_rows_at_or_below_the_position_and_those_without_one(
 def test_a_source_that_does_not_tell_in_time_leaves_it_open(kind: Kind) -> None:
     with kind.run("slow") as (run, source, work):
         source.rows(kind.limit)
-        found = find_earlier_values(run, source, work)
+        found = find_earlier_values(run, source, work.added, low=work.low)
         assert (found.found, found.where) == ("unknown", "")
         # and the connection still reads
         assert source.one("SELECT 1")[0] == 1
@@ -102,7 +102,7 @@ def test_a_stop_while_it_asks_is_a_stop(kind: Kind) -> None:
         source.rows(kind.limit)
         run.request_stop("cancel")
         with pytest.raises(Interrupted):
-            find_earlier_values(run, source, work)
+            find_earlier_values(run, source, work.added, low=work.low)
 
 
 def test_only_undecided_columns_stop_a_sync() -> None:
