@@ -321,11 +321,14 @@ FROM (
 ) AS open_ones
 """
 # A statement reads the clock when it begins, and touches InnoDB later: while it waits
-# for a lock on its table it has no transaction yet.
+# for a lock on its table it has no transaction yet. Ours only read, and are of our
+# login: what others write may have our mark in it.
 _RUNNING = """
 SELECT p.id, p.time FROM information_schema.processlist p
-WHERE p.command IN ('Query', 'Execute') AND p.id <> CONNECTION_ID()
-  AND coalesce(p.info, '') NOT LIKE '%sluice:%'
+WHERE p.command IN ('Query', 'Execute', 'Bulk_execute') AND p.id <> CONNECTION_ID()
+  AND NOT (coalesce(p.info, '') LIKE '%sluice:%' AND p.user = (
+    SELECT own.user FROM information_schema.processlist own
+    WHERE own.id = CONNECTION_ID()))
 """
 _RUNNING_OF_OTHERS = (
     _RUNNING

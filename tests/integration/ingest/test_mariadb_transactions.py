@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import struct
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
+
+import pymysql
+import pytest
+from pymysql.constants import COMMAND
 
 from ingest.sources.registry import open_source
 from tests.mariadb import MariaDbServer
@@ -55,6 +62,93 @@ def test_a_statement_counts_from_its_beginning_when_its_transaction_began_late(
         thread.join(60)
         ((first,),) = source.rows("SELECT min(at) FROM late.o")
     assert min(told) <= first.replace(tzinfo=UTC)
+
+
+class _Bulk(pymysql.Connection):  # type: ignore[type-arg]
+    """A client that may send many rows by one prepared statement, as MariaDB's own
+    drivers do for batches."""
+
+    def write_packet(self, payload: bytes) -> None:
+        if self._next_seq_id == 1:
+            # the first bit off: more of what it can do is in the last four bytes
+            (flags,) = struct.unpack_from("<I", payload)
+            more = struct.pack("<I", 4)
+            payload = (
+                struct.pack("<I", flags & ~1) + payload[4:28] + more + payload[32:]
+            )
+        super().write_packet(payload)
+
+    def prepare(self) -> None:
+        self._execute_command(
+            COMMAND.COM_STMT_PREPARE, "INSERT INTO w VALUES (?, now(6), 'x')"
+        )
+        (self.number,) = struct.unpack_from("<I", self._read_packet().get_all_data(), 1)
+        self._read_packet()  # the parameter
+        self._read_packet()  # its end
+
+    def insert_many(self, numbers: list[int]) -> None:
+        rows = b"".join(struct.pack("<Bq", 0, n) for n in numbers)
+        head = struct.pack("<IHBB", self.number, 128, 8, 0)
+        self._execute_command(0xFA, head + rows)
+        assert self._read_packet().is_ok_packet()
+
+
+def with_many(link: Any) -> None:
+    link.insert_many([1, 2])
+
+
+def with_our_mark(link: Any) -> None:
+    with link.cursor() as cursor:
+        cursor.execute("INSERT INTO w VALUES (1, now(6), 'sluice:x')")
+
+
+@pytest.mark.parametrize("insert", [with_many, with_our_mark])
+def test_whoever_waits_for_its_table_is_a_writer(
+    mariadb_server: MariaDbServer, insert: Callable[[Any], None]
+) -> None:
+    """It has read the clock and has no transaction yet."""
+    server = mariadb_server
+    server.create_database("many")
+    server.create_user("app", "p", ["ALL ON `many`.*"])
+    server.run(
+        "CREATE TABLE w (id int PRIMARY KEY, at timestamp(6), v text)", database="many"
+    )
+    with (
+        open_source(mariadb_at(server)) as source,
+        server.connect("many") as locker,
+        _connected(server) as writer,
+    ):
+        writer.prepare()
+        with locker.cursor() as cursor:
+            cursor.execute("LOCK TABLES w WRITE")
+        thread = threading.Thread(target=insert, args=[writer])
+        thread.start()
+        waits = (
+            "SELECT command, info FROM information_schema.processlist WHERE id ="
+            f" {writer.thread_id()} AND state LIKE 'Waiting for table metadata%'"
+        )
+        wait_for(lambda: source.rows(waits), "the writer to wait")
+        told = {t.pid for t in source.clock().transactions}
+        seen = source.rows(waits)
+        with locker.cursor() as cursor:
+            cursor.execute("UNLOCK TABLES")
+        thread.join(60)
+        assert writer.thread_id() in told, seen
+        assert source.clock().transactions == ()
+
+
+@contextmanager
+def _connected(server: MariaDbServer) -> Iterator[_Bulk]:
+    with _Bulk(
+        host=server.host,
+        port=server.port,
+        user="app",
+        password="p",
+        database="many",
+        autocommit=True,
+        read_timeout=60,
+    ) as link:
+        yield link
 
 
 def test_a_transaction_that_is_open_when_summer_time_ends_keeps_its_beginning() -> None:
