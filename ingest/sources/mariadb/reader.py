@@ -321,11 +321,14 @@ FROM (
 ) AS open_ones
 """
 # A statement reads the clock when it begins, and touches InnoDB later: while it waits
-# for a lock on its table it has no transaction yet. Ours only read, and are of our
-# login: what others write may have our mark in it.
+# for a lock on its table it has no transaction yet. Events are said to connect, as is
+# what applies a log. Ours only read, and are of our login: what others write may have
+# our mark in it.
 _RUNNING = """
 SELECT p.id, p.time FROM information_schema.processlist p
-WHERE p.command IN ('Query', 'Execute', 'Bulk_execute') AND p.id <> CONNECTION_ID()
+WHERE (p.command IN ('Query', 'Execute', 'Bulk_execute') OR p.command = 'Connect'
+    AND p.user <> 'system user' AND p.info IS NOT NULL)
+  AND p.id <> CONNECTION_ID()
   AND NOT (coalesce(p.info, '') LIKE '%sluice:%' AND p.user = (
     SELECT own.user FROM information_schema.processlist own
     WHERE own.id = CONNECTION_ID()))
