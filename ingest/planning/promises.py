@@ -65,14 +65,14 @@ SOURCES: dict[str, Promise] = {
         unseen="without the right to see transactions of others, and of sessions of"
         " PostgreSQL with track_activities = off, rows that commit later than the"
         " safety lag after their cursor value; there also those of a procedure that"
-        " commits by itself, where they get statement_timestamp(), the beginning of"
-        " its CALL; on MariaDB and MySQL those of engines whose transactions no list"
-        " shows (MyRocks, NDB: all but InnoDB); those of a transaction whose first"
+        " commits within its CALL, where they get statement_timestamp(), the beginning"
+        " of that CALL; on MariaDB and MySQL those of engines whose transactions no"
+        " list shows (MyRocks, NDB: all but InnoDB); those of a transaction whose first"
         " statement waited longer for a table's lock (behind an ALTER TABLE, LOCK"
         " TABLES), or was slow otherwise before it first touched InnoDB, and has ended:"
-        " the transaction seems to have begun later; and those"
-        " that a stored function or procedure writes after slow work: the list of"
-        " processes shows when its inner statement began",
+        " the transaction seems to have begun later; and those that a stored function"
+        " or procedure writes after slow work: the list of processes shows when its"
+        " inner statement began",
         does="every sync says which right is missing, and while there is such a"
         " session; a 'lag_seconds' by policy helps that is longer than such a"
         " statement; such rows are late rows, see below",

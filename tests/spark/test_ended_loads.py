@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from ingest.capture import snapshot
+from ingest.contract.job import CHUNK_ROWS, SnapshotWork
+from ingest.contract.positions import to_text
+from ingest.lake.commit import apply
 from ingest.lake.commit.jobrun import StopMode
 from ingest.lake.ledger import read_ledger_entry
 from ingest.lake.staging import StagingArea
 from ingest.spark.jobs import run_job
+from tests.spark.beginnings import Beginnings, loaded_from
 from tests.spark.lake_bench import LakeBench, assert_done
+
+CREATE = "CREATE TABLE o (id int PRIMARY KEY, v text, at timestamptz DEFAULT now())"
+ROWS = "INSERT INTO o SELECT g, 'load', now() - interval '1 day' FROM generate_series(1, 5) g"
 
 
 @pytest.mark.parametrize("kind", ["snapshot", "resync"])
@@ -60,3 +68,31 @@ def test_a_stop_behind_the_commit_is_a_success(
     report = assert_done(run_job(run, lake_bench.spark, lake_bench.gates))
     assert report.facts["rows"] == 1
     assert read_ledger_entry(lake_bench.lake, 1, 7) is not None
+
+
+def test_a_resync_is_never_older_than_what_a_sync_has_sealed(
+    lake_bench: LakeBench, beginnings: Beginnings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cancelled, and asked for again behind a sync that died between seal and commit:
+    that one's rows were written over those of the fresh copy."""
+    bench = lake_bench
+    table, _ = beginnings.copy(bench, loaded_from(CREATE, ROWS))
+    early = bench.next_epoch()
+    ago = "at = now() - interval '%s seconds' WHERE id = 1"
+    bench.sql(f"UPDATE o SET v = 'former', {ago % 120}")
+
+    def killed(*_: object, **__: object) -> None:
+        raise RuntimeError("killed")
+
+    hour_ago = to_text(datetime.now(UTC) - timedelta(hours=1), has_zone=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(apply, "commit_rows", killed)
+        assert bench.round(table, hour_ago).outcome != "succeeded"
+    bench.sql(f"UPDATE o SET v = 'newest', {ago % 90}")
+    work = SnapshotWork(CHUNK_ROWS, 0)
+    report = bench.run(bench.spec("resync", table, epoch=early, snapshot=work))
+    assert report.error is not None
+    assert report.error.code == "lake_went_ahead", "another epoch is asked for"
+    done = assert_done(bench.load(table, kind="resync"))
+    assert_done(bench.round(table, done.facts["bound"]))
+    assert (1, "newest") in bench.rows(table, "id", "v")

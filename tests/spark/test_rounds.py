@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from ingest.contract.job import CHUNK_ROWS, RepairWork, SnapshotWork
+from ingest.contract.job import RepairWork
 from ingest.contract.positions import from_text, to_text
 from ingest.contract.table import TableSpec
 from ingest.lake.commit import apply
@@ -387,33 +387,3 @@ def test_a_table_with_a_domain_loads_and_syncs(lake_bench: LakeBench) -> None:
     assert_done(lake_bench.round(table, low))
     assert lake_bench.rows(table, "id", "c", "many") == [(1, 6, ["1", "2"])]
     assert assert_done(lake_bench.verify(table)).facts["verdict"] == "equal"
-
-
-def test_a_resync_is_never_older_than_what_a_sync_has_sealed(
-    loaded: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Cancelled, and asked for again behind a sync that died between seal and commit:
-    that one's rows were written over those of the fresh copy."""
-    bench, table, _ = loaded
-    early = bench.next_epoch()
-    ago = "at = now() - interval '%s seconds' WHERE id = 1"
-    bench.sql(f"UPDATE o SET v = 'former', {ago % 120}")
-
-    def killed(*_: object, **__: object) -> None:
-        raise RuntimeError("killed")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(apply, "commit_rows", killed)
-        assert bench.round(table, to_text_ago(hours=1)).outcome != "succeeded"
-    bench.sql(f"UPDATE o SET v = 'newest', {ago % 90}")
-    work = SnapshotWork(CHUNK_ROWS, 0)
-    report = bench.run(bench.spec("resync", table, epoch=early, snapshot=work))
-    assert report.error is not None
-    assert report.error.code == "lake_went_ahead", "another epoch is asked for"
-    done = assert_done(bench.load(table, kind="resync"))
-    assert_done(bench.round(table, done.facts["bound"]))
-    assert values(bench, table)[1] == "newest"
-
-
-def to_text_ago(**before: float) -> str:
-    return to_text(datetime.now(UTC) - timedelta(**before), has_zone=True)
