@@ -75,8 +75,8 @@ class SourceClock:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """Rows with a cursor ≤ `high` are all committed. held_by: the open transaction,
-    older than the lag, that kept it below clock - lag.
+    """Rows with a cursor ≤ `high` are all committed. held_by says what kept it
+    below clock - lag.
 
     reach  up to where rows are read; those above `high` are read again by the next
            round. More than `high` about once a minute: a row that changes more often
@@ -118,8 +118,6 @@ def plan_bound(
             limit = min(limit, low or transaction.since - PREPARED_MARGIN)
         if limit < high:
             high, held = limit, transaction
-    # one that is younger than the lag is nothing to tell of
-    held = held if high < until - lag else None
     high -= lag
     if fraction_digits < 6:
         high = _unit_of(high, fraction_digits) - timedelta(microseconds=1)

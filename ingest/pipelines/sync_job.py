@@ -187,13 +187,14 @@ def _sync_done(job: Job, pipeline: Pipeline, facts: Facts) -> bool:
     began = job.queued_at or now
     due = now if is_more else store.due_after(schedule, began)
     skipped = [] if is_more else [describe_skipped(schedule, began, now)]
-    reason = "; ".join(filter(None, [_held_back_text(facts), *skipped]))
+    lag, held_back = _behind(job, facts)
+    notes = _notes_of(facts, is_held_back=held_back > lag)
+    reason = "; ".join(filter(None, [notes, *skipped]))
     changes: dict[str, Any] = {}
     done: dict[str, Any] = {"position": position, "failures": 0}
     if "signs" in facts:
         done["signs"] = facts["signs"]
     started = job.started_at or now
-    lag, held_back = _behind(job, facts)
     owed = owed_from(started, held_back, policy.late_after)
     if not is_more:
         changes["caught_up_at"] = started - timedelta(seconds=lag + held_back)
@@ -249,9 +250,12 @@ def _next_sync(pipeline: Pipeline, job: Job) -> datetime | None:
     return store.due_after(store.policy_of(pipeline).schedule, began)
 
 
-def _held_back_text(facts: Facts) -> str:
+def _notes_of(facts: Facts, *, is_held_back: bool) -> str:
+    """is_held_back: by a transaction that is older than the lag; there are always
+    younger ones."""
     said = []
-    if held := facts.get("held_back"):
+    if is_held_back:
+        held = facts["held_back"]
         said.append(
             f"held back by the open transaction of process {held.get('pid')}, "
             f"{float(held.get('age_seconds') or 0):.0f} s old"

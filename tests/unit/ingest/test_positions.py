@@ -32,7 +32,7 @@ TICK = timedelta(microseconds=1)
 BOUNDS = [
     # (transactions, low, wanted high, held by pid)
     ((), None, at(-10), None),
-    ((OpenTransaction(5, at(-3)),), None, at(-13) - TICK, None),
+    ((OpenTransaction(5, at(-3)),), None, at(-13) - TICK, 5),
     ((OpenTransaction(5, at(-30)),), None, at(-40) - TICK, 5),
     (
         (OpenTransaction(5, at(-30)), OpenTransaction(6, at(-90))),
