@@ -18,7 +18,8 @@ from django.db.models import Q
 from core.jobs import ACTIVE, QUEUED
 from core.models import Job
 
-# Of the four workers that `config.supervisor.stack` starts.
+# As `config.supervisor.stack` starts them.
+WORKERS: Final = 4
 MOST_OF_ONE_USER: Final = 2
 MOST_TRIED_AGAIN: Final = 1
 _MOST_RUNG = 20
@@ -36,11 +37,14 @@ def why_not(wanted: Turn, running: Sequence[Turn]) -> str:
     again = sum(1 for one in running if one.attempts)
     if wanted.attempts and again >= MOST_TRIED_AGAIN:
         return "waiting for another source that is tried again"
-    if sum(1 for one in running if one.asker == wanted.asker) >= MOST_OF_ONE_USER:
+    own = sum(1 for one in running if one.asker == wanted.asker)
+    if own >= MOST_OF_ONE_USER:
         return (
             f"waiting for other tests and discoveries of {wanted.asker}:"
             f" at most {MOST_OF_ONE_USER} of them run at once"
         )
+    if own and len(running) >= WORKERS - 1:
+        return "waiting for a worker: the last one is for users who have none"
     return ""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from catalog.discovery import services, turns
+from catalog.discovery.turns import Turn
 from catalog.models import Datasource
 from core import jobs
 from core.jobs import pages
@@ -36,6 +37,14 @@ def test_one_user_leaves_workers_to_the_others(source, rung) -> None:
     other.refresh_from_db()
     assert other.is_finished
     assert rung == [waiting.pk]  # it may be his turn now
+
+
+def test_the_last_worker_is_for_who_has_none() -> None:
+    running = [Turn("ann", 0), Turn("ann", 0), Turn("schedule", 0)]
+    assert turns.why_not(Turn("bob", 0), running) == ""
+    reason = "waiting for a worker: the last one is for users who have none"
+    assert turns.why_not(Turn("schedule", 0), running) == reason
+    assert turns.why_not(Turn("schedule", 0), running[1:]) == ""
 
 
 def test_what_failed_to_answer_just_before_shares_a_place(source) -> None:
