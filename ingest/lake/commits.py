@@ -56,6 +56,11 @@ class LakeState:
     columns: Mapping[str, bool] = field(default_factory=dict)
 
     @property
+    def written_schema(self) -> str:
+        """The Avro schema of the newest write of ours; "" = there is none."""
+        return next((c.schema for c in self.commits if c.is_write and c.schema), "")
+
+    @property
     def pending_compactions(self) -> tuple[str, ...]:
         return tuple(i.asked for i in self.timeline.pending_compactions)
 

@@ -181,8 +181,7 @@ def _refuse_changes(table: TableSpec) -> None:
 
 def lacking(spec: JobSpec, state: LakeState) -> tuple[str, ...]:
     """Columns of the spec that no write of ours has brought yet."""
-    schema = next((c.schema for c in state.commits if c.is_write and c.schema), "")
-    return lacking_columns(schema, spec.table.columns)
+    return lacking_columns(state.written_schema, spec.table.columns)
 
 
 def missing_columns(spec: JobSpec, state: LakeState) -> tuple[str, ...]:

@@ -53,8 +53,7 @@ def refuse_gone_back(spec: JobSpec, state: LakeState) -> None:
 def refuse_other_types(spec: JobSpec, state: LakeState) -> None:
     """After a re-sync that was to bring other types and was cancelled, or a restore of
     a moment before it: Hudi would read older rows as what they are not."""
-    schema = next((c.schema for c in state.commits if c.is_write and c.schema), "")
-    found = other_types(schema, spec.table.columns)
+    found = other_types(state.written_schema, spec.table.columns)
     if not found:
         return
     wanted = {c.name: c.type for c in spec.table.columns}
