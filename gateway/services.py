@@ -173,7 +173,10 @@ class Services:
 
     def note_ended(self, user: str, operation: Operation) -> None:
         """The engine ended under a statement. When its second one does, that is waste
-        of its user, once for all statements of his that were in that engine."""
+        of its user, once for all statements of his that were in that engine. A user
+        who has left a statement has only ended his session under it."""
+        if operation.is_left:
+            return
         start = operation.engine_start
         operation.ended_starts.add(start)
         if len(operation.ended_starts) < 2 or self.blamed.get(user) == start:

@@ -210,8 +210,7 @@ class Session:
         try:
             return await _reader_of(operation).fetch(orientation, count)
         except EngineUnavailable:
-            if not operation.is_left:
-                self._services.note_ended(self.user, operation)
+            self._services.note_ended(self.user, operation)
             raise
 
     async def shape(self, operation: Operation) -> tuple[EngineColumn, ...]:
@@ -244,8 +243,7 @@ class Session:
         except TimeoutError:
             raise overdue() from None
         except EngineUnavailable:
-            # the second one that ended under it, unless he left
-            if engine and engine.is_closed and not operation.is_left:
+            if engine and engine.is_closed:  # the second one that ended under it
                 self._services.note_ended(self.user, operation)
             raise
         return True
@@ -354,8 +352,7 @@ class Session:
         except (EngineUnavailable, EngineRefused) as error:
             if isinstance(error, EngineUnavailable):
                 self._engine.lose(engine)
-                if not operation.is_left:  # or his session ended with him
-                    self._services.note_ended(self.user, operation)
+                self._services.note_ended(self.user, operation)
             elif not ran_short(error):
                 raise
             if operation.is_second_run or not operation.is_alive:
