@@ -24,9 +24,13 @@ def line_of(process: psutil.Process) -> str:
 
 
 def is_alive(process: psutil.Process) -> bool:
-    """Whether it runs: neither gone nor a zombie."""
+    """Whether it runs: neither gone nor a zombie. One whose first thread has ended is
+    shown as a zombie while other threads still end; its parent does not see it ended."""
     try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+        if not process.is_running():
+            return False
+        is_zombie = process.status() == psutil.STATUS_ZOMBIE
+        return not is_zombie or process.num_threads() > 1
     except psutil.NoSuchProcess:
         return False
 

@@ -24,6 +24,7 @@ def test_a_closed_control_channel_ends_the_engine(bench: EngineBench) -> None:
 
 def test_an_engine_dies_with_its_gateway_and_leaves_nothing(bench: EngineBench) -> None:
     started = bench.tell("start")
+    assert started["java_pid"] != bench.java_pid
     processes = [psutil.Process(started["pid"]), psutil.Process(started["java_pid"])]
     home = Path(started["log"]).parents[1]
     bench.gateway.kill()

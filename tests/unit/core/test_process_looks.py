@@ -1,0 +1,31 @@
+"""How a test looks at a process that is ending."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import psutil
+
+from tests.processes import is_alive, wait_until_gone
+from tests.waiting import wait_for
+
+# Its first thread ends; another goes on until there is no more to read.
+FIRST_THREAD_ENDS = """
+import ctypes, sys, threading
+threading.Thread(target=sys.stdin.buffer.read).start()
+ctypes.CDLL(None).pthread_exit(None)
+"""
+
+
+def test_one_of_which_a_thread_is_left_is_alive() -> None:
+    command = [sys.executable, "-c", FIRST_THREAD_ENDS]
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as process:
+        seen = psutil.Process(process.pid)
+        wait_for(lambda: seen.status() == psutil.STATUS_ZOMBIE, "its first thread's end")
+        assert process.poll() is None
+        assert is_alive(seen)
+        assert process.stdin
+        process.stdin.close()
+        wait_until_gone([seen])
+        assert process.poll() is not None
