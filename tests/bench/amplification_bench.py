@@ -54,13 +54,16 @@ class CommitCost:
 @dataclass(frozen=True, slots=True)
 class QuerySample:
     """Against the compacted copy, by the clock and by processor time, which says more
-    where other work uses the machine; estimated: what health would say."""
+    where other work uses the machine; estimated: what health would say, by these
+    numbers of the table's file groups."""
 
     number: int
     ratio: float
     cpu_ratio: float
     estimated: float
     log_files: int
+    log_bytes: int
+    base_bytes: int
 
 
 class AmplificationBench:
@@ -125,14 +128,16 @@ class AmplificationBench:
         compared = compare_to_compacted(
             self.bench, self.table, rows=self.rows, pairs=QUERIES, root=root
         )
+        groups = self._groups()
+        cost = weigh(groups, Choice(), credit=0, allowed=AMPLIFICATION, measured=None)
         return QuerySample(
             number,
             round(compared.ratio, 2),
             round(compared.cpu_ratio, 2),
-            weigh(
-                self._groups(), Choice(), credit=0, allowed=AMPLIFICATION, measured=None
-            ).ratio,
-            sum(group.log_files for group in self._groups()),
+            cost.ratio,
+            log_files=sum(group.log_files for group in groups),
+            log_bytes=sum(group.log_bytes for group in groups),
+            base_bytes=sum(group.base_bytes for group in groups),
         )
 
     def _newest(self) -> str:

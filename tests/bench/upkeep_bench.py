@@ -60,6 +60,8 @@ class Sample:
     cpu_ratio: float
     query_seconds: float
     log_files: int
+    log_bytes: int
+    base_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +162,9 @@ class UpkeepBench:
             round(compared.ratio, 3),
             round(compared.cpu_ratio, 3),
             round(compared.ours.seconds, 3),
-            sum(g.log_files for g in layout.groups),
+            log_files=sum(g.log_files for g in layout.groups),
+            log_bytes=sum(g.log_bytes for g in layout.groups),
+            base_bytes=sum(g.base_bytes for g in layout.groups),
         )
 
     def extent(self) -> Extent:
