@@ -235,8 +235,7 @@ class DriverHost:
             flight.is_accepted = True
             flight.seen = self.clock()
             self._accepted.add((job_id, attempt))
-            if flight.origin:
-                # a process of its own outlives this host, and its row has to say so
+            if flight.origin:  # it outlives this host, and its row has to say so
                 self._flushed = self._progressed = 0.0
 
     def _hear_heartbeat(self, message: Message) -> None:
@@ -261,7 +260,6 @@ class DriverHost:
         is_death = report.error is not None and report.error.code == DRIVER_DIED
         # its death is judged when it is seen, and is no attempt of the job
         if flight and flight.attempt == report.attempt and not is_death:
-            self._accepted.keep(lambda said: said[0] != report.job_id)
             self._reports.add(report)
 
     def _hear_unseen(self, origin: str, why: str) -> None:
@@ -337,10 +335,12 @@ class DriverHost:
 
     def _finish(self, report: JobReport) -> None:
         lifecycle.finish(report)
+        self._accepted.keep(lambda said: said[0] != report.job_id)
         self._jobs.note_finished(report.job_id)
 
     def _give_up_report(self, report: JobReport, error: Exception) -> None:
         """The lake's timeline says what became of it."""
+        self._progressed = 0.0  # it is judged as one that had begun
         self.in_flight.pop(report.job_id, None)
         why = f"its report could not be recorded ({type(error).__name__}: {error})"
         self._jobs.lost.add((UUID(report.job_id), why))
@@ -379,11 +379,11 @@ class DriverHost:
         now = self.clock()
         if now - self._progressed < FLUSH_SECONDS:
             return
-        self._progressed = now
         self._accepted.write_all(
             lambda said: lifecycle.note_accepted(UUID(said[0]), said[1]),
             give_up=lambda said, error: None,
         )
+        self._progressed = now  # not before: what is lost is judged behind this
         if fresh := [f for f in self.in_flight.values() if now - f.seen < 10]:
             report_store.write_progress(fresh)
 

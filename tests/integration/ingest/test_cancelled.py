@@ -7,6 +7,7 @@ import pytest
 from core.errors import StaleState
 from core.models import Job, Lease
 from ingest.jobs import lifecycle
+from ingest.jobs.drivers import host
 from ingest.jobs.drivers.fake import Fault
 from ingest.jobs.drivers.incarnation import ABANDONED_SECONDS
 from ingest.jobs.drivers.inflight import UNANSWERED_SECONDS
@@ -170,3 +171,26 @@ def test_a_report_that_is_always_refused_stops_nothing(
     job = snapshot(world, "orders")
     assert (job.state, job.attempts) == ("SUCCEEDED", 1)
     assert "its report could not be recorded" in job.reason
+
+
+def test_one_that_fails_and_whose_report_is_always_refused_ends(
+    world, clock, monkeypatch
+) -> None:
+    """Each attempt counts, also where its driver had it for less than a second: else
+    it would run again and again without a pause."""
+
+    def failing(_: object) -> None:
+        raise KeyError("facts")
+
+    monkeypatch.setattr("ingest.jobs.lifecycle.finish", failing)
+    monkeypatch.setattr(host, "FLUSH_SECONDS", clock.now / 2)
+    world.fail_with("snapshot", *[Fault.TRANSIENT] * 50)
+    world.onboard("orders")
+
+    def is_over() -> bool:
+        Job.objects.filter(kind="snapshot").update(not_before=None)
+        return any(job.is_finished for job in world.jobs("snapshot"))
+
+    world.until(is_over, steps=200)
+    (job,) = world.jobs("snapshot")
+    assert (job.state, job.error_code) == ("FAILED", "driver_died")
