@@ -38,6 +38,15 @@ class Commit:
         """Of ours, and no compaction: that one may carry older columns on."""
         return self.position is not None and self.instant.action != "compaction"
 
+    @property
+    def columns(self) -> dict[str, bool]:
+        """Lake name → may it be NULL; {} when it carries no schema."""
+        fields = json.loads(self.schema)["fields"] if self.schema else ()
+        return {
+            f["name"]: isinstance(f["type"], list) and "null" in f["type"]
+            for f in fields
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class LakeState:
@@ -60,6 +69,13 @@ class LakeState:
         """The Avro schema of the newest write of ours; "" = there is none."""
         return next((c.schema for c in self.commits if c.is_write and c.schema), "")
 
+    def brought_by(self, commit: Commit) -> frozenset[str]:
+        """Lake names of the columns that this one has, and our write before it lacks;
+        none when that one is not known."""
+        older = self.commits[self.commits.index(commit) + 1 :]
+        before = next((c for c in older if c.is_write and c.schema), commit)
+        return frozenset(commit.columns.keys() - before.columns.keys())
+
     @property
     def pending_compactions(self) -> tuple[str, ...]:
         return tuple(i.asked for i in self.timeline.pending_compactions)
@@ -73,14 +89,13 @@ def read_lake_table(path: str, *, commits: int = 3) -> LakeState:
         return LakeState(exists=False)
     timeline = read_timeline(base)
     found = _newest_commits(base, timeline, wanted=commits)
-    schema = next((c.schema for c in found if c.schema), "")
     return LakeState(
         exists=True,
         timeline=timeline,
         commits=tuple(found),
         position=_position(found),
         properties=properties,
-        columns=_columns(schema),
+        columns=next((c.columns for c in found if c.schema), {}),
     )
 
 
@@ -150,15 +165,6 @@ def _position(newest_first: list[Commit]) -> CommitPosition | None:
 def _commits(base: Place, timeline: Timeline) -> Iterator[Commit]:
     for instant in reversed(timeline.completed_writes):
         yield read_commit(base, instant)
-
-
-def _columns(schema: str) -> dict[str, bool]:
-    if not schema:
-        return {}
-    fields = json.loads(schema)["fields"]
-    return {
-        f["name"]: isinstance(f["type"], list) and "null" in f["type"] for f in fields
-    }
 
 
 def record_of(content: bytes, *, of: str) -> dict[str, Any]:

@@ -198,12 +198,13 @@ def describe_earlier(partial: Mapping[str, str]) -> str:
 
 def note_earlier(pipeline: Pipeline, found: Mapping[str, Any]) -> None:
     """What a sync did about older values, as its report says: `columns`, `earlier`
-    ("none", "read", "many" or "unknown"), `from`."""
-    is_whole = found["earlier"] in {"none", "read"}
-    state = READ if is_whole else PARTIAL
+    ("none", "read", "many" or "unknown"), `from`; "unread" = its report is lost, and
+    the next one looks."""
+    states = {"none": READ, "read": READ, "unread": PENDING}
+    state = states.get(found["earlier"], PARTIAL)
     start = str(found.get("from") or "")
     # one that the lake only lacked was noted by nobody
-    known = [n for n in found["columns"] if n in pipeline.drift or not is_whole]
+    known = [n for n in found["columns"] if n in pipeline.drift or state != READ]
     noted = {"state": state, "from": start}
     _note(pipeline, {n: {**pipeline.drift.get(n, {}), **noted} for n in known})
     Pipeline.objects.filter(pk=pipeline.pk).update(drift=pipeline.drift)

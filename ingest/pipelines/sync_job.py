@@ -40,6 +40,7 @@ from ingest.pipelines.table_job import (
     resume_table,
     span_of,
     stop_table,
+    unread_columns,
 )
 from ingest.sources.signs import from_data, sentences_of
 
@@ -169,6 +170,7 @@ class SyncJob(TableJob):
             "position": span_of(commit),
             # whether it was cut is unknown: one more finds nothing, or the rest
             "more": True,
+            **unread_columns(job, commit, state),
         }
 
 

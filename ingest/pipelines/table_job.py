@@ -203,3 +203,12 @@ def has_columns(job: Job, commit: Commit) -> bool:
     """An earlier attempt may have committed by an earlier plan."""
     wanted = spec_from(job.spec).table.columns if job.spec else ()
     return not lacking_columns(commit.schema, wanted)
+
+
+def unread_columns(job: Job, commit: Commit, state: LakeState) -> dict[str, Any]:
+    """As a report says it of columns that this commit brought to the lake: whether
+    their older values were read, only the report that is lost knew."""
+    brought = state.brought_by(commit)
+    names = [c["source_name"] for c in columns_of(job) if c["name"] in brought]
+    said = {"columns": names, "earlier": "unread", "from": span_of(commit)["from"]}
+    return {"added": said} if names else {}

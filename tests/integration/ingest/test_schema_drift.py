@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import uuid
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,10 +14,16 @@ from catalog.models import Column, SchemaVersion, Table
 from core.errors import InvalidRequest
 from core.models import Job
 from ingest.alerts import triggers
+from ingest.lake.commits import Commit, LakeState
+from ingest.lake.hudi.identity import TableIdentity
+from ingest.lake.hudi.position import CommitPosition
+from ingest.lake.hudi.timeline import Instant
+from ingest.models import Pipeline
 from ingest.models.alerts import Alert
 from ingest.pipelines import schema_diff, schema_drift, table_commands
 from ingest.pipelines.policies.store import change_policy, change_table_policy
 from ingest.pipelines.schema_approval import approve_schema_change, proposal_of
+from ingest.pipelines.table_job import unread_columns
 
 
 def alter(world: Any, **columns: tuple[str, str] | None) -> Table:
@@ -111,6 +119,37 @@ def test_a_sync_that_did_not_look_for_older_values_leaves_that_to_the_next(
     assert sync(live).round.added == ("note",)
     assert sync(live, added=PROMISE).round.added == ("note",)
     assert sync(live).round.added == ()
+
+
+@pytest.mark.django_db
+def test_columns_of_a_commit_whose_report_is_lost_are_left_to_the_next_sync(
+    live: Any,
+) -> None:
+    """Nobody had planned that this sync brings it: the lake lacked it, that is all."""
+    alter(live, note=TEXT)
+    sync(live, added=PROMISE)
+    job = live.jobs("round")[-1]
+    narrow, wide = ("id", "name", "updated_at"), ("id", "name", "updated_at", "note")
+    stranger = replace(commit_with(narrow), position=None)
+    for before, brought in ((narrow, ["note"]), (wide, [])):
+        commits = (commit_with(wide), stranger, commit_with(before))
+        found = unread_columns(job, commits[0], LakeState(exists=True, commits=commits))
+        assert found.get("added", {}).get("columns", []) == brought
+    alone = LakeState(exists=True, commits=(commit_with(wide),))
+    assert unread_columns(job, alone.commits[0], alone) == {}
+    Pipeline.objects.update(drift={})
+    unread = {**PROMISE, "earlier": "unread"}
+    assert sync(live, added=unread).round.added == ()
+    assert sync(live, added=PROMISE).round.added == ("note",)
+    assert sync(live).round.added == ()
+
+
+def commit_with(names: tuple[str, ...]) -> Commit:
+    fields = [{"name": name, "type": ["null", "string"]} for name in names]
+    identity = TableIdentity(("id",), 1)
+    position = CommitPosition(1, "a", "b", 1, 1, "job", 1, identity)
+    instant = Instant("1", "deltacommit", "COMPLETED", "2")
+    return Commit(instant, "upsert", position, json.dumps({"fields": fields}))
 
 
 @pytest.mark.django_db
