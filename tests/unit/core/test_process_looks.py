@@ -22,7 +22,9 @@ def test_one_of_which_a_thread_is_left_is_alive() -> None:
     command = [sys.executable, "-c", FIRST_THREAD_ENDS]
     with subprocess.Popen(command, stdin=subprocess.PIPE) as process:
         seen = psutil.Process(process.pid)
-        wait_for(lambda: seen.status() == psutil.STATUS_ZOMBIE, "its first thread's end")
+        wait_for(
+            lambda: seen.status() == psutil.STATUS_ZOMBIE, "its first thread's end"
+        )
         assert process.poll() is None
         assert is_alive(seen)
         assert process.stdin
