@@ -126,8 +126,9 @@ def _moment(pipeline: Pipeline, state: LakeState) -> str:
 
 
 def _catch_up(pipeline: Pipeline) -> str:
-    """The rows are older than the lake: of a database from a backup. Its counter would
-    hand out epochs again that the lake has."""
+    """The rows are older than the lake: of a database from a backup, whose counter
+    would hand out epochs again that the lake has, or of a load that waited while a
+    sync read."""
     table = pipeline.lake_table
     if table is None or not table.path:
         return ""
@@ -144,7 +145,7 @@ def _catch_up(pipeline: Pipeline) -> str:
     pipeline.load_epoch = None
     if state.position and known > (table.last_commit_epoch or 0):
         _take_newest(pipeline, state, state.position)
-    return f"the database was older than the lake: epochs go on at {first}"
+    return f"the lake was ahead: epochs go on at {first}"
 
 
 def _take_newest(

@@ -76,10 +76,11 @@ def own_seal(spec: JobSpec, seals: Sequence[Seal]) -> Seal | None:
 def refuse_used_epoch(
     spec: JobSpec, state: LakeState, epoch: int, seals: Sequence[Seal]
 ) -> None:
-    """An epoch that was handed out before, by a database that has forgotten it: its
-    changes would be taken for those of the other one, or for older than they are.
+    """An epoch that was handed out before, by a database that has forgotten it, or to
+    a load behind which a sync has read: its changes would be taken for those of the
+    other one, or for older than they are.
 
-    seals  all that the lake has of this epoch
+    seals  all that the lake has of this epoch; of a load also later ones of its table
     """
     if own_seal(spec, seals):
         return
@@ -89,10 +90,12 @@ def refuse_used_epoch(
     if seals or reached >= epoch or look(spec.lake, source).knows(epoch):
         raise TerminalError(
             f"epoch {epoch} was given to {qualified_name(spec)}, but the lake knows it"
-            f" already; the table is at epoch {reached}. Nothing was read",
+            f" already, or a later one; the table is at epoch {reached}. Nothing was"
+            " read",
             code="lake_went_ahead",
-            hint="the database is older than the lake, from a backup perhaps: it"
-            " catches up, and the next attempt gets another epoch",
+            hint="the database is older than the lake, from a backup perhaps, or a"
+            " sync has read since the load got its epoch: the next attempt gets"
+            " another one",
         )
 
 
