@@ -93,6 +93,8 @@ class TimestampFollower:
             window, file = _captured_patiently(
                 run, self.spark, access, self.gate, added
             )
+            # a load that took the table over has looked for seals already
+            _require_fence(run)
         except BaseException:
             _drop_unsealed(run, access)
             raise
@@ -176,8 +178,13 @@ def _drop_unsealed(run: JobRun, access: SourceAccess) -> None:
     another one. A writer that was shut out leaves it to the cleaning."""
     spec = run.spec
     with contextlib.suppress(SluiceError, OSError):
-        require_fence(place_at(spec.fence.path), spec.fence.token)
+        _require_fence(run)
         drop_events(spec.lake, access.spec.datasource_id, sync_work(run).epoch)
+
+
+def _require_fence(run: JobRun) -> None:
+    fence = run.spec.fence
+    require_fence(place_at(fence.path), fence.token)
 
 
 def sync_work(run: JobRun) -> SyncWork:
