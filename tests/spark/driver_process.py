@@ -69,7 +69,8 @@ class DriverProcess:
                 cwd=Path(__file__).parents[2],
                 start_new_session=True,
             )
-        threading.Thread(target=self._listen, daemon=True).start()
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
         self.send({"type": "hello", "silence_seconds": silence})
         threading.Thread(target=self._ping, daemon=True).start()
 
@@ -78,7 +79,7 @@ class DriverProcess:
         try:
             self.process.stdin.write(json.dumps(message).encode() + b"\n")
             self.process.stdin.flush()
-        except OSError:
+        except (OSError, ValueError):  # it has ended, and the pipe to it is closed
             return
 
     def run(self, spec: JobSpec) -> None:
@@ -95,7 +96,8 @@ class DriverProcess:
                 for message in self.heard:
                     if what(message):
                         return message
-                assert self.process.poll() is None, self.log.read_text()[-3000:]
+                # it ends once all that a dead driver said is heard
+                assert self._listener.is_alive(), self.log.read_text()[-3000:]
                 assert time.monotonic() < until, self.log.read_text()[-3000:]
                 self._fresh.wait(1)
 
@@ -132,6 +134,8 @@ class DriverProcess:
         self.is_pinging = False
         kill(self.family())
         self.process.wait(20)
+        # what it said last is heard, and nobody reads a pipe that is closed
+        self._listener.join(LIMIT_SECONDS)
         for stream in (self.process.stdin, self.process.stdout):
             if stream is not None:
                 # what was never read by the dead driver can not be written any more
