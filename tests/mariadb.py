@@ -92,6 +92,11 @@ class MariaDbServer:
         self._stop()
         self._serve()
 
+    def restart_in(self, zone: str) -> None:
+        """Its host's zone is another one from then on."""
+        self._zone = zone
+        self.restart()
+
     def back_up(self) -> None:
         """Keeps what it has now for `restore`; every connection breaks."""
         self._stop()
