@@ -63,6 +63,7 @@ log_timezone = 'UTC'
 fsync = {fsync}
 synchronous_commit = {fsync}
 full_page_writes = {fsync}
+autovacuum = {autovacuum}
 """
 
 
@@ -83,7 +84,8 @@ class PostgresAddress:
 
 
 class EmbeddedPostgres:
-    """One server of `home`, told apart by `name`. `durable` off is for tests."""
+    """One server of `home`, told apart by `name`. `durable` off is for tests, and then
+    it commits nothing by itself, either."""
 
     def __init__(self, home: Path, name: str, *, durable: bool = True) -> None:
         self.home = home.absolute()
@@ -268,6 +270,7 @@ class EmbeddedPostgres:
             port=port,
             shared_buffers="64MB",
             fsync="on" if self.durable else "off",
+            autovacuum="on" if self.durable else "off",
         )
         (self.data / "postgresql.auto.conf").write_text(text)
 
