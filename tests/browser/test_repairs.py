@@ -64,6 +64,12 @@ def health(product: Product, table: Any) -> Any:
     return product.api.get(f"/tables/{table['id']}/health?look=now")
 
 
+def compactions(product: Product, table: Any) -> list[Any]:
+    """Those that wait, beside what a sync may be writing just now."""
+    found = health(product, table)["pending"]
+    return [one for one in found if one["action"] == "compaction"]
+
+
 def make_a_plan(product: Product, table: Any) -> str:
     """Changes until a compaction is planned; its instant."""
     turn = itertools.count()
@@ -73,8 +79,7 @@ def make_a_plan(product: Product, table: Any) -> str:
         change = "UPDATE beds SET v = v || '.', updated_at = now() WHERE id %% 99 = %s"
         with product.source("ward") as source:
             source.execute(change, [next(turn) % 99])
-        found = health(product, table)["pending"]
-        return [one for one in found if one["action"] == "compaction"]
+        return compactions(product, table)
 
     return str(wait_for(planned, "a planned compaction")[0]["instant"])
 
@@ -229,6 +234,6 @@ def test_a_compaction_that_stands_still_is_rolled_back(
     ask(page, keep, "repairs-13-preview")
     keep(page, "repairs-14-rolled-back")
     # the plan is still there, for the night
-    (left,) = health(product, beds)["pending"]
+    (left,) = compactions(product, beds)
     assert (left["instant"], left["state"]) == (instant, "REQUESTED")
     await_equal(product)
