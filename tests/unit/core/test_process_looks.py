@@ -1,4 +1,4 @@
-"""How a test looks at a process that is ending."""
+"""How the product and a test look at a process that is ending."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 
 import psutil
 
+from core.processes.identity import ProcessIdentity, wait_group_gone
 from tests.processes import is_alive, wait_until_gone
 from tests.waiting import wait_for
 
@@ -20,14 +21,22 @@ ctypes.CDLL(None).pthread_exit(None)
 
 def test_one_of_which_a_thread_is_left_is_alive() -> None:
     command = [sys.executable, "-c", FIRST_THREAD_ENDS]
-    with subprocess.Popen(command, stdin=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, start_new_session=True
+    ) as process:
         seen = psutil.Process(process.pid)
         wait_for(
             lambda: seen.status() == psutil.STATUS_ZOMBIE, "its first thread's end"
         )
+        identity = ProcessIdentity.of(process.pid)
+        assert identity is not None
         assert process.poll() is None
         assert is_alive(seen)
+        assert identity.is_alive()
+        assert not wait_group_gone(process.pid, seconds=0)
         assert process.stdin
         process.stdin.close()
         wait_until_gone([seen])
+        assert not identity.is_alive()
+        assert wait_group_gone(process.pid, seconds=0)
         assert process.poll() is not None
