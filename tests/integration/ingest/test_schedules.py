@@ -16,6 +16,7 @@ from ingest.pipelines import sync_job, table_commands
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
 from tests.integration.ingest.test_alerts import Killed, die
 from tests.integration.ingest.world import make_tables
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.django_db
 
@@ -37,9 +38,20 @@ def next_hour() -> datetime:
     return now.replace(minute=0, second=0, microsecond=0) + timedelta(hours=1)
 
 
+@pytest.fixture
+def within_an_hour() -> None:
+    """None begins while the test runs."""
+
+    def is_far() -> bool:
+        return next_hour() - datetime.now(UTC) > timedelta(minutes=1)
+
+    wait_for(is_far, "an hour to begin", pause=1)
+
+
 # ---------------------------------------------------------------------- schedules
 
 
+@pytest.mark.usefixtures("within_an_hour")
 def test_missed_hours_are_one_round_and_the_next_is_at_the_hour(world) -> None:
     world.onboard("orders", schedule=HOURLY)
     world.until_live("orders")
@@ -174,6 +186,7 @@ def test_tables_inherit_from_database_and_source_and_say_so(world, admin) -> Non
     assert seen["effective"]["lag_seconds"]["value"] == 30
 
 
+@pytest.mark.usefixtures("within_an_hour")
 def test_a_change_counts_at_the_next_decision(world, admin) -> None:
     world.onboard("orders", "lines", schedule=None)
     world.until_live("orders", "lines")
