@@ -23,6 +23,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from tests.ports import free_port
 from tests.waiting import wait_for
 
 SUFFIX = "dc=sluice,dc=test"
@@ -220,12 +221,6 @@ def _certificate(name: str, issuer: Any) -> tuple[ec.EllipticCurvePrivateKey, An
         names = x509.SubjectAlternativeName([address])
         builder = builder.add_extension(names, critical=False)
     return key, builder.sign(signer, hashes.SHA256())
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _wait_for(process: subprocess.Popen[bytes], port: int) -> None:

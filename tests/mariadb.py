@@ -25,9 +25,9 @@ import pytest
 from pymysql.converters import escape_string
 
 from config.parts.checks import MARIADB
-from config.supervisor.ports import free_port
 from core.processes.child import Child, ChildSpec, spawn
 from tests.integration.discovery.tls_proxy import Authority
+from tests.ports import free_port
 from tests.waiting import LIMIT_SECONDS
 
 SUPERUSER = "root"

@@ -21,7 +21,7 @@ from typing import Any
 
 import yaml
 
-from config.supervisor.ports import free_port
+from tests.ports import free_port
 from tests.waiting import wait_for
 
 SCRAPED = "sluice"

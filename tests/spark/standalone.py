@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import os
-import random
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from config.supervisor.ports import is_free
 from ingest.jobs.drivers.cluster import MasterAway, StandaloneMaster
 from ingest.jobs.drivers.commands import spark_home
+from tests.ports import free_port
 from tests.waiting import wait_for
 
 SECRET = "only-drivers-and-executors-know"
-
-
-def free_port() -> int:
-    """One that no connection gets from the kernel before, or between, its servers."""
-    return next(p for p in random.sample(range(20_000, 32_000), 100) if is_free(p))
 
 
 def wait_until(is_so: Callable[[], object], what: str) -> None:

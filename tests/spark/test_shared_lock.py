@@ -20,10 +20,10 @@ from ingest.lake.commits import read_timeline
 from ingest.lake.fence import fence_path, raise_fence
 from ingest.lake.hudi.identity import SHARED_LOCK_PROVIDER
 from ingest.lake.place import place_at
+from tests.ports import free_port
 from tests.spark.driver_process import DriverProcess
 from tests.spark.held_fence import HeldFence
 from tests.spark.lake_bench import LakeBench, assert_done
-from tests.spark.standalone import free_port
 from tests.waiting import LIMIT_SECONDS, wait_for
 
 SERVER = "org.apache.zookeeper.server.ZooKeeperServerMain"

@@ -8,12 +8,12 @@ import pytest
 
 from catalog.sources.mariadb.clusters import Membership, membership_of
 from config.parts.checks import GALERA
-from config.supervisor.ports import free_port
 from core.errors import InvalidRequest
 from ingest.capture.cursor import read_bound
 from ingest.sources.registry import open_source
 from tests.integration.ingest.bound_runs import run_of
 from tests.integration.ingest.test_mariadb_replica import TABLE, started
+from tests.ports import free_port
 from tests.source_access import mariadb_at
 from tests.waiting import wait_for
 
