@@ -158,6 +158,25 @@ def test_rows_are_not_written_beside_those_of_another_type(
     assert refused.error.code == "lake_types_differ"
 
 
+def test_values_too_large_for_a_type_that_shrank_stay_what_they_are(
+    loaded: Any,
+) -> None:
+    """The re-sync that was to bring it was cancelled: rows that only the lake has still
+    may need the former one."""
+    bench, table, _ = loaded
+    bench.sql("ALTER TABLE o ALTER n TYPE bigint")
+    bench.sql("UPDATE o SET n = 3000000000, at = now() WHERE id = 1")
+    wide = as_now(bench, table)
+    low = assert_done(bench.load(wide, kind="resync")).facts["bound"]
+    bench.sql("DELETE FROM o WHERE id = 1; ALTER TABLE o ALTER n TYPE int")
+    bench.sql("UPDATE o SET n = 7, at = now() WHERE id = 2")
+    narrow = as_now(bench, table)
+    assert_done(sync(bench, narrow, low))
+    assert bench.rows(narrow, "id", "n")[:2] == [(1, 3_000_000_000), (2, 7)]
+    assert_done(bench.compact(narrow))
+    assert bench.rows(narrow, "id", "n")[:2] == [(1, 3_000_000_000), (2, 7)]
+
+
 def test_a_column_without_values_is_there_after_a_sync_without_rows(
     loaded: Any,
 ) -> None:
