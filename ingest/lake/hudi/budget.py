@@ -15,15 +15,16 @@ from ingest.lake.hudi.layout import FileGroup, GroupKey
 # What a log file costs a reader, in bytes of base file that take as long to read: to
 # open it and decode its schema, then each of its bytes (Avro, and a look-up by key).
 # Measured: docs/performance.md, "What a waiting log file costs".
-FILE_COST = 180_000
-BYTE_COST = 4
-# of a base file, however small: its footer, its columns, a task
-OPEN_COST = 1_500_000
+FILE_COST = 100_000
+BYTE_COST = 2
+# of a base file, however small: its footer, its columns, a task, its part of the query
+OPEN_COST = 6_000_000
 # of the base file's bytes: beside any log its rows are looked up and handed out one by
 # one. The next commit brings that back, so it is told and no reason for a rewrite
-MERGE_SHARE = 0.25
-# of what the base file alone costs; below it a rewrite saves no reader anything
-LEAST_SHARE = 0.1
+MERGE_SHARE = 0.8
+# of what the base file alone costs; below it a rewrite saves no reader anything. One
+# log file on a small table is above: who says `compact_after: 1` means it
+LEAST_SHARE = 0.015
 # readers open each: from here on a file group is merged whatever the budget says
 MOST_LOG_FILES = 1_000
 # their names go into one option of one write
