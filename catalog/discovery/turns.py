@@ -18,7 +18,7 @@ from django.db.models import Q
 from core.jobs import ACTIVE, QUEUED
 from core.models import Job
 
-# As `config.supervisor.stack` starts them.
+# As `config.supervisor.stack` and the image of the worker start them.
 WORKERS: Final = 4
 MOST_OF_ONE_USER: Final = 2
 MOST_TRIED_AGAIN: Final = 1

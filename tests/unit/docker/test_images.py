@@ -19,6 +19,7 @@ import pytest
 import yaml
 from django.core.management import get_commands, load_command_class
 
+from catalog.discovery.turns import WORKERS
 from docker import healthcheck, make_secrets
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -274,3 +275,9 @@ def test_a_lake_on_an_object_store_reaches_every_process_that_needs_it():
         assert files == body["secrets"].keys(), name
         has_jars = service.get("build", {}).get("args", {}).get("SLUICE_S3") == "1"
         assert has_jars == (name in {"gateway", "driver"}), name
+
+
+def test_as_many_workers_are_started_as_their_places_are_counted_for() -> None:
+    for path in (DOCKER / "Dockerfile", ROOT / "config" / "supervisor" / "stack.py"):
+        started = re.findall(r'"--concurrency", "(\d+)"', path.read_text())
+        assert started == [str(WORKERS)], path
