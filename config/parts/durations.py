@@ -1,8 +1,10 @@
 """How long the tests of each folder took, and the folders that take longer than agreed.
 
 Every run of pytest writes `.sluice/durations/<folder>.json`; the budgets, in seconds on
-two idle cores, are kept in `tests/budgets.json`. A folder over its budget is named and
-fails nothing: how fast a machine is says nothing about the product.
+two idle cores with all steps of `make test` beside each other, are kept in
+`tests/budgets.json`. Up to four processes test at once, so together they may be 3600 s
+where the whole is to take 15 minutes. A folder over its budget is named and fails
+nothing: how fast a machine is says nothing about the product.
 """
 
 from __future__ import annotations

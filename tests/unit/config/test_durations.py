@@ -57,3 +57,5 @@ def test_every_folder_of_tests_has_a_budget() -> None:
         durations.folder_of(path.relative_to(ROOT).as_posix() + "::") for path in files
     }
     assert folders == set(durations.read_budgets())
+    # four processes that test at once, for 15 minutes
+    assert sum(durations.read_budgets().values()) <= 4 * 900
