@@ -1,4 +1,4 @@
-"""What all pages share: who asks, errors as pages, slices of long lists.
+"""What all pages share: who asks, errors as pages, pages of long lists.
 
 Knows HTTP and templates. Holds no business rule: services and selectors decide,
 and their errors carry the words that are shown.
@@ -148,7 +148,7 @@ def back(request: HttpRequest, view: str, *args: object) -> HttpResponse:
 
 
 @dataclass(frozen=True, slots=True)
-class Slice:
+class NumberedPage:
     """One page of a list of unknown length. Numbers start at 1."""
 
     items: Sequence[Any]
@@ -166,7 +166,7 @@ class Slice:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class KeyedPage:
     """One page of a list that goes on by key: it has ways on and back, no number."""
 
     items: Sequence[Any]
@@ -179,21 +179,21 @@ def page_number(request: HttpRequest) -> int:
     return max(1, int(text)) if text.isascii() and text.isdigit() else 1
 
 
-def turn(request: HttpRequest, rows: Keyed) -> Turn:
+def keyed_page(request: HttpRequest, rows: Keyed) -> KeyedPage:
     """The page after `?after=` or before `?before=`, as cheap wherever it is."""
     get = request.GET.get
     found = rows.window(
         size=PAGE_SIZE, after=get("after", ""), before=get("before", "")
     )
-    return Turn(found.items, before=found.before or "", after=found.after or "")
+    return KeyedPage(found.items, before=found.before or "", after=found.after or "")
 
 
-def cut(
+def numbered_page(
     request: HttpRequest,
     rows: Sliceable,
     *,
     size: int = PAGE_SIZE,
-) -> Slice:
+) -> NumberedPage:
     """The page the request asks for; reads one row more than it shows.
 
     Beyond 200 pages a filter is the way.
@@ -202,7 +202,7 @@ def cut(
     start = (number - 1) * size
     found = list(rows[start : start + size + 1])
     has_next = len(found) > size and number < MOST_PAGES
-    return Slice(found[:size], number, has_next=has_next, size=size)
+    return NumberedPage(found[:size], number, has_next=has_next, size=size)
 
 
 def _to_login(request: HttpRequest) -> HttpResponse:

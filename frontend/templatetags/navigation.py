@@ -8,7 +8,7 @@ from django import template
 from django.template.loader_tags import BLOCK_CONTEXT_KEY
 from django.urls import reverse
 
-from frontend.pages import Slice, Turn
+from frontend.pages import KeyedPage, NumberedPage
 
 register = template.Library()
 
@@ -61,24 +61,24 @@ def query(context: dict[str, Any], **changes: object) -> str:
 
 @register.inclusion_tag("frontend/parts/pager.html", takes_context=True)
 def pager(
-    context: dict[str, Any], slice_: Slice | Turn, of: str, target: str = ""
+    context: dict[str, Any], listed: NumberedPage | KeyedPage, of: str, target: str = ""
 ) -> dict[str, object]:
-    """Previous and next of a `Slice` or a `Turn`; nothing when it is the only page.
+    """Previous and next of a page of a list; nothing when it is the only one.
 
     target: what htmx replaces with the other page; without it a link goes there.
     """
     shown, before, after = "", "", ""
-    if isinstance(slice_, Turn):
-        if slice_.before:
-            before = query(context, before=slice_.before, after="", page="")
-        if slice_.after:
-            after = query(context, after=slice_.after, before="", page="")
+    if isinstance(listed, KeyedPage):
+        if listed.before:
+            before = query(context, before=listed.before, after="", page="")
+        if listed.after:
+            after = query(context, after=listed.after, before="", page="")
     else:
-        shown = f"{slice_.first}–{slice_.last}" if slice_.items else ""  # noqa: RUF001
-        if slice_.number > 1:
-            before = query(context, page=slice_.number - 1)
-        if slice_.has_next:
-            after = query(context, page=slice_.number + 1)
+        shown = f"{listed.first}–{listed.last}" if listed.items else ""  # noqa: RUF001
+        if listed.number > 1:
+            before = query(context, page=listed.number - 1)
+        if listed.has_next:
+            after = query(context, page=listed.number + 1)
     return {
         "of": of,
         "shown": shown,

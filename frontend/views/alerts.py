@@ -21,8 +21,8 @@ from frontend.pages import (
     admin_page,
     attempt,
     back,
-    cut,
     is_confirmed,
+    numbered_page,
     page,
 )
 from frontend.reading.alerts import (
@@ -43,7 +43,7 @@ from ingest.models.alerts import AlertTarget
 def alert_list(request: PageRequest) -> HttpResponse:
     get = request.GET.get
     wanted = wanted_from(get("state", ""), get("kind", ""), get("q", ""))
-    found = cut(request, alerts_shown(request.principal, wanted))
+    found = numbered_page(request, alerts_shown(request.principal, wanted))
     context = {
         "alerts": found,
         "rows": rows_of(request.principal, found.items),
@@ -106,7 +106,7 @@ def target_list(request: PageRequest) -> HttpResponse:
 @require_safe
 def target_page(request: PageRequest, name: str) -> HttpResponse:
     row = targets.target_named(name)
-    deliveries = cut(request, row.deliveries.select_related("alert"))
+    deliveries = numbered_page(request, row.deliveries.select_related("alert"))
     context = {
         "target": row,
         "on": targets.scope_text(row),

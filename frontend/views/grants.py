@@ -19,7 +19,7 @@ from catalog.access.grants import grant, parse_securable, revoke
 from catalog.models import AuditEntry, Grant
 from core.errors import SluiceError
 from frontend.forms.people import GrantForm
-from frontend.pages import PageRequest, admin_page, attempt, cut
+from frontend.pages import PageRequest, admin_page, attempt, numbered_page
 
 DOORS = ("web", "rest", "gateway", "cli")
 
@@ -47,7 +47,7 @@ def grant_list(request: PageRequest) -> HttpResponse:
     if q:
         rows = rows.filter(principal_name__icontains=q)
     context = {
-        "grants": cut(request, rows),
+        "grants": numbered_page(request, rows),
         "form": form,
         "error": error,
         "q": q,
@@ -109,5 +109,9 @@ def audit_list(request: PageRequest) -> HttpResponse:
         rows = rows.filter(door=wanted["door"])
     if wanted["outcome"] == "denied":
         rows = rows.filter(is_allowed=False)
-    context = {"doors": DOORS, "entries": cut(request, rows), "wanted": wanted}
+    context = {
+        "doors": DOORS,
+        "entries": numbered_page(request, rows),
+        "wanted": wanted,
+    }
     return render(request, "frontend/admin/audit.html", context)

@@ -13,7 +13,7 @@ from catalog.models import Table
 from catalog.selectors import table_for
 from catalog.selectors.tables import securable_of
 from core.errors import NotFound
-from frontend.pages import PageRequest, attempt, page, turn
+from frontend.pages import PageRequest, attempt, keyed_page, page
 from frontend.reading.fleet import fleet_for, wanted_from
 from frontend.reading.health import TITLES, health_for, open_alerts
 from frontend.reading.policy import policy_rows
@@ -27,7 +27,7 @@ from ingest.pipelines.standing import standings
 def fleet(request: PageRequest) -> HttpResponse:
     wanted = wanted_from(request.GET.get)
     found = fleet_for(request.principal, wanted)
-    tables = turn(request, found.worst)
+    tables = keyed_page(request, found.worst)
     context = {
         "wanted": wanted,
         "fleet": found,

@@ -19,7 +19,7 @@ from core import jobs as states
 from core.clock import SystemClock
 from core.jobs.handlers import JobHandler, names_of
 from core.models import Job
-from frontend.pages import PageRequest, attempt, cut, page
+from frontend.pages import PageRequest, attempt, numbered_page, page
 from frontend.reading.jobs import (
     asked_again,
     findings_of,
@@ -74,7 +74,7 @@ class Wanted:
 @require_safe
 def job_list(request: PageRequest) -> HttpResponse:
     wanted = Wanted.of(request)
-    found = cut(request, wanted.rows(request))
+    found = numbered_page(request, wanted.rows(request))
     is_moving = any(not job.is_finished for job in found.items)
     context = {
         "wanted": wanted,

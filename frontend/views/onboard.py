@@ -26,7 +26,7 @@ from catalog.selectors import databases_for
 from core.errors import SluiceError
 from frontend.forms.onboarding import OnboardForm
 from frontend.forms.schedules import schedule_of
-from frontend.pages import PageRequest, cut, page
+from frontend.pages import PageRequest, numbered_page, page
 from frontend.reading.schedules import schedule_words
 from frontend.templatetags.figures import rows_of, size
 from frontend.views.sources import source_named
@@ -154,7 +154,7 @@ def _rows(request: PageRequest, source: Datasource) -> dict[str, object]:
     """A page of the list for browsers that run no scripts of ours."""
     wanted = Search.of(request.GET)
     rows = wanted.rows(request.principal, source.name)
-    found = cut(request, rows, size=25)
+    found = numbered_page(request, rows, size=25)
     for table in found.items:
         table.cannot = why_not(table) if table.status in NOT_SYNCED else None
     return {

@@ -17,7 +17,7 @@ from catalog.access.users import UserChange, create_user, update_user
 from catalog.models import ApiToken
 from core.errors import NotFound, SluiceError
 from frontend.forms.people import NewUserForm, UserForm
-from frontend.pages import PageRequest, admin_page, cut
+from frontend.pages import PageRequest, admin_page, numbered_page
 
 
 @sensitive_post_parameters("password")
@@ -42,7 +42,12 @@ def user_list(request: PageRequest) -> HttpResponse:
     rows = User.objects.prefetch_related("groups").order_by("username")
     if q:
         rows = rows.filter(username__icontains=q)
-    context = {"users": cut(request, rows), "form": form, "error": error, "q": q}
+    context = {
+        "users": numbered_page(request, rows),
+        "form": form,
+        "error": error,
+        "q": q,
+    }
     return render(request, "frontend/admin/users.html", context)
 
 
@@ -86,5 +91,5 @@ def group_list(request: PageRequest) -> HttpResponse:
     rows = Group.objects.annotate(
         members=Count("user", filter=Q(user__is_active=True))
     ).prefetch_related("user_set")
-    context = {"groups": cut(request, rows.order_by("name"))}
+    context = {"groups": numbered_page(request, rows.order_by("name"))}
     return render(request, "frontend/admin/groups.html", context)

@@ -19,7 +19,7 @@ from catalog.access.enforcement import may_on, require
 from catalog.access.policy import Privilege, Securable
 from core.errors import NotFound, SluiceError
 from frontend.forms.onboarding import ChoicesForm, ManyForm
-from frontend.pages import PageRequest, Slice, attempt, page, page_number
+from frontend.pages import NumberedPage, PageRequest, attempt, page, page_number
 from frontend.reading.onboardings import (
     item_of,
     meant,
@@ -46,7 +46,9 @@ def plan_page(request: PageRequest, pk: uuid.UUID) -> HttpResponse:
     context = {
         "onboarding": onboarding,
         "overview": progress_of(request.principal, onboarding),
-        "tables": Slice(items, pipelines.number, pipelines.has_next, pipelines.size),
+        "tables": NumberedPage(
+            items, pipelines.number, pipelines.has_next, pipelines.size
+        ),
         "wanted": request.GET.get("show", ""),
         "may": may_on(request.principal, _securable(onboarding)),
     }
@@ -180,11 +182,11 @@ def _securable(onboarding: Onboarding) -> Securable:
     return Securable(onboarding.datasource.name)
 
 
-def _pipelines(request: PageRequest, onboarding: Onboarding) -> Slice:
+def _pipelines(request: PageRequest, onboarding: Onboarding) -> NumberedPage:
     rows = pipelines_for(request.principal, onboarding)
     if request.GET.get("show") == "blocked":
         rows = only_blocked(rows)
     number = min(page_number(request), 100_000)
     start = (number - 1) * SIZE
     found = page_of(rows, start, start + SIZE + 1)
-    return Slice(found[:SIZE], number, has_next=len(found) > SIZE, size=SIZE)
+    return NumberedPage(found[:SIZE], number, has_next=len(found) > SIZE, size=SIZE)

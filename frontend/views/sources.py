@@ -24,7 +24,7 @@ from catalog.selectors import (
 )
 from catalog.sources.registry import footprint_of
 from core.errors import NotFound
-from frontend.pages import PageRequest, attempt, cut, page, turn
+from frontend.pages import PageRequest, attempt, keyed_page, numbered_page, page
 from frontend.reading.pipelines import pipelines_of_source
 from frontend.reading.sources import steps_of, stored_steps
 from ingest.models.states import MOVING
@@ -48,7 +48,7 @@ def source_named(request: PageRequest, name: str) -> Datasource:
 @require_safe
 def source_list(request: PageRequest) -> HttpResponse:
     rows = datasources_for(request.principal).exclude(kind=LAKE)
-    found = cut(request, rows)
+    found = numbered_page(request, rows)
     ids = [source.pk for source in found.items]
     context = {
         "sources": found,
@@ -67,9 +67,9 @@ def source_page(request: PageRequest, name: str) -> HttpResponse:
     wanted = TableFilter(source.name, database, kind=Table.SOURCE, q=q)
     # within one database, or across all: an index has either order
     tables = (
-        cut(request, Found(request.principal, wanted))
+        numbered_page(request, Found(request.principal, wanted))
         if q
-        else turn(request, ByName(tables_for(request.principal, wanted)))
+        else keyed_page(request, ByName(tables_for(request.principal, wanted)))
     )
     work = _work(request, source)
     context = {
@@ -144,7 +144,7 @@ def pipeline_page(request: PageRequest, name: str) -> HttpResponse:
         return render(request, "frontend/sources/pipeline_live.html", context)
     status = request.GET.get("status", "")
     rows = tables_synced_from(request.principal, source).order_by("name", "id")
-    found = cut(request, rows.filter(status=status) if status else rows)
+    found = numbered_page(request, rows.filter(status=status) if status else rows)
     context |= {
         "tables": found,
         "standings": standings(table.pk for table in found.items),

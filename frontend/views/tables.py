@@ -30,7 +30,14 @@ from catalog.selectors.tables import securable_of
 from core.errors import SluiceError
 from core.jobs import ACTIVE
 from frontend.connect import snippets_for
-from frontend.pages import PageRequest, Slice, Turn, cut, page, turn
+from frontend.pages import (
+    KeyedPage,
+    NumberedPage,
+    PageRequest,
+    keyed_page,
+    numbered_page,
+    page,
+)
 from frontend.reading.commits import commits_of
 from frontend.reading.health import open_alerts
 from frontend.reading.jobs import verified_of
@@ -77,15 +84,15 @@ class Wanted:
             sort=sort if sort in SORTS else "name",
         )
 
-    def page_of(self, request: PageRequest) -> Slice | Turn:
+    def page_of(self, request: PageRequest) -> NumberedPage | KeyedPage:
         kind = self.where if self.where in {Table.LAKE, Table.SOURCE} else ""
         wanted = TableFilter(kind=kind, status=self.status, q=self.q)
         if self.q and self.sort == "name":
-            return cut(request, Found(request.principal, wanted))
+            return numbered_page(request, Found(request.principal, wanted))
         found = tables_for(request.principal, wanted)
         if self.sort == "name":
-            return turn(request, ByName(found))
-        return cut(request, Ordered(found.order_by(*SORTS[self.sort])))
+            return keyed_page(request, ByName(found))
+        return numbered_page(request, Ordered(found.order_by(*SORTS[self.sort])))
 
 
 @page

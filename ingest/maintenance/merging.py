@@ -101,6 +101,6 @@ def describe(cost: MergeCost) -> Iterator[str]:
     if cost.waiting_groups:
         groups = counted(cost.waiting_groups, "file group")
         yield (
-            f"Waiting for the budget: {groups}; {sized(cost.credit)} may be written now,"
-            f" and each byte changed adds {cost.allowed - 1:g}"
+            f"Waiting for the budget: {groups}; {sized(cost.credit)} may be written"
+            f" now, and each byte changed adds {cost.allowed - 1:g}"
         )
