@@ -11,6 +11,7 @@ import signal
 import socket
 import time
 from collections import Counter
+from functools import partial
 from typing import Any
 from wsgiref.types import WSGIApplication
 
@@ -18,6 +19,7 @@ from waitress import wasyncore
 from waitress.channel import HTTPChannel
 from waitress.server import create_server
 
+from config.web_requests import NotYet, Parser, Turns
 from core.addresses import network_of
 
 THREADS = 16
@@ -40,15 +42,21 @@ class Channel(HTTPChannel):  # type: ignore[misc]
     when its client has read the reply before. Else it would hold a thread until then.
     """
 
+    request: Any
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self._later: list[Any] = []  # of one read at most
+        self._rest = b""  # of one read at most
         super().__init__(*args, **kwargs)
+
+    def parser_class(self, adj: Any) -> Parser:
+        """What the next bytes are read as; also made to hold an error."""
+        return NotYet(adj) if self.requests and self.request is None else Parser(adj)
 
     def received(self, data: bytes) -> bool:
         is_kept: bool = super().received(data)
         with self.requests_lock:
-            self._later += self.requests[1:]
-            del self.requests[1:]
+            if isinstance(self.request, NotYet):
+                self._rest, self.request = self.request.data, None
         self.server.uncounted_bytes += len(data)
         return is_kept
 
@@ -59,20 +67,19 @@ class Channel(HTTPChannel):  # type: ignore[misc]
         return sum(one.body_bytes_received for one in parsed)
 
     def readable(self) -> bool:
-        if self._later and self.connected and not self.will_close:
-            self._begin_next()
-            return False
-        return bool(super().readable())
+        if self._rest and self.connected and not self.will_close:
+            self._read_rest()
+        return not self._rest and bool(super().readable())
 
-    def _begin_next(self) -> None:
-        with self.requests_lock:
-            if not self.requests and not self.total_outbufs_len:
-                self.requests.append(self._later.pop(0))
-                self.server.add_task(self)
+    def _read_rest(self) -> None:
+        """When the reply before is read."""
+        if not self.requests and not self.total_outbufs_len:
+            rest, self._rest = self._rest, b""
+            self.received(rest)
 
     @property
     def is_at_work(self) -> bool:
-        return bool(self.requests or self._later) and not self.total_outbufs_len
+        return bool(self.requests or self._rest) and not self.total_outbufs_len
 
 
 def serve(
@@ -109,6 +116,7 @@ def serve(
     )
     server.channel_class = Channel
     server.uncounted_bytes = 0
+    server.task_dispatcher.queue = Turns(partial(_client_of, proxy))
     stop = _stop_signals(server)
     while not stop:
         _turn(server)
@@ -165,6 +173,15 @@ def _bound_bodies(channels: list[Channel]) -> None:
         largest = max(his, key=sizes.__getitem__)
         sent[greediest] -= sizes.pop(largest)
         largest.handle_close()
+
+
+def _client_of(proxy: str, channel: Channel) -> str:
+    """The network that a request is from; of a named proxy, that which it names."""
+    address = str(channel.addr[0])
+    if proxy and address == proxy and channel.requests:
+        told = channel.requests[0].headers.get("X_FORWARDED_FOR", "")
+        address = told.rpartition(",")[2].strip() or address
+    return network_of(address)
 
 
 def _rank(one: Channel, counts: Counter[str]) -> tuple[int, float]:

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -154,6 +155,26 @@ def test_requests_sent_ahead_are_answered_in_order(server: Server) -> None:
         with link.makefile("rb") as stream:
             found = [body_of(stream) for _ in paths]
     assert found == [b"http", bytes(8_000_000), b"127.0.0.1", bytes(2)]
+
+
+def test_who_asks_without_end_has_one_turn_of_many(server: Server) -> None:
+    """Requests of one address that wait for a thread, before one of another."""
+    sent = b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n"
+    with ExitStack() as many:
+        for _ in range(web_server.THREADS * 10):
+            many.enter_context(server.connect("127.0.0.2")).sendall(sent)
+        begun = time.monotonic()
+        assert server.get("/") == (200, bytes(2))
+        assert time.monotonic() - begun < 2
+
+
+def test_a_request_sent_ahead_in_pieces_is_read_as_one(server: Server) -> None:
+    with server.connect() as link:
+        link.sendall(b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\nGET /cli")
+        with link.makefile("rb") as stream:
+            assert body_of(stream) == bytes(2)
+            link.sendall(b"ent HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert body_of(stream) == b"127.0.0.1"
 
 
 def is_closed(link: socket.socket) -> bool:
