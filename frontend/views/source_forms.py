@@ -34,12 +34,12 @@ from frontend.pages import NOT_CONFIRMED, PageRequest, is_confirmed, page
 from frontend.reading.sources import report_steps
 from frontend.views.sources import source_named
 
-MOST_TRIED = 3
+MOST_TRIED, MOST_TRIED_OF_ONE = 3, 2
 CONNECT_SECONDS, STATEMENT_SECONDS = 5, 10
 # What another kind has, too; the password is kept sealed.
 KEPT = tuple(name for name in MAIN if name != "password")
 MOST_TYPED = 1000
-_tried = Places(most=MOST_TRIED, most_each=MOST_TRIED)
+_tried = Places(most=MOST_TRIED, most_each=MOST_TRIED_OF_ONE)
 
 
 @dataclass(slots=True)
@@ -102,7 +102,7 @@ class Entry:
         if place is None:
             raise TransientError(
                 gettext("%(count)s connection tests run already")
-                % {"count": MOST_TRIED},
+                % {"count": MOST_TRIED_OF_ONE},
                 code="busy",
                 hint=gettext("try again in some seconds"),
             )
