@@ -5,11 +5,14 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import sys
+import threading
 from datetime import timedelta
+from typing import Any, ClassVar
 
 import django
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse, JsonResponse
+from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.utils import extend_schema
 from drf_spectacular.views import SpectacularJSONAPIView
 from prometheus_client import (
@@ -36,9 +39,21 @@ from catalog.sources.registry import CURRENT_RELEASE, readable_kinds
 from core.errors import NotFound
 
 
+class OneGenerator(SchemaGenerator):
+    """Makes one document at a time: each class of views has one object for the schema
+    of all, which generators at work beside each other take from each other."""
+
+    _turn: ClassVar = threading.Lock()
+
+    def get_schema(self, *args: Any, **kwargs: Any) -> Any:
+        with self._turn:
+            return super().get_schema(*args, **kwargs)  # type: ignore[no-untyped-call]
+
+
 class SchemaView(ApiView, SpectacularJSONAPIView):
     """The OpenAPI document, made anew by each call: in a place of the caller's."""
 
+    generator_class = OneGenerator
     permission_classes = (IsAuthenticated,)
 
 
