@@ -35,7 +35,7 @@ class Parser(HTTPRequestParser):  # type: ignore[misc]
         if self.body_rcv is not None or self.header_plus or self.completed:
             return int(super().received(data))
         # else each pair of empty lines before a request would be one of its own
-        begun = data.lstrip()
+        begun = data.lstrip(b"\r\n")
         skipped = len(data) - len(begun)
         return skipped + int(super().received(begun)) if begun else skipped
 

@@ -67,7 +67,8 @@ class Channel(HTTPChannel):  # type: ignore[misc]
         return sum(one.body_bytes_received for one in parsed)
 
     def readable(self) -> bool:
-        if self._rest and self.connected and not self.will_close:
+        is_closing = self.will_close or self.close_when_flushed
+        if self._rest and self.connected and not is_closing:
             self._read_rest()
         return not self._rest and bool(super().readable())
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import os
-import select
 import signal
 import socket
 import subprocess
@@ -22,8 +21,11 @@ from tests.waiting import wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
 SERVER = """
-import sys, time
+import sys, threading, time
 from config.web_server import serve
+
+held = threading.Event()
+threading.Thread(target=lambda: (sys.stdin.read(1), held.set()), daemon=True).start()
 
 def stream():
     try:
@@ -41,6 +43,8 @@ def application(environ, start):
     if path == "/slow":
         print("at work", flush=True)
         time.sleep(0.5)
+    if path == "/held":
+        held.wait()
     body = bytes(8_000_000 if path == "/large" else 2)
     if path == "/scheme":
         body = environ["wsgi.url_scheme"].encode()
@@ -50,6 +54,22 @@ def application(environ, start):
     return [body]
 
 serve(application, "127.0.0.1", int(sys.argv[1]), proxy=sys.argv[2])
+"""
+# The same, telling which requests wait for a thread and whose gets one.
+TELLING = """
+from config import web_requests, web_server
+
+class Told(web_requests.Turns):
+    def append(self, task):
+        super().append(task)
+        print("waits", flush=True)
+
+    def popleft(self):
+        task = super().popleft()
+        print(task.addr[0], flush=True)
+        return task
+
+web_server.Turns = Told
 """
 HALVES = {
     "no byte": b"",
@@ -63,12 +83,13 @@ HALVES = {
 
 
 class Server:
-    def __init__(self, proxy: str = "") -> None:
+    def __init__(self, proxy: str = "", *, prelude: str = "") -> None:
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.address = free.getsockname()
         self.process = subprocess.Popen(
-            [sys.executable, "-c", SERVER, str(self.address[1]), proxy],
+            [sys.executable, "-c", prelude + SERVER, str(self.address[1]), proxy],
             env=os.environ | {"PYTHONPATH": str(ROOT)},
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
         wait_for(self._is_up, "the server to listen")
@@ -157,19 +178,34 @@ def test_requests_sent_ahead_are_answered_in_order(server: Server) -> None:
     assert found == [b"http", bytes(8_000_000), b"127.0.0.1", bytes(2)]
 
 
-def test_who_asks_without_end_has_one_turn_of_many(server: Server) -> None:
+def test_who_asks_without_end_has_one_turn_of_many() -> None:
     """Requests of one address that wait for a thread, before one of another."""
-    sent = b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n"
-    with ExitStack() as kept:
-        links = [
-            kept.enter_context(server.connect("127.0.0.2"))
-            for _ in range(web_server.THREADS * 8)
-        ]
-        for link in links:
-            link.sendall(sent)
-        assert server.get("/") == (200, bytes(2))
-        answered, _, _ = select.select(links, [], [], 0)
-        assert len(answered) < len(links) // 2
+    server = Server(prelude=TELLING)
+    with server.process, ExitStack() as kept:
+        kept.callback(server.process.kill)
+        assert server.process.stdin
+        assert server.process.stdout
+        said: list[str] = []
+
+        def hear(waits: int, begins: int) -> None:
+            while said.count("waits") < waits or len(begun()) < begins:
+                said.append(server.process.stdout.readline().decode().strip())
+
+        def begun() -> list[str]:
+            return [line for line in said if line != "waits"]
+
+        many = web_server.THREADS + 8
+        for _ in range(many):
+            link = kept.enter_context(server.connect("127.0.0.2"))
+            link.sendall(b"GET /held HTTP/1.1\r\nHost: x\r\n\r\n")
+        hear(many, web_server.THREADS)
+        other = kept.enter_context(server.connect())
+        other.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        hear(many + 1, web_server.THREADS)
+        server.process.stdin.write(b"!")
+        server.process.stdin.flush()
+        hear(many + 1, many + 1)
+        assert begun().index("127.0.0.1") == web_server.THREADS + 1
 
 
 def test_a_request_sent_ahead_in_pieces_is_read_as_one(server: Server) -> None:
