@@ -128,7 +128,8 @@ def look_at_table(page: Page, name: str, keep: Keep) -> None:
 
 def query(page: Page, name: str, keep: Keep) -> None:
     page.click("main >> text=Query")
-    page.wait_for_selector("#sql")
+    # before its script is there, the plain field knows no keys
+    page.wait_for_selector(".cm-content")
     assert f"{name}.people" in page.input_value("#sql")
     page.fill("#sql", f"SELECT count(*) AS people FROM {name}.people")
     page.keyboard.press("Control+Enter")
