@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import replace
 
 from django.contrib import messages
 from django.http import HttpResponse
@@ -46,9 +47,7 @@ def plan_page(request: PageRequest, pk: uuid.UUID) -> HttpResponse:
     context = {
         "onboarding": onboarding,
         "overview": progress_of(request.principal, onboarding),
-        "tables": NumberedPage(
-            items, pipelines.number, pipelines.has_next, pipelines.size
-        ),
+        "tables": replace(pipelines, items=items),
         "wanted": request.GET.get("show", ""),
         "may": may_on(request.principal, _securable(onboarding)),
     }
