@@ -393,8 +393,7 @@ def test_two_schedulers_start_one_compaction(world, table) -> None:
     for thread in threads:
         thread.join(90)
     assert failures == []
-    jobs = Job.objects.filter(kind="compact")
-    assert [j.payload["instants"] for j in jobs] == [[OLD]]
+    assert [j.payload["instants"] for j in world.jobs("compact")] == [[OLD]]
     world.until(lambda: world.jobs("compact")[0].state == "SUCCEEDED")
     assert [s.kind for s in world.launcher.submitted].count("compact") == 1
     assert MaintenancePlan.objects.get().state == "COMPLETED"
