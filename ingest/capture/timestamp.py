@@ -39,7 +39,6 @@ from ingest.lake.commit.jobrun import JobRun
 from ingest.lake.commit.sealed_files import sha256_of
 from ingest.lake.epochs import drop_events, epoch_folder, write_seal
 from ingest.lake.fence import require_fence
-from ingest.lake.place import place_at
 from ingest.lake.port import bytes_below
 from ingest.lake.sealed_columns import columns_of
 from ingest.sources.dialects import Dialect, dialect_of
@@ -94,7 +93,7 @@ class TimestampFollower:
                 run, self.spark, access, self.gate, added
             )
             # a load that took the table over has looked for seals already
-            _require_fence(run)
+            require_fence(run.spec.fence)
         except BaseException:
             _drop_unsealed(run, access)
             raise
@@ -178,13 +177,8 @@ def _drop_unsealed(run: JobRun, access: SourceAccess) -> None:
     another one. A writer that was shut out leaves it to the cleaning."""
     spec = run.spec
     with contextlib.suppress(SluiceError, OSError):
-        _require_fence(run)
+        require_fence(spec.fence)
         drop_events(spec.lake, access.spec.datasource_id, sync_work(run).epoch)
-
-
-def _require_fence(run: JobRun) -> None:
-    fence = run.spec.fence
-    require_fence(place_at(fence.path), fence.token)
 
 
 def sync_work(run: JobRun) -> SyncWork:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Literal
 
 from core.errors import StaleState, TerminalError
+from ingest.contract.table import FenceSpec
 from ingest.lake.place import place_at
 from ingest.lake.port import Place
 
@@ -75,12 +76,12 @@ def foreign_token(path: Place, *, upto: int) -> str:
     return "" if is_ours else text[:_LONGEST] or "nothing"
 
 
-def require_fence(path: Place, token: int) -> None:
-    """StaleState unless exactly this token may write."""
-    current = fence_at(path)
-    if current != token:
+def require_fence(fence: FenceSpec) -> None:
+    """StaleState unless exactly its token may write."""
+    current = fence_at(place_at(fence.path))
+    if current != fence.token:
         raise StaleState(
-            f"token {token} may not write: the fence is at {current}",
+            f"token {fence.token} may not write: the fence is at {current}",
             code="fenced",
             hint="another job took the table over; read its jobs again",
         )

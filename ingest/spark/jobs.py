@@ -21,7 +21,6 @@ from ingest.lake.commit.full_disk import named
 from ingest.lake.commit.jobrun import Interrupted, JobRun
 from ingest.lake.commit.recovery import recover_table
 from ingest.lake.fence import require_fence
-from ingest.lake.place import place_at
 from ingest.lake.staging import StagingArea
 from ingest.maintenance.table_services.compaction import pending_compactions
 from ingest.sources.failures import breaks_jvm, failure_of
@@ -112,7 +111,7 @@ def _stopped(run: JobRun, spark: SparkSession) -> JobReport:
     if outcome == "cancelled" and stages:
         try:
             # a superseded attempt must not drop what its successor stages
-            require_fence(place_at(spec.fence.path), spec.fence.token)
+            require_fence(spec.fence)
             StagingArea(spec.table.staging).clear()
         except SluiceError as error:
             run.warn(f"staged files could not be removed: {error.message}")

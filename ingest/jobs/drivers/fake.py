@@ -38,7 +38,6 @@ from ingest.lake.hudi.position import (
     decode_position,
     encode_position,
 )
-from ingest.lake.place import place_at
 
 
 class Fault(StrEnum):
@@ -218,7 +217,7 @@ class FakeLauncher:
             self._report(work, "succeeded", facts=facts)
 
     def _succeed(self, spec: JobSpec) -> dict[str, Any]:
-        require_fence(place_at(spec.fence.path), spec.fence.token)
+        require_fence(spec.fence)
         facts: dict[str, Any]
         if spec.compact is not None:
             facts = {"instants": list(spec.compact.instants), "seconds": 0.1}

@@ -80,7 +80,7 @@ def remove_future(run: JobRun, replaced: Commit) -> list[str]:
     all rows with it, would be of the future then.
     """
     spec = run.spec
-    require_fence(place_at(spec.fence.path), spec.fence.token)
+    require_fence(spec.fence)
     if not _of_the_future(spec).is_there:
         return []
     require_not_behind(run)

@@ -29,7 +29,7 @@ from ingest.lake.place import place_at
 
 def recover_table(spark: SparkSession, spec: JobSpec) -> dict[str, Any]:
     """Kind recover: rolls back every write that never completed."""
-    require_fence(place_at(spec.fence.path), spec.fence.token)
+    require_fence(spec.fence)
     before = read_lake_table(spec.table.path)
     undone = [i.asked for i in before.timeline.pending_writes]
     is_uncommitted = before.exists and not before.timeline.completed_writes
@@ -65,7 +65,7 @@ def remove_sign_of_life(spec: JobSpec, asked: str) -> None:
     """Of an attempt of ours that has failed. Hudi leaves it there when it could not
     write it whole: the next attempt would be put off by a writer that is nobody."""
     with contextlib.suppress(SluiceError):
-        require_fence(place_at(spec.fence.path), spec.fence.token)
+        require_fence(spec.fence)
         (place_at(spec.table.path) / META / ".heartbeat" / asked).delete()
 
 

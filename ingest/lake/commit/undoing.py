@@ -180,4 +180,4 @@ def _timeline(spec: JobSpec) -> Timeline:
 
 
 def require_own_fence(spec: JobSpec) -> None:
-    require_fence(place_at(spec.fence.path), spec.fence.token)
+    require_fence(spec.fence)

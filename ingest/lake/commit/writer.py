@@ -88,7 +88,7 @@ def checked_state(spec: JobSpec, *, adds: bool = True) -> LakeState:
     """The table's state, after lock, fence and identity were found right. `adds`: rows
     or plans come behind what is there, so nothing there may be of the future."""
     _shared_lock(spec)
-    require_fence(place_at(spec.fence.path), spec.fence.token)
+    require_fence(spec.fence)
     state = read_lake_table(spec.table.path)
     if state.exists:
         require_identity(spec, state)

@@ -140,7 +140,7 @@ def tidy(spark: SparkSession, spec: JobSpec) -> None:
     """Stray files, old file versions, instants and savepoints go, under the fence, and
     events of syncs that ended before their seal. What a query that began within
     `keep_seconds` may read stays."""
-    require_fence(place_at(spec.fence.path), spec.fence.token)
+    require_fence(spec.fence)
     state = read_lake_table(spec.table.path)
     timeline = state.timeline
     remove_strays(spec.table.path, timeline)

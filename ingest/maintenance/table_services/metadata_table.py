@@ -32,7 +32,7 @@ def drop_metadata_table(run: JobRun, spark: SparkSession) -> dict[str, Any]:
             table = jvm.org.apache.hudi.table.HoodieSparkTable.create(
                 client.getConfig(), client.getEngineContext()
             )
-            require_fence(place_at(spec.fence.path), spec.fence.token)
+            require_fence(spec.fence)
             jvm.org.apache.hudi.metadata.HoodieTableMetadataUtil.deleteMetadataTable(
                 table.getMetaClient(),
                 client.getEngineContext(),

@@ -56,7 +56,7 @@ def make_savepoint(spark: SparkSession, spec: JobSpec, *, why: str) -> str:
     that its days begin now."""
     timeline = read_lake_table(spec.table.path, commits=1).timeline
     newest = max(i.asked for i in timeline.completed_writes)
-    require_fence(place_at(spec.fence.path), spec.fence.token)
+    require_fence(spec.fence)
     remove_half_savepoints(spec.table.path)
     with write_client(spark, spec) as client:
         if newest in timeline.savepoints:
@@ -129,7 +129,7 @@ def _end_begun(client: Any, asked: str) -> None:
 
 def _end_newer(client: Any, spec: JobSpec, gone: list[str]) -> None:
     """Hudi goes back as far as the newest savepoint, then stops half way."""
-    require_fence(place_at(spec.fence.path), spec.fence.token)
+    require_fence(spec.fence)
     remove_half_savepoints(spec.table.path)
     kept = read_timeline(place_at(spec.table.path)).savepoints
     for instant in [i for i in kept if i in gone]:

@@ -94,7 +94,6 @@ def test_a_stopped_job_ends_as_its_kind_says(
     monkeypatch.setattr(jobs, "StagingArea", staging)
     monkeypatch.setattr(jobs, "committed_load", lambda run: None)
     monkeypatch.setattr(jobs, "require_fence", MagicMock())
-    monkeypatch.setattr(jobs, "place_at", MagicMock())
     monkeypatch.setattr(jobs, "_pending", lambda spec: {})
     run = job("unheard-of")
     run.stop_mode = mode

@@ -13,6 +13,7 @@ import pytest
 
 from core.errors import InvalidRequest, StaleState, TransientError
 from ingest.contract.epochs import Seal
+from ingest.contract.table import FenceSpec
 from ingest.lake.epochs import (
     drop_events,
     drop_older_seals,
@@ -80,10 +81,10 @@ def test_a_fence_only_rises(lake: str) -> None:
     with pytest.raises(StaleState):
         raise_fence(path, 4)
     raise_fence(path, 9)
-    require_fence(path, 9)
+    require_fence(FenceSpec(path.uri, 9))
     for token in (5, 10):
         with pytest.raises(StaleState):
-            require_fence(path, token)
+            require_fence(FenceSpec(path.uri, token))
 
 
 @pytest.mark.parametrize(
@@ -107,7 +108,7 @@ def test_a_fence_is_taken_back_from_whoever_took_it(
     path.replace(f"{found}\n")
     assert foreign_token(path, upto=7) == foreign
     assert take_back(path, 7) == mine
-    require_fence(path, mine)
+    require_fence(FenceSpec(path.uri, mine))
     assert take_back(path, mine) == mine
     raise_fence(path, mine + 1)
 
