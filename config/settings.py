@@ -16,7 +16,7 @@ from config.env import boolean, heap, one_of, positive, read, words
 from config.lakes import lake_lock, lake_uri, object_store
 from config.logins import audit_days, idle_days, ldap, oidc, public_url, trusted_proxy
 from config.parts.paths import extras_of, spark_classpath
-from core.addresses import is_loopback
+from core.addresses import is_loopback, reached_at
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
@@ -318,6 +318,8 @@ SLUICE_TRUSTED_PROXY = trusted_proxy()
 SLUICE_SMTP = smtp()
 SLUICE_SMTP_FROM = smtp_from()
 SLUICE_ALERT_NETWORKS_ALLOWED = networks_allowed()
+# by these the machine's own looks name it: quickstart's, a container's health check
+ALLOWED_HOSTS += ["127.0.0.1", reached_at(SLUICE_BIND)]
 if SLUICE_PUBLIC_URL:
     ALLOWED_HOSTS.append(urlsplit(SLUICE_PUBLIC_URL).hostname or "")
 CSRF_TRUSTED_ORIGINS = [SLUICE_PUBLIC_URL] if SLUICE_PUBLIC_URL else []

@@ -7,6 +7,8 @@ import ipaddress
 
 # what one customer of a provider is given: its addresses cost nothing
 _ONE_NETWORK = 64
+# a listener on every address is reached on loopback, too
+_OF_ALL = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
 @functools.lru_cache(maxsize=4096)
@@ -21,6 +23,12 @@ def network_of(address: str) -> str:
     if known.ipv4_mapped:
         return str(known.ipv4_mapped)
     return str(ipaddress.ip_network((known, _ONE_NETWORK), strict=False))
+
+
+def reached_at(bind: str) -> str:
+    """The host of URLs by which this machine reaches a listener bound to `bind`."""
+    host = _OF_ALL.get(bind, bind)
+    return f"[{host}]" if ":" in host else host
 
 
 def is_loopback(host: str) -> bool:

@@ -16,14 +16,14 @@ from core.processes.identity import read_identity
 def connection_of(stack: Stack, pids: Mapping[str, int | None]) -> dict[str, object]:
     """The content, from what is running now. `pids`: by role, of our own children."""
     login = json.loads(stack.home.administrator_file.read_text())
-    gateway = {"host": "127.0.0.1", "port": stack.ports.gateway, "http_port": None}
+    host, port = stack.gateway_host, stack.ports.gateway
     return {
-        "web_url": f"http://127.0.0.1:{stack.ports.web}",
+        "web_url": stack.web_url,
         "username": login["username"],
         "password": login["password"],
         "token": login["token"],
-        "gateway": gateway,
-        "jdbc_url": f"jdbc:hive2://127.0.0.1:{stack.ports.gateway}/default",
+        "gateway": {"host": host.strip("[]"), "port": port, "http_port": None},
+        "jdbc_url": f"jdbc:hive2://{host}:{port}/default",
         "demo_source": demo_source(stack),
         "pids": {**pids, **reported_pids(stack.home)},
         "lake": _lake(stack),

@@ -14,7 +14,7 @@ from config.embedded import EmbeddedPostgres, EmbeddedRedis
 from config.env import boolean
 from config.supervisor.home import Home
 from config.supervisor.ports import Claim, choose
-from core.addresses import is_loopback
+from core.addresses import is_loopback, reached_at
 from core.errors import TerminalError
 from core.files import write_private
 from core.processes.child import ChildSpec
@@ -151,6 +151,16 @@ class Stack:
         self.servers = servers
         self.ports = ports
 
+    @property
+    def web_url(self) -> str:
+        """Where this machine reaches the web process."""
+        return f"http://{reached_at(self._web_bind())}:{self.ports.web}"
+
+    @property
+    def gateway_host(self) -> str:
+        """Where this machine reaches the gateway."""
+        return reached_at(os.environ.get("SLUICE_BIND", LOOPBACK))
+
     def environment(self) -> dict[str, str]:
         """What every process of ours gets on top of the supervisor's environment."""
         return {
@@ -203,10 +213,11 @@ class Stack:
         return self._child(name, ["manage.py", name], grace)
 
     def _web(self) -> ChildSpec:
-        bind = self.options.web_bind or web_address()
-        return self._child(
-            "web", ["manage.py", "web", "--bind", f"{bind}:{self.ports.web}"]
-        )
+        bind = f"{self._web_bind()}:{self.ports.web}"
+        return self._child("web", ["manage.py", "web", "--bind", bind])
+
+    def _web_bind(self) -> str:
+        return self.options.web_bind or web_address()
 
     def _worker(self) -> ChildSpec:
         arguments = [

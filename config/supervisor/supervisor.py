@@ -190,11 +190,12 @@ class Supervisor:
         log.info("started %s", role.name, extra={"role": role.name, "pid": pid})
 
     def _wait_for_web(self, stack: Stack) -> None:
-        url = f"http://127.0.0.1:{stack.ports.web}/health/live"
+        url = f"{stack.web_url}/health/live"
+        gateway = (stack.gateway_host.strip("[]"), stack.ports.gateway)
         limit = time.monotonic() + READY_SECONDS
         while not self.is_stopping:
             self._look_after()
-            if _answers(url) and _listens(stack.ports.gateway):
+            if _answers(url) and _listens(gateway):
                 return
             if time.monotonic() > limit:
                 raise TerminalError(
@@ -265,9 +266,9 @@ def _answers(url: str) -> bool:
         return False
 
 
-def _listens(port: int) -> bool:
+def _listens(address: tuple[str, int]) -> bool:
     try:
-        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        socket.create_connection(address, timeout=1).close()
     except OSError:
         return False
     return True

@@ -15,6 +15,7 @@ from django.db import transaction
 from django.db.models import Q
 from django.db.models.functions import Now
 
+from core.addresses import reached_at
 from core.clock import SystemClock
 from ingest.alerts.messages import event_body
 from ingest.alerts.rules import CLOSED, OPENED, RECOVERED, Subscription, wants
@@ -53,7 +54,7 @@ def _deliveries(
 ) -> Iterator[AlertDelivery]:
     now = SystemClock().now()
     url = settings.SLUICE_PUBLIC_URL or (
-        f"http://{settings.SLUICE_BIND}:{settings.SLUICE_WEB_PORT}"
+        f"http://{reached_at(settings.SLUICE_BIND)}:{settings.SLUICE_WEB_PORT}"
     )
     for alert in alerts:
         for event in _events(alert):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from config.supervisor.stack import Options, web_address
+from config.supervisor.stack import Options, Ports, Servers, Stack, web_address
 from config.supervisor.supervisor import Supervisor
 from core.errors import TerminalError
 
@@ -43,3 +43,22 @@ def test_quickstart_refuses_to_offer_passwords_in_plain_text(
         Supervisor(Options(tmp_path)).run()
     assert "SLUICE_ALLOW_PLAINTEXT" in raised.value.hint
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "web", "gateway"),
+    [
+        ({}, "http://127.0.0.1:81", "127.0.0.1"),
+        ({"SLUICE_BIND": "127.0.0.2"}, "http://127.0.0.2:81", "127.0.0.2"),
+        ({"SLUICE_BIND": "::1"}, "http://[::1]:81", "[::1]"),
+        (CERTIFIED, "http://127.0.0.1:81", "127.0.0.1"),
+        (CERTIFIED | {"SLUICE_BIND": "192.0.2.7"}, "http://127.0.0.1:81", "192.0.2.7"),
+    ],
+)
+def test_quickstart_looks_for_its_processes_where_they_listen(
+    environment, tmp_path: Path, given, web, gateway
+):
+    environment(given)
+    none = Servers(metadata=None, redis=None, demo=None)
+    stack = Stack(Options(tmp_path), none, Ports(81, 82, claims=()), jars="")
+    assert (stack.web_url, stack.gateway_host) == (web, gateway)
