@@ -46,7 +46,7 @@ class ProcessIdentity:
         """The live process, None when it ended, is a zombie or the pid was reused."""
         found = self._found()
         try:
-            return None if found is None or _has_ended(found) else found
+            return None if found is None or has_ended(found) else found
         except psutil.Error:
             return None
 
@@ -130,7 +130,7 @@ def wait_until(is_so: Callable[[], bool], seconds: float) -> bool:
     return True
 
 
-def _has_ended(process: psutil.Process) -> bool:
+def has_ended(process: psutil.Process) -> bool:
     """Shown as a zombie once its first thread has ended, it goes on while there are
     others: one of a killed JVM may be in the midst of a write."""
     return process.status() == psutil.STATUS_ZOMBIE and process.num_threads() <= 1
@@ -141,7 +141,7 @@ def _has_members(pgid: int) -> bool:
         try:
             if os.getpgid(process.pid) != pgid:
                 continue
-            if not _has_ended(process):
+            if not has_ended(process):
                 return True
         except (ProcessLookupError, psutil.Error):
             continue

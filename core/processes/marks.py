@@ -8,10 +8,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
 
 import psutil
 
-from core.processes.identity import wait_until
+from core.processes.identity import has_ended, wait_until
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,17 +31,14 @@ class Mark:
             try:
                 if process.pid == os.getpid() or not self.is_on(process):
                     continue
-                if process.status() != psutil.STATUS_ZOMBIE:
+                if not has_ended(process):
                     yield process
             except psutil.Error:
                 continue
 
     def is_on(self, process: psutil.Process) -> bool:
         """Whether the process carries it; False when that cannot be seen."""
-        try:
-            return process.environ().get(self.variable) == self.value
-        except (psutil.Error, OSError):
-            return False
+        return f"{self.variable}={self.value}".encode() in _environment(process.pid)
 
     def pids(self) -> list[int]:
         return [process.pid for process in self.processes()]
@@ -69,3 +68,17 @@ def _leads(pid: int) -> bool:
         return os.getsid(pid) == pid
     except ProcessLookupError:
         return False
+
+
+def _environment(pid: int) -> list[bytes]:
+    """`NAME=value` each, as it was started. A first thread that has ended has none any
+    more, while the others of its process may be in the midst of a write."""
+    place = Path("/proc", str(pid))
+    for one in chain([place], place.glob("task/*")):
+        try:
+            found = (one / "environ").read_bytes()
+        except OSError:
+            continue
+        if found:
+            return found.split(b"\0")
+    return []

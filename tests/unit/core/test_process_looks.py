@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import uuid
 
 import psutil
 
 from core.processes.identity import ProcessIdentity, wait_group_gone
+from core.processes.marks import Mark
 from tests.processes import is_alive, wait_until_gone
 from tests.waiting import wait_for
 
@@ -21,8 +24,12 @@ ctypes.CDLL(None).pthread_exit(None)
 
 def test_one_of_which_a_thread_is_left_is_alive() -> None:
     command = [sys.executable, "-c", FIRST_THREAD_ENDS]
+    mark = Mark("SLUICE_TEST_MARK", uuid.uuid4().hex)
     with subprocess.Popen(
-        command, stdin=subprocess.PIPE, start_new_session=True
+        command,
+        stdin=subprocess.PIPE,
+        start_new_session=True,
+        env=os.environ | {mark.variable: mark.value},
     ) as process:
         seen = psutil.Process(process.pid)
         wait_for(
@@ -34,9 +41,11 @@ def test_one_of_which_a_thread_is_left_is_alive() -> None:
         assert is_alive(seen)
         assert identity.is_alive()
         assert not wait_group_gone(process.pid, seconds=0)
+        assert mark.pids() == [process.pid]
         assert process.stdin
         process.stdin.close()
         wait_until_gone([seen])
         assert not identity.is_alive()
         assert wait_group_gone(process.pid, seconds=0)
+        assert mark.wait_gone(seconds=0)
         assert process.poll() is not None
