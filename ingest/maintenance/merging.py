@@ -97,10 +97,10 @@ def describe(cost: MergeCost) -> Iterator[str]:
     )
     if cost.due_groups:
         groups = counted(cost.due_groups, "file group")
-        yield f"{groups} are worth it now: {sized(cost.due_bytes)}"
+        yield f"Worth it now: {groups}, {sized(cost.due_bytes)}"
     if cost.waiting_groups:
         groups = counted(cost.waiting_groups, "file group")
         yield (
-            f"{groups} wait for the budget: {sized(cost.credit)} may be written now,"
-            f" and each byte changed adds {cost.allowed - 1:g}"
+            f"Waiting for the budget: {groups}; {sized(cost.credit)} may be written"
+            f" now, and each byte changed adds {cost.allowed - 1:g}"
         )

@@ -102,7 +102,7 @@ def _schedule(
     reasons = list(_triggers(facts, policy, now))
     if facts.merge is not None and reasons:
         groups = counted(facts.merge.due_groups, "file group")
-        reasons.append(f"{groups} of {sized(facts.merge.due_bytes)} are worth it")
+        reasons.append(f"worth it: {groups} of {sized(facts.merge.due_bytes)}")
     return Step("schedule", "; ".join(reasons)) if reasons else None
 
 
