@@ -145,17 +145,21 @@ class MariadbSource:
         return f"asked for by pid {pid} ({query})"
 
     def columns(self, table: TableSpec) -> dict[str, tuple[str, bool]]:
-        found = self.rows(
+        found = self._columns(table)
+        if not found:
+            # says in the server's words whether it is absent or forbidden
+            relation = relation_of(DIALECT, table)
+            self.rows(f"SELECT 1 FROM {relation} LIMIT 0")
+            found = self._columns(table)  # it was made anew between the two
+        return {name: (type, nullable == "NO") for name, type, nullable in found}
+
+    def _columns(self, table: TableSpec) -> list[Row]:
+        return self.rows(
             "SELECT column_name, column_type, is_nullable"
             " FROM information_schema.columns"
             " WHERE table_schema = %s AND table_name = %s ORDER BY ordinal_position",
             [table.source_schema, table.source_table],
         )
-        if not found:
-            # says in the server's words whether it is absent or forbidden
-            relation = relation_of(DIALECT, table)
-            self.rows(f"SELECT 1 FROM {relation} LIMIT 0")
-        return {name: (type, nullable == "NO") for name, type, nullable in found}
 
     def estimated_rows(self, table: TableSpec) -> int:
         return self._statistics(table)[0]

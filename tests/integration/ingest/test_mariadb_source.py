@@ -19,7 +19,7 @@ from ingest.sources.chunks import KeyPart
 from ingest.sources.registry import Source, open_source
 from tests.mariadb import MariaDbServer
 from tests.source_access import mariadb_at
-from tests.waiting import wait_for
+from tests.waiting import LIMIT_SECONDS, wait_for
 
 KEYS = [
     ("k tinyint unsigned", "seq"),
@@ -218,7 +218,7 @@ def test_a_statement_that_waits_for_its_table_counts_as_a_writer(
         )
         with locker.cursor() as cursor:
             cursor.execute("UNLOCK TABLES")
-        thread.join(60)
+        thread.join(LIMIT_SECONDS)
         assert source.clock().transactions == ()
 
 
@@ -250,3 +250,22 @@ def test_few_rows_of_types_without_a_bound_are_fetched_at_a_time(
     found = source.widths(spec_of("wide", ("id",)))
     assert found.widest == packet
     assert fetch_rows(found).first * packet <= LIMITS.result_bytes
+
+
+def test_a_table_made_anew_while_it_is_looked_at_has_columns(
+    source: Source, mariadb_server: MariaDbServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else it would have lost them all, which waits for a person."""
+    asked: list[str] = []
+    real = source.rows
+
+    def rows(sql: str, *given: Any) -> Any:
+        if not asked:
+            assert real(sql, *given) == []
+            mariadb_server.run("CREATE TABLE keys.anew (id int PRIMARY KEY, v int)")
+            asked.append(sql)
+            return []
+        return real(sql, *given)
+
+    monkeypatch.setattr(source, "rows", rows)
+    assert [*source.columns(spec_of("anew", ("id",)))] == ["id", "v"]
