@@ -4,7 +4,7 @@ killed in the middle of repairs, and sources that change under running jobs.
 Writes one JSON line per run to `.sluice/fault/report.jsonl` and ends with a summary.
 SLUICE_FAULT_RUNS (default 40), SLUICE_FAULT_REPAIRS (default 4, each of every kind
 of repair at once) and SLUICE_FAULT_SCHEDULES (default 500) say how many,
-SLUICE_FAULT_SEED where seeds begin. A failed run prints its victim, repair or
+SLUICE_FAULT_SEED where seeds begin (3000: schedules of all acts over whole jobs). A failed run prints its victim, repair or
 schedule, and its seed.
 """
 
@@ -20,13 +20,14 @@ from pathlib import Path
 from typing import Any
 
 from tests.fault import hostile, nemesis, repairs
+from tests.hostile.schedules import WHOLE_JOBS_FROM
 from tests.product import Product, manage
 
 REPORT = Path(".sluice/fault/report.jsonl")
 
 
 def main() -> int:
-    first = int(os.environ.get("SLUICE_FAULT_SEED", "1"))
+    first = int(os.environ.get("SLUICE_FAULT_SEED", str(WHOLE_JOBS_FROM)))
     runs = int(os.environ.get("SLUICE_FAULT_RUNS", "40"))
     times = int(os.environ.get("SLUICE_FAULT_REPAIRS", "4"))
     schedules = int(os.environ.get("SLUICE_FAULT_SCHEDULES", "500"))

@@ -49,9 +49,10 @@ def summary(done: Sequence[dict[str, Any]]) -> str:
         end = facts["code"] or facts["outcome"]
         ended[end] = ended.get(end, 0) + 1
     failed = [facts["seed"] for facts in done if "error" in facts]
+    idle = sum(not facts["acted"] for facts in done)
     return (
         f"{len(done)} schedules of a hostile source, {len(failed)} violations"
-        f" (seeds {failed}); jobs ended as {ended}; a statement that changes a table"
+        f" (seeds {failed}), {idle} with nobody acting before the job's end; jobs ended as {ended}; a statement that changes a table"
         f" waited {longest} s for us at most\n"
     )
 

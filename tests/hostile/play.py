@@ -58,13 +58,15 @@ class Plan:
 
 @dataclass(slots=True)
 class Result:
-    """violations: empty is right. outcome: of the job's last attempt."""
+    """violations: empty is right. outcome: of the job's last attempt. acted: statements
+    of others while it ran."""
 
     plan: Plan
     outcome: str = ""
     code: str = ""
     after: str = ""
     statements: int = 0
+    acted: int = 0
     violations: list[str] = field(default_factory=list)
     waits: list[Wait] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
@@ -81,6 +83,7 @@ class Result:
             "code": self.code,
             "after": self.after,
             "statements": self.statements,
+            "acted": self.acted,
             "alter_waited_seconds": round(longest, 3),
             "refused_acts": self.errors,
         } | ({"error": "; ".join(self.violations)[:2_000]} if self.violations else {})
@@ -341,6 +344,7 @@ class _Run:
             if actor.is_busy:
                 continue
             del self._due[number]
+            self.made.acted += 1
             actor.advance()
             return True
         return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,17 @@ import pytest
 from ingest.contract.job import ErrorFact, JobReport
 from ingest.contract.table import ColumnSpec, TableSpec
 from tests.hostile import behaviour, oracle
-from tests.hostile.acts import ACTS
+from tests.hostile.acts import ACTS, MOVES, SERVER
 from tests.hostile.history import State
 from tests.hostile.play import JOBS
-from tests.hostile.schedules import KINDS, plan_of
+from tests.hostile.schedules import (
+    KINDS,
+    OTHERS,
+    SLICE,
+    STATEMENTS,
+    WHOLE_JOBS_FROM,
+    plan_of,
+)
 from tests.hostile.shapes import CANNOT, SHAPES
 
 TABLE = TableSpec(
@@ -114,6 +122,27 @@ def test_a_seed_is_one_plan() -> None:
     plans = [plan_of(seed) for seed in range(200)]
     assert plans == [plan_of(seed) for seed in range(200)]
     assert {(p.kind, p.job) for p in plans} == {(k, j) for k in KINDS for j in JOBS}
+
+
+EVERYTHING = {(k, act) for k in KINDS for act in ACTS if ACTS[act].script(k, "t")}
+ON_OTHER_SERVERS = {act.name for act in (*SERVER, *MOVES)}
+
+
+def acts_of(seeds: Iterable[int]) -> set[tuple[str, str]]:
+    return {(plan.kind, act) for plan in map(plan_of, seeds) for act in plan.acts}
+
+
+def test_the_seeds_of_runs_play_every_act() -> None:
+    kept = {(k, act) for k, act in EVERYTHING if act not in ON_OTHER_SERVERS}
+    assert acts_of((*SLICE, *OTHERS)) == kept
+    campaign = range(WHOLE_JOBS_FROM, WHOLE_JOBS_FROM + 500)
+    assert acts_of(campaign) == EVERYTHING
+
+
+def test_whole_jobs_are_acted_on_to_their_end() -> None:
+    plans = [plan_of(WHOLE_JOBS_FROM + n) for n in range(200)]
+    latest = max(place for p in plans if p.job == "verify" for place, _ in p.steps)
+    assert latest > STATEMENTS["postgresql"]["verify"] * 1.9
 
 
 def test_every_odd_table_is_there_for_both_kinds_or_says_why_not() -> None:
