@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from tests.ports import free_port
-from tests.waiting import wait_for
+from tests.waiting import LIMIT_SECONDS, wait_for
 
 SUFFIX = "dc=sluice,dc=test"
 PEOPLE, GROUPS = f"ou=people,{SUFFIX}", f"ou=groups,{SUFFIX}"
@@ -179,7 +179,7 @@ def running_slapd(folder: Path) -> Iterator[Slapd]:
         yield Slapd(folder, plain, tls)
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait(LIMIT_SECONDS)
 
 
 def make_certificates(folder: Path) -> None:

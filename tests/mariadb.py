@@ -208,7 +208,7 @@ class MariaDbServer:
         self._hang_up()
         if self._child is not None:
             self._child.kill()
-            self._child.wait(10)
+            self._child.wait(LIMIT_SECONDS)
             self._child = None
         self._starter.shutdown()
         shutil.rmtree(self.directory, ignore_errors=True)

@@ -22,7 +22,7 @@ from typing import Any
 import yaml
 
 from tests.ports import free_port
-from tests.waiting import wait_for
+from tests.waiting import LIMIT_SECONDS, wait_for
 
 SCRAPED = "sluice"
 
@@ -95,7 +95,7 @@ def prometheus(text: bytes, rules: Path) -> Iterator[Prometheus]:
             yield Prometheus(f"http://{address}")
         finally:
             process.terminate()
-            process.wait(30)
+            process.wait(LIMIT_SECONDS)
 
 
 @contextmanager

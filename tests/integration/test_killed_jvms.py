@@ -12,6 +12,7 @@ from pathlib import Path
 
 from gateway.engines.launch import EngineProcess, EngineSpec
 from ingest.management.commands.driver import clean_up, driver_command
+from tests.waiting import LIMIT_SECONDS
 
 LEFT = ("liblz4-java-1.so", "libzstd-jni-2.so", "spark-3/blockmgr-4/00/shuffle")
 
@@ -51,7 +52,7 @@ def test_the_end_of_a_killed_engine_takes_its_scratch_along(tmp_path) -> None:
         leave(process._state_dir / "tmp")
         assert process.pid
         os.killpg(process.pid, signal.SIGKILL)
-        assert await asyncio.wait_for(process.wait(), 30) == -signal.SIGKILL
+        assert await asyncio.wait_for(process.wait(), LIMIT_SECONDS) == -signal.SIGKILL
         await process.end(grace_seconds=0)
         return folders
 

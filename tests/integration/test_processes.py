@@ -19,7 +19,7 @@ from core.files import write_private
 from core.processes.child import Child, ChildSpec, spawn, stop_all
 from core.processes.identity import ProcessIdentity, end, read_identity, write_identity
 from core.processes.marks import Mark
-from tests.waiting import wait_for
+from tests.waiting import LIMIT_SECONDS, wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
 SLEEP = [sys.executable, "-c", "import time; time.sleep(600)"]
@@ -77,7 +77,7 @@ def test_a_deaf_child_is_killed_after_its_grace(tmp_path: Path) -> None:
     identity = ProcessIdentity.of(child.pid)
     assert identity is not None
     end([identity], sign=signal.SIGTERM, grace_seconds=0.2)
-    assert child.wait(60) == -signal.SIGKILL
+    assert child.wait(LIMIT_SECONDS) == -signal.SIGKILL
 
 
 def test_all_are_asked_at_once_and_the_deaf_are_killed(tmp_path: Path) -> None:
@@ -213,14 +213,14 @@ def test_servers_get_none_of_our_environment(
     monkeypatch.setenv("SLUICE_CANARY", "secret")
     log = tmp_path / "environment.log"
     show = [sys.executable, "-c", "import os; print(sorted(os.environ))"]
-    spawn(ChildSpec("bare", show, log=log, inherits="path")).wait(30)
+    spawn(ChildSpec("bare", show, log=log, inherits="path")).wait(LIMIT_SECONDS)
     assert "SLUICE_CANARY" not in log.read_text()
     assert "PATH" in log.read_text()
 
 
 def test_a_log_is_private(tmp_path: Path) -> None:
     log = tmp_path / "some.log"
-    spawn(ChildSpec("some", ["true"], log=log)).wait(30)
+    spawn(ChildSpec("some", ["true"], log=log)).wait(LIMIT_SECONDS)
     assert log.stat().st_mode & 0o777 == 0o600
 
 

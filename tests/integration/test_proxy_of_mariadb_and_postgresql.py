@@ -12,6 +12,7 @@ import pymysql
 import pytest
 
 from tests.hostile.proxy import Statement, WireProxy, proxy_of
+from tests.waiting import LIMIT_SECONDS
 
 KINDS = ("postgresql", "mariadb")
 
@@ -90,16 +91,16 @@ def test_a_hook_holds_the_statement_back(proxy: WireProxy, client: Client) -> No
 
     def hold(_: Statement) -> None:
         told.set()
-        assert go_on.wait(60)
+        assert go_on.wait(LIMIT_SECONDS)
 
     proxy.count_anew(hold)
     found: list[Any] = []
     thread = threading.Thread(target=lambda: found.append(client.rows("SELECT 1")))
     thread.start()
-    assert told.wait(60)
+    assert told.wait(LIMIT_SECONDS)
     assert found == []
     go_on.set()
-    thread.join(60)
+    thread.join(LIMIT_SECONDS)
     assert found == [[(1,)]]
 
 
@@ -115,7 +116,7 @@ def test_it_falls_silent_trickles_and_cuts(proxy: WireProxy, client: Client) -> 
         thread.join(0.01)
     assert found == []
     proxy.thaw()
-    thread.join(60)
+    thread.join(LIMIT_SECONDS)
     assert found == [[(1,)]]
     assert proxy.cut() == 1
     with pytest.raises((psycopg.Error, pymysql.MySQLError)):

@@ -17,7 +17,7 @@ import pytest
 
 from catalog.api.views import LARGEST_BODY
 from config import web_server
-from tests.waiting import wait_for
+from tests.waiting import LIMIT_SECONDS, wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
 SERVER = """
@@ -288,7 +288,7 @@ def test_what_was_begun_is_answered_before_the_end(server: Server) -> None:
         server.process.stdout.readline()
         server.process.send_signal(signal.SIGTERM)
         assert link.recv(100).startswith(b"HTTP/1.1 200 ")
-        assert server.process.wait(timeout=10) == 0
+        assert server.process.wait(LIMIT_SECONDS) == 0
 
 
 def test_a_stream_does_not_hold_up_the_end(server: Server) -> None:
@@ -297,4 +297,4 @@ def test_a_stream_does_not_hold_up_the_end(server: Server) -> None:
         link.sendall(b"GET /stream HTTP/1.1\r\nHost: x\r\n\r\n")
         assert link.recv(100)
         server.process.send_signal(signal.SIGTERM)
-        assert server.process.wait(timeout=9) == 0
+        assert server.process.wait(LIMIT_SECONDS) == 0

@@ -133,7 +133,7 @@ class DriverProcess:
     def end(self) -> None:
         self.is_pinging = False
         kill(self.family())
-        self.process.wait(20)
+        self.process.wait(LIMIT_SECONDS)
         # what it said last is heard, and nobody reads a pipe that is closed
         self._listener.join(LIMIT_SECONDS)
         for stream in (self.process.stdin, self.process.stdout):

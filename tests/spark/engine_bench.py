@@ -22,6 +22,7 @@ from gateway.engines.port import (
 )
 from gateway.engines.thrift_session import ThriftEngineSession
 from gateway.hs2.rowset import decode_row_set
+from tests.waiting import LIMIT_SECONDS
 
 T = TypeVar("T")
 ROOT = Path(__file__).resolve().parents[2]
@@ -193,7 +194,7 @@ class EngineBench:
         assert self.gateway.stdin
         if self.gateway.poll() is None:
             self.gateway.stdin.close()
-            self.gateway.wait(30)
+            self.gateway.wait(LIMIT_SECONDS)
         else:
             self.gateway.stdin.close()
         assert self.gateway.stdout

@@ -18,6 +18,7 @@ from ingest.lake.ledger import read_ledger_entry
 from ingest.lake.staging import StagingArea
 from ingest.sources.dialects import dialect_of
 from tests.spark.lake_bench import LakeBench, assert_done, with_attempt
+from tests.waiting import LIMIT_SECONDS
 
 EDGES = """
 CREATE TABLE edges (
@@ -320,7 +321,7 @@ def test_finished_chunks_are_not_read_again(lake_bench: LakeBench) -> None:
         assert worker.is_alive(), reports
         time.sleep(0.05)
     run.request_stop("pause")
-    worker.join(60)
+    worker.join(LIMIT_SECONDS)
     assert [r.outcome for r in reports] == ["paused"]
     done = staging.finished()
     assert 3 <= len(done) < 10

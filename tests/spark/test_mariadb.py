@@ -16,7 +16,7 @@ from ingest.sources.registry import SourceAccess
 from ingest.spark.jobs import run_job
 from tests.spark.lake_bench import assert_done
 from tests.spark.mariadb_bench import MariadbBench
-from tests.waiting import wait_for
+from tests.waiting import LIMIT_SECONDS, wait_for
 
 
 @pytest.fixture
@@ -264,7 +264,7 @@ def test_a_stop_reaches_the_statement_at_the_source(bench: MariadbBench) -> None
     wait_for(lambda: bench.sql(ours)[0][0] > 0, "the statement to run")
     run.request_stop("cancel")
     wait_for(lambda: bench.sql(ours)[0][0] == 0, "the statement to end")
-    thread.join(60)
+    thread.join(LIMIT_SECONDS)
     assert reports[0].outcome == "cancelled"
 
 

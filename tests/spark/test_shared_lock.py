@@ -48,7 +48,7 @@ def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     _wait_for(port, server, folder / "log")
     yield f"127.0.0.1:{port}"
     server.kill()
-    server.wait(10)
+    server.wait(LIMIT_SECONDS)
 
 
 def _wait_for(port: int, server: subprocess.Popen[bytes], log: Path) -> None:

@@ -12,6 +12,7 @@ from gateway.engines.launch import clean_orphans
 from gateway.engines.port import EngineUnavailable
 from tests.processes import wait_until_gone
 from tests.spark.engine_bench import EngineBench
+from tests.waiting import LIMIT_SECONDS
 
 
 def test_a_closed_control_channel_ends_the_engine(bench: EngineBench) -> None:
@@ -30,7 +31,7 @@ def test_an_engine_dies_with_its_gateway_and_leaves_nothing(bench: EngineBench) 
     bench.gateway.kill()
     bench.gateway.wait()
     # until they are waited for, too: `clean_orphans` would count them
-    _, alive = psutil.wait_procs(processes, timeout=60)
+    _, alive = psutil.wait_procs(processes, timeout=LIMIT_SECONDS)
     assert not alive
     assert list((home / "run").glob("engine-*.pid.json"))
     assert clean_orphans(home / "run") == []

@@ -19,6 +19,7 @@ from tests.integration.catalog.asking import (
     new_source,
     problem,
 )
+from tests.waiting import LIMIT_SECONDS
 
 pytestmark = pytest.mark.django_db
 
@@ -285,7 +286,7 @@ def test_twins_at_the_same_moment_have_one_effect(admin):
 
     def ask() -> tuple[int, str]:
         try:
-            barrier.wait(30)
+            barrier.wait(LIMIT_SECONDS)
             reply = admin("POST", "tokens", {"name": "twin"}, Idempotency_Key="same")
             return reply.status_code, reply.json().get("token")
         finally:

@@ -16,7 +16,7 @@ from core.errors import StaleState
 from core.models import DomainEvent, Job, JobEvent, OutboxReader
 from core.outbox import NewEvent
 from core.outbox_reader import Event, lags, prune_events, read
-from tests.waiting import wait_for
+from tests.waiting import LIMIT_SECONDS, wait_for
 
 TOPIC = "walk.ended"
 
@@ -225,7 +225,7 @@ def test_two_readers_at_once_are_one(heard: Heard) -> None:
     def slow(event: Event) -> None:
         heard(event)
         inside.set()
-        go_on.wait(60)
+        go_on.wait(LIMIT_SECONDS)
 
     def first() -> None:
         try:
@@ -235,10 +235,10 @@ def test_two_readers_at_once_are_one(heard: Heard) -> None:
 
     one = threading.Thread(target=first)
     one.start()
-    assert inside.wait(60)
+    assert inside.wait(LIMIT_SECONDS)
     assert heard.read() == [], "the other one has it, and nobody waits"
     go_on.set()
-    one.join(60)
+    one.join(LIMIT_SECONDS)
     assert heard.read() == ["a"]
 
 
@@ -264,7 +264,7 @@ def test_nothing_is_lost_or_doubled_among_many_who_append_and_read(
         thread.start()
     wait_for(lambda: len(heard.read()) == 160, "all events are read")
     for thread in threads:
-        thread.join(60)
+        thread.join(LIMIT_SECONDS)
     assert failures == []
     assert sorted(set(heard.read())) == heard.read()
 

@@ -15,6 +15,7 @@ from catalog.sources.access import DEFAULT_STATEMENT_SECONDS
 from catalog.sources.postgresql import privileges as needs
 from core import jobs
 from tests.integration.discovery.support import PASSWORD, READER, finish
+from tests.waiting import LIMIT_SECONDS
 
 pytestmark = pytest.mark.django_db
 NAMES = [name for name, _ in STEPS]
@@ -138,7 +139,9 @@ def test_a_name_is_resolved_once_and_only_that_address_used(
 
 def test_a_resolver_that_hangs_is_left(source, monkeypatch) -> None:
     release = threading.Event()
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *a, **k: [release.wait(120)][:0])
+    monkeypatch.setattr(
+        socket, "getaddrinfo", lambda *a, **k: [release.wait(LIMIT_SECONDS)][:0]
+    )
     access = source.access(host="slow.example", connect_timeout=1)
     step = failing(run_probe(access), "resolve")
     release.set()

@@ -17,6 +17,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from tests.waiting import LIMIT_SECONDS
+
 NOW = datetime.datetime.now(datetime.UTC)
 DAY = datetime.timedelta(days=1)
 
@@ -133,4 +135,4 @@ def tls_in_front_of(host: str, port: int, context: ssl.SSLContext) -> Iterator[i
             listener.shutdown(socket.SHUT_RDWR)
         listener.close()
         for thread in threads:
-            thread.join(5)
+            thread.join(LIMIT_SECONDS)

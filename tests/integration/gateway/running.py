@@ -15,6 +15,7 @@ from gateway.limits import GatewayLimits
 from gateway.process import Gateway, GatewaySpec
 from gateway.server import ClientProtocol
 from tests.integration.gateway.loop_watch import LoopWatch
+from tests.waiting import LIMIT_SECONDS
 
 CALLBACKS = (
     (ClientProtocol, "data_received"),
@@ -69,7 +70,9 @@ class RunningGateway:
         return self._spec.internal_file
 
     def call(self, coroutine):
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(30)
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(
+            LIMIT_SECONDS
+        )
 
     def do(self, work, *arguments):
         async def run():
@@ -84,7 +87,7 @@ class RunningGateway:
             self._patches.undo()
             self.watch.end()
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
+        self._thread.join(LIMIT_SECONDS)
         self._loop.close()
         assert self.watch.steps
         assert self.watch.slow == [], "steps that stop all clients of the gateway"

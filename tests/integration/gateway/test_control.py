@@ -11,6 +11,7 @@ import pytest
 
 from gateway.control import ControlListener
 from gateway.engines.port import EnginePolicy, EngineUnavailable, LakeTable
+from tests.waiting import LIMIT_SECONDS
 
 SECRET = "start-secret"
 POLICY = EnginePolicy("ann", 4, is_active=True, is_admin=False, select=("shop.*",))
@@ -46,7 +47,7 @@ class Engine:
         await self.writer.drain()
 
     async def hear(self, *kinds):
-        while line := await asyncio.wait_for(self.reader.readline(), 10):
+        while line := await asyncio.wait_for(self.reader.readline(), LIMIT_SECONDS):
             message = json.loads(line)
             if message["type"] in kinds:
                 return message
@@ -93,7 +94,9 @@ def test_a_policy_is_pushed_and_its_acknowledgement_awaited():
         }  # fmt: skip
         assert not push.done()
         await engine.say(type="ack", principal="ann", version=3)
-        await asyncio.sleep(0.05)
+        async with asyncio.timeout(LIMIT_SECONDS):
+            while listener.acknowledged_version("ann") != 3:
+                await asyncio.sleep(0)
         assert not push.done()
         await engine.say(type="ack", principal="ann", version=4)
         await push
@@ -206,6 +209,6 @@ def test_a_push_fails_at_once_when_the_engine_hangs_up():
         await engine.hear("policy")
         engine.writer.close()
         with pytest.raises(EngineUnavailable):
-            await asyncio.wait_for(push, 5)
+            await asyncio.wait_for(push, LIMIT_SECONDS)
 
     channel(scenario)

@@ -15,6 +15,7 @@ from gateway import internal, reply_room
 from gateway.engines.fake import FakeAnswer
 from gateway.limits import GatewayLimits
 from tests.integration.gateway.running import SECRET, RunningGateway
+from tests.waiting import LIMIT_SECONDS
 
 SECRET_LINE = f"Authorization: Bearer {SECRET}\r\n"
 
@@ -188,7 +189,7 @@ def test_replies_that_are_not_read_hold_a_bounded_number_of_bytes(
         while not room._turns:
             narrow.call(asyncio.sleep(0.01))
     # the first one has hung up: its room is the next one's
-    status, body = waiting.result(30)
+    status, body = waiting.result(LIMIT_SECONDS)
     assert (status, len(body["rows"][0][0])) == (200, 4_000_000)
     assert room.held == 0
 

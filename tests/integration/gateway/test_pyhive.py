@@ -14,7 +14,7 @@ from thrift.transport.TTransport import TTransportException
 from catalog.models import AuditEntry
 from gateway.engines.fake import FakeAnswer
 from tests.integration.gateway.conftest import PASSWORD
-from tests.waiting import wait_for
+from tests.waiting import LIMIT_SECONDS, wait_for
 
 # thrift's client forgets its socket when opening fails or the peer hangs up.
 pytestmark = pytest.mark.filterwarnings(
@@ -147,7 +147,7 @@ def test_disconnect_ends_a_synchronous_statement_too(gateway):
     assert eventually(lambda: gateway.engine.journal)
     connection._transport._trans.handle.shutdown(2)
     assert eventually(lambda: gateway.engine.cancelled == 1)
-    worker.join(30)
+    worker.join(LIMIT_SECONDS)
 
 
 def test_a_statement_runs_under_the_rights_as_of_now(gateway, users):

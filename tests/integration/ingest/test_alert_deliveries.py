@@ -30,7 +30,7 @@ from tests.integration.catalog.asking import CANARY, problem
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
 from tests.integration.catalog.test_endpoints import compare
 from tests.receivers import mail_receiver, web_receiver
-from tests.waiting import wait_for
+from tests.waiting import LIMIT_SECONDS, wait_for
 
 SECRET = f"{CANARY}-signs-it"
 
@@ -160,13 +160,13 @@ def test_a_sender_killed_while_the_receiver_has_it(
 ) -> None:
     open_one(lake_orders)
     has_it, is_dead = threading.Event(), threading.Event()
-    web.before = lambda: (has_it.set(), is_dead.wait(20))
+    web.before = lambda: (has_it.set(), is_dead.wait(LIMIT_SECONDS))
     sender = subprocess.Popen(
         [sys.executable, "manage.py", "tick"],
         cwd=instance.BASE_DIR,
         env=sluice_environment | {"SLUICE_ALERT_NETWORKS_ALLOWED": "127.0.0.0/8"},
     )
-    assert has_it.wait(30)
+    assert has_it.wait(LIMIT_SECONDS)
     sender.kill()
     sender.wait()
     is_dead.set()

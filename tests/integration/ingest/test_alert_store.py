@@ -13,6 +13,7 @@ from ingest.alerts.rules import Finding
 from ingest.alerts.store import open_alert
 from ingest.models.alerts import Alert, AlertDelivery, AlertTarget
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
+from tests.waiting import LIMIT_SECONDS
 
 
 @pytest.mark.django_db(transaction=True)
@@ -23,7 +24,7 @@ def test_many_who_see_the_same_open_one_alert(lake_orders) -> None:
 
     def notice(number: int) -> None:
         try:
-            together.wait(60)
+            together.wait(LIMIT_SECONDS)
             for step in range(5):
                 cause = Finding(
                     "stuck", cause=f"{number}.{step}", message="m", source="x"
@@ -39,7 +40,7 @@ def test_many_who_see_the_same_open_one_alert(lake_orders) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(90)
+        thread.join(LIMIT_SECONDS)
     assert failures == []
     alert = Alert.objects.get()
     assert (alert.count, alert.sources) == (30, ["x"])

@@ -25,6 +25,7 @@ from tests.integration.catalog.asking import problem
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
 from tests.integration.catalog.test_endpoints import compare
 from tests.integration.ingest.test_rest import grant
+from tests.waiting import LIMIT_SECONDS
 
 OLD = "20200101000000000"
 LATER = "20200101000001000"
@@ -378,7 +379,7 @@ def test_two_schedulers_start_one_compaction(world, table) -> None:
 
     def scheduler() -> None:
         try:
-            together.wait(60)
+            together.wait(LIMIT_SECONDS)
             for _ in range(5):
                 compact_job.start_due_compactions()
                 lifecycle.claim_queued()
@@ -391,7 +392,7 @@ def test_two_schedulers_start_one_compaction(world, table) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(90)
+        thread.join(LIMIT_SECONDS)
     assert failures == []
     assert [j.payload["instants"] for j in world.jobs("compact")] == [[OLD]]
     world.until(lambda: world.jobs("compact")[0].state == "SUCCEEDED")

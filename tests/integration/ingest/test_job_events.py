@@ -17,6 +17,7 @@ from ingest.api import streams
 from ingest.jobs.events import Position, look
 from tests.integration.catalog.asking import problem
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
+from tests.waiting import LIMIT_SECONDS
 
 pytestmark = pytest.mark.django_db
 
@@ -169,7 +170,7 @@ def test_what_happens_meanwhile_arrives_once(admin, job, monkeypatch) -> None:
             say(job, f"{n}")
             Job.objects.filter(pk=job.pk).update(done=n)
             time.sleep(0.03)
-        came_back.wait(60)
+        came_back.wait(LIMIT_SECONDS)
         end(job)
         connections.close_all()
 

@@ -22,7 +22,7 @@ from ingest.sources.registry import Source, SourceAccess, open_source
 from ingest.sources.signs import Signs, is_maybe_emptied, what_changed
 from tests.mariadb import MariaDbServer
 from tests.source_access import mariadb_at
-from tests.waiting import wait_for
+from tests.waiting import LIMIT_SECONDS, wait_for
 
 TABLE = TableSpec(1, "altered", "o", "shop", "o", "/l", "/s", (), ("id",))
 APPLICATION = "sluice:7f"
@@ -193,7 +193,7 @@ def test_a_reader_ends_for_who_waits_for_its_table(
         )
         until(lambda: source.rows(running))
         run(server, "SET lock_wait_timeout = 60", "ALTER TABLE o ADD COLUMN y int")
-        job.join(60)
+        job.join(LIMIT_SECONDS)
         source.give_back()
     assert failed
     assert source.gave_way.startswith("pid ")

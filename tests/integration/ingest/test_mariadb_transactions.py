@@ -16,7 +16,7 @@ from pymysql.constants import COMMAND
 from ingest.sources.registry import open_source
 from tests.mariadb import MariaDbServer
 from tests.source_access import mariadb_at
-from tests.waiting import wait_for
+from tests.waiting import LIMIT_SECONDS, wait_for
 
 
 def test_a_statement_counts_from_its_beginning_when_its_transaction_began_late(
@@ -59,7 +59,7 @@ def test_a_statement_counts_from_its_beginning_when_its_transaction_began_late(
         told = [t.since for t in source.clock().transactions if t.pid == number]
         with holder.cursor() as cursor:
             cursor.execute("DO release_lock('looked')")
-        thread.join(60)
+        thread.join(LIMIT_SECONDS)
         ((first,),) = source.rows("SELECT min(at) FROM late.o")
     assert min(told) <= first.replace(tzinfo=UTC)
 
@@ -141,7 +141,7 @@ def test_whoever_waits_for_its_table_is_a_writer(
         told = {t.pid for t in source.clock().transactions}
         with locker.cursor() as cursor:
             cursor.execute("UNLOCK TABLES")
-        thread.join(60)
+        thread.join(LIMIT_SECONDS)
         assert waiting[0] in told, waiting
         wait_for(lambda: not source.clock().transactions, "it to end")
 

@@ -12,6 +12,7 @@ from core.models import Job
 from ingest.jobs.drivers.secret_delivery import SecretBroker
 from ingest.pipelines import table_commands
 from tests.integration.ingest.world import make_source
+from tests.waiting import LIMIT_SECONDS
 
 pytestmark = pytest.mark.django_db
 
@@ -111,7 +112,7 @@ def test_slow_name_servers_hold_nothing_up(world, monkeypatch) -> None:
     answer_now = threading.Event()
 
     def slow(host, port, *args, **more):
-        assert answer_now.wait(60)
+        assert answer_now.wait(LIMIT_SECONDS)
         return [(socket.AF_INET, 1, 6, "", ("192.0.2.7", port))]
 
     monkeypatch.setattr("catalog.sources.access.socket.getaddrinfo", slow)

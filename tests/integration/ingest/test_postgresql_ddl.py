@@ -24,7 +24,7 @@ from ingest.sources.postgresql import snapshot as snapshots
 from ingest.sources.postgresql.snapshot import IMPORT
 from ingest.sources.registry import Source, SourceAccess, open_source
 from tests.source_access import postgresql_at
-from tests.waiting import wait_for
+from tests.waiting import LIMIT_SECONDS, wait_for
 
 TABLES = """
 CREATE TABLE o (id int PRIMARY KEY, v text);
@@ -273,5 +273,5 @@ def test_a_source_that_falls_silent_lets_go_of_who_hangs_up(dsn: str, sql: Any) 
             )
         )
         source.hang_up()
-        waiting.join(60)
+        waiting.join(LIMIT_SECONDS)
         assert failed

@@ -23,7 +23,7 @@ from ingest.jobs import lifecycle, reconcile
 from ingest.models import DriverIncarnation, Pipeline
 from ingest.pipelines import sync_job
 from ingest.scheduler import tick
-from tests.waiting import wait_for
+from tests.waiting import LIMIT_SECONDS, wait_for
 
 DUE = "2026-01-01T00:00:00Z"
 
@@ -86,7 +86,7 @@ class Beat(threading.Thread):
         self.count += acts
         if acts and self.count == self.stops_at:
             self.has_stopped.set()
-            assert self.goes_on.wait(60)
+            assert self.goes_on.wait(LIMIT_SECONDS)
         return execute(sql, params, many, context)
 
 
@@ -94,7 +94,7 @@ def two_beats(stops_at: int) -> bool:
     """Whether the first one has come so far."""
     first, second = Beat(stops_at), Beat()
     first.start()
-    assert first.has_stopped.wait(60)
+    assert first.has_stopped.wait(LIMIT_SECONDS)
     second.start()
     wait_for(
         lambda: not second.is_alive() or is_waiting(),

@@ -11,6 +11,7 @@ from core.clock import SystemClock
 from ingest.models import Onboarding, Pipeline
 from ingest.pipelines import deferred_onboardings, onboarding
 from tests.integration.ingest.world import make_source, make_tables
+from tests.waiting import LIMIT_SECONDS
 
 
 @pytest.mark.django_db(transaction=True)
@@ -32,7 +33,7 @@ def test_two_beats_plan_a_request_once(transactional_db, monkeypatch, settings) 
             others.clear()
             beat = threading.Thread(target=elsewhere)
             beat.start()
-            beat.join(30)
+            beat.join(LIMIT_SECONDS)
             assert not beat.is_alive()
         return begin(*args, **more)
 

@@ -10,6 +10,7 @@ from django.test import Client
 from prometheus_client import generate_latest
 
 from catalog.api.one_look import OneLook
+from tests.waiting import LIMIT_SECONDS
 
 
 def test_each_call_alone_looks() -> None:
@@ -26,17 +27,17 @@ def test_the_answer_before_is_given_while_one_looks() -> None:
         found = next(answers)
         if found == "second":
             begun.set()
-            assert go_on.wait(10)
+            assert go_on.wait(LIMIT_SECONDS)
         return found
 
     look = OneLook(slow)
     assert look.answer() == "first"
     with ThreadPoolExecutor(1) as other:
         second = other.submit(look.answer)
-        assert begun.wait(10)
+        assert begun.wait(LIMIT_SECONDS)
         assert [look.answer() for _ in range(50)] == ["first"] * 50
         go_on.set()
-        assert second.result(10) == "second"
+        assert second.result(LIMIT_SECONDS) == "second"
 
 
 def test_after_a_long_look_the_answer_stays_for_a_while() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,9 @@ CLOCKS = {"monotonic", "perf_counter", "time", "process_time"}
 # each other: there nobody moving for long is the event
 FREE = ("bench", "siege", "waiting.py", "hostile")
 LIMIT = "LIMIT_SECONDS"
+WAITS = {"join", "wait", "result", "wait_for", "wait_procs"}
+# what looks again and again, or shows that something does not end
+LONGEST_LOOK = 1.0
 
 
 def files() -> list[Path]:
@@ -41,13 +45,40 @@ def judgements(text: str) -> list[int]:
     return [node.lineno for node in compared if reads_clock(node)]
 
 
-def test_no_test_compares_a_clock() -> None:
-    found = {
+def own_limits(text: str) -> list[int]:
+    """Lines that wait for a thread, a process or a task by a number of their own."""
+    calls = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call))
+    return [
+        call.lineno
+        for call in calls
+        if getattr(call.func, "attr", getattr(call.func, "id", "")) in WAITS
+        and any(
+            isinstance(given, ast.Constant)
+            and isinstance(given.value, int | float)
+            and given.value > LONGEST_LOOK
+            for given in [
+                *call.args,
+                *(each.value for each in call.keywords if each.arg == "timeout"),
+            ]
+        )
+    ]
+
+
+def found_in(look: Callable[[str], list[int]]) -> dict[str, list[int]]:
+    return {
         path.relative_to(ROOT).as_posix(): lines
         for path in files()
-        if (lines := judgements(path.read_text()))
+        if (lines := look(path.read_text()))
     }
+
+
+def test_no_test_compares_a_clock() -> None:
+    found = found_in(judgements)
     assert found == {}, "wait by tests.waiting; count steps instead of seconds"
+
+
+def test_no_test_waits_by_a_limit_of_its_own() -> None:
+    assert found_in(own_limits) == {}, "LIMIT_SECONDS of tests.waiting is every wait's"
 
 
 @pytest.mark.parametrize(
@@ -62,3 +93,20 @@ def test_no_test_compares_a_clock() -> None:
 )
 def test_what_counts_as_a_judgement(text: str, lines: list[int]) -> None:
     assert judgements(text) == lines
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("thread.join(60)", [1]),
+        ("process.wait(timeout=9)", [1]),
+        ("asyncio.wait_for(done, 5.0)", [1]),
+        ("thread.join(LIMIT_SECONDS)", []),
+        ("thread.join(0.01)", []),
+        ("process.wait()", []),
+        ("wait_for(is_there, 'it', pause=2)", []),
+        ("','.join('5')", []),
+    ],
+)
+def test_what_counts_as_a_limit_of_its_own(text: str, lines: list[int]) -> None:
+    assert own_limits(text) == lines

@@ -15,6 +15,7 @@ from gateway.engines import launch
 from gateway.engines.launch import EngineProcess, EngineSpec, clean_orphans
 from gateway.management.commands import gateway as gateway_command
 from tests.processes import wait_until_gone
+from tests.waiting import LIMIT_SECONDS
 
 SECRET = "s3cret-of-this-start"
 STUB = """#!/bin/sh
@@ -47,7 +48,7 @@ def test_secrets_travel_only_in_a_private_file(spec: EngineSpec) -> None:
         process = EngineProcess(spec, "one", SECRET)
         await process.launch()
         try:
-            log = await asyncio.wait_for(_until_logged(process), 30)
+            log = await asyncio.wait_for(_until_logged(process), LIMIT_SECONDS)
             start_file = Path(log.rsplit(" ", 1)[1].strip())
             assert json.loads(start_file.read_text())["secret"] == SECRET
             assert stat.S_IMODE(start_file.stat().st_mode) == 0o600
@@ -68,7 +69,7 @@ def test_the_whole_group_ends_and_nothing_stays(spec: EngineSpec) -> None:
     async def scenario() -> list[psutil.Process]:
         process = EngineProcess(spec, "two", SECRET)
         await process.launch()
-        await asyncio.wait_for(_until_logged(process), 30)
+        await asyncio.wait_for(_until_logged(process), LIMIT_SECONDS)
         assert process.pid
         leader = psutil.Process(process.pid)
         family = [leader, *leader.children(recursive=True)]
@@ -87,14 +88,14 @@ def test_orphans_of_a_dead_gateway_are_killed(spec: EngineSpec) -> None:
     async def scenario() -> None:
         process = EngineProcess(spec, "three", SECRET)
         await process.launch()
-        await asyncio.wait_for(_until_logged(process), 30)
+        await asyncio.wait_for(_until_logged(process), LIMIT_SECONDS)
         scratch = spec.home / "engines" / "three"
         assert process.socket_path.parent.is_dir()
         assert scratch.is_dir()
         assert clean_orphans(spec.run_dir) == [process.pid]
         assert not process.socket_path.parent.exists(), "it held the engine's secret"
         assert not scratch.exists()
-        assert await asyncio.wait_for(process.wait(), 30) == -9
+        assert await asyncio.wait_for(process.wait(), LIMIT_SECONDS) == -9
         assert clean_orphans(spec.run_dir) == []
         await process.end(grace_seconds=0)
 

@@ -12,6 +12,7 @@ from gateway.engines.port import OperationState
 from gateway.faults import Fault
 from gateway.hs2.values import OperationType
 from gateway.operation import OPERATION, LocalRows, Operation, new_handle
+from tests.waiting import LIMIT_SECONDS
 
 
 def operation() -> Operation:
@@ -54,7 +55,7 @@ def test_waiting_ends_with_the_operation_or_the_time():
         await one.wait(0.01)
         assert one.is_alive
         asyncio.get_running_loop().call_later(0.01, one.finish)
-        await one.wait(5)
+        await one.wait(LIMIT_SECONDS)
         assert one.state is OperationState.FINISHED
 
     asyncio.run(scenario())

@@ -32,6 +32,7 @@ from ingest.sources.registry import (
 from ingest.spark.driver import Driver
 from ingest.spark.kinds import access_of
 from ingest.spark.secrets import Secrets
+from tests.waiting import LIMIT_SECONDS
 
 SOURCE = SourceSpec(1, "postgresql", "db.example", 5432, "shop", "ann", "datasource:1")
 BOTH = ("192.0.2.7", "2001:db8::7")
@@ -160,17 +161,17 @@ def test_who_asked_later_gets_what_comes_after_the_first_gave_up() -> None:
     def request(ref: str) -> None:
         if threading.current_thread() is later:
             asks[0].set()
-            asks[1].wait(60)
+            asks[1].wait(LIMIT_SECONDS)
         else:
             later.start()
-            asks[0].wait(60)
+            asks[0].wait(LIMIT_SECONDS)
 
     secrets = Secrets(request, seconds=0.01)
     with pytest.raises(TransientError, match="was not handed"):
         secrets.ask("datasource:1")
     secrets.hear(given)
     asks[1].set()
-    later.join(60)
+    later.join(LIMIT_SECONDS)
     assert got == [given]
     assert secrets._wanted == {}
 
