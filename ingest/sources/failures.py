@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import errno
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import psycopg
 import pymysql
-from py4j.protocol import Py4JJavaError, Py4JNetworkError
+from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from pyspark.errors import PySparkException
 
 from core.errors import SluiceError
@@ -73,31 +72,44 @@ def breaks_jvm(error: BaseException) -> bool:
     restarted. Only HotSpot itself throws this class, which is abstract; its subclasses
     (no memory, no stack) have other names.
     """
-    return any(_BROKEN_JVM.match(java.toString()) for java in _java_chain(error))
+    return any(_BROKEN_JVM.match(java.shown) for java in _java_chain(error))
+
+
+@dataclass(frozen=True, slots=True)
+class _Thrown:
+    """A Java exception: as its toString shows it, and what there is to say of it."""
+
+    shown: str
+    words: str
 
 
 def _java_text(error: BaseException) -> str | None:
     """All messages of a Java exception and its causes, or None for other ones."""
     if not isinstance(error, (Py4JJavaError, PySparkException)):
         return None
-    parts: list[str] = [str(error)[:_FIRST_LINES]]
-    for java in _java_chain(error):
-        state = _sql_state(java)
-        kind = java.getClass().getSimpleName()
-        parts.append(f"{state}{java.getMessage() or kind}")
-    return "\n".join(parts)
+    words = [java.words for java in _java_chain(error)]
+    try:
+        return "\n".join([str(error)[:_FIRST_LINES], *words])
+    except Py4JError:
+        return "\n".join([type(error).__name__, *words])
 
 
-def _java_chain(error: BaseException) -> Iterator[Any]:
-    """The Java exception behind a Python one, and its causes."""
+def _java_chain(error: BaseException) -> list[_Thrown]:
+    """The Java exception behind a Python one, and its causes; each is asked over a
+    connection to the JVM, which may break: then what was told by then."""
+    found: list[_Thrown] = []
     if not isinstance(error, (Py4JJavaError, PySparkException)):
-        return
+        return found
     java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
-    for _ in range(_MOST_CAUSES):
-        if java is None:
-            return
-        yield java
-        java = java.getCause()
+    try:
+        while java is not None and len(found) < _MOST_CAUSES:
+            shown = java.toString()
+            said = java.getMessage() or java.getClass().getSimpleName()
+            found.append(_Thrown(shown, f"{_sql_state(java)}{said}"))
+            java = java.getCause()
+    except Py4JError:
+        pass
+    return found
 
 
 def _sql_state(java: Any) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import psycopg
 import pymysql
 import pytest
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JError, Py4JJavaError
 
 from core.errors import (
     AccessDenied,
@@ -168,6 +168,8 @@ class Thrown:
     def toString(self) -> str:
         return self._words
 
+    getMessage = toString
+
     def getCause(self) -> Thrown | None:
         return self._cause
 
@@ -197,6 +199,30 @@ FULL = "Exception java.lang.VirtualMachineError: Out of space in CodeCache for a
     ],
 )
 def test_what_the_jvm_does_not_survive(thrown: Thrown | None, is_broken: bool) -> None:
+    error = Py4JJavaError.__new__(Py4JJavaError)
+    error.java_exception = thrown
+    assert breaks_jvm(error) is is_broken
+
+
+class Unreachable(Thrown):
+    """One that is asked over a connection which has just broken."""
+
+    def toString(self) -> str:
+        raise Py4JError("An error occurred while calling o1.toString")
+
+
+@pytest.mark.parametrize(
+    ("thrown", "is_broken"),
+    [
+        (Unreachable(""), False),
+        (Thrown("java.lang.NoClassDefFoundError: a.B", Unreachable("")), False),
+        (Thrown(f"java.lang.VirtualMachineError: {FULL}", Unreachable("")), True),
+    ],
+)
+def test_what_cannot_be_asked_any_more_raises_nothing(
+    thrown: Thrown, is_broken: bool
+) -> None:
+    """The report of a job is its only way out."""
     error = Py4JJavaError.__new__(Py4JJavaError)
     error.java_exception = thrown
     assert breaks_jvm(error) is is_broken
