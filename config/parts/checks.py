@@ -257,9 +257,12 @@ def main(arguments: list[str]) -> int:
         os.environ.setdefault("SLUICE_ACCEPTANCE_ROWS", "1000000")
     name_slice(long)
     durations.forget()
+    started = time.monotonic()
     failed = run_side_by_side(all_steps(missing, long))
+    seconds = time.monotonic() - started
     for line in durations.over_budget(durations.read(), durations.read_budgets()):
         say(line)
+    say(durations.of_the_whole(seconds))
     for one in missing:
         names = ", ".join(one.tests)
         say(f"NOT TESTED: {names} (apt-get install {one.package})")

@@ -18,6 +18,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / ".sluice" / "durations"
 BUDGETS = ROOT / "tests" / "budgets.json"
+# of all that `make test` runs, without the set-up of the machine
+WHOLE_SECONDS = 900.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,14 @@ def read(place: Path = FOLDER) -> list[Duration]:
 
 def read_budgets(path: Path = BUDGETS) -> dict[str, float]:
     return {str(k): float(v) for k, v in json.loads(path.read_text()).items()}
+
+
+def of_the_whole(seconds: float) -> str:
+    """The line that ends a run."""
+    line = f"-- all of it: {seconds:.0f} s"
+    if seconds <= WHOLE_SECONDS:
+        return line
+    return f"{line}, OVER its BUDGET of {WHOLE_SECONDS:.0f} s on two idle cores"
 
 
 def over_budget(found: list[Duration], budgets: Mapping[str, float]) -> list[str]:

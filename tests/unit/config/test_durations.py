@@ -59,3 +59,8 @@ def test_every_folder_of_tests_has_a_budget() -> None:
     assert folders == set(durations.read_budgets())
     # four processes that test at once, for 15 minutes
     assert sum(durations.read_budgets().values()) <= 4 * 900
+
+
+def test_a_run_that_takes_longer_than_agreed_says_so() -> None:
+    assert durations.of_the_whole(899.6) == "-- all of it: 900 s"
+    assert "OVER its BUDGET of 900 s" in durations.of_the_whole(901)
