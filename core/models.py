@@ -45,7 +45,8 @@ class Job(models.Model):
     share_key      jobs of one key never have all places of a lane; "" = no such limit
     weight         how much there is to do: lighter ones may overtake heavier ones
     spec / report  versioned JSON, in and out
-    handle         where it runs (launcher, boot id, process), written before waiting
+    handle         where it runs (launcher, boot id, process), written before waiting;
+                   of one that waits, `put_off_since`: it could not begin since then
     cursor         where a job that is cut into pages goes on
     progress_at    last sign of life
     moved_at       when something last came of it, over all attempts; None = not begun

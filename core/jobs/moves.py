@@ -28,6 +28,9 @@ _now = SystemClock().now
 # Within the caller's transaction, where there is one, at no statement more.
 _atomic = functools.partial(transaction.atomic, savepoint=False)
 NO_FACTS: Mapping[str, Any] = {}
+# A job that is put off once more within so long still waits for the same: of many, a
+# few are tried at a time.
+SAME_WAIT = timedelta(seconds=300)
 
 
 def move_job(
@@ -219,12 +222,22 @@ def put_off(job_id: UUID, error: SluiceError) -> None:
             return
         if isinstance(error, TransientError):
             wait = handler_of(job.kind).backoff.after(3)
-            later = _now() + timedelta(seconds=wait)
-            Job.objects.filter(pk=job_id).update(reason=str(error), not_before=later)
+            wait_on(job, reason=str(error), seconds=wait)
         elif error.code == UNKNOWN_KIND:
             end_unknown(job, error)
         else:
             reject(job, handler_of(job.kind).lock(job), error)
+
+
+def wait_on(job: Job, *, reason: str, seconds: float) -> None:
+    """Let a QUEUED job that cannot begin now wait; its row keeps since when it has
+    been put off again and again. The caller holds the row."""
+    now = _now()
+    handle, last = job.handle, job.not_before
+    if last is None or last < now - SAME_WAIT or "put_off_since" not in handle:
+        handle = handle | {"put_off_since": now.isoformat()}
+    later = now + timedelta(seconds=seconds)
+    Job.objects.filter(pk=job.pk).update(reason=reason, not_before=later, handle=handle)
 
 
 def _move_failed(job: Job, event: str, error: SluiceError, **changes: Any) -> None:

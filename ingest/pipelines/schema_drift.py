@@ -9,7 +9,6 @@ Must not know REST or drivers.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import timedelta
 from typing import Any
 
 from django.db.models import QuerySet
@@ -20,6 +19,7 @@ from catalog.schema.diff import SchemaChange
 from core.clock import SystemClock
 from core.errors import SluiceError, TransientError
 from core.jobs import TERMINAL
+from core.jobs.moves import wait_on
 from core.models import Job
 from ingest.models import Pipeline
 from ingest.models.states import (
@@ -117,9 +117,8 @@ def waits_for_look(job: Job) -> bool:
     look = job.payload.get("look")
     if not look or not _is_open(look):
         return False
-    later = SystemClock().now() + timedelta(seconds=LOOK_SECONDS)
     reason = "waiting until the columns at the source are read again"
-    Job.objects.filter(pk=job.pk).update(reason=reason, not_before=later)
+    wait_on(job, reason=reason, seconds=LOOK_SECONDS)
     return True
 
 

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 from django.utils import timezone
 
+from catalog.discovery.services import start_look
+from core.jobs import moves
 from core.models import Job
 from ingest.alerts import stalled
+from ingest.jobs import leases, lifecycle
+from ingest.lake.fence import raise_fence
+from ingest.lake.files import storage_error
 from ingest.models.alerts import Alert, Presence
 from ingest.pipelines import sync_job
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
@@ -118,6 +125,61 @@ def test_who_waits_in_a_queue_that_moves_waits_its_turn(
     assert bool(opened(now + LONG)) is is_told
     kept(waiting, not_before=now + LONG)
     assert opened(now + LONG) == [], "as configured wait"
+
+
+@pytest.fixture(params=["full-disk", "no-look"])
+def put_off(request: Any, world: Any, monkeypatch: Any, now: datetime) -> Any:
+    """A sync that waited an hour for a place, beside others that move, and cannot
+    begin now; what it says."""
+    world.onboard("orders")
+    world.until_live("orders")
+    job = sync_job.start_sync(world.pipeline("orders"), actor="x")
+    kept(job, queued_at=now - 12 * LONG)
+    Job.objects.create(kind="round", state="RUNNING", lane="apply", moved_at=now)
+    if request.param == "no-look":
+        look = start_look(world.pipeline("orders").source_table, by="x")
+        kept(job, payload=job.payload | {"look": str(look.pk)})
+        return job, "until the columns at the source are read again"
+    full = storage_error(OSError(errno.ENOSPC, "full"), Path("/lake/fence/1"))
+
+    def fails(*_: Any) -> None:
+        raise full
+
+    monkeypatch.setattr(leases, "raise_fence", fails)
+    return job, "the lake's storage is full while writing 1"
+
+
+def try_at(at: datetime, monkeypatch: Any) -> list[str]:
+    """The job is tried then; what alerts say of that."""
+    monkeypatch.setattr(moves, "_now", lambda: at)
+    lifecycle.claim_queued()
+    return opened(at)
+
+
+@pytest.mark.django_db
+def test_one_that_is_put_off_again_and_again_is_told_until_it_moves(
+    put_off: Any, now: datetime, world: Any, monkeypatch: Any
+) -> None:
+    job, reason = put_off
+    with monkeypatch.context() as clock:
+        assert try_at(now - LONG, clock) == []
+        assert try_at(now - LONG / 2, clock) == []
+        assert reason in kept(job).reason
+        (said,) = try_at(now, clock)
+    assert reason in said
+    assert f"since {job.queued_at:%Y-%m-%d %H:%M:%S} UTC" in said
+    kept(job, payload=job.payload | {"look": None}, not_before=None)
+    monkeypatch.setattr(leases, "raise_fence", raise_fence)
+    world.until(lambda: kept(job).attempts > 0)
+    assert opened(timezone.now()) == []
+
+
+@pytest.mark.django_db
+def test_one_that_is_put_off_now_and_then_waits_its_turn(
+    put_off: Any, now: datetime, monkeypatch: Any
+) -> None:
+    assert try_at(now - 2 * LONG, monkeypatch) == []
+    assert try_at(now, monkeypatch) == []
 
 
 @pytest.mark.django_db
