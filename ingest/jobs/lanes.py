@@ -2,7 +2,7 @@
 
 The rules come first and are pure; what they ask of the rows follows. Places, weights
 and share keys are those of `core.models.Job`: all jobs that read one source have one
-share key, and a snapshot weighs as many rows as its table has.
+share key; a snapshot or verification weighs as many rows as its table has.
 """
 
 from __future__ import annotations
@@ -36,18 +36,19 @@ from ingest.jobs.driver_jobs import DriverJob
 OWN_LANE: Final = "own"
 
 # How many specs of a lane a driver holds at once; the rest stays QUEUED and says so.
-# They are shared out below: no source has all places of a lane of several.
+# They are shared out below: no source has all places of a lane of several, and of
+# three a small table of any source finds one beside large ones.
 LANE_LIMITS: Final = {
     "apply": 4,
     "snapshot": 4,
     "maintenance": 1,
-    "verify": 2,
+    "verify": 3,
     OWN_LANE: 1,
 }
 
 # A job of so many rows counts as large: such jobs leave a place to others.
 LARGE_ROWS: Final = 1_000_000
-# A larger snapshot lets smaller ones go first that were queued a little later than
+# A larger one lets smaller ones go first that were queued a little later than
 # itself: a second for each so many of its rows, and never more than the bound.
 ROWS_PER_SECOND: Final = 10_000.0
 OVERTAKEN_SECONDS: Final = 600

@@ -17,6 +17,7 @@ from core.jobs import TERMINAL
 from core.jobs.handlers import SCHEDULE
 from core.models import Job
 from ingest.contract.job import VERIFY
+from ingest.jobs.lanes import LANE_LIMITS
 from ingest.jobs.lifecycle import new_job, start_jobs
 from ingest.models import Pipeline
 from ingest.models.states import LOADED
@@ -25,8 +26,9 @@ from ingest.pipelines.policies.verification import due_at, retry_at
 
 PAGE = 200
 # A verification reads a whole table: few at once, and one for each source, so that a
-# source that answers slowly holds up none of the others.
-MOST_AT_ONCE = 3
+# source that answers slowly holds up none of the others. A low rate makes any of them
+# take hours: a place of their lane is left to people.
+MOST_AT_ONCE = LANE_LIMITS[VERIFY] - 1
 LOOK_AGAIN = timedelta(minutes=10)
 _NOW = SystemClock().now
 

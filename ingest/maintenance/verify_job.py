@@ -33,6 +33,9 @@ class VerifyJob(TableJob):
     lane = "verify"
     scopes: ClassVar[tuple[Scope, ...]] = ("service",)
 
+    def weight(self, pipeline: Pipeline) -> int:
+        return max(0, pipeline.source_table.estimated_rows)
+
     def spec(
         self, job: Job, pipeline: Pipeline, shared: Mapping[str, Any], *, epoch: int
     ) -> JobSpec:

@@ -35,7 +35,7 @@ from ingest.spark.jobs import run_job
 from ingest.spark.jvm import Jvm
 
 log = logging.getLogger(__name__)
-LIMITS = {"apply": 4, "snapshot": 4, "maintenance": 1, "verify": 2, "interactive": 2}
+LIMITS = {"apply": 4, "snapshot": 4, "maintenance": 1, "verify": 3, "interactive": 2}
 # Tasks send their figures every ten seconds.
 WORK_SECONDS = 10.0
 _POLL_SECONDS = 0.2

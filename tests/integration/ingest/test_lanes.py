@@ -8,7 +8,8 @@ from catalog.models import Table
 from core.models import Job, JobEvent
 from ingest.jobs.drivers.fake import Fault
 from ingest.jobs.drivers.launcher import Message
-from ingest.pipelines import onboarding
+from ingest.pipelines import onboarding, table_commands
+from ingest.pipelines.policies import store
 from ingest.pipelines.requests import parse_request
 from ingest.scheduler import tick
 from tests.integration.ingest.world import make_source, make_tables
@@ -94,6 +95,36 @@ def test_a_small_table_does_not_wait_behind_large_ones(world) -> None:
     assert waits.reason.endswith(
         "large tables of the same source have 2 of 4, and the rest is left to others"
     )
+
+
+def test_verifications_of_people_find_a_place_beside_those_of_policies(world) -> None:
+    """These have budgets and take hours, whatever the sizes of their tables."""
+    onboard(world.source, "orders", "tiny")
+    onboard(make_source("crm"), "people", rows=6_000_000)
+    onboard(make_source("erp"), "parts")
+    world.until_live("orders", "tiny", "people", "parts")
+    world.fail_with("verify", *[Fault.HANG] * 2)
+    for name in ("orders", "people"):
+        store.change_table_policy(world.pipeline(name), {"verify_every": 86_400})
+    world.until(lambda: len(running("verify")) == 2)
+    store.change_table_policy(world.pipeline("parts"), {"verify_every": 86_400})
+    world.steps()
+    assert len(world.jobs("verify")) == 2, "one more of a policy waits for their end"
+    table_commands.start_verify(world.lake("tiny"), actor="ann")
+    world.until(lambda: state_of(world, "verify", "tiny") == "SUCCEEDED")
+    assert len(running("verify")) == 2
+
+
+def test_a_small_verification_goes_before_a_large_one(world) -> None:
+    onboard(world.source, "huge", rows=6_000_000)
+    onboard(world.source, "tiny")
+    world.until_live("huge", "tiny")
+    for name in ("huge", "tiny"):
+        table_commands.start_verify(world.lake(name), actor="ann")
+    world.until(lambda: {j.state for j in world.jobs("verify")} == {"SUCCEEDED"})
+    claimed = JobEvent.objects.filter(event="claim", job__kind="verify")
+    first = claimed.order_by("id")[0].job
+    assert first.subject == str(world.lake("tiny"))
 
 
 def test_smaller_ones_overtake_within_bounds(world) -> None:
