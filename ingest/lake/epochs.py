@@ -130,6 +130,19 @@ def last_epoch(lake: str, source: int, *, with_events: bool = False) -> int:
     return max((epoch_in(n) for n in names), default=0)
 
 
+def last_table(lake: str) -> int:
+    """The highest id of a table that has a fence, staged rows, a seal or a ledger
+    entry; 0 when none has."""
+    root = place_at(lake) / "_sluice"
+    found = [name.partition(".")[0] for name in (root / "fence").names()]
+    found += (root / "staging").names()
+    ids = [int(name) for name in found if name.isdecimal()]
+    for folder in (root / "epochs", root / "ledger"):
+        for source in folder.names():
+            ids += [_table_in(n) or 0 for n in names_in(folder / source, "")]
+    return max(ids, default=0)
+
+
 def names_in(folder: Place, suffix: str) -> list[str]:
     """File names that begin with an epoch, in its order."""
     names = (n for n in folder.names() if n.endswith(suffix))
@@ -164,5 +177,5 @@ def _read_seal(path: Place) -> Seal | None:
 
 
 def _table_in(name: str) -> int | None:
-    part = name[DIGITS:].removesuffix(".seal").removeprefix(".")
+    part = name[DIGITS:].removeprefix(".").partition(".")[0]
     return int(part) if part.isdigit() else None

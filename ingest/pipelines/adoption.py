@@ -14,7 +14,7 @@ from datetime import timedelta
 from typing import Any
 
 from django.conf import settings
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import Q
 from django.db.models.functions import Now
 
@@ -30,7 +30,7 @@ from ingest.contract.job import LOADS, REMOVE
 from ingest.jobs import leases
 from ingest.jobs.driver_jobs import DriverJob, driver_job
 from ingest.lake.commits import LakeState, read_lake_table
-from ingest.lake.epochs import last_epoch
+from ingest.lake.epochs import last_epoch, last_table
 from ingest.lake.hudi.identity import COUNT, DELETED, KEY, SEQ, drift
 from ingest.lake.place import place_at
 from ingest.models import DriverIncarnation, Pipeline, SourceEpoch
@@ -63,6 +63,11 @@ WHY = "the database was restored from a backup"
 PAGE = 500
 # Epochs that drivers of the lost database may hold without a file in the lake.
 MARGIN = 1_000
+_LIFT_TABLE_IDS = """
+SELECT CASE WHEN %(dry_run)s THEN %(known)s ELSE setval(name, %(known)s) END
+FROM pg_get_serial_sequence(%(table)s, 'id') AS name
+WHERE %(known)s > coalesce(pg_sequence_last_value(name::regclass), 0)
+"""
 _OWN_COLUMNS = frozenset({KEY, SEQ, COUNT, DELETED})
 
 
@@ -96,6 +101,21 @@ def adopt(*, dry_run: bool) -> Iterator[Adopted]:
             yield (
                 _preview(pipeline, jobs, page.live) if dry_run else _adopt(pipeline.pk)
             )
+
+
+def lift_table_ids(*, dry_run: bool) -> int:
+    """No table that is added from now on gets an id that has a fence or a seal in the
+    lake: that of a table which was added after the backup. The highest of these, when
+    the database would give it out once more, else 0."""
+    known = last_table(settings.SLUICE_LAKE_URI)
+    given: dict[str, Any] = {
+        "known": known,
+        "table": Table._meta.db_table,
+        "dry_run": dry_run,
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(_LIFT_TABLE_IDS, given)
+        return known if cursor.fetchone() else 0
 
 
 def unknown_tables() -> list[str]:

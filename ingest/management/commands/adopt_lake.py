@@ -11,7 +11,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 
 from core.errors import SluiceError
-from ingest.pipelines.adoption import Adopted, adopt, unknown_tables
+from ingest.pipelines.adoption import Adopted, adopt, lift_table_ids, unknown_tables
 from ingest.pipelines.adoption_rules import FOLLOWED, summary
 
 DONE, NEEDS_ATTENTION, INCOMPLETE = 0, 1, 2
@@ -36,6 +36,11 @@ class Command(BaseCommand):
         is_preview = bool(options["dry_run"])
         found = []
         try:
+            if known := lift_table_ids(dry_run=is_preview):
+                self.stdout.write(
+                    f"ids of new tables {'would ' if is_preview else ''}begin above"
+                    f" {known}, the highest one in the lake"
+                )
             for one in adopt(dry_run=is_preview):
                 found.append(one.finding)
                 self._print(one, is_preview=is_preview)

@@ -6,7 +6,6 @@ what it was, while the lake stays as it is.
 
 from __future__ import annotations
 
-import dataclasses
 import io
 import shutil
 import time
@@ -16,7 +15,7 @@ from typing import Any
 
 import pytest
 from django.core.management import call_command
-from django.db import transaction
+from django.db import connection, transaction
 
 from core.models import Job, Lease
 from ingest.contract.table import FenceSpec
@@ -29,7 +28,6 @@ from ingest.lake.fence import fence_at, fence_path
 from ingest.maintenance import compact_job
 from ingest.models import DriverIncarnation, MaintenancePlan, Pipeline, SourceEpoch
 from ingest.pipelines import adoption
-from ingest.pipelines.adoption_rules import Finding, Known, Seen, judge, next_epoch
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
 
 pytestmark = pytest.mark.django_db
@@ -212,6 +210,43 @@ def test_what_the_lake_does_not_have_is_told(world, admin, settings) -> None:
     assert (code, "orders: missing" in again) == (1, True)
 
 
+def test_a_table_that_is_added_again_gets_no_id_of_the_lake(
+    world, admin, settings
+) -> None:
+    world.onboard("orders")
+    world.until_live("orders")
+    backup, highest = transaction.savepoint(), given_out()
+    world.onboard("later")
+    world.until_live("later")
+    sync(world, admin, "later")
+    before = world.lake("later")
+    lose_database(world, backup)
+    # which a rollback does not do, and pg_restore does
+    given_out(highest)
+
+    line = f"ids of new tables would begin above {before.pk},"
+    assert line in adopt("--dry-run")[1]
+    assert given_out() == highest
+    assert f"ids of new tables begin above {before.pk}," in adopt()[1]
+    assert given_out() == before.pk
+    assert "ids of new tables" not in adopt()[1]
+    shutil.rmtree(before.path)
+    world.onboard("later")
+    world.until_live("later")
+    sync(world, admin, "later")
+    assert world.lake("later").pk > before.pk
+
+
+def given_out(now: int | None = None) -> int:
+    """The id that a table got last. Now: it is set to that."""
+    look = "pg_get_serial_sequence('catalog_table', 'id')::regclass"
+    with connection.cursor() as cursor:
+        if now is not None:
+            cursor.execute(f"SELECT setval({look}, %s)", [now])
+        cursor.execute(f"SELECT pg_sequence_last_value({look})")
+        return int(cursor.fetchone()[0])
+
+
 def test_a_job_of_now_is_left_alone(world, admin, settings) -> None:
     world.onboard("orders")
     world.until_live("orders")
@@ -270,50 +305,6 @@ def dying(module: Any, name: str, *, is_behind: bool) -> Callable[..., Any]:
         raise KeyboardInterrupt
 
     return dies
-
-
-KNOWN = Known("2" * 17, 5, "p5", 1, frozenset({"id"}))
-SEEN = Seen("2" * 17, "2" * 17, "p5", 5, 1, frozenset({"id"}))
-
-
-@pytest.mark.parametrize(
-    ("known", "seen", "expected"),
-    [
-        ({}, {}, Finding("agrees", f"both are at {'2' * 17}")),
-        ({"is_busy": True}, {"problem": "x"}, "busy"),
-        ({}, {"problem": "x", "is_passing": True}, "unreachable"),
-        ({}, {"problem": "damaged"}, "needs resync"),
-        ({}, {"instant": "", "newest": ""}, "missing"),
-        ({"instant": ""}, {"instant": "", "newest": ""}, "agrees"),
-        ({"instant": ""}, {}, "ahead"),
-        ({}, {"instant": "3" * 17, "newest": "3" * 17}, "ahead"),
-        # only compacted since
-        ({}, {"newest": "3" * 17}, "agrees"),
-        ({}, {"instant": "1" * 17, "newest": "1" * 17}, "went back"),
-        ({"load_epoch": 5}, {}, "ahead"),
-        ({"load_epoch": 6}, {}, "agrees"),
-        ({}, {"source": 2}, "needs resync"),
-        ({}, {"drift": ("key is id, not x",)}, "needs resync"),
-        ({}, {"columns": frozenset({"id", "more"})}, "needs resync"),
-        ({}, {"columns": frozenset()}, "agrees"),
-    ],
-)
-def test_what_a_table_is_found_to_be(known, seen, expected) -> None:
-    found = judge(
-        dataclasses.replace(KNOWN, **known), dataclasses.replace(SEEN, **seen)
-    )
-    assert expected in (found, found.status)
-
-
-@pytest.mark.parametrize(
-    ("known", "handed_out", "expected"),
-    [(5, 6, 6), (5, 5, 1006), (0, 1, 1), (9, 2, 1010)],
-)
-def test_epochs_go_on_behind_those_that_drivers_may_hold(
-    known, handed_out, expected
-) -> None:
-    assert next_epoch(known, handed_out, margin=1_000) == expected
-    assert next_epoch(known, expected, margin=1_000) == expected
 
 
 def test_adoption_scales_with_what_differs(
