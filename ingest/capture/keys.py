@@ -15,6 +15,7 @@ from ingest.lake.commit.rows import duplicate_keys, read_staged
 from ingest.lake.port import Place
 from ingest.sources.registry import Source
 from ingest.sources.select import relation_of, select_columns
+from ingest.sources.signs import from_data
 
 # Counting more repeated keys than this tells nobody anything new.
 _MOST_COUNTED = 1_000
@@ -29,19 +30,17 @@ def refuse_repeated_keys(
     run: JobRun, spark: SparkSession, source: Source, *, staged: Place, changed: str
 ) -> None:
     """InvalidRequest `repeated_keys` when a key of the staged rows occurs twice among
-    them, or at the source twice; `changed` is their condition there. A warning, for the
-    source guarantees nothing."""
+    them, or at the source twice; `changed` is their condition there. `source_changed`
+    when the source cannot be asked and guaranteed the key before. A warning, for it
+    guarantees nothing."""
     table = run.spec.table
-    run.warn(
-        f"no unique index of {_name(table)} covers exactly {', '.join(table.key)} for"
-        " all of its rows: repeated keys are looked for in every sync, which stops when"
-        " it finds one"
-    )
+    # without such an index the question would read the whole table each time
+    may_ask = source.key_facts(table, table.key).is_walkable
+    run.warn(_what_is_looked_for(table, may_ask=may_ask))
     selection = select_columns(source.dialect, table.columns)
     rows = read_staged(spark, selection, [staged.uri])
     repeated = duplicate_keys(rows, table, selection)
-    if not repeated and source.key_facts(table, table.key).is_walkable:
-        # without such an index the question would read the whole table each time
+    if not repeated and may_ask:
         repeated = _repeated_at_source(source, table, changed)
     if repeated:
         raise InvalidRequest(
@@ -52,6 +51,36 @@ def refuse_repeated_keys(
             hint="make these columns unique at the source again, then resume; or remove"
             " the table and add it again with columns that are unique together",
         )
+    if not may_ask and from_data(run.signs.get("signs", {})).is_unique:
+        raise _no_more_unique(table)
+
+
+def _what_is_looked_for(table: TableSpec, *, may_ask: bool) -> str:
+    key = ", ".join(table.key)
+    none = f"no unique index of {_name(table)} keeps {key} unique for all of its rows"
+    if may_ask:
+        return (
+            f"{none}: each sync looks for repeated keys among the changed rows and, for"
+            " their keys, at the source, and stops when it finds one"
+        )
+    return (
+        f"{none}, and no index begins with {key}: a sync looks for repeated keys among"
+        " the changed rows only. One of them takes the place of a row with the same"
+        " key that did not change; verify the table from time to time"
+    )
+
+
+def _no_more_unique(table: TableSpec) -> InvalidRequest:
+    key = ", ".join(table.key)
+    return InvalidRequest(
+        f"source table {_name(table)} changed: it kept {key} unique and does so no"
+        f" more, and no index begins with {key}, by which a sync could look for"
+        " repeated keys. Nothing was written",
+        code="source_changed",
+        hint="make these columns unique at the source again, then resume; or remove the"
+        " table and add it again with columns that are unique together. After a resync"
+        " it goes on without, and each sync warns",
+    )
 
 
 def _repeated_at_source(source: Source, table: TableSpec, changed: str) -> int:

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 
 from core.errors import InvalidRequest
+from ingest.capture.keys import has_unique_keys
 from ingest.contract.positions import SourceClock, from_text, latest_wall_clock, to_text
 from ingest.contract.table import TableSpec
 from ingest.lake.commit.jobrun import JobRun
@@ -60,7 +61,12 @@ def look_for_signs(
         )
     _refuse_other_keys(spec.table, before.server, now)
     kept = before.noticing(what_changed(before, now, clock.now))
-    kept = replace(kept, server=now, clock=clock.now.isoformat())
+    kept = replace(
+        kept,
+        server=now,
+        clock=clock.now.isoformat(),
+        is_unique=before.is_unique or has_unique_keys(source, spec.table),
+    )
     if low:
         kept = _count_late(source, spec.table, kept, clock, from_text(low), is_zoned)
     for sentence in sentences_of(kept):

@@ -216,7 +216,8 @@ def _plan(
             chunk_rows=fit_throttle(work.chunk_rows, load.access.spec),
             readers=load.access.spec.max_parallel_reads,
         )
-    signs = to_data(Signs(server=server))
+    is_unique = facts is not None and facts.is_unique
+    signs = to_data(Signs(server=server, is_unique=is_unique))
     plan = LoadPlan(fingerprint, cut.by, cut.chunks, definition, bound, signs)
     load.staging.begin(plan)
     return plan

@@ -58,7 +58,8 @@ class KeyFacts:
     """What the source guarantees about a key.
 
     types       SQL type text per column, in key order
-    is_unique   a valid unique index over exactly these columns
+    is_unique   a valid unique index over these columns, or over some of them: a key
+                has no NULL
     is_walkable an ordered index that begins with them in this order
     is_not_null every column is declared NOT NULL
     """

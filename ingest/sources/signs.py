@@ -69,6 +69,7 @@ class Signs:
                position when they were counted; () = not counted
     late       rows that came below the position since the load, at least
     notices    what was noticed since the load and is true until a person acts
+    is_unique  the source guaranteed its key, at the load or since; False = not known
     """
 
     server: ServerSigns = ServerSigns()
@@ -78,6 +79,7 @@ class Signs:
     counts: tuple[int, ...] = ()
     late: int = 0
     notices: tuple[str, ...] = ()
+    is_unique: bool = False
 
     def noticing(self, new: Sequence[str]) -> Signs:
         """With the newest notices, each once."""
@@ -103,6 +105,7 @@ def to_data(signs: Signs) -> dict[str, Any]:
         "counts": list(signs.counts),
         "late": signs.late,
         "notices": list(signs.notices),
+        "is_unique": signs.is_unique,
     }
 
 
@@ -127,6 +130,7 @@ def from_data(data: Mapping[str, Any]) -> Signs:
         counts=tuple(int(c) for c in data.get("counts") or ()),
         late=int(data.get("late") or 0),
         notices=tuple(str(n) for n in data.get("notices") or ()),
+        is_unique=bool(data.get("is_unique")),
     )
 
 

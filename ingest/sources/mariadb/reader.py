@@ -208,8 +208,7 @@ class MariadbSource:
         return KeyFacts(
             types=types,
             is_unique=any(
-                unique and None not in names and sorted(map(str, names)) == sorted(key)
-                for unique, names in parts
+                unique and set(names) <= set(wanted) for unique, names in parts
             ),
             is_walkable=all(is_walkable(t) for t in types)
             and any(names[: len(wanted)] == wanted for _, names in parts),

@@ -257,9 +257,7 @@ class PostgresSource:
         )
         wanted = list(key)
         has_unique_index = any(
-            i[0] and sorted(i[3], key=str) == sorted(wanted)
-            for i in indexes
-            if None not in i[3]
+            i[0] and set(i[3]) <= set(wanted) for i in indexes if None not in i[3]
         )
         return KeyFacts(
             types=tuple(columns[k][0] for k in wanted),
