@@ -30,9 +30,9 @@ def refuse_repeated_keys(
     run: JobRun, spark: SparkSession, source: Source, *, staged: Place, changed: str
 ) -> None:
     """InvalidRequest `repeated_keys` when a key of the staged rows occurs twice among
-    them, or at the source twice; `changed` is their condition there. `source_changed`
-    when the source cannot be asked and guaranteed the key before. A warning, for it
-    guarantees nothing."""
+    them, or at the source twice; `changed` is their condition there.
+    `key_not_guaranteed` when the source cannot be asked and guaranteed the key before.
+    A warning, for it guarantees nothing."""
     table = run.spec.table
     # without such an index the question would read the whole table each time
     may_ask = source.key_facts(table, table.key).is_walkable
@@ -64,9 +64,9 @@ def _what_is_looked_for(table: TableSpec, *, may_ask: bool) -> str:
             " their keys, at the source, and stops when it finds one"
         )
     return (
-        f"{none}, and no index begins with {key}: a sync looks for repeated keys among"
-        " the changed rows only. One of them takes the place of a row with the same"
-        " key that did not change; verify the table from time to time"
+        f"{none}, and no index that begins with {key} leads a sync to them: it looks"
+        " for repeated keys among the changed rows only. One of them takes the place of"
+        " a row with the same key that did not change; verify the table now and then"
     )
 
 
@@ -74,12 +74,12 @@ def _no_more_unique(table: TableSpec) -> InvalidRequest:
     key = ", ".join(table.key)
     return InvalidRequest(
         f"source table {_name(table)} changed: it kept {key} unique and does so no"
-        f" more, and no index begins with {key}, by which a sync could look for"
-        " repeated keys. Nothing was written",
-        code="source_changed",
+        f" more, and no index that begins with {key} leads a sync to repeated keys."
+        " Nothing was written",
+        code="key_not_guaranteed",
         hint="make these columns unique at the source again, then resume; or remove the"
-        " table and add it again with columns that are unique together. After a resync"
-        " it goes on without, and each sync warns",
+        " table and add it again with columns that are unique together; or resync it:"
+        " it goes on without that guarantee then, and each sync warns",
     )
 
 

@@ -19,6 +19,7 @@ from ingest.pipelines.schema_diff import drift_of, in_sentence
 from ingest.pipelines.sync_job import start_sync
 from ingest.pipelines.transitions import locked_pipeline, move, pipeline_of
 from ingest.planning.drift import NO_DRIFT, SchemaDrift
+from ingest.planning.plan import CreateTable, plan_from_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ def proposal_of(table: Table) -> SchemaProposal:
     partial = schema_diff.partial_columns(pipeline) if pipeline is not None else {}
     return SchemaProposal(
         changes=tuple(str(change) for change in drift.to_approve),
-        will=_what_happens(drift) if drift.is_open else (),
+        will=_what_happens(drift, pipeline) if pipeline and drift.is_open else (),
         is_possible=not drift.impossible,
         needs_resync=drift.needs_resync,
         left_out=tuple(change.column for change in drift.left_out),
@@ -54,7 +55,7 @@ def proposal_of(table: Table) -> SchemaProposal:
     )
 
 
-def _what_happens(drift: SchemaDrift) -> tuple[str, ...]:
+def _what_happens(drift: SchemaDrift, pipeline: Pipeline) -> tuple[str, ...]:
     if drift.impossible:
         return (drift.impossible,)
     taken = gettext("The lake table takes over: %(changes)s") % {
@@ -77,7 +78,21 @@ def _what_happens(drift: SchemaDrift) -> tuple[str, ...]:
             for change in drift.blocking
             if change.kind == "removed"
         ),
+        *_of_another_key(drift, pipeline),
     )
+
+
+def _of_another_key(drift: SchemaDrift, pipeline: Pipeline) -> tuple[str, ...]:
+    """The lake's key is fixed for its life, whatever the source's is."""
+    create: CreateTable = plan_from_json(pipeline.plan).step(CreateTable)
+    if create.row_hash or all(change.kind != "key" for change in drift.blocking):
+        return ()
+    keyed = gettext(
+        "The lake table stays keyed by %(key)s: a load that finds a key twice is "
+        "refused; where no index of the source begins with %(key)s, later syncs look "
+        "for repeated keys among the changed rows only, and warn"
+    )
+    return (keyed % {"key": ", ".join(create.record_key)},)
 
 
 def approve_schema_change(table: Table, *, actor: str) -> Job:

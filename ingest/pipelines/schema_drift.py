@@ -38,8 +38,8 @@ from ingest.pipelines.schema_diff import drift_of, in_sentence
 from ingest.planning.plan import CreateTable, plan_from_json
 
 ACTOR = "schema policy"
-# By these a driver says that the source has other columns than the plan.
-ABOUT_COLUMNS = frozenset({"columns_added", "source_changed"})
+# By these a driver says that the source has other columns or another key than planned.
+ABOUT_COLUMNS = frozenset({"columns_added", "source_changed", "key_not_guaranteed"})
 # A job that ends with one of these waits for a decision, it did not fail.
 UNDECIDED = frozenset({"source_changed", "source_altered"})
 _WITHOUT_PLAN = (DRAFT, DISCOVERED, PROPOSED, REMOVING, RETIRED)
@@ -109,7 +109,9 @@ def looked_first(job: Job, pipeline: Pipeline, error: SluiceError) -> SluiceErro
     job.payload = job.payload | {"look": str(look.pk)}
     Job.objects.filter(pk=job.pk).update(payload=job.payload)
     job.max_attempts += 1
-    return TransientError(f"{error.message}; they are read again", code=error.code)
+    return TransientError(
+        f"{error.message}; its columns are read again", code=error.code
+    )
 
 
 def waits_for_look(job: Job) -> bool:

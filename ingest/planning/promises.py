@@ -236,10 +236,15 @@ TRAPS: dict[str, Promise] = {
     ),
     "lost_unique": Promise(
         "A key that is not unique, or not any more",
-        unseen="which of several rows with one key is meant",
-        does="a load that finds a key twice is refused, a sync looks for one among what"
-        " it read and, where an index leads to it, at the source: it stops, writes"
-        " nothing and keeps its position",
+        unseen="which of several rows with one key is meant; where no index begins with"
+        " the key, that a changed row takes the place of one with the same key that did"
+        " not change",
+        does="a load that finds a key twice is refused. A sync looks for one among what"
+        " it read and, where an index begins with the key, at the source: it stops,"
+        " writes nothing and keeps its position. Without such an index it stops when"
+        " the source guaranteed the key before (an index was dropped, the primary key"
+        " is another one); after a resync, and where the key never was guaranteed, it"
+        " goes on and each sync warns. :verify counts such rows",
     ),
     "cursor_kept": Promise(
         "Writers that leave the cursor as it was",

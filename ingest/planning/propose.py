@@ -262,6 +262,8 @@ def _warnings(
 ) -> tuple[str, ...]:
     found: list[str] = [*cautions_of(facts, conditions)]
     found += _key_forms(facts, proposals)
+    if conditions.capture == "timestamp":
+        found += _not_guaranteed(facts, proposals)
     if conditions.capture == "snapshot":
         found.append("loaded once: later changes are synced by a resync only")
         if not facts.shares_snapshots:
@@ -304,6 +306,19 @@ def _key_forms(facts: TableFacts, proposals: dict[str, Proposal]) -> tuple[str, 
         f"the source takes several texts of the key for one value: {', '.join(named)}:"
         f" {TRAPS['key_forms'].unseen}",
     )
+
+
+def _not_guaranteed(facts: TableFacts, proposals: dict[str, Proposal]) -> list[str]:
+    """Of a chosen key that no index of the source keeps unique."""
+    key = proposals["record_key"].value
+    uniques = [facts.schema.primary_key, *facts.unique_indexes]
+    if not key or key == ROW_HASH or any(u and set(u) <= set(key) for u in uniques):
+        return []
+    trap = TRAPS["lost_unique"]
+    return [
+        f"no unique index over NOT NULL columns keeps {', '.join(key)} unique at the"
+        f" source. Not seen: {trap.unseen}. What Sluice does: {trap.does}"
+    ]
 
 
 def _lossy_texts(carried: list[Column], target: Target, kind: str) -> list[str]:

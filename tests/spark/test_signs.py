@@ -121,7 +121,7 @@ def test_a_key_that_is_guaranteed_no_more_stops_the_sync(
     )
     bench.sql("INSERT INTO o (id, v, region) VALUES (1, 'us', 'us')")
     refused = sync(bench, table, low, signs)
-    assert (refused.outcome, refused.error.code) == ("caller", "source_changed")
+    assert (refused.outcome, refused.error.code) == ("caller", "key_not_guaranteed")
     assert values(bench, table) == dict.fromkeys(range(1, 6), "load")
     assert bench.load(table, kind="resync").error.code == "repeated_keys"
     bench.sql("DELETE FROM o WHERE id = 1 AND region = 'eu'")
@@ -132,7 +132,7 @@ def test_a_key_that_is_guaranteed_no_more_stops_the_sync(
     report = assert_done(sync(bench, table, low, signs))
     bench.sql("ALTER TABLE o DROP CONSTRAINT o_id_key")
     now = report.facts["signs"]
-    assert sync(bench, table, low, now).error.code == "source_changed"
+    assert sync(bench, table, low, now).error.code == "key_not_guaranteed"
     loaded_anew = assert_done(bench.load(table, kind="resync")).facts
     again = assert_done(sync(bench, table, low, loaded_anew["signs"]))
     for found, is_told in ((warned, True), (report, False), (again, True)):

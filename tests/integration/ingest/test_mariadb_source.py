@@ -121,6 +121,8 @@ def test_prefixes_and_nullable_columns_are_no_keys(
     assert (prefix.is_unique, prefix.is_walkable) == (False, False)
     nullable = source.key_facts(table, ("b",))
     assert (nullable.is_unique, nullable.is_not_null) == (True, False)
+    wider = source.key_facts(table, ("a", "b"))
+    assert (wider.is_unique, wider.is_walkable) == (True, False), "b alone tells rows"
 
 
 @pytest.mark.parametrize("tls", ["off", "require"])

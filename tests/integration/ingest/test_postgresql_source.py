@@ -241,6 +241,8 @@ def test_a_parent_of_children_has_no_unique_key_and_counts_their_rows(
 ) -> None:
     link.execute("CREATE TABLE parent (id int PRIMARY KEY, v text)")
     assert source.key_facts(spec_of("parent"), ("id",)).is_unique
+    assert source.key_facts(spec_of("parent"), ("id", "v")).is_unique
+    assert not source.key_facts(spec_of("parent"), ("v",)).is_unique
     link.execute("CREATE TABLE child () INHERITS (parent)")
     link.execute("INSERT INTO parent VALUES (1, 'p')")
     link.execute("INSERT INTO child SELECT g, 'c' FROM generate_series(1, 2000) g")

@@ -313,6 +313,28 @@ def test_what_cannot_be_followed_pauses_until_it_is_approved(live: Any) -> None:
 
 
 @pytest.mark.django_db
+def test_another_key_of_the_source_leaves_that_of_the_lake(live: Any) -> None:
+    source = live.pipeline("orders").source_table
+    Column.objects.filter(table=source, name="name").update(key=1)
+    Column.objects.filter(table=source, name="id").update(key=2)
+    lake = alter(live)
+    assert "now (name, id)" in live.pipeline("orders").status_reason
+    assert any("stays keyed by id:" in line for line in proposal_of(lake).will)
+
+
+@pytest.mark.django_db
+def test_a_key_that_is_guaranteed_no_more_is_looked_at_and_can_be_resynced(
+    live: Any,
+) -> None:
+    """An index that was dropped is no change of a column that could be approved."""
+    meet(live, "key_not_guaranteed", "key_not_guaranteed")
+    until_retried(live, "FAILED")
+    assert live.pipeline("orders").state == "FAILED"
+    table_commands.start_resync(live.lake("orders"), actor="ann")
+    live.until_live("orders")
+
+
+@pytest.mark.django_db
 def test_a_change_that_is_taken_back_lets_the_table_go_on(live: Any) -> None:
     alter(live, name=None)
     assert live.pipeline("orders").state == "PAUSED"

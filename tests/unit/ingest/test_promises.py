@@ -23,7 +23,13 @@ ID = Column("id", "id", "text", "string", nullable=False, key=1)
 AT = Column("updated_at", "updated_at", "timestamp with time zone", "timestamp")
 
 
-def plan(capture: str = "timestamp", *, chosen: bool = False, **facts) -> TablePlan:
+def plan(
+    capture: str = "timestamp",
+    *,
+    chosen: bool = False,
+    key: tuple[str, ...] | None = None,
+    **facts,
+) -> TablePlan:
     more = facts.pop("columns", ())
     return propose_table(
         TableFacts(
@@ -32,7 +38,7 @@ def plan(capture: str = "timestamp", *, chosen: bool = False, **facts) -> TableP
             TableSchema((ID, AT, *more)),
             **{"source_kind": "postgresql", **facts},
         ),
-        Choices(),
+        Choices(record_key=key),
         Target(
             "shop",
             "orders",
@@ -144,6 +150,26 @@ def test_keys_that_are_one_at_the_source_and_several_in_the_lake_are_told() -> N
     (told,) = [w for w in made.warnings if "id (upper and lower case)" in w]
     assert "region" not in told
     assert TRAPS["key_forms"].unseen in told
+
+
+@pytest.mark.parametrize(
+    ("key", "uniques", "is_told"),
+    [
+        (("id",), (), False),
+        (("v",), (), True),
+        (("v",), (("v",),), False),
+        (("v", "w"), (("w",),), False),
+        (("v",), (("v", "w"),), True),
+    ],
+)
+def test_a_key_that_nothing_keeps_unique_is_told_before_it_is_approved(
+    key: tuple[str, ...], uniques: tuple[tuple[str, ...], ...], *, is_told: bool
+) -> None:
+    texts = tuple(Column(n, n, "text", "string", nullable=False) for n in "vw")
+    for capture in ("timestamp", "snapshot"):
+        made = plan(capture, key=key, columns=texts, unique_indexes=uniques)
+        told = [w for w in made.warnings if "no unique index" in w]
+        assert bool(told) == (is_told and capture == "timestamp")
 
 
 def test_values_that_become_null_are_named() -> None:

@@ -149,6 +149,7 @@ def test_what_was_noticed_while_a_verification_read_stays() -> None:
 
 def test_they_survive_json_and_a_former_release() -> None:
     signs = replace(BEFORE, late=3, notices=("n",), counts=(1,), edges=("a", "b"))
+    signs = replace(signs, is_unique=True)
     assert from_data(json.loads(json.dumps(to_data(signs)))) == signs
     assert from_data({}) == Signs()
 
