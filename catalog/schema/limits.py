@@ -32,7 +32,8 @@ class SourceLimits:
     give_way        a reader is ended when another session has waited so long for a lock
                     that it stands in the way of
     keep_*          TCP keepalives: idle time, interval, probes
-    unacknowledged  sent data may stay without an acknowledgement
+    unacknowledged  sent data may stay without an acknowledgement (not on JDBC's
+                    connections: Java has no such option)
     result_bytes    bytes of rows in a driver's buffer for one reader
     """
 

@@ -208,13 +208,15 @@ def rows_hidden(where: str) -> TerminalError:
 
 
 def pinned_to(access: SourceAccess, factory: str) -> dict[str, str]:
-    """JDBC options that send the connections to its addresses and nowhere else, and by
-    which all sockets of its application are found. The name in the URL stays for TLS,
-    which by it picks the server and checks the certificate."""
+    """JDBC options that send the connections to its addresses and nowhere else, with
+    our times for keepalives, and by which all sockets of its application are found. The
+    name in the URL stays for TLS, which by it picks the server and checks the
+    certificate."""
     if not access.addresses:
         return {}
-    argument = f"{','.join(access.addresses)};{access.application}"
-    return {"socketFactory": factory, "socketFactoryArg": argument}
+    keepalive = f"{LIMITS.keep_idle},{LIMITS.keep_interval},{LIMITS.keep_probes}"
+    parts = (",".join(access.addresses), keepalive, access.application)
+    return {"socketFactory": factory, "socketFactoryArg": ";".join(parts)}
 
 
 class Waits:

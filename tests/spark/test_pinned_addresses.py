@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import socket
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
 
+from catalog.schema.limits import KEEPALIVE
 from ingest.capture.parallel import enter_lane
 from ingest.contract.job import CLOCK, SecretAnswer, SnapshotWork
+from ingest.contract.table import SourceSpec
 from ingest.lake.commit.jobrun import JobRun
 from ingest.sources.port import pinned_to
 from ingest.sources.postgresql import connection as postgresql_connection
 from ingest.sources.registry import Snapshot, SourceAccess, jdbc_options
 from ingest.spark.jobs import run_job
 from tests.integration.discovery.tls_proxy import Authority, tls_in_front_of
+from tests.source_access import SECRET
 from tests.spark.lake_bench import LakeBench, assert_done, with_attempt
 
 NOWHERE = "no-such-host.invalid"
@@ -112,3 +117,36 @@ def test_certificates_are_checked_by_both(bench: LakeBench, tmp_path) -> None:
                     read.load().collect()
             else:
                 assert [tuple(row) for row in read.load().collect()] == [(1,)]
+
+
+@pytest.mark.parametrize("kind", ["postgresql", "mariadb"])
+def test_sockets_of_readers_probe_as_all_others_do(spark, kind: str) -> None:
+    """Made by each driver from the options that a reader gets."""
+    jvm = spark._jvm
+    with closing(socket.create_server(("127.0.0.1", 0))) as server:
+        port = server.getsockname()[1]
+        spec = SourceSpec(1, kind, NOWHERE, port, "shop", "ann", SECRET)
+        access = SourceAccess(spec, "p", "sluice:x", ("127.0.0.1",))
+        options = jdbc_options(access, "SELECT 1", Snapshot("0-1"))
+        assert options["tcpKeepAlive"] == "true"
+        properties = jvm.java.util.Properties()
+        for name in ("socketFactory", "socketFactoryArg", "tcpKeepAlive"):
+            properties.setProperty(name, options[name])
+        if kind == "postgresql":
+            factory = jvm.org.postgresql.core.SocketFactoryFactory
+            made = factory.getSocketFactory(properties).createSocket(NOWHERE, port)
+        else:
+            chosen = jvm.org.mariadb.jdbc.Configuration.parse(
+                options["url"], properties
+            )
+            made = jvm.org.mariadb.jdbc.client.impl.ConnectionHelper.connectSocket(
+                chosen, chosen.addresses().get(0)
+            )
+        names = jvm.jdk.net.ExtendedSocketOptions
+        found = {
+            "idle": made.getOption(names.TCP_KEEPIDLE),
+            "interval": made.getOption(names.TCP_KEEPINTERVAL),
+            "probes": made.getOption(names.TCP_KEEPCOUNT),
+        }
+        made.close()
+    assert found == {name: KEEPALIVE[name] for name in found}

@@ -54,7 +54,7 @@ def test_jdbc_keeps_the_name_and_goes_to_the_addresses(tls) -> None:
     options = jdbc_options(access(tls=tls, addresses=BOTH), "SELECT 1", Snapshot("0-1"))
     assert options["url"] == "jdbc:postgresql://db.example:5432/shop"
     assert options["socketFactory"].endswith(".PinnedSocketFactory")
-    assert options["socketFactoryArg"] == "192.0.2.7,2001:db8::7;sluice:x"
+    assert options["socketFactoryArg"] == "192.0.2.7,2001:db8::7;30,10,3;sluice:x"
     assert "socketFactory" not in jdbc_options(
         access(tls=tls), "SELECT 1", Snapshot("0-1")
     )
@@ -65,7 +65,7 @@ def test_mariadbs_driver_does_so_too(kind) -> None:
     options = jdbc_options(access(kind=kind, addresses=BOTH), "SELECT 1", Snapshot())
     assert options["url"].startswith("jdbc:mysql://db.example:5432/?permitMysqlScheme")
     assert options["socketFactory"].endswith(".PinnedMariadbSocketFactory")
-    assert options["socketFactoryArg"] == "192.0.2.7,2001:db8::7;sluice:x"
+    assert options["socketFactoryArg"] == "192.0.2.7,2001:db8::7;30,10,3;sluice:x"
     assert "socketFactory" not in jdbc_options(
         access(kind=kind), "SELECT 1", Snapshot()
     )

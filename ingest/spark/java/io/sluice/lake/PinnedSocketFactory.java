@@ -7,6 +7,7 @@ import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.net.Socket;
 import java.net.SocketAddress;
+import java.net.SocketOption;
 import java.net.UnknownHostException;
 import java.util.ArrayList;
 import java.util.Collections;
@@ -16,6 +17,7 @@ import java.util.WeakHashMap;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
 import javax.net.SocketFactory;
+import jdk.net.ExtendedSocketOptions;
 
 /**
  * Sockets that go to given addresses, whatever the name in the URL says by now: the network policy
@@ -23,8 +25,9 @@ import javax.net.SocketFactory;
  * for TLS (which server is meant, and whose certificate it has to be).
  *
  * <p>Made by PostgreSQL's JDBC driver from its options {@code socketFactory} and {@code
- * socketFactoryArg}; the argument holds addresses, divided by commas, never names, and behind a
- * semicolon to whom the sockets belong.
+ * socketFactoryArg}. The argument has three parts, divided by semicolons: addresses, divided by
+ * commas, never names; when keepalives begin, how far they are apart (seconds), and how many go
+ * unanswered, which both drivers leave to the system; and to whom the sockets belong.
  */
 public final class PinnedSocketFactory extends SocketFactory {
   private static final int SCOUT_MILLIS = 3_000;
@@ -36,6 +39,7 @@ public final class PinnedSocketFactory extends SocketFactory {
   private static final AtomicLong WAITS = new AtomicLong();
 
   private final List<InetAddress> addresses = new ArrayList<>();
+  private final Map<SocketOption<Integer>, Integer> keepalive;
   private final String owner;
 
   /** The socket from which a thread has read last. */
@@ -94,19 +98,25 @@ public final class PinnedSocketFactory extends SocketFactory {
   }
 
   public PinnedSocketFactory(String argument) throws UnknownHostException {
-    String[] parts = argument.split(";", 2);
-    owner = parts.length > 1 ? parts[1] : "";
+    String[] parts = argument.split(";", 3);
     for (String address : parts[0].split(",")) {
       if (!address.matches("[0-9.]+|[0-9a-fA-F:.]+(%.+)?")) {
         throw new UnknownHostException("not an address: " + address);
       }
       addresses.add(InetAddress.getByName(address));
     }
+    String[] figures = parts[1].split(",", 3);
+    keepalive =
+        Map.of(
+            ExtendedSocketOptions.TCP_KEEPIDLE, Integer.valueOf(figures[0]),
+            ExtendedSocketOptions.TCP_KEEPINTERVAL, Integer.valueOf(figures[1]),
+            ExtendedSocketOptions.TCP_KEEPCOUNT, Integer.valueOf(figures[2]));
+    owner = parts[2];
   }
 
   @Override
   public Socket createSocket() {
-    PinnedSocket made = new PinnedSocket(addresses);
+    PinnedSocket made = new PinnedSocket(addresses, keepalive);
     OPEN.put(made, owner);
     return made;
   }
@@ -140,12 +150,15 @@ public final class PinnedSocketFactory extends SocketFactory {
 
   private static final class PinnedSocket extends Socket {
     private final List<InetAddress> addresses;
+    private final Map<SocketOption<Integer>, Integer> keepalive;
     /** null = nobody waits */
     private volatile Wait open;
     private volatile long session;
 
-    PinnedSocket(List<InetAddress> addresses) {
+    PinnedSocket(
+        List<InetAddress> addresses, Map<SocketOption<Integer>, Integer> keepalive) {
       this.addresses = addresses;
+      this.keepalive = keepalive;
     }
 
     @Override
@@ -156,6 +169,9 @@ public final class PinnedSocketFactory extends SocketFactory {
     @Override
     public void connect(SocketAddress asked, int timeout) throws IOException {
       int port = ((InetSocketAddress) asked).getPort();
+      for (Map.Entry<SocketOption<Integer>, Integer> one : keepalive.entrySet()) {
+        setOption(one.getKey(), one.getValue());
+      }
       super.connect(new InetSocketAddress(reachable(port), port), timeout);
     }
 
