@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,14 @@ from catalog.sources.registry import footprint_of
 from ingest.capture import jdbc, patience, snapshot
 from ingest.capture import timestamp as capture_timestamp
 from ingest.maintenance.table_services import verify
+from ingest.sources.mariadb import reader
 from tests.mariadb import MariaDbServer
 from tests.spark.lake_bench import assert_done
 from tests.spark.mariadb_bench import MariadbBench
+from tests.spark.test_repair import mend
 from tests.spark.test_signs import sync
-from tests.waiting import wait_for
+from tests.spark.test_source_footprint import ask_slowly
+from tests.waiting import LIMIT_SECONDS, wait_for
 
 MODULES = (snapshot, capture_timestamp, verify)
 
@@ -190,54 +194,90 @@ def test_a_key_that_is_guaranteed_no_more_stops_the_sync(bench: MariadbBench) ->
 
 
 def test_the_server_never_sees_more_than_is_promised(
-    bench: MariadbBench, mariadb_server: MariaDbServer
+    bench: MariadbBench,
+    mariadb_server: MariaDbServer,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    # the only transaction that is longer than its statements, long enough to be seen
+    monkeypatch.setattr(reader, "_COPY_SECONDS", 2 * SECONDS_PER_LOOK)
+    ask_slowly(monkeypatch, 2 * SECONDS_PER_LOOK)
     mariadb_server.create_user("least", "p", ["SELECT ON `shop`.*", "PROCESS ON *.*"])
     bench.source = replace(bench.source, username="least")
     bench.password = "p"
     table = bench.table("o", cursor="at", estimated_rows=200)
     promised = footprint_of("mariadb", bench.source.max_parallel_reads)
-    low = ""
-    for job in ("snapshot", "sync", "resync", "verify"):
-        most = [0, 0]
-        with watched(mariadb_server, most):
+    low = kept = ""
+    for job in ("snapshot", "sync", "resync", "verify", "restore"):
+        if job == "sync":
+            bench.sql("UPDATE o SET v = v + 1, at = now(6)")
+        if job == "restore":
+            kept = assert_done(mend(bench, table, "savepoint")).facts["savepoint"]
+        with watched(mariadb_server) as seen:
             if job == "sync":
                 assert_done(bench.round(table, low))
             elif job == "verify":
                 assert_done(bench.verify(table, chunk_rows=20))
+            elif job == "restore":
+                assert_done(mend(bench, table, "restore", kept))
             else:
                 low = assert_done(bench.load(table, kind=job)).facts["bound"]
-        assert 1 <= most[0] <= promised.connections, job
-        assert most[1] <= promised.transactions, job
+        assert 1 <= seen.connections <= promised.connections, job
+        assert seen.looks >= 1, job
+        looks_for_others = job in {"snapshot", "sync", "resync"}
+        assert int(looks_for_others) <= seen.transactions <= promised.transactions, job
+        assert seen.outlived < 4, job
+        # a server counts a connection until its thread has ended
+        wait_for(lambda: bench.sql(CONNECTIONS)[0][0] == 0, f"the end of {job}")
 
 
 CONNECTIONS = "SELECT count(*) FROM information_schema.processlist WHERE user = 'least'"
+# And for how long one has been open beyond the statement that runs in it.
 TRANSACTIONS = """
-SELECT count(*) FROM information_schema.innodb_trx t
+SELECT count(*), coalesce(max(timestampdiff(SECOND, t.trx_started, now())
+  - CASE p.command WHEN 'Sleep' THEN 0 ELSE p.time END), 0)
+FROM information_schema.innodb_trx t
 JOIN information_schema.processlist p ON p.id = t.trx_mysql_thread_id
 WHERE p.user = 'least'
 """
 # Who reads innodb_trx more often keeps InnoDB from bringing it up to date.
-LOOKS_PER_LOOK = 80
+SECONDS_PER_LOOK = 0.4
+
+
+@dataclass
+class Seen:
+    """The largest of each figure, and how often transactions were looked at."""
+
+    connections: int = 0
+    transactions: int = 0
+    outlived: int = 0
+    looks: int = 0
 
 
 @contextlib.contextmanager
-def watched(server: MariaDbServer, most: list[int]) -> Iterator[None]:
-    ended = threading.Event()
+def watched(server: MariaDbServer) -> Iterator[Seen]:
+    begun, ended, seen = threading.Event(), threading.Event(), Seen()
 
     def watch() -> None:
         with contextlib.closing(server.connect()) as link, link.cursor() as cursor:
-            looks = 0
+            begun.set()
+            due = time.monotonic() + SECONDS_PER_LOOK
             while not ended.wait(0.005):
-                looks += 1
-                place = int(looks % LOOKS_PER_LOOK == 0)
-                cursor.execute(TRANSACTIONS if place else CONNECTIONS)
-                most[place] = max(most[place], int(cursor.fetchone()[0]))
+                cursor.execute(CONNECTIONS)
+                seen.connections = max(seen.connections, int(cursor.fetchone()[0]))
+                if time.monotonic() < due:
+                    continue
+                cursor.execute(TRANSACTIONS)
+                number, outlived = (int(n) for n in cursor.fetchone())
+                seen.transactions = max(seen.transactions, number)
+                seen.outlived = max(seen.outlived, outlived)
+                seen.looks += 1
+                due = time.monotonic() + SECONDS_PER_LOOK
 
     watcher = threading.Thread(target=watch)
     watcher.start()
+    assert begun.wait(LIMIT_SECONDS)
     try:
-        yield
+        yield seen
     finally:
         ended.set()
         watcher.join()
