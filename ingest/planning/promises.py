@@ -184,6 +184,24 @@ TRAPS: dict[str, Promise] = {
         " and former rows gone, stops and asks for a resync; on MariaDB a TRUNCATE"
         " shows with PROCESS, or by an AUTO_INCREMENT that went back",
     ),
+    "isolation": Promise(
+        "Isolation: the level that the server gives by default, those of writers",
+        snapshot="committed rows only: whoever reads rows sets REPEATABLE READ itself."
+        " On PostgreSQL a reader is in the exported snapshot, read only; on MariaDB and"
+        " MySQL each statement has a read view of its own, and READ UNCOMMITTED by"
+        " default shows no uncommitted row",
+        sync="the same; its moment comes after those at which the clock and the open"
+        " transactions were looked at, so it has all that was committed by then",
+    ),
+    "rewritten": Promise(
+        "An ALTER that rewrites the table, or a TRUNCATE, while a job reads",
+        unseen="to an older snapshot of PostgreSQL the table reads as empty, without an"
+        " error; MariaDB and MySQL refuse an older read view (error 1412)",
+        does="each reader of PostgreSQL locks such statements out (ACCESS SHARE), then"
+        " looks whether its snapshot is older than one, before its first row; on all"
+        " kinds the definition is compared before and after reading. What was read is"
+        " dropped and read again, or the job ends (source_rewritten)",
+    ),
     "column_again": Promise(
         "A column that was dropped and added again under its name, in its type",
         unseen="rows that did not change since have its former values until a resync",
