@@ -20,14 +20,16 @@ from ingest.sources.registry import Source
 from ingest.sources.select import relation_of
 from ingest.sources.signs import (
     MOST_LATE_COUNTED,
+    NOT_COUNTED,
     ServerSigns,
     Signs,
+    due_again,
     from_data,
     in_words,
     is_count_due,
     is_recreated,
-    late_edges,
     late_rows,
+    passed_edges,
     sentences_of,
     to_data,
     values_altered,
@@ -68,7 +70,7 @@ def look_for_signs(
         is_unique=before.is_unique or has_unique_keys(source, spec.table),
     )
     if low:
-        kept = _count_late(source, spec.table, kept, clock, from_text(low), is_zoned)
+        kept = count_late(source, spec.table, kept, clock, from_text(low), is_zoned)
     for sentence in sentences_of(kept):
         run.warn(sentence)
     work = spec.round or spec.snapshot
@@ -103,7 +105,7 @@ def _refuse_other_keys(table: TableSpec, was: ServerSigns, now: ServerSigns) -> 
     )
 
 
-def _count_late(
+def count_late(
     source: Source,
     table: TableSpec,
     signs: Signs,
@@ -113,39 +115,50 @@ def _count_late(
 ) -> Signs:
     if not is_count_due(signs, clock.now):
         return signs
-    late = signs.late
-    if signs.counts:
-        again = _counts(source, table, signs.edges, is_zoned=is_zoned)
-        late += late_rows(signs.counts, again) if again else 0
-    edges = tuple(to_text(e, has_zone=is_zoned) for e in late_edges(position))
+    edges, counts = [from_text(edge) for edge in signs.edges], list(signs.counts)
+    if edges and position < edges[-1]:
+        # it went back: what comes there now is read
+        edges, counts = [], []
+    late, again = signs.late, due_again(edges, position)
+    if again:
+        now = _counts(source, table, edges[: again + 1], is_zoned=is_zoned)
+        late += late_rows(counts[:again], now)
+        edges, counts = edges[again:], counts[again:]
+    passed = passed_edges(edges[-1] if edges else None, position)
+    if passed:
+        # what is kept ends where the new steps begin, or there is none
+        edges = edges[: len(counts)] + passed
+        counts += _counts(source, table, passed, is_zoned=is_zoned)
     return replace(
         signs,
         late=late,
         counted_at=clock.now.isoformat(),
-        edges=edges,
-        counts=tuple(_counts(source, table, edges, is_zoned=is_zoned)),
+        edges=tuple(to_text(edge, has_zone=is_zoned) for edge in edges),
+        counts=tuple(counts),
     )
 
 
 def _counts(
-    source: Source, table: TableSpec, edges: Sequence[str], *, is_zoned: bool
+    source: Source, table: TableSpec, edges: Sequence[datetime], *, is_zoned: bool
 ) -> list[int]:
-    """Rows between neighbouring edges; [] when there are too many to count."""
+    """Rows between neighbouring edges, or NOT_COUNTED."""
     dialect = source.dialect
     cursor = dialect.name(table.cursor or "")
-    moments = [dialect.moment(e, has_zone=is_zoned) for e in edges]
-    steps = ", ".join(
+    texts = [to_text(edge, has_zone=is_zoned) for edge in edges]
+    moments = [dialect.moment(text, has_zone=is_zoned) for text in texts]
+    steps = [
         f"count(CASE WHEN at > {low} AND at <= {high} THEN 1 END)"
         for low, high in pairwise(moments)
-    )
+    ]
+    most = MOST_LATE_COUNTED * len(steps)
     found = source.one(
-        f"SELECT count(*), {steps} FROM (SELECT {cursor} AS at"
+        f"SELECT count(*), {', '.join(steps)} FROM (SELECT {cursor} AS at"
         f" FROM {relation_of(dialect, table)}"
         f" WHERE {cursor} > {moments[0]} AND {cursor} <= {moments[-1]}"
-        f" LIMIT {MOST_LATE_COUNTED}) AS recent"
+        f" LIMIT {most}) AS recent"
     )
     total, *counts = (int(n) for n in found)
-    return counts if total < MOST_LATE_COUNTED else []
+    return counts if total < most else [NOT_COUNTED] * len(steps)
 
 
 def ahead_of(clock: SourceClock, *, is_zoned: bool) -> str:

@@ -12,12 +12,14 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-# Rows below the position are counted once in so much time, over so much time, in steps.
-LATE_EVERY = timedelta(hours=1)
-LATE_STEPS = 12
+# Rows below the position are counted when it has passed a step, and once more so much
+# later.
 LATE_STEP = timedelta(minutes=5)
-# Counting more of the last hour than this would burden the source.
-MOST_LATE_COUNTED = 1_000_000
+LATE_AFTER = timedelta(hours=1)
+# Counting more rows of a step than this would burden the source.
+MOST_LATE_COUNTED = 100_000
+# Of a step with more; also where a former release reads it, no number is higher.
+NOT_COUNTED = 1 << 40
 # Clocks are corrected by less than this all the time.
 CLOCK_TOLERANCE = timedelta(seconds=2)
 MOST_NOTICES = 5
@@ -65,8 +67,9 @@ class Signs:
     """What is kept from one sync to the next, as JSON on the table's row.
 
     clock      the source's, as text
-    counted_at, edges, counts  rows between neighbouring edges, all of them below the
-               position when they were counted; () = not counted
+    counted_at when rows were counted last, by the source's clock
+    edges, counts  rows between neighbouring edges, which the position had just passed
+               when they were counted; NOT_COUNTED = too many
     late       rows that came below the position since the load, at least
     notices    what was noticed since the load and is true until a person acts
     is_unique  the source guaranteed its key, at the load or since; False = not known
@@ -122,12 +125,14 @@ def from_data(data: Mapping[str, Any]) -> Signs:
         columns=_numbers(data.get("columns")),
         forms=_forms(data.get("forms")),
     )
+    counts = tuple(int(c) for c in data.get("counts") or ())
     return Signs(
         server=server,
         clock=str(data.get("clock") or ""),
         counted_at=str(data.get("counted_at") or ""),
-        edges=tuple(str(e) for e in data.get("edges") or ()),
-        counts=tuple(int(c) for c in data.get("counts") or ()),
+        # it kept edges, too, where there was too much between them
+        edges=tuple(str(e) for e in data.get("edges") or ())[-len(counts) - 1 :],
+        counts=counts,
         late=int(data.get("late") or 0),
         notices=tuple(str(n) for n in data.get("notices") or ()),
         is_unique=bool(data.get("is_unique")),
@@ -263,7 +268,7 @@ def _is_same_table(before: ServerSigns, now: ServerSigns) -> bool:
 def is_count_due(signs: Signs, clock: datetime) -> bool:
     if not signs.counted_at:
         return True
-    return abs(clock - datetime.fromisoformat(signs.counted_at)) >= LATE_EVERY
+    return abs(clock - datetime.fromisoformat(signs.counted_at)) >= LATE_STEP
 
 
 def sentences_of(signs: Signs) -> list[str]:
@@ -286,13 +291,29 @@ def settled(signs: Signs, known: Signs) -> Signs:
     return replace(signs, notices=notices, late=max(0, signs.late - known.late))
 
 
-def late_edges(position: datetime) -> list[datetime]:
-    """The steps of the last hour below the position, oldest first."""
-    return [position - LATE_STEP * n for n in range(LATE_STEPS, -1, -1)]
+def passed_edges(since: datetime | None, position: datetime) -> list[datetime]:
+    """Edges of the steps between `since` and the position, of the last hour at most;
+    [] when it has not passed one.
+
+    since  where counting ended; None = nothing was counted
+    """
+    earliest = position - LATE_AFTER
+    start = max(since or earliest, earliest)
+    steps = (position - start) // LATE_STEP
+    return [
+        start + (position - start) * n / steps
+        for n in range(steps + 1 if steps > 0 else 0)
+    ]
+
+
+def due_again(edges: Sequence[datetime], position: datetime) -> int:
+    """How many steps, oldest first, the position passed so long ago that they are
+    counted for the second time."""
+    return sum(edge <= position - LATE_AFTER for edge in edges[1:])
 
 
 def late_rows(before: Sequence[int], now: Sequence[int]) -> int:
     """Rows that are in a step now and were not: at least so many, because rows that
     changed since have left their step."""
     pairs = zip(before, now, strict=True)
-    return sum(max(0, after - former) for former, after in pairs)
+    return sum(max(0, n - former) for former, n in pairs if n != NOT_COUNTED)

@@ -186,18 +186,19 @@ def test_cursor_values_ahead_of_the_clock_are_told_and_never_equal(loaded: Any) 
     assert (found["verdict"], found["pending"], found["ahead"]) == ("equal", 1, 2)
 
 
-def test_rows_that_come_late_are_counted_within_the_hour(loaded: Any) -> None:
+def test_rows_that_come_late_are_told_when_they_are_counted_again(loaded: Any) -> None:
     bench, table, low, signs = loaded
-    first = assert_done(sync(bench, table, low, signs))
-    kept = first.facts["signs"]
+    earlier = to_text(from_text(low) - timedelta(hours=1), has_zone=True)
+    kept = assert_done(sync(bench, table, earlier, signs)).facts["signs"]
     assert (sum(kept["counts"]), kept["late"]) == (0, 0)
-    early = to_text(from_text(low) - timedelta(minutes=7), has_zone=True)
-    bench.sql(f"INSERT INTO o VALUES (7, 'late', '{early}'), (8, 'late', '{early}')")
-    soon = assert_done(sync(bench, table, low, kept))
-    assert soon.facts["signs"]["late"] == 0, "it counts once an hour"
-    an_hour_ago = from_text(kept["counted_at"]) - timedelta(hours=1)
-    aged = {**soon.facts["signs"], "counted_at": an_hour_ago.isoformat()}
-    told = assert_done(sync(bench, table, low, aged))
+    below = to_text(from_text(earlier) - timedelta(minutes=7), has_zone=True)
+    bench.sql(f"INSERT INTO o VALUES (7, 'late', '{below}'), (8, 'late', '{below}')")
+    soon = assert_done(sync(bench, table, low, kept)).facts["signs"]
+    assert soon["late"] == 0, "it counts every five minutes"
+    before = from_text(soon["counted_at"]) - timedelta(minutes=5)
+    told = assert_done(
+        sync(bench, table, low, {**soon, "counted_at": before.isoformat()})
+    )
     assert told.facts["signs"]["late"] == 2
     assert any("at least 2 rows" in w for w in told.warnings), told.warnings
     assert not {7, 8} & values(bench, table).keys()

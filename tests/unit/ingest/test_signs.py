@@ -11,14 +11,15 @@ import pytest
 from ingest.contract.positions import Replica, SourceClock, plan_bound, wall_clock
 from ingest.sources.signs import (
     MOST_NOTICES,
+    NOT_COUNTED,
     ServerSigns,
     Signs,
     from_data,
     is_count_due,
     is_maybe_emptied,
     is_recreated,
-    late_edges,
     late_rows,
+    passed_edges,
     sentences_of,
     settled,
     to_data,
@@ -154,19 +155,33 @@ def test_they_survive_json_and_a_former_release() -> None:
     assert from_data({}) == Signs()
 
 
-def test_rows_are_counted_once_an_hour() -> None:
+def test_edges_of_a_former_release_that_counted_nothing_end_where_it_was() -> None:
+    kept = from_data({"edges": ["a", "b", "c"], "counts": [], "counted_at": "x"})
+    assert (kept.edges, kept.counts) == (("c",), ())
+
+
+def test_rows_are_counted_when_a_step_has_passed() -> None:
     assert is_count_due(Signs(), NOW)
     counted = Signs(counted_at=NOW.isoformat())
-    assert not is_count_due(counted, NOW + timedelta(minutes=59))
-    assert is_count_due(counted, NOW + timedelta(minutes=60))
+    assert not is_count_due(counted, NOW + timedelta(minutes=4))
+    assert is_count_due(counted, NOW + timedelta(minutes=5))
+
+
+def test_steps_end_at_the_position_and_begin_an_hour_before_at_most() -> None:
+    first = passed_edges(None, NOW)
+    assert (first[0], first[-1], len(first)) == (NOW - timedelta(hours=1), NOW, 13)
+    assert passed_edges(NOW - timedelta(days=1), NOW) == first
+    assert passed_edges(NOW - timedelta(minutes=4), NOW) == []
+    since = NOW - timedelta(minutes=11)
+    between = since + timedelta(minutes=5, seconds=30)
+    assert passed_edges(since, NOW) == [since, between, NOW]
 
 
 def test_late_rows_are_not_hidden_by_rows_that_left() -> None:
     """Rows leave a step when they change; those that came are seen step by step."""
-    edges = late_edges(NOW)
-    assert (edges[0], edges[-1]) == (NOW - timedelta(hours=1), NOW)
     assert late_rows([5, 5, 5], [2, 9, 5]) == 4
     assert late_rows([5, 5], [0, 0]) == 0
+    assert late_rows([NOT_COUNTED, 5], [9, NOT_COUNTED]) == 0
 
 
 def test_a_replica_bounds_the_watermark_by_what_it_has_replayed() -> None:
