@@ -243,7 +243,9 @@ class MariaDbServer:
             pytest.fail(f"mariadb-install-db failed: {said}", pytrace=False)
 
     def _common(self) -> tuple[str, ...]:
-        return ("--no-defaults", f"--datadir={self.directory / 'data'}")
+        # /tmp is shared with all others that test
+        place = self.directory
+        return ("--no-defaults", f"--datadir={place / 'data'}", f"--tmpdir={place}")
 
     def _first_statements(self) -> Path:
         """Only the administrator with the password is let in, and only over TCP."""
