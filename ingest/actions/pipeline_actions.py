@@ -70,7 +70,10 @@ RESUME = TableAction(
     blocks="Nothing.",
     undo="Pause stops it again.",
     states=RESUMABLE,
-    effects=("Syncing continues where it stopped.",),
+    effects=(
+        "Syncing continues where it stopped.",
+        "A table that needs a resync still needs it: nothing is synced until then.",
+    ),
     run=table_commands.resume,
 )
 SHARE_DRIVER = TableAction(

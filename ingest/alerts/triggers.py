@@ -29,7 +29,7 @@ from ingest.contract.job import LOADS, RESYNC, VERIFY
 from ingest.models import Pipeline
 from ingest.models.alerts import Alert
 from ingest.models.states import DISCOVERED, DRAFT, PROPOSED, RETIRED
-from ingest.pipelines import schema_diff
+from ingest.pipelines import needed_resync, schema_diff
 from ingest.pipelines.schema_diff import (
     APPROVE,
     describe_earlier,
@@ -192,6 +192,15 @@ def _about_columns(pipeline: Pipeline) -> Finding | None:
             message=f"{name} changed at the source: {in_sentence(drift.to_approve)}",
             code="source_altered",
             hint=drift.impossible or APPROVE,
+        )
+    if altered := needed_resync.altered(pipeline):
+        return Finding(
+            SCHEMA_CHANGE,
+            cause="resync_needed",
+            message=altered,
+            code="resync_needed",
+            hint="resync the table: readers keep the present copy until then",
+            repair="resync",
         )
     if partial := schema_diff.partial_columns(pipeline):
         return Finding(

@@ -35,6 +35,9 @@ class SchemaProposal(Reply):
     partial_columns = s.CharField(
         help_text="columns whose older rows are NULL in the lake; empty when none is"
     )
+    resync_needed = s.CharField(
+        help_text="why only a resync makes its rows right; empty when none is needed"
+    )
 
 
 class SchemaChangeView(ApiView):

@@ -82,7 +82,7 @@ STOPPED: Mapping[str, tuple[int, str, str, Repair]] = {
     "NEEDS_RESYNC": (
         50,
         "needs_resync",
-        "its position is lost: nothing new is synced until a resync",
+        "nothing new is synced until a resync",
         "resync",
     ),
     "FAILING": (

@@ -50,7 +50,8 @@ class Pipeline(models.Model):
     policy        the table's own settings; the rest is inherited, see Policy
     plan          steps and proposals of ingest.planning, JSON; executed as shown
     drift         added columns that were followed, and whether their older values were
-                  read (ingest.pipelines.schema_diff), by source name
+                  read (ingest.pipelines.schema_diff), by source name; by "" whether it
+                  needs a re-sync (ingest.pipelines.needed_resync)
     resume_event  the event that goes back to where a pause or failure stopped it
     load_epoch    epoch of the load; events of later epochs win over its rows
     bound         lower bound of capture, noted before the first load attempt

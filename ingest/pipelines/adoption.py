@@ -341,12 +341,7 @@ def _load_is_there(pipeline: Pipeline, state: LakeState, jobs: Sequence[Job]) ->
 
 def _needs_resync(pipeline: Pipeline, finding: Finding) -> None:
     reason = f"{WHY}, and {finding.message}: resync the table, or remove it"
-    if pipeline.state in LOADED:
-        transitions.move(
-            pipeline, "lose_position", reason=reason, actor=ACTOR, due_at=None
-        )
-    else:
-        transitions.say(pipeline, reason)
+    transitions.lose_position(pipeline, reason=reason, actor=ACTOR)
 
 
 def _end(job: Job, pipeline: Pipeline) -> None:

@@ -65,9 +65,9 @@ def note_restored(pipeline: Pipeline, facts: Mapping[str, Any]) -> None:
     transitions.set_columns(pipeline, position=position)
     schema_diff.note_gone_back(pipeline)
     reason = f"restored to savepoint {facts['restored']}; it catches up from there"
-    if facts.get("reaches_back") is False and pipeline.state in states.LOADED:
+    if facts.get("reaches_back") is False:
         told = f"restored to savepoint {facts['restored']}. {facts['misses'][0]}"
-        transitions.move(pipeline, "lose_position", reason=told, due_at=None)
+        transitions.lose_position(pipeline, reason=told)
     elif pipeline.capture == "snapshot":
         transitions.say(pipeline, f"restored to savepoint {facts['restored']}")
     elif pipeline.state == states.LIVE:

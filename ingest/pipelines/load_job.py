@@ -19,7 +19,7 @@ from ingest.jobs.specs import source_spec
 from ingest.lake.commits import LakeState
 from ingest.lake.fence import Scope
 from ingest.models import Pipeline, states
-from ingest.pipelines import schema_diff, schema_drift, transitions
+from ingest.pipelines import needed_resync, schema_diff, schema_drift, transitions
 from ingest.pipelines.policies import store
 from ingest.pipelines.policies.effective import policy_of
 from ingest.pipelines.policies.lateness import owing
@@ -46,6 +46,9 @@ class LoadJob(TableJob):
     lane = "snapshot"
     resumes: ClassVar[str] = ""
     leaves: ClassVar[str]
+
+    def left(self, pipeline: Pipeline) -> str:
+        return self.leaves
 
     def weight(self, pipeline: Pipeline) -> int:
         return max(0, pipeline.source_table.estimated_rows)
@@ -105,7 +108,8 @@ class LoadJob(TableJob):
         if pipeline is None or pipeline.state == states.PAUSED:
             return
         by = f" by {actor}" if actor else ""
-        reason = f"its {job.kind} was cancelled{by}, so it is paused: {self.leaves}"
+        left = self.left(pipeline)
+        reason = f"its {job.kind} was cancelled{by}, so it is paused: {left}"
         transitions.stop(pipeline, "pause", reason=reason, actor=actor)
         if self.resumes and pipeline.state == states.PAUSED:
             transitions.set_columns(pipeline, resume_event=self.resumes)
@@ -151,6 +155,11 @@ class ResyncJob(LoadJob):
         " resync; Resync begins a fresh copy"
     )
 
+    def left(self, pipeline: Pipeline) -> str:
+        why = needed_resync.why_needed(pipeline)
+        kept = "readers keep the rows of before, and it still needs a resync"
+        return f"{kept}: {why}" if why else self.leaves
+
     def revive(self, job: Job, pipeline: Pipeline, *, actor: str) -> None:
         """A table that goes on without it would not take it."""
         resume_table(self, job, pipeline, "resume_resync", actor=actor)
@@ -166,10 +175,11 @@ def start_load(
 
 def lost_source(pipeline: Pipeline, error: SluiceError) -> bool:
     """Whether the source table, or its keys, are other ones now, so that the position
-    says nothing; the table shows it."""
-    if error.code not in _LOST or pipeline.state not in states.LOADED:
+    says nothing; the table shows it, also one that was paused meanwhile."""
+    known = states.LOADED | {states.PAUSED}
+    if error.code not in _LOST or pipeline.state not in known:
         return False
-    transitions.move(pipeline, "lose_position", reason=str(error), due_at=None)
+    transitions.lose_position(pipeline, reason=str(error))
     return True
 
 
@@ -191,6 +201,7 @@ def note_loaded(
         "consistency": str(facts.get("consistency") or ""),
         "signs": facts.get("signs") or {},
         "failures": 0,
+        "drift": needed_resync.after_load(pipeline),
     }
     now = SystemClock().now()
     if is_continuous:

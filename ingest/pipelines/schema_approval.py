@@ -14,11 +14,11 @@ from core.errors import InvalidRequest
 from core.models import Job
 from ingest.models import Pipeline
 from ingest.models.states import FAILED, LOADED, NEEDS_RESYNC, PAUSED
-from ingest.pipelines import schema_diff, table_commands
+from ingest.pipelines import needed_resync, schema_diff, table_commands
 from ingest.pipelines.schema_diff import drift_of, in_sentence
 from ingest.pipelines.sync_job import start_sync
 from ingest.pipelines.transitions import locked_pipeline, move, pipeline_of
-from ingest.planning.drift import NO_DRIFT, SchemaDrift
+from ingest.planning.drift import SchemaDrift
 from ingest.planning.plan import CreateTable, plan_from_json
 
 
@@ -30,6 +30,7 @@ class SchemaProposal:
     is_possible  False: only another lake table can take it, `will` says how
     left_out columns that are not synced, recorded only
     partial_columns  those whose older rows are NULL in the lake, in words; "" = none
+    resync_needed    why a re-sync is needed that no load has brought; "" = it is not
     """
 
     changes: tuple[str, ...] = ()
@@ -38,20 +39,24 @@ class SchemaProposal:
     needs_resync: bool = False
     left_out: tuple[str, ...] = ()
     partial_columns: str = ""
+    resync_needed: str = ""
 
 
 def proposal_of(table: Table) -> SchemaProposal:
     """Empty for a table that follows its source, or that is not synced any more."""
     pipeline = pipeline_of(table.pk)
-    drift = drift_of(pipeline) if pipeline is not None else NO_DRIFT
-    partial = schema_diff.partial_columns(pipeline) if pipeline is not None else {}
+    if pipeline is None:
+        return SchemaProposal()
+    drift = drift_of(pipeline)
+    partial = schema_diff.partial_columns(pipeline)
     return SchemaProposal(
         changes=tuple(str(change) for change in drift.to_approve),
-        will=_what_happens(drift, pipeline) if pipeline and drift.is_open else (),
+        will=_what_happens(drift, pipeline) if drift.is_open else (),
         is_possible=not drift.impossible,
         needs_resync=drift.needs_resync,
         left_out=tuple(change.column for change in drift.left_out),
         partial_columns=schema_diff.describe_earlier(partial),
+        resync_needed=needed_resync.why_needed(pipeline),
     )
 
 

@@ -24,6 +24,7 @@ from core.errors import InvalidRequest, SluiceError
 from core.outbox import NewEvent
 from ingest.models import Pipeline
 from ingest.models.states import RETIRED
+from ingest.pipelines import needed_resync
 from ingest.pipelines.policies.effective import policy_of
 from ingest.planning.drift import NO_DRIFT, SchemaDrift, evolved, judge_drift
 from ingest.planning.plan import (
@@ -54,7 +55,10 @@ def drift_of(pipeline: Pipeline, plan: TablePlan | None = None) -> SchemaDrift:
     plan = plan or plan_from_json(pipeline.plan)
     if plan.step(CreateTable) is None:
         return NO_DRIFT
-    return judge_drift(plan, schema_of(source), policy_of(pipeline).schema_changes)
+    drift = judge_drift(plan, schema_of(source), policy_of(pipeline).schema_changes)
+    if needed_resync.is_noted(pipeline):
+        return dataclasses.replace(drift, needs_resync=True)
+    return drift
 
 
 def report_compared(pipelines: Iterable[Pipeline]) -> None:
@@ -136,6 +140,8 @@ def take_over(
         at = SystemClock().now().isoformat()
         added = [c.column for c in changes if c.kind == "added"]
         _note(pipeline, {name: {"state": PENDING, "at": at} for name in added})
+    else:
+        needed_resync.note_needed(pipeline, changes)
     left = judge_drift(plan, schema_of(source), policy_of(pipeline).schema_changes)
     if not (left.is_open or left.left_out):
         pipeline.plan["fingerprint"] = source.schema_fingerprint
@@ -228,6 +234,7 @@ def note_loaded(pipeline: Pipeline, columns: Iterable[str]) -> None:
     that the plan left meanwhile is over."""
     create: CreateTable = plan_from_json(pipeline.plan).step(CreateTable)
     left = {c.source_name for c in create.columns} - set(columns)
+    left.add(needed_resync.TABLE)
     pipeline.drift = {k: v for k, v in pipeline.drift.items() if k in left}
     Pipeline.objects.filter(pk=pipeline.pk).update(drift=pipeline.drift)
 
@@ -235,7 +242,7 @@ def note_loaded(pipeline: Pipeline, columns: Iterable[str]) -> None:
 def note_gone_back(pipeline: Pipeline) -> None:
     """The lake is as it was earlier: what was read for followed columns may be gone."""
     pipeline.drift = {
-        k: v if v["state"] == UNSEEN else {**v, "state": PENDING}
+        k: {**v, "state": PENDING} if v["state"] in {READ, PARTIAL} else v
         for k, v in pipeline.drift.items()
     }
     Pipeline.objects.filter(pk=pipeline.pk).update(drift=pipeline.drift)

@@ -28,12 +28,15 @@ from ingest.models.states import (
     DISCOVERED,
     DRAFT,
     LIVE,
+    LOADED,
     PAUSED,
     PROPOSED,
     REMOVING,
+    RESYNCING,
     RETIRED,
+    SNAPSHOTTING,
 )
-from ingest.pipelines import schema_diff, transitions
+from ingest.pipelines import needed_resync, schema_diff, transitions
 from ingest.pipelines.schema_diff import drift_of, in_sentence
 from ingest.planning.plan import CreateTable, plan_from_json
 
@@ -44,6 +47,7 @@ ABOUT_COLUMNS = frozenset({"columns_added", "source_changed", "key_not_guarantee
 UNDECIDED = frozenset({"source_changed", "source_altered"})
 _WITHOUT_PLAN = (DRAFT, DISCOVERED, PROPOSED, REMOVING, RETIRED)
 _PAUSES = frozenset({LIVE, CATCHING_UP, APPROVED})
+_LOADING = frozenset({SNAPSHOTTING, RESYNCING})
 LOOK_SECONDS = 1.0
 _WAITS = "the source table changed and waits for a decision: "
 
@@ -64,17 +68,25 @@ def sources_altered(tables: QuerySet[Table]) -> None:
 
 def settle(pipeline: Pipeline) -> None:
     """Follow what the policy lets it, pause for what a user has to approve, and go on
-    when nothing is left to decide. The row must be locked."""
+    when nothing is left to decide: to a re-sync where values may have changed. The row
+    must be locked."""
     drift = drift_of(pipeline)
     if drift.followed:
         schema_diff.take_over(pipeline, drift.followed, is_followed=True)
         schema_diff.report_compared([pipeline])
     if drift.blocking:
+        needed_resync.note_seen(pipeline, drift.altering)
         pause(pipeline, why_paused(drift.blocking))
-    elif pipeline.state == PAUSED and pipeline.status_reason.startswith(_WAITS):
+        return
+    # a load that runs may have read either values: what it leaves is decided after it
+    if pipeline.state not in _LOADING and needed_resync.decide(pipeline):
+        schema_diff.report_compared([pipeline])
+    if pipeline.state == PAUSED and pipeline.status_reason.startswith(_WAITS):
         due = None if pipeline.capture == "snapshot" else SystemClock().now()
         event = pipeline.resume_event or "resume_catch_up"
         transitions.move(pipeline, event, actor=ACTOR, resume_event="", due_at=due)
+    elif pipeline.state in LOADED and (why := needed_resync.why_needed(pipeline)):
+        transitions.lose_position(pipeline, reason=why, actor=ACTOR)
 
 
 def pause(pipeline: Pipeline, reason: str) -> None:

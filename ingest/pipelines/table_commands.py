@@ -162,6 +162,8 @@ def retry_pipeline(
         return load_job.start_load(
             pipeline, RESYNC, actor=actor, accept_empty=accept_empty
         )
+    if pipeline.state == NEEDS_RESYNC:
+        return _last_job(pipeline)
     if pipeline.capture == "snapshot":
         move(pipeline, "catch_up", actor=actor)
         return _last_job(pipeline)

@@ -26,16 +26,19 @@ from ingest.models.states import (
     CATCHING_UP,
     HALTED,
     LIVE,
+    LOADED,
     NEEDS_RESYNC,
     PIPELINE,
     RESYNCING,
     RETIRED,
     SNAPSHOTTING,
 )
+from ingest.pipelines import needed_resync
 from ingest.pipelines.policies.lateness import owing
 from ingest.pipelines.policies.store import policy_of
 
-# Where a pause or a failure goes on later, by the state it happened in.
+# Where a pause or a failure goes on later, by the state it happened in. One that needs
+# a re-sync goes on to where it is asked for, see `move`.
 RESUME = {
     APPROVED: "resume_approved",
     SNAPSHOTTING: "resume_snapshot",
@@ -108,9 +111,18 @@ def move(
     actor: str = "",
     **changes: object,
 ) -> None:
-    """Advance the row and show its new state on the lake table, together."""
+    """Advance the row and show its new state on the lake table, together.
+
+    One that needs a re-sync needs it wherever it goes, until a load is committed.
+    """
     before = pipeline.state
+    why = needed_resync.why_needed(pipeline)
+    if why and event == "resume_catch_up":
+        event, reason = "resume_needs_resync", why
+        changes["due_at"] = None
     with transaction.atomic():
+        if before == NEEDS_RESYNC and not why:
+            needed_resync.note_needed(pipeline, why=pipeline.status_reason)
         advance(
             pipeline, event, actor=actor, reason=reason, status_reason=reason, **changes
         )
@@ -129,6 +141,15 @@ def _note_owed(pipeline: Pipeline, event: str) -> None:
         changes = owing(policy_of(pipeline), SystemClock().now())
         Pipeline.objects.filter(pk=pipeline.pk).update(**changes)
         pipeline.late_at = changes["late_at"]
+
+
+def lose_position(pipeline: Pipeline, *, reason: str, actor: str = "") -> None:
+    """It needs a re-sync: now, or when it is resumed."""
+    if pipeline.state in LOADED:
+        move(pipeline, "lose_position", reason=reason, actor=actor, due_at=None)
+    else:
+        needed_resync.note_needed(pipeline, why=reason)
+        say(pipeline, reason)
 
 
 def stop(pipeline: Pipeline, event: str, *, reason: str, actor: str = "") -> None:

@@ -46,11 +46,23 @@ class SchemaDrift:
         return bool(self.proposed or self.blocking)
 
     @property
+    def altering(self) -> tuple[SchemaChange, ...]:
+        """Those that may have given old rows other values, and stay so when the source
+        takes them back."""
+        return tuple(change for change in self.blocking if _may_alter(change))
+
+    @property
     def to_approve(self) -> tuple[SchemaChange, ...]:
         return self.proposed + self.blocking
 
 
 NO_DRIFT = SchemaDrift()
+
+
+def _may_alter(change: SchemaChange) -> bool:
+    if change.kind == "retyped":
+        return not keeps_values(change.before, change.after)
+    return change.kind in {"removed", "narrowed", "changed"}
 
 
 def judge_drift(

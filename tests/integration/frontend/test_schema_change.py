@@ -54,3 +54,14 @@ def test_a_table_that_follows_its_source_offers_nothing(
 ) -> None:
     shown = page(browse("root"), "table", world.lake_tables["orders"].pk)
     assert "approve" not in shown
+
+
+def test_a_resync_that_is_needed_is_told_once(world: Any, browse: Any) -> None:
+    table, client = world.lake_tables["orders"], browse("root")
+    why = "gone at the source; resync it"
+    note = {"state": "needed", "changes": [], "why": why}
+    Pipeline.objects.filter(lake_table=table).update(drift={"": note})
+    for reason in ("paused by ann", f"cancelled: {why}"):
+        Table.objects.filter(pk=table.pk).update(status="PAUSED", status_reason=reason)
+        shown = page(client, "table", table.pk)
+        assert shown.lower().count(why) == 1

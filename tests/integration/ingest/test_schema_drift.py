@@ -336,9 +336,13 @@ def test_a_key_that_is_guaranteed_no_more_is_looked_at_and_can_be_resynced(
 
 @pytest.mark.django_db
 def test_a_change_that_is_taken_back_lets_the_table_go_on(live: Any) -> None:
-    alter(live, name=None)
+    alter(live, amount=INT)
+    sync(live, added={**PROMISE, "columns": ["amount"]})
+    change_table_policy(live.pipeline("orders"), {"schema_changes": "ask"})
+    alter(live, note=TEXT)
+    alter(live, note=None, amount=BIGINT)
     assert live.pipeline("orders").state == "PAUSED"
-    alter(live, name=TEXT)
+    alter(live, amount=INT)
     live.until_live("orders")
     assert open_alerts() == []
 

@@ -122,6 +122,27 @@ def test_a_table_that_is_loaded_once_waits_for_a_fresh_copy() -> None:
 
 
 @pytest.mark.parametrize(
+    ("source", "altering"),
+    [
+        (now(without="name"), "name"),
+        (now(name=retyped(NAME, "varchar(1)")), "name"),
+        (now(count=retyped(COUNT, "text", "string")), "count"),
+        # grown, or of another key: values stay as they are
+        (now(count=retyped(COUNT, "bigint", "bigint")), ""),
+        (now(weight=retyped(WEIGHT, "double precision", "double")), ""),
+        (now(id=replace(ID, key=0)), ""),
+        (now(replace(NEW, key=2, nullable=False)), ""),
+    ],
+)
+def test_which_changes_may_have_given_old_rows_other_values(
+    source: TableSchema, altering: str
+) -> None:
+    drift = judge_drift(planned(), source, "ask")
+    assert drift.blocking
+    assert "".join(change.column for change in drift.altering) == altering
+
+
+@pytest.mark.parametrize(
     ("source", "needs_resync"),
     [
         (now(NEW), False),
