@@ -21,6 +21,8 @@ from core.errors import SluiceError, TransientError
 from core.jobs import TERMINAL
 from core.jobs.moves import wait_on
 from core.models import Job
+from ingest.contract.job import RESYNC, SNAPSHOT
+from ingest.jobs.lifecycle import new_job, start_jobs
 from ingest.models import Pipeline
 from ingest.models.states import (
     APPROVED,
@@ -48,6 +50,8 @@ UNDECIDED = frozenset({"source_changed", "source_altered"})
 _WITHOUT_PLAN = (DRAFT, DISCOVERED, PROPOSED, REMOVING, RETIRED)
 _PAUSES = frozenset({LIVE, CATCHING_UP, APPROVED})
 _LOADING = frozenset({SNAPSHOTTING, RESYNCING})
+# The job without which a table in such a state stands still.
+_LOAD = {APPROVED: SNAPSHOT, SNAPSHOTTING: SNAPSHOT, RESYNCING: RESYNC}
 LOOK_SECONDS = 1.0
 _WAITS = "the source table changed and waits for a decision: "
 
@@ -85,6 +89,8 @@ def settle(pipeline: Pipeline) -> None:
         due = None if pipeline.capture == "snapshot" else SystemClock().now()
         event = pipeline.resume_event or "resume_catch_up"
         transitions.move(pipeline, event, actor=ACTOR, resume_event="", due_at=due)
+        if kind := _LOAD.get(pipeline.state):
+            start_jobs([new_job(pipeline, kind, actor=ACTOR)])
     elif pipeline.state in LOADED and (why := needed_resync.why_needed(pipeline)):
         transitions.lose_position(pipeline, reason=why, actor=ACTOR)
 
