@@ -186,12 +186,12 @@ TRAPS: dict[str, Promise] = {
     ),
     "isolation": Promise(
         "Isolation: the level that the server gives by default, those of writers",
-        snapshot="committed rows only: whoever reads rows sets REPEATABLE READ itself."
+        snapshot="committed rows only: each reader sets REPEATABLE READ for itself."
         " On PostgreSQL a reader is in the exported snapshot, read only; on MariaDB and"
         " MySQL each statement has a read view of its own, and READ UNCOMMITTED by"
         " default shows no uncommitted row",
         sync="the same; its moment comes after those at which the clock and the open"
-        " transactions were looked at, so it has all that was committed by then",
+        " transactions were read, so all that was committed before is in it",
     ),
     "rewritten": Promise(
         "An ALTER that rewrites the table, or a TRUNCATE, while a job reads",

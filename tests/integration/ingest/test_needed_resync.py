@@ -242,3 +242,18 @@ def test_a_position_that_is_lost_while_the_table_is_being_paused(live: Any) -> N
     assert live.pipeline("orders").state == "PAUSED"
     table_commands.resume(live.lake("orders"), actor="ann")
     needs_resync(live, "created again")
+
+
+@pytest.mark.parametrize("kind", ["snapshot", "resync"])
+def test_a_load_that_a_change_stopped_goes_on_when_it_is_taken_back(
+    world: Any, kind: str
+) -> None:
+    world.onboard("orders")
+    if kind == "resync":
+        world.until_live("orders")
+        table_commands.start_resync(world.lake("orders"), actor="ann")
+    alter(world, name=INT)
+    world.until(lambda: all(job.is_finished for job in world.jobs(kind)))
+    assert world.pipeline("orders").state == "PAUSED"
+    alter(world, name=TEXT)
+    world.until_live("orders")

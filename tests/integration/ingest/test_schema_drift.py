@@ -348,22 +348,6 @@ def test_a_change_that_is_taken_back_lets_the_table_go_on(live: Any) -> None:
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("kind", ["snapshot", "resync"])
-def test_a_load_that_a_change_stopped_goes_on_when_it_is_taken_back(
-    world: Any, kind: str
-) -> None:
-    world.onboard("orders")
-    if kind == "resync":
-        world.until_live("orders")
-        table_commands.start_resync(world.lake("orders"), actor="ann")
-    alter(world, name=INT)
-    world.until(lambda: all(job.is_finished for job in world.jobs(kind)))
-    assert world.pipeline("orders").state == "PAUSED"
-    alter(world, name=TEXT)
-    world.until_live("orders")
-
-
-@pytest.mark.django_db
 def test_what_the_table_stands_on_is_refused_with_the_way_out(live: Any) -> None:
     lake = alter(live, updated_at=None)
     assert not proposal_of(lake).is_possible
