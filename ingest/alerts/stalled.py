@@ -24,8 +24,9 @@ from ingest.jobs.driver_jobs import DriverJob
 # One that waits in the queue stands still when nothing moves where it waits: behind a
 # lane or another job of its table it waits its turn, which may take hours. One that
 # is put off whenever its turn comes waits for nothing that moves there: `not_before`
-# is renewed each time, and `put_off_since` stays. Of several of a table, the one that
-# has stood still for longest.
+# is renewed each time, and `put_off_since` stays. How long it was put off lies between
+# the two, for one that was so once waits its turn, too. Of several of a table, the one
+# that has stood still for longest.
 _STALLED = """
 WITH moving AS (
   SELECT lane, subject_id FROM core_job
@@ -38,7 +39,8 @@ WITH moving AS (
     AND coalesce(j.moved_at, j.queued_at) < %(limit)s
     AND (j.state = ANY(%(active)s)
       OR (j.state = %(queued)s AND j.not_before >= %(limit)s
-        AND (j.handle ->> 'put_off_since')::timestamptz < %(limit)s)
+        AND j.not_before - (j.handle ->> 'put_off_since')::timestamptz
+          > %(now)s - %(limit)s)
       OR (j.state = %(queued)s AND (j.not_before IS NULL OR j.not_before < %(limit)s)
         AND NOT EXISTS (SELECT 1 FROM moving m
           WHERE m.lane = j.lane OR m.subject_id = j.subject_id)))

@@ -179,6 +179,7 @@ def test_one_that_is_put_off_now_and_then_waits_its_turn(
     put_off: Any, now: datetime, monkeypatch: Any
 ) -> None:
     assert try_at(now - 2 * LONG, monkeypatch) == []
+    assert opened(now - LONG) == [], "once, and its turn comes later"
     assert try_at(now, monkeypatch) == []
 
 
