@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 
 import psutil
@@ -38,7 +37,7 @@ class Mark:
 
     def is_on(self, process: psutil.Process) -> bool:
         """Whether the process carries it; False when that cannot be seen."""
-        return f"{self.variable}={self.value}".encode() in _environment(process.pid)
+        return os.fsencode(f"{self.variable}={self.value}") in _environment(process.pid)
 
     def pids(self) -> list[int]:
         return [process.pid for process in self.processes()]
@@ -73,12 +72,25 @@ def _leads(pid: int) -> bool:
 def _environment(pid: int) -> list[bytes]:
     """`NAME=value` each, as it was started. A first thread that has ended has none any
     more, while the others of its process may be in the midst of a write."""
-    place = Path("/proc", str(pid))
-    for one in chain([place], place.glob("task/*")):
-        try:
-            found = (one / "environ").read_bytes()
-        except OSError:
-            continue
-        if found:
-            return found.split(b"\0")
-    return []
+    found = _read(pid, pid)
+    if found is None:
+        return []
+    return (found or _of_another_thread(pid)).split(b"\0")
+
+
+def _of_another_thread(pid: int) -> bytes:
+    try:
+        threads = [int(one.name) for one in Path(f"/proc/{pid}/task").iterdir()]
+    except OSError:  # it has just gone
+        return b""
+    return next(filter(None, (_read(pid, one) for one in threads)), b"")
+
+
+def _read(pid: int, thread: int) -> bytes | None:
+    """What a thread was started with, b"" when it has ended; None = not ours to see."""
+    try:
+        return Path(f"/proc/{pid}/task/{thread}/environ").read_bytes()
+    except PermissionError:
+        return None
+    except OSError:
+        return b""

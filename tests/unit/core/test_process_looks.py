@@ -49,3 +49,14 @@ def test_one_of_which_a_thread_is_left_is_alive() -> None:
         assert wait_group_gone(process.pid, seconds=0)
         assert mark.wait_gone(seconds=0)
         assert process.poll() is not None
+
+
+def test_one_that_goes_while_it_is_looked_at_carries_no_mark() -> None:
+    mark = Mark("SLUICE_TEST_MARK", uuid.uuid4().hex)
+    with subprocess.Popen(
+        ["sleep", "600"], env=os.environ | {mark.variable: mark.value}
+    ) as process:
+        seen = psutil.Process(process.pid)
+        wait_for(lambda: mark.is_on(seen), "its mark")
+        process.kill()
+    assert not mark.is_on(seen)
