@@ -7,6 +7,7 @@ two tables runs it again: what agrees is left alone. It must not know command li
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -328,6 +329,9 @@ def _load_is_there(pipeline: Pipeline, state: LakeState, jobs: Sequence[Job]) ->
     if pipeline.state not in {SNAPSHOTTING, RESYNCING} and not is_stopped:
         return
     assert state.position is not None
+    is_there = state.position.epoch_to >= (pipeline.load_epoch or math.inf)
+    if pipeline.state == RESYNCING and not is_there:
+        return  # what is in the lake is from before it
     newest = max(i.asked for i in state.timeline.completed_writes)
     facts = {
         "instant": newest,

@@ -11,7 +11,9 @@ from django.utils.translation import gettext
 from catalog.access import audit
 from catalog.models import Table
 from core.errors import InvalidRequest
+from core.jobs import ACTIVE
 from core.models import Job
+from ingest.contract.job import LOADS
 from ingest.models import Pipeline
 from ingest.models.states import FAILED, LOADED, NEEDS_RESYNC, PAUSED
 from ingest.pipelines import needed_resync, schema_diff, table_commands
@@ -146,6 +148,8 @@ def _go_on(pipeline: Pipeline, table: Table, drift: SchemaDrift, *, actor: str) 
         if pipeline.state not in LOADED:
             raise _busy(pipeline, table)
         return start_sync(pipeline, actor=actor)
+    if _is_loading(table):
+        raise _busy(pipeline, table)  # it may have read the values of before
     if pipeline.state == PAUSED:
         if pipeline.resume_event == "resume_resync":
             return table_commands.retry_pipeline(pipeline, actor=actor)
@@ -153,6 +157,11 @@ def _go_on(pipeline: Pipeline, table: Table, drift: SchemaDrift, *, actor: str) 
     if pipeline.state not in {*LOADED, NEEDS_RESYNC, FAILED}:
         raise _busy(pipeline, table)
     return table_commands.load_again(pipeline, table, actor=actor)
+
+
+def _is_loading(table: Table) -> bool:
+    loads = Job.objects.filter(subject_id=str(table.pk), kind__in=LOADS)
+    return loads.filter(state__in=ACTIVE).exists()
 
 
 def _busy(pipeline: Pipeline, table: Table) -> InvalidRequest:

@@ -21,9 +21,15 @@ from ingest.jobs.lifecycle import ring
 from ingest.lake.commits import Commit, LakeState
 from ingest.lake.hudi.evolution import lacking_columns
 from ingest.models import Pipeline
-from ingest.models.states import FAILED, PAUSED
+from ingest.models.states import FAILED, NEEDS_RESYNC, PAUSED
 from ingest.pipelines import compaction_plans, schema_drift, transitions
 from ingest.pipelines.lake_reconcile import healed
+
+# What a table in such a state needs first.
+_BEFORE = {
+    **dict.fromkeys((PAUSED, FAILED), "resume the table first"),
+    NEEDS_RESYNC: "resync the table",
+}
 
 
 class TableJob(DriverJob):
@@ -47,11 +53,10 @@ class TableJob(DriverJob):
                 hint="onboard the table again if it should be synced",
             )
         if self.runs_in and pipeline.state not in self.runs_in:
-            is_stopped = pipeline.state in {PAUSED, FAILED}
             return InvalidRequest(
                 f"{job.subject} is {pipeline.state}: a {job.kind} does not run now",
                 code="not_now",
-                hint="resume the table first" if is_stopped else "",
+                hint=_BEFORE.get(pipeline.state, ""),
             )
         return None
 

@@ -122,7 +122,9 @@ def move(
         changes["due_at"] = None
     with transaction.atomic():
         if before == NEEDS_RESYNC and not why:
-            needed_resync.note_needed(pipeline, why=pipeline.status_reason)
+            # of a former release, which kept it in the state alone
+            reason_of_then = pipeline.status_reason or "its position is lost"
+            needed_resync.note_needed(pipeline, why=reason_of_then)
         advance(
             pipeline, event, actor=actor, reason=reason, status_reason=reason, **changes
         )
@@ -145,10 +147,10 @@ def _note_owed(pipeline: Pipeline, event: str) -> None:
 
 def lose_position(pipeline: Pipeline, *, reason: str, actor: str = "") -> None:
     """It needs a re-sync: now, or when it is resumed."""
+    needed_resync.note_needed(pipeline, why=reason)
     if pipeline.state in LOADED:
         move(pipeline, "lose_position", reason=reason, actor=actor, due_at=None)
     else:
-        needed_resync.note_needed(pipeline, why=reason)
         say(pipeline, reason)
 
 

@@ -257,3 +257,21 @@ def test_a_load_that_a_change_stopped_goes_on_when_it_is_taken_back(
     assert world.pipeline("orders").state == "PAUSED"
     alter(world, name=TEXT)
     world.until_live("orders")
+
+
+def test_no_change_is_approved_while_a_load_of_before_may_still_commit(
+    live: Any,
+) -> None:
+    """Its rows would end the need for those that are read behind the change."""
+    table_commands.start_resync(live.lake("orders"), actor="ann")
+    live.fail_with("resync", Fault.HANG)
+    live.until(lambda: live.jobs("resync")[-1].state == "RUNNING")
+    lake = alter(live, name=CUT)
+    table_commands.pause(lake, actor="bob")
+    assert live.jobs("resync")[-1].state == "CANCELLING"
+    with pytest.raises(InvalidRequest, match="under a running load"):
+        approve_schema_change(lake, actor="ann")
+    live.until(lambda: live.jobs("resync")[-1].is_finished)
+    approve_schema_change(lake, actor="ann")
+    live.until_live("orders")
+    assert open_alerts() == []
