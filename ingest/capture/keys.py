@@ -64,9 +64,9 @@ def _what_is_looked_for(table: TableSpec, *, may_ask: bool) -> str:
             " their keys, at the source, and stops when it finds one"
         )
     return (
-        f"{none}, and no index that begins with {key} leads a sync to them: it looks"
-        " for repeated keys among the changed rows only. One of them takes the place of"
-        " a row with the same key that did not change; verify the table now and then"
+        f"{none}, and no index begins with {key}: each sync looks for repeated keys"
+        " among the changed rows only. A changed row would replace an unchanged one"
+        " with the same key; verify the table now and then"
     )
 
 

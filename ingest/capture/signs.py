@@ -113,12 +113,13 @@ def count_late(
     position: datetime,
     is_zoned: bool,  # noqa: FBT001
 ) -> Signs:
-    if not is_count_due(signs, clock.now):
-        return signs
     edges, counts = [from_text(edge) for edge in signs.edges], list(signs.counts)
-    if edges and position < edges[-1]:
-        # it went back: what comes there now is read
+    went_back = bool(edges) and position < edges[-1]
+    if went_back:
+        # what comes there now is read
         edges, counts = [], []
+    elif not is_count_due(signs, clock.now):
+        return signs
     late, again = signs.late, due_again(edges, position)
     if again:
         now = _counts(source, table, edges[: again + 1], is_zoned=is_zoned)

@@ -27,7 +27,7 @@ from ingest.pipelines.policies.verification import due_at, retry_at
 PAGE = 200
 # A verification reads a whole table: few at once, and one for each source, so that a
 # source that answers slowly holds up none of the others. A low rate makes any of them
-# take hours: a place of their lane is left to people.
+# take hours: a place of their lane is left to what people ask for of smaller tables.
 MOST_AT_ONCE = LANE_LIMITS[VERIFY] - 1
 LOOK_AGAIN = timedelta(minutes=10)
 _NOW = SystemClock().now
