@@ -278,6 +278,8 @@ class SessionEngine:
 
     async def _open(self, client: EngineClient) -> EngineSession:
         async with self._services.opening(self._user):
+            if self._is_closed:
+                raise EngineUnavailable("the session is closed")
             self._require_room_in(client)
             engine = await client.open_session(self._user, self._configuration)
         self._database = DEFAULT_DATABASE
