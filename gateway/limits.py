@@ -35,9 +35,6 @@ class GatewayLimits:
     # the rest is for others, whatever one user opens
     engine_sessions_per_user: int = 150
     warm_sessions: int = 16
-    # at a time: each takes a core for a while, and others wait for their first one
-    engine_openings: int = 4
-    engine_openings_per_user: int = 2
     login_seconds: float = 15.0
     long_poll_seconds: float = 5.0
     session_idle_seconds: float = 6 * 3600.0

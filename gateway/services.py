@@ -100,7 +100,6 @@ class Services:
     limits: GatewayLimits
     lake_root: str = ""
     slots: FairPlaces = field(init=False)
-    openings: FairPlaces = field(init=False)
     room: ReadAheadRoom = field(init=False)
     metadata_results: MetadataResults = field(init=False)
     texts: Counter[str] = field(default_factory=Counter)
@@ -117,11 +116,6 @@ class Services:
             waiting=self.limits.statements_queued,
             waiting_each=self.limits.statements_queued_per_user,
             gives_way=self.waste.is_much,
-        )
-        self.openings = FairPlaces(
-            self.limits.engine_openings,
-            waiting=self.limits.engine_sessions,
-            waiting_each=self.limits.engine_sessions_per_user,
         )
         self.metadata_results = MetadataResults(
             most=self.limits.answered_rows,
@@ -176,16 +170,6 @@ class Services:
             if is_his and (wasted := operation.seconds_wasted()):
                 rest = self.waste.add(user, wasted, stopped_all=stopped_all)
             self.slots.release(caller, rest=rest)
-
-    @contextlib.asynccontextmanager
-    async def opening(self, user: str) -> AsyncIterator[None]:
-        """Hold a place to open an engine session in."""
-        caller = Caller(user, self.limits.engine_openings_per_user)
-        await self.openings.acquire(caller)
-        try:
-            yield
-        finally:
-            self.openings.release(caller)
 
     def note_ended(self, user: str, operation: Operation) -> None:
         """The engine ended under a statement. When its second one does, that is waste

@@ -277,17 +277,6 @@ class SessionEngine:
         self._services.policies[self._user] = policy
 
     async def _open(self, client: EngineClient) -> EngineSession:
-        async with self._services.opening(self._user):
-            if self._is_closed:
-                raise EngineUnavailable("the session is closed")
-            self._require_room_in(client)
-            engine = await client.open_session(self._user, self._configuration)
-        self._database = DEFAULT_DATABASE
-        for change in self._changes.values():
-            await self._aside(engine, change)
-        return engine
-
-    def _require_room_in(self, client: EngineClient) -> None:
         limits = self._services.limits
         his = self._services.count_in_engine(self._user, self)
         if his >= limits.engine_sessions_per_user:
@@ -301,6 +290,11 @@ class SessionEngine:
                 f"the engine serves {most} sessions already",
                 hint="close sessions that are not needed, or try again later",
             )
+        engine = await client.open_session(self._user, self._configuration)
+        self._database = DEFAULT_DATABASE
+        for change in self._changes.values():
+            await self._aside(engine, change)
+        return engine
 
     async def _warm(self, client: EngineClient) -> None:
         with contextlib.suppress(SluiceError, TimeoutError):
