@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import json
-import threading
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from django.db import OperationalError, connection, connections
+from django.db import OperationalError, connection
 
 from catalog import extensions
 from catalog.api import idempotency
 from catalog.models import ApiToken, Datasource, IdempotencyKey, Table
 from catalog.secrets import password_of
 from core.models import Job
+from tests.integration.at_once import at_once
 from tests.integration.catalog.asking import (
     CANARY,
     new_source,
     problem,
 )
-from tests.waiting import LIMIT_SECONDS
 
 pytestmark = pytest.mark.django_db
 
@@ -282,18 +280,12 @@ def test_a_secret_is_in_no_reply_log_or_row(admin, caplog):
 @pytest.mark.django_db(transaction=True)
 def test_twins_at_the_same_moment_have_one_effect(admin):
     """Both ask before either has an answer; the second waits and gets the first's."""
-    barrier = threading.Barrier(4)
 
-    def ask() -> tuple[int, str]:
-        try:
-            barrier.wait(LIMIT_SECONDS)
-            reply = admin("POST", "tokens", {"name": "twin"}, Idempotency_Key="same")
-            return reply.status_code, reply.json().get("token")
-        finally:
-            connections.close_all()
+    def ask(_: int) -> tuple[int, str]:
+        reply = admin("POST", "tokens", {"name": "twin"}, Idempotency_Key="same")
+        return reply.status_code, reply.json().get("token")
 
-    with ThreadPoolExecutor(4) as pool:
-        answers = [f.result() for f in [pool.submit(ask) for _ in range(4)]]
+    answers = at_once(ask, times=4)
     assert {status for status, _ in answers} == {201}
     assert len({token for _, token in answers}) == 1
     assert ApiToken.objects.filter(name="twin").count() == 1

@@ -2,46 +2,28 @@
 
 from __future__ import annotations
 
-import threading
-
 import pytest
-from django.db import connection
 from django.utils import timezone
 
 from ingest.alerts import fan_out
 from ingest.alerts.rules import Finding
 from ingest.alerts.store import open_alert
 from ingest.models.alerts import Alert, AlertDelivery, AlertTarget
+from tests.integration.at_once import at_once
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
-from tests.waiting import LIMIT_SECONDS
 
 
 @pytest.mark.django_db(transaction=True)
 def test_many_who_see_the_same_open_one_alert(lake_orders) -> None:
     AlertTarget.objects.create(name="t", kind="webhook", address="http://x")
-    together = threading.Barrier(6)
-    failures: list[BaseException] = []
 
     def notice(number: int) -> None:
-        try:
-            together.wait(LIMIT_SECONDS)
-            for step in range(5):
-                cause = Finding(
-                    "stuck", cause=f"{number}.{step}", message="m", source="x"
-                )
-                open_alert(lake_orders.pk, cause)
-                fan_out.announce()
-        except BaseException as error:  # noqa: BLE001 - told to the test's own thread
-            failures.append(error)
-        finally:
-            connection.close()
+        for step in range(5):
+            cause = Finding("stuck", cause=f"{number}.{step}", message="m", source="x")
+            open_alert(lake_orders.pk, cause)
+            fan_out.announce()
 
-    threads = [threading.Thread(target=notice, args=[n]) for n in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(LIMIT_SECONDS)
-    assert failures == []
+    at_once(notice, times=6)
     alert = Alert.objects.get()
     assert (alert.count, alert.sources) == (30, ["x"])
     assert AlertDelivery.objects.count() == 1

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from django.db import connection
 from django.db.models.functions import Now
 from django.test import Client
 
@@ -21,11 +19,11 @@ from ingest.maintenance import compact_job, health_collector, observation
 from ingest.models import MaintenancePlan, TableHealth
 from ingest.pipelines import sync_job
 from ingest.scheduler import tick
+from tests.integration.at_once import at_once
 from tests.integration.catalog.asking import problem
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
 from tests.integration.catalog.test_endpoints import compare
 from tests.integration.ingest.test_rest import grant
-from tests.waiting import LIMIT_SECONDS
 
 OLD = "20200101000000000"
 LATER = "20200101000001000"
@@ -374,26 +372,13 @@ def test_a_policy_starts_compactions_by_age_and_keeps_quiet_hours(
 @pytest.mark.django_db(transaction=True)
 def test_two_schedulers_start_one_compaction(world, table) -> None:
     MaintenancePlan.objects.create(table_id=table, instant=OLD, state="SCHEDULED")
-    together = threading.Barrier(2)
-    failures: list[BaseException] = []
 
-    def scheduler() -> None:
-        try:
-            together.wait(LIMIT_SECONDS)
-            for _ in range(5):
-                compact_job.start_due_compactions()
-                lifecycle.claim_queued()
-        except BaseException as error:  # noqa: BLE001 - told to the test's own thread
-            failures.append(error)
-        finally:
-            connection.close()
+    def scheduler(_: int) -> None:
+        for _ in range(5):
+            compact_job.start_due_compactions()
+            lifecycle.claim_queued()
 
-    threads = [threading.Thread(target=scheduler) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(LIMIT_SECONDS)
-    assert failures == []
+    at_once(scheduler, times=2)
     assert [j.payload["instants"] for j in world.jobs("compact")] == [[OLD]]
     world.until(lambda: world.jobs("compact")[0].state == "SUCCEEDED")
     assert [s.kind for s in world.launcher.submitted].count("compact") == 1

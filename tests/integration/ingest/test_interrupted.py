@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from django.db import connection, connections
+from django.db import connection
 
 from core import dispatch
 from core.models import Job, Lease
@@ -16,6 +15,7 @@ from ingest.jobs.drivers.fake import Fault
 from ingest.models import DriverIncarnation, Pipeline
 from ingest.pipelines import onboarding, sync_job, table_commands
 from ingest.scheduler import tick
+from tests.integration.at_once import at_once
 from tests.integration.ingest.world import make_tables
 
 
@@ -124,27 +124,6 @@ def test_the_database_goes_away_and_everything_said_is_kept(world, monkeypatch) 
     assert world.jobs("snapshot")[0].attempts == 1
 
 
-def at_once(count: int, work: Callable[[], object]) -> None:
-    barrier = threading.Barrier(count)
-    errors: list[BaseException] = []
-
-    def run() -> None:
-        barrier.wait()
-        try:
-            work()
-        except Exception as error:  # noqa: BLE001  the test asks for all of them
-            errors.append(error)
-        finally:
-            connections.close_all()
-
-    threads = [threading.Thread(target=run) for _ in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert errors == []
-
-
 @pytest.mark.django_db(transaction=True)
 def test_many_claimers_and_reconcilers_at_once(transactional_db, request) -> None:
     world = request.getfixturevalue("world")
@@ -152,13 +131,13 @@ def test_many_claimers_and_reconcilers_at_once(transactional_db, request) -> Non
     world.host.step(0)
     world.host.step(0)
     world.onboard("a", "b", "c", "d", "e")
-    at_once(4, lifecycle.claim_queued)
+    at_once(lambda _: lifecycle.claim_queued(), times=4)
     jobs = world.jobs("snapshot")
     assert sorted(j.attempts for j in jobs) == [0, 0, 1, 1, 1]
     for job in jobs:
         assert job.events.filter(event="claim").count() == job.attempts
     DriverIncarnation.objects.update(ended_at="2026-01-01T00:00:00Z")
-    at_once(4, reconcile.reconcile_jobs)
+    at_once(lambda _: reconcile.reconcile_jobs(), times=4)
     for job in world.jobs("snapshot"):
         assert job.state == "QUEUED"
         assert job.events.filter(event="try_again").count() == job.attempts
@@ -171,7 +150,7 @@ def test_rounds_that_are_due_are_queued_once(transactional_db, request) -> None:
     world.until_live("a", "b")
     Pipeline.objects.update(due_at="2026-01-01T00:00:00Z")
     before = len(world.jobs("round"))
-    at_once(4, sync_job.start_due_syncs)
+    at_once(lambda _: sync_job.start_due_syncs(), times=4)
     assert len(world.jobs("round")) == before + 2
 
 

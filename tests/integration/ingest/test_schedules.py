@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import threading
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from django.db import connection, connections
 from django.utils import timezone
 
 from core.models import Job
 from ingest.jobs.drivers.fake import Fault
 from ingest.models import Pipeline
 from ingest.pipelines import sync_job, table_commands
+from tests.integration.at_once import at_once
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
 from tests.integration.ingest.test_alerts import Killed, die
 from tests.integration.ingest.world import make_tables
@@ -106,21 +105,7 @@ def test_two_schedulers_fire_once(world) -> None:
     for _ in range(4):
         Job.objects.all().delete()
         Pipeline.objects.update(state="LIVE", due_at=timezone.now())
-        started, gate = [], threading.Barrier(4)
-
-        def schedule(started=started, gate=gate) -> None:
-            try:
-                connection.ensure_connection()
-                gate.wait()
-                started.append(sync_job.start_due_syncs())
-            finally:
-                connections.close_all()
-
-        threads = [threading.Thread(target=schedule) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        started = at_once(lambda _: sync_job.start_due_syncs(), times=4)
         assert sum(started) == len(names) == rounds()
         assert not Pipeline.objects.exclude(due_at=None).exists()
 
