@@ -47,7 +47,7 @@ def roll_back(run: JobRun, spark: SparkSession, work: RepairWork) -> list[str]:
         ]
         for asked in begun:
             # an attempt before this one was cut off at its very end
-            require_own_fence(spec)
+            require_fence(spec.fence)
             client.rollback(asked)
     after = _timeline(spec)
     undone = {*begun, *(i.asked for i in wanted)}
@@ -74,7 +74,7 @@ def unschedule(
             run.check()
             if not read_compaction_plan(spec.table.path, instant.asked).is_readable:
                 # Hudi can do nothing with it, not even read the table
-                require_own_fence(spec)
+                require_fence(spec.fence)
                 gone = remove_attempt(spec.table.path, instant.asked)
                 run.say("info", f"{instant.asked}: {len(gone)} files removed")
             else:
@@ -109,7 +109,7 @@ def _inflight(timeline: Timeline) -> list[Instant]:
 
 
 def _undo(spark: SparkSession, spec: JobSpec, client: Any, instant: Instant) -> None:
-    require_own_fence(spec)
+    require_fence(spec.fence)
     if instant.action in WRITES:
         client.rollback(instant.asked)
         return
@@ -156,7 +156,7 @@ def _take_off(spark: SparkSession, spec: JobSpec, asked: str) -> None:
     path = place_at(spec.table.path).uri
     admin = jvm.org.apache.hudi.client.CompactionAdminClient(context, path)
     try:
-        require_own_fence(spec)
+        require_fence(spec.fence)
         admin.unscheduleCompactionPlan(asked, False, 1, False)  # noqa: FBT003
     finally:
         admin.close()
@@ -177,7 +177,3 @@ def _refuse_unless_done(run: JobRun, asked: str) -> None:
 
 def _timeline(spec: JobSpec) -> Timeline:
     return read_timeline(place_at(spec.table.path))
-
-
-def require_own_fence(spec: JobSpec) -> None:
-    require_fence(spec.fence)

@@ -20,13 +20,13 @@ from ingest.lake.commit.recovery import (
     service_session,
 )
 from ingest.lake.commit.undoing import (
-    require_own_fence,
     roll_back,
     unschedule,
     unschedule_all,
 )
 from ingest.lake.commit.writer import checked_state
 from ingest.lake.commits import read_lake_table, read_properties
+from ingest.lake.fence import require_fence
 from ingest.lake.hudi.identity import identity_for, property_drift, put_back
 from ingest.lake.layout import (
     write_properties,
@@ -143,7 +143,7 @@ def _begin(run: JobRun, spark: SparkSession, *, adds: bool) -> None:
 
 def _put_properties_back(spec: JobSpec) -> None:
     """What another writer wrote there would have every job refused, this one too."""
-    require_own_fence(spec)
+    require_fence(spec.fence)
     wanted = identity_for(spec.table)
     found = read_properties(place_at(spec.table.path))
     if found is not None and property_drift(found, wanted):
