@@ -39,6 +39,7 @@ from ingest.models.states import (
     APPROVED,
     FAILED,
     LOADED,
+    LOADING,
     PAUSED,
     REMOVING,
     RESYNCING,
@@ -326,7 +327,7 @@ def _load_is_there(pipeline: Pipeline, state: LakeState, jobs: Sequence[Job]) ->
         "resume_snapshot",
         "resume_approved",
     }
-    if pipeline.state not in {SNAPSHOTTING, RESYNCING} and not is_stopped:
+    if pipeline.state not in LOADING and not is_stopped:
         return
     assert state.position is not None
     is_there = state.position.epoch_to >= (pipeline.load_epoch or math.inf)

@@ -31,6 +31,7 @@ from ingest.models.states import (
     DRAFT,
     LIVE,
     LOADED,
+    LOADING,
     PAUSED,
     PROPOSED,
     REMOVING,
@@ -49,7 +50,6 @@ ABOUT_COLUMNS = frozenset({"columns_added", "source_changed", "key_not_guarantee
 UNDECIDED = frozenset({"source_changed", "source_altered"})
 _WITHOUT_PLAN = (DRAFT, DISCOVERED, PROPOSED, REMOVING, RETIRED)
 _PAUSES = frozenset({LIVE, CATCHING_UP, APPROVED})
-_LOADING = frozenset({SNAPSHOTTING, RESYNCING})
 # The job without which a table in such a state stands still.
 _LOAD = {APPROVED: SNAPSHOT, SNAPSHOTTING: SNAPSHOT, RESYNCING: RESYNC}
 LOOK_SECONDS = 1.0
@@ -83,7 +83,7 @@ def settle(pipeline: Pipeline) -> None:
         pause(pipeline, why_paused(drift.blocking))
         return
     # a load that runs may have read either values: what it leaves is decided after it
-    if pipeline.state not in _LOADING and needed_resync.decide(pipeline):
+    if pipeline.state not in LOADING and needed_resync.decide(pipeline):
         schema_diff.report_compared([pipeline])
     if pipeline.state == PAUSED and pipeline.status_reason.startswith(_WAITS):
         due = None if pipeline.capture == "snapshot" else SystemClock().now()
