@@ -12,6 +12,7 @@ from pathlib import Path
 
 import psutil
 
+from core.processes.identity import has_ended
 from tests.waiting import wait_for
 
 
@@ -27,10 +28,7 @@ def is_alive(process: psutil.Process) -> bool:
     """Whether it runs: neither gone nor a zombie. One whose first thread has ended is
     shown as a zombie while other threads still end; its parent does not see it ended."""
     try:
-        if not process.is_running():
-            return False
-        is_zombie = process.status() == psutil.STATUS_ZOMBIE
-        return not is_zombie or process.num_threads() > 1
+        return process.is_running() and not has_ended(process)
     except psutil.NoSuchProcess:
         return False
 

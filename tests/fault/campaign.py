@@ -4,8 +4,8 @@ killed in the middle of repairs, and sources that change under running jobs.
 Writes one JSON line per run to `.sluice/fault/report.jsonl` and ends with a summary.
 SLUICE_FAULT_RUNS (default 40), SLUICE_FAULT_REPAIRS (default 4, each of every kind
 of repair at once) and SLUICE_FAULT_SCHEDULES (default 500) say how many,
-SLUICE_FAULT_SEED where seeds begin (3000: schedules of all acts over whole jobs). A failed run prints its victim, repair or
-schedule, and its seed.
+SLUICE_FAULT_SEED where seeds begin (3000: schedules of all acts over whole jobs). A
+failed run prints its victim, repair or schedule, and its seed.
 """
 
 from __future__ import annotations

@@ -52,7 +52,8 @@ def summary(done: Sequence[dict[str, Any]]) -> str:
     idle = sum(not facts["acted"] for facts in done)
     return (
         f"{len(done)} schedules of a hostile source, {len(failed)} violations"
-        f" (seeds {failed}), {idle} with nobody acting before the job's end; jobs ended as {ended}; a statement that changes a table"
+        f" (seeds {failed}), {idle} with nobody acting before the job's end; jobs ended"
+        f" as {ended}; a statement that changes a table"
         f" waited {longest} s for us at most\n"
     )
 

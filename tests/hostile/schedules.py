@@ -28,8 +28,8 @@ OTHERS = (
     *(3119, 3121, 3135, 3149, 3151, 3157, 3314, 3365),
     *(seed for seed in FOUND if seed not in SLICE),
 )
-# So many statements does a quiet job send at least, which a test holds; what is due
-# later comes at its end.
+# About so many statements does a quiet job send, which a test holds; what is due later
+# comes at its end.
 STATEMENTS = {
     "postgresql": dict(zip(JOBS, (77, 53, 54, 77, 69), strict=True)),
     "mariadb": dict(zip(JOBS, (61, 45, 51, 61, 55), strict=True)),
