@@ -300,10 +300,9 @@ def passed_edges(since: datetime | None, position: datetime) -> list[datetime]:
     earliest = position - LATE_AFTER
     start = max(since or earliest, earliest)
     steps = (position - start) // LATE_STEP
-    return [
-        start + (position - start) * n / steps
-        for n in range(steps + 1 if steps > 0 else 0)
-    ]
+    if steps <= 0:
+        return []
+    return [start + (position - start) * n / steps for n in range(steps + 1)]
 
 
 def due_again(edges: Sequence[datetime], position: datetime) -> int:
