@@ -114,7 +114,7 @@ def keep_classes(*extras: str) -> None:
     if class_archive(jars).exists():
         return
     say("keeping Spark's classes, so that drivers and engines start sooner")
-    command = [str(VENV / "bin" / "python"), "-m", "ingest.spark.archive", "--jars"]
+    command = [str(VENV / "bin" / "python"), "-m", "ingest.driver.archive", "--jars"]
     try:
         done = subprocess.run(
             [*command, os.pathsep.join(jars)],

@@ -12,7 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 VENV = ROOT / ".venv"
 JAVA_SOURCES = (
-    ROOT / "ingest" / "spark" / "java",
+    ROOT / "ingest" / "driver" / "java",
     ROOT / "gateway" / "engines" / "spark" / "java",
 )
 

@@ -28,7 +28,7 @@ from config.parts.paths import extras_of, parts_home, pinned_jars, sluice_jar
 from core.errors import SluiceError
 from core.object_store import is_object_uri
 from ingest.contract.driver_size import megabytes
-from ingest.jobs.drivers.cluster import MasterAway, StandaloneMaster, is_standalone
+from ingest.driver_host.cluster import MasterAway, StandaloneMaster, is_standalone
 from ingest.maintenance.storage_check import prove_store
 
 MEMORY_BYTES = 4 << 30

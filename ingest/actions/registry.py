@@ -1,7 +1,7 @@
 """The list of table actions: REST's routes, pages, `/config` and docs walk it.
 
 A new action is one object in this list; one that repairs the lake has a function of
-the same name in `ingest.maintenance.table_services.repair`.
+the same name in `ingest.driver.table_services.repair`.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ def within(driver: DriverSpec, most: DriverSpec) -> DriverSpec:
 
 
 def arguments_for(driver: DriverSpec | None, *, is_cluster: bool) -> list[str]:
-    """For `ingest.spark.main`, after those that all drivers have: the last one counts.
+    """For `ingest.driver.main`, after those that all drivers have: the last one counts.
     On a cluster it is the executors that work."""
     if driver is None:
         return []

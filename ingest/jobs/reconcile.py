@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -27,7 +28,6 @@ from core.jobs.moves import move_job
 from core.models import Job
 from ingest.jobs import leases
 from ingest.jobs.driver_jobs import DriverJob, driver_job
-from ingest.jobs.drivers.launcher import Survivor
 from ingest.jobs.isolation import Deaths, run_alone, wait_after
 from ingest.jobs.lifecycle import ring
 from ingest.lake.commits import LakeState, read_lake_table
@@ -38,6 +38,16 @@ log = logging.getLogger(__name__)
 
 MAX_DEATHS = 4
 LOOK_BACK = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Survivor:
+    """A submission of an earlier host that has not surely ended."""
+
+    job_id: str
+    attempt: int
+
+
 DAMAGED = "timeline_damaged"
 # A database that has just started has not heard of anybody yet.
 GRACE_SECONDS = 10

@@ -75,7 +75,7 @@ class RoundBench:
     """
 
     def __init__(self, bench: IngestBench) -> None:
-        from ingest.lake.commit import apply
+        from ingest.driver.apply import apply
 
         self.bench = bench.bench
         self.root = bench.root
@@ -182,7 +182,7 @@ def started(master: str = "local[4]") -> Iterator[tuple[LakeBench, Path]]:
     from config.embedded import EmbeddedPostgres
     from config.parts.javac import ensure_sluice_jar
     from config.parts.paths import spark_jars
-    from ingest.spark.session import SessionSpec, start_session
+    from ingest.driver.session import SessionSpec, start_session
 
     ensure_sluice_jar(lambda text: None)
     root = Path(tempfile.mkdtemp(prefix="sluice-bench-"))

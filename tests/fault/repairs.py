@@ -58,7 +58,7 @@ def bench_of(name: str, home: Path) -> Iterator[LakeBench]:
 def start_spark(stack: ExitStack, home: Path) -> Any:
     from config.parts.javac import ensure_sluice_jar
     from config.parts.paths import spark_jars
-    from ingest.spark.session import SessionSpec, start_session
+    from ingest.driver.session import SessionSpec, start_session
 
     ensure_sluice_jar(lambda text: None)
     session = start_session(

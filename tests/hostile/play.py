@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from ingest.capture import patience
 from ingest.contract.job import JobReport, JobSpec, SnapshotWork
-from ingest.spark.jobs import run_job
+from ingest.driver.capture import patience
+from ingest.driver.jobs import run_job
 from tests.hostile import acts, behaviour, oracle
 from tests.hostile.actors import Actor, Wait
 from tests.hostile.beginning import Beginnings, Loaded, signs_of
@@ -287,7 +287,7 @@ class _Run:
         run = self.bench.start(spec)
 
         def work() -> None:
-            from ingest.capture.parallel import enter_lane
+            from ingest.driver.capture.parallel import enter_lane
 
             enter_lane(run)
             reports.append(run_job(run, self.bench.spark, self.bench.gates))

@@ -10,9 +10,9 @@ from django.test import Client
 from catalog.access.users import create_user
 from catalog.models import Column
 from config import samples
-from gateway.engines.fake import FakeAnswer
 from gateway.engines.port import EngineColumn
 from gateway.hs2.values import TypeId
+from tests.doubles.engine import FakeAnswer
 from tests.integration.catalog.conftest import add_table
 from tests.integration.gateway.conftest import *  # noqa: F403  a running gateway
 from tests.integration.gateway.running import SECRET

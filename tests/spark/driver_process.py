@@ -49,7 +49,7 @@ class DriverProcess:
         self._reports: dict[str, queue.SimpleQueue[JobReport]] = {}
         self._fresh = threading.Condition()
         self.is_pinging = True
-        command = [sys.executable, "-m", "ingest.spark.main", "--warm", "--jars", jars]
+        command = [sys.executable, "-m", "ingest.driver.main", "--warm", "--jars", jars]
         command += [
             "--scratch",
             str(scratch),

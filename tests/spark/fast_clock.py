@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from config.parts.paths import spark_classpath
-from ingest.lake.commit import recovery, writer
+from ingest.driver.apply import recovery, writer
 
 _SOURCE = Path(__file__).with_name("FastClock.java")
 _GENERATORS = "org.apache.hudi.common.table.timeline.TimeGenerators"

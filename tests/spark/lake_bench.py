@@ -1,4 +1,4 @@
-"""A source database, a lake and the jobs between them, for tests of ingest.spark."""
+"""A source database, a lake and the jobs between them, for tests of ingest.driver."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ import psycopg
 from psycopg import sql
 
 from catalog.sources.postgresql.columns import COLUMNS
-from ingest.capture.gate import SourceGates
-from ingest.capture.parallel import enter_lane
 from ingest.contract.job import (
     CHUNK_ROWS,
     CLOCK,
@@ -32,10 +30,12 @@ from ingest.contract.job import (
     spec_from,
 )
 from ingest.contract.table import ColumnSpec, FenceSpec, TableSpec
-from ingest.lake.commit.jobrun import JobRun
+from ingest.driver.apply.jobrun import JobRun
+from ingest.driver.capture.gate import SourceGates
+from ingest.driver.capture.parallel import enter_lane
+from ingest.driver.jobs import run_job
 from ingest.lake.commits import LakeState, read_lake_table
 from ingest.lake.fence import fence_path, raise_fence
-from ingest.spark.jobs import run_job
 from tests.source_access import postgresql_at
 from tests.waiting import wait_for
 

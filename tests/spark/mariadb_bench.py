@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from catalog.sources.mariadb.types import lake_type
-from ingest.capture.gate import SourceGates
+from ingest.driver.capture.gate import SourceGates
 from tests.mariadb import MariaDbServer
 from tests.source_access import mariadb_at
 from tests.spark.lake_bench import LakeBench

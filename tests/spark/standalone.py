@@ -7,8 +7,8 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from ingest.jobs.drivers.cluster import MasterAway, StandaloneMaster
-from ingest.jobs.drivers.commands import spark_home
+from ingest.driver_host.cluster import MasterAway, StandaloneMaster
+from ingest.driver_host.commands import spark_home
 from tests.ports import free_port
 from tests.waiting import wait_for
 

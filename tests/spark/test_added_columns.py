@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 from hudi import HudiTableBuilder
 
-from ingest.capture import added_columns
 from ingest.contract.table import TableSpec
+from ingest.driver.capture import added_columns
 from tests.spark.beginnings import Beginnings, loaded_from
 from tests.spark.lake_bench import LakeBench, assert_done
 
@@ -213,7 +213,7 @@ def test_an_epoch_sealed_before_the_column_leaves_it_to_the_next_sync(
     loaded: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Killed between seal and commit; the retry knows the column, the epoch does not."""
-    from ingest.lake.commit import apply
+    from ingest.driver.apply import apply
 
     bench, table, low = loaded
     low = assert_done(bench.round(table, low)).facts["position"]["to"]

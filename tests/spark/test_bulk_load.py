@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from ingest.capture import snapshot
 from ingest.contract.table import TableSpec
+from ingest.driver.capture import snapshot
 from ingest.lake.commits import read_lake_table, read_properties
 from ingest.lake.hudi.identity import identity_for
 from ingest.lake.hudi.options import Operation, WriterFence, write_options

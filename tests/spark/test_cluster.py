@@ -18,11 +18,11 @@ from ingest.contract.job import (
     SnapshotWork,
     report_from,
 )
-from ingest.jobs.drivers.cluster import StandaloneMaster, instance_of, tag_of
-from ingest.jobs.drivers.commands import driver_command, place_of, submit_command
-from ingest.jobs.drivers.launcher import Launcher, Message, mark_of
-from ingest.jobs.drivers.submit import SubmitLauncher
-from ingest.jobs.drivers.warm import WarmLauncher
+from ingest.driver_host.cluster import StandaloneMaster, instance_of, tag_of
+from ingest.driver_host.commands import driver_command, place_of, submit_command
+from ingest.driver_host.launcher import Launcher, Message, mark_of
+from ingest.driver_host.submit import SubmitLauncher
+from ingest.driver_host.warm import WarmLauncher
 from tests.spark.lake_bench import LakeBench, assert_done
 from tests.spark.standalone import SECRET, StandaloneCluster, wait_until
 from tests.waiting import LIMIT_SECONDS

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from ingest.capture import snapshot
 from ingest.contract.job import CHUNK_ROWS, SnapshotWork
 from ingest.contract.positions import to_text
-from ingest.lake.commit import apply
-from ingest.lake.commit.jobrun import StopMode
+from ingest.driver.apply import apply
+from ingest.driver.apply.jobrun import StopMode
+from ingest.driver.capture import snapshot
+from ingest.driver.jobs import run_job
 from ingest.lake.ledger import read_ledger_entry
 from ingest.lake.staging import StagingArea
-from ingest.spark.jobs import run_job
 from tests.spark.beginnings import Beginnings, loaded_from
 from tests.spark.lake_bench import LakeBench, assert_done
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from gateway.engines.fake import FakeAnswer, FakeEngine, answer_to
 from gateway.engines.launch import EngineSpec
 from gateway.engines.port import (
     EngineClient,
@@ -23,6 +22,7 @@ from gateway.engines.port import (
 )
 from gateway.engines.spark_thrift import SparkEngine
 from gateway.hs2.rowset import decode_row_set
+from tests.doubles.engine import FakeAnswer, FakeEngine, answer_to
 
 SLOW = "SELECT sum(a.id * b.id % 7) FROM range(3000000) a CROSS JOIN range(3000000) b"
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from ingest.capture import timestamp as capture_timestamp
-from ingest.lake.commit import rows
+from ingest.driver.apply import rows
+from ingest.driver.capture import timestamp as capture_timestamp
 from ingest.lake.epochs import epoch_folder
 from tests.spark.lake_bench import LakeBench, assert_done
 from tests.spark.test_repair import mend

@@ -105,7 +105,7 @@ def product(
     django_db_blocker: Any,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Upgraded]:
-    from ingest.jobs.drivers.host import DriverHost
+    from ingest.driver_host.host import DriverHost
     from ingest.scheduler.tick import Ticking
     from tests.former.session_launcher import SessionLauncher
 

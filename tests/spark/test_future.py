@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ingest.contract.table import TableSpec
-from ingest.lake.commit import clocks, future
+from ingest.driver.apply import clocks, future
 from tests.spark.beginnings import Beginnings, loaded_from
 from tests.spark.fast_clock import fast_clock
 from tests.spark.lake_bench import LakeBench, assert_done, with_attempt

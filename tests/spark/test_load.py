@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from catalog.schema.limits import LIMITS
-from ingest.capture import patience
 from ingest.contract.job import SnapshotWork
 from ingest.contract.positions import from_text
+from ingest.driver.capture import patience
 from ingest.lake.ledger import read_ledger_entry
 from ingest.lake.staging import StagingArea
 from ingest.sources.dialects import dialect_of
@@ -307,8 +307,8 @@ def test_finished_chunks_are_not_read_again(lake_bench: LakeBench) -> None:
     )
     spec = run.spec
     reports = []
-    from ingest.capture.parallel import enter_lane
-    from ingest.spark.jobs import run_job
+    from ingest.driver.capture.parallel import enter_lane
+    from ingest.driver.jobs import run_job
 
     def work() -> None:
         enter_lane(run)

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from ingest.maintenance.table_services.savepoints import ask_reach
+from ingest.driver.jobs import run_job
+from ingest.driver.table_services.savepoints import ask_reach
 from ingest.sources.registry import SourceAccess
-from ingest.spark.jobs import run_job
 from tests.spark.lake_bench import assert_done
 from tests.spark.mariadb_bench import MariadbBench
 from tests.waiting import LIMIT_SECONDS, wait_for

@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from catalog.sources.registry import footprint_of
-from ingest.capture import jdbc, patience, snapshot
-from ingest.capture import timestamp as capture_timestamp
-from ingest.maintenance.table_services import verify
+from ingest.driver.capture import jdbc, patience, snapshot
+from ingest.driver.capture import timestamp as capture_timestamp
+from ingest.driver.table_services import verify
 from ingest.sources.mariadb import reader
 from tests.mariadb import MariaDbServer
 from tests.spark.lake_bench import assert_done

@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 
 from core.object_store import hadoop_properties
+from ingest.driver.session import use_store
 from ingest.lake.fence import fence_path, raise_fence
 from ingest.lake.ledger import read_ledger_entry
 from ingest.lake.place import place_at, use_object_store
 from ingest.pipelines import samples
-from ingest.spark.session import use_store
 from tests.object_store import ObjectStore
 from tests.spark.driver_process import DriverProcess
 from tests.spark.engine_bench import EngineBench

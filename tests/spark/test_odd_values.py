@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from catalog.sources.postgresql.types import SourceType, lake_type
-from ingest.capture import snapshot
 from ingest.contract.table import TableSpec
+from ingest.driver.capture import snapshot
 from tests.spark.lake_bench import LakeBench, assert_done
 
 

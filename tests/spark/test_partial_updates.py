@@ -7,9 +7,9 @@ from typing import Any
 
 from pyspark.sql import functions as F
 
-from ingest.lake.commit.writer import Batch, Span, checked_state, commit_rows
+from ingest.driver.apply.writer import Batch, Span, checked_state, commit_rows
+from ingest.driver.table_services import dedupe
 from ingest.lake.hudi.identity import PARTIAL
-from ingest.maintenance.table_services import dedupe
 from tests.spark.lake_bench import LakeBench, assert_done
 
 ROW = "id int, a string, b int, c array<string>, at timestamp, seq bigint, gone boolean"

@@ -9,14 +9,14 @@ from dataclasses import replace
 import pytest
 
 from catalog.schema.limits import KEEPALIVE
-from ingest.capture.parallel import enter_lane
 from ingest.contract.job import CLOCK, SecretAnswer, SnapshotWork
 from ingest.contract.table import SourceSpec
-from ingest.lake.commit.jobrun import JobRun
+from ingest.driver.apply.jobrun import JobRun
+from ingest.driver.capture.parallel import enter_lane
+from ingest.driver.jobs import run_job
 from ingest.sources.port import pinned_to
 from ingest.sources.postgresql import connection as postgresql_connection
 from ingest.sources.registry import Snapshot, SourceAccess, jdbc_options
-from ingest.spark.jobs import run_job
 from tests.integration.discovery.tls_proxy import Authority, tls_in_front_of
 from tests.source_access import SECRET
 from tests.spark.lake_bench import LakeBench, assert_done, with_attempt

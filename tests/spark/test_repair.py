@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ingest.contract.job import CompactWork, RepairWork
-from ingest.lake.commit import replacement, undoing
+from ingest.driver.apply import replacement, undoing
 from ingest.lake.hudi.identity import identity_for
 from ingest.lake.hudi.options import WriterFence, write_options
 from ingest.lake.hudi.position import CommitPosition, encode_position

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from ingest.contract.job import RepairWork, SyncWork
-from ingest.lake.commit import replacement
+from ingest.driver.apply import replacement
+from ingest.driver.table_services import metadata_table, resize
 from ingest.lake.hudi.identity import identity_for
 from ingest.lake.hudi.options import table_options
 from ingest.lake.layout import metadata_partitions, read_layout
 from ingest.lake.place import place_at
-from ingest.maintenance.table_services import metadata_table, resize
 from tests.spark.lake_bench import LakeBench, assert_done
 from tests.spark.test_maintenance import CREATE, ROWS, change, loaded, seen, wanted
 

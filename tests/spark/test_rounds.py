@@ -13,13 +13,13 @@ import pytest
 from ingest.contract.job import RepairWork
 from ingest.contract.positions import from_text, to_text
 from ingest.contract.table import TableSpec
-from ingest.lake.commit import apply
+from ingest.driver.apply import apply
+from ingest.driver.lanes import SparkWork
 from ingest.lake.epochs import epoch_folder, seals_of
 from ingest.lake.hudi.identity import identity_for
 from ingest.lake.hudi.options import WriterFence, write_options
 from ingest.lake.hudi.position import CommitPosition, encode_position
 from ingest.lake.ledger import read_ledger_entry
-from ingest.spark.lanes import SparkWork
 from tests.spark.beginnings import Beginnings, loaded_from
 from tests.spark.lake_bench import LakeBench, assert_done, with_attempt
 

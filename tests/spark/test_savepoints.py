@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from ingest.contract.job import SyncWork
-from ingest.lake.commit import apply
+from ingest.driver.apply import apply
+from ingest.driver.table_services import savepoints
 from ingest.lake.epochs import seals_of
 from ingest.lake.hudi import timeline
 from ingest.lake.layout import read_begun_restore
 from ingest.lake.ledger import read_ledger_entry
-from ingest.maintenance.table_services import savepoints
 from tests.spark.lake_bench import LakeBench, assert_done
 from tests.spark.test_maintenance import ROWS, change, loaded, seen, wanted
 from tests.spark.test_repair import asked_of, deaths_around, mend, timeline_of

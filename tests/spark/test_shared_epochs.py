@@ -14,9 +14,9 @@ from core.errors import SluiceError
 from ingest.contract.epochs import Seal, SealedFile
 from ingest.contract.events import INDEX, OP, ChangeEvent, numbered
 from ingest.contract.table import TableSpec
-from ingest.lake.commit import apply
-from ingest.lake.commit.rows import spark_type
-from ingest.lake.commit.sealed_files import sha256_of
+from ingest.driver.apply import apply
+from ingest.driver.apply.rows import spark_type
+from ingest.driver.apply.sealed_files import sha256_of
 from ingest.lake.epochs import epoch_folder, seals_of, shared_seals, write_seal
 from ingest.lake.ledger import read_ledger_entry
 from ingest.lake.place import place_at

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from catalog.schema.limits import LIMITS
-from ingest.capture import reading, silence
+from ingest.driver.capture import reading, silence
 from ingest.sources.postgresql import connection as postgresql_connection
 from tests.hostile.proxy import Statement, WireProxy, proxy_of
 from tests.spark.lake_bench import LakeBench, assert_done

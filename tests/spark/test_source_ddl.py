@@ -13,8 +13,8 @@ import psycopg
 import pytest
 
 from catalog.schema.limits import SourceLimits
-from ingest.capture import patience, snapshot
 from ingest.contract.job import JobReport, JobSpec
+from ingest.driver.capture import patience, snapshot
 from ingest.sources.postgresql import snapshot as postgresql_snapshot
 from tests.spark.lake_bench import LakeBench, assert_done, with_attempt
 from tests.waiting import wait_for
@@ -178,9 +178,9 @@ def test_a_job_and_an_alter_cannot_jam_each_other(
 ) -> None:
     """ALTER comes while the job holds its snapshot and has a reader at the start: it
     gets its lock, and the job goes on behind it."""
-    from ingest.capture import reading
-    from ingest.capture import timestamp as capture_timestamp
-    from ingest.maintenance.table_services import verify
+    from ingest.driver.capture import reading
+    from ingest.driver.capture import timestamp as capture_timestamp
+    from ingest.driver.table_services import verify
 
     table = bench.table("o", cursor="at", estimated_rows=500)
     if job != "load":

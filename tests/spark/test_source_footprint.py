@@ -13,7 +13,7 @@ import pytest
 
 from catalog.schema.limits import LIMITS
 from catalog.sources.registry import footprint_of
-from ingest.maintenance.table_services import savepoints
+from ingest.driver.table_services import savepoints
 from tests.spark.lake_bench import LakeBench, assert_done
 from tests.spark.test_repair import mend
 from tests.waiting import LIMIT_SECONDS, wait_for

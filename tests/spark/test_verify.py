@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from pyspark.sql import functions as F
 
-from ingest.capture.parallel import enter_lane
 from ingest.contract.job import JobReport
 from ingest.contract.table import TableSpec
+from ingest.driver.capture.parallel import enter_lane
+from ingest.driver.jobs import run_job
+from ingest.driver.table_services import verify
 from ingest.lake.hudi.identity import DELETED
-from ingest.maintenance.table_services import verify
 from ingest.sources.dialects import dialect_of
 from ingest.sources.select import select_columns
-from ingest.spark.jobs import run_job
 from tests.spark.beginnings import Beginnings, loaded_from
 from tests.spark.lake_bench import LakeBench, assert_done
 from tests.waiting import LIMIT_SECONDS, wait_for

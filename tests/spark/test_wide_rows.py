@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from catalog.schema.limits import LIMITS
-from ingest.capture import jdbc, patience
+from ingest.driver.capture import jdbc, patience
+from ingest.driver.table_services import verify
 from ingest.lake.hudi import options
-from ingest.maintenance.table_services import verify
 from ingest.sources import port
 from ingest.sources.postgresql import connection as postgresql_connection
 from ingest.sources.postgresql import reader as postgresql

@@ -13,14 +13,14 @@ from django.core.management.base import BaseCommand, CommandError
 
 from core.errors import TerminalError
 from core.processes.stop import stop_event
-from ingest.jobs.drivers.commands import (
+from ingest.driver_host.commands import (
     driver_command,
     launcher_for,
     place_of,
     require_parts,
 )
-from ingest.jobs.drivers.host import DriverHost
-from ingest.jobs.drivers.warm import DriverCommand, kill_leftovers
+from ingest.driver_host.host import DriverHost
+from ingest.driver_host.warm import DriverCommand, kill_leftovers
 
 log = logging.getLogger(__name__)
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from gateway.engines.fake import FakeEngine
 from gateway.limits import GatewayLimits
 from gateway.process import Gateway, GatewaySpec
 from gateway.server import ClientProtocol
+from tests.doubles.engine import FakeEngine
 from tests.integration.gateway.loop_watch import LoopWatch
 from tests.waiting import LIMIT_SECONDS
 

@@ -10,7 +10,7 @@ from pyhive.exc import OperationalError
 
 from catalog.models import AuditEntry
 from gateway import audit_lines
-from gateway.engines.fake import answer_to
+from tests.doubles.engine import answer_to
 from tests.integration.gateway.test_pyhive import connect
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from gateway.engines.fake import FakeAnswer, answer_to
+from tests.doubles.engine import FakeAnswer, answer_to
 from tests.integration.gateway.conftest import PASSWORD
 
 JARS = Path(pyspark.__file__).parent / "jars"

@@ -10,7 +10,7 @@ import pytest
 from pyhive.exc import OperationalError
 from TCLIService import ttypes
 
-from gateway.engines.fake import FakeSession
+from tests.doubles.engine import FakeSession
 from tests.integration.gateway.test_crowds import ACCEPTED, knock
 from tests.integration.gateway.test_pyhive import connect, eventually
 from tests.integration.gateway.test_server import limited, read_all

@@ -8,9 +8,9 @@ import threading
 import pytest
 from TCLIService import ttypes
 
-from gateway.engines.fake import FakeAnswer
 from gateway.hs2 import framing
 from gateway.store import LOGINS_WAITING_EACH
+from tests.doubles.engine import FakeAnswer
 from tests.integration.gateway.conftest import PASSWORD
 from tests.integration.gateway.test_pyhive import connect, eventually
 from tests.integration.gateway.test_server import limited

@@ -11,9 +11,9 @@ from rest_framework.test import APIClient
 
 from gateway import client
 from gateway.api import downloads
-from gateway.engines.fake import FakeAnswer
 from gateway.engines.port import EngineColumn
 from gateway.hs2.values import TypeId
+from tests.doubles.engine import FakeAnswer
 from tests.integration.gateway.running import SECRET
 
 URL = "/api/v1/sql/statements"

@@ -12,8 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from gateway import internal, reply_room
-from gateway.engines.fake import FakeAnswer
 from gateway.limits import GatewayLimits
+from tests.doubles.engine import FakeAnswer
 from tests.integration.gateway.running import SECRET, RunningGateway
 from tests.waiting import LIMIT_SECONDS
 

@@ -12,7 +12,7 @@ from TCLIService import ttypes
 from thrift.transport.TTransport import TTransportException
 
 from catalog.models import AuditEntry
-from gateway.engines.fake import FakeAnswer
+from tests.doubles.engine import FakeAnswer
 from tests.integration.gateway.conftest import PASSWORD
 from tests.waiting import LIMIT_SECONDS, wait_for
 

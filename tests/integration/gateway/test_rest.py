@@ -9,10 +9,10 @@ import pytest
 from rest_framework.test import APIClient
 
 from gateway import statement_service
-from gateway.engines.fake import FakeAnswer
 from gateway.engines.port import EngineColumn
 from gateway.hs2.values import TypeId
 from gateway.rows import ResultFile
+from tests.doubles.engine import FakeAnswer
 from tests.integration.gateway.running import SECRET
 
 

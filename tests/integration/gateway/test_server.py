@@ -159,7 +159,7 @@ def test_closing_twice_is_fine(gateway_connection):
 
 
 def test_a_time_limit_shows_as_cancelled_to_old_clients(gateway):
-    from gateway.engines.fake import FakeAnswer
+    from tests.doubles.engine import FakeAnswer
 
     gateway.engine.answers = lambda sql: FakeAnswer(seconds=60)
     with connect(gateway) as connection:

@@ -10,7 +10,7 @@ from pyhive.exc import OperationalError
 from TCLIService import ttypes
 
 from catalog.models import AuditEntry
-from gateway.engines.fake import FakeAnswer
+from tests.doubles.engine import FakeAnswer
 from tests.integration.gateway.running import SECRET
 from tests.integration.gateway.test_pyhive import connect, eventually
 

@@ -8,11 +8,11 @@ import pytest
 from pyhive.exc import OperationalError
 from TCLIService import ttypes
 
-from gateway.engines.fake import FakeAnswer
 from gateway.engines.settable import LONGEST_VALUE
 from gateway.hs2 import calls, messages
 from gateway.limits import MOST_SETTINGS
 from gateway.session_engine import LONGEST_CHANGE, MOST_CHANGES
+from tests.doubles.engine import FakeAnswer
 from tests.integration.gateway.test_crowds import ACCEPTED, knock, rows_of
 from tests.integration.gateway.test_pyhive import connect, eventually
 from tests.integration.gateway.test_server import limited

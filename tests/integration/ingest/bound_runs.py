@@ -6,7 +6,7 @@ import pytest
 
 from ingest.contract.job import JobSpec, SyncWork
 from ingest.contract.table import ColumnSpec, FenceSpec, SourceSpec, TableSpec
-from ingest.lake.commit.jobrun import JobRun
+from ingest.driver.apply.jobrun import JobRun
 
 LAG = 30.0
 

@@ -18,8 +18,8 @@ from collections import deque
 from pathlib import Path
 
 from ingest.contract.job import answer_from, spec_from
-from ingest.jobs.drivers.fake import FakeLauncher, Fault
-from ingest.spark.control import Control, ControlSocket, take_over_stdio
+from ingest.driver.control import Control, ControlSocket, take_over_stdio
+from tests.doubles.launcher import FakeLauncher, Fault
 
 PATIENCE = 120.0
 FAULTS = Path(sys.argv[1])

@@ -6,7 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-from ingest.jobs.drivers.submit import SubmitCommand
+from ingest.driver_host.submit import SubmitCommand
 
 STUB = Path(__file__).with_name("stub_driver.py")
 ROOT = Path(__file__).resolve().parents[3]

@@ -21,13 +21,13 @@ from core.models import Job, Lease
 from ingest.contract.table import FenceSpec
 from ingest.jobs import leases as job_leases
 from ingest.jobs import lifecycle, reconcile
-from ingest.jobs.drivers.fake import Fault, write_commit
 from ingest.jobs.specs import build_spec
 from ingest.lake.epochs import last_epoch
 from ingest.lake.fence import fence_at, fence_path
 from ingest.maintenance import compact_job
 from ingest.models import DriverIncarnation, MaintenancePlan, Pipeline, SourceEpoch
 from ingest.pipelines import adoption
+from tests.doubles.launcher import Fault, write_commit
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
 
 pytestmark = pytest.mark.django_db

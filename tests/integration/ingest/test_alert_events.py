@@ -16,10 +16,10 @@ from core.models import DomainEvent
 from core.outbox import NewEvent
 from ingest.alerts import store, triggers
 from ingest.alerts.rules import Finding
-from ingest.jobs.drivers.fake import Fault
 from ingest.models import TableHealth
 from ingest.models.alerts import Alert
 from ingest.pipelines import removal, sync_job, table_job
+from tests.doubles.launcher import Fault
 from tests.integration.ingest.test_alerts import Killed, die, opened
 from tests.integration.ingest.test_health import see
 

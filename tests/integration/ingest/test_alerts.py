@@ -13,11 +13,11 @@ from catalog.models import Table
 from ingest.alerts import lag, triggers
 from ingest.alerts.rules import Finding
 from ingest.alerts.store import open_alert
-from ingest.jobs.drivers.fake import Fault
 from ingest.models import Pipeline, TableHealth
 from ingest.models.alerts import Alert, Presence
 from ingest.pipelines import removal, sync_job
 from ingest.pipelines.policies.store import change_table_policy
+from tests.doubles.launcher import Fault
 from tests.integration.catalog.asking import grants_now, problem
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
 from tests.integration.ingest.test_health import OLD, see, timeline_of

@@ -6,13 +6,13 @@ import pytest
 
 from core.errors import StaleState
 from core.models import Job, Lease
+from ingest.driver_host import host
+from ingest.driver_host.incarnation import ABANDONED_SECONDS
+from ingest.driver_host.inflight import UNANSWERED_SECONDS
 from ingest.jobs import lifecycle
-from ingest.jobs.drivers import host
-from ingest.jobs.drivers.fake import Fault
-from ingest.jobs.drivers.incarnation import ABANDONED_SECONDS
-from ingest.jobs.drivers.inflight import UNANSWERED_SECONDS
 from ingest.jobs.lanes import LANE_LIMITS
 from ingest.pipelines import table_commands
+from tests.doubles.launcher import Fault
 
 pytestmark = pytest.mark.django_db
 

@@ -10,7 +10,7 @@ import pytest
 
 from frontend.reading.health import GO_ON
 from ingest.api import health_replies
-from ingest.jobs.drivers.fake import Fault
+from tests.doubles.launcher import Fault
 from tests.integration.catalog.asking import problem
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
 from tests.integration.catalog.test_endpoints import compare

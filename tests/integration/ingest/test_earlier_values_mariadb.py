@@ -10,10 +10,10 @@ import psycopg
 import pytest
 
 from core.errors import TransientError
-from ingest.capture import added_columns
-from ingest.capture.added_columns import find_earlier_values, new_columns
 from ingest.contract.job import SyncWork
 from ingest.contract.table import ColumnSpec, TableSpec
+from ingest.driver.capture import added_columns
+from ingest.driver.capture.added_columns import find_earlier_values, new_columns
 from ingest.sources.registry import SourceAccess, open_source
 from tests.integration.ingest.bound_runs import run_with, table_of
 from tests.mariadb import MariaDbServer
@@ -96,7 +96,7 @@ def test_a_source_that_does_not_tell_in_time_leaves_it_open(kind: Kind) -> None:
 
 
 def test_a_stop_while_it_asks_is_a_stop(kind: Kind) -> None:
-    from ingest.lake.commit.jobrun import Interrupted
+    from ingest.driver.apply.jobrun import Interrupted
 
     with kind.run("slow") as (run, source, work):
         source.rows(kind.limit)

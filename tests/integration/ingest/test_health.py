@@ -14,11 +14,11 @@ from catalog.models import AuditEntry
 from core.models import Job
 from ingest.api import health, health_replies
 from ingest.jobs import lifecycle
-from ingest.jobs.drivers.fake import Fault, write_instant
 from ingest.maintenance import compact_job, health_collector, observation
 from ingest.models import MaintenancePlan, TableHealth
 from ingest.pipelines import sync_job
 from ingest.scheduler import tick
+from tests.doubles.launcher import Fault, write_instant
 from tests.integration.at_once import at_once
 from tests.integration.catalog.asking import problem
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
@@ -229,7 +229,7 @@ def test_a_stuck_compaction_is_explained_previewed_and_rolled_back(
 def test_a_repair_holds_both_leases_and_does_not_touch_the_tables_state(
     world, admin, table
 ) -> None:
-    from ingest.jobs.drivers.fake import Fault
+    from tests.doubles.launcher import Fault
 
     world.fail_with("repair", Fault.HANG, Fault.TERMINAL)
     reply = admin("POST", f"tables/{table}:deduplicate", {"dry_run": True})

@@ -11,10 +11,10 @@ from django.db import connection
 from core import dispatch
 from core.models import Job, Lease
 from ingest.jobs import lifecycle, reconcile
-from ingest.jobs.drivers.fake import Fault
 from ingest.models import DriverIncarnation, Pipeline
 from ingest.pipelines import onboarding, sync_job, table_commands
 from ingest.scheduler import tick
+from tests.doubles.launcher import Fault
 from tests.integration.at_once import at_once
 from tests.integration.ingest.world import make_tables
 
@@ -113,7 +113,7 @@ def test_the_database_goes_away_and_everything_said_is_kept(world, monkeypatch) 
         return finish(report)
 
     monkeypatch.setattr("ingest.jobs.lifecycle.finish", failing)
-    monkeypatch.setattr("ingest.jobs.drivers.host.connection.close", lambda: None)
+    monkeypatch.setattr("ingest.driver_host.host.connection.close", lambda: None)
     for _ in range(10):
         world.host.step(0)
     assert world.jobs("snapshot")[0].state == "RUNNING"

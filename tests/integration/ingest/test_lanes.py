@@ -6,12 +6,12 @@ import pytest
 
 from catalog.models import Table
 from core.models import Job, JobEvent
-from ingest.jobs.drivers.fake import Fault
-from ingest.jobs.drivers.launcher import Message
+from ingest.driver_host.launcher import Message
 from ingest.pipelines import onboarding, table_commands
 from ingest.pipelines.policies import store
 from ingest.pipelines.requests import parse_request
 from ingest.scheduler import tick
+from tests.doubles.launcher import Fault
 from tests.integration.ingest.world import make_source, make_tables
 
 pytestmark = pytest.mark.django_db

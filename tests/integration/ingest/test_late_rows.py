@@ -10,9 +10,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from ingest.capture import signs as capture_signs
-from ingest.capture.signs import count_late
 from ingest.contract.positions import SourceClock
+from ingest.driver.capture import signs as capture_signs
+from ingest.driver.capture.signs import count_late
 from ingest.sources.registry import open_source
 from ingest.sources.signs import Signs
 from tests.integration.ingest.bound_runs import table_of

@@ -17,14 +17,14 @@ import pytest
 
 from core.models import Job
 from core.processes.child import ChildSpec, spawn
-from ingest.jobs.drivers.fake import FakeCluster, FakeLauncher, Fault
-from ingest.jobs.drivers.host import DriverHost
-from ingest.jobs.drivers.launcher import MARK
-from ingest.jobs.drivers.submit import SubmitLauncher
-from ingest.jobs.drivers.warm import DriverCommand, WarmLauncher, kill_leftovers
+from ingest.driver_host.host import DriverHost
+from ingest.driver_host.launcher import MARK
+from ingest.driver_host.submit import SubmitLauncher
+from ingest.driver_host.warm import DriverCommand, WarmLauncher, kill_leftovers
 from ingest.models import DriverIncarnation
 from ingest.pipelines import table_commands
 from ingest.scheduler import tick
+from tests.doubles.launcher import FakeCluster, FakeLauncher, Fault
 from tests.integration.ingest.submitting import submit_command
 from tests.integration.ingest.world import World, make_source
 from tests.waiting import wait_for
@@ -199,7 +199,7 @@ sys.path.insert(0, sys.argv[2])
 os.environ["DJANGO_SETTINGS_MODULE"] = "config.settings"
 django.setup()
 from tests.integration.ingest.test_launchers import command
-from ingest.jobs.drivers.warm import WarmLauncher
+from ingest.driver_host.warm import WarmLauncher
 launcher = WarmLauncher(command(Path(sys.argv[1])))
 launcher.start(sys.argv[3])
 while not any(m.kind == "ready" for m in launcher.poll(0.2)):

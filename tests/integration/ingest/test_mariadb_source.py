@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from catalog.schema.limits import LIMITS
-from ingest.capture.chunking import cut_table, key_parts, predicate_for
-from ingest.capture.jdbc import Fetch, fetch_rows
 from ingest.contract.job import JobSpec
 from ingest.contract.table import FenceSpec, TableSpec
-from ingest.lake.commit.jobrun import JobRun
+from ingest.driver.apply.jobrun import JobRun
+from ingest.driver.capture.chunking import cut_table, key_parts, predicate_for
+from ingest.driver.capture.jdbc import Fetch, fetch_rows
 from ingest.sources.chunks import KeyPart
 from ingest.sources.registry import Source, open_source
 from tests.mariadb import MariaDbServer

@@ -12,12 +12,12 @@ from django.conf import settings
 from core.models import Job
 from ingest.api import health_replies
 from ingest.jobs import reconcile
-from ingest.jobs.drivers.fake import Fault, write_instant
 from ingest.lake.commits import read_lake_table
 from ingest.lake.fence import fence_at, fence_path
 from ingest.models import TableHealth
 from ingest.pipelines import sync_job, table_commands
 from ingest.scheduler import tick
+from tests.doubles.launcher import Fault, write_instant
 from tests.integration.catalog.asking import problem
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
 from tests.integration.catalog.test_endpoints import compare

@@ -16,9 +16,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from core.models import Job
 from ingest.alerts import fan_out, store
 from ingest.alerts.rules import Finding
-from ingest.jobs.drivers.fake import Fault
 from ingest.models.alerts import AlertTarget
 from ingest.pipelines import metrics, sync_job
+from tests.doubles.launcher import Fault
 from tests.integration.catalog.asking import Rest
 
 MONITORING = Path(__file__).resolve().parents[3] / "docker" / "monitoring"

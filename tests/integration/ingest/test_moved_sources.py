@@ -15,9 +15,9 @@ import psycopg
 import pytest
 
 from core.errors import TransientError
-from ingest.capture.cursor import read_bound
 from ingest.contract.table import SourceSpec
-from ingest.lake.commit.clocks import wall
+from ingest.driver.apply.clocks import wall
+from ingest.driver.capture.cursor import read_bound
 from ingest.sources.registry import Source, SourceAccess, open_source
 from ingest.sources.signs import Signs, what_changed
 from tests.integration.ingest.bound_runs import LAG, run_of, table_of

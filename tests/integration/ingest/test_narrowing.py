@@ -8,9 +8,9 @@ import pytest
 
 from catalog.models import Column, SchemaVersion, Table
 from ingest.alerts import triggers
-from ingest.jobs.drivers.fake import Fault
 from ingest.models.alerts import Alert
 from ingest.pipelines import schema_diff, table_commands
+from tests.doubles.launcher import Fault
 
 
 def alter(world: Any, **types: str | None) -> Table:

@@ -11,12 +11,12 @@ from catalog.models import Table
 from core.errors import InvalidRequest
 from core.jobs import moves
 from core.models import Job
-from ingest.jobs.drivers.fake import Fault
 from ingest.models import Pipeline
 from ingest.pipelines import table_commands
 from ingest.pipelines.schema_approval import approve_schema_change, proposal_of
 from ingest.pipelines.sync_job import start_sync
 from ingest.pipelines.transitions import pipeline_of
+from tests.doubles.launcher import Fault
 from tests.integration.ingest.test_schema_drift import (
     INT,
     TEXT,

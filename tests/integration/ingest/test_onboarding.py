@@ -328,7 +328,7 @@ def test_what_was_staged_is_deleted_in_pages_too(
 
 
 def test_removal_of_a_running_load_stops_it_first(world) -> None:
-    from ingest.jobs.drivers.fake import Fault
+    from tests.doubles.launcher import Fault
 
     world.fail_with("snapshot", Fault.HANG)
     world.onboard("orders")

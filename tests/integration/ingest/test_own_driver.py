@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from ingest.contract.job import DriverSpec
-from ingest.jobs.drivers.fake import Fault
 from ingest.lake.fence import fence_at, fence_path
 from ingest.lake.place import place_at
 from ingest.maintenance import compact_job
 from ingest.pipelines import sync_job
 from ingest.scheduler import tick
+from tests.doubles.launcher import Fault
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
 
 pytestmark = pytest.mark.django_db

@@ -12,8 +12,8 @@ import pytest
 from catalog.sources.access import SourceAccess as DiscoveryAccess
 from catalog.sources.postgresql.discover import PostgresReader
 from core.errors import TerminalError
-from ingest.capture.jdbc import Fetch, fetch_rows
 from ingest.contract.table import ColumnSpec, TableSpec
+from ingest.driver.capture.jdbc import Fetch, fetch_rows
 from ingest.sources.failures import failure_of
 from ingest.sources.postgresql.reader import PostgresSource
 from ingest.sources.registry import Snapshot, jdbc_options, open_source

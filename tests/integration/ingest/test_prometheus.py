@@ -12,10 +12,10 @@ import pytest
 import yaml
 
 from gateway import client
-from ingest.jobs.drivers.fake import Fault
 from ingest.maintenance import compact_job
 from ingest.models.alerts import AlertTarget
 from ingest.pipelines import sync_job
+from tests.doubles.launcher import Fault
 from tests.integration.catalog.asking import Rest
 from tests.integration.ingest.test_monitoring import MONITORING, panels, rules
 from tests.prometheus import prometheus, promtool

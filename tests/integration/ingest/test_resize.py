@@ -11,10 +11,10 @@ from django.test import Client
 
 from catalog.models import AuditEntry, Table
 from ingest.api import health_replies
-from ingest.jobs.drivers.fake import Fault, write_instant
 from ingest.lake.hudi.position import EXTRA_KEY, CommitPosition, encode_position
 from ingest.models import Pipeline, SourceEpoch
 from ingest.pipelines.lake_identity import planned_identity
+from tests.doubles.launcher import Fault, write_instant
 from tests.integration.catalog.asking import problem
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
 from tests.integration.catalog.test_endpoints import compare

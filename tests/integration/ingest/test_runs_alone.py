@@ -6,10 +6,10 @@ import pytest
 
 from core.models import Job
 from ingest.contract.job import DRIVER_DIED, ErrorFact, JobReport
-from ingest.jobs.drivers.fake import FakeLauncher, Fault
-from ingest.jobs.drivers.host import DriverHost
+from ingest.driver_host.host import DriverHost
 from ingest.models import DriverIncarnation
 from ingest.pipelines import table_commands
+from tests.doubles.launcher import FakeLauncher, Fault
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
 
 pytestmark = pytest.mark.django_db

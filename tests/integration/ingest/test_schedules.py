@@ -8,9 +8,9 @@ import pytest
 from django.utils import timezone
 
 from core.models import Job
-from ingest.jobs.drivers.fake import Fault
 from ingest.models import Pipeline
 from ingest.pipelines import sync_job, table_commands
+from tests.doubles.launcher import Fault
 from tests.integration.at_once import at_once
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
 from tests.integration.ingest.test_alerts import Killed, die

@@ -11,11 +11,11 @@ import pytest
 
 from catalog.schema.limits import LIMITS
 from core.errors import TransientError
-from ingest.capture import reading, silence
-from ingest.capture.reading import open_stoppable
 from ingest.contract.job import JobSpec
 from ingest.contract.table import FenceSpec, TableSpec
-from ingest.lake.commit.jobrun import JobRun
+from ingest.driver.apply.jobrun import JobRun
+from ingest.driver.capture import reading, silence
+from ingest.driver.capture.reading import open_stoppable
 from ingest.sources.mariadb import connection as mariadb_connection
 from ingest.sources.postgresql import connection as postgresql_connection
 from ingest.sources.registry import SourceAccess, describe_sessions, idle_sessions

@@ -13,9 +13,9 @@ import psycopg
 import pytest
 
 from core.errors import InvalidRequest
-from ingest.capture import cursor
-from ingest.capture.cursor import read_bound
 from ingest.contract.table import SourceSpec
+from ingest.driver.capture import cursor
+from ingest.driver.capture.cursor import read_bound
 from ingest.sources.registry import Source, open_source
 from ingest.sources.signs import Signs, what_changed
 from tests.integration.ingest.bound_runs import LAG, run_of, table_of

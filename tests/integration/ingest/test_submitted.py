@@ -11,14 +11,14 @@ import pytest
 
 from core.files import write_private
 from core.models import Job
-from ingest.jobs.drivers import submit
-from ingest.jobs.drivers.cluster import App, tag_of
-from ingest.jobs.drivers.fake import FakeCluster, Fault
-from ingest.jobs.drivers.host import DriverHost
-from ingest.jobs.drivers.launcher import Message, mark_of
-from ingest.jobs.drivers.submit import SubmitLauncher
+from ingest.driver_host import submit
+from ingest.driver_host.cluster import App, tag_of
+from ingest.driver_host.host import DriverHost
+from ingest.driver_host.launcher import Message, mark_of
+from ingest.driver_host.submit import SubmitLauncher
 from ingest.models import DriverIncarnation
 from ingest.scheduler import tick
+from tests.doubles.launcher import FakeCluster, Fault
 from tests.integration.ingest.submitting import HOUSE, submit_command
 from tests.integration.ingest.world import World, make_source
 from tests.waiting import wait_for

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from core.models import JobLog
-from ingest.jobs.drivers.fake import Fault
-from ingest.jobs.drivers.launcher import Message, storable
+from ingest.driver_host.launcher import Message, storable
+from tests.doubles.launcher import Fault
 
 pytestmark = pytest.mark.django_db
 

@@ -16,13 +16,13 @@ from core.errors import InvalidRequest
 from core.models import Job
 from ingest.contract.job import JobReport, RepairWork
 from ingest.jobs import lifecycle
-from ingest.jobs.drivers.fake import Fault
 from ingest.maintenance import compact_job, health_collector, repairs
 from ingest.maintenance.plan import Step
 from ingest.models import MaintenancePlan, TableHealth
 from ingest.pipelines import compaction_plans, removal, table_commands
 from ingest.pipelines.policies import store
 from ingest.scheduler import tick
+from tests.doubles.launcher import Fault
 from tests.integration.ingest.test_health import LATER, OLD, see, timeline_of
 
 pytestmark = pytest.mark.django_db

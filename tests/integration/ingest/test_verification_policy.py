@@ -10,12 +10,12 @@ from django.test import Client
 from django.utils import timezone
 
 from core.models import Job
-from ingest.jobs.drivers.fake import Fault
 from ingest.maintenance import verification_schedule
 from ingest.models import Pipeline
 from ingest.models.alerts import Alert
 from ingest.pipelines import metrics, table_commands
 from ingest.pipelines.policies import store
+from tests.doubles.launcher import Fault
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
 from tests.integration.ingest.test_rest import grant
 from tests.integration.ingest.test_verify import DIFFERENT, EQUAL

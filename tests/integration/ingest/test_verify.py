@@ -11,9 +11,9 @@ from django.test import Client
 
 from catalog.models import AuditEntry
 from config.management.commands import verify as command
-from ingest.jobs.drivers.fake import Fault
 from ingest.maintenance.verdict import Comparison, facts_of
 from ingest.pipelines import table_commands
+from tests.doubles.launcher import Fault
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
 from tests.integration.ingest.test_rest import grant
 

@@ -8,14 +8,14 @@ import pytest
 
 from core.models import Job, JobLog, Lease
 from ingest.contract.job import ErrorFact, JobReport
+from ingest.driver_host.host import LOOK_SECONDS
 from ingest.jobs import lifecycle, reconcile
-from ingest.jobs.drivers.fake import Fault
-from ingest.jobs.drivers.host import LOOK_SECONDS
 from ingest.lake.fence import fence_at
 from ingest.lake.place import place_at
 from ingest.models import DriverIncarnation, MaintenancePlan, SourceEpoch
 from ingest.pipelines import sync_job, table_commands
 from ingest.pipelines.schema_approval import approve_schema_change
+from tests.doubles.launcher import Fault
 
 pytestmark = pytest.mark.django_db
 

@@ -7,8 +7,8 @@ import pytest
 from core.models import Job
 from ingest.contract.job import JobReport
 from ingest.jobs import lifecycle
-from ingest.jobs.drivers.fake import Fault
 from ingest.pipelines import table_commands
+from tests.doubles.launcher import Fault
 
 pytestmark = pytest.mark.django_db
 

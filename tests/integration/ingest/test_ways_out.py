@@ -11,7 +11,7 @@ from typing import Any
 import fastavro
 import pytest
 
-from ingest.jobs.drivers.fake import write_instant
+from tests.doubles.launcher import write_instant
 from tests.integration.catalog.asking import problem
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
 from tests.integration.ingest.test_health import LATER, OLD, see, timeline_of

@@ -10,12 +10,12 @@ from typing import Any
 from catalog.models import Column, Database, Datasource, Table
 from catalog.secrets import encrypt
 from core.models import Job
-from ingest.jobs.drivers.fake import FakeLauncher, Fault
-from ingest.jobs.drivers.host import DriverHost
+from ingest.driver_host.host import DriverHost
 from ingest.models import Onboarding, Pipeline
 from ingest.pipelines import onboarding
 from ingest.pipelines.requests import parse_request
 from ingest.scheduler import tick
+from tests.doubles.launcher import FakeLauncher, Fault
 
 # Of the tick's time: what somebody waits for is done at each step, the rest less often.
 STEP_SECONDS = 5.0

@@ -10,7 +10,7 @@ from core.errors import TerminalError
 from ingest.contract.epochs import LedgerLine, Seal
 from ingest.contract.job import JobSpec
 from ingest.contract.table import FenceSpec, SourceSpec, TableSpec
-from ingest.lake.commit.preconditions import refuse_used_epoch
+from ingest.driver.apply.preconditions import refuse_used_epoch
 from ingest.lake.commits import LakeState
 from ingest.lake.epochs import seals_of, write_seal
 from ingest.lake.hudi.identity import TableIdentity

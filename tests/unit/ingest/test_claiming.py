@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from ingest.driver_host.incarnation import ALIVE_SECONDS, Incarnation
+from ingest.driver_host.inflight import AGAIN_SECONDS, Claiming
 from ingest.jobs import lifecycle
-from ingest.jobs.drivers.incarnation import ALIVE_SECONDS, Incarnation
-from ingest.jobs.drivers.inflight import AGAIN_SECONDS, Claiming
 
 
 class Queue:

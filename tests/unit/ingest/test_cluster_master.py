@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from ingest.jobs.drivers.cluster import App, MasterAway, StandaloneMaster
-from ingest.jobs.drivers.cluster_watch import ClusterWatch
+from ingest.driver_host.cluster import App, MasterAway, StandaloneMaster
+from ingest.driver_host.cluster_watch import ClusterWatch
 
 MINE = {"id": "app-1", "name": "sluice-me-job-1"}
 

@@ -14,8 +14,8 @@ import pytest
 from core.control_channel.channel import Channel, SocketStream
 from core.control_channel.framing import LARGEST_GREETING
 from core.sockets import connect_unix
-from ingest.jobs.drivers.control_socket import Connection, ControlDoor, Greeting
-from ingest.spark.control import ControlSocket
+from ingest.driver.control import ControlSocket
+from ingest.driver_host.control_socket import Connection, ControlDoor, Greeting
 from tests.waiting import LIMIT_SECONDS, wait_for
 
 

@@ -19,9 +19,9 @@ from ingest.contract.job import (
     RepairAction,
     RepairWork,
 )
+from ingest.driver import jobs
+from ingest.driver.kinds import KINDS, DriverWork, SourceWork, work_of
 from ingest.jobs.driver_jobs import DriverJob
-from ingest.spark import jobs
-from ingest.spark.kinds import KINDS, DriverWork, SourceWork, work_of
 
 
 def job(kind: str, **members: Any) -> Any:

@@ -11,7 +11,7 @@ from core.errors import InvalidRequest
 from ingest.contract.driver_size import arguments_for, megabytes, parse_driver, within
 from ingest.contract.job import CompactWork, DriverSpec, JobSpec, encode, spec_from
 from ingest.contract.table import FenceSpec, TableSpec
-from ingest.spark.main import _parser
+from ingest.driver.main import _parser
 
 MOST = DriverSpec("4g", 4)
 SHARED = ["--once", "--jars", "a.jar", "--master", "local[2]", "--memory", "1200m"]

@@ -15,7 +15,7 @@ from core.errors import (
     TerminalError,
     TransientError,
 )
-from ingest.capture.jdbc import NARROWINGS, Fetch, fetch_rows
+from ingest.driver.capture.jdbc import NARROWINGS, Fetch, fetch_rows
 from ingest.sources import failures
 from ingest.sources.failures import breaks_jvm, failure_of
 from ingest.sources.registry import Widths

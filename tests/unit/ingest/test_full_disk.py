@@ -9,7 +9,7 @@ import pytest
 
 from ingest.contract.job import ErrorFact, JobSpec
 from ingest.contract.table import FenceSpec, TableSpec
-from ingest.lake.commit import full_disk
+from ingest.driver.apply import full_disk
 
 FULL = ErrorFact("storage_full", "the lake's storage is full", "free space there")
 

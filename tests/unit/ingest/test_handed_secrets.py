@@ -22,16 +22,16 @@ from ingest.contract.job import (
     outcome_of,
 )
 from ingest.contract.table import FenceSpec, SourceSpec, TableSpec
-from ingest.lake.commit.jobrun import JobRun
+from ingest.driver.apply.jobrun import JobRun
+from ingest.driver.driver import Driver
+from ingest.driver.kinds import access_of
+from ingest.driver.secrets import Secrets
 from ingest.sources.registry import (
     Snapshot,
     SourceAccess,
     jdbc_options,
     open_source,
 )
-from ingest.spark.driver import Driver
-from ingest.spark.kinds import access_of
-from ingest.spark.secrets import Secrets
 from tests.waiting import LIMIT_SECONDS
 
 SOURCE = SourceSpec(1, "postgresql", "db.example", 5432, "shop", "ann", "datasource:1")

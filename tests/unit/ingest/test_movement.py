@@ -10,10 +10,10 @@ import pytest
 
 from catalog.schema.limits import LIMITS
 from core.errors import TransientError
-from ingest.capture.gate import SourceGate
-from ingest.capture.silence import LOOK_SECONDS, SourceWatch
 from ingest.contract.table import SourceSpec
-from ingest.lake.commit.jobrun import JobRun
+from ingest.driver.apply.jobrun import JobRun
+from ingest.driver.capture.gate import SourceGate
+from ingest.driver.capture.silence import LOOK_SECONDS, SourceWatch
 from ingest.sources.port import Waits
 from tests.waiting import wait_for
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from ingest.capture import gate
-from ingest.capture.gate import Pace
+from ingest.driver.capture import gate
+from ingest.driver.capture.gate import Pace
 
 
 @dataclass

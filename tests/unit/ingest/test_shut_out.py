@@ -8,12 +8,12 @@ from typing import Any, cast
 import pytest
 
 from core.errors import StaleState
-from ingest.capture import timestamp
-from ingest.capture.timestamp import TimestampFollower, Window
 from ingest.contract.epochs import SealedFile
 from ingest.contract.job import FenceSpec, JobSpec, SourceSpec, SyncWork
 from ingest.contract.table import ColumnSpec, TableSpec
-from ingest.lake.commit.jobrun import JobRun
+from ingest.driver.apply.jobrun import JobRun
+from ingest.driver.capture import timestamp
+from ingest.driver.capture.timestamp import TimestampFollower, Window
 from ingest.lake.epochs import epoch_folder, seals_of
 from ingest.lake.fence import fence_path, raise_fence
 from ingest.sources.port import SourceAccess

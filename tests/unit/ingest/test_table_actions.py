@@ -12,10 +12,10 @@ import pytest
 from config.generated_pages import with_actions
 from ingest.actions.registry import ACTIONS, verbs
 from ingest.contract.job import RepairAction, RepairWork
+from ingest.driver.table_services import repair as driver
 from ingest.maintenance import remedies
 from ingest.maintenance.repairs import REPAIRS
 from ingest.maintenance.table_action import TableAction
-from ingest.maintenance.table_services import repair as driver
 from ingest.models.states import PIPELINE
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -16,11 +16,11 @@ from core.models import Job, Lease
 from ingest.contract.job import CompactWork, JobSpec
 from ingest.jobs import lifecycle
 from ingest.jobs.driver_jobs import DriverJob
-from ingest.jobs.drivers.fake import Fault
 from ingest.lake.commits import LakeState
 from ingest.lake.fence import Scope
 from ingest.models import Pipeline
 from ingest.pipelines.transitions import lock_pipeline
+from tests.doubles.launcher import Fault
 
 
 class Polish(DriverJob):

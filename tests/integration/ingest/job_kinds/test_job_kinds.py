@@ -16,10 +16,10 @@ from core.jobs.handlers import JobHandler, handlers_of, register
 from core.jobs.pages import PagedJob
 from core.models import Job
 from ingest.jobs.driver_jobs import DriverJob, driver_job
-from ingest.jobs.drivers.fake import Fault
 from ingest.jobs.lanes import LANE_LIMITS
 from ingest.pipelines import table_commands
 from ingest.scheduler import tick
+from tests.doubles.launcher import Fault
 from tests.integration.ingest.job_kinds.dummy_kinds import (
     Count,
     Polish,

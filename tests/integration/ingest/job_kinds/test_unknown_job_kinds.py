@@ -13,10 +13,10 @@ from core.jobs.handlers import handler_of, unregister
 from core.models import Job, Lease
 from ingest.contract.job import JobReport
 from ingest.jobs import lanes, leases, lifecycle, reconcile
-from ingest.jobs.drivers.fake import Fault
 from ingest.maintenance.compact_job import start_compaction
 from ingest.pipelines import table_commands
 from ingest.scheduler import tick
+from tests.doubles.launcher import Fault
 from tests.integration.ingest.job_kinds.dummy_kinds import count, ended, now, polish
 
 pytestmark = pytest.mark.django_db

@@ -6,7 +6,12 @@ import pytest
 
 from core.errors import TerminalError
 from ingest.contract.epochs import Seal, SealedFile
-from ingest.lake.applying import EpochTable, Reached, apply_epochs, give_up
+from ingest.driver.apply.epoch_tracking import (
+    EpochTable,
+    Reached,
+    apply_epochs,
+    give_up,
+)
 from ingest.lake.epochs import epoch_folder, shared_seals, write_seal
 from ingest.lake.ledger import read_ledger_entry
 

@@ -27,7 +27,12 @@ from hypothesis.stateful import (
 from core.errors import TerminalError
 from ingest.contract.epochs import LedgerLine, Seal, SealedFile
 from ingest.contract.events import ChangeEvent, latest_per_key, numbered
-from ingest.lake.applying import EpochTable, Reached, apply_epochs, give_up
+from ingest.driver.apply.epoch_tracking import (
+    EpochTable,
+    Reached,
+    apply_epochs,
+    give_up,
+)
 from ingest.lake.epochs import (
     drop_events,
     drop_unsealed_events,

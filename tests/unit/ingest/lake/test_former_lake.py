@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from ingest.contract.epochs import Seal
-from ingest.lake.applying import EpochTable, Reached, apply_epochs
+from ingest.driver.apply.epoch_tracking import EpochTable, Reached, apply_epochs
 from ingest.lake.epochs import epoch_folder, last_epoch, seals_of
 from ingest.lake.hudi.position import decode_position
 from ingest.lake.ledger import (

@@ -1,0 +1,189 @@
+"""Applying sealed epochs to a lake table: a range of them, one commit.
+
+Believes seals and the lake's last commit only, so a replay changes nothing. It
+must not know how events were captured (`ingest.driver.capture.follower`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import get_args
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from core.errors import InvalidRequest, TerminalError
+from ingest.contract.epochs import MAX_INDEX, Seal, SealedFile, seq_of
+from ingest.contract.events import INDEX, OP, Op
+from ingest.contract.job import JobSpec
+from ingest.contract.table import TableSpec
+from ingest.driver.apply.epoch_tracking import EpochTable, Reached, apply_epochs
+from ingest.driver.apply.jobrun import JobRun
+from ingest.driver.apply.recovery import roll_back_writes
+from ingest.driver.apply.rows import (
+    lake_rows,
+    latest_per_key,
+    nameless_partitions,
+    read_staged,
+)
+from ingest.driver.apply.sealed_files import read_sealed, refuse_damaged
+from ingest.driver.apply.writer import (
+    Batch,
+    Span,
+    checked_state,
+    commit_rows,
+    qualified_name,
+)
+from ingest.lake.commits import Commit, LakeState
+from ingest.lake.epochs import epoch_folder
+from ingest.lake.hudi.evolution import lacking_columns
+from ingest.sources.dialects import dialect_of
+from ingest.sources.select import Selection, select_columns
+
+
+def apply_sealed(
+    run: JobRun, spark: SparkSession, *, newest: Seal
+) -> tuple[Commit | None, int]:
+    """One commit for every sealed epoch of the table that the lake lacks, up to the
+    `newest`. (None, 0) when none of them has rows and the lake has every column."""
+    spec = run.spec
+    state = roll_back_writes(spark, spec, checked_state(spec))
+    made: list[Commit] = []
+
+    def write(seals: Sequence[Seal]) -> str:
+        if commit := _commit(run, spark, state, seals):
+            made.append(commit)
+            return commit.instant.asked
+        return ""
+
+    table = EpochTable(
+        spec.lake, newest.source, spec.table.table_id, qualified_name(spec)
+    )
+    seals = apply_epochs(table, _reached(state), newest=newest.epoch, write=write)
+    rows = sum(seal.rows_for(spec.table.table_id) for seal in seals)
+    return next(iter(made), None), rows
+
+
+def _commit(
+    run: JobRun, spark: SparkSession, state: LakeState, seals: Sequence[Seal]
+) -> Commit | None:
+    spec = run.spec
+    full = [s for s in seals if s.rows_for(spec.table.table_id)]
+    if not full and not lacking(spec, state):
+        return None
+    span = Span(
+        start=seals[0].start,
+        end=seals[-1].end,
+        epoch_from=seals[0].epoch,
+        epoch_to=seals[-1].epoch_last,
+    )
+    batch = _batch(run, spark, full, span)
+    run.check()
+    commit = commit_rows(spec, batch, state)
+    run.add_done(sum(s.rows_for(spec.table.table_id) for s in full))
+    return commit
+
+
+def _reached(state: LakeState) -> Reached:
+    position = state.position
+    if position is None:
+        return Reached()
+    last = next((c for c in state.commits if c.position == position), None)
+    return Reached(
+        position.source,
+        position.epoch_from,
+        position.epoch_to,
+        last.instant.asked if last else "",
+    )
+
+
+def _batch(
+    run: JobRun, spark: SparkSession, seals: Sequence[Seal], span: Span
+) -> Batch:
+    spec = run.spec
+    table = spec.table
+    files = [(s, f) for s in seals for f in s.files_for(table.table_id) if f.rows]
+    kind = spec.source.kind if spec.source else ""
+    selection = select_columns(dialect_of(kind), table.columns)
+    if not files:
+        # a commit that brings new columns and no row
+        nothing = read_staged(spark, selection, [])
+        seq = F.lit(0).cast("bigint")
+        return Batch(lake_rows(nothing, table, selection, seq=seq), "upsert", span)
+    has_changes = any(file.has_changes for _, file in files)
+    if has_changes:
+        _refuse_changes(table)
+    parts = [_rows_of(run, spark, selection, seal, file) for seal, file in files]
+    rows = parts[0]
+    for part in parts[1:]:
+        rows = rows.unionByName(part)
+    if has_changes:
+        return Batch(latest_per_key(rows, table), "upsert", span, unique_keys=True)
+    # one row per key within a file; of those in several Hudi keeps the highest
+    # _sluice_seq when it combines the batch
+    is_unique = len(files) == 1 and files[0][1].unique_keys
+    return Batch(rows, "upsert", span, unique_keys=is_unique)
+
+
+def _rows_of(
+    run: JobRun, spark: SparkSession, selection: Selection, seal: Seal, file: SealedFile
+) -> DataFrame:
+    spec = run.spec
+    refuse_damaged(spark, spec.lake, seal, file)
+    place = epoch_folder(spec.lake, seal.source, seal.epoch) / file.path
+    rows, unfit = read_sealed(
+        spark, place, seal=seal, file=file, table=spec.table, now=selection
+    )
+    run.note_lossy(unfit)
+    run.note_lossy(nameless_partitions(rows, spec.table, selection))
+    if not file.has_changes:
+        # keys are unique in one snapshot, so all of its rows may carry the same index
+        seq = F.lit(seq_of(seal.epoch, 1)).cast("bigint")
+        return lake_rows(rows, spec.table, selection, seq=seq)
+    _refuse_unknown_changes(spec.table, seal, rows)
+    # an index that needs more bits goes on into the epochs that the seal reserved
+    seq = F.lit(seq_of(seal.epoch, 0)).cast("bigint") + F.coalesce(INDEX, F.lit(0))
+    gone = F.coalesce(F.col(OP) == "delete", F.lit(False))  # noqa: FBT003
+    return lake_rows(rows, spec.table, selection, seq=seq, deleted=gone)
+
+
+def _refuse_unknown_changes(table: TableSpec, seal: Seal, rows: DataFrame) -> None:
+    """TerminalError `epoch_unreadable` for changes that would be taken for others: of
+    an operation that is not known, or without a place in this epoch."""
+    most = seq_of(seal.epoch_last, MAX_INDEX) - seq_of(seal.epoch, 0)
+    is_known = F.col(OP).isin(*get_args(Op)) & F.col(INDEX).between(1, most)
+    unknown = rows.where(~F.coalesce(is_known, F.lit(False)))  # noqa: FBT003
+    if found := unknown.select(OP, INDEX).first():
+        raise TerminalError(
+            f"epoch {seal.epoch} of {table.database}.{table.name} has a change"
+            f" {found[OP]} with the index {found[INDEX]}, which this release does not"
+            " know. Nothing was written",
+            code="epoch_unreadable",
+            hint="apply it with the release that sealed it, or resync the table",
+        )
+
+
+def _refuse_changes(table: TableSpec) -> None:
+    """InvalidRequest where a delete cannot say which row of the lake is gone."""
+    why = ""
+    if table.row_hash:
+        why = "it has no key, its rows are counted"
+    elif not set(table.partition_by) <= set(table.key):
+        why = "a delete tells its key, and the partition is of other columns"
+    if why:
+        raise InvalidRequest(
+            f"changes cannot be applied to {table.database}.{table.name}: {why}."
+            " Nothing was written",
+            code="changes_unsupported",
+            hint="sync it by a cursor, or plan it with a key that has the partition",
+        )
+
+
+def lacking(spec: JobSpec, state: LakeState) -> tuple[str, ...]:
+    """Columns of the spec that no write of ours has brought yet."""
+    return lacking_columns(state.written_schema, spec.table.columns)
+
+
+def missing_columns(spec: JobSpec, state: LakeState) -> tuple[str, ...]:
+    """Those of them that are not there at all, in whatever type."""
+    return tuple(name for name in lacking(spec, state) if name not in state.columns)

@@ -1,0 +1,125 @@
+"""Asking the source where to cut a table, inside the load's own snapshot.
+
+The database computes and compares every boundary. It must not read rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ingest.contract.table import SourceSpec, TableSpec
+from ingest.driver.apply.jobrun import JobRun
+from ingest.sources.chunks import (
+    Chunk,
+    ChunkBy,
+    KeyPart,
+    after_predicate,
+    fill_waves,
+    key_predicate,
+    page_predicate,
+    plan_even_chunks,
+    plan_page_chunks,
+    plan_walked_chunks,
+)
+from ingest.sources.dialects import Dialect
+from ingest.sources.registry import KeyFacts, Source
+from ingest.sources.select import relation_of
+
+_ROWS_PER_PAGE = 50
+_THROTTLED_CHUNK_SECONDS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    by: ChunkBy
+    chunks: tuple[Chunk, ...]
+
+
+def cut_table(
+    run: JobRun,
+    source: Source,
+    facts: KeyFacts | None,
+    *,
+    chunk_rows: int,
+    readers: int,
+) -> Cut:
+    """Chunks by key where an index supports it, else by heap pages, else one.
+
+    At most about `chunk_rows` each, read by `readers` at once."""
+    table = run.spec.table
+    pages = source.pages(table)
+    # a table that was never analysed has no estimate
+    rows = source.estimated_rows(table) or max(pages, 1) * _ROWS_PER_PAGE
+    chunk_rows = fill_waves(chunk_rows, rows=rows, readers=readers)
+    if facts is not None and facts.is_walkable and facts.is_not_null:
+        return _by_key(run, source, facts, rows=rows, chunk_rows=chunk_rows)
+    if pages < 0:
+        return Cut("whole", (Chunk(0),))
+    return Cut("ctid", plan_page_chunks(pages=pages, rows=rows, chunk_rows=chunk_rows))
+
+
+def fit_throttle(chunk_rows: int, source: SourceSpec) -> int:
+    """`chunk_rows` for this source: a throttle counts whole chunks, so small ones
+    keep the flow even."""
+    if not source.max_rows_per_second:
+        return max(1, chunk_rows)
+    limit = source.max_rows_per_second * _THROTTLED_CHUNK_SECONDS
+    return max(1, min(chunk_rows, limit))
+
+
+def key_parts(table: TableSpec, facts: KeyFacts | None) -> tuple[KeyPart, ...]:
+    if facts is None:
+        return ()
+    return tuple(KeyPart(c, t) for c, t in zip(table.key, facts.types, strict=True))
+
+
+def predicate_for(
+    dialect: Dialect, by: ChunkBy, parts: Sequence[KeyPart], chunk: Chunk
+) -> str:
+    if by == "key" and parts:
+        return key_predicate(dialect, parts, chunk)
+    return page_predicate(chunk) if by == "ctid" else "TRUE"
+
+
+def _by_key(
+    run: JobRun, source: Source, facts: KeyFacts, *, rows: int, chunk_rows: int
+) -> Cut:
+    table = run.spec.table
+    # "r." because a bare name in ORDER BY means the output, which is text
+    dialect = source.dialect
+    relation = f"{relation_of(dialect, table)} AS r"
+    parts = key_parts(table, facts)
+    names = [f"r.{dialect.name(p.column)}" for p in parts]
+    pairs = zip(names, parts, strict=True)
+    columns = ", ".join(dialect.key_text(n, p.type) for n, p in pairs)
+    downwards = ", ".join(f"{n} DESC" for n in names)
+    highest = source.rows(
+        f"SELECT {columns} FROM {relation} ORDER BY {downwards} LIMIT 1"
+    )
+    if not highest:
+        return Cut("key", (Chunk(0),))
+    top = tuple(highest[0])
+    if len(parts) == 1 and dialect.is_integer(parts[0].type) and top[0] is not None:
+        lowest = source.one(f"SELECT min({names[0]}) FROM {relation}")[0]
+        even = plan_even_chunks(
+            lowest=int(lowest), highest=int(top[0]), rows=rows, chunk_rows=chunk_rows
+        )
+        if even is not None:
+            return Cut("key", even)
+    edges: list[tuple[str, ...]] = []
+    upwards = ", ".join(names)
+    low: tuple[str, ...] = ()
+    while True:
+        run.check()
+        found = source.rows(
+            f"SELECT {columns} FROM {relation} WHERE "
+            f"{after_predicate(dialect, parts, low)}"
+            f" ORDER BY {upwards} LIMIT 1 OFFSET {chunk_rows - 1}"
+        )
+        if not found or None in found[0]:
+            break
+        run.note_answer()
+        low = tuple(found[0])
+        edges.append(low)
+    return Cut("key", plan_walked_chunks(edges, top))

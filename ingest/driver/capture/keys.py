@@ -1,0 +1,100 @@
+"""Whether the changed rows of an incremental sync have keys that tell them apart.
+
+Looked at before the seal, because what is sealed has to be applied, and applying keeps
+one row per key. It must not know how an epoch is applied.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+
+from core.errors import InvalidRequest
+from ingest.contract.table import TableSpec
+from ingest.driver.apply.jobrun import JobRun
+from ingest.driver.apply.rows import duplicate_keys, read_staged
+from ingest.lake.port import Place
+from ingest.sources.registry import Source
+from ingest.sources.select import relation_of, select_columns
+from ingest.sources.signs import from_data
+
+# Counting more repeated keys than this tells nobody anything new.
+_MOST_COUNTED = 1_000
+
+
+def has_unique_keys(source: Source, table: TableSpec) -> bool:
+    """Equal rows of a table without a key become one when they are applied."""
+    return table.row_hash or source.key_facts(table, table.key).is_unique
+
+
+def refuse_repeated_keys(
+    run: JobRun, spark: SparkSession, source: Source, *, staged: Place, changed: str
+) -> None:
+    """InvalidRequest `repeated_keys` when a key of the staged rows occurs twice among
+    them, or at the source twice; `changed` is their condition there.
+    `key_not_guaranteed` when the source cannot be asked and guaranteed the key before.
+    A warning, for it guarantees nothing."""
+    table = run.spec.table
+    # without such an index the question would read the whole table each time
+    may_ask = source.key_facts(table, table.key).is_walkable
+    run.warn(_what_is_looked_for(table, may_ask=may_ask))
+    selection = select_columns(source.dialect, table.columns)
+    rows = read_staged(spark, selection, [staged.uri])
+    repeated = duplicate_keys(rows, table, selection)
+    if not repeated and may_ask:
+        repeated = _repeated_at_source(source, table, changed)
+    if repeated:
+        raise InvalidRequest(
+            f"{repeated} keys of {_name(table)} occur more than once in"
+            f" {', '.join(table.key)}: the lake table would keep one row of each."
+            " Nothing was written, and the position stays where it was",
+            code="repeated_keys",
+            hint="make these columns unique at the source again, then resume; or remove"
+            " the table and add it again with columns that are unique together",
+        )
+    if not may_ask and from_data(run.signs.get("signs", {})).is_unique:
+        raise _no_more_unique(table)
+
+
+def _what_is_looked_for(table: TableSpec, *, may_ask: bool) -> str:
+    key = ", ".join(table.key)
+    none = f"no unique index of {_name(table)} keeps {key} unique for all of its rows"
+    if may_ask:
+        return (
+            f"{none}: each sync looks for repeated keys among the changed rows and, for"
+            " their keys, at the source, and stops when it finds one"
+        )
+    return (
+        f"{none}, and no index begins with {key}: each sync looks for repeated keys"
+        " among the changed rows only. A changed row would replace an unchanged one"
+        " with the same key; verify the table now and then"
+    )
+
+
+def _no_more_unique(table: TableSpec) -> InvalidRequest:
+    key = ", ".join(table.key)
+    return InvalidRequest(
+        f"source table {_name(table)} changed: it kept {key} unique and does so no"
+        f" more, and no index that begins with {key} leads a sync to repeated keys."
+        " Nothing was written",
+        code="key_not_guaranteed",
+        hint="make these columns unique at the source again, then resume; or remove the"
+        " table and add it again with columns that are unique together; or resync it:"
+        " it goes on without that guarantee then, and each sync warns",
+    )
+
+
+def _repeated_at_source(source: Source, table: TableSpec, changed: str) -> int:
+    """Keys of changed rows that other rows have as well, changed or not."""
+    names = [source.dialect.name(name) for name in table.key]
+    key, relation = ", ".join(names), relation_of(source.dialect, table)
+    row = names[0] if len(names) == 1 else f"({key})"
+    found = source.one(
+        f"SELECT count(*) FROM (SELECT {key} FROM {relation} WHERE {row} IN"
+        f" (SELECT {key} FROM {relation} WHERE {changed})"
+        f" GROUP BY {key} HAVING count(*) > 1 LIMIT {_MOST_COUNTED}) AS repeated"
+    )
+    return int(found[0])
+
+
+def _name(table: TableSpec) -> str:
+    return f"{table.source_schema}.{table.source_table}"

@@ -1,0 +1,183 @@
+"""A sync looks whether its source is still the one that it knows.
+
+Asks the server and the cursor's index, bounded; reads no rows. What it finds is a
+warning, or stops the sync before anything is read. It must not know who keeps it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from itertools import pairwise
+
+from core.errors import InvalidRequest
+from ingest.contract.positions import SourceClock, from_text, latest_wall_clock, to_text
+from ingest.contract.table import TableSpec
+from ingest.driver.apply.jobrun import JobRun
+from ingest.driver.capture.keys import has_unique_keys
+from ingest.sources.registry import Source
+from ingest.sources.select import relation_of
+from ingest.sources.signs import (
+    MOST_LATE_COUNTED,
+    NOT_COUNTED,
+    ServerSigns,
+    Signs,
+    due_again,
+    from_data,
+    in_words,
+    is_count_due,
+    is_recreated,
+    late_rows,
+    passed_edges,
+    sentences_of,
+    to_data,
+    values_altered,
+    what_changed,
+)
+
+# Clocks of writers differ; what is a minute ahead is read a minute later.
+_AHEAD = timedelta(minutes=1)
+# Counting more than this adds nothing.
+_MOST_AHEAD = 100_000
+
+
+def look_for_signs(
+    run: JobRun, source: Source, clock: SourceClock, *, low: str | None, is_zoned: bool
+) -> None:
+    """Leaves what it sees in `run.signs`. InvalidRequest `source_recreated` when the
+    table is another one under the same name: its rows may all be older than the
+    position; `key_values_changed` when rows have other keys than the lake knows them
+    by."""
+    spec = run.spec
+    before = from_data(spec.round.signs if spec.round else {})
+    now = source.signs(spec.table)
+    if is_recreated(before.server, now):
+        name = f"{spec.table.source_schema}.{spec.table.source_table}"
+        raise InvalidRequest(
+            f"{name} was dropped and created again at the source since the last sync:"
+            " its rows may be older than the position, and the former table's are in"
+            " the lake. Nothing was written",
+            code="source_recreated",
+            hint="resync the table: readers keep the present copy until then",
+        )
+    _refuse_other_keys(spec.table, before.server, now)
+    kept = before.noticing(what_changed(before, now, clock.now))
+    kept = replace(
+        kept,
+        server=now,
+        clock=clock.now.isoformat(),
+        is_unique=before.is_unique or has_unique_keys(source, spec.table),
+    )
+    if low:
+        kept = count_late(source, spec.table, kept, clock, from_text(low), is_zoned)
+    for sentence in sentences_of(kept):
+        run.warn(sentence)
+    work = spec.round or spec.snapshot
+    if now.is_subscriber and not (work and work.lag_is_chosen):
+        run.warn(
+            "a subscription applies what another server committed to this table: rows"
+            " that it applies later than the safety lag after their cursor value can be"
+            " missed. Set lag_seconds by policy, longer than it can be behind"
+        )
+    ahead = count_ahead(source, spec.table, ahead_of(clock, is_zoned=is_zoned))
+    if ahead:
+        run.warn(
+            f"{_shown(ahead, _MOST_AHEAD)} have a {spec.table.cursor} ahead of the"
+            " source's clock: no sync reads them before that time"
+        )
+    run.signs = {"signs": to_data(kept), "ahead": ahead}
+
+
+def _refuse_other_keys(table: TableSpec, was: ServerSigns, now: ServerSigns) -> None:
+    """A row that changed since would be in the lake under its former key, too."""
+    identity = {*table.key, *table.partition_by}
+    altered = {c: p for c, p in values_altered(was, now).items() if c in identity}
+    if not altered:
+        return
+    raise InvalidRequest(
+        f"values of {in_words(altered)} in the key of"
+        f" {table.source_schema}.{table.source_table} read otherwise since an ALTER at"
+        " the source: the lake has the rows under their former keys, and those that"
+        " change would be there twice. Nothing was written",
+        code="key_values_changed",
+        hint="resync the table: readers keep the present copy until then",
+    )
+
+
+def count_late(
+    source: Source,
+    table: TableSpec,
+    signs: Signs,
+    clock: SourceClock,
+    position: datetime,
+    is_zoned: bool,  # noqa: FBT001
+) -> Signs:
+    edges, counts = [from_text(edge) for edge in signs.edges], list(signs.counts)
+    went_back = bool(edges) and position < edges[-1]
+    if went_back:
+        # what comes there now is read
+        edges, counts = [], []
+    elif not is_count_due(signs, clock.now):
+        return signs
+    late, again = signs.late, due_again(edges, position)
+    if again:
+        now = _counts(source, table, edges[: again + 1], is_zoned=is_zoned)
+        late += late_rows(counts[:again], now)
+        edges, counts = edges[again:], counts[again:]
+    passed = passed_edges(edges[-1] if edges else None, position)
+    if passed:
+        # what is kept ends where the new steps begin, or there is none
+        edges = edges[: len(counts)] + passed
+        counts += _counts(source, table, passed, is_zoned=is_zoned)
+    return replace(
+        signs,
+        late=late,
+        counted_at=clock.now.isoformat(),
+        edges=tuple(to_text(edge, has_zone=is_zoned) for edge in edges),
+        counts=tuple(counts),
+    )
+
+
+def _counts(
+    source: Source, table: TableSpec, edges: Sequence[datetime], *, is_zoned: bool
+) -> list[int]:
+    """Rows between neighbouring edges, or NOT_COUNTED."""
+    dialect = source.dialect
+    cursor = dialect.name(table.cursor or "")
+    texts = [to_text(edge, has_zone=is_zoned) for edge in edges]
+    moments = [dialect.moment(text, has_zone=is_zoned) for text in texts]
+    steps = [
+        f"count(CASE WHEN at > {low} AND at <= {high} THEN 1 END)"
+        for low, high in pairwise(moments)
+    ]
+    most = MOST_LATE_COUNTED * len(steps)
+    found = source.one(
+        f"SELECT count(*), {', '.join(steps)} FROM (SELECT {cursor} AS at"
+        f" FROM {relation_of(dialect, table)}"
+        f" WHERE {cursor} > {moments[0]} AND {cursor} <= {moments[-1]}"
+        f" LIMIT {most}) AS recent"
+    )
+    total, *counts = (int(n) for n in found)
+    return counts if total < most else [NOT_COUNTED] * len(steps)
+
+
+def ahead_of(clock: SourceClock, *, is_zoned: bool) -> str:
+    """The cursor value from which on a row is ahead of the source's clock."""
+    latest = clock.now if is_zoned else latest_wall_clock(clock)
+    return to_text(latest + _AHEAD, has_zone=is_zoned)
+
+
+def count_ahead(source: Source, table: TableSpec, limit: str) -> int:
+    dialect = source.dialect
+    moment = dialect.moment(limit, has_zone=limit.endswith("Z"))
+    found = source.one(
+        f"SELECT count(*) FROM (SELECT 1 FROM {relation_of(dialect, table)}"
+        f" WHERE {dialect.name(table.cursor or '')} > {moment}"
+        f" LIMIT {_MOST_AHEAD}) AS ahead"
+    )
+    return int(found[0])
+
+
+def _shown(count: int, most: int) -> str:
+    return f"{count:,} rows or more" if count >= most else f"{count:,} rows"

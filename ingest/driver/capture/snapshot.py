@@ -1,0 +1,399 @@
+"""Loading a table: chunks under an exported snapshot, staged, then one commit.
+
+A finished chunk is never read again, whatever happened in between. Nothing is
+visible before the one commit. It must not know how Hudi is configured.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from core.errors import InvalidRequest, TerminalError
+from ingest.contract.epochs import MAX_EPOCH, LedgerLine, Seal, seq_of
+from ingest.contract.job import JobSpec, SnapshotWork, encode
+from ingest.contract.positions import to_text
+from ingest.driver.apply.clocks import wall
+from ingest.driver.apply.future import remove_future
+from ingest.driver.apply.jobrun import JobRun
+from ingest.driver.apply.preconditions import refuse_used_epoch
+from ingest.driver.apply.recovery import clear_uncommitted_table, roll_back_writes
+from ingest.driver.apply.rows import (
+    duplicate_keys,
+    lake_rows,
+    nameless_partitions,
+    read_staged,
+    refuse_many_partitions,
+    unfit_counts,
+)
+from ingest.driver.apply.undoing import unschedule_all
+from ingest.driver.apply.writer import (
+    Batch,
+    Span,
+    checked_state,
+    commit_of,
+    commit_rows,
+    qualified_name,
+)
+from ingest.driver.capture.chunking import (
+    cut_table,
+    fit_throttle,
+    key_parts,
+    predicate_for,
+)
+from ingest.driver.capture.cursor import has_zone, read_bound
+from ingest.driver.capture.gate import SourceGate
+from ingest.driver.capture.jdbc import Fetch, fetch_rows
+from ingest.driver.capture.parallel import run_parallel
+from ingest.driver.capture.patience import Trial, read_patiently
+from ingest.driver.capture.reading import Reading, open_stoppable, read_to_parquet
+from ingest.driver.capture.source_check import (
+    refuse_doubtful_emptiness,
+    require_columns,
+)
+from ingest.lake.commits import Commit, LakeState
+from ingest.lake.epochs import seals_after, seals_of
+from ingest.lake.hudi.evolution import lacking_columns
+from ingest.lake.ledger import write_line
+from ingest.lake.port import bytes_below
+from ingest.lake.staging import (
+    ChunkManifest,
+    LoadPlan,
+    StagingArea,
+    require_space,
+    why_anew,
+)
+from ingest.sources.chunks import Chunk
+from ingest.sources.dialects import dialect_of
+from ingest.sources.registry import KeyFacts, Source, SourceAccess
+from ingest.sources.select import Selection, relation_of, select_columns
+from ingest.sources.signs import Signs, to_data
+
+# Events around the start of a load are read again by the first round; more is
+# harmless, less could miss rows of transactions that were open.
+_BOUND_LAG_SECONDS = 60.0
+_BYTES_PER_VALUE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class _Load:
+    """What the steps of one attempt share."""
+
+    run: JobRun
+    spark: SparkSession
+    access: SourceAccess
+    gate: SourceGate
+    staging: StagingArea
+    selection: Selection
+
+
+def load_table(
+    run: JobRun, spark: SparkSession, access: SourceAccess, gate: SourceGate
+) -> dict[str, Any]:
+    """Kinds snapshot and resync; returns the facts of the report."""
+    spec = run.spec
+    run.enter("checking")
+    # a re-sync replaces everything, what is of the future, too
+    state = checked_state(spec, adds=spec.kind != "resync")
+    done = _committed(spec, state)
+    if done is None:
+        refuse_used_epoch(spec, state, spec.epoch, _seals(spec, access))
+        state = _cleared(run, spark, state)
+        load = _Load(
+            run,
+            spark,
+            access,
+            gate,
+            StagingArea(spec.table.staging),
+            select_columns(dialect_of(access.spec.kind), spec.table.columns),
+        )
+        plan, facts = _stage(load)
+        if state.pending_compactions:
+            # they speak of file groups that are replaced, and cleaned away then
+            unschedule_all(run, spark)
+        run.enter("committing", unit="commits")
+        done = _commit(load, state, plan, facts)
+    return _end(run, done)
+
+
+def _seals(spec: JobSpec, access: SourceAccess) -> list[Seal]:
+    """Of this epoch, and later ones about the table: a sync left them that ended before
+    its commit, and the next one would write them over this load."""
+    source, table = access.spec.datasource_id, spec.table.table_id
+    later = seals_after(spec.lake, source, spec.epoch, upto=MAX_EPOCH, table_id=table)
+    return [*seals_of(spec.lake, source, spec.epoch), *later]
+
+
+def committed_load(run: JobRun) -> dict[str, Any] | None:
+    """The facts of the report when the load is in the lake; None when it is not."""
+    state = checked_state(run.spec, adds=False)
+    done = _committed(run.spec, state)
+    return _end(run, done) if done else None
+
+
+def _committed(spec: JobSpec, state: LakeState) -> Commit | None:
+    """This load's commit. A first load that ended behind its commit goes on as another
+    job, which knows it by its epoch; no other job writes in between."""
+    source, position = spec.source, state.position
+    if (own := commit_of(spec)) or position is None or source is None:
+        return own
+    is_it = (position.source, position.epoch_to) == (source.datasource_id, spec.epoch)
+    if spec.kind != "snapshot" or not is_it:
+        return None
+    return next((c for c in state.commits if c.position == position), None)
+
+
+def _end(run: JobRun, done: Commit) -> dict[str, Any]:
+    """What follows the commit; as often as it takes."""
+    staging = StagingArea(run.spec.table.staging)
+    report = _facts(run.spec, staging, done)
+    report |= {"lossy": dict(run.lossy), **run.signs}
+    _account(run.spec, done)
+    if run.spec.kind == "resync":
+        remove_future(run, done)
+    staging.clear()
+    return report
+
+
+def _cleared(run: JobRun, spark: SparkSession, state: LakeState) -> LakeState:
+    """Refuses to load twice, removes uncommitted files of attempts that died."""
+    spec = run.spec
+    if spec.kind == "snapshot" and state.timeline.completed_writes:
+        raise TerminalError(
+            f"lake table {qualified_name(spec)} has data already: a second load"
+            " would duplicate it. Nothing was written",
+            code="lake_table_exists",
+            hint="move the folder away, or choose another name",
+        )
+    if state.exists and not state.timeline.completed_writes:
+        return clear_uncommitted_table(spec, state)
+    return roll_back_writes(spark, spec, state)
+
+
+def _stage(load: _Load) -> tuple[LoadPlan, KeyFacts | None]:
+    with open_stoppable(load.run, load.access) as (source, access):
+        load = replace(load, access=access)
+        return read_patiently(
+            load.run,
+            source,
+            lambda trial: _staged(load, source, trial),
+            drop=load.staging.clear,
+        )
+
+
+def _staged(
+    load: _Load, source: Source, trial: Trial
+) -> tuple[LoadPlan, KeyFacts | None]:
+    table = load.run.spec.table
+    load.run.enter("planning")
+    require_columns(source, table, load.run.warn)
+    facts = None if table.row_hash else source.key_facts(table, table.key)
+    bound = _bound(load.run, source)
+    plan = _plan(load, source, facts, definition=trial.definition, bound=bound)
+    fetch = fetch_rows(source.widths(table), trial.was_wide)
+    _read_chunks(load, source, plan, facts, fetch=fetch)
+    if not _rows_of(load.staging):
+        refuse_doubtful_emptiness(load.spark, load.run, source)
+    return plan, facts
+
+
+def _plan(
+    load: _Load, source: Source, facts: KeyFacts | None, *, definition: str, bound: str
+) -> LoadPlan:
+    """The plan of the first attempt, or a new one when it does not fit."""
+    spec = load.run.spec
+    work = spec.snapshot or SnapshotWork()
+    old = load.staging.plan()
+    fingerprint = _fingerprint(spec)
+    server = source.signs(spec.table)
+    if old is not None and old.fingerprint == fingerprint:
+        why = why_anew(old, definition, server, wall())
+        if not why:
+            return old
+        load.run.warn(why)
+    require_space(spec.table.staging, _space_needed(spec))
+    with source.within(spec.table):
+        cut = cut_table(
+            load.run,
+            source,
+            facts,
+            chunk_rows=fit_throttle(work.chunk_rows, load.access.spec),
+            readers=load.access.spec.max_parallel_reads,
+        )
+    is_unique = facts is not None and facts.is_unique
+    signs = to_data(Signs(server=server, is_unique=is_unique))
+    plan = LoadPlan(fingerprint, cut.by, cut.chunks, definition, bound, signs)
+    load.staging.begin(plan)
+    return plan
+
+
+def _read_chunks(
+    load: _Load, source: Source, plan: LoadPlan, facts: KeyFacts | None, *, fetch: Fetch
+) -> None:
+    run, table = load.run, load.run.spec.table
+    dialect = dialect_of(load.access.spec.kind)
+    relation = relation_of(dialect, table)
+    parts = key_parts(table, facts)
+    finished = load.staging.finished()
+    total = max(table.estimated_rows, sum(m.rows for m in finished.values())) or None
+    run.enter("reading", total=total, done=sum(m.rows for m in finished.values()))
+
+    def read(chunk: Chunk) -> None:
+        where = predicate_for(dialect, plan.by, parts, chunk)
+        sql = load.selection.sql(relation, where)
+        folder = load.staging.chunk_folder(chunk.number)
+        folder.delete_all()
+        with (
+            load.gate.reading(run),
+            source.reading(table, can_renew=plan.by == "key") as snapshot,
+        ):
+            reading = Reading(table, load.access, load.selection, sql, snapshot, fetch)
+            counts = read_to_parquet(run, load.spark, reading, folder)
+        load.gate.account(counts.rows)
+        manifest = ChunkManifest(
+            chunk.number,
+            # where connections share no snapshot, each chunk has its own moment
+            snapshot.id or f"chunk {chunk.number}",
+            run.spec.attempt,
+            counts.rows,
+            bytes_below(folder),
+            counts.null_keys,
+            counts.unfit,
+        )
+        load.staging.finish(manifest)
+        run.add_done(counts.rows)
+
+    todo = [c for c in plan.chunks if c.number not in finished]
+    run_parallel(run, todo, read, threads=load.access.spec.max_parallel_reads)
+
+
+def _commit(
+    load: _Load, state: LakeState, plan: LoadPlan, facts: KeyFacts | None
+) -> Commit:
+    spec = load.run.spec
+    folders = [
+        load.staging.chunk_folder(m.number).uri
+        for m in load.staging.finished().values()
+        if m.rows
+    ]
+    staged = read_staged(load.spark, load.selection, folders)
+    _refuse_bad_keys(load, staged, facts)
+    if spec.table.row_hash:
+        _refuse_other_rows(load, staged)
+    seq = F.lit(seq_of(spec.epoch, 0)).cast("bigint")
+    rows = lake_rows(staged, spec.table, load.selection, seq=seq)
+    refuse_many_partitions(rows, spec.table)
+    is_first = not state.timeline.completed_writes
+    # what was staged decides the columns: a resync may drop some
+    fresh = LakeState(exists=state.exists, timeline=state.timeline)
+    batch = Batch(
+        rows,
+        "bulk_insert" if is_first else "insert_overwrite_table",
+        Span("", plan.bound, spec.epoch, spec.epoch),
+        # equal rows of a table without key become one: their number is not known
+        expected_rows=-1 if spec.table.row_hash else _rows_of(load.staging),
+    )
+    return commit_rows(spec, batch, fresh)
+
+
+def _refuse_other_rows(load: _Load, staged: DataFrame) -> None:
+    """Equal rows become one, so the commit cannot count them: a driver that was taken
+    for dead may have written into these folders once more."""
+    read, found = _rows_of(load.staging), staged.count()
+    if found != read:
+        raise TerminalError(
+            f"{found} rows are staged for {qualified_name(load.run.spec)}, and {read}"
+            " were read. Nothing of this job is visible",
+            code="rows_miscounted",
+            hint="start the load again: it reads every row again",
+        )
+
+
+def _rows_of(staging: StagingArea) -> int:
+    return sum(m.rows for m in staging.finished().values())
+
+
+def _refuse_bad_keys(load: _Load, staged: DataFrame, facts: KeyFacts | None) -> None:
+    """NULL or repeated keys would vanish or double silently in the lake."""
+    run, table = load.run, load.run.spec.table
+    manifests = load.staging.finished().values()
+    nulls = sum(m.null_keys for m in manifests)
+    if any(m.unfit for m in manifests):
+        run.note_lossy(unfit_counts(staged, load.selection))
+    run.note_lossy(nameless_partitions(staged, table, load.selection))
+    if nulls:
+        raise InvalidRequest(
+            f"{nulls} rows of {table.source_schema}.{table.source_table} have NULL"
+            f" in the key {', '.join(table.key)}. Nothing was loaded",
+            code="null_keys",
+            hint="choose a key that is never NULL, or the whole-row hash",
+        )
+    if facts is not None and not facts.is_unique:
+        repeated = duplicate_keys(staged, table, load.selection)
+        if repeated:
+            raise InvalidRequest(
+                f"{repeated} keys of {table.source_schema}.{table.source_table} occur"
+                f" more than once in {', '.join(table.key)}. Nothing was loaded",
+                code="repeated_keys",
+                hint="choose columns that are unique together, or the whole-row hash",
+            )
+
+
+def _bound(run: JobRun, source: Source) -> str:
+    """The cursor position where capture will start: noted before any reading."""
+    table, work = run.spec.table, run.spec.snapshot or SnapshotWork()
+    if table.cursor is None:
+        return ""
+    lag = max(_BOUND_LAG_SECONDS, work.lag_seconds)
+    _, bound = read_bound(run, source, lag_seconds=lag, low=None)
+    return to_text(bound.high, has_zone=has_zone(table))
+
+
+def _account(spec: JobSpec, commit: Commit) -> None:
+    if spec.source is None:
+        return
+    line = LedgerLine("committed", commit.instant.asked)
+    source, table = spec.source.datasource_id, spec.table.table_id
+    write_line(spec.lake, source, spec.epoch, table, line)
+
+
+def _facts(spec: JobSpec, staging: StagingArea, commit: Commit) -> dict[str, Any]:
+    manifests = list(staging.finished().values())
+    snapshots = {m.snapshot for m in manifests}
+    position = commit.position
+    return {
+        "rows": _rows_of(staging) if manifests else commit.rows_written,
+        "bytes": commit.bytes_written,
+        "chunks": len(manifests),
+        "instant": commit.instant.asked,
+        "completed_at": commit.instant.completed,
+        "epoch": position.epoch_to if position else spec.epoch,
+        "consistency": "per_chunk" if len(snapshots) > 1 else "snapshot",
+        "bound": position.end if position else "",
+        "position": {"from": "", "to": position.end if position else ""},
+        "committed_rows": commit.rows_written,
+        # an earlier attempt may have committed by an earlier plan
+        "has_columns": not lacking_columns(commit.schema, spec.table.columns),
+    }
+
+
+def _fingerprint(spec: JobSpec) -> str:
+    """Of this load alone: its attempts share its epoch, another load has another."""
+    table = spec.table
+    parts = [
+        spec.kind,
+        str(spec.epoch),
+        table.source_schema,
+        table.source_table,
+        table.path,
+    ]
+    parts += [*table.key, str(table.row_hash), *(encode(c) for c in table.columns)]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+
+
+def _space_needed(spec: JobSpec) -> int:
+    return spec.table.estimated_rows * len(spec.table.columns) * _BYTES_PER_VALUE

@@ -1,0 +1,282 @@
+"""Running jobs side by side in lanes, each with its own limit.
+
+A load that takes hours must not stop fresh changes of other tables. It must not
+know the control pipe: it gets specs and gives reports back.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark import InheritableThread
+from pyspark.sql import SparkSession
+
+from ingest.contract.job import (
+    DRIVER_DIED,
+    OUT_OF_MEMORY,
+    ErrorFact,
+    JobReport,
+    JobSpec,
+    Outcome,
+    Progress,
+    SecretAnswer,
+)
+from ingest.driver.apply.jobrun import Interrupted, JobRun, StopMode
+from ingest.driver.capture.gate import SourceGates
+from ingest.driver.capture.parallel import enter_lane
+from ingest.driver.jobs import run_job
+from ingest.driver.jvm import Jvm
+from ingest.sources.failures import failure_of
+
+log = logging.getLogger(__name__)
+LIMITS = {"apply": 4, "snapshot": 4, "maintenance": 1, "verify": 3, "interactive": 2}
+# Tasks send their figures every ten seconds.
+WORK_SECONDS = 10.0
+_POLL_SECONDS = 0.2
+
+# of a stage; a task that failed has done nothing
+_FIGURES = (
+    "numCompleteTasks",
+    "inputRecords",
+    "outputRecords",
+    "shuffleReadRecords",
+    "shuffleWriteRecords",
+)
+
+
+class SparkWork:
+    """How much Spark has done for the jobs under one tag so far: grows while anything
+    comes of them. Read from the figures that tasks send, on a cluster, too."""
+
+    def __init__(self, spark: SparkSession, tag: str) -> None:
+        context: Any = spark.sparkContext._jsc
+        self._context = context.sc()
+        self._tag = tag
+        # stage → what was done in it; Spark forgets old stages
+        self._done: dict[int, int] = {}
+        self._ended: set[int] = set()
+
+    def total(self) -> int:
+        """Tasks and rows; never less than before."""
+        tracker = self._context.statusTracker()
+        for job in tracker.getJobIdsForTag(self._tag):
+            if job not in self._ended:
+                self._look(tracker, job)
+        return sum(self._done.values())
+
+    def _look(self, tracker: Any, job: int) -> None:
+        found = tracker.getJobInfo(job)
+        if found.isEmpty():
+            return
+        info = found.get()
+        is_running = info.status().toString() in {"RUNNING", "UNKNOWN"}
+        for stage in info.stageIds():
+            self._done[stage] = max(self._done.get(stage, 0), self._of_stage(stage))
+        if not is_running:
+            self._ended.add(job)
+
+    def _of_stage(self, stage: int) -> int:
+        try:
+            found = self._context.statusStore().lastStageAttempt(stage)
+        except Py4JJavaError:
+            return 0  # skipped, or forgotten
+        return sum(int(getattr(found, name)()) for name in _FIGURES)
+
+
+class Lanes:
+    """Jobs of one driver. `report` is called once per accepted attempt, `say` for
+    every line of a job's log (job id, level, message)."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        *,
+        secrets: Callable[[str], SecretAnswer],
+        report: Callable[[JobReport], None],
+        say: Callable[[str, str, str], None],
+    ) -> None:
+        self._spark = spark
+        self._secrets = secrets
+        self._report = report
+        self._say = say
+        self._gates = SourceGates()
+        self._places = {k: threading.Semaphore(n) for k, n in LIMITS.items()}
+        self._lock = threading.Lock()
+        self._runs: list[JobRun] = []
+        self._abandoned: list[JobRun] = []
+        self._placed: dict[JobRun, threading.Semaphore] = {}
+        self._last_at_work: set[JobRun] | None = None
+        self._work: dict[JobRun, SparkWork] = {}
+
+    def submit(self, spec: JobSpec) -> bool:
+        """False when this attempt is here already (a repeated message)."""
+
+        def say(level: str, message: str) -> None:
+            self._say(spec.job_id, level, message)
+
+        run = JobRun(spec, self._secrets, say)
+        with self._lock:
+            if any(
+                _is_same(r, spec) and r.spec.attempt == spec.attempt for r in self._runs
+            ):
+                return False
+            self._runs.append(run)
+        InheritableThread(target=self._serve, args=(run,), daemon=True).start()
+        return True
+
+    def stop(self, job_id: str, mode: StopMode) -> None:
+        """Asks every attempt of a job to end."""
+        with self._lock:
+            runs = [r for r in self._runs if r.spec.job_id == job_id]
+        self._stop_runs(runs, mode)
+
+    def _stop_runs(self, runs: Sequence[JobRun], mode: StopMode) -> None:
+        for run in runs:
+            # stoppers talk to the source: the pipe must not wait for them
+            InheritableThread(
+                target=run.request_stop, args=(mode,), daemon=True
+            ).start()
+
+    def abandon(self, job_id: str) -> None:
+        """Every attempt of the job is over for the host, which has judged it, though
+        its threads answer nothing: other jobs get its place, and nobody hears of it
+        again. Another job of its table waits until those threads have ended."""
+        with self._lock:
+            runs = [r for r in self._runs if r.spec.job_id == job_id]
+            for run in runs:
+                self._runs.remove(run)
+                self._abandoned.append(run)
+        self._stop_runs(runs, "cancel")
+        for run in runs:
+            log.error("job %s is abandoned in %s", job_id, run.progress.phase)
+            self._give_back(run)
+
+    def abandoned(self) -> list[str]:
+        """Jobs whose threads live on."""
+        with self._lock:
+            return [run.spec.job_id for run in self._abandoned]
+
+    def stop_all(self, mode: StopMode) -> None:
+        for progress in self.progress():
+            self.stop(progress.job_id, mode)
+
+    def progress(self) -> list[Progress]:
+        with self._lock:
+            return [run.progress for run in self._runs]
+
+    def look_at_work(self) -> None:
+        """Tells each job of which nothing came lately what Spark has done for it."""
+        with self._lock:
+            work = list(self._work.items())
+        for run, done in work:
+            if run.still_seconds >= WORK_SECONDS:
+                run.note_work(done.total())
+
+    def _serve(self, run: JobRun) -> None:
+        try:
+            report = self._run(run)
+        except Exception as error:  # a defect of ours: the job must not go on for ever
+            log.exception("job %s", run.spec.job_id)
+            failure = failure_of(error)
+            report = JobReport(
+                run.spec.job_id,
+                run.spec.attempt,
+                failure.outcome,
+                error=failure.error,
+            )
+        if report.error is not None and report.error.code == DRIVER_DIED:
+            report = self._explained(run, report)
+        with self._lock:
+            is_over = run in self._abandoned
+            (self._abandoned if is_over else self._runs).remove(run)
+            self._work.pop(run, None)
+        self._give_back(run)
+        if not is_over:
+            self._report(report)
+
+    def _explained(self, run: JobRun, report: JobReport) -> JobReport:
+        """A JVM without memory says nothing any more; when one job alone was at work
+        in it, that one has used it up."""
+        if not Jvm(self._spark).has_run_out_of_memory:
+            return report
+        with self._lock:
+            if self._last_at_work is None:
+                self._last_at_work = set(self._placed)
+            if self._last_at_work != {run}:
+                return report
+        what = "wide rows" if run.progress.phase == "reading" else "its rows"
+        verb = "reading" if run.progress.phase == "reading" else "working on"
+        fact = ErrorFact(
+            OUT_OF_MEMORY,
+            f"out of memory while {verb} {what}",
+            "its jobs run in drivers of their own from now on; if one ends like this,"
+            " too, give drivers more memory (SLUICE_DRIVER_MEMORY)",
+        )
+        return dataclasses.replace(report, error=fact)
+
+    def _run(self, run: JobRun) -> JobReport:
+        try:
+            self._wait_for_turn(run)
+        except Interrupted as stopped:
+            return _ended(run, stopped)
+        context = self._spark.sparkContext
+        try:
+            enter_lane(run)
+            with self._lock:
+                self._work[run] = SparkWork(self._spark, run.tag)
+            with run.stopped_by(lambda: context.cancelJobsWithTag(run.tag)):
+                return run_job(run, self._spark, self._gates)
+        except Interrupted as stopped:
+            return _ended(run, stopped)
+
+    def _give_back(self, run: JobRun) -> None:
+        """Once: an abandoned job's threads may end, too."""
+        with self._lock:
+            place = self._placed.pop(run, None)
+        if place is not None:
+            place.release()
+
+    def _wait_for_turn(self, run: JobRun) -> None:
+        """Older attempts of the job end first, then a place must be free."""
+        place = self._places.get(run.spec.lane, self._places["interactive"])
+        while self._has_older(run):
+            run.explain("waits for an earlier attempt to end")
+            time.sleep(_POLL_SECONDS)
+            run.check()
+        while not place.acquire(timeout=_POLL_SECONDS):
+            run.explain(f"waits for a place in lane {run.spec.lane}")
+            run.check()
+        with self._lock:
+            is_over = run in self._abandoned
+            if not is_over:
+                self._placed[run] = place
+        if is_over:
+            place.release()
+            raise Interrupted("cancel")
+        run.explain("")
+
+    def _has_older(self, run: JobRun) -> bool:
+        """An earlier attempt of the job, or an abandoned job of its table: both would
+        write the same files."""
+        table = run.spec.table.table_id
+        with self._lock:
+            if run in self._abandoned:
+                return False
+            older = self._runs[: self._runs.index(run)]
+            abandoned = [r.spec.table.table_id for r in self._abandoned]
+        return table in abandoned or any(_is_same(r, run.spec) for r in older)
+
+
+def _is_same(run: JobRun, spec: JobSpec) -> bool:
+    return run.spec.job_id == spec.job_id
+
+
+def _ended(run: JobRun, stopped: Interrupted) -> JobReport:
+    outcome: Outcome = "paused" if stopped.mode == "pause" else "cancelled"
+    return JobReport(run.spec.job_id, run.spec.attempt, outcome)

@@ -1,0 +1,94 @@
+"""The driver's entry point: one Spark session that runs jobs from a control pipe.
+
+`--warm` serves until it is told to stop; `--once` ends after the first report.
+Both speak the messages of `ingest.contract` on stdin and stdout, or at a control
+door when `spark-submit` started them, get secrets there only, and halt when the host
+falls silent. Arguments carry no secret:
+
+    python -m ingest.driver.main --warm --jars a.jar:b.jar --scratch DIR
+    spark-submit … ingest/driver/main.py --once --control SOCKET --job ID --attempt 1 …
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from ingest.driver.control import Control, ControlSocket, take_over_stdio
+from ingest.driver.driver import Driver
+from ingest.driver.session import SessionSpec, start_session
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object per record, as every process of Sluice writes them."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        entry = {
+            "at": self.formatTime(record, "%Y-%m-%dT%H:%M:%S"),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            entry["trace"] = self.formatException(record.exc_info)
+        return json.dumps(entry, ensure_ascii=False)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = _parser().parse_args(arguments)
+    pipe = _control(options)
+    _log_to_stderr()
+    scratch = options.scratch or tempfile.mkdtemp(prefix="sluice-driver-")
+    spark = start_session(
+        SessionSpec(
+            jars=options.jars.split(os.pathsep),
+            scratch=scratch,
+            master=options.master,
+            memory=options.memory,
+            app_name=options.name,
+            extra=dict(pair.split("=", 1) for pair in options.conf),
+        )
+    )
+    return Driver(spark, pipe, is_single=options.once).serve()
+
+
+def _control(options: argparse.Namespace) -> Control:
+    if not options.control:
+        return take_over_stdio()
+    job_id, attempt = options.job, options.attempt
+    return ControlSocket(Path(options.control), job_id=job_id, attempt=attempt)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    mode = parser.add_mutually_exclusive_group(required=True)
+    mode.add_argument("--warm", action="store_true", help="serve until stopped")
+    mode.add_argument("--once", action="store_true", help="end after one report")
+    parser.add_argument("--jars", required=True, help="class path of jars")
+    parser.add_argument("--scratch", default="", help="directory for spill files")
+    parser.add_argument("--master", default="local[4]")
+    parser.add_argument("--memory", default="1500m", help="heap of the JVM")
+    parser.add_argument("--name", default="sluice-ingest", help="of the application")
+    parser.add_argument("--control", default="", help="socket of the host's door")
+    parser.add_argument("--job", default="", help="the one job, with --control")
+    parser.add_argument("--attempt", type=int, default=0)
+    parser.add_argument("--conf", action="append", default=[], metavar="K=V")
+    return parser
+
+
+def _log_to_stderr() -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines())
+    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
+    # its lines carry whole commands, options included
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

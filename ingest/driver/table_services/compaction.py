@@ -1,0 +1,208 @@
+"""Executing compactions by explicit instants, one committer each.
+
+Writers schedule them; this runs in the maintenance lane under the service lease,
+cleans and archives afterwards. Success is what the timeline shows.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Collection
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from core.errors import InvalidRequest, SluiceError, TerminalError
+from ingest.contract.job import CompactionBudget, CompactWork, JobSpec
+from ingest.driver.apply.jobrun import JobRun
+from ingest.driver.apply.recovery import (
+    remove_sign_of_life,
+    service_session,
+    write_client,
+)
+from ingest.driver.apply.writer import checked_state, qualified_name
+from ingest.driver.table_services.savepoints import drop_old_savepoints
+from ingest.lake.commits import read_commit, read_lake_table, read_timeline
+from ingest.lake.epochs import drop_unsealed_events
+from ingest.lake.fence import require_fence
+from ingest.lake.hudi.budget import Choice, choose, credit_after, first_credit
+from ingest.lake.hudi.layout import GroupKey
+from ingest.lake.hudi.options import chosen_options
+from ingest.lake.hudi.timeline import Timeline, commits_to_keep, instant_of
+from ingest.lake.layout import read_compaction_plan, read_layout, remove_strays
+from ingest.lake.place import place_at
+from ingest.lake.port import Place
+from ingest.sources.failures import BEGUN_ELSEWHERE, failure_of
+
+
+def compact_table(run: JobRun, spark: SparkSession) -> dict[str, Any]:
+    """Kind compact; returns the executed instants and how long it took."""
+    spec = run.spec
+    started = time.monotonic()
+    run.enter("checking")
+    checked_state(spec)
+    session = service_session(spark, spec)
+    wanted = (spec.compact or CompactWork()).instants or _planned_now(session, spec)
+    run.enter("compacting", total=len(wanted), unit="plans")
+    for asked in wanted:
+        run.check()
+        _execute(session, spec, asked)
+        run.add_done(1)
+    run.enter("cleaning", unit="steps")
+    tidy(spark, spec)
+    return {
+        "instants": list(wanted),
+        "seconds": round(time.monotonic() - started, 3),
+    }
+
+
+def plan_within_budget(spark: SparkSession, spec: JobSpec) -> tuple[str, ...]:
+    """After a commit of a sync: each `compact_after`th one plans what the budget
+    allows, unless a plan waits already. The instants of the new plan."""
+    if spec.budget is None:
+        return ()
+    timeline = _timeline(spec)
+    commits = timeline.deltas_since_compaction
+    is_turn = commits > 0 and commits % max(1, spec.compact_after) == 0
+    if not is_turn or timeline.pending_compactions:
+        return ()
+    return _planned_now(service_session(spark, spec), spec)
+
+
+def _planned_now(session: SparkSession, spec: JobSpec) -> tuple[str, ...]:
+    if spec.budget is None:
+        return schedule_compaction(session, spec)
+    chosen = chosen_groups(spec.table.path, spec.budget, now=datetime.now(UTC))
+    if not chosen.groups:
+        return ()
+    return schedule_compaction(session, spec, chosen.keys)
+
+
+def schedule_compaction(
+    session: SparkSession, spec: JobSpec, groups: Collection[GroupKey] | None = None
+) -> tuple[str, ...]:
+    """A new plan over these file groups, None = over everything there is; the pending
+    ones when nothing new is."""
+    before = {i.asked for i in _timeline(spec).pending_compactions}
+    for key, value in chosen_options(groups).items() if groups is not None else ():
+        session.conf.set(key, value)
+    session.conf.set("hoodie.compact.inline.max.delta.commits", "1")
+    session.sql(
+        f"CALL run_compaction(op => 'schedule', path => {_path(spec)})"
+    ).collect()
+    after = {i.asked for i in _timeline(spec).pending_compactions}
+    return tuple(sorted(after - before or after))
+
+
+def _execute(session: SparkSession, spec: JobSpec, asked: str) -> None:
+    instant = _timeline(spec).find(asked)
+    if instant is not None and instant.state == "COMPLETED":
+        return  # a former attempt of this job got that far
+    if instant is None or instant.action != "compaction":
+        raise InvalidRequest(
+            f"{qualified_name(spec)} has no compaction {asked}",
+            code="unknown_instant",
+            hint="read the table's timeline again",
+        )
+    if not read_compaction_plan(spec.table.path, asked).is_readable:
+        raise TerminalError(
+            f"the request of compaction {asked} of {qualified_name(spec)} is gone or"
+            " damaged: it can neither be executed nor undone",
+            code="plan_unreadable",
+            hint="unschedule it: the table's health page offers that",
+        )
+    # An inflight one was left by a dead compactor, for we hold the service lease:
+    # Hudi undoes its files before it executes the plan again.
+    try:
+        session.sql(
+            f"CALL run_compaction(op => 'execute', path => {_path(spec)},"
+            f" instants => '{asked}')"
+        ).collect()
+    except (Py4JJavaError, PySparkException) as error:
+        if failure_of(error).error.code != BEGUN_ELSEWHERE:
+            remove_sign_of_life(spec, asked)
+        raise
+    done = _timeline(spec).find(asked)
+    if done is None or done.state != "COMPLETED":
+        state = "gone" if done is None else done.state
+        raise TerminalError(
+            f"compaction {asked} of {qualified_name(spec)} did not complete: {state}",
+            code="compaction_incomplete",
+            hint="run it again; readers see the table as before",
+        )
+
+
+def tidy(spark: SparkSession, spec: JobSpec) -> None:
+    """Stray files, old file versions, instants and savepoints go, under the fence, and
+    events of syncs that ended before their seal. What a query that began within
+    `keep_seconds` may read stays."""
+    require_fence(spec.fence)
+    state = read_lake_table(spec.table.path)
+    timeline = state.timeline
+    remove_strays(spec.table.path, timeline)
+    if position := state.position:
+        drop_unsealed_events(
+            spec.lake,
+            position.source,
+            spec.table.table_id,
+            applied=position.epoch_to,
+        )
+    keep = commits_to_keep(timeline, seconds=spec.keep_seconds, now=datetime.now(UTC))
+    with write_client(spark, spec, keep_commits=keep) as client:
+        drop_old_savepoints(client, spec)
+        client.clean()
+        client.archive()
+
+
+def pending_compactions(spec: JobSpec) -> list[str]:
+    return list(read_lake_table(spec.table.path, commits=1).pending_compactions)
+
+
+def _timeline(spec: JobSpec) -> Timeline:
+    return read_timeline(place_at(spec.table.path))
+
+
+def _path(spec: JobSpec) -> str:
+    return sql_text(place_at(spec.table.path).uri)
+
+
+def sql_text(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+def chosen_groups(path: str, budget: CompactionBudget, *, now: datetime) -> Choice:
+    """What is worth a compaction now, and affordable."""
+    base = place_at(path)
+    timeline = read_timeline(base)
+    groups = read_layout(path, timeline).groups
+    if budget.upto:
+        credit = credit_after(
+            budget.credit,
+            _written_after(base, timeline, budget.upto),
+            amplification=budget.amplification,
+            most=sum(g.base_bytes + g.log_bytes for g in groups),
+        )
+    else:
+        credit = first_credit(groups, amplification=budget.amplification)
+    return choose(groups, credit=credit, old_before=old_before(budget, now))
+
+
+def old_before(budget: CompactionBudget, now: datetime) -> str:
+    """The instant before which a log file is old."""
+    return instant_of(now - timedelta(seconds=budget.log_age))
+
+
+def _written_after(base: Place, timeline: Timeline, upto: str) -> list[tuple[str, int]]:
+    """Action and bytes of what was completed after `upto`."""
+    found = []
+    for instant in timeline.completed_writes:
+        if instant.completed > upto:
+            with contextlib.suppress(SluiceError):  # it was archived a moment ago, say
+                size = read_commit(base, instant).bytes_written
+                found.append((instant.action, size))
+    return found

@@ -1,0 +1,344 @@
+"""Source against lake at rest: each side is read once as (key, hash) and summed.
+
+Where the two sums are the same, so are the rows. Only else are keys compared, for
+which the source's staged hashes suffice and the lake is read a second time. It writes
+nothing but hashes of its own, and must not know how a difference is worded.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F
+
+from core.errors import SluiceError
+from ingest.contract.job import JobSpec, VerifyWork
+from ingest.contract.positions import from_text
+from ingest.contract.source_positions import later
+from ingest.contract.table import SourceSpec
+from ingest.driver.apply.jobrun import JobRun
+from ingest.driver.apply.preconditions import require_loaded
+from ingest.driver.apply.rows import column_hashes, content_hash, record_key, spark_type
+from ingest.driver.apply.writer import checked_state
+from ingest.driver.capture.chunking import (
+    cut_table,
+    fit_throttle,
+    key_parts,
+    predicate_for,
+)
+from ingest.driver.capture.cursor import has_zone
+from ingest.driver.capture.gate import Pace, SourceGate
+from ingest.driver.capture.jdbc import Fetch, fetch_rows, read_statement
+from ingest.driver.capture.parallel import run_parallel
+from ingest.driver.capture.patience import Trial, read_patiently
+from ingest.driver.capture.reading import open_stoppable
+from ingest.driver.capture.signs import ahead_of, count_ahead
+from ingest.driver.capture.source_check import require_columns
+from ingest.driver.table_services.differences import (
+    Sides,
+    differing_keys,
+    rows_and_hash,
+)
+from ingest.lake.commits import LakeState, read_lake_table
+from ingest.lake.hudi.identity import COUNT, DELETED, key_column
+from ingest.lake.place import place_at
+from ingest.lake.port import Place
+from ingest.lake.staging import require_space
+from ingest.maintenance.verdict import Comparison, Sums, facts_of
+from ingest.sources.chunks import Chunk
+from ingest.sources.dialects import dialect_of
+from ingest.sources.registry import Snapshot, Source, SourceAccess
+from ingest.sources.select import Selection, relation_of, select_columns
+
+_LOOKS = 5
+_STAGED = ("k", "h", "n", "p", "c")
+# of a row of both sides, and of each of its columns where updates are partial
+_STAGED_BYTES = 80
+_STAGED_BYTES_PER_COLUMN = 18
+# hashes neither repeat nor compress
+_STAGED_PARQUET = {
+    "compression": "uncompressed",
+    "parquet.enable.dictionary": "false",
+}
+# A batch of the lake's rows lies in buffers that double while they grow, beside the
+# page from which they come.
+_ROW_BY_ROW = ("spark.sql.parquet.enableVectorizedReader", "false")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class _Check:
+    """What the steps of one attempt share. `position` "" = no cursor is followed; rows
+    with a cursor beyond `until` are ahead of the source's clock."""
+
+    run: JobRun
+    spark: SparkSession
+    access: SourceAccess
+    gate: SourceGate
+    pace: Pace
+    selection: Selection
+    folder: Place
+    position: str
+    until: str = ""
+
+
+def verify_table(
+    run: JobRun, spark: SparkSession, access: SourceAccess, gate: SourceGate
+) -> dict[str, Any]:
+    """Kind verify; the facts of its report. The lake's snapshot is taken before the
+    source's, so a row that the lake has and the source has not is really extra."""
+    spec = run.spec
+    run.enter("checking")
+    state = checked_state(spec, adds=False)
+    require_loaded(spec, state)
+    # with settings that are this job's alone
+    spark = spark.newSession()
+    with _own_folder(spec) as folder:
+        frame, state = _lake_snapshot(spark, spec, state)
+        check = _Check(
+            run,
+            spark,
+            access,
+            gate,
+            Pace((spec.verify or VerifyWork()).rows_per_second),
+            select_columns(dialect_of(access.spec.kind), spec.table.columns),
+            folder,
+            _position(spec, state),
+        )
+        source, ahead = _stage_source(check)
+        found, keys = _compare(check, source, _lake_side(check, frame))
+        found = replace(found, ahead=ahead)
+    newest = state.timeline.completed_writes[-1].asked
+    return facts_of(found, keys=keys, instant=newest, position=check.position)
+
+
+@contextlib.contextmanager
+def _own_folder(spec: JobSpec) -> Iterator[Place]:
+    """A folder of this attempt; what dead attempts left goes first. The caller has
+    checked the fence, so no job works there any more."""
+    wide = len(spec.table.columns) if spec.table.updates == "partial" else 0
+    row_bytes = _STAGED_BYTES + wide * _STAGED_BYTES_PER_COLUMN
+    require_space(spec.table.staging, spec.table.estimated_rows * row_bytes)
+    area = place_at(spec.table.staging) / "verify"
+    area.delete_all()
+    folder = area / f"{spec.job_id}-{spec.attempt}"
+    try:
+        yield folder
+    finally:
+        # what is left here goes with the next attempt
+        with contextlib.suppress(SluiceError):
+            folder.delete_all()
+            if not area.names():
+                area.delete_all()
+
+
+def _lake_snapshot(
+    spark: SparkSession, spec: JobSpec, state: LakeState
+) -> tuple[DataFrame, LakeState]:
+    """The newest snapshot and a state that is not newer than it; the same one
+    unless rounds commit faster than it can be opened."""
+    path = place_at(spec.table.path).uri
+    before = state
+    for _ in range(_LOOKS):
+        before, frame = state, spark.read.format("hudi").load(path)
+        state = read_lake_table(spec.table.path)
+        if state.timeline.completed_writes == before.timeline.completed_writes:
+            break
+    return frame, before
+
+
+def _position(spec: JobSpec, state: LakeState) -> str:
+    """Rows with a cursor up to here are meant to be in that state."""
+    if spec.table.cursor is None:
+        return ""
+    known = (spec.verify or VerifyWork()).position
+    return later(known, state.position.end if state.position else "")
+
+
+# ------------------------------------------------------------------- both sides
+
+
+def _stage_source(check: _Check) -> tuple[Sums, int]:
+    """The sums over all rows of the source, whose keys and hashes are on disk; and how
+    many rows have a cursor ahead of its clock."""
+    table = check.run.spec.table
+    with open_stoppable(check.run, check.access) as (source, access):
+        check = replace(check, access=access)
+        if check.position:
+            until = ahead_of(source.clock(), is_zoned=has_zone(table))
+            check = replace(check, until=until)
+
+        def read(trial: Trial) -> tuple[Sums, int]:
+            sums = _read_source(check, source, trial)
+            until = check.until
+            return sums, count_ahead(source, table, until) if until else 0
+
+        return read_patiently(check.run, source, read, drop=lambda: None)
+
+
+def _read_source(check: _Check, source: Source, trial: Trial) -> Sums:
+    run, table = check.run, check.run.spec.table
+    work = run.spec.verify or VerifyWork()
+    limits = check.access.spec
+    # what a try before staged is of another moment
+    (check.folder / "source").delete_all()
+    run.enter("planning")
+    require_columns(source, table, run.warn)
+    facts = None if table.row_hash else source.key_facts(table, table.key)
+    with source.within(table):
+        cut = cut_table(
+            run,
+            source,
+            facts,
+            chunk_rows=fit_throttle(work.chunk_rows, _slower(limits, work)),
+            readers=limits.max_parallel_reads,
+        )
+    fetch = fetch_rows(source.widths(table), trial.was_wide)
+    if fetch.is_of_wide_rows:
+        check.spark.conf.set(*_ROW_BY_ROW)
+    run.enter("reading", total=table.estimated_rows or None)
+    sums: list[Sums] = []
+
+    def read(chunk: Chunk) -> None:
+        parts = key_parts(table, facts)
+        where = predicate_for(source.dialect, cut.by, parts, chunk)
+        check.pace.wait(run)
+        with (
+            check.gate.reading(run),
+            source.reading(table, can_renew=cut.by == "key") as snapshot,
+        ):
+            found = _read_chunk(check, chunk, where, (snapshot, fetch))
+        check.gate.account(found.rows)
+        check.pace.account(found.rows)
+        run.add_done(found.rows)
+        sums.append(found)
+
+    run_parallel(run, cut.chunks, read, threads=limits.max_parallel_reads)
+    return Sums.total(sums)
+
+
+def _slower(limits: SourceSpec, work: VerifyWork) -> SourceSpec:
+    """The source's limits with the lower one of both rates."""
+    rates = [r for r in (limits.max_rows_per_second, work.rows_per_second) if r]
+    return replace(limits, max_rows_per_second=min(rates, default=0))
+
+
+def _read_chunk(
+    check: _Check, chunk: Chunk, where: str, view: tuple[Snapshot, Fetch]
+) -> Sums:
+    run, table = check.run, check.run.spec.table
+    run.check()
+    dialect = dialect_of(check.access.spec.kind)
+    relation = relation_of(dialect, table)
+    observed = Observation()
+    rows = read_statement(
+        check.spark,
+        check.access,
+        check.selection,
+        sql=check.selection.sql(relation, where),
+        snapshot=view[0],
+        fetch=view[1],
+    )
+    hashed = rows.select(
+        record_key(table, check.selection).alias("k"),
+        content_hash(check.selection).alias("h"),
+        F.lit(1).cast("bigint").alias("n"),
+        _is_pending(check).alias("p"),
+        _by_column(check),
+    )
+    counted = hashed.observe(observed, *rows_and_hash())
+    target = check.folder / "source" / f"{chunk.number:06d}"
+    _stage(counted.select(*_STAGED), target)
+    return Sums.of(observed.get)
+
+
+def _by_column(check: _Check) -> Column:
+    """What tells a kept value from another one; NULL where rows count as wholes."""
+    if check.run.spec.table.updates == "partial":
+        return column_hashes(check.selection).alias("c")
+    return F.lit(None).cast("array<bigint>").alias("c")
+
+
+def _stage(rows: DataFrame, target: Place) -> None:
+    rows.write.options(**_STAGED_PARQUET).parquet(target.uri)
+
+
+def _staged(check: _Check, side: str) -> DataFrame:
+    staged = check.spark.read.schema(
+        "k string, h bigint, n bigint, p boolean, c array<bigint>"
+    )
+    return staged.option("recursiveFileLookup", "true").parquet(
+        (check.folder / side).uri
+    )
+
+
+def _is_pending(check: _Check) -> Column:
+    """Newer than the table's position: the next sync brings it, unless it is ahead of
+    the source's clock."""
+    table = check.run.spec.table
+    if not check.position:
+        return F.lit(False)  # noqa: FBT003
+    number = next(
+        i for i, c in enumerate(table.columns) if c.source_name == table.cursor
+    )
+    column = check.selection.columns[number]
+    cursor = F.col(column.alias)
+    newer = (cursor > _moment(check.position, column.type)) & (
+        cursor <= _moment(check.until, column.type)
+    )
+    return F.coalesce(newer, F.lit(False))  # noqa: FBT003
+
+
+def _moment(text: str, type: str) -> Column:
+    since = from_text(text) - _EPOCH
+    micros = (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+    return F.expr(f"timestamp_micros({micros}L)").cast(type)
+
+
+def _lake_side(check: _Check, frame: DataFrame) -> DataFrame:
+    """Alive rows of the lake in the shape of staged ones."""
+    table = check.run.spec.table
+    present = set(frame.columns)
+    values = []
+    for column in check.selection.columns:
+        value = F.col(f"`{column.name}`") if column.name in present else F.lit(None)
+        if column.name not in present:
+            check.run.warn(f"the lake table has no column {column.name}: NULL there")
+        values.append(value.cast(spark_type(column.type)).alias(column.alias))
+    alive = ~F.coalesce(F.col(DELETED), F.lit(False))  # noqa: FBT003
+    count = F.col(COUNT) if table.row_hash else F.lit(1)
+    key = F.col(f"`{key_column(table)}`").cast("string")
+    rows = frame.where(alive).select(
+        *values, key.alias("k"), count.cast("bigint").alias("n")
+    )
+    hashed = content_hash(check.selection).alias("h")
+    not_pending = F.lit(False).alias("p")  # noqa: FBT003
+    return rows.select("k", hashed, "n", not_pending, _by_column(check))
+
+
+# ------------------------------------------------------------------- comparison
+
+
+def _compare(
+    check: _Check, of_source: Sums, lake: DataFrame
+) -> tuple[Comparison, dict[str, list[str]]]:
+    run = check.run
+    run.enter("comparing", unit="sides")
+    first = lake.agg(*rows_and_hash()).first()
+    assert first is not None, "an aggregate without groups has a row"
+    of_lake = Sums.of(first.asDict())
+    rows = (of_source.rows, of_lake.rows)
+    if of_source == of_lake:
+        return Comparison(*rows), {}
+    run.enter("listing differences", unit="steps")
+    _stage(lake, check.folder / "lake")
+    run.check()
+    sides = Sides(_staged(check, "source"), _staged(check, "lake"), size=max(rows))
+    target = (check.folder / "differences").uri
+    counted, keys = differing_keys(run, check.spark, sides, target)
+    return Comparison(*rows, **counted), keys

@@ -1,0 +1,399 @@
+"""The driver host: between job rows and a launcher, one step at a time.
+
+Hands LAUNCHING rows over, writes progress, logs and reports back, renews leases,
+answers requests for secrets by reference. What it holds in memory may be lost at any
+moment; the lake and the rows suffice to go on. With the database away it keeps the
+driver alive and everything said until it can be written.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+import django.db
+from django.conf import settings
+from django.db import InterfaceError, OperationalError, connection, transaction
+
+from core.errors import SluiceError, TransientError
+from core.jobs import LAUNCHING
+from core.redaction import redact
+from ingest.contract.job import DRIVER_DIED, JobReport, progress_from, report_from
+from ingest.driver_host import report_store
+from ingest.driver_host.backlog import Backlog
+from ingest.driver_host.incarnation import Incarnation
+from ingest.driver_host.inflight import START_SECONDS, InFlight, InFlightJob
+from ingest.driver_host.launcher import Launcher, Message, storable
+from ingest.driver_host.secret_delivery import SecretBroker
+from ingest.jobs import lifecycle, reconcile
+
+log = logging.getLogger(__name__)
+
+FLUSH_SECONDS = 1.0
+LOOK_SECONDS = 0.5
+PING_SECONDS = 2.0
+REFUSED_SECONDS = 5.0
+MAX_LOGS = 10_000
+MAX_LINE = 8_000
+
+
+class DriverHost:
+    """`step()` does a bit of everything; the command calls it until told to stop."""
+
+    def __init__(
+        self,
+        launcher: Launcher,
+        *,
+        place: str = "",
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """place: machine and home. Whoever is the host of a place is the only one,
+        and has seen to it that no driver of an earlier host lives there."""
+        self.launcher = launcher
+        self.place = place
+        self.clock = clock
+        self.driver: Incarnation | None = None
+        self._jobs = InFlight(launcher, clock)
+        self.deaths = 0
+        self._next_start = 0.0
+        self._flushed = self._looked = self._pinged = self._progressed = 0.0
+        self._logs: list[tuple[str, str, str]] = []
+        self._accepted: Backlog[tuple[str, int]] = Backlog()
+        self._reports: Backlog[JobReport] = Backlog()
+        self._secrets: list[tuple[str, str]] = []
+        self._broker = SecretBroker()
+        self._ended: Backlog[tuple[UUID, bool]] = Backlog()
+        self._unseen: dict[str, str] = {}
+        self._unwanted: list[str] = []
+        self.is_database_away = False
+        self.refusal = ""
+
+    @property
+    def in_flight(self) -> dict[str, InFlightJob]:
+        """By job id."""
+        return self._jobs.in_flight
+
+    # ------------------------------------------------------------------ the step
+
+    def step(self, seconds: float = 0.25) -> None:
+        """Listen for at most `seconds`, then write, look and speak as is due."""
+        self._keep_driver()
+        for message in self.launcher.poll(seconds):
+            self._hear(storable(message))
+        now = self.clock()
+        if now - self._pinged >= PING_SECONDS:
+            self._pinged = now
+            self.launcher.ping()
+        self._watch_silence(now)
+        self._watch_abandoned(now)
+        is_urgent = bool(
+            self._reports or self._ended or self._jobs.lost or self._secrets
+        )
+        if is_urgent or now - self._flushed >= FLUSH_SECONDS:
+            self._flushed = now
+            self._with_database(self._flush)
+        for answer, origin in self._broker.answered():
+            self.launcher.give_secret(answer, origin=origin)
+        if now - self._looked >= LOOK_SECONDS:
+            self._looked = now
+            self._with_database(self._look)
+
+    def stop(self) -> None:
+        """End the driver, then say so; its jobs are judged by the next reconciler."""
+        self.launcher.stop()
+        if self.driver is not None:
+            driver, self.driver = self.driver, None
+            self._with_database(
+                lambda: reconcile.note_incarnation_ended(driver.id, was_told=True)
+            )
+        self._with_database(self._flush)
+        self._with_database(reconcile.reconcile_jobs)
+
+    def _with_database(self, work: Callable[[], object]) -> None:
+        try:
+            work()
+            self.is_database_away = False
+        except (OperationalError, InterfaceError) as error:
+            if not self.is_database_away:
+                log.warning("the database is away, keeping the driver: %s", error)
+            self.is_database_away = True
+            connection.close()
+        except Exception as error:
+            # a defect of ours, or another process was first: the next step tries
+            # again, and what drivers do must not end with it
+            log.exception("a step of the driver host failed")
+            if isinstance(error, django.db.Error):
+                connection.close()
+
+    # ------------------------------------------------------------ the warm driver
+
+    def _keep_driver(self) -> None:
+        if self.launcher.is_running or self.clock() < self._next_start:
+            return
+        if self.is_database_away:
+            return
+        if self.driver is None:
+            self.driver = Incarnation()
+            self._with_database(self._store_incarnation)
+            if not self.driver.is_stored:
+                self.driver = None
+                return
+        if self.driver.is_started:
+            return  # it has just died, which is not heard yet
+        self.driver.is_started = True
+        self.driver.heard = self.clock()
+        self.launcher.start(str(self.driver.id))
+        while self._unwanted:
+            self.launcher.kill(self._unwanted.pop())
+
+    def _store_incarnation(self) -> None:
+        if self.driver is None or self.driver.is_stored:
+            return
+        survivors = self.launcher.survivors()
+        try:
+            number = self.driver.id
+            kept = reconcile.begin_incarnation(number, self.place, survivors=survivors)
+        except TransientError as error:
+            if self.refusal != str(error):
+                log.error("no driver starts here: %s (%s)", error, error.hint)
+            self.refusal = str(error)
+            self._next_start = self.clock() + REFUSED_SECONDS
+            return
+        self.refusal = ""
+        for one in survivors:
+            if kept.get(one.job_id) is None:
+                self._unwanted.append(one.job_id)
+            elif kept[one.job_id] != LAUNCHING:
+                self.in_flight[one.job_id] = InFlightJob(
+                    UUID(one.job_id),
+                    one.attempt,
+                    one.job_id,
+                    self.clock(),
+                    is_accepted=True,
+                )
+        self.driver.is_stored = True
+
+    def _watch_silence(self, now: float) -> None:
+        """A driver that hangs is as good as dead, and must be dead to be judged."""
+        if self.driver is None or not self.launcher.is_running:
+            return
+        limit = settings.SLUICE_LEASE_SECONDS if self.driver.is_ready else START_SECONDS
+        if now - self.driver.heard > limit:
+            log.error("the driver has been silent for %.0f s: killing it", limit)
+            self.driver.heard = now
+            self.launcher.kill()
+
+    def _watch_abandoned(self, now: float) -> None:
+        """What answers nothing holds cores and connections that others wait for."""
+        driver = self.driver
+        if driver is None or driver.is_told_to_end or not driver.is_hampered(now):
+            return
+        log.error("ending the driver: jobs %s do not end in it", driver.abandoned)
+        driver.is_told_to_end = True
+        self.launcher.kill()
+
+    # ------------------------------------------------------------------- hearing
+
+    def _hear(self, message: Message) -> None:
+        if self.driver is not None and not message.origin:
+            self.driver.heard = self.clock()
+        data = message.data
+        try:
+            match message.kind:
+                case "ready":
+                    self._hear_ready(message)
+                case "accepted":
+                    self._hear_accepted(str(data["job_id"]), int(data["attempt"]))
+                case "secret_request":
+                    self._secrets.append((str(data["ref"]), message.origin))
+                case "heartbeat":
+                    self._hear_heartbeat(message)
+                case "log":
+                    self._hear_log(data)
+                case "report":
+                    self._hear_report(report_from(data["report"]))
+                case "died":
+                    self._hear_death(message)
+                case "unseen":
+                    self._hear_unseen(message.origin, str(data["why"]))
+        except (KeyError, TypeError, ValueError, SluiceError):
+            log.exception("a driver sent a malformed %s", message.kind)
+
+    def _hear_ready(self, message: Message) -> None:
+        if self.driver is not None and not message.origin:
+            self.driver.is_ready = True
+            self.driver.away = ""
+            self.driver.facts = dict(message.data)
+            self._flushed = 0.0
+
+    def _hear_accepted(self, job_id: str, attempt: int) -> None:
+        flight = self.in_flight.get(job_id)
+        if flight and flight.attempt == attempt:
+            flight.is_accepted = True
+            flight.seen = self.clock()
+            self._accepted.add((job_id, attempt))
+            if flight.origin:  # it outlives this host, and its row has to say so
+                self._flushed = self._progressed = 0.0
+
+    def _hear_heartbeat(self, message: Message) -> None:
+        for each in message.data.get("jobs", []):
+            progress = progress_from(each)
+            flight = self.in_flight.get(progress.job_id)
+            if flight and flight.attempt == progress.attempt:
+                flight.seen = self.clock()
+                flight.progress = progress
+        if self.driver is not None and not message.origin:
+            abandoned = message.data.get("jobs_abandoned", ())
+            self.driver.note_abandoned(abandoned, now=self.clock())
+
+    def _hear_log(self, data: Any) -> None:
+        if len(self._logs) < MAX_LOGS:
+            text = redact(str(data["message"]))[:MAX_LINE]
+            job_id = str(UUID(str(data["job_id"])))
+            self._logs.append((job_id, str(data["level"])[:10], text))
+
+    def _hear_report(self, report: JobReport) -> None:
+        flight = self.in_flight.get(report.job_id)
+        is_death = report.error is not None and report.error.code == DRIVER_DIED
+        # its death is judged when it is seen, and is no attempt of the job
+        if flight and flight.attempt == report.attempt and not is_death:
+            self._reports.add(report)
+
+    def _hear_unseen(self, origin: str, why: str) -> None:
+        """Neither alive nor dead as far as anybody can tell: nothing new goes there,
+        and nothing that is there is judged."""
+        if not origin and self.driver is not None:
+            self.driver.is_ready = False
+            self.driver.away = why
+        for job_id, flight in self.in_flight.items():
+            if flight.origin == origin:
+                flight.seen = self.clock()
+                self._unseen[job_id] = why
+
+    def _hear_death(self, message: Message) -> None:
+        if self._jobs.is_of_earlier_attempt(message):
+            return
+        # what it had accepted is judged otherwise than what it never got
+        self._progressed = 0.0
+        # whoever comes next did not ask for them
+        self._secrets = [asked for asked in self._secrets if asked[1] != message.origin]
+        self._broker.forget(message.origin)
+        if message.origin:
+            self.in_flight.pop(message.origin, None)
+            self._jobs.lost.add((UUID(message.origin), "its own process ended"))
+            return
+        self.deaths = 0 if self.driver and self.driver.is_ready else self.deaths + 1
+        wait = min(30.0, 2.0 ** min(self.deaths, 5))
+        self._next_start = self.clock() + (wait if self.deaths else 0.5)
+        code, pause = message.data.get("code"), self._next_start - self.clock()
+        log.error("the driver ended with code %s; next start in %.1f s", code, pause)
+        if self.driver is not None:
+            self._ended.add((self.driver.id, self.driver.is_told_to_end))
+            self.driver = None
+        reported = {report.job_id for report in self._reports}
+        self._jobs.forget_shared(kept=reported)
+
+    # ------------------------------------------------------------------- writing
+
+    def _flush(self) -> None:
+        """Everything said since the last time; kept until it is written."""
+        self._answer_secrets()
+        self._write_logs()
+        self._reports.write_all(self._finish, give_up=self._give_up_report)
+        self._write_incarnation()
+        self._write_progress()
+        while self._unseen:
+            job_id, why = next(iter(self._unseen.items()))
+            reconcile.mark_unreachable(UUID(job_id), why)
+            del self._unseen[job_id]
+        self._ended.write_all(
+            self._note_end,
+            # once its heartbeat is old, it counts as ended all the same
+            give_up=lambda end, error: None,
+        )
+        self._jobs.lost.write_all(
+            lambda lost: reconcile.judge_lost(*lost),
+            # `_look` finds it again
+            give_up=lambda lost, error: None,
+        )
+
+    def _note_end(self, end: tuple[UUID, bool]) -> None:
+        """Jobs in processes of their own live on: they hang on the next incarnation."""
+        incarnation, was_told = end
+        own = self._jobs.survivors()
+        with transaction.atomic():
+            reconcile.note_incarnation_ended(incarnation, was_told=was_told)
+            if own and self.driver is None:
+                following = Incarnation(is_stored=True)
+                reconcile.begin_incarnation(following.id, self.place, survivors=own)
+        if own and self.driver is None:
+            self.driver = following
+        reconcile.reconcile_jobs()
+
+    def _finish(self, report: JobReport) -> None:
+        lifecycle.finish(report)
+        self._accepted.keep(lambda said: said[0] != report.job_id)
+        self._jobs.note_finished(report.job_id)
+
+    def _give_up_report(self, report: JobReport, error: Exception) -> None:
+        """The lake's timeline says what became of it."""
+        self._progressed = 0.0  # it is judged as one that had begun
+        self.in_flight.pop(report.job_id, None)
+        why = f"its report could not be recorded ({type(error).__name__}: {error})"
+        self._jobs.lost.add((UUID(report.job_id), why))
+
+    def _answer_secrets(self) -> None:
+        while self._secrets:
+            ref, origin = self._secrets[0]
+            self._broker.ask(ref, origin)
+            self._secrets.pop(0)
+
+    def _write_logs(self) -> None:
+        lines = self._logs[:]
+        if lines:
+            report_store.write_logs(lines)
+            del self._logs[: len(lines)]
+
+    def _write_incarnation(self) -> None:
+        driver = self.driver
+        if driver is None or not self.launcher.is_running:
+            return
+        if self.clock() - driver.heard > lifecycle.SILENT_SECONDS and driver.is_ready:
+            return
+        if not driver.is_worth_writing(self.clock()):
+            return
+        pid, place = self.launcher.pid, self.place
+        if not report_store.write_incarnation(driver, pid=pid, place=place):
+            log.error("another driver host has taken over: ending all drivers here")
+            driver.is_told_to_end = True
+            for origin in ("", *self.in_flight):
+                self.launcher.kill(origin)
+        driver.written = self.clock()
+
+    def _write_progress(self) -> None:
+        """Most syncs begin and end from one time to the next, and are never shown as
+        running: what jobs say at their ends makes this no more urgent."""
+        now = self.clock()
+        if now - self._progressed < FLUSH_SECONDS:
+            return
+        self._accepted.write_all(
+            lambda said: lifecycle.note_accepted(UUID(said[0]), said[1]),
+            give_up=lambda said, error: None,
+        )
+        self._progressed = now  # not before: what is lost is judged behind this
+        if fresh := [f for f in self.in_flight.values() if now - f.seen < 10]:
+            report_store.write_progress(fresh)
+
+    # ------------------------------------------------------------------- looking
+
+    def _look(self) -> None:
+        if self.driver is None:
+            return
+        self._jobs.look(
+            self.driver.id,
+            takes_work=self.driver.is_ready,
+            reported={report.job_id for report in self._reports},
+        )

@@ -1,0 +1,213 @@
+"""The jobs in a driver's hands: claimed, handed over, asked to stop, abandoned, lost.
+
+Held in memory beside the rows; each pass compares the two. All of it may be lost at any
+moment; the rows and the lake suffice to go on. It must not know how a driver is started
+or what becomes of a job that has ended.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import cast
+from uuid import UUID
+
+from core.jobs import LAUNCHING
+from ingest.contract.job import Progress, spec_from
+from ingest.driver_host.backlog import Backlog
+from ingest.driver_host.launcher import CancelMode, Launcher, Message
+from ingest.jobs import lifecycle
+from ingest.jobs.lifecycle import HeldJob
+from ingest.jobs.reconcile import Survivor
+
+log = logging.getLogger(__name__)
+
+# What waits and cannot run is claimed again so much later.
+AGAIN_SECONDS = 2.0
+MISSED_SECONDS = 20.0
+START_SECONDS = 120.0
+ASK_AGAIN_SECONDS = 5.0
+# A cancel ends within a minute, the judging behind it included.
+UNANSWERED_SECONDS = 45.0
+JUDGE_AGAIN_SECONDS = 5.0
+
+
+class Claiming:
+    """Nobody rings for the syncs of a schedule: each look of the host finds them, by a
+    statement that costs next to nothing while nothing waits."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._again_at = 0.0
+
+    def claim(self) -> None:
+        """What waits and cannot run is looked at again later."""
+        if self._clock() < self._again_at or not lifecycle.is_any_queued():
+            return
+        if not lifecycle.claim_queued():
+            self._again_at = self._clock() + AGAIN_SECONDS
+
+    def note_place(self) -> None:
+        """A job has ended: what waits may run now."""
+        self._again_at = 0.0
+
+
+@dataclass(slots=True)
+class InFlightJob:
+    """A spec in a driver's hands. Times are monotonic seconds.
+
+    seen       of its last sign
+    stop_since when somebody's mode to stop it was first passed on; None = nobody asked
+    """
+
+    job_id: UUID
+    attempt: int
+    origin: str
+    seen: float
+    is_accepted: bool = False
+    progress: Progress | None = None
+    asked: str = ""
+    asked_at: float = 0.0
+    stop_since: float | None = None
+
+    def request_due(self, mode: CancelMode, now: float) -> CancelMode | None:
+        """What has to be said to its driver now: the mode, again and again, and when
+        that stays unanswered that the attempt is abandoned."""
+        if self.stop_since is None:
+            self.stop_since = now
+        if now - self.stop_since >= UNANSWERED_SECONDS:
+            return "abandon"
+        if mode == self.asked and now - self.asked_at <= ASK_AGAIN_SECONDS:
+            return None
+        self.asked, self.asked_at = mode, now
+        return mode
+
+    @property
+    def patience(self) -> float:
+        """Seconds without a sign after which it counts as lost."""
+        is_starting = bool(self.origin) and not self.is_accepted
+        return START_SECONDS if is_starting else MISSED_SECONDS
+
+
+class InFlight:
+    """in_flight: by job id. lost: jobs that somebody has to judge, with the reason."""
+
+    def __init__(self, launcher: Launcher, clock: Callable[[], float]) -> None:
+        self.in_flight: dict[str, InFlightJob] = {}
+        self.lost: Backlog[tuple[UUID, str]] = Backlog()
+        self._launcher = launcher
+        self._clock = clock
+        self._claiming = Claiming(clock)
+        self._judged: dict[str, float] = {}
+
+    def look(
+        self, driver: UUID, *, takes_work: bool, reported: Collection[str]
+    ) -> None:
+        """Claim and hand over what may run; pass on what people asked until then.
+        reported: jobs that have ended, which is only not written yet."""
+        if takes_work:
+            self._claiming.claim()
+        held = lifecycle.held_by(driver)
+        if takes_work:
+            self._hand_over(held)
+        self._judge_unheld(held)
+        self._pass_requests_on(held, reported=reported)
+
+    def note_finished(self, job_id: str) -> None:
+        """Its end is written: what waits for its place may run now."""
+        self._claiming.note_place()
+        self.in_flight.pop(job_id, None)
+
+    def _hand_over(self, held: Sequence[HeldJob]) -> None:
+        for job in held:
+            if job.spec is None or job.id in self.in_flight:
+                continue
+            origin = job.id if job.is_isolated else ""
+            self.in_flight[job.id] = InFlightJob(
+                UUID(job.id), job.attempts, origin, self._clock()
+            )
+            self._launcher.submit(spec_from(job.spec), isolated=job.is_isolated)
+
+    def _judge_unheld(self, held: Sequence[HeldJob]) -> None:
+        """Jobs of the driver that it never got or does not have any more: cancelled
+        after the claim and before they were handed over, or lost while nobody could
+        judge them. Without this they would hold lane and table for ever."""
+        now = self._clock()
+        waiting = {str(job_id) for job_id, _ in self.lost}
+        for job in held:
+            if job.state == LAUNCHING or job.id in self.in_flight or job.id in waiting:
+                self._judged.pop(job.id, None)
+                continue
+            if now < self._judged.get(job.id, now):
+                continue
+            self._judged[job.id] = now + JUDGE_AGAIN_SECONDS
+            self._end(job.id, job.id if job.is_isolated else "")
+            self.lost.add((UUID(job.id), "no driver had it"))
+
+    def _pass_requests_on(
+        self, held: Sequence[HeldJob], *, reported: Collection[str]
+    ) -> None:
+        """Tell drivers what people want of their jobs."""
+        now = self._clock()
+        rows = {job.id: job for job in held}
+        for job_id, flight in list(self.in_flight.items()):
+            if job_id in reported:
+                continue
+            job = rows.get(job_id)
+            if job is None or job.attempts != flight.attempt:
+                # judged without us while we were away: it must not go on here
+                self._launcher.cancel(job_id, "cancel")
+                self.in_flight.pop(job_id)
+                continue
+            mode = cast(CancelMode, job.cancel_requested)
+            due = flight.request_due(mode, now) if mode else None
+            if due == "abandon":
+                self._lose(flight, unanswered(mode))
+            elif due is not None:
+                self._launcher.cancel(job_id, due)
+            elif now - flight.seen > flight.patience:
+                self._lose(flight, "the driver lost it")
+
+    def is_of_earlier_attempt(self, message: Message) -> bool:
+        """Whether it speaks of a process whose job runs again in another one."""
+        flight = self.in_flight.get(message.origin)
+        attempt = message.data.get("attempt", flight.attempt if flight else 0)
+        return flight is not None and int(attempt) < flight.attempt
+
+    def survivors(self) -> list[Survivor]:
+        """Jobs in processes of their own, whatever became of the shared driver."""
+        return [
+            Survivor(job_id, flight.attempt)
+            for job_id, flight in self.in_flight.items()
+            if flight.origin
+        ]
+
+    def forget_shared(self, *, kept: Collection[str]) -> None:
+        """The shared driver has ended, and all that it had but for these."""
+        self.in_flight = {
+            job_id: flight
+            for job_id, flight in self.in_flight.items()
+            if flight.origin or job_id in kept
+        }
+
+    def _lose(self, flight: InFlightJob, why: str) -> None:
+        """Nobody waits for it any more. The death of a process of its own is judged
+        when it is seen."""
+        job_id = str(flight.job_id)
+        log.error("job %s: %s", job_id, why)
+        self.in_flight.pop(job_id)
+        self._end(job_id, flight.origin)
+        if not flight.origin:
+            self.lost.add((flight.job_id, why))
+
+    def _end(self, job_id: str, origin: str) -> None:
+        if origin:
+            self._launcher.kill(origin)
+        else:
+            self._launcher.cancel(job_id, "abandon")
+
+
+def unanswered(mode: str) -> str:
+    """Why a job was ended that did not answer."""
+    return f"it did not answer the {mode} within {UNANSWERED_SECONDS:.0f} s"

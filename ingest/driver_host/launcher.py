@@ -1,0 +1,143 @@
+"""The port between the host and whatever runs Spark: processes here, pipes there.
+
+Knows messages of `ingest.contract`; must not know rows. One behaviour suite runs
+over every implementation.
+"""
+
+from __future__ import annotations
+
+import json
+import queue
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from core.processes.marks import Mark
+from ingest.contract.job import JobSpec, SecretAnswer, encode
+from ingest.jobs.reconcile import Survivor
+
+# In the environment of a driver, and so of everything it starts.
+MARK = "SLUICE_DRIVER_BOOT"
+
+MessageKind = Literal[
+    "ready",
+    "accepted",
+    "secret_request",
+    "heartbeat",
+    "log",
+    "report",
+    "died",
+    "unseen",
+]
+# abandon: the job is over for everybody else, whatever its threads still do
+CancelMode = Literal["cancel", "pause", "abandon"]
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One line from a driver, or what the launcher itself says: `died`, and `unseen`
+    again and again while nobody can tell whether it lives.
+
+    origin  which process: "" = the warm driver, else the job id that has its own
+    """
+
+    kind: MessageKind
+    data: Mapping[str, Any] = field(default_factory=dict)
+    origin: str = ""
+
+
+KINDS = frozenset({"ready", "accepted", "secret_request", "heartbeat", "log", "report"})
+
+
+def message_from(data: Mapping[str, Any], origin: str) -> Message | None:
+    """What a driver sent, or None for noise that some library printed."""
+    rest = dict(data)
+    kind = rest.pop("type", None)
+    is_known = isinstance(kind, str) and kind in KINDS
+    return Message(kind, rest, origin) if is_known else None
+
+
+def storable(message: Message) -> Message:
+    """Return what a driver said with NUL and halves of letters, which PostgreSQL has
+    no place for, written as Python writes them: a value of a row may be in any text."""
+    return Message(message.kind, _storable(message.data), message.origin)
+
+
+def _storable(value: Any) -> Any:
+    if isinstance(value, str):
+        shown = value.replace("\x00", "\\x00")
+        return shown.encode("utf-8", "backslashreplace").decode("utf-8")
+    if isinstance(value, Mapping):
+        return {_storable(key): _storable(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_storable(one) for one in value]
+    return value
+
+
+def run_order(spec: JobSpec) -> dict[str, Any]:
+    return {"type": "run", "spec": json.loads(encode(spec))}
+
+
+def secret_order(answer: SecretAnswer) -> dict[str, Any]:
+    return {"type": "secret", **json.loads(encode(answer))}
+
+
+def drain(messages: queue.SimpleQueue[Message], seconds: float) -> list[Message]:
+    """All that is there; waits at most so long for the first."""
+    found: list[Message] = []
+    try:
+        found.append(messages.get(timeout=seconds))
+        while True:
+            found.append(messages.get_nowait())
+    except queue.Empty:
+        return found
+
+
+def mark_of(value: str) -> Mark:
+    """By which a driver's processes are found: incarnation, or tag of a submission."""
+    return Mark(MARK, value)
+
+
+class Launcher(Protocol):
+    """Never blocks for longer than `seconds`, never raises because a process died:
+    that arrives as a `died` message, after which the process is surely gone."""
+
+    def survivors(self) -> list[Survivor]:
+        """What an earlier host left running; asked before `start`, which keeps it."""
+        ...
+
+    def start(self, incarnation: str) -> None:
+        """Start the warm driver. `ready` or `died` will follow."""
+        ...
+
+    @property
+    def is_running(self) -> bool: ...
+
+    @property
+    def pid(self) -> int | None:
+        """Of the warm driver."""
+        ...
+
+    def submit(self, spec: JobSpec, *, isolated: bool) -> None:
+        """Hand it over; `accepted` follows. isolated: in a process of its own."""
+        ...
+
+    def cancel(self, job_id: str, mode: CancelMode) -> None: ...
+
+    def give_secret(self, answer: SecretAnswer, *, origin: str) -> None: ...
+
+    def ping(self) -> None:
+        """Tell every process that its host lives."""
+        ...
+
+    def poll(self, seconds: float) -> list[Message]:
+        """What was said since; waits at most so long for the first."""
+        ...
+
+    def kill(self, origin: str = "") -> None:
+        """End that process and all it started, at once; `died` follows."""
+        ...
+
+    def stop(self) -> None:
+        """End everything; nothing is left behind when this returns."""
+        ...
