@@ -11,8 +11,9 @@ import pytest
 ROOT = Path(__file__).resolve().parents[3]
 CLOCKS = {"monotonic", "perf_counter", "time", "process_time"}
 # what measures, the one place that waits, and what finds out that actors wait for
-# each other: there nobody moving for long is the event
-FREE = ("bench", "siege", "waiting.py", "hostile")
+# each other: there nobody moving for long is the event; and the doubles, whose
+# statements end after a chosen time
+FREE = ("bench", "siege", "waiting.py", "hostile", "doubles")
 LIMIT = "LIMIT_SECONDS"
 WAITS = {"join", "wait", "result", "wait_for", "wait_procs"}
 # what looks again and again, or shows that something does not end
