@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
-MOST_LINES, MOST_LINES_OF_A_FUNCTION = 400, 50
+MOST_LINES, MOST_LINES_OF_A_FUNCTION = 600, 50
 FOLDERS = ["config", "core", "catalog", "ingest", "gateway", "frontend", "tests"]
 
 
