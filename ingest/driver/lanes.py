@@ -30,8 +30,8 @@ from ingest.contract.job import (
 from ingest.driver.apply.jobrun import Interrupted, JobRun, StopMode
 from ingest.driver.capture.gate import SourceGates
 from ingest.driver.capture.parallel import enter_lane
-from ingest.driver.jobs import run_job
 from ingest.driver.jvm import Jvm
+from ingest.driver.run import run_job
 from ingest.sources.failures import failure_of
 
 log = logging.getLogger(__name__)

@@ -16,7 +16,7 @@ from unittest import mock
 
 from ingest.contract.job import JobReport, JobSpec, SnapshotWork
 from ingest.driver.capture import patience
-from ingest.driver.jobs import run_job
+from ingest.driver.run import run_job
 from tests.hostile import acts, behaviour, oracle
 from tests.hostile.actors import Actor, Wait
 from tests.hostile.beginning import Beginnings, Loaded, signs_of

@@ -33,7 +33,7 @@ from ingest.contract.table import ColumnSpec, FenceSpec, TableSpec
 from ingest.driver.apply.jobrun import JobRun
 from ingest.driver.capture.gate import SourceGates
 from ingest.driver.capture.parallel import enter_lane
-from ingest.driver.jobs import run_job
+from ingest.driver.run import run_job
 from ingest.lake.commits import LakeState, read_lake_table
 from ingest.lake.fence import fence_path, raise_fence
 from tests.source_access import postgresql_at

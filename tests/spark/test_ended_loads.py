@@ -12,7 +12,7 @@ from ingest.contract.positions import to_text
 from ingest.driver.apply import apply
 from ingest.driver.apply.jobrun import StopMode
 from ingest.driver.capture import snapshot
-from ingest.driver.jobs import run_job
+from ingest.driver.run import run_job
 from ingest.lake.ledger import read_ledger_entry
 from ingest.lake.staging import StagingArea
 from tests.spark.beginnings import Beginnings, loaded_from

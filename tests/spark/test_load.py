@@ -308,7 +308,7 @@ def test_finished_chunks_are_not_read_again(lake_bench: LakeBench) -> None:
     spec = run.spec
     reports = []
     from ingest.driver.capture.parallel import enter_lane
-    from ingest.driver.jobs import run_job
+    from ingest.driver.run import run_job
 
     def work() -> None:
         enter_lane(run)

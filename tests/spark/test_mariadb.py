@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ingest.driver.jobs import run_job
+from ingest.driver.run import run_job
 from ingest.driver.table_services.savepoints import ask_reach
 from ingest.sources.registry import SourceAccess
 from tests.spark.lake_bench import assert_done

@@ -13,7 +13,7 @@ from ingest.contract.job import CLOCK, SecretAnswer, SnapshotWork
 from ingest.contract.table import SourceSpec
 from ingest.driver.apply.jobrun import JobRun
 from ingest.driver.capture.parallel import enter_lane
-from ingest.driver.jobs import run_job
+from ingest.driver.run import run_job
 from ingest.sources.port import pinned_to
 from ingest.sources.postgresql import connection as postgresql_connection
 from ingest.sources.registry import Snapshot, SourceAccess, jdbc_options

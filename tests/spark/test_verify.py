@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from ingest.contract.job import JobReport
 from ingest.contract.table import TableSpec
 from ingest.driver.capture.parallel import enter_lane
-from ingest.driver.jobs import run_job
+from ingest.driver.run import run_job
 from ingest.driver.table_services import verify
 from ingest.lake.hudi.identity import DELETED
 from ingest.sources.dialects import dialect_of

@@ -17,7 +17,12 @@ from ingest.contract.epochs import MAX_INDEX, Seal, SealedFile, seq_of
 from ingest.contract.events import INDEX, OP, Op
 from ingest.contract.job import JobSpec
 from ingest.contract.table import TableSpec
-from ingest.driver.apply.epoch_tracking import EpochTable, Reached, apply_epochs
+from ingest.driver.apply.epoch_tracking import (
+    EpochTable,
+    Reached,
+    account_for,
+    epochs_to_apply,
+)
 from ingest.driver.apply.jobrun import JobRun
 from ingest.driver.apply.recovery import roll_back_writes
 from ingest.driver.apply.rows import (
@@ -48,20 +53,15 @@ def apply_sealed(
     `newest`. (None, 0) when none of them has rows and the lake has every column."""
     spec = run.spec
     state = roll_back_writes(spark, spec, checked_state(spec))
-    made: list[Commit] = []
-
-    def write(seals: Sequence[Seal]) -> str:
-        if commit := _commit(run, spark, state, seals):
-            made.append(commit)
-            return commit.instant.asked
-        return ""
-
     table = EpochTable(
         spec.lake, newest.source, spec.table.table_id, qualified_name(spec)
     )
-    seals = apply_epochs(table, _reached(state), newest=newest.epoch, write=write)
-    rows = sum(seal.rows_for(spec.table.table_id) for seal in seals)
-    return next(iter(made), None), rows
+    seals = epochs_to_apply(table, _reached(state), newest=newest.epoch)
+    if not seals:
+        return None, 0
+    commit = _commit(run, spark, state, seals)
+    account_for(table, seals, commit.instant.asked if commit else "")
+    return commit, sum(seal.rows_for(spec.table.table_id) for seal in seals)
 
 
 def _commit(

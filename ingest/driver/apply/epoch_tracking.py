@@ -14,7 +14,7 @@ must not know Spark, nor how events were captured or are written.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from core.errors import TerminalError
@@ -28,10 +28,6 @@ from ingest.lake.epochs import (
     shared_seals,
 )
 from ingest.lake.ledger import checkpoint_when_long, look, read_ledger_entry, write_line
-
-# Writes one commit with these epochs; its instant, or "" when there was nothing to
-# write in them.
-Write = Callable[[Sequence[Seal]], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,23 +53,26 @@ class EpochTable:
     name: str
 
 
-def apply_epochs(
-    table: EpochTable, reached: Reached, *, newest: int, write: Write
+def epochs_to_apply(
+    table: EpochTable, reached: Reached, *, newest: int
 ) -> tuple[Seal, ...]:
-    """Brings the table up to the epoch `newest` by one call of `write` with every
-    sealed epoch that it lacks, in order; these. None is lost or written twice, wherever
-    this is cut off."""
+    """The sealed epochs up to `newest` that the table lacks, in order. What an apply
+    that was cut off left unaccounted is accounted for first.
+
+    TerminalError `events_lost` when the events of one of them are gone."""
     settle(table, reached)
     seals = lacking_seals(table, reached.epoch_to, newest=newest)
-    if not seals:
-        return ()
     refuse_lost_events(table, reached.epoch_to, seals)
-    instant = write(seals)
+    return seals
+
+
+def account_for(table: EpochTable, seals: Sequence[Seal], instant: str) -> None:
+    """Records that the commit at `instant` ("" = there was nothing to write) has these
+    epochs, and removes their events."""
     for seal in seals:
         has_rows = bool(instant and seal.rows_for(table.table_id))
         line = LedgerLine("committed", instant) if has_rows else LedgerLine("unchanged")
         account(table, seal, line)
-    return seals
 
 
 def lacking_seals(table: EpochTable, applied: int, *, newest: int) -> tuple[Seal, ...]:

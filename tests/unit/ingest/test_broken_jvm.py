@@ -8,7 +8,7 @@ from unittest.mock import MagicMock
 import pytest
 
 from ingest.contract.job import DRIVER_DIED
-from ingest.driver import jobs
+from ingest.driver import run as jobs
 
 
 @pytest.mark.parametrize(("is_broken", "kills"), [(True, 1), (False, 0)])

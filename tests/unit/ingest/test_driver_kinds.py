@@ -19,8 +19,8 @@ from ingest.contract.job import (
     RepairAction,
     RepairWork,
 )
-from ingest.driver import jobs
-from ingest.driver.kinds import KINDS, DriverWork, SourceWork, work_of
+from ingest.driver import run as jobs
+from ingest.driver.run import KINDS, Work, work_of
 from ingest.jobs.driver_jobs import DriverJob
 
 
@@ -41,8 +41,6 @@ def test_what_is_known_of_each_kind() -> None:
     assert {k for k, work in KINDS.items() if work.stages} == LOADS
     beside = {k for k, work in KINDS.items() if not work.owns_inflight}
     assert beside == {COMPACT, VERIFY}
-    reading = {k for k, work in KINDS.items() if isinstance(work, SourceWork)}
-    assert reading == {*LOADS, "round", VERIFY}
 
 
 @pytest.mark.parametrize("kind", sorted({*KINDS} - {REPAIR}))
@@ -61,7 +59,7 @@ def test_undoing_is_never_refused_for_a_clock(action: RepairAction) -> None:
 @pytest.mark.parametrize("kind", ["round", *sorted(LOADS), VERIFY])
 def test_a_source_is_asked_for_before_anything_is_read(kind: str) -> None:
     with pytest.raises(InvalidRequest, match=f"of kind {kind} needs a source"):
-        KINDS[kind].start(job(kind), MagicMock(), MagicMock())
+        KINDS[kind].run(job(kind), MagicMock(), MagicMock())
 
 
 def test_an_unknown_kind_touches_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,7 +85,7 @@ def test_an_unknown_kind_touches_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_stopped_job_ends_as_its_kind_says(
     monkeypatch: pytest.MonkeyPatch, mode: str, stages: bool, owns_inflight: bool
 ) -> None:
-    work = DriverWork(stages=stages, owns_inflight=owns_inflight)
+    work = Work(run=MagicMock(), stages=stages, owns_inflight=owns_inflight)
     monkeypatch.setitem(KINDS, "unheard-of", work)
     undone, staging = MagicMock(), MagicMock()
     monkeypatch.setattr(jobs, "recover_table", undone)

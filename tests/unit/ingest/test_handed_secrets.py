@@ -24,7 +24,7 @@ from ingest.contract.job import (
 from ingest.contract.table import FenceSpec, SourceSpec, TableSpec
 from ingest.driver.apply.jobrun import JobRun
 from ingest.driver.driver import Driver
-from ingest.driver.kinds import access_of
+from ingest.driver.run import access_of
 from ingest.driver.secrets import Secrets
 from ingest.sources.registry import (
     Snapshot,

@@ -9,11 +9,11 @@ from ingest.contract.epochs import Seal, SealedFile
 from ingest.driver.apply.epoch_tracking import (
     EpochTable,
     Reached,
-    apply_epochs,
     give_up,
 )
 from ingest.lake.epochs import epoch_folder, shared_seals, write_seal
 from ingest.lake.ledger import read_ledger_entry
+from tests.unit.ingest.lake.applying import apply_epochs
 
 
 def sealed(lake: str, epoch: int, **previous: int) -> Seal:

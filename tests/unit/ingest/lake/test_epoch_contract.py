@@ -30,7 +30,6 @@ from ingest.contract.events import ChangeEvent, latest_per_key, numbered
 from ingest.driver.apply.epoch_tracking import (
     EpochTable,
     Reached,
-    apply_epochs,
     give_up,
 )
 from ingest.lake.epochs import (
@@ -42,6 +41,7 @@ from ingest.lake.epochs import (
     write_seal,
 )
 from ingest.lake.ledger import checkpoint_ledger, forget_later, write_line
+from tests.unit.ingest.lake.applying import apply_epochs
 from tests.unit.ingest.lake.memory import Killed, MemoryStore
 
 LAKE, SOURCE = "memory:/lake", 7

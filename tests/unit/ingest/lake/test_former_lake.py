@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from ingest.contract.epochs import Seal
-from ingest.driver.apply.epoch_tracking import EpochTable, Reached, apply_epochs
+from ingest.driver.apply.epoch_tracking import EpochTable, Reached
 from ingest.lake.epochs import epoch_folder, last_epoch, seals_of
 from ingest.lake.hudi.position import decode_position
 from ingest.lake.ledger import (
@@ -24,6 +24,7 @@ from ingest.lake.ledger import (
     read_ledger_entry,
 )
 from ingest.lake.place import place_at
+from tests.unit.ingest.lake.applying import apply_epochs
 from tests.unit.ingest.lake.checkpoints import read_checkpoint
 
 FORMER = json.loads((Path(__file__).parent / "former" / "lake.json").read_text())
